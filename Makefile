@@ -1,0 +1,75 @@
+# Everything runs in .venv, which any target makes by itself from .ci/requirements.lock; `make help` lists the targets.
+# ARGS is handed on: make test ARGS="tests/unit -k quota", make lock ARGS=--upgrade.
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := .ci/requirements.lock
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PURE := hami_plugins/model/*,hami_plugins/wire/*,hami_plugins/engine/*,hami_plugins/vendors/*
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: demo test lint format bench coverage lock clean help
+
+# Libraries from the lock and nothing else, in an empty environment: no pin of an older lock survives.
+$(VENV)/.locked: $(LOCK)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
+	@echo "setting up $(VENV), once"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) install --require-hashes --requirement $(LOCK)
+	@touch $@
+
+# The build back end is in the lock too, so nothing more is fetched here.
+$(READY): $(VENV)/.locked pyproject.toml
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(READY) ## the whole story on an embedded cluster
+	@$(BIN)/hami-plugins demo $(ARGS)
+
+test: $(READY) ## every test that needs nothing but Python, in random order, on all cores
+	@$(BIN)/python -m pytest -q -n auto $(ARGS)
+
+lint: $(READY) ## style, format, types and who imports whom
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --check --quiet
+	@$(BIN)/mypy --no-error-summary
+	@report=$$($(BIN)/lint-imports --no-logo 2>&1) || { printf '%s\n' "$$report"; exit 1; }
+
+format: $(READY) ## rewrite the sources as lint wants them
+	@$(BIN)/ruff check --quiet --fix --exit-zero
+	@$(BIN)/ruff format --quiet
+
+bench: $(READY) ## measure speed and memory on this machine
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+coverage: $(READY) ## run the tests and hold every branch of the pure part at 100 %, the rest at 85 %
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest -q -n auto $(ARGS)
+	@$(BIN)/coverage combine --quiet
+	@failed=0; \
+	$(BIN)/coverage report --include='$(PURE)' --fail-under=100 || failed=1; \
+	$(BIN)/coverage report --omit='$(PURE)' --fail-under=85 || failed=1; \
+	exit $$failed
+
+# Pins stay where they are unless ARGS=--upgrade. To be run with the oldest Python that is supported.
+lock: ## write the lock from pyproject.toml anew
+	@$(PYTHON) -m venv --clear .venv-lock
+	@.venv-lock/bin/python -m pip --quiet install --upgrade pip 'pip-tools>=7.5'
+	@.venv-lock/bin/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb")); \
+	groups = project["dependency-groups"]; \
+	print(*project["build-system"]["requires"], *groups["test"], *groups["lint"], sep="\n")' > .venv-lock/more.in
+	@env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL CUSTOM_COMPILE_COMMAND='make lock' \
+	.venv-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate --no-emit-options \
+	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --output-file=$(LOCK) $(ARGS) pyproject.toml .venv-lock/more.in
+	@rm -rf .venv-lock
+
+clean: ## remove whatever the other targets made
+	@rm -rf $(VENV) .venv-lock .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
