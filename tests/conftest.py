@@ -1,0 +1,39 @@
+"""Wiring for every test: a marker for each folder, hypothesis profiles, the seed of a failed run."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+FOLDERS = {
+    "unit": "pure modules, in memory",
+    "contract": "one promise, every implementation",
+    "golden": "vectors kept as data",
+    "integration": "processes over sockets, against the embedded cluster",
+    "cluster": "the real Kubernetes, Volcano and Koordinator",
+}
+ROOT = Path(__file__).parent
+
+# How fast a machine is says nothing about the code, so no profile has a deadline.
+settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("dev"), max_examples=500, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name, what in FOLDERS.items():
+        config.addinivalue_line("markers", f"{name}: {what}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        folder = item.path.relative_to(ROOT).parts[0]
+        if folder in FOLDERS:
+            item.add_marker(folder)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
+    """A quiet run hides the seed, but a failure that depends on the order cannot be had again without it."""
+    if exitstatus:
+        terminalreporter.write_line(f"the same order again: --randomly-seed={config.getoption('randomly_seed')}")
