@@ -1,0 +1,34 @@
+"""The vector files as parameters: one parametrised test runs one file."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+VECTORS = Path(__file__).parent / "vectors"
+
+
+class Case(NamedTuple):
+    """One vector: ``given`` is its input, ``expect`` what the reference says, ``about`` every member as written."""
+
+    id: str
+    given: dict[str, Any]
+    expect: dict[str, Any]
+    about: dict[str, Any]
+
+    @property
+    def refused(self) -> bool:
+        """Whether the reference expects an error, however the file spells that."""
+        return bool(self.expect.get("error") or self.about.get("expect_error"))
+
+
+def of(file: str) -> list[Case]:
+    """Every case of one file, in its order; ``file`` is a path below ``vectors/``."""
+    document = yaml.safe_load((VECTORS / file).read_text(encoding="utf-8"))
+    return [Case(raw["id"], raw["input"], raw.get("expect", {}), raw) for raw in document["cases"]]
+
+
+def each(file: str) -> pytest.MarkDecorator:
+    """Runs a test once for each case of a file, as its parameter ``case``."""
+    return pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in of(file)])
