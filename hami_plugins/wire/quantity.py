@@ -6,7 +6,7 @@ Follows the grammar and the canonical form of ``k8s.io/apimachinery/pkg/api/reso
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.quantity import NANO, Quantity
@@ -44,7 +44,7 @@ def parse(text: str | int | float, *, key: str) -> Quantity:
         raise WireError(key, shown(text), str(error)) from None
 
 
-def amounts(raw: Mapping[object, object], *, key: str) -> dict[str, Quantity]:
+def amounts(raw: Mapping[Any, Any], *, key: str) -> dict[str, Quantity]:
     """A resource list (``limits``, ``capacity``, ``hard``), each amount as ``parse`` reads it.
 
     The ``WireError`` names the entry: ``<key>[<resource>]``.

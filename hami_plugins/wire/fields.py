@@ -1,0 +1,106 @@
+"""Typed reads from loosely typed JSON objects. ``null`` is the same as absent, as in the API server.
+
+A wrong type is a ``WireError`` whose key is the path of the member, such as ``pod default/x: spec.containers[0].env``.
+A place that ends in a colon is an object as a whole; anything else is a path inside one.
+"""
+
+from typing import Any
+
+from hami_plugins.errors import WireError
+from hami_plugins.wire.scalars import shown
+
+Json = dict[str, Any]
+
+
+def wrong(place: str, value: object, expected: str) -> WireError:
+    """The error for a value that is not what its place wants."""
+    return WireError(place, shown(value), f"expected {expected}")
+
+
+def path(place: str, name: str) -> str:
+    """The place of a member."""
+    return f"{place} {name}" if place.endswith(":") else f"{place}.{name}"
+
+
+def whole(value: object, place: str) -> Json:
+    """The value itself as an object; ``null`` is refused here."""
+    if isinstance(value, dict):
+        return value
+    raise wrong(place, value, "an object")
+
+
+def member(holder: Json, name: str, place: str) -> Json:
+    """An object, empty when absent."""
+    value = holder.get(name)
+    if value is None:
+        return {}
+    if isinstance(value, dict):
+        return value
+    raise wrong(path(place, name), value, "an object")
+
+
+def items(holder: Json, name: str, place: str) -> list[Any]:
+    """A list, empty when absent."""
+    value = holder.get(name)
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return value
+    raise wrong(path(place, name), value, "a list")
+
+
+def text(holder: Json, name: str, place: str) -> str:
+    """A text, empty when absent."""
+    value = holder.get(name)
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    raise wrong(path(place, name), value, "text")
+
+
+def number(holder: Json, name: str, place: str, *, default: int = 0) -> int:
+    """An integer."""
+    value = holder.get(name)
+    if value is None:
+        return default
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise wrong(path(place, name), value, "an integer")
+
+
+def flag(holder: Json, name: str, place: str) -> bool:
+    """A truth value, false when absent."""
+    value = holder.get(name)
+    if value is None:
+        return False
+    if isinstance(value, bool):
+        return value
+    raise wrong(path(place, name), value, "true or false")
+
+
+def texts(holder: Json, name: str, place: str) -> list[str]:
+    """A list of texts, empty when absent."""
+    found = items(holder, name, place)
+    for at, value in enumerate(found):
+        if not isinstance(value, str):
+            raise wrong(f"{path(place, name)}[{at}]", value, "text")
+    return found
+
+
+def text_map(holder: Json, name: str, place: str) -> dict[str, str]:
+    """A map of texts (labels, annotations), empty when absent. It is handed on as it is, not copied."""
+    found = member(holder, name, place)
+    for key, value in found.items():
+        if not isinstance(value, str) or not isinstance(key, str):
+            raise wrong(f"{path(place, name)}[{shown(key)}]", value, "text under a text")
+    return found
+
+
+def number_map(holder: Json, name: str, place: str) -> dict[str, int]:
+    """A map of integers, empty when absent."""
+    found = member(holder, name, place)
+    for key, value in found.items():
+        if not isinstance(value, int) or isinstance(value, bool) or not isinstance(key, str):
+            raise wrong(f"{path(place, name)}[{shown(key)}]", value, "an integer under a text")
+    return found

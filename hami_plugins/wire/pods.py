@@ -1,0 +1,216 @@
+"""A Pod object of the API server, or one that a person wrote, to the ``Pod`` that decisions look at.
+
+Everything else in the object is ignored. Maps of texts are handed on as they are: do not change the object afterwards.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+from hami_plugins.model.pods import Container, NodeConstraints, Pod, Requirement, ResourceList, Toleration
+from hami_plugins.model.requests import ContainerKind
+from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.wire import fields, quantity
+from hami_plugins.wire.fields import Json
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"})
+_NO_NAMES: Final[frozenset[str]] = frozenset()
+_shared_toleration = lru_cache(maxsize=1024)(Toleration)
+
+
+def pod(raw: object, *, default_requests: bool = True) -> Pod:
+    """The pod; raises ``WireError`` with the path of the first member that is not what it should be.
+
+    ``default_requests`` copies limits into missing requests as the API server does when a pod is created. A pod without
+    namespace is in ``default``; one without name (the name is still to be generated) is called by its prefix.
+    """
+    body = fields.whole(raw, "pod")
+    metadata = fields.member(body, "metadata", "pod ?:")
+    namespace = fields.text(metadata, "namespace", "pod ?: metadata") or "default"
+    name = fields.text(metadata, "name", "pod ?: metadata") or fields.text(metadata, "generateName", "pod ?: metadata")
+    place = f"pod {namespace}/{name or '?'}:"
+    spec = fields.member(body, "spec", place)
+    status = fields.member(body, "status", place)
+    in_metadata, in_spec = f"{place} metadata", f"{place} spec"
+    containers = (
+        *_containers(spec, "initContainers", in_spec, default_requests=default_requests),
+        *_containers(spec, "containers", in_spec, default_requests=default_requests),
+    )
+    node = fields.text(spec, "nodeName", in_spec)
+    return Pod(
+        namespace=namespace,
+        name=name,
+        uid=PodUid(fields.text(metadata, "uid", in_metadata)),
+        labels=fields.text_map(metadata, "labels", in_metadata),
+        annotations=fields.text_map(metadata, "annotations", in_metadata),
+        containers=containers,
+        scheduler=fields.text(spec, "schedulerName", in_spec),
+        node=NodeName(node) if node else None,
+        phase=fields.text(status, "phase", f"{place} status") or "Pending",
+        priority=fields.number(spec, "priority", in_spec),
+        runtime_class=fields.text(spec, "runtimeClassName", in_spec) or None,
+        gated=bool(fields.items(spec, "schedulingGates", in_spec)),
+        terminating=metadata.get("deletionTimestamp") is not None,
+        init_finished=_init_finished(status, containers, f"{place} status"),
+        constraints=_constraints(spec, containers, in_spec),
+    )
+
+
+def _containers(spec: Json, name: str, place: str, *, default_requests: bool) -> list[Container]:
+    return [
+        _container(raw, f"{place}.{name}[{at}]", init=name == "initContainers", default_requests=default_requests)
+        for at, raw in enumerate(fields.items(spec, name, place))
+    ]
+
+
+def _container(raw: object, place: str, *, init: bool, default_requests: bool) -> Container:
+    body = fields.whole(raw, place)
+    kind = ContainerKind.APP
+    if init:
+        always = fields.text(body, "restartPolicy", place) == "Always"
+        kind = ContainerKind.SIDECAR if always else ContainerKind.INIT
+    resources = fields.member(body, "resources", place)
+    limits: ResourceList = {}
+    requests: ResourceList = {}
+    if resources:
+        limits = _amounts(resources, "limits", f"{place}.resources")
+        requests = _amounts(resources, "requests", f"{place}.resources")
+        if default_requests and limits:
+            requests = {**limits, **requests} if requests else limits
+    return Container(
+        name=fields.text(body, "name", place),
+        kind=kind,
+        limits=limits,
+        requests=requests,
+        env=_env(body, place) if "env" in body else _NO_NAMES,
+        privileged=fields.flag(fields.member(body, "securityContext", place), "privileged", f"{place}.securityContext"),
+    )
+
+
+def _amounts(holder: Json, name: str, place: str) -> ResourceList:
+    found = fields.member(holder, name, place)
+    return quantity.amounts(found, key=fields.path(place, name)) if found else {}
+
+
+def _env(body: Json, place: str) -> frozenset[str]:
+    names = set()
+    for at, raw in enumerate(fields.items(body, "env", place)):
+        inside = f"{place}.env[{at}]"
+        names.add(fields.text(fields.whole(raw, inside), "name", inside))
+    return frozenset(names)
+
+
+def _init_finished(status: Json, containers: Iterable[Container], place: str) -> bool:
+    """Whether every init container that runs to its end has done so well. Until a kubelet reports, none has.
+
+    HAMi looks at all init statuses (``util.AllInitContainersSucceeded``) and so waits for sidecars, which never end.
+    """
+    ended = {}
+    for at, raw in enumerate(fields.items(status, "initContainerStatuses", place)):
+        inside = f"{place}.initContainerStatuses[{at}]"
+        body = fields.whole(raw, inside)
+        state = fields.member(body, "state", inside)
+        terminated = fields.member(state, "terminated", f"{inside}.state")
+        well = bool(terminated) and fields.number(terminated, "exitCode", f"{inside}.state.terminated") == 0
+        ended[fields.text(body, "name", inside)] = well
+    plain = (container.name for container in containers if container.kind is ContainerKind.INIT)
+    return bool(ended) and all(ended.get(name, False) for name in plain)
+
+
+def _constraints(spec: Json, containers: tuple[Container, ...], place: str) -> NodeConstraints:
+    node = fields.text(spec, "nodeName", place)
+    selector = fields.text_map(spec, "nodeSelector", place)
+    return NodeConstraints(
+        selector=tuple(sorted(selector.items())) if selector else (),
+        affinity=_affinity(spec, place) if "affinity" in spec else None,
+        tolerations=_tolerations(spec, place) if "tolerations" in spec else (),
+        requests=_effective_requests(spec, containers, place),
+        node=NodeName(node) if node else None,
+    )
+
+
+def _affinity(spec: Json, place: str) -> tuple[tuple[Requirement, ...], ...] | None:
+    """Required node affinity as an OR of ANDs. A term without requirements matches no node, so it is left out."""
+    affinity = fields.member(spec, "affinity", place)
+    node_affinity = fields.member(affinity, "nodeAffinity", f"{place}.affinity")
+    if node_affinity.get(_REQUIRED) is None:
+        return None
+    required = fields.member(node_affinity, _REQUIRED, f"{place}.affinity.nodeAffinity")
+    place = f"{place}.affinity.nodeAffinity.{_REQUIRED}"
+    terms = []
+    for at, raw in enumerate(fields.items(required, "nodeSelectorTerms", place)):
+        inside = f"{place}.nodeSelectorTerms[{at}]"
+        body = fields.whole(raw, inside)
+        term = (
+            *_requirements(body, "matchExpressions", inside, on_field=False),
+            *_requirements(body, "matchFields", inside, on_field=True),
+        )
+        if term:
+            terms.append(term)
+    return tuple(terms)
+
+
+def _requirements(body: Json, name: str, place: str, *, on_field: bool) -> Iterable[Requirement]:
+    for at, raw in enumerate(fields.items(body, name, place)):
+        inside = f"{place}.{name}[{at}]"
+        requirement = fields.whole(raw, inside)
+        operator = fields.text(requirement, "operator", inside)
+        if operator not in _OPERATORS:
+            raise fields.wrong(f"{inside}.operator", operator, f"one of {', '.join(sorted(_OPERATORS))}")
+        key = fields.text(requirement, "key", inside)
+        yield Requirement(key, operator, tuple(fields.texts(requirement, "values", inside)), on_field)
+
+
+def _tolerations(spec: Json, place: str) -> tuple[Toleration, ...]:
+    found = []
+    for at, raw in enumerate(fields.items(spec, "tolerations", place)):
+        inside = f"{place}.tolerations[{at}]"
+        body = fields.whole(raw, inside)
+        found.append(
+            _shared_toleration(
+                fields.text(body, "key", inside),
+                fields.text(body, "operator", inside) or "Equal",
+                fields.text(body, "value", inside),
+                fields.text(body, "effect", inside),
+            )
+        )
+    return tuple(found)
+
+
+def _effective_requests(spec: Json, containers: tuple[Container, ...], place: str) -> tuple[tuple[str, int], ...]:
+    """What kube-scheduler books for the pod, per resource in nano units, by name."""
+    if len(containers) == 1:
+        booked = {name: amount.nano for name, amount in containers[0].requests.items()}
+    else:
+        booked = _peak(containers)
+    if "resources" in spec:
+        for name, amount in _amounts(fields.member(spec, "resources", place), "requests", f"{place}.resources").items():
+            if name in ("cpu", "memory") or name.startswith("hugepages-"):
+                booked[name] = amount.nano
+    if "overhead" in spec:
+        _add(booked, _amounts(spec, "overhead", place))
+    return tuple(sorted(booked.items()))
+
+
+def _peak(containers: Iterable[Container]) -> dict[str, int]:
+    """The largest of: applications with all sidecars; each init container with the sidecars started before it."""
+    together: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    starting: dict[str, int] = {}
+    for container in containers:
+        if container.kind is ContainerKind.INIT:
+            for name, amount in container.requests.items():
+                starting[name] = max(starting.get(name, 0), amount.nano + sidecars.get(name, 0))
+            continue
+        _add(together, container.requests)
+        if container.kind is ContainerKind.SIDECAR:
+            _add(sidecars, container.requests)
+    for name, nano in starting.items():
+        together[name] = max(together.get(name, 0), nano)
+    return together
+
+
+def _add(total: dict[str, int], amounts: ResourceList) -> None:
+    for name, amount in amounts.items():
+        total[name] = total.get(name, 0) + amount.nano
