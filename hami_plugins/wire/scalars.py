@@ -28,6 +28,8 @@ def integer(text: str, *, low: int = INT32_MIN, high: int = INT32_MAX) -> int:
 
 def natural(text: str) -> int:
     """An int32 that is not negative: the only amounts that mean anything on a device."""
+    if len(text) <= 9 and text.isascii() and text.isdigit():
+        return int(text)
     value = integer(text)
     if value < 0:
         raise ValueError(f"{value} is negative")
