@@ -1,0 +1,79 @@
+"""Every exception that is raised on purpose. A pod that does not fit is not among them: see ``model.verdicts``.
+
+The class attributes are hints for the edge (HTTP status, exit code, whether trying again may help), so that no
+edge has to know why something was raised.
+"""
+
+from typing import ClassVar
+
+
+class HamiPluginsError(Exception):
+    """Something that the user, the operator or another component has to put right."""
+
+    retryable: ClassVar[bool] = False
+    http_status: ClassVar[int] = 500
+
+
+class ConfigError(HamiPluginsError):
+    """Settings or registered vendors contradict each other; the process must not start."""
+
+    http_status = 500
+
+
+class WireError(HamiPluginsError):
+    """Foreign text (an annotation, a quantity, a document) does not parse.
+
+    ``key`` names where the text stood, ``text`` is the text itself and ``why`` what is wrong with it.
+    """
+
+    http_status = 422
+
+    def __init__(self, key: str, text: str, why: str) -> None:
+        shown = text if len(text) <= 200 else f"{text[:200]}... ({len(text)} characters)"
+        super().__init__(f"{key}: {why} (in {shown!r})")
+        self.key = key
+        self.text = text
+        self.why = why
+
+
+class ManifestError(HamiPluginsError):
+    """A document that a person wrote is not what it says it is; the place is part of the message."""
+
+    http_status = 400
+
+
+class InvalidRequestError(HamiPluginsError):
+    """A workload asks for something that cannot mean anything; its author has to change it.
+
+    ``container``, ``resource`` and ``value`` say where, ``remedy`` what would be accepted.
+    """
+
+    http_status = 400
+
+    def __init__(self, *, container: str, resource: str, value: str, why: str, remedy: str) -> None:
+        super().__init__(f"container {container}: {resource}={value}: {why}; {remedy}")
+        self.container = container
+        self.resource = resource
+        self.value = value
+        self.why = why
+        self.remedy = remedy
+
+
+class AdmissionDeniedError(HamiPluginsError):
+    """The webhook refuses the pod; ``code`` is the status that the API server hands to the user."""
+
+    http_status = 403
+
+    def __init__(self, message: str, code: int = 403) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+
+class KubeError(HamiPluginsError):
+    """The API server answered with an error, or not at all."""
+
+    def __init__(self, message: str, *, status: int | None = None, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.status = status
+        self.may_retry = retryable

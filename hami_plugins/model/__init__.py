@@ -1,0 +1,1 @@
+"""Frozen values: what the decisions are about. Imports nothing but the standard library."""

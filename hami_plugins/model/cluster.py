@@ -1,0 +1,93 @@
+"""The whole cluster at one moment, as a persistent value: every change makes a new snapshot that shares the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from hami_plugins.model.nodes import NodeEntry, Problem
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.units import NodeName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceQuota:
+    """The hard limits of one namespace (Kubernetes ResourceQuota), in nano units per resource key as written there."""
+
+    namespace: str
+    hard: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """A Volcano queue; amounts in nano units. ``capability`` is a hard cap, ``guarantee`` is kept from other queues."""
+
+    name: str
+    weight: int = 1
+    capability: Mapping[str, int] = field(default_factory=dict)
+    guarantee: Mapping[str, int] = field(default_factory=dict)
+    deserved: Mapping[str, int] = field(default_factory=dict)
+    parent: str = ""
+    open: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodGroup:
+    """A Volcano gang: ``min_member`` pods start together or none does. ``min_by_task`` holds it per task, too."""
+
+    namespace: str
+    name: str
+    min_member: int = 1
+    min_by_task: Mapping[str, int] = field(default_factory=dict)
+    queue: str = "default"
+    min_resources: Mapping[str, int] | None = None
+    phase: str = "Pending"
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClusterSnapshot:
+    """Nodes in name order with what is promised of them, and everything else that a plan honours.
+
+    ``pending`` are the pods that hold nothing yet. ``problems`` are the objects that could not be read.
+    """
+
+    nodes: tuple[NodeEntry, ...] = ()
+    pending: tuple[Pod, ...] = ()
+    quotas: Mapping[str, NamespaceQuota] = field(default_factory=dict)
+    queues: Mapping[str, Queue] = field(default_factory=dict)
+    pod_groups: Mapping[str, PodGroup] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    position: Mapping[NodeName, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        ordered = tuple(sorted(self.nodes, key=lambda entry: entry.name))
+        object.__setattr__(self, "nodes", ordered)
+        object.__setattr__(self, "position", {entry.name: at for at, entry in enumerate(ordered)})
+
+    def node(self, name: NodeName) -> NodeEntry | None:
+        """The node of that name, or ``None``."""
+        at = self.position.get(name)
+        return None if at is None else self.nodes[at]
+
+    def with_node(self, entry: NodeEntry) -> ClusterSnapshot:
+        """The snapshot in which a known node of the same name is replaced; costs one tuple copy."""
+        at = self.position[entry.name]
+        successor = _shallow_copy(self)
+        object.__setattr__(successor, "nodes", (*self.nodes[:at], entry, *self.nodes[at + 1 :]))
+        return successor
+
+    def with_more_nodes(self, entries: Iterable[NodeEntry]) -> ClusterSnapshot:
+        """The snapshot with further nodes (names must be new)."""
+        return replace(self, nodes=(*self.nodes, *entries))
+
+    def only(self, keep: Callable[[NodeEntry], bool]) -> ClusterSnapshot:
+        """The snapshot restricted to some of its nodes."""
+        return replace(self, nodes=tuple(entry for entry in self.nodes if keep(entry)))
+
+
+def _shallow_copy(snapshot: ClusterSnapshot) -> ClusterSnapshot:
+    successor = object.__new__(ClusterSnapshot)
+    for name in ("pending", "quotas", "queues", "pod_groups", "problems", "position"):
+        object.__setattr__(successor, name, getattr(snapshot, name))
+    return successor

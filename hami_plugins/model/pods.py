@@ -1,0 +1,132 @@
+"""Pods: as submitted (``Pod``), and as holders of devices (``PodRecord``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hami_plugins.model.devices import GrantedShare
+from hami_plugins.model.quantity import Quantity
+from hami_plugins.model.requests import ContainerKind
+from hami_plugins.model.units import NodeName, PodUid
+
+ResourceList = Mapping[str, Quantity]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """One container of a pod, with what the decisions read of it. ``env`` are the names of its variables."""
+
+    name: str
+    kind: ContainerKind = ContainerKind.APP
+    limits: ResourceList = field(default_factory=dict)
+    requests: ResourceList = field(default_factory=dict)
+    env: frozenset[str] = frozenset()
+    privileged: bool = False
+
+    def amount(self, resource: str, *, requests_too: bool = True) -> Quantity | None:
+        """The limit of a resource, else (unless told otherwise) its request, else ``None``."""
+        found = self.limits.get(resource)
+        if found is None and requests_too:
+            return self.requests.get(resource)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A pod's toleration of node taints; empty members match anything, as in Kubernetes."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One node-selector requirement: ``operator`` is In, NotIn, Exists, DoesNotExist, Gt or Lt.
+
+    ``on_field`` is set for ``matchFields`` (only ``metadata.name`` exists).
+    """
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+    on_field: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConstraints:
+    """Where a pod may go, devices aside. ``affinity`` is an OR of ANDs; ``None`` is "anywhere".
+
+    ``requests`` are the plain resources (nano units) that the scheduler sums up per node; ``node`` pins a name.
+    """
+
+    selector: tuple[tuple[str, str], ...] = ()
+    affinity: tuple[tuple[Requirement, ...], ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    requests: tuple[tuple[str, int], ...] = ()
+    node: NodeName | None = None
+
+
+ANYWHERE = NodeConstraints()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A pod as its author wrote it and the API server defaulted it. ``containers``: init containers first."""
+
+    namespace: str
+    name: str
+    uid: PodUid = PodUid("")
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    containers: tuple[Container, ...] = ()
+    scheduler: str = ""
+    node: NodeName | None = None
+    phase: str = "Pending"
+    priority: int = 0
+    runtime_class: str | None = None
+    gated: bool = False
+    terminating: bool = False
+    init_finished: bool = False
+    constraints: NodeConstraints = ANYWHERE
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``, the way every message names a pod."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerGrant:
+    """What one container of a placed pod holds."""
+
+    kind: ContainerKind
+    shares: tuple[GrantedShare, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PodRecord:
+    """A pod that occupies a node: its grants by container, and its plain requests in nano units.
+
+    ``init_finished`` says that init containers no longer count; ``strangers`` are grants that name devices the node does
+    not have: they are kept and shown, never freed.
+    """
+
+    namespace: str
+    name: str
+    uid: PodUid
+    grants: tuple[ContainerGrant, ...] = ()
+    requests: tuple[tuple[str, int], ...] = ()
+    init_finished: bool = False
+    terminating: bool = False
+    strangers: tuple[GrantedShare, ...] = ()
+    queue: str = ""
+    group: str = ""
+    priority: int = 0
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"

@@ -1,0 +1,281 @@
+"""What a vendor is: data, plus at most a few named hooks. ``None`` means the common behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from hami_plugins.model.devices import Device, DeviceUsage, GrantedShare, Share
+from hami_plugins.model.nodes import NodeShape, NodeState
+from hami_plugins.model.pods import Container, ContainerGrant, Pod, ResourceList
+from hami_plugins.model.policy import Policy
+from hami_plugins.model.quantity import Quantity
+from hami_plugins.model.requests import DeviceRequest
+from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName, VendorName
+from hami_plugins.model.verdicts import ContainerShares, Reason
+
+SHARED_LOCK: Final = "hami.io/mutex.lock"
+
+
+class Dialect(StrEnum):
+    """Whose words a resource belongs to, and so whose scheduler must place the pod."""
+
+    HAMI = "hami"
+    VOLCANO = "volcano"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceNames:
+    """The extended resources of a vendor; an empty name means that the vendor has no such resource."""
+
+    count: str
+    memory: str = ""
+    memory_percentage: str = ""
+    cores: str = ""
+    priority: str = ""
+
+    def all(self) -> tuple[str, ...]:
+        """Every name that is set."""
+        names = (self.count, self.memory, self.memory_percentage, self.cores, self.priority)
+        return tuple(name for name in names if name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotationKeys:
+    """Every annotation key of a vendor; empty means that there is none. ``extra`` are keys its ``annotate`` hook writes."""
+
+    allocated: str
+    to_allocate: str = ""
+    register: str = ""
+    handshake: str = ""
+    pair_scores: str = ""
+    use_ids: tuple[str, ...] = ()
+    avoid_ids: tuple[str, ...] = ()
+    use_models: str = ""
+    avoid_models: str = ""
+    mode: str = ""
+    lock: str = SHARED_LOCK
+    inputs: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+
+    def all(self) -> tuple[str, ...]:
+        """Every key that is set."""
+        single = (
+            self.allocated,
+            self.to_allocate,
+            self.register,
+            self.handshake,
+            self.pair_scores,
+            self.use_models,
+            self.avoid_models,
+            self.mode,
+            self.lock,
+        )
+        keys = (*single, *self.use_ids, *self.avoid_ids, *self.inputs, *self.extra)
+        return tuple(dict.fromkeys(key for key in keys if key))
+
+
+class OnBadMemory(StrEnum):
+    """What a memory amount with a fraction means to a vendor (a negative or overflowing one is always refused)."""
+
+    REFUSE = "refuse"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRules:
+    """How a container's resources become a request (``hami-vendors.md`` 17.5), for vendors without a ``request`` hook.
+
+    ``memory_unit`` is how many MiB one unit of the memory resource means; ``cores_default`` is what a request without
+    cores asks for; ``requests_too`` whether ``resources.requests`` counts where the limit is missing.
+    """
+
+    memory_unit: MiB = MiB(1)
+    cores_default: CoreShare = CoreShare(0)
+    requests_too: bool = True
+    bad_memory: OnBadMemory = OnBadMemory.REFUSE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VendorOptions:
+    """Settings of HAMi's device config that change what a vendor's requests mean or what its webhook writes."""
+
+    default_count: int = 0
+    default_memory: MiB = MiB(0)
+    default_cores: CoreShare = CoreShare(0)
+    memory_factor: int = 1
+    overwrite_env: bool = False
+    core_policy: str = ""
+    runtime_class: str = ""
+    flags: Mapping[str, bool] = field(default_factory=dict)
+
+
+class NodeObject(NamedTuple):
+    """The parts of a Node object that an inventory is made from."""
+
+    name: NodeName
+    annotations: Mapping[str, str]
+    labels: Mapping[str, str]
+    capacity: ResourceList
+    allocatable: ResourceList
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The devices of one vendor on one node: ``ids[i]`` names ``devices[i]``, ``links[i][j]`` scores the pair."""
+
+    devices: tuple[Device, ...] = ()
+    ids: tuple[DeviceId, ...] = ()
+    links: tuple[tuple[int, ...], ...] = ()
+    traits: tuple[tuple[str, str], ...] = ()
+
+
+class Candidate(NamedTuple):
+    """One device in one decision: where it stands, what it is, what is promised of it, and whether its id is wanted."""
+
+    position: int
+    device: Device
+    used: DeviceUsage
+    wanted: bool = True
+
+
+class Headroom(NamedTuple):
+    """What a namespace quota leaves of one vendor; ``None`` is "no limit"."""
+
+    memory: MiB | None = None
+    cores: CoreShare | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One container's request in the context of its pod: what the checks and hooks look at beside the device.
+
+    ``held`` are the positions that earlier containers of the pod got from the same vendor, ``shape`` the node's shape.
+    """
+
+    request: DeviceRequest
+    policy: Policy
+    shape: NodeShape
+    held: tuple[int, ...] = ()
+    cores_of: Callable[[Device, DeviceRequest], CoreShare] | None = None
+
+
+class Unselectable(NamedTuple):
+    """Enough devices passed every check, but no set of them will do: why, and the count HAMi prints before the word."""
+
+    reason: Reason
+    count: int
+    devices: int | None = None
+
+
+Check = Callable[[Candidate, Ask], Reason | None]
+"""One rule about one device. The order of a tuple of checks is the order of the explanation."""
+
+Select = Callable[[Sequence[Candidate], Ask], Sequence[Candidate] | Unselectable]
+"""Chooses ``request.count`` of the candidates that passed every check, best-ranked first (it may get fewer)."""
+
+ShareOf = Callable[[Candidate, Ask], Share]
+"""What the request takes of one device."""
+
+Spell = Callable[[Mapping[Reason, int], int, Ask], str | None]
+"""HAMi's words for a refusal (tally, candidates), or ``None`` for the usual ``k/n Reason, ...``."""
+
+ScoreNode = Callable[[NodeState, tuple[ContainerShares, ...], Policy], float]
+"""What the vendor adds to the node's score for this placement."""
+
+
+class AdmissionChange(NamedTuple):
+    """One change the webhook makes. ``kind`` is limit, request, env (container), annotation or runtimeClassName (pod)."""
+
+    kind: str
+    key: str
+    value: str
+
+
+class Admitted(NamedTuple):
+    """A vendor's word on one container at admission: whether the container uses its devices, and what to change."""
+
+    claimed: bool
+    changes: tuple[AdmissionChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VendorSpec:
+    """A vendor: its names, how it reads requests and nodes, and the few rules in which it differs.
+
+    Hooks (each ``None`` for the common behaviour):
+
+    * ``inventory``: node object to devices; raises ``WireError`` when the node says something unreadable, and returns an
+      empty inventory when the node has none.
+    * ``request``: container to request, ``None`` when the container does not ask for this vendor; raises
+      ``InvalidRequestError``.
+    * ``options_of``: pod annotations to the request's vendor words.
+    * ``admit``: what the webhook does with one container; raises ``AdmissionDeniedError``.
+    * ``early_checks``/``late_checks``: checks right after model and health, and after all common ones.
+    * ``select`` (only under the topology-aware policy if ``select_when_near``), ``share_of``, ``spell``, ``score_node``:
+      see their types. ``cores_of`` turns the requested cores into the unit of one device.
+    * ``annotate``: the vendor's own annotations for a placement, beside HAMi's two lists.
+    * ``recall``: puts back into decoded grants what the assignment string does not carry (partitions, masks, tenants).
+    """
+
+    name: VendorName
+    title: str
+    maker: str
+    resources: ResourceNames
+    keys: AnnotationKeys
+    inventory: Callable[[VendorSpec, NodeObject], Inventory]
+    word: str = ""
+    dialect: Dialect = Dialect.HAMI
+    rules: RequestRules = RequestRules()
+    options: VendorOptions = VendorOptions()
+    request: Callable[[VendorSpec, Container, Pod], DeviceRequest | None] | None = None
+    options_of: Callable[[VendorSpec, Mapping[str, str]], tuple[tuple[str, str], ...]] | None = None
+    admit: Callable[[VendorSpec, Container, Pod], Admitted] | None = None
+    early_checks: tuple[Check, ...] = ()
+    late_checks: tuple[Check, ...] = ()
+    select: Select | None = None
+    select_when_near: bool = False
+    share_of: ShareOf | None = None
+    cores_of: Callable[[Device, DeviceRequest], CoreShare] | None = None
+    spell: Spell | None = None
+    score_node: ScoreNode | None = None
+    score_is_neutral: bool = False
+    annotate: Callable[[AllocationView], Mapping[str, str]] | None = None
+    recall: Callable[[Mapping[str, str], tuple[ContainerGrant, ...]], tuple[ContainerGrant, ...]] | None = None
+    clamps_cores: bool = True
+    binds_numa: bool = False
+    partitions: bool = False
+    writes_to_allocate: bool = True
+    ignored_by_scheduler: tuple[str, ...] = ()
+    memory_step: str = ""
+    core_step: str = ""
+    several: str = ""
+
+    def wire_word(self) -> str:
+        """The type member of this vendor's assignment strings."""
+        return self.word or self.name
+
+    def memory_factor(self) -> int:
+        """MiB per unit of the memory resource, for quotas (the limit is in units)."""
+        return self.rules.memory_unit * max(self.options.memory_factor, 1)
+
+    def asked_of(self, amounts: Mapping[str, Quantity]) -> bool:
+        """Whether a resource list names any of this vendor's resources."""
+        return any(name in amounts for name in self.resources.all())
+
+
+class AllocationView(NamedTuple):
+    """What an ``annotate`` hook sees of a placement: the pod, the node, the grants of this vendor per container.
+
+    ``indexes`` gives each granted device's index; ``now_ns`` is the time to write (Unix nanoseconds).
+    """
+
+    spec: VendorSpec
+    pod: Pod
+    node: NodeName
+    containers: tuple[tuple[GrantedShare, ...], ...]
+    indexes: Mapping[DeviceId, int]
+    devices: Mapping[DeviceId, Device]
+    now_ns: int
