@@ -1,0 +1,1 @@
+"""Decisions: pure functions of model values. No IO, no clock, no randomness."""

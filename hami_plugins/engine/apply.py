@@ -1,0 +1,64 @@
+"""Putting pods on nodes and taking them away, on a value: the only way a snapshot's usage changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from hami_plugins.engine.inventory import add_requests, with_pods
+from hami_plugins.engine.usage import held_by
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import Placed
+from hami_plugins.model.nodes import NodeEntry, NodeState
+from hami_plugins.model.pods import Pod, PodRecord
+from hami_plugins.model.units import CoreShare, MiB
+
+
+def record_of(pod: Pod, placed: Placed) -> PodRecord:
+    """The record of a pod that a decision placed."""
+    return PodRecord(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        grants=placed.containers,
+        requests=pod.constraints.requests,
+        priority=pod.priority,
+    )
+
+
+def with_pod(entry: NodeEntry, record: PodRecord) -> NodeEntry:
+    """The node with one more pod; equal to rebuilding it from all its pods."""
+    usage = list(entry.state.usage)
+    for device, held in held_by(record.grants, init_finished=record.init_finished).items():
+        at = entry.position(device)
+        if at is not None:
+            usage[at] = usage[at].plus(MiB(held.memory), CoreShare(held.cores), held.marks, held.slots)
+    requested = dict(entry.requested)
+    add_requests(requested, record, sign=1)
+    return replace(
+        entry,
+        state=NodeState(entry.state.shape, tuple(usage)),
+        pods=(*entry.pods, record),
+        requested=requested,
+    )
+
+
+def without_pods(entry: NodeEntry, leaving: Callable[[PodRecord], bool]) -> NodeEntry:
+    """The node without some of its pods, rebuilt from the others; the same entry when none leaves."""
+    staying = tuple(record for record in entry.pods if not leaving(record))
+    return entry if len(staying) == len(entry.pods) else with_pods(entry, staying)
+
+
+def assigned(snapshot: ClusterSnapshot, pod: Pod, placed: Placed) -> ClusterSnapshot:
+    """The snapshot after a placement took effect."""
+    entry = snapshot.nodes[snapshot.position[placed.node]]
+    return snapshot.with_node(with_pod(entry, record_of(pod, placed)))
+
+
+def removed(snapshot: ClusterSnapshot, leaving: Callable[[PodRecord], bool]) -> ClusterSnapshot:
+    """The snapshot without some pods, wherever they are."""
+    for entry in snapshot.nodes:
+        without = without_pods(entry, leaving)
+        if without is not entry:
+            snapshot = snapshot.with_node(without)
+    return snapshot

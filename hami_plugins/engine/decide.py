@@ -1,0 +1,260 @@
+"""The one decision function, and the cache of verdicts that makes it fast without ever being wrong.
+
+A verdict depends on nothing but its key (state, demand, policy, quota headroom, wanted positions), so entries are never
+invalidated; they only leave when the cache is full. Beside the verdicts, a *column* remembers for one demand what each
+node of the last snapshot answered, so that a decision after a change looks only at the nodes that changed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+from operator import is_not
+from typing import Final
+
+from hami_plugins.engine.eligibility import objection
+from hami_plugins.engine.place import Mask, Placer
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import UNREGISTERED, Decision, Placed, Refusal, Refused
+from hami_plugins.model.devices import GrantedShare
+from hami_plugins.model.nodes import NodeEntry, NodeState
+from hami_plugins.model.pods import ANYWHERE, ContainerGrant, NodeConstraints
+from hami_plugins.model.policy import NodePolicy, Policy
+from hami_plugins.model.requests import DeviceDemand, Selector
+from hami_plugins.model.units import NodeName, VendorName
+from hami_plugins.model.vendor import Headroom
+from hami_plugins.model.verdicts import Fit, Verdict
+
+_OUT: Final = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class PodDemand:
+    """Everything about a pod that a decision depends on: devices, where it may go, and what its quota leaves."""
+
+    devices: DeviceDemand
+    constraints: NodeConstraints = ANYWHERE
+    headroom: tuple[tuple[VendorName, Headroom], ...] = ()
+
+
+@dataclass(slots=True)
+class CacheStatistics:
+    """How the verdict cache fares, for metrics and benchmarks."""
+
+    verdicts: int = 0
+    hits: int = 0
+    misses: int = 0
+    columns: int = 0
+
+
+class Decider:
+    """``decide`` with its caches. One per process; not shared between threads.
+
+    ``verdicts`` bounds the number of remembered verdicts, ``columns`` the number of demands whose nodes are remembered.
+    ``uncounted`` are resources that no node sum is checked for, because this decision answers for them.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        verdicts: int = 400_000,
+        columns: int = 64,
+        uncounted: Collection[str] | None = None,
+    ) -> None:
+        self.registry = registry
+        self.statistics = CacheStatistics()
+        self.uncounted = (
+            frozenset(name for spec in registry for name in spec.ignored_by_scheduler)
+            if uncounted is None
+            else frozenset(uncounted)
+        )
+        self._limit = verdicts
+        self._most_columns = columns
+        self._columns: OrderedDict[tuple[PodDemand, Policy], _Column] = OrderedDict()
+
+    def decide(self, snapshot: ClusterSnapshot, demand: PodDemand, policy: Policy) -> Decision:
+        """Where the pod goes, or why no node takes it. Pure: the same arguments give the same answer, cached or not.
+
+        Among the nodes that fit, the best score by the pod's node policy wins; equals go to the first by name.
+        """
+        return self._column(demand, policy).decide(snapshot)
+
+    def place(self, state: NodeState, demand: PodDemand, policy: Policy) -> Verdict:
+        """The verdict of one node in one state, without looking at names or plain resources."""
+        return self._column(demand, policy).verdict(state, None)
+
+    def answers(
+        self, snapshot: ClusterSnapshot, demand: PodDemand, policy: Policy
+    ) -> Sequence[tuple[NodeEntry, Fit | Refusal]]:
+        """What every node says to the pod, in node order: what ``decide`` chose from."""
+        return self._column(demand, policy).answers(snapshot)
+
+    def _column(self, demand: PodDemand, policy: Policy) -> _Column:
+        key = (demand, policy)
+        column = self._columns.get(key)
+        if column is None:
+            column = _Column(demand, policy, self)
+            self._columns[key] = column
+            while len(self._columns) > self._most_columns:
+                self._drop_oldest()
+        else:
+            self._columns.move_to_end(key)
+        self.statistics.columns = len(self._columns)
+        return column
+
+    def make_room(self, asking: _Column) -> None:
+        """Forget the least recently used demands until one more verdict may be remembered."""
+        while self.statistics.verdicts >= self._limit and len(self._columns) > 1:
+            self._drop_oldest()
+        if self.statistics.verdicts >= self._limit:
+            self.statistics.verdicts -= asking.forget()
+
+    def _drop_oldest(self) -> None:
+        _, oldest = self._columns.popitem(last=False)
+        self.statistics.verdicts -= oldest.forget()
+
+
+Key = tuple[NodeState, tuple[tuple[VendorName, frozenset[int]], ...]]
+
+
+@dataclass(slots=True)
+class _Column:
+    """One demand: its verdicts by state, and what each node of the last snapshot answered."""
+
+    demand: PodDemand
+    policy: Policy
+    owner: Decider
+    _placer: Placer = field(init=False)
+    _selectors: Mapping[VendorName, Selector] = field(init=False)
+    _verdicts: dict[NodeState | Key, Verdict] = field(init=False, default_factory=dict)
+    _nodes: tuple[NodeEntry, ...] = field(init=False, default=())
+    _answers: list[Fit | Refusal] = field(init=False, default_factory=list)
+    _ranks: list[float] = field(init=False, default_factory=list)
+    _fitting: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        demand = self.demand
+        self._placer = Placer(demand.devices, self.policy, self.owner.registry, dict(demand.headroom))
+        self._selectors = {
+            request.vendor: request.selector
+            for container in demand.devices.containers
+            for request in container.requests
+            if request.selector.names_ids
+        }
+
+    def forget(self) -> int:
+        """Drop the verdicts and say how many there were."""
+        dropped = len(self._verdicts)
+        self._verdicts.clear()
+        return dropped
+
+    def verdict(self, state: NodeState, mask: Mask | None) -> Verdict:
+        """The verdict for a state (and the positions that id lists accept there), from the cache or made now."""
+        key: NodeState | Key = state if mask is None else (state, tuple(sorted(mask.items())))
+        found = self._verdicts.get(key)
+        statistics = self.owner.statistics
+        if found is not None:
+            statistics.hits += 1
+            return found
+        found = self._placer(state, mask)
+        statistics.misses += 1
+        self.owner.make_room(self)
+        self._verdicts[key] = found
+        statistics.verdicts += 1
+        return found
+
+    def decide(self, snapshot: ClusterSnapshot) -> Decision:
+        """Bring the answers up to date with the snapshot and choose."""
+        self._catch_up(snapshot.nodes)
+        best = max(self._ranks, default=_OUT)
+        if best == _OUT:
+            return Refused(by_node=tuple(self._refusals()))
+        at = self._ranks.index(best)
+        entry, fit = self._nodes[at], self._answers[at]
+        assert isinstance(fit, Fit)  # noqa: S101 - only a fit has a rank
+        return Placed(
+            node=entry.name,
+            containers=granted(entry, fit, self.demand.devices, self.owner.registry),
+            fit=fit,
+            candidates=self._fitting,
+        )
+
+    def answers(self, snapshot: ClusterSnapshot) -> Sequence[tuple[NodeEntry, Fit | Refusal]]:
+        """What every node of the snapshot answers, in node order."""
+        self._catch_up(snapshot.nodes)
+        return tuple(zip(self._nodes, self._answers, strict=True))
+
+    def _refusals(self) -> Iterable[tuple[NodeName, Refusal]]:
+        for entry, answer in zip(self._nodes, self._answers, strict=True):
+            if not isinstance(answer, Fit):
+                yield entry.name, answer
+
+    def _catch_up(self, nodes: tuple[NodeEntry, ...]) -> None:
+        known = self._nodes
+        if nodes is known:
+            return
+        if len(nodes) == len(known):
+            changed = list(compress(range(len(nodes)), map(is_not, nodes, known)))
+        if len(nodes) != len(known) or any(nodes[at].name != known[at].name for at in changed):
+            changed = list(range(len(nodes)))
+            self._answers = [UNREGISTERED] * len(nodes)
+            self._ranks = [_OUT] * len(nodes)
+            self._fitting = 0
+        for at in changed:
+            self._renew(at, nodes[at])
+        self._nodes = nodes
+
+    def _renew(self, at: int, entry: NodeEntry) -> None:
+        answer = self._answer(entry)
+        self._fitting -= self._ranks[at] != _OUT
+        self._answers[at] = answer
+        if isinstance(answer, Fit):
+            self._ranks[at] = -answer.score if self.policy.node is NodePolicy.SPREAD else answer.score
+            self._fitting += 1
+        else:
+            self._ranks[at] = _OUT
+
+    def _answer(self, entry: NodeEntry) -> Fit | Refusal:
+        why = objection(entry, self.demand.constraints, self.owner.uncounted)
+        if why is not None:
+            return why
+        if not entry.ids and self.demand.devices.wants_devices:
+            return UNREGISTERED
+        return self.verdict(entry.state, self._mask(entry) if self._selectors else None)
+
+    def _mask(self, entry: NodeEntry) -> Mask:
+        positions = entry.state.shape.positions
+        return {
+            vendor: frozenset(at for at in positions.get(vendor, ()) if selector.accepts_id(entry.ids[at]))
+            for vendor, selector in self._selectors.items()
+        }
+
+
+def granted(
+    entry: NodeEntry, fit: Fit, demand: DeviceDemand, registry: Registry
+) -> tuple[ContainerGrant, ...]:
+    """A fit with the node's names put in."""
+    grants: list[ContainerGrant] = []
+    for container, shares in zip(demand.containers, fit.containers, strict=True):
+        grants.append(
+            ContainerGrant(
+                container.kind,
+                tuple(
+                    GrantedShare(
+                        device=entry.ids[share.position],
+                        vendor=vendor,
+                        word=registry[vendor].wire_word(),
+                        memory=share.memory,
+                        cores=share.cores,
+                        mark=share.mark,
+                    )
+                    for vendor, of_vendor in shares.by_vendor
+                    for share in of_vendor
+                ),
+            )
+        )
+    return tuple(grants)

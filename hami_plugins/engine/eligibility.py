@@ -1,0 +1,107 @@
+"""Whether the scheduler lets a pod onto a node at all, devices aside: pins, selectors, taints, plain resources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from hami_plugins.model.decisions import NodeObjection
+from hami_plugins.model.nodes import NodeEntry, NodeFacts, Taint
+from hami_plugins.model.pods import NodeConstraints, Requirement, Toleration
+from hami_plugins.model.quantity import NANO
+
+_ORDINARY: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+"""Every real node has these; a listing that leaves them out says nothing about them."""
+
+_REPELS: Final = ("NoSchedule", "NoExecute")
+_UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+
+
+def objection(
+    entry: NodeEntry, constraints: NodeConstraints, uncounted: Collection[str] = ()
+) -> NodeObjection | None:
+    """Why the scheduler would not look at the node's devices, or ``None``. Words are kube-scheduler's.
+
+    ``uncounted`` are resources that a scheduler extender answers for, so that node sums do not apply to them.
+    """
+    facts = entry.facts
+    if constraints.node is not None and constraints.node != entry.name:
+        return NodeObjection("node(s) didn't match the requested node name")
+    if not _selected(entry.name, facts.labels, constraints):
+        return NodeObjection("node(s) didn't match Pod's node affinity/selector")
+    taint = _repelling(facts, constraints.tolerations)
+    if taint is not None:
+        if taint == _UNSCHEDULABLE:
+            return NodeObjection("node(s) were unschedulable")
+        value = f"{taint.key}: {taint.value}" if taint.value else taint.key
+        return NodeObjection(f"node(s) had untolerated taint {{{value}}}")
+    return _shortage(entry, constraints, uncounted)
+
+
+def _selected(name: str, labels: Mapping[str, str], constraints: NodeConstraints) -> bool:
+    if any(labels.get(key) != value for key, value in constraints.selector):
+        return False
+    terms = constraints.affinity
+    return terms is None or any(
+        bool(term) and all(_met(requirement, name, labels) for requirement in term) for term in terms
+    )
+
+
+def _met(requirement: Requirement, name: str, labels: Mapping[str, str]) -> bool:
+    value = (name if requirement.key == "metadata.name" else None) if requirement.on_field else None
+    if not requirement.on_field:
+        value = labels.get(requirement.key)
+    test = _OPERATORS.get(requirement.operator)
+    return test is not None and test(value, requirement.values)
+
+
+def _compares(value: str | None, values: tuple[str, ...], better: Callable[[int, int], bool]) -> bool:
+    try:
+        return value is not None and len(values) == 1 and better(int(value), int(values[0]))
+    except ValueError:
+        return False
+
+
+_OPERATORS: Final[Mapping[str, Callable[[str | None, tuple[str, ...]], bool]]] = {
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value not in values,
+    "Exists": lambda value, values: value is not None,
+    "DoesNotExist": lambda value, values: value is None,
+    "Gt": lambda value, values: _compares(value, values, int.__gt__),
+    "Lt": lambda value, values: _compares(value, values, int.__lt__),
+}
+
+
+def _repelling(facts: NodeFacts, tolerations: tuple[Toleration, ...]) -> Taint | None:
+    taints = (_UNSCHEDULABLE, *facts.taints) if facts.unschedulable else facts.taints
+    for taint in taints:
+        if taint.effect in _REPELS and not any(_tolerates(toleration, taint) for toleration in tolerations):
+            return taint
+    return None
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return bool(toleration.key) and toleration.value == taint.value
+
+
+def _shortage(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collection[str]) -> NodeObjection | None:
+    allocatable = entry.facts.allocatable
+    pods = allocatable.get("pods")
+    if pods is not None and entry.requested.get("pods", 0) + NANO > pods.nano:
+        return NodeObjection("Too many pods")
+    for resource, amount in constraints.requests:
+        if resource in uncounted or not amount:
+            continue
+        have = allocatable.get(resource)
+        if have is None and resource in _ORDINARY:
+            continue
+        free = (0 if have is None else have.nano) - entry.requested.get(resource, 0)
+        if amount > free:
+            return NodeObjection(f"Insufficient {resource}")
+    return None

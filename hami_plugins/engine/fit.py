@@ -1,0 +1,147 @@
+"""The one fit for all vendors: choose devices for one container's request on one node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from hami_plugins.engine.checks import card_checks, clamped, cores_on, memory_left, room_checks
+from hami_plugins.model.devices import Share
+from hami_plugins.model.policy import Policy
+from hami_plugins.model.requests import DeviceRequest
+from hami_plugins.model.vendor import Ask, Candidate, Check, Unselectable, VendorSpec
+from hami_plugins.model.verdicts import Reason
+
+Affordable = Callable[[Sequence[Share]], bool]
+"""Whether the namespace's quota allows these shares of the current request together."""
+
+
+class Refusal(NamedTuple):
+    """The counted objections to one request, and HAMi's words for them."""
+
+    reasons: tuple[tuple[Reason, int], ...]
+    devices: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fitter:
+    """A request made ready for many nodes: the checks that can object to it, picked once."""
+
+    spec: VendorSpec
+    request: DeviceRequest
+    policy: Policy
+    card: tuple[Check, ...]
+    room: tuple[Check, ...]
+    one_numa: bool
+    collects: bool
+    before_quota: int
+
+    @classmethod
+    def of(cls, spec: VendorSpec, request: DeviceRequest, policy: Policy) -> Fitter:
+        """Make one request ready."""
+        cores = clamped(spec, request)
+        if cores != request.cores:
+            request = replace(request, cores=cores)
+        room = room_checks(spec, request, exclusive=policy.exclusive)
+        return cls(
+            spec=spec,
+            request=request,
+            policy=policy,
+            card=card_checks(spec, request),
+            room=room,
+            one_numa=spec.binds_numa and policy.one_numa,
+            collects=spec.select is not None and (policy.near or not spec.select_when_near),
+            before_quota=room.index(memory_left),
+        )
+
+    def fit(
+        self, candidates: Sequence[Candidate], ask: Ask, affordable: Affordable | None = None
+    ) -> tuple[Share, ...] | Refusal:
+        """Choose ``request.count`` devices from candidates in the order in which they are to be tried."""
+        tally: dict[Reason, int] = {}
+        chosen: list[Candidate] = []
+        shares: list[Share] = []
+        numa = -1
+        room = self.room if affordable is None else self._room_within(affordable, shares)
+        for candidate in candidates:
+            why = _first(self.card, candidate, ask)
+            if why is None and self.one_numa and candidate.device.numa != numa:
+                if chosen:
+                    tally[Reason.NUMA] = tally.get(Reason.NUMA, 0) + len(chosen)
+                chosen.clear()
+                shares.clear()
+                numa = candidate.device.numa
+            while why is None:
+                why = _first(room, candidate, ask)
+                if why is not None:
+                    break
+                share = self._share(candidate, ask)
+                chosen.append(candidate)
+                shares.append(share)
+                if len(chosen) == self.request.count and not self.collects:
+                    return tuple(shares)
+                if not (self.spec.partitions and share.mark is not None):
+                    break
+                candidate = candidate._replace(
+                    used=candidate.used._replace(marks=(*candidate.used.marks, share.mark))
+                )
+            if why is not None:
+                tally[why] = tally.get(why, 0) + 1
+        return self._selected(chosen, shares, tally, len(candidates), ask)
+
+    def _room_within(self, affordable: Affordable, shares: Sequence[Share]) -> tuple[Check, ...]:
+        """The room checks with the quota among them: after sharing, before memory, where HAMi asks it."""
+
+        def within_quota(candidate: Candidate, ask: Ask) -> Reason | None:
+            share = Share(candidate.position, self.request.memory.on(candidate.device), self.request.cores)
+            return None if affordable([*shares, share]) else Reason.QUOTA
+
+        return (*self.room[: self.before_quota], within_quota, *self.room[self.before_quota :])
+
+    def _selected(
+        self,
+        chosen: Sequence[Candidate],
+        shares: Sequence[Share],
+        tally: dict[Reason, int],
+        devices: int,
+        ask: Ask,
+    ) -> tuple[Share, ...] | Refusal:
+        count = self.request.count
+        if self.spec.select is not None and chosen and len(chosen) >= count:
+            selected = self.spec.select(chosen, ask)
+            if isinstance(selected, Unselectable):
+                tally[selected.reason] = selected.count
+                return self._refusal(tally, devices, selected.devices, ask)
+            if len(selected) >= count:
+                by_candidate = {id(candidate): share for candidate, share in zip(chosen, shares, strict=True)}
+                return tuple(by_candidate[id(candidate)] for candidate in selected[:count])
+        if chosen:
+            tally[Reason.TOO_FEW] = len(chosen)
+        return self._refusal(tally, devices, None, ask)
+
+    def _refusal(self, tally: Mapping[Reason, int], devices: int, denominator: int | None, ask: Ask) -> Refusal:
+        words = self.spec.spell(tally, devices, ask) if self.spec.spell is not None else None
+        if words is None:
+            words = spelled(tally, devices if denominator is None else denominator)
+        return Refusal(tuple(sorted(tally.items())), devices, words)
+
+    def _share(self, candidate: Candidate, ask: Ask) -> Share:
+        if self.spec.share_of is not None:
+            return self.spec.share_of(candidate, ask)
+        return Share(candidate.position, self.request.memory.on(candidate.device), cores_on(candidate, ask))
+
+
+def spelled(tally: Mapping[Reason, int], devices: int) -> str:
+    """HAMi's text for counted reasons: ``k/n Reason`` sorted as strings, so ``10/12`` comes before ``2/12``."""
+    return ", ".join(sorted(f"{count}/{devices} {reason}" for reason, count in tally.items()))
+
+
+def _first(checks: tuple[Check, ...], candidate: Candidate, ask: Ask) -> Reason | None:
+    for check in checks:
+        why = check(candidate, ask)
+        if why is not None:
+            return why
+    return None
+

@@ -1,0 +1,76 @@
+"""From a submitted pod to everything a decision needs: admission, demand, policy, and what its quota leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hami_plugins.engine.decide import PodDemand
+from hami_plugins.engine.demand import demand_of
+from hami_plugins.engine.mutate import Admission, WebhookSettings, admit
+from hami_plugins.engine.policies import PolicyDefaults, policy_of, volcano_policy
+from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import InvalidRequestError, WireError
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.policy import DEFAULT_POLICY, Policy
+from hami_plugins.model.requests import DeviceDemand
+from hami_plugins.model.units import VendorName
+from hami_plugins.model.vendor import Dialect, Headroom
+
+NO_DEVICES = DeviceDemand(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How this cluster admits and ranks pods."""
+
+    webhook: WebhookSettings = WebhookSettings()
+    policies: PolicyDefaults = PolicyDefaults()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """A pod ready to be decided on. ``refusal`` is why it never gets that far; then demand and policy mean nothing."""
+
+    pod: Pod
+    admission: Admission
+    demand: PodDemand
+    policy: Policy = DEFAULT_POLICY
+    dialect: Dialect = Dialect.HAMI
+    refusal: str = ""
+
+
+def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName, Headroom] | None = None) -> Intake:
+    """Let the webhook see the pod, then read what it asks. ``left`` is what the namespace's quota leaves per vendor."""
+    admission = admit(pod, registry, rules.webhook, left)
+    if not admission.allowed:
+        demand = PodDemand(NO_DEVICES, pod.constraints)
+        return Intake(pod=pod, admission=admission, demand=demand, refusal=f"admission denied: {admission.message}")
+    admitted = admission.pod
+    try:
+        devices = demand_of(admitted, registry)
+        dialect = dialect_of(devices, registry)
+        policy = (
+            volcano_policy(rules.policies)
+            if dialect is Dialect.VOLCANO
+            else policy_of(admitted.annotations, rules.policies)
+        )
+    except (InvalidRequestError, WireError) as error:
+        demand = PodDemand(NO_DEVICES, pod.constraints)
+        return Intake(pod=admitted, admission=admission, demand=demand, refusal=str(error))
+    return Intake(
+        pod=admitted,
+        admission=admission,
+        demand=PodDemand(devices, admitted.constraints, tuple(sorted((left or {}).items()))),
+        policy=policy,
+        dialect=dialect,
+    )
+
+
+def dialect_of(demand: DeviceDemand, registry: Registry) -> Dialect:
+    """Whose words the pod speaks: Volcano's if any of its requests is Volcano's."""
+    for container in demand.containers:
+        for request in container.requests:
+            if registry[request.vendor].dialect is Dialect.VOLCANO:
+                return Dialect.VOLCANO
+    return Dialect.HAMI

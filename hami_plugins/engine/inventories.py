@@ -1,0 +1,121 @@
+"""The three places where vendors tell what a node has: a JSON register, a colon register, or the node's capacity."""
+
+from __future__ import annotations
+
+from hami_plugins.errors import WireError
+from hami_plugins.model.devices import Device
+from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB
+from hami_plugins.model.vendor import Inventory, NodeObject, VendorSpec
+from hami_plugins.wire import node_devices
+from hami_plugins.wire.node_devices import RegisteredDevice
+
+MOST_CARDS = 16_384
+"""More cards than this on one node is a mistake in the node object, not a machine."""
+
+
+def json_register(spec: VendorSpec, node: NodeObject) -> Inventory:
+    """Devices from the vendor's JSON register annotation (``hami-core.md`` 2.4b)."""
+    text = node.annotations.get(spec.keys.register)
+    if text is None:
+        return Inventory()
+    return registered(spec, node_devices.decode_json(spec.keys.register, text))
+
+
+def colon_register(spec: VendorSpec, node: NodeObject) -> Inventory:
+    """Devices from the vendor's colon register annotation (``hami-core.md`` 2.4a)."""
+    text = node.annotations.get(spec.keys.register)
+    if text is None:
+        return Inventory()
+    return registered(spec, node_devices.decode_csv(spec.keys.register, text))
+
+
+def registered(
+    spec: VendorSpec,
+    found: tuple[RegisteredDevice, ...],
+    *,
+    cores: CoreShare | None = None,
+    group: str = "",
+    traits: tuple[str, ...] = (),
+) -> Inventory:
+    """An inventory from decoded register entries.
+
+    ``cores`` overrides what the entries say; ``group`` names the custom member that tells interconnect groups apart;
+    ``traits`` are custom members to keep.
+    """
+    devices = tuple(
+        Device(
+            vendor=spec.name,
+            model=each.model,
+            slots=each.slots,
+            memory=MiB(each.memory),
+            cores=CoreShare(each.cores) if cores is None else cores,
+            index=each.index,
+            numa=each.numa,
+            mode=each.mode,
+            healthy=each.healthy,
+            group=_word(each.custom.get(group)) if group else None,
+            profiles=each.profiles,
+            traits=tuple(
+                (name, word) for name in sorted(traits) if (word := _word(each.custom.get(name))) is not None
+            ),
+        )
+        for each in found
+    )
+    return Inventory(devices, tuple(DeviceId(each.id) for each in found))
+
+
+def cards(
+    spec: VendorSpec,
+    node: NodeObject,
+    count: int,
+    *,
+    infix: str,
+    slots: int,
+    memory: MiB,
+    cores: CoreShare,
+    model: str = "",
+    right_half_numa: bool = False,
+) -> Inventory:
+    """``count`` equal cards named ``<node>-<infix>-<i>``, for vendors that say only how many they have.
+
+    ``right_half_numa`` puts the second half on NUMA node 1.
+    """
+    if not 0 <= count <= MOST_CARDS:
+        raise WireError(f"node {node.name}: {spec.resources.count}", str(count), f"not a number of cards up to {MOST_CARDS}")
+    return Inventory(
+        tuple(
+            Device(
+                vendor=spec.name,
+                model=model or spec.name,
+                slots=slots,
+                memory=memory,
+                cores=cores,
+                index=index,
+                numa=1 if right_half_numa and index >= count // 2 else 0,
+            )
+            for index in range(count)
+        ),
+        tuple(DeviceId(f"{node.name}-{infix}-{index}") for index in range(count)),
+    )
+
+
+def capacity_of(node: NodeObject, resource: str) -> int | None:
+    """A node's capacity of a resource as a whole number; ``None`` when there is none of it.
+
+    Raises ``WireError`` for an amount that no device plugin can mean.
+    """
+    found = node.capacity.get(resource) if resource else None
+    if found is None or found.nano == 0:
+        return None
+    if found.whole is None or not 0 < found.whole <= INT32_MAX * 1024:
+        raise WireError(f"node {node.name}: capacity {resource}", str(found), "not a whole amount of devices")
+    return found.whole
+
+
+def _word(value: object) -> str | None:
+    """A custom member as text: numbers without a fraction print as integers, so that 1 and 1.0 are one group."""
+    if value is None or isinstance(value, bool):
+        return None if value is None else str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)

@@ -1,0 +1,178 @@
+"""From Kubernetes objects to node entries and pod records: every vendor asked, and no broken part hiding the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.usage import usage_of
+from hami_plugins.errors import WireError
+from hami_plugins.model.devices import Device, GrantedShare
+from hami_plugins.model.nodes import NodeEntry, NodeFacts, NodeShape, NodeState, Problem
+from hami_plugins.model.pods import Container, ContainerGrant, Pod, PodRecord
+from hami_plugins.model.quantity import NANO
+from hami_plugins.model.units import DeviceId
+from hami_plugins.model.vendor import Dialect, NodeObject, VendorSpec
+from hami_plugins.wire import pod_devices, volcano
+
+QUEUE_KEY = "scheduling.volcano.sh/queue-name"
+GROUP_KEY = "scheduling.k8s.io/group-name"
+
+
+class NodeBuilder:
+    """Makes node entries; equal shapes are shared, so that equal states are found quickly."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._shapes: dict[NodeShape, NodeShape] = {}
+
+    def entry(self, node: NodeObject, facts: NodeFacts) -> NodeEntry:
+        """The node without pods. What a vendor cannot read becomes a problem of the entry, the other vendors stay."""
+        devices: list[Device] = []
+        ids: list[DeviceId] = []
+        traits: list[tuple[str, str]] = []
+        links: list[tuple[int, tuple[tuple[int, ...], ...]]] = []
+        problems: list[Problem] = []
+        for spec in self._registry:
+            try:
+                found = spec.inventory(spec, node)
+            except WireError as error:
+                problems.append(Problem(f"node {node.name}", str(error)))
+                continue
+            if found.links:
+                links.append((len(devices), found.links))
+            traits.extend(found.traits)
+            for device, name in zip(found.devices, found.ids, strict=True):
+                if name in ids:
+                    problems.append(Problem(f"node {node.name}", f"device {name} is registered twice; the first counts"))
+                    continue
+                devices.append(device)
+                ids.append(name)
+        shape = NodeShape(tuple(devices), _links(len(devices), links), tuple(sorted(traits)))
+        shape = self._shapes.setdefault(shape, shape)
+        return NodeEntry(
+            name=node.name, state=NodeState.idle(shape), ids=tuple(ids), facts=facts, problems=tuple(problems)
+        )
+
+
+def with_pods(entry: NodeEntry, pods: Iterable[PodRecord]) -> NodeEntry:
+    """The node with exactly these pods on it; shares of devices that it does not have are kept on the records."""
+    records = tuple(pods)
+    requested: dict[str, int] = {}
+    for record in records:
+        add_requests(requested, record, sign=1)
+    return NodeEntry(
+        name=entry.name,
+        state=NodeState(entry.state.shape, usage_of(records, entry.ids)),
+        ids=entry.ids,
+        facts=entry.facts,
+        pods=records,
+        requested=requested,
+        problems=entry.problems,
+    )
+
+
+def add_requests(requested: dict[str, int], record: PodRecord, *, sign: int) -> None:
+    """Add (or take away) what a pod counts for in the node's sums, itself included."""
+    requested["pods"] = requested.get("pods", 0) + sign * NANO
+    for resource, amount in record.requests:
+        requested[resource] = requested.get(resource, 0) + sign * amount
+
+
+class RecordReader:
+    """Reads what placed pods hold from their annotations."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._lists: Mapping[str, VendorSpec] = {spec.keys.allocated: spec for spec in registry}
+
+    def record(self, pod: Pod) -> tuple[PodRecord, tuple[Problem, ...]]:
+        """What a pod on a node holds. An unreadable list is a problem and holds nothing; other lists still count."""
+        merged: list[list[GrantedShare]] = [[] for _ in pod.containers]
+        problems: list[Problem] = []
+        for key, text in pod.annotations.items():
+            spec = self._lists.get(key)
+            if spec is None:
+                continue
+            try:
+                granted = self._granted(spec, pod, key, text)
+            except WireError as error:
+                problems.append(Problem(f"pod {pod.full_name}", str(error)))
+                continue
+            for at, grant in enumerate(granted):
+                merged[at].extend(grant.shares)
+        record = PodRecord(
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.uid,
+            grants=tuple(
+                ContainerGrant(container.kind, tuple(shares))
+                for container, shares in zip(pod.containers, merged, strict=True)
+            ),
+            requests=pod.constraints.requests,
+            init_finished=pod.init_finished,
+            terminating=pod.terminating,
+            queue=pod.annotations.get(QUEUE_KEY, ""),
+            group=pod.annotations.get(GROUP_KEY, ""),
+            priority=pod.priority,
+        )
+        return record, tuple(problems)
+
+    def _granted(self, spec: VendorSpec, pod: Pod, key: str, text: str) -> tuple[ContainerGrant, ...]:
+        decode = volcano.decode_devices if spec.dialect is Dialect.VOLCANO else pod_devices.decode
+        segments = [
+            [
+                GrantedShare(
+                    device=found.device, vendor=spec.name, word=found.word, memory=found.memory, cores=found.cores
+                )
+                for found in segment
+            ]
+            for segment in decode(key, text)
+        ]
+        grants = tuple(
+            ContainerGrant(container.kind, tuple(shares))
+            for container, shares in zip(pod.containers, aligned(segments, spec, pod.containers), strict=True)
+        )
+        return grants if spec.recall is None else spec.recall(pod.annotations, grants)
+
+
+def aligned(
+    segments: Sequence[Sequence[GrantedShare]], spec: VendorSpec, containers: Sequence[Container]
+) -> Sequence[Sequence[GrantedShare]]:
+    """One segment per container. Volcano writes segments only for containers with devices; HAMi 2.10 forgets those of
+    idle containers when the card model is not spelled like the vendor (``hami-core.md`` 2.6)."""
+    filled = list(segments)
+    while len(filled) > len(containers) and not filled[-1]:
+        filled.pop()
+    if len(filled) > len(containers):
+        raise WireError(
+            spec.keys.allocated,
+            f"{len(filled)} containers",
+            f"names {len(filled)} containers, the pod has {len(containers)}",
+        )
+    if len(filled) == len(containers):
+        return filled
+    asking = [at for at, container in enumerate(containers) if _asks(spec, container)]
+    spoken = [segment for segment in filled if segment]
+    result: list[Sequence[GrantedShare]] = [() for _ in containers]
+    places = asking if len(asking) >= len(spoken) else range(len(containers))
+    for at, segment in zip(places, spoken if places is asking else filled, strict=False):
+        result[at] = segment
+    return result
+
+
+def _asks(spec: VendorSpec, container: Container) -> bool:
+    return spec.asked_of(container.limits) or spec.asked_of(container.requests)
+
+
+def _links(
+    devices: int, parts: Sequence[tuple[int, tuple[tuple[int, ...], ...]]]
+) -> tuple[tuple[int, ...], ...]:
+    if not parts:
+        return ()
+    rows = [[0] * devices for _ in range(devices)]
+    for offset, matrix in parts:
+        for at, row in enumerate(matrix):
+            for to, score in enumerate(row):
+                if offset + at < devices and offset + to < devices:
+                    rows[offset + at][offset + to] = score
+    return tuple(tuple(row) for row in rows)

@@ -1,0 +1,33 @@
+"""Which partition of a card serves a memory need: the smallest profile that has a free place (``hami-core.md`` 3.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hami_plugins.model.devices import Instance, Mark, Placement, Profile
+from hami_plugins.model.units import MiB
+
+
+def occupied(marks: Iterable[Mark]) -> tuple[Placement, ...]:
+    """The places that shares already hold on a card."""
+    return tuple(mark.placement for mark in marks if isinstance(mark, Instance))
+
+
+def choose(profiles: Sequence[Profile], need: MiB, taken: Sequence[Placement]) -> tuple[Profile, Placement] | None:
+    """The first profile, by memory and then slices, that holds ``need`` and has a place free of ``taken``.
+
+    Cores play no part. Profiles of one and three slices are placed from the top, the others from the bottom, which
+    leaves the large aligned places free longest.
+    """
+    for profile in sorted(profiles, key=lambda each: (each.memory, each.slices)):
+        if profile.memory < need:
+            continue
+        for place in _places(profile):
+            if not any(place.overlaps(other) for other in taken):
+                return profile, place
+    return None
+
+
+def _places(profile: Profile) -> list[Placement]:
+    from_the_top = profile.name.startswith(("1g.", "3g."))
+    return sorted(profile.placements, key=lambda place: place.start, reverse=from_the_top)

@@ -1,0 +1,169 @@
+"""What the admission webhook decides about a pod: allowed or not, and every change it makes (``hami-core.md`` 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from hami_plugins.engine import quota
+from hami_plugins.engine.demand import demand_of
+from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import AdmissionDeniedError, InvalidRequestError
+from hami_plugins.model.pods import Container, Pod
+from hami_plugins.model.requests import Absolute, ContainerKind, DeviceDemand
+from hami_plugins.model.units import VendorName
+from hami_plugins.model.vendor import AdmissionChange, Admitted, Dialect, Headroom, VendorSpec
+from hami_plugins.wire import quantity
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+OTHER_SCHEDULER: Final = "pod already has different scheduler assigned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    """HAMi's scheduler name, and whether pods that name the default scheduler are taken over."""
+
+    scheduler: str = "hami-scheduler"
+    takes_over_default: bool = True
+
+
+class PodChange(NamedTuple):
+    """One change of the pod; ``container`` indexes the pod's containers (init containers first), or is ``None``."""
+
+    container: int | None
+    change: AdmissionChange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """The webhook's answer: ``pod`` is the pod with ``changes`` applied; ``claimed`` are the vendors it uses."""
+
+    allowed: bool
+    pod: Pod
+    code: int = 200
+    message: str = ""
+    changes: tuple[PodChange, ...] = ()
+    claimed: tuple[VendorName, ...] = ()
+
+
+def admit(
+    pod: Pod,
+    registry: Registry,
+    settings: WebhookSettings,
+    left: Mapping[VendorName, Headroom] | None = None,
+) -> Admission:
+    """The webhook's decision on a new pod. ``left`` is what the namespace's quota leaves, per vendor.
+
+    Where HAMi lets a pod with an unusable request through without any accounting, it is denied here.
+    """
+    if not any(container.kind is ContainerKind.APP for container in pod.containers):
+        return _denied(pod, "pod has no containers")
+    if _belongs_elsewhere(pod, settings):
+        return Admission(allowed=True, pod=pod, message=OTHER_SCHEDULER)
+    try:
+        changed = _with_vendors(pod, registry)
+    except AdmissionDeniedError as error:
+        return _denied(pod, error.message, error.code)
+    if changed.claimed:
+        privileged = next((each.name for each in pod.containers if each.privileged), None)
+        if privileged is not None:
+            return _denied(pod, f"container {privileged} is privileged")
+        if settings.scheduler:
+            change = PodChange(None, AdmissionChange("schedulerName", "schedulerName", settings.scheduler))
+            changed = replace(changed, pod=applied(changed.pod, change), changes=(*changed.changes, change))
+            if pod.node:
+                return _denied(pod, "pod has node assigned")
+    try:
+        demand = demand_of(changed.pod, registry)
+    except InvalidRequestError as error:
+        return _denied(pod, str(error), error.http_status)
+    if left and not quota.within(_asked(demand), left):
+        return _denied(pod, "exceeding resource quota")
+    return changed
+
+
+def applied(pod: Pod, change: PodChange) -> Pod:
+    """The pod with one change made."""
+    kind, key, value = change.change
+    if change.container is not None:
+        containers = list(pod.containers)
+        containers[change.container] = _applied_to(containers[change.container], change.change)
+        return replace(pod, containers=tuple(containers))
+    match kind:
+        case "annotation":
+            return replace(pod, annotations={**pod.annotations, key: value})
+        case "runtimeClassName":
+            return replace(pod, runtime_class=value)
+        case _:
+            return replace(pod, scheduler=value)
+
+
+def _applied_to(container: Container, change: AdmissionChange) -> Container:
+    match change.kind:
+        case "limit":
+            amount = quantity.parse(change.value, key=change.key)
+            return replace(container, limits={**container.limits, change.key: amount})
+        case "request":
+            amount = quantity.parse(change.value, key=change.key)
+            return replace(container, requests={**container.requests, change.key: amount})
+        case _:
+            return replace(container, env=container.env | {change.key})
+
+
+def _belongs_elsewhere(pod: Pod, settings: WebhookSettings) -> bool:
+    if not pod.scheduler:
+        return False
+    if pod.scheduler == DEFAULT_SCHEDULER and settings.takes_over_default:
+        return False
+    return not settings.scheduler or pod.scheduler != settings.scheduler
+
+
+def _with_vendors(pod: Pod, registry: Registry) -> Admission:
+    changes: list[PodChange] = []
+    claimed: dict[VendorName, None] = {}
+    for at in range(len(pod.containers)):
+        for spec in registry:
+            if spec.dialect is not Dialect.HAMI:
+                continue
+            answer = (spec.admit or _plain)(spec, pod.containers[at], pod)
+            if answer.claimed:
+                claimed[spec.name] = None
+            for change in answer.changes:
+                of_pod = change.kind in ("annotation", "runtimeClassName")
+                each = PodChange(None if of_pod else at, change)
+                changes.append(each)
+                pod = applied(pod, each)
+    return Admission(allowed=True, pod=pod, changes=tuple(changes), claimed=tuple(claimed))
+
+
+def _plain(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
+    """Most vendors claim a container whose limits name their count, and change nothing."""
+    return Admitted(spec.resources.count in container.limits)
+
+
+def _asked(demand: DeviceDemand) -> Mapping[VendorName, tuple[int, int]]:
+    """Memory and cores that a demand names outright: the sum over applications or the largest init container.
+
+    Percentages count for nothing here, because only a card says what they are worth (``hami-core.md`` 5.4).
+    """
+    sums: dict[VendorName, tuple[int, int]] = {}
+    peaks: dict[VendorName, tuple[int, int]] = {}
+    for container in demand.containers:
+        into = peaks if container.kind is ContainerKind.INIT else sums
+        for request in container.requests:
+            memory = request.memory.mib * request.count if isinstance(request.memory, Absolute) else 0
+            cores = request.cores * request.count
+            known = into.get(request.vendor, (0, 0))
+            if container.kind is ContainerKind.INIT:
+                into[request.vendor] = (max(known[0], memory), max(known[1], cores))
+            else:
+                into[request.vendor] = (known[0] + memory, known[1] + cores)
+    return {
+        vendor: tuple(map(max, sums.get(vendor, (0, 0)), peaks.get(vendor, (0, 0))))  # type: ignore[misc]
+        for vendor in {**sums, **peaks}
+    }
+
+
+def _denied(pod: Pod, message: str, code: int = 403) -> Admission:
+    return Admission(allowed=False, pod=pod, code=code, message=message)

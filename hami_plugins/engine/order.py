@@ -1,0 +1,112 @@
+"""The order in which a node's devices are tried."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Final
+
+from hami_plugins.model.devices import Device, DeviceUsage
+from hami_plugins.model.nodes import DEVICE_WEIGHT
+from hami_plugins.model.policy import Policy, SortKey, Weights
+from hami_plugins.model.requests import DeviceRequest, Percent
+
+_SCORED: Final = frozenset({SortKey.LEAST_SCORE, SortKey.MOST_SCORE})
+
+
+def arranged(
+    arrangement: Sequence[int],
+    devices: Sequence[Device],
+    usage: Sequence[DeviceUsage],
+    policy: Policy,
+    requests: Sequence[DeviceRequest],
+) -> list[int]:
+    """The positions of ``arrangement`` in the order in which they are tried, first choice first.
+
+    Equals decide by the arrangement itself, so the answer never depends on chance.
+    """
+    keys = policy.order
+    scores = (
+        device_scores([devices[at] for at in arrangement], [usage[at] for at in arrangement], policy.weights, requests)
+        if not _SCORED.isdisjoint(keys)
+        else []
+    )
+    columns = [_column(key, arrangement, devices, usage, scores) for key in keys]
+    return [row[-1] for row in sorted(zip(*columns, arrangement, strict=True))]
+
+
+def _column(
+    key: SortKey,
+    arrangement: Sequence[int],
+    devices: Sequence[Device],
+    usage: Sequence[DeviceUsage],
+    scores: Sequence[float],
+) -> Sequence[float]:
+    match key:
+        case SortKey.LEAST_SCORE:
+            return scores
+        case SortKey.MOST_SCORE:
+            return [-score for score in scores]
+        case SortKey.HIGH_NUMA:
+            return [-devices[at].numa for at in arrangement]
+        case SortKey.LOW_NUMA:
+            return [devices[at].numa for at in arrangement]
+        case SortKey.LAST:
+            return range(0, -len(arrangement), -1)
+        case SortKey.FIRST:
+            return range(len(arrangement))
+        case SortKey.LEAST_SHARED:
+            return [usage[at].slots for at in arrangement]
+        case SortKey.MOST_MEMORY:
+            return [-usage[at].memory for at in arrangement]
+        case SortKey.HIGH_INDEX:
+            return [-devices[at].index for at in arrangement]
+        case SortKey.LOW_INDEX:
+            return [devices[at].index for at in arrangement]
+
+
+def device_scores(
+    devices: Sequence[Device], usage: Sequence[DeviceUsage], weights: Weights, requests: Sequence[DeviceRequest]
+) -> list[float]:
+    """How full each device is (``policy/gpu_policy.go``), 0 for a device without slots, memory or cores.
+
+    A container's own requests count only on devices whose model is spelled like the vendor, as HAMi compares them.
+    HAMi computes in 32-bit floats and so do we: on equal sums its rounding decides which card comes first.
+    """
+    slots: list[float] = []
+    cores: list[float] = []
+    memory: list[float] = []
+    for device, used in zip(devices, usage, strict=True):
+        if not (device.slots and device.cores and device.memory):
+            slots.append(0.0)
+            cores.append(0.0)
+            memory.append(0.0)
+            continue
+        more_slots = more_memory = more_cores = 0
+        for request in requests:
+            if request.vendor == device.model:
+                more_slots += 1
+                more_cores += request.cores
+                more_memory += _scored_memory(request, device)
+        slots.append((more_slots + used.slots) / device.slots)
+        cores.append((more_cores + used.cores) / device.cores)
+        memory.append((more_memory + used.memory) / device.memory)
+    slots, cores, memory = _narrow(slots), _narrow(cores), _narrow(memory)
+    if weights != (1, 1, 1):
+        slots = _narrow([weights.slot * part for part in slots])
+        cores = _narrow([weights.core * part for part in cores])
+        memory = _narrow([weights.memory * part for part in memory])
+    sums = _narrow([one + other for one, other in zip(slots, cores, strict=True)])
+    sums = _narrow([one + other for one, other in zip(sums, memory, strict=True)])
+    return _narrow([DEVICE_WEIGHT * part for part in sums])
+
+
+def _scored_memory(request: DeviceRequest, device: Device) -> int:
+    if isinstance(request.memory, Percent) and request.memory.of_device == 0:
+        return 0
+    return request.memory.on(device)
+
+
+def _narrow(values: list[float]) -> list[float]:
+    """The values rounded to 32-bit floats."""
+    return array("f", values).tolist()

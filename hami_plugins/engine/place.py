@@ -1,0 +1,172 @@
+"""A whole pod on one node: every container fitted in turn, init containers beside nobody, the others together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hami_plugins.engine.fit import Affordable, Fitter, Refusal
+from hami_plugins.engine.order import arranged
+from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.usage import held_of, peak
+from hami_plugins.model.devices import Device, DeviceUsage, Share
+from hami_plugins.model.nodes import NodeState
+from hami_plugins.model.policy import NodePolicy, Policy
+from hami_plugins.model.requests import ContainerDemand, ContainerKind, DeviceDemand, DeviceRequest
+from hami_plugins.model.units import VendorName
+from hami_plugins.model.vendor import Ask, Candidate, Headroom
+from hami_plugins.model.verdicts import ContainerShares, Fit, NoFit, Reason, Verdict
+
+NEUTRAL_WEIGHT: Final = 10_000
+"""Weight of vendor scores that rank nodes whatever the policy (HAMi ``policy/node_policy.go``)."""
+
+Mask = Mapping[VendorName, frozenset[int]]
+"""Positions that a pod's id lists accept, per vendor that has such lists."""
+
+_NO_SHARES: Final = ContainerShares()
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """What containers that run together have been given so far: usage, arrangement, and positions per vendor."""
+
+    usage: list[DeviceUsage]
+    arrangement: dict[VendorName, Sequence[int]]
+    held: dict[VendorName, tuple[int, ...]]
+
+    def copy(self) -> _Phase:
+        return _Phase(list(self.usage), dict(self.arrangement), dict(self.held))
+
+
+class Placer:
+    """A pod's demand made ready for many nodes. Calling it answers for one state; it keeps nothing between calls."""
+
+    __slots__ = ("_demand", "_fitters", "_headroom", "_plain", "_policy", "_registry")
+
+    def __init__(
+        self,
+        demand: DeviceDemand,
+        policy: Policy,
+        registry: Registry,
+        headroom: Mapping[VendorName, Headroom] | None = None,
+    ) -> None:
+        self._demand = demand
+        self._policy = policy
+        self._registry = registry
+        self._headroom = headroom or {}
+        self._fitters = tuple(
+            tuple(Fitter.of(registry[request.vendor], request, policy) for request in container.requests)
+            for container in demand.containers
+        )
+        self._plain = all(container.kind is ContainerKind.APP for container in demand.containers)
+
+    def __call__(self, state: NodeState, mask: Mask | None = None) -> Verdict:
+        """Place the pod on a node in this state, or say what is missing first."""
+        running = _Phase(list(state.usage), {}, {})
+        placed: list[ContainerShares] = []
+        for at, container in enumerate(self._demand.containers):
+            if not container.requests:
+                placed.append(_NO_SHARES)
+                continue
+            phase = running if self._plain or container.kind is not ContainerKind.INIT else running.copy()
+            answer = self._container(at, state, phase, placed, mask)
+            if isinstance(answer, NoFit):
+                return answer
+            placed.append(answer)
+        containers = tuple(placed)
+        return Fit(containers, self._score(state, containers))
+
+    def _container(
+        self, at: int, state: NodeState, phase: _Phase, placed: Sequence[ContainerShares], mask: Mask | None
+    ) -> ContainerShares | NoFit:
+        demand = self._demand.containers[at]
+        given: list[tuple[VendorName, tuple[Share, ...]]] = []
+        for fitter in self._fitters[at]:
+            vendor = fitter.request.vendor
+            answer = self._request(fitter, demand, state, phase, (*placed, ContainerShares(tuple(given))), mask)
+            if isinstance(answer, Refusal):
+                return NoFit(answer.reasons, answer.devices, at, vendor, answer.words)
+            for share in answer:
+                phase.usage[share.position] = phase.usage[share.position].plus(
+                    share.memory, share.cores, () if share.mark is None else (share.mark,)
+                )
+            phase.held[vendor] = phase.held.get(vendor, ()) + tuple(share.position for share in answer)
+            given.append((vendor, answer))
+        return ContainerShares(tuple(given))
+
+    def _request(
+        self,
+        fitter: Fitter,
+        demand: ContainerDemand,
+        state: NodeState,
+        phase: _Phase,
+        placed: Sequence[ContainerShares],
+        mask: Mask | None,
+    ) -> tuple[Share, ...] | Refusal:
+        request, spec = fitter.request, fitter.spec
+        shape = state.shape
+        vendor = request.vendor
+        positions = phase.arrangement.get(vendor) or shape.positions.get(vendor, ())
+        if request.count > len(positions) and not _may_repeat(fitter, shape.devices, positions):
+            return Refusal(((Reason.TOO_FEW_CARDS, 1),), len(positions), Reason.TOO_FEW_CARDS)
+        tried = arranged(positions, shape.devices, phase.usage, self._policy, demand.requests)
+        phase.arrangement[vendor] = tried[::-1]
+        wanted = None if mask is None else mask.get(vendor)
+        candidates = [
+            Candidate(at, shape.devices[at], phase.usage[at], wanted is None or at in wanted) for at in tried
+        ]
+        ask = Ask(request, self._policy, shape, phase.held.get(vendor, ()), spec.cores_of)
+        return fitter.fit(candidates, ask, self._affordable(request, placed))
+
+    def _affordable(self, request: DeviceRequest, placed: Sequence[ContainerShares]) -> Affordable | None:
+        headroom = self._headroom.get(request.vendor)
+        if headroom is None:
+            return None
+
+        def within(shares: Sequence[Share]) -> bool:
+            current = ContainerShares(((request.vendor, tuple(shares)),))
+            last = placed[-1]
+            merged = ContainerShares((*last.by_vendor, *current.by_vendor))
+            memory, cores = self._booked(request.vendor, (*placed[:-1], merged))
+            return (headroom.memory is None or memory <= headroom.memory) and (
+                headroom.cores is None or cores <= headroom.cores
+            )
+
+        return within
+
+    def _booked(self, vendor: VendorName, placed: Sequence[ContainerShares]) -> tuple[int, int]:
+        """What these containers hold of a vendor at their peak, summed over devices."""
+        held = peak(
+            (
+                container.kind,
+                (
+                    (share.position, held_of(share.memory, share.cores, share.mark))
+                    for name, shares in given.by_vendor
+                    if name == vendor
+                    for share in shares
+                ),
+            )
+            for container, given in zip(self._demand.containers, placed, strict=False)
+        ).values()
+        return sum(each.memory for each in held), sum(each.cores for each in held)
+
+    def _score(self, state: NodeState, containers: tuple[ContainerShares, ...]) -> float:
+        score = state.base_score
+        for vendor in dict.fromkeys(name for container in containers for name, _ in container.by_vendor):
+            spec = self._registry[vendor]
+            if spec.score_node is None:
+                continue
+            more = spec.score_node(state, containers, self._policy)
+            if spec.score_is_neutral:
+                more *= -NEUTRAL_WEIGHT if self._policy.node is NodePolicy.SPREAD else NEUTRAL_WEIGHT
+            score += more
+        return score
+
+
+def _may_repeat(fitter: Fitter, devices: Sequence[Device], positions: Sequence[int]) -> bool:
+    """Whether one card may serve several of the requested count: it is partitioned, and the pod accepts its mode."""
+    modes = fitter.request.selector.modes
+    return fitter.spec.partitions and any(
+        devices[at].profiles and (modes is None or devices[at].mode in modes) for at in positions
+    )

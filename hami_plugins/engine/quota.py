@@ -1,0 +1,76 @@
+"""ResourceQuota arithmetic: what a namespace may still take of a vendor's memory and cores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.usage import held_by
+from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota
+from hami_plugins.model.quantity import NANO
+from hami_plugins.model.units import CoreShare, MiB, VendorName
+from hami_plugins.model.vendor import Headroom
+
+
+def used_by(snapshot: ClusterSnapshot, namespace: str) -> Mapping[VendorName, tuple[int, int]]:
+    """Memory (MiB) and cores that the pods of a namespace hold, per vendor."""
+    sums: dict[VendorName, tuple[int, int]] = {}
+    for entry in snapshot.nodes:
+        for record in entry.pods:
+            if record.namespace != namespace:
+                continue
+            vendors = {share.device: share.vendor for grant in record.grants for share in grant.shares}
+            for device, held in held_by(record.grants, init_finished=record.init_finished).items():
+                memory, cores = sums.get(vendors[device], (0, 0))
+                sums[vendors[device]] = (memory + held.memory, cores + held.cores)
+    return sums
+
+
+def headroom(
+    quota: NamespaceQuota | None, used: Mapping[VendorName, tuple[int, int]], registry: Registry
+) -> tuple[tuple[VendorName, Headroom], ...]:
+    """What is left per vendor under ``limits.<resource>`` keys; vendors without a limit do not appear.
+
+    A memory limit counts in the vendor's units, so it is multiplied by MiB per unit.
+    An overdrawn quota leaves less than nothing, and then refuses even a request for nothing, as HAMi does.
+    """
+    if quota is None:
+        return ()
+    left: list[tuple[VendorName, Headroom]] = []
+    for spec in registry:
+        memory = _limit(quota, spec.resources.memory)
+        cores = _limit(quota, spec.resources.cores)
+        if memory is None and cores is None:
+            continue
+        used_memory, used_cores = used.get(spec.name, (0, 0))
+        left.append(
+            (
+                spec.name,
+                Headroom(
+                    None if memory is None else MiB(memory * spec.memory_factor() - used_memory),
+                    None if cores is None else CoreShare(cores - used_cores),
+                ),
+            )
+        )
+    return tuple(left)
+
+
+def within(asked: Mapping[VendorName, tuple[int, int]], left: Mapping[VendorName, Headroom]) -> bool:
+    """Whether amounts (MiB, cores per vendor) fit into what is left; asking nothing of a vendor always does."""
+    for vendor, (memory, cores) in asked.items():
+        room = left.get(vendor)
+        if room is None or not (memory or cores):
+            continue
+        if room.memory is not None and memory > room.memory:
+            return False
+        if room.cores is not None and cores > room.cores:
+            return False
+    return True
+
+
+def _limit(quota: NamespaceQuota, resource: str) -> int | None:
+    """The whole units of ``limits.<resource>``; an explicit 0 is a limit."""
+    if not resource:
+        return None
+    nano = quota.hard.get(f"limits.{resource}")
+    return None if nano is None else nano // NANO

@@ -1,0 +1,55 @@
+"""The set of vendors a process works with: built once, on purpose, and refusing collisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from hami_plugins.errors import ConfigError
+from hami_plugins.model.units import VendorName
+from hami_plugins.model.vendor import VendorSpec
+
+
+class Registry:
+    """Vendors by name and by resource, in the order in which they were given."""
+
+    def __init__(self, specs: Iterable[VendorSpec]) -> None:
+        by_name: dict[VendorName, VendorSpec] = {}
+        by_resource: dict[str, VendorSpec] = {}
+        by_list: dict[str, VendorSpec] = {}
+        for spec in specs:
+            if spec.name in by_name:
+                raise ConfigError(f"vendor {spec.name} is registered twice; remove one of the two")
+            by_name[spec.name] = spec
+            for resource in spec.resources.all():
+                other = by_resource.setdefault(resource, spec)
+                if other is not spec:
+                    raise ConfigError(f"{spec.name} and {other.name} both claim {resource}; give one another name")
+            if (other := by_list.setdefault(spec.keys.allocated, spec)) is not spec:
+                raise ConfigError(f"{spec.name} and {other.name} both write {spec.keys.allocated}")
+        self._by_name: Mapping[VendorName, VendorSpec] = by_name
+        self._by_resource: Mapping[str, VendorSpec] = by_resource
+
+    def __iter__(self) -> Iterator[VendorSpec]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __getitem__(self, name: VendorName) -> VendorSpec:
+        return self._by_name[name]
+
+    def get(self, name: str) -> VendorSpec | None:
+        """The vendor of that name, or ``None``."""
+        return self._by_name.get(VendorName(name))
+
+    def owner_of(self, resource: str) -> VendorSpec | None:
+        """The vendor that a resource name belongs to, or ``None``."""
+        return self._by_resource.get(resource)
+
+    @property
+    def resources(self) -> Mapping[str, VendorSpec]:
+        """Every resource name with its vendor."""
+        return self._by_resource
