@@ -1,0 +1,17 @@
+"""The vendors: one file each, listed here. A new vendor is one file and one line."""
+
+from typing import Final
+
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.vendors import nvidia
+
+BUILTIN: Final[tuple[VendorSpec, ...]] = (
+    nvidia.SPEC,
+)
+"""In HAMi's order of initialisation."""
+
+
+def builtin() -> Registry:
+    """A registry of the built-in vendors with their stock settings."""
+    return Registry(BUILTIN)

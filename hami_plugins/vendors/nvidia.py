@@ -1,0 +1,265 @@
+"""NVIDIA GPUs under HAMi: hami-core and MPS slices, and dynamic MIG instances.
+
+Source: ``hami-vendors.md`` 1 and ``hami-core.md`` 3. Deviations from HAMi 2.10, on purpose: an unusable amount is
+refused (HAMi takes the container for one without GPUs), negative cores are refused, and the quota check counts init
+containers once (HAMi undercounts the first application containers, issue 3052).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from math import comb
+from typing import Final
+
+from hami_plugins.engine import mig
+from hami_plugins.engine.demand import WHOLE, cores_of, count_of, memory_of, percentage, selector_of
+from hami_plugins.engine.inventories import registered
+from hami_plugins.errors import AdmissionDeniedError
+from hami_plugins.model.devices import Device, Instance, Share
+from hami_plugins.model.pods import Container, ContainerGrant, Pod
+from hami_plugins.model.requests import DeviceRequest
+from hami_plugins.model.units import VendorName
+from hami_plugins.model.vendor import (
+    Admitted,
+    AdmissionChange,
+    AllocationView,
+    AnnotationKeys,
+    Ask,
+    Candidate,
+    Inventory,
+    NodeObject,
+    ResourceNames,
+    VendorOptions,
+    VendorSpec,
+)
+from hami_plugins.model.verdicts import Reason
+from hami_plugins.wire import mig_allocations, node_devices
+
+CORDON_KEY: Final = "hami.io/device-cordon"
+MIG_MODE: Final = "mig"
+MOST_COMBINATIONS: Final = 20_000
+"""Beyond this many sets of cards the nearest set is grown card by card instead of searched."""
+
+
+def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+    """Cards from the JSON register, with the node's cordon list and pair scores."""
+    text = node.annotations.get(spec.keys.register)
+    if text is None:
+        return Inventory()
+    found = registered(spec, node_devices.decode_json(spec.keys.register, text))
+    cordoned = frozenset(node_devices.decode_cordon(node.annotations.get(CORDON_KEY, "")))
+    devices: tuple[Device, ...] = found.devices
+    if cordoned:
+        devices = tuple(
+            replace(device, cordoned=True) if name in cordoned else device
+            for device, name in zip(found.devices, found.ids, strict=True)
+        )
+    scores = node.annotations.get(spec.keys.pair_scores)
+    if scores is None:
+        return replace(found, devices=devices)
+    pairs = node_devices.decode_pair_scores(spec.keys.pair_scores, scores)
+    links = tuple(tuple(pairs.get(one, {}).get(other, 0) for other in found.ids) for one in found.ids)
+    return replace(found, devices=devices, links=links)
+
+
+def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest | None:
+    """Cards, and per card memory in MiB (or a percentage) and cores in percent."""
+    count = count_of(spec, container)
+    if count is None:
+        return None
+    options = spec.options
+    memory = memory_of(spec, container)
+    percent = container.amount(spec.resources.memory_percentage)
+    cores = cores_of(container, spec.resources.cores)
+    return DeviceRequest(
+        vendor=spec.name,
+        count=count,
+        memory=percentage(memory, max(percent.whole or 0, 0) if percent is not None else None, options.default_memory),
+        cores=options.default_cores if cores is None else cores,
+        selector=selector_of(spec.keys, pod.annotations),
+    )
+
+
+def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
+    """HAMi's webhook for one container, in its order (``hami-core.md`` 5.3)."""
+    names, options = spec.resources, spec.options
+    percent = container.amount(names.memory_percentage)
+    if percent is not None and not 0 <= percent.ceiling <= 100:
+        raise AdmissionDeniedError(
+            f"invalid {names.memory_percentage} value {percent.ceiling} in container {container.name}: "
+            "must be an integer between 0 and 100",
+            500,
+        )
+    changes: list[AdmissionChange] = []
+    priority = container.limits.get(names.priority)
+    if priority is not None:
+        changes.append(AdmissionChange("env", "CUDA_TASK_PRIORITY", str(priority.ceiling)))
+    if options.core_policy not in ("", "default"):
+        changes.append(AdmissionChange("env", "GPU_CORE_UTILIZATION_POLICY", options.core_policy))
+    claimed = names.count in container.limits
+    if not claimed and options.default_count > 0 and _names_a_part(names, container):
+        changes.append(AdmissionChange("limit", names.count, str(options.default_count)))
+        claimed = True
+    if (claimed or names.count in container.requests) and _wants_all_cores(names, container):
+        changes.append(AdmissionChange("limit", names.cores, "100"))
+        claimed = True
+    if claimed and options.runtime_class and pod.runtime_class is None:
+        changes.append(AdmissionChange("runtimeClassName", "runtimeClassName", options.runtime_class))
+    if not claimed and options.overwrite_env:
+        changes.append(AdmissionChange("env", "NVIDIA_VISIBLE_DEVICES", "none"))
+    return Admitted(claimed, tuple(changes))
+
+
+def _names_a_part(names: ResourceNames, container: Container) -> bool:
+    return any(name in container.limits for name in (names.cores, names.memory, names.memory_percentage))
+
+
+def _wants_all_cores(names: ResourceNames, container: Container) -> bool:
+    """A request for whole cards that says nothing of cores means all cores."""
+    if container.amount(names.cores) is not None:
+        return False
+    percent = container.amount(names.memory_percentage)
+    if percent is not None:
+        return percent.ceiling == 100
+    return container.amount(names.memory) is None
+
+
+def places_are_known(candidate: Candidate, ask: Ask) -> Reason | None:
+    """A card fails closed when it holds shares whose place on it nobody wrote down, or partitions it cannot have."""
+    instances = sum(1 for mark in candidate.used.marks if isinstance(mark, Instance))
+    if candidate.device.mode == MIG_MODE:
+        return Reason.HEALTH if candidate.used.slots > instances else None
+    return Reason.HEALTH if instances else None
+
+
+def partition_left(candidate: Candidate, ask: Ask) -> Reason | None:
+    """A MIG card has a free place for a profile that holds the memory."""
+    if candidate.device.mode != MIG_MODE:
+        return None
+    return Reason.PARTITION if _partition(candidate, ask) is None else None
+
+
+def share_of(candidate: Candidate, ask: Ask) -> Share:
+    """The slice; on a MIG card the whole partition, which is what the pod really gets."""
+    if candidate.device.mode == MIG_MODE:
+        found = _partition(candidate, ask)
+        if found is not None:
+            profile, place = found
+            return Share(candidate.position, profile.memory, profile.cores, Instance(profile.name, place))
+    return Share(candidate.position, ask.request.memory.on(candidate.device), ask.request.cores)
+
+
+def _partition(candidate: Candidate, ask: Ask):  # type: ignore[no-untyped-def]
+    device = candidate.device
+    return mig.choose(device.profiles, ask.request.memory.on(device), mig.occupied(candidate.used.marks))
+
+
+def nearest(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate]:
+    """The cards with the best links among them; for one card, the one whose links the others miss least."""
+    count, links = ask.request.count, ask.shape.links
+    if len(candidates) == count or not links:
+        return candidates[:count]
+    if count == 1:
+        return [min(candidates, key=lambda one: sum(links[one.position][other.position] for other in candidates))]
+    if comb(len(candidates), count) > MOST_COMBINATIONS:
+        return _grown(candidates, count, links)
+    return max(combinations(candidates, count), key=lambda chosen: _linked(chosen, links))
+
+
+def _linked(chosen: Sequence[Candidate], links: tuple[tuple[int, ...], ...]) -> int:
+    return sum(links[one.position][other.position] for one, other in combinations(chosen, 2))
+
+
+def _grown(
+    candidates: Sequence[Candidate], count: int, links: tuple[tuple[int, ...], ...]
+) -> Sequence[Candidate]:
+    """A near set found greedily, for machines with too many cards to try all sets."""
+    chosen = [candidates[0]]
+    rest = list(candidates[1:])
+    while len(chosen) < count:
+        best = max(rest, key=lambda one: sum(links[each.position][one.position] for each in chosen))
+        rest.remove(best)
+        chosen.append(best)
+    return chosen
+
+
+def annotate(view: AllocationView) -> Mapping[str, str]:
+    """The reserved MIG places, if there are any."""
+    reserved = [
+        mig_allocations.Reservation(at, index, share.device, share.mark.profile, share.mark.placement)
+        for at, shares in enumerate(view.containers)
+        for index, share in enumerate(shares)
+        if isinstance(share.mark, Instance)
+    ]
+    return {mig_allocations.KEY: mig_allocations.encode(reserved)} if reserved else {}
+
+
+def recall(
+    annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]
+) -> tuple[ContainerGrant, ...]:
+    """Put the reserved MIG places back: consumed in order per card, as HAMi does."""
+    text = annotations.get(mig_allocations.KEY)
+    if not text:
+        return grants
+    waiting: dict[str, list[Instance]] = {}
+    for each in mig_allocations.decode(text):
+        waiting.setdefault(each.device, []).append(Instance(each.profile, each.placement))
+    return tuple(
+        replace(
+            grant,
+            shares=tuple(
+                replace(share, mark=waiting[share.device].pop(0)) if waiting.get(share.device) else share
+                for share in grant.shares
+            ),
+        )
+        for grant in grants
+    )
+
+
+RESOURCES: Final = ResourceNames(
+    count="nvidia.com/gpu",
+    memory="nvidia.com/gpumem",
+    memory_percentage="nvidia.com/gpumem-percentage",
+    cores="nvidia.com/gpucores",
+    priority="nvidia.com/priority",
+)
+
+SPEC: Final = VendorSpec(
+    name=VendorName("NVIDIA"),
+    title="NVIDIA GPU",
+    maker="NVIDIA",
+    resources=RESOURCES,
+    keys=AnnotationKeys(
+        allocated="hami.io/vgpu-devices-allocated",
+        to_allocate="hami.io/vgpu-devices-to-allocate",
+        register="hami.io/node-nvidia-register",
+        handshake="hami.io/node-handshake",
+        pair_scores="hami.io/node-nvidia-score",
+        use_ids=("nvidia.com/use-gpuuuid",),
+        avoid_ids=("nvidia.com/nouse-gpuuuid",),
+        use_models="nvidia.com/use-gputype",
+        avoid_models="nvidia.com/nouse-gputype",
+        mode="nvidia.com/vgpu-mode",
+        inputs=("nvidia.com/numa-bind", CORDON_KEY),
+        extra=(mig_allocations.KEY,),
+    ),
+    inventory=inventory,
+    options=VendorOptions(default_count=1),
+    request=request,
+    admit=admit,
+    early_checks=(places_are_known,),
+    late_checks=(partition_left,),
+    select=nearest,
+    select_when_near=True,
+    share_of=share_of,
+    annotate=annotate,
+    recall=recall,
+    binds_numa=True,
+    partitions=True,
+    ignored_by_scheduler=RESOURCES.all(),
+    memory_step="1 MiB or 1 %",
+    core_step="1 %",
+    several="each card may be a slice",
+)
