@@ -1,0 +1,145 @@
+"""From Kubernetes objects, as any listing holds them, to a snapshot. Fed one by one, so that pages can be dropped."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
+from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import WireError
+from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota, PodGroup, Queue
+from hami_plugins.model.nodes import NodeEntry, Problem
+from hami_plugins.model.pods import Pod, PodRecord
+from hami_plugins.model.units import NodeName
+from hami_plugins.wire import objects
+
+SNAPSHOT_KIND: Final = "ClusterSnapshot"
+"""Kind of our own snapshot files: a list of trimmed objects."""
+
+FINISHED: Final = frozenset({"Succeeded", "Failed"})
+"""Phases in which a pod holds nothing any more."""
+
+
+class ListingReader:
+    """Collects nodes, pods, quotas, queues and pod groups in any order, then makes the snapshot."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._builder = NodeBuilder(registry)
+        self._records = RecordReader(registry)
+        self._nodes: dict[NodeName, NodeEntry] = {}
+        self._placed: dict[NodeName, list[PodRecord]] = defaultdict(list)
+        self._pending: list[Pod] = []
+        self._quotas: dict[str, NamespaceQuota] = {}
+        self._queues: dict[str, Queue] = {}
+        self._groups: dict[str, PodGroup] = {}
+        self._problems: list[Problem] = []
+
+    def feed(self, raw: object, place: str = "listing") -> None:
+        """Take one object; lists are taken apart. What cannot be read becomes a problem of the snapshot.
+
+        Kinds that a plan does not look at are passed over.
+        """
+        if not isinstance(raw, Mapping):
+            self._problems.append(Problem(place, f"not an object but {type(raw).__name__}; skipped"))
+            return
+        kind = str(raw.get("kind", "List"))
+        items = raw.get("items")
+        if isinstance(items, list) and (kind.endswith("List") or kind == SNAPSHOT_KIND):
+            self._feed_items(items, kind.removesuffix("List"), place)
+            return
+        try:
+            self._take(kind, raw)
+        except WireError as error:
+            self._problems.append(Problem(place, str(error)))
+
+    def _feed_items(self, items: list[object], implied: str, place: str) -> None:
+        """Take a list apart. The API server leaves ``kind`` out of the items of a typed list."""
+        typed = implied not in ("", SNAPSHOT_KIND)
+        for at, item in enumerate(items):
+            bare = typed and isinstance(item, Mapping) and "kind" not in item
+            self.feed({**item, "kind": implied} if bare else item, f"{place} item {at}")  # type: ignore[dict-item]
+
+    def _take(self, kind: str, raw: object) -> None:
+        match kind:
+            case "Node":
+                node = objects.node_object(raw)
+                if node.name in self._nodes:
+                    raise WireError(f"node {node.name}", str(node.name), "listed twice; the first counts")
+                self._nodes[node.name] = self._builder.entry(node, objects.node_facts(raw))
+            case "Pod":
+                self._take_pod(objects.pod(raw))
+            case "ResourceQuota":
+                quota = objects.resource_quota(raw)
+                known = self._quotas.get(quota.namespace)
+                self._quotas[quota.namespace] = quota if known is None else _tightest(known, quota)
+            case "Queue":
+                queue = objects.queue(raw)
+                self._queues[queue.name] = queue
+            case "PodGroup":
+                group = objects.pod_group(raw)
+                self._groups[f"{group.namespace}/{group.name}"] = group
+
+    def _take_pod(self, pod: Pod) -> None:
+        if pod.phase in FINISHED:
+            return
+        if pod.node is None:
+            self._pending.append(pod)
+            return
+        record, problems = self._records.record(pod)
+        self._placed[pod.node].append(record)
+        self._problems.extend(problems)
+
+    def finish(self) -> ClusterSnapshot:
+        """The snapshot of everything taken so far."""
+        entries: list[NodeEntry] = []
+        problems = list(self._problems)
+        for name, entry in self._nodes.items():
+            problems.extend(entry.problems)
+            placed = self._placed.pop(name, [])
+            known = frozenset(entry.ids)
+            records = [_with_strangers(record, known) for record in placed]
+            problems.extend(
+                Problem(
+                    f"pod {record.full_name}",
+                    f"holds {share.device}, which node {name} does not report; kept, and not counted as free anywhere",
+                )
+                for record in records
+                for share in record.strangers
+            )
+            entries.append(with_pods(entry, records) if records else entry)
+        problems.extend(
+            Problem(f"node {name}", f"{len(records)} pods run on it, but the listing does not have it")
+            for name, records in sorted(self._placed.items())
+        )
+        return ClusterSnapshot(
+            nodes=tuple(entries),
+            pending=tuple(self._pending),
+            quotas=self._quotas,
+            queues=self._queues,
+            pod_groups=self._groups,
+            problems=tuple(problems),
+        )
+
+
+def snapshot_of(items: Iterable[object], registry: Registry) -> ClusterSnapshot:
+    """The snapshot of some objects."""
+    reader = ListingReader(registry)
+    for at, item in enumerate(items):
+        reader.feed(item, f"item {at}")
+    return reader.finish()
+
+
+def _with_strangers(record: PodRecord, known: frozenset[str]) -> PodRecord:
+    strangers = tuple(share for grant in record.grants for share in grant.shares if share.device not in known)
+    return replace(record, strangers=strangers) if strangers else record
+
+
+def _tightest(one: NamespaceQuota, other: NamespaceQuota) -> NamespaceQuota:
+    """Several quotas of a namespace all hold, so the smallest limit of each key counts."""
+    hard = dict(one.hard)
+    for key, amount in other.hard.items():
+        hard[key] = min(amount, hard.get(key, amount))
+    return NamespaceQuota(namespace=one.namespace, hard=hard)
