@@ -1,0 +1,227 @@
+"""Judge our answers against recorded answers of the real HAMi and the real Volcano.
+
+``python -m tests.golden.corpus FILE.jsonl.gz...`` prints agreement per vendor, the differences that a rule explains, and
+the unexplained ones with both answers; it exits 1 if there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from hami_plugins.engine import quota
+from hami_plugins.engine.annotate import annotations_of
+from hami_plugins.engine.decide import Decider
+from hami_plugins.engine.intake import Rules, take_in
+from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import Placed
+from hami_plugins.vendors import builtin
+from hami_plugins.wire import admission, objects
+from tests.golden.rules import Answer, Case, Rule, all_rules
+
+NOW_NS = 1_790_000_000_123_456_789
+_TIMES = {str(NOW_NS): "<unix-nanoseconds>", str(NOW_NS // 10**9): "<unix-seconds>"}
+_FINISHED = ("Succeeded", "Failed")
+
+
+def cases(paths: Iterable[Path]) -> Iterator[Case]:
+    """The cases of corpus files, in order."""
+    for path in paths:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                yield json.loads(line)
+
+
+def answer(case: Case, registry: Registry) -> Answer:
+    """What we say to a case."""
+    if case["id"].startswith("volcano"):
+        from tests.golden import corpus_volcano  # noqa: PLC0415 - needed for that file only
+
+        return corpus_volcano.answer(case)
+    problems: list[str] = []
+    reader = RecordReader(registry)
+    entry = NodeBuilder(registry).entry(objects.node_object(case["node"]), objects.node_facts(case["node"]))
+    problems.extend(str(problem) for problem in entry.problems)
+    records = []
+    for raw in case["pods"]:
+        pod = objects.pod(raw)
+        if pod.phase in _FINISHED:
+            continue
+        record, found = reader.record(pod)
+        problems.extend(str(problem) for problem in found)
+        records.append(record)
+    entry = with_pods(entry, records)
+    snapshot = ClusterSnapshot(
+        nodes=(entry,),
+        quotas={each.namespace: each for each in map(objects.resource_quota, case.get("quotas") or [])},
+    )
+    pod = objects.pod(case["pod"], default_requests=False)
+    left = dict(
+        quota.headroom(snapshot.quotas.get(pod.namespace), quota.used_by(snapshot, pod.namespace), registry)
+    )
+    intake = take_in(pod, registry, Rules(), left)
+    given = intake.admission
+    base: dict[str, Any] = {
+        "allowed": given.allowed,
+        "code": None if given.allowed else given.code,
+        "message": "" if given.allowed else given.message,
+        "scheduler": given.pod.scheduler,
+        "mutated": _mutated(case, given.changes) if given.allowed else None,
+        "problems": tuple(problems),
+    }
+    if intake.refusal:
+        return Answer(**base, fits=False, reason=intake.refusal, annotations={}, refusal=intake.refusal)
+    decision = Decider(registry).decide(snapshot, intake.demand, intake.policy)
+    if not isinstance(decision, Placed):
+        words = decision.by_node[0][1].words
+        return Answer(**base, fits=False, reason=words, annotations={})
+    written = annotations_of(intake.pod, decision, entry, registry, now_ns=NOW_NS)
+    timed = {key: _untimed(value) for key, value in written.items()}
+    return Answer(**base, fits=True, reason="", annotations=timed)
+
+
+def _untimed(text: str) -> str:
+    for time, word in _TIMES.items():
+        text = text.replace(time, word)
+    return text
+
+
+def _mutated(case: Case, changes: Any) -> Any:
+    others = [change for change in changes if change.change.kind != "schedulerName"]
+    return admission.apply(case["pod"], [*changes]) if others else None
+
+
+def differing(case: Case, ours: Answer) -> set[str]:
+    """The aspects in which an answer differs from every recorded one."""
+    best: set[str] | None = None
+    for recorded in case["answers"]:
+        aspects = _against(case, recorded, ours)
+        if best is None or len(aspects) < len(best):
+            best = aspects
+    return best or set()
+
+
+def _against(case: Case, recorded: Case, ours: Answer) -> set[str]:
+    aspects: set[str] = set()
+    given = case["admission"]
+    if given["allowed"] != ours.allowed or given.get("scheduler_name", "") != ours.scheduler:
+        aspects.add("admission")
+    elif not given["allowed"] and (given.get("message"), given.get("code")) != (ours.message, ours.code):
+        aspects.add("admission")
+    if given["allowed"] and ours.allowed and not _same_json(case.get("mutated"), ours.mutated, given):
+        aspects.add("mutated")
+    if recorded["fits"] != ours.fits:
+        aspects.add("fits")
+    elif not ours.fits and recorded["reason"] != ours.reason and given["allowed"]:
+        aspects.add("reason")
+    elif ours.fits:
+        theirs = recorded["annotations"] or {}
+        for key in {*theirs, *ours.annotations}:
+            if theirs.get(key) != ours.annotations.get(key):
+                aspects.add("devices" if re.search(r"devices-|-allocated$|vgpu-ids", key) else "annotations")
+    return aspects
+
+
+def _same_json(theirs: Any, ours: Any, given: Case) -> bool:
+    if theirs is None or ours is None:
+        return theirs is None and ours is None
+    return bool(theirs == ours)
+
+
+def explained(case: Case, ours: Answer, aspects: set[str], rules: Iterable[Rule]) -> list[Rule] | None:
+    """The rules that together account for every differing aspect, or ``None``."""
+    left, used = set(aspects), []
+    for rule in rules:
+        if left and rule.explains(case, ours, left):
+            used.append(rule)
+            left -= rule.aspects
+    return None if left else used
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Judge files and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--vendor", default="", help="only vendors that start with this")
+    parser.add_argument("--id", default="", help="only this case")
+    parser.add_argument("--show", type=int, default=20, help="how many unexplained differences to print")
+    options = parser.parse_args(arguments)
+    registry, rules = builtin(), all_rules()
+    total: Counter[str] = Counter()
+    agreed: Counter[str] = Counter()
+    by_rule: dict[str, list[str]] = defaultdict(list)
+    unexplained: list[tuple[Case, Answer, set[str]]] = []
+    for case in cases(options.files):
+        if not case["vendor"].startswith(options.vendor) or (options.id and case["id"] != options.id):
+            continue
+        total[case["vendor"]] += 1
+        ours = answer(case, registry)
+        aspects = differing(case, ours)
+        if not aspects:
+            agreed[case["vendor"]] += 1
+            continue
+        used = explained(case, ours, aspects, rules)
+        if used is None:
+            unexplained.append((case, ours, aspects))
+        else:
+            for rule in used:
+                by_rule[rule.name].append(case["id"])
+    _report(total, agreed, by_rule, unexplained, options.show)
+    return 1 if unexplained else 0
+
+
+def _report(
+    total: Counter[str],
+    agreed: Counter[str],
+    by_rule: dict[str, list[str]],
+    unexplained: list[tuple[Case, Answer, set[str]]],
+    show: int,
+) -> None:
+    missing = Counter(case["vendor"] for case, _, _ in unexplained)
+    print(f"{'vendor':20} {'cases':>6} {'agree':>6} {'rules':>6} {'unexplained':>12}")
+    for vendor in sorted(total):
+        rest = total[vendor] - agreed[vendor] - missing[vendor]
+        print(f"{vendor:20} {total[vendor]:6} {agreed[vendor]:6} {rest:6} {missing[vendor]:12}")
+    print(
+        f"{'all':20} {total.total():6} {agreed.total():6} "
+        f"{total.total() - agreed.total() - len(unexplained):6} {len(unexplained):12}"
+    )
+    for name, ids in sorted(by_rule.items()):
+        print(f"  rule {name}: {len(ids)} ({', '.join(ids[:4])}{', ...' if len(ids) > 4 else ''})")
+    for case, ours, aspects in unexplained[:show]:
+        print(f"\n{case['id']} {case['tags']} differs in {', '.join(sorted(aspects))}")
+        print(f"  pod: {json.dumps(case['pod']['metadata'].get('annotations'))} {_resources(case['pod'])}")
+        print(f"  theirs: {case['admission']} fits={case['fits']} {case['reason']}")
+        print(f"          {json.dumps(case['annotations'])[:1200]}")
+        print(f"  ours:   allowed={ours.allowed} {ours.message} {ours.scheduler} fits={ours.fits} {ours.reason}")
+        print(f"          {json.dumps(ours.annotations)[:1200]}")
+        if "mutated" in aspects:
+            print(f"  mutated theirs: {_resources(case['mutated'])}\n  mutated ours:   {_resources(ours.mutated)}")
+        if ours.problems:
+            print(f"  problems: {ours.problems}")
+
+
+def _resources(pod: Any) -> str:
+    if not pod:
+        return "-"
+    spec = pod["spec"]
+    return json.dumps(
+        {
+            kind: [each.get("resources") for each in spec.get(kind) or []]
+            for kind in ("initContainers", "containers")
+            if spec.get(kind)
+        }
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""The differences from HAMi's and Volcano's recorded answers that we mean: one file per vendor, each a list ``RULES``.
+
+A rule is a predicate on the case and our answer. It has to recognise the upstream defect by its mechanism, so that it
+cannot hide a defect of ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+Case = dict[str, Any]
+"""One line of the corpus, as its README describes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What we say to a case, in the corpus' own terms, and what we think beside it.
+
+    ``devices`` are ``id,word,memory,cores`` per container (init first) with empty entries for idle containers;
+    ``refusal`` is our own text when the pod never reached a node; ``stale`` names device lists of running pods that we
+    could not read.
+    """
+
+    allowed: bool
+    code: int | None
+    message: str
+    scheduler: str
+    mutated: Any
+    fits: bool
+    reason: str
+    annotations: dict[str, str]
+    refusal: str = ""
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A named, reasoned difference. ``aspects`` are the parts of the answer that it may explain.
+
+    Aspects: ``admission`` (allowed, code, message, scheduler name), ``mutated``, ``fits``, ``reason``, ``devices``
+    (which cards and slices), ``annotations`` (anything else written).
+    """
+
+    name: str
+    reason: str
+    aspects: frozenset[str]
+    holds: Callable[[Case, Answer], bool]
+    vendors: tuple[str, ...] = ()
+    examples: tuple[str, ...] = field(default=())
+
+    def explains(self, case: Case, answer: Answer, aspects: set[str]) -> bool:
+        """Whether this rule accounts for these differing aspects of a case."""
+        if self.vendors and not case["vendor"].startswith(self.vendors):
+            return False
+        return bool(aspects & self.aspects) and self.holds(case, answer)
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule of every file of this folder."""
+    found: list[Rule] = []
+    for module in sorted(pkgutil.iter_modules(__path__), key=lambda each: each.name):
+        found.extend(importlib.import_module(f"{__name__}.{module.name}").RULES)
+    return tuple(found)
