@@ -17,6 +17,13 @@ class NamespaceQuota:
     namespace: str
     hard: Mapping[str, int]
 
+    def together_with(self, other: NamespaceQuota) -> NamespaceQuota:
+        """Both quotas of a namespace at once: a pod has to respect each, so the smaller limit of every key holds."""
+        hard = dict(self.hard)
+        for key, amount in other.hard.items():
+            hard[key] = min(amount, hard.get(key, amount))
+        return NamespaceQuota(namespace=self.namespace, hard=hard)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
