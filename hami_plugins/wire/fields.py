@@ -7,7 +7,8 @@ A place that ends in a colon is an object as a whole; anything else is a path in
 from typing import Any
 
 from hami_plugins.errors import WireError
-from hami_plugins.wire.scalars import shown
+from hami_plugins.model.units import INT32_MAX
+from hami_plugins.wire.scalars import INT64_MAX, shown
 
 Json = dict[str, Any]
 
@@ -64,9 +65,19 @@ def number(holder: Json, name: str, place: str, *, default: int = 0) -> int:
     value = holder.get(name)
     if value is None:
         return default
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool) and -INT64_MAX <= value <= INT64_MAX:
         return value
     raise wrong(path(place, name), value, "an integer")
+
+
+def natural(holder: Json, name: str, place: str) -> int:
+    """An int32 that is not negative, 0 when absent."""
+    value = holder.get(name)
+    if value is None:
+        return 0
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= INT32_MAX:
+        return value
+    raise wrong(path(place, name), value, f"an integer from 0 to {INT32_MAX}")
 
 
 def flag(holder: Json, name: str, place: str) -> bool:

@@ -35,7 +35,7 @@ def decode(key: str, text: str) -> AssignedContainers:
 
     Node agents that serve a container append a ``;`` each time, so there may be more (empty) containers at the end than
     the pod has. As HAMi does, pieces without a comma are passed over and fields beyond the fourth are ignored. Amounts
-    that are negative (HAMi has written such cores) are a ``WireError``: the device is held, but who knows how much of it.
+    that are negative (HAMi has written such cores) are a ``WireError``: nobody can say how much is held.
     """
     try:
         containers = [_container(piece) for piece in text.split(";")]
