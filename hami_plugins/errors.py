@@ -71,9 +71,16 @@ class AdmissionDeniedError(HamiPluginsError):
 
 
 class KubeError(HamiPluginsError):
-    """The API server answered with an error, or not at all."""
+    """The API server answered with an error, or not at all.
 
-    def __init__(self, message: str, *, status: int | None = None, retryable: bool = False) -> None:
+    ``status`` is its HTTP status, ``may_retry`` whether asking again may help, ``continue_token`` where an expired list
+    may be read on.
+    """
+
+    def __init__(
+        self, message: str, *, status: int | None = None, retryable: bool = False, continue_token: str = ""
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.may_retry = retryable
+        self.continue_token = continue_token
