@@ -97,7 +97,10 @@ def room_checks(spec: VendorSpec, request: DeviceRequest, *, exclusive: bool) ->
     checks.append(slot_left)
     if exclusive:
         checks.append(unshared)
-    return (*checks, memory_left, cores_left, whole_device_is_idle, compute_left, *spec.late_checks)
+    checks.append(memory_left)
+    if spec.takes_no_cores is None or not spec.takes_no_cores(request):
+        checks += (cores_left, whole_device_is_idle, compute_left)
+    return (*checks, *spec.late_checks)
 
 
 def clamped(spec: VendorSpec, request: DeviceRequest) -> CoreShare:

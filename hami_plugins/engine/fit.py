@@ -10,7 +10,7 @@ from hami_plugins.engine.checks import card_checks, clamped, cores_on, memory_le
 from hami_plugins.model.devices import Share
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.requests import DeviceRequest
-from hami_plugins.model.vendor import Ask, Candidate, Check, Unselectable, VendorSpec
+from hami_plugins.model.vendor import Ask, Candidate, Check, Shortfall, Unselectable, VendorSpec
 from hami_plugins.model.verdicts import Reason
 
 Affordable = Callable[[Sequence[Share]], bool]
@@ -89,7 +89,7 @@ class Fitter:
                 )
             if why is not None:
                 tally[why] = tally.get(why, 0) + 1
-        return self._selected(chosen, shares, tally, len(candidates), ask)
+        return self._selected(chosen, shares, tally, candidates, ask)
 
     def _room_within(self, affordable: Affordable, shares: Sequence[Share]) -> tuple[Check, ...]:
         """The room checks with the quota among them: after sharing, before memory, where HAMi asks it."""
@@ -105,27 +105,26 @@ class Fitter:
         chosen: Sequence[Candidate],
         shares: Sequence[Share],
         tally: dict[Reason, int],
-        devices: int,
+        candidates: Sequence[Candidate],
         ask: Ask,
     ) -> tuple[Share, ...] | Refusal:
         count = self.request.count
         if self.spec.select is not None and chosen and len(chosen) >= count:
             selected = self.spec.select(chosen, ask)
             if isinstance(selected, Unselectable):
-                tally[selected.reason] = selected.count
-                return self._refusal(tally, devices, selected.devices, ask)
+                tally[selected.reason] = selected.cards
+                return self._refusal(Shortfall(tally, candidates, chosen), ask)
             if len(selected) >= count:
                 by_candidate = {id(candidate): share for candidate, share in zip(chosen, shares, strict=True)}
                 return tuple(by_candidate[id(candidate)] for candidate in selected[:count])
         if chosen:
             tally[Reason.TOO_FEW] = len(chosen)
-        return self._refusal(tally, devices, None, ask)
+        return self._refusal(Shortfall(tally, candidates, chosen), ask)
 
-    def _refusal(self, tally: Mapping[Reason, int], devices: int, denominator: int | None, ask: Ask) -> Refusal:
-        words = self.spec.spell(tally, devices, ask) if self.spec.spell is not None else None
-        if words is None:
-            words = spelled(tally, devices if denominator is None else denominator)
-        return Refusal(tuple(sorted(tally.items())), devices, words)
+    def _refusal(self, shortfall: Shortfall, ask: Ask) -> Refusal:
+        tally, devices = shortfall.tally, len(shortfall.devices)
+        words = self.spec.spell(shortfall, ask) if self.spec.spell is not None else None
+        return Refusal(tuple(sorted(tally.items())), devices, words or spelled(tally, devices))
 
     def _share(self, candidate: Candidate, ask: Ask) -> Share:
         if self.spec.share_of is not None:

@@ -15,7 +15,7 @@ from hami_plugins.model.nodes import NodeState
 from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.requests import ContainerDemand, ContainerKind, DeviceDemand, DeviceRequest
 from hami_plugins.model.units import VendorName
-from hami_plugins.model.vendor import Ask, Candidate, Headroom
+from hami_plugins.model.vendor import Ask, Candidate, Headroom, Scoring
 from hami_plugins.model.verdicts import ContainerShares, Fit, NoFit, Reason, Verdict
 
 NEUTRAL_WEIGHT: Final = 10_000
@@ -157,11 +157,27 @@ class Placer:
             spec = self._registry[vendor]
             if spec.score_node is None:
                 continue
-            more = spec.score_node(state, containers, self._policy)
+            more = spec.score_node(self._scoring(vendor, state, containers))
             if spec.score_is_neutral:
                 more *= -NEUTRAL_WEIGHT if self._policy.node is NodePolicy.SPREAD else NEUTRAL_WEIGHT
             score += more
         return score
+
+    def _scoring(self, vendor: VendorName, state: NodeState, containers: tuple[ContainerShares, ...]) -> Scoring:
+        return Scoring(
+            state=state,
+            requests=tuple(
+                request
+                for container in self._demand.containers
+                for request in container.requests
+                if request.vendor == vendor
+            ),
+            containers=tuple(
+                tuple(share for name, shares in container.by_vendor if name == vendor for share in shares)
+                for container in containers
+            ),
+            policy=self._policy,
+        )
 
 
 def _may_repeat(fitter: Fitter, devices: Sequence[Device], positions: Sequence[int]) -> bool:

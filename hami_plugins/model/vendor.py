@@ -14,7 +14,7 @@ from hami_plugins.model.policy import Policy
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName, VendorName
-from hami_plugins.model.verdicts import ContainerShares, Reason
+from hami_plugins.model.verdicts import Reason
 
 SHARED_LOCK: Final = "hami.io/mutex.lock"
 
@@ -163,11 +163,10 @@ class Ask:
 
 
 class Unselectable(NamedTuple):
-    """Enough devices passed every check, but no set of them will do: why, and the count HAMi prints before the word."""
+    """Enough devices passed every check, but no set of them will do: why, and how many of them count under that."""
 
     reason: Reason
-    count: int
-    devices: int | None = None
+    cards: int
 
 
 Check = Callable[[Candidate, Ask], Reason | None]
@@ -179,10 +178,29 @@ Select = Callable[[Sequence[Candidate], Ask], Sequence[Candidate] | Unselectable
 ShareOf = Callable[[Candidate, Ask], Share]
 """What the request takes of one device."""
 
-Spell = Callable[[Mapping[Reason, int], int, Ask], str | None]
-"""HAMi's words for a refusal (tally, candidates), or ``None`` for the usual ``k/n Reason, ...``."""
 
-ScoreNode = Callable[[NodeState, tuple[ContainerShares, ...], Policy], float]
+class Shortfall(NamedTuple):
+    """A request that could not be met: the counted objections, every device, and those that passed all checks."""
+
+    tally: Mapping[Reason, int]
+    devices: Sequence[Candidate]
+    passed: Sequence[Candidate]
+
+
+Spell = Callable[[Shortfall, Ask], str | None]
+"""HAMi's words for a refusal, or ``None`` for the usual ``k/n Reason, ...``."""
+
+
+class Scoring(NamedTuple):
+    """A placement to be scored: the node before it, and what this vendor's requests got, container by container."""
+
+    state: NodeState
+    requests: tuple[DeviceRequest, ...]
+    containers: tuple[tuple[Share, ...], ...]
+    policy: Policy
+
+
+ScoreNode = Callable[[Scoring], float]
 """What the vendor adds to the node's score for this placement."""
 
 
@@ -215,7 +233,8 @@ class VendorSpec:
     * ``admit``: what the webhook does with one container; raises ``AdmissionDeniedError``.
     * ``early_checks``/``late_checks``: checks right after model and health, and after all common ones.
     * ``select`` (only under the topology-aware policy if ``select_when_near``), ``share_of``, ``spell``, ``score_node``:
-      see their types. ``cores_of`` turns the requested cores into the unit of one device.
+      see their types. ``cores_of`` turns the requested cores into the unit of one device; ``takes_no_cores`` marks
+      requests that hold no cores, so that no rule about cores applies to them.
     * ``annotate``: the vendor's own annotations for a placement, beside HAMi's two lists.
     * ``recall``: puts back into decoded grants what the assignment string does not carry (partitions, masks, tenants).
     """
@@ -239,6 +258,7 @@ class VendorSpec:
     select_when_near: bool = False
     share_of: ShareOf | None = None
     cores_of: Callable[[Device, DeviceRequest], CoreShare] | None = None
+    takes_no_cores: Callable[[DeviceRequest], bool] | None = None
     spell: Spell | None = None
     score_node: ScoreNode | None = None
     score_is_neutral: bool = False
