@@ -6,7 +6,7 @@ The order is that of HAMi's vendors (``hami-vendors.md`` 0.10); a rule added her
 from __future__ import annotations
 
 from hami_plugins.model.requests import DeviceRequest
-from hami_plugins.model.units import CoreShare
+from hami_plugins.model.units import CoreShare, MiB
 from hami_plugins.model.vendor import Ask, Candidate, Check, VendorSpec
 from hami_plugins.model.verdicts import Reason
 
@@ -52,7 +52,7 @@ def unshared(candidate: Candidate, ask: Ask) -> Reason | None:
 def memory_left(candidate: Candidate, ask: Ask) -> Reason | None:
     """The free memory holds the request."""
     device = candidate.device
-    return Reason.MEMORY if device.memory - candidate.used.memory < ask.request.memory.on(device) else None
+    return Reason.MEMORY if device.memory - candidate.used.memory < memory_on(candidate, ask) else None
 
 
 def cores_left(candidate: Candidate, ask: Ask) -> Reason | None:
@@ -70,13 +70,20 @@ def whole_device_is_idle(candidate: Candidate, ask: Ask) -> Reason | None:
 def compute_left(candidate: Candidate, ask: Ask) -> Reason | None:
     """A device whose cores are all promised has none left for a request that names no cores either."""
     device = candidate.device
-    if ask.request.cores == 0 and device.cores and candidate.used.cores == device.cores:
+    if device.cores and candidate.used.cores == device.cores and cores_on(candidate, ask) == 0:
         return Reason.COMPUTE
     return None
 
 
+def memory_on(candidate: Candidate, ask: Ask) -> MiB:
+    """The memory that the request takes of one device."""
+    if ask.memory_of is None:
+        return ask.request.memory.on(candidate.device)
+    return ask.memory_of(candidate.device, ask.request)
+
+
 def cores_on(candidate: Candidate, ask: Ask) -> CoreShare:
-    """The cores that the request means on one device, in the device's own unit."""
+    """The cores that the request takes of one device, in the device's own unit."""
     if ask.cores_of is None:
         return ask.request.cores
     return ask.cores_of(candidate.device, ask.request)

@@ -19,13 +19,13 @@ from hami_plugins.engine.place import Mask, Placer
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import UNREGISTERED, Decision, Placed, Refusal, Refused
-from hami_plugins.model.devices import GrantedShare
+from hami_plugins.model.devices import Device, GrantedShare
 from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.pods import ANYWHERE, ContainerGrant, NodeConstraints
 from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.requests import DeviceDemand, Selector
 from hami_plugins.model.units import NodeName, VendorName
-from hami_plugins.model.vendor import Headroom
+from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.model.verdicts import Fit, Verdict
 
 _OUT: Final = float("-inf")
@@ -247,7 +247,7 @@ def granted(
                     GrantedShare(
                         device=entry.ids[share.position],
                         vendor=vendor,
-                        word=registry[vendor].wire_word(),
+                        word=_word(registry[vendor], entry.state.shape.devices[share.position]),
                         memory=share.memory,
                         cores=share.cores,
                         mark=share.mark,
@@ -258,3 +258,7 @@ def granted(
             )
         )
     return tuple(grants)
+
+
+def _word(spec: VendorSpec, device: Device) -> str:
+    return device.model if spec.word_is_model else spec.wire_word()

@@ -162,8 +162,8 @@ def _ids(text: str) -> frozenset[DeviceId] | None:
 
 
 def _words(text: str) -> tuple[str, ...] | None:
-    """A comma list of model words, lower case, blanks dropped; empty text is no constraint, commas alone match none."""
-    if not text:
+    """A comma list of model words, lower case, blanks dropped; blank text is no constraint, commas alone match none."""
+    if not text.strip():
         return None
     return tuple(word for part in text.lower().split(",") if (word := part.strip()))
 

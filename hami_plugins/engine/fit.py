@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from hami_plugins.engine.checks import card_checks, clamped, cores_on, memory_left, room_checks
+from hami_plugins.engine.checks import card_checks, clamped, cores_on, memory_left, memory_on, room_checks
 from hami_plugins.model.devices import Share
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.requests import DeviceRequest
@@ -95,7 +95,7 @@ class Fitter:
         """The room checks with the quota among them: after sharing, before memory, where HAMi asks it."""
 
         def within_quota(candidate: Candidate, ask: Ask) -> Reason | None:
-            share = Share(candidate.position, self.request.memory.on(candidate.device), self.request.cores)
+            share = Share(candidate.position, memory_on(candidate, ask), cores_on(candidate, ask))
             return None if affordable([*shares, share]) else Reason.QUOTA
 
         return (*self.room[: self.before_quota], within_quota, *self.room[self.before_quota :])
@@ -129,7 +129,7 @@ class Fitter:
     def _share(self, candidate: Candidate, ask: Ask) -> Share:
         if self.spec.share_of is not None:
             return self.spec.share_of(candidate, ask)
-        return Share(candidate.position, self.request.memory.on(candidate.device), cores_on(candidate, ask))
+        return Share(candidate.position, memory_on(candidate, ask), cores_on(candidate, ask))
 
 
 def spelled(tally: Mapping[Reason, int], devices: int) -> str:

@@ -80,8 +80,11 @@ def cards(
 
     ``right_half_numa`` puts the second half on NUMA node 1.
     """
+    place = f"node {node.name}: {spec.resources.count}"
     if not 0 <= count <= MOST_CARDS:
-        raise WireError(f"node {node.name}: {spec.resources.count}", str(count), f"not a number of cards up to {MOST_CARDS}")
+        raise WireError(place, str(count), f"not a number of cards up to {MOST_CARDS}")
+    if memory > INT32_MAX:
+        raise WireError(place, str(memory), "more MiB per card than any has")
     return Inventory(
         tuple(
             Device(

@@ -116,7 +116,9 @@ class Placer:
         candidates = [
             Candidate(at, shape.devices[at], phase.usage[at], wanted is None or at in wanted) for at in tried
         ]
-        ask = Ask(request, self._policy, shape, phase.held.get(vendor, ()), spec.cores_of)
+        ask = Ask(
+            request, self._policy, shape, phase.held.get(vendor, ()), spec.cores_of, spec.memory_of, phase.usage
+        )
         return fitter.fit(candidates, ask, self._affordable(request, placed))
 
     def _affordable(self, request: DeviceRequest, placed: Sequence[ContainerShares]) -> Affordable | None:

@@ -152,7 +152,8 @@ class Headroom(NamedTuple):
 class Ask:
     """One container's request in the context of its pod: what the checks and hooks look at beside the device.
 
-    ``held`` are the positions that earlier containers of the pod got from the same vendor, ``shape`` the node's shape.
+    ``held`` are the positions that earlier containers of the pod got from the same vendor, ``shape`` the node's shape,
+    ``usage`` what is promised of each of its devices.
     """
 
     request: DeviceRequest
@@ -160,6 +161,8 @@ class Ask:
     shape: NodeShape
     held: tuple[int, ...] = ()
     cores_of: Callable[[Device, DeviceRequest], CoreShare] | None = None
+    memory_of: Callable[[Device, DeviceRequest], MiB] | None = None
+    usage: Sequence[DeviceUsage] = ()
 
 
 class Unselectable(NamedTuple):
@@ -233,8 +236,8 @@ class VendorSpec:
     * ``admit``: what the webhook does with one container; raises ``AdmissionDeniedError``.
     * ``early_checks``/``late_checks``: checks right after model and health, and after all common ones.
     * ``select`` (only under the topology-aware policy if ``select_when_near``), ``share_of``, ``spell``, ``score_node``:
-      see their types. ``cores_of`` turns the requested cores into the unit of one device; ``takes_no_cores`` marks
-      requests that hold no cores, so that no rule about cores applies to them.
+      see their types. ``cores_of`` and ``memory_of`` say what a request takes of one device, where that is not what it
+      says; ``takes_no_cores`` marks requests that hold no cores, so that no rule about cores applies to them.
     * ``annotate``: the vendor's own annotations for a placement, beside HAMi's two lists.
     * ``recall``: puts back into decoded grants what the assignment string does not carry (partitions, masks, tenants).
     """
@@ -258,6 +261,7 @@ class VendorSpec:
     select_when_near: bool = False
     share_of: ShareOf | None = None
     cores_of: Callable[[Device, DeviceRequest], CoreShare] | None = None
+    memory_of: Callable[[Device, DeviceRequest], MiB] | None = None
     takes_no_cores: Callable[[DeviceRequest], bool] | None = None
     spell: Spell | None = None
     score_node: ScoreNode | None = None
@@ -268,13 +272,14 @@ class VendorSpec:
     binds_numa: bool = False
     partitions: bool = False
     writes_to_allocate: bool = True
+    word_is_model: bool = False
     ignored_by_scheduler: tuple[str, ...] = ()
     memory_step: str = ""
     core_step: str = ""
     several: str = ""
 
     def wire_word(self) -> str:
-        """The type member of this vendor's assignment strings."""
+        """The type member of this vendor's assignment strings, unless ``word_is_model``."""
         return self.word or self.name
 
     def memory_factor(self) -> int:
