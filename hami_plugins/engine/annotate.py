@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.devices import GrantedShare
+from hami_plugins.model.devices import CoreMask, GrantedShare
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Pod
+from hami_plugins.model.units import CoreShare
 from hami_plugins.model.vendor import AllocationView, Dialect, VendorSpec
 from hami_plugins.wire import pod_devices, volcano
 
@@ -50,7 +51,7 @@ def _hami(
     containers: tuple[tuple[GrantedShare, ...], ...],
     now_ns: int,
 ) -> dict[str, str]:
-    text = pod_devices.encode(containers)
+    text = pod_devices.encode(map(_assigned, containers))
     written = {NODE_KEY: str(placed.node), TIME_KEY: str(now_ns // _NS)}
     if spec.keys.to_allocate and spec.writes_to_allocate:
         written[spec.keys.to_allocate] = text
@@ -63,6 +64,13 @@ def _hami(
     return written
 
 
+def _assigned(shares: Iterable[GrantedShare]) -> Iterable[pod_devices.AssignedDevice]:
+    """The records of one container; a share of particular cores carries them as a bit mask instead of their number."""
+    for share in shares:
+        cores = CoreShare(share.mark.bits) if isinstance(share.mark, CoreMask) else share.cores
+        yield pod_devices.AssignedDevice(share.device, share.word, share.memory, cores)
+
+
 def _volcano(
     spec: VendorSpec, pod: Pod, placed: Placed, containers: tuple[tuple[GrantedShare, ...], ...], now_ns: int
 ) -> dict[str, str]:
@@ -72,12 +80,12 @@ def _volcano(
         for container, shares in zip(pod.containers, containers, strict=True)
         if shares or spec.asked_of(container.limits)
     ]
-    text = volcano.encode_devices(asking)
+    text = volcano.encode_assignment(map(_assigned, asking))
     return {
-        volcano.NODE_KEY: str(placed.node),
-        volcano.TIME_KEY: seconds,
-        volcano.IDS_KEY: text,
-        volcano.TO_ALLOCATE_KEY: text,
-        volcano.PHASE_KEY: "allocating",
-        volcano.BIND_TIME_KEY: seconds,
+        "volcano.sh/vgpu-node": str(placed.node),
+        "volcano.sh/vgpu-time": seconds,
+        spec.keys.allocated: text,
+        spec.keys.to_allocate: text,
+        "volcano.sh/bind-phase": "allocating",
+        "volcano.sh/bind-time": seconds,
     }

@@ -45,7 +45,7 @@ def policy_of(annotations: Mapping[str, str], defaults: PolicyDefaults) -> Polic
         node_words=node_words,
         device_words=device_words,
     )
-    return policy if weights is None else replace(policy, weights=scoring_weights.decode(weights))
+    return policy if weights is None else replace(policy, weights=scoring_weights.parse(weights))
 
 
 def volcano_policy(defaults: PolicyDefaults) -> Policy:

@@ -36,8 +36,10 @@ from hami_plugins.model.vendor import (
 )
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.wire import mig_allocations, node_devices
+from hami_plugins.wire.mig_allocations import MigAllocation
 
 CORDON_KEY: Final = "hami.io/device-cordon"
+MIG_KEY: Final = "hami.io/vgpu-mig-allocations"
 MIG_MODE: Final = "mig"
 MOST_COMBINATIONS: Final = 20_000
 """Beyond this many sets of cards the nearest set is grown card by card instead of searched."""
@@ -188,24 +190,24 @@ def _grown(
 def annotate(view: AllocationView) -> Mapping[str, str]:
     """The reserved MIG places, if there are any."""
     reserved = [
-        mig_allocations.Reservation(at, index, share.device, share.mark.profile, share.mark.placement)
+        MigAllocation(at, index, share.device, share.mark.profile, share.mark.placement)
         for at, shares in enumerate(view.containers)
         for index, share in enumerate(shares)
         if isinstance(share.mark, Instance)
     ]
-    return {mig_allocations.KEY: mig_allocations.encode(reserved)} if reserved else {}
+    return {MIG_KEY: mig_allocations.encode(reserved)} if reserved else {}
 
 
 def recall(
     annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]
 ) -> tuple[ContainerGrant, ...]:
     """Put the reserved MIG places back: consumed in order per card, as HAMi does."""
-    text = annotations.get(mig_allocations.KEY)
+    text = annotations.get(MIG_KEY)
     if not text:
         return grants
     waiting: dict[str, list[Instance]] = {}
-    for each in mig_allocations.decode(text):
-        waiting.setdefault(each.device, []).append(Instance(each.profile, each.placement))
+    for each in mig_allocations.decode(MIG_KEY, text):
+        waiting.setdefault(each.gpu, []).append(Instance(each.profile, each.placement))
     return tuple(
         replace(
             grant,
@@ -243,7 +245,7 @@ SPEC: Final = VendorSpec(
         avoid_models="nvidia.com/nouse-gputype",
         mode="nvidia.com/vgpu-mode",
         inputs=("nvidia.com/numa-bind", CORDON_KEY),
-        extra=(mig_allocations.KEY,),
+        extra=(MIG_KEY,),
     ),
     inventory=inventory,
     options=VendorOptions(default_count=1),

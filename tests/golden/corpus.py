@@ -113,7 +113,7 @@ def differing(case: Case, ours: Answer) -> set[str]:
 def _against(case: Case, recorded: Case, ours: Answer) -> set[str]:
     aspects: set[str] = set()
     given = case["admission"]
-    if given["allowed"] != ours.allowed or given.get("scheduler_name", "") != ours.scheduler:
+    if given["allowed"] != ours.allowed or (ours.allowed and given.get("scheduler_name", "") != ours.scheduler):
         aspects.add("admission")
     elif not given["allowed"] and (given.get("message"), given.get("code")) != (ours.message, ours.code):
         aspects.add("admission")
@@ -121,10 +121,10 @@ def _against(case: Case, recorded: Case, ours: Answer) -> set[str]:
         aspects.add("mutated")
     if recorded["fits"] != ours.fits:
         aspects.add("fits")
-    elif not ours.fits and recorded["reason"] != ours.reason and given["allowed"]:
+    elif not ours.fits and recorded.get("reason", "") != ours.reason and given["allowed"]:
         aspects.add("reason")
     elif ours.fits:
-        theirs = recorded["annotations"] or {}
+        theirs = recorded.get("annotations") or {}
         for key in {*theirs, *ours.annotations}:
             if theirs.get(key) != ours.annotations.get(key):
                 aspects.add("devices" if re.search(r"devices-|-allocated$|vgpu-ids", key) else "annotations")

@@ -1,0 +1,179 @@
+"""Differences that concern every vendor of HAMi."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from hami_plugins.engine.demand import demand_of
+from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import InvalidRequestError
+from hami_plugins.model.pods import Pod
+from hami_plugins.vendors import builtin
+from hami_plugins.wire import objects
+from tests.golden.rules import Answer, Case, Rule
+
+ADMITTED = frozenset({"admission", "mutated"})
+"""What upstream says of a pod that it claims for a request it then takes for none."""
+
+_LISTS = re.compile(r"devices-to-allocate$|-allocated$")
+
+
+@cache
+def registry() -> Registry:
+    """The vendors as the judge uses them."""
+    return builtin()
+
+
+def answers_after(case: Case, change: Callable[[Case], None], ignoring: frozenset[str] = frozenset()) -> bool:
+    """Whether we would say what upstream said (some aspects left out), had the case been what the defect made of it."""
+    from tests.golden import corpus  # noqa: PLC0415 - the judge imports the rules
+
+    changed = copy.deepcopy(case)
+    change(changed)
+    ours = corpus.answer(changed, registry())
+    aspects = corpus.differing(changed, ours) - ignoring
+    return not aspects or (aspects <= IDLE.aspects and _idle(changed, ours))
+
+
+def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    """All containers of a raw pod, init containers first."""
+    spec = pod["spec"]
+    return [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+
+
+def _idle(case: Case, ours: Answer) -> bool:
+    """Upstream's lists are ours without the empty entries, and the containers of MIG places shift with them."""
+    if len(case["answers"]) != 1 or not case["fits"] or not ours.fits:
+        return False
+    theirs = case["annotations"]
+    if set(theirs) != set(ours.annotations):
+        return False
+    shift: dict[int, int] = {}
+    for key, text in ours.annotations.items():
+        if _LISTS.search(key):
+            segments = text.split(";")[:-1]
+            spoken = [at for at, segment in enumerate(segments) if segment]
+            if len(spoken) == len(segments) or "".join(f"{segments[at]};" for at in spoken) != theirs[key]:
+                return False
+            shift = {at: to for to, at in enumerate(spoken)}
+    for key, text in ours.annotations.items():
+        if key == "hami.io/vgpu-mig-allocations":
+            moved = [{**each, "containerIndex": shift[each["containerIndex"]]} for each in json.loads(text)]
+            if moved != json.loads(theirs[key]):
+                return False
+        elif not _LISTS.search(key) and theirs[key] != text:
+            return False
+    return True
+
+
+def _unusable(case: Case, ours: Answer) -> bool:
+    """We refuse an amount that means nothing; upstream takes the container for one that asks for nothing."""
+    return bool(ours.refusal) and answers_after(case, _without_unusable, ADMITTED)
+
+
+def _without_unusable(case: Case) -> None:
+    for at, container in enumerate(containers(case["pod"])):
+        for spec in registry():
+            if not _refuses(case, at, spec.name):
+                continue
+            for amounts in (container.get("resources") or {}).values():
+                for resource in spec.resources.all():
+                    amounts.pop(resource, None)
+
+
+def _refuses(case: Case, at: int, vendor: str) -> bool:
+    pod = objects.pod(case["mutated"] or case["pod"], default_requests=False)
+    alone = Pod(
+        namespace=pod.namespace, name=pod.name, annotations=pod.annotations, containers=(pod.containers[at],)
+    )
+    try:
+        demand_of(alone, Registry([registry()[vendor]]))  # type: ignore[index]
+    except InvalidRequestError:
+        return True
+    return False
+
+
+def _wrapped_cores(case: Case, ours: Answer) -> bool:
+    """Upstream takes cores outside of int32 and below zero as they are: every check passes, and it books them."""
+    return bool(ours.refusal) and answers_after(case, _with_cores_of_zero, ADMITTED)
+
+
+def _with_cores_of_zero(case: Case) -> None:
+    for container in containers(case["pod"]):
+        for amounts in (container.get("resources") or {}).values():
+            for spec in registry():
+                asked = amounts.get(spec.resources.cores)
+                if asked is not None and not 0 <= int(asked) < 2**31:
+                    amounts[spec.resources.cores] = "0"
+    for recorded in [case, *case["answers"]]:
+        for key, text in (recorded.get("annotations") or {}).items():
+            recorded["annotations"][key] = re.sub(r",-\d+:", ",0:", text)
+
+
+def _repeated_in_init(case: Case, ours: Answer) -> bool:
+    """A running pod's init container names one card more than once; upstream counts the largest entry, not the sum."""
+    return answers_after(case, _largest_of_repeats)
+
+
+def _largest_of_repeats(case: Case) -> None:
+    for pod in case["pods"]:
+        inits = len(pod["spec"].get("initContainers") or [])
+        annotations = pod["metadata"].get("annotations") or {}
+        for key, text in annotations.items():
+            if not key.endswith("-allocated"):
+                continue
+            segments = text.split(";")
+            for at in range(min(inits, len(segments))):
+                segments[at] = _largest(segments[at])
+            annotations[key] = ";".join(segments)
+
+
+def _largest(segment: str) -> str:
+    best: dict[str, tuple[str, str, int, int]] = {}
+    for entry in filter(None, segment.split(":")):
+        name, word, memory, cores = entry.split(",")
+        known = best.get(name, (name, word, 0, 0))
+        best[name] = (name, word, max(known[2], int(memory)), max(known[3], int(cores)))
+    return "".join(f"{','.join(map(str, each))}:" for each in best.values())
+
+
+IDLE = Rule(
+    name="idle-containers-keep-their-place",
+    reason="HAMi drops the entries of containers without devices when the card model is not spelled like the vendor; "
+    "later readers then attribute devices to the wrong container (HAMi issue 2899). We keep every entry.",
+    aspects=frozenset({"devices", "annotations"}),
+    holds=_idle,
+    examples=("nvidia-008", "nvidia-025", "hygon-012", "amd-000"),
+)
+
+RULES = (
+    IDLE,
+    Rule(
+        name="unusable-request-is-refused",
+        reason="An amount that cannot mean anything (negative, fractional, too large, memory without a count) makes HAMi "
+        "treat the container as one without devices, and the pod starts without accounting. We deny the pod and say why.",
+        aspects=frozenset({"admission", "mutated", "fits", "reason", "devices", "annotations"}),
+        holds=_unusable,
+        examples=("nvidia-116", "nvidia-138", "hygon-031", "amd-014"),
+    ),
+    Rule(
+        name="cores-out-of-range-are-refused",
+        reason="HAMi casts cores to int32 unchecked: a negative amount passes every check and is booked, which frees cores "
+        "that others hold. We deny the pod.",
+        aspects=frozenset({"admission", "mutated", "fits", "reason", "devices", "annotations"}),
+        holds=_wrapped_cores,
+        examples=("nvidia-072", "nvidia-391"),
+    ),
+    Rule(
+        name="init-container-holds-all-it-names",
+        reason="An init container that got two partitions of one card holds both; HAMi counts the larger one.",
+        aspects=frozenset({"fits", "reason", "devices", "annotations"}),
+        holds=_repeated_in_init,
+        examples=("nvidia-mig-099",),
+    ),
+)
