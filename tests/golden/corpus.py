@@ -97,7 +97,7 @@ def _untimed(text: str) -> str:
 
 def _mutated(case: Case, changes: Any) -> Any:
     others = [change for change in changes if change.change.kind != "schedulerName"]
-    return admission.apply(case["pod"], [*changes]) if others else None
+    return admission.applied(case["pod"], changes) if others else None
 
 
 def differing(case: Case, ours: Answer) -> set[str]:

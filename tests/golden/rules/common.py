@@ -20,6 +20,8 @@ from tests.golden.rules import Answer, Case, Rule
 ADMITTED = frozenset({"admission", "mutated"})
 """What upstream says of a pod that it claims for a request it then takes for none."""
 
+_STABLE_UP_TO = 12
+
 _LISTS = re.compile(r"devices-to-allocate$|-allocated$")
 
 
@@ -100,7 +102,9 @@ def _refuses(case: Case, at: int, vendor: str) -> bool:
 
 def _wrapped_cores(case: Case, ours: Answer) -> bool:
     """Upstream takes cores outside of int32 and below zero as they are: every check passes, and it books them."""
-    return bool(ours.refusal) and answers_after(case, _with_cores_of_zero, ADMITTED)
+    return bool(ours.refusal) and any(
+        answers_after(case, change, ADMITTED) for change in (_with_cores_of_zero, _chosen_last_with_cores_of_zero)
+    )
 
 
 def _with_cores_of_zero(case: Case) -> None:
@@ -113,6 +117,36 @@ def _with_cores_of_zero(case: Case) -> None:
     for recorded in [case, *case["answers"]]:
         for key, text in (recorded.get("annotations") or {}).items():
             recorded["annotations"][key] = re.sub(r",-\d+:", ",0:", text)
+
+
+def _unstable_sort(case: Case, ours: Answer) -> bool:
+    """Go's sort keeps the order of equals only up to twelve elements. Beyond, upstream's choice among equal cards is
+    its sort's: listing the cards it chose last (we and it try the last of equals first) must give its answer."""
+    return answers_after(case, _chosen_last)
+
+
+def _chosen_last_with_cores_of_zero(case: Case) -> None:
+    _with_cores_of_zero(case)
+    _chosen_last(case)
+
+
+def _chosen_last(case: Case) -> None:
+    texts = [text for key, text in (case.get("annotations") or {}).items() if key.endswith("-allocated")]
+    chosen = [entry.split(",")[0] for text in texts for entry in re.split("[:;]", text) if entry]
+    rank = {name: -at for at, name in reversed(list(enumerate(chosen)))}
+    annotations = case["node"]["metadata"]["annotations"]
+    for key, text in annotations.items():
+        if "register" not in key:
+            continue
+        if text.startswith("["):
+            devices = json.loads(text)
+            if len(devices) > _STABLE_UP_TO:
+                annotations[key] = json.dumps(sorted(devices, key=lambda each: rank.get(each["id"], -len(rank) - 1)))
+        else:
+            records = text.rstrip(":").split(":")
+            if len(records) > _STABLE_UP_TO:
+                records.sort(key=lambda each: rank.get(each.split(",")[0], -len(rank) - 1))
+                annotations[key] = ":".join(records) + ":"
 
 
 def _repeated_in_init(case: Case, ours: Answer) -> bool:
@@ -168,6 +202,14 @@ RULES = (
         aspects=frozenset({"admission", "mutated", "fits", "reason", "devices", "annotations"}),
         holds=_wrapped_cores,
         examples=("nvidia-072", "nvidia-391"),
+    ),
+    Rule(
+        name="equal-cards-beyond-twelve",
+        reason="With more than twelve cards Go's sort does not keep the order of equals, so HAMi's choice among equal cards "
+        "is arbitrary (though repeatable). Ours is the last listed, on every machine.",
+        aspects=frozenset({"devices", "annotations"}),
+        holds=_unstable_sort,
+        examples=("nvidia-072",),
     ),
     Rule(
         name="init-container-holds-all-it-names",
