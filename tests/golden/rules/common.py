@@ -134,7 +134,7 @@ def _chosen_last(case: Case) -> None:
     texts = [text for key, text in (case.get("annotations") or {}).items() if key.endswith("-allocated")]
     chosen = [entry.split(",")[0] for text in texts for entry in re.split("[:;]", text) if entry]
     rank = {name: -at for at, name in reversed(list(enumerate(chosen)))}
-    annotations = case["node"]["metadata"]["annotations"]
+    annotations = case["node"]["metadata"].get("annotations") or {}
     for key, text in annotations.items():
         if "register" not in key:
             continue
