@@ -99,15 +99,13 @@ class Field:
         return value
 
     def amounts(self, key: str) -> Mapping[str, int]:
-        """A member that is a resource list, in nano units, none negative; entries that are null are left out."""
+        """A member that is a resource list, in nano units, none negative."""
         inner = self.inner(key)
-        return {name: inner.amount(name) for name in inner.members if inner.has(name)}
+        return {name: inner.amount(name) for name in inner.members}
 
     def amount(self, key: str) -> int:
-        """A member that is a quantity of 0 or more, in nano units; 0 when it is absent."""
+        """A member that has to be there and is a quantity of 0 or more, in nano units."""
         value = self.members.get(key)
-        if value is None:
-            return 0
         if not isinstance(value, (str, int, float)) or isinstance(value, bool):
             raise self.fault("has to be a quantity such as 4, 500m or 16Gi", key)
         try:

@@ -88,7 +88,9 @@ def _syntax_error(text: str, error: yaml.YAMLError) -> tuple[Spot, str]:
         mark = error.problem_mark or error.context_mark
         why = ", ".join(part for part in (error.problem, error.context) if part)
         return Spot(1, 1) if mark is None else Spot(mark.line + 1, mark.column + 1), why
-    return _spot(text, getattr(error, "position", 0)), str(getattr(error, "reason", error))
+    # libyaml counts bytes when it meets a character that cannot be.
+    before = text.encode()[: getattr(error, "position", 0)].decode(errors="ignore")
+    return _spot(text, len(before)), str(getattr(error, "reason", error))
 
 
 def _spot(text: str, at: int) -> Spot:
