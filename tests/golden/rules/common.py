@@ -131,7 +131,7 @@ def _chosen_last_with_cores_of_zero(case: Case) -> None:
 
 
 def _chosen_last(case: Case) -> None:
-    texts = [text for key, text in (case.get("annotations") or {}).items() if key.endswith("-allocated")]
+    texts = [text for key, text in (case.get("annotations") or {}).items() if key.startswith("hami.io/") and key.endswith("-allocated")]
     chosen = [entry.split(",")[0] for text in texts for entry in re.split("[:;]", text) if entry]
     rank = {name: -at for at, name in reversed(list(enumerate(chosen)))}
     annotations = case["node"]["metadata"].get("annotations") or {}
@@ -159,7 +159,7 @@ def _largest_of_repeats(case: Case) -> None:
         inits = len(pod["spec"].get("initContainers") or [])
         annotations = pod["metadata"].get("annotations") or {}
         for key, text in annotations.items():
-            if not key.endswith("-allocated"):
+            if not (key.startswith("hami.io/") and key.endswith("-allocated")):
                 continue
             segments = text.split(";")
             for at in range(min(inits, len(segments))):
