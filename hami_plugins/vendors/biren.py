@@ -1,0 +1,61 @@
+"""Biren cards: whole cards or partitions that the vendor's side has made, shared by count alone.
+
+Source: ``hami-vendors.md`` 16. Nothing of memory or cores is booked. Deviations from HAMi 2.10, on purpose: an unusable
+count is refused (HAMi takes the container for one without cards).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hami_plugins.engine.inventories import registered
+from hami_plugins.model.devices import Share
+from hami_plugins.model.units import CoreShare, MiB, VendorName
+from hami_plugins.model.vendor import (
+    AnnotationKeys,
+    Ask,
+    Candidate,
+    Inventory,
+    NodeObject,
+    ResourceNames,
+    VendorSpec,
+)
+from hami_plugins.wire import node_devices
+
+CARD_CORES: Final = CoreShare(100)
+"""Whatever the register says; it only makes the device score work."""
+
+
+def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+    """Cards from the JSON register."""
+    text = node.annotations.get(spec.keys.register)
+    if text is None:
+        return Inventory()
+    return registered(spec, node_devices.decode_json(spec.keys.register, text), cores=CARD_CORES)
+
+
+def share_of(candidate: Candidate, ask: Ask) -> Share:
+    """A slot on the card; nothing else is accounted."""
+    return Share(candidate.position, MiB(0), CoreShare(0))
+
+
+SPEC: Final = VendorSpec(
+    name=VendorName("Biren"),
+    title="Biren GPU",
+    maker="Biren",
+    resources=ResourceNames(count="birentech.com/gpu"),
+    keys=AnnotationKeys(
+        allocated="hami.io/Biren-devices-allocated",
+        to_allocate="hami.io/Biren-devices-to-allocate",
+        register="hami.io/node-biren-register",
+        handshake="hami.io/node-handshake-biren",
+        use_ids=("birentech.com/use-gpuuuid",),
+        avoid_ids=("birentech.com/nouse-gpuuuid",),
+    ),
+    inventory=inventory,
+    share_of=share_of,
+    ignored_by_scheduler=("birentech.com/gpu",),
+    memory_step="none: whole card or partition",
+    core_step="none",
+    several="whole cards or partitions",
+)

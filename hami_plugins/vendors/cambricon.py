@@ -1,0 +1,82 @@
+"""Cambricon MLUs in dynamic sMLU mode.
+
+Source: ``hami-vendors.md`` 2. A node says only how many cores (100 per card) and memory units (256 MiB) it has. The
+annotation ``CAMBRICON_DSMLU_PROFILE`` holds one slice per pod: that of the first card of the first container with one,
+because the vendor's plugin reads no more.
+
+Deviations from HAMi 2.10, on purpose: an unusable amount is refused (HAMi takes the container for one without MLUs),
+negative cores are refused, and a capacity that HAMi would let overflow is a problem of the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from hami_plugins.engine.inventories import capacity_of, cards
+from hami_plugins.model.units import CoreShare, MiB, VendorName
+from hami_plugins.model.vendor import (
+    AllocationView,
+    AnnotationKeys,
+    Inventory,
+    NodeObject,
+    RequestRules,
+    ResourceNames,
+    VendorSpec,
+)
+
+MEMORY_UNIT: Final = MiB(256)
+CARD_CORES: Final = CoreShare(100)
+ASSIGNED_KEY: Final = "CAMBRICON_DSMLU_ASSIGNED"
+PROFILE_KEY: Final = "CAMBRICON_DSMLU_PROFILE"
+
+
+def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+    """Equal cards from the node's capacity; one whose cores are not all there counts, and memory is spread evenly."""
+    cores = capacity_of(node, spec.resources.cores)
+    if cores is None:
+        return Inventory()
+    memory = capacity_of(node, spec.resources.memory) or 0
+    return cards(
+        spec,
+        node,
+        -(-cores // CARD_CORES),
+        infix="cambricon-mlu",
+        slots=100,
+        memory=MiB(memory * MEMORY_UNIT * CARD_CORES // cores),
+        cores=CARD_CORES,
+    )
+
+
+def annotate(view: AllocationView) -> Mapping[str, str]:
+    """The slice for the vendor's plugin: card index, cores, memory units."""
+    first = next(shares[0] for shares in view.containers if shares)
+    profile = f"{view.indexes[first.device]}_{first.cores}_{first.memory // MEMORY_UNIT}"
+    return {ASSIGNED_KEY: "false", PROFILE_KEY: profile}
+
+
+SPEC: Final = VendorSpec(
+    name=VendorName("MLU"),
+    title="Cambricon MLU",
+    maker="Cambricon",
+    resources=ResourceNames(
+        count="cambricon.com/vmlu",
+        memory="cambricon.com/mlu.smlu.vmemory",
+        cores="cambricon.com/mlu.smlu.vcore",
+    ),
+    keys=AnnotationKeys(
+        allocated="hami.io/cambricon-mlu-devices-allocated",
+        to_allocate="hami.io/cambricon-mlu-devices-to-allocate",
+        use_ids=("cambricon.com/use-gpuuuid",),
+        avoid_ids=("cambricon.com/nouse-gpuuuid",),
+        lock="cambricon.com/dsmlu.lock",
+        extra=(ASSIGNED_KEY, PROFILE_KEY),
+    ),
+    inventory=inventory,
+    rules=RequestRules(memory_unit=MEMORY_UNIT, cores_default=CARD_CORES),
+    annotate=annotate,
+    ignored_by_scheduler=("cambricon.com/vmlu",),
+    memory_step="256 MiB",
+    core_step="1 %",
+    several="each card may be a slice; the plugin learns the first only",
+)

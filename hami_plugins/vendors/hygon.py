@@ -1,0 +1,38 @@
+"""Hygon DCUs.
+
+Source: ``hami-vendors.md`` 4. Deviations from HAMi 2.10, on purpose: an unusable amount is refused (HAMi takes the
+container for one without DCUs).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hami_plugins.engine.inventories import colon_register
+from hami_plugins.model.units import CoreShare, VendorName
+from hami_plugins.model.vendor import AnnotationKeys, OnBadMemory, RequestRules, ResourceNames, VendorSpec
+
+RESOURCES: Final = ResourceNames(count="hygon.com/dcunum", memory="hygon.com/dcumem", cores="hygon.com/dcucores")
+
+SPEC: Final = VendorSpec(
+    name=VendorName("DCU"),
+    title="Hygon DCU",
+    maker="Hygon",
+    resources=RESOURCES,
+    keys=AnnotationKeys(
+        allocated="hami.io/dcu-devices-allocated",
+        to_allocate="hami.io/dcu-devices-to-allocate",
+        register="hami.io/node-dcu-register",
+        handshake="hami.io/node-handshake-dcu",
+        use_ids=("hygon.com/use-gpuuuid",),
+        avoid_ids=("hygon.com/nouse-gpuuuid",),
+        use_models="hygon.com/use-dcutype",
+        avoid_models="hygon.com/nouse-dcutype",
+    ),
+    inventory=colon_register,
+    rules=RequestRules(cores_default=CoreShare(100), bad_memory=OnBadMemory.IGNORE),
+    ignored_by_scheduler=RESOURCES.all(),
+    memory_step="1 MiB",
+    core_step="1 %",
+    several="each card may be a slice",
+)

@@ -1,0 +1,73 @@
+"""Iluvatar cards: one vendor per model, all alike but for the name in their keys.
+
+Source: ``hami-vendors.md`` 5. A container with several cards gets all cores of each (the webhook says so). Deviations
+from HAMi 2.10, on purpose: an unusable amount is refused (HAMi takes the container for one without cards), and negative
+cores are refused.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hami_plugins.engine.inventories import colon_register
+from hami_plugins.model.pods import Container, Pod
+from hami_plugins.model.units import MiB, VendorName
+from hami_plugins.model.vendor import (
+    AdmissionChange,
+    Admitted,
+    AnnotationKeys,
+    RequestRules,
+    ResourceNames,
+    VendorSpec,
+)
+
+MODELS: Final = ("MR-V100", "MR-V50", "BI-V150", "BI-V100")
+"""In the order of HAMi's device config."""
+
+NAME_VARIABLE: Final = "SOL_CONTINER_NAME"
+"""The vendor's runtime looks for this spelling."""
+
+
+def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
+    """All cores for a container with several cards, and the container's name for the vendor's runtime."""
+    count = container.limits.get(spec.resources.count)
+    if count is None:
+        return Admitted(claimed=False)
+    changes: list[AdmissionChange] = []
+    if count.ceiling > 1:
+        changes.append(AdmissionChange("limit", spec.resources.cores, str(count.ceiling * 100)))
+    if container.name and NAME_VARIABLE not in container.env:
+        changes.append(AdmissionChange("env", NAME_VARIABLE, container.name))
+    return Admitted(claimed=True, changes=tuple(changes))
+
+
+def _spec(model: str) -> VendorSpec:
+    resources = ResourceNames(
+        count=f"iluvatar.ai/{model}-vgpu",
+        memory=f"iluvatar.ai/{model}.vMem",
+        cores=f"iluvatar.ai/{model}.vCore",
+    )
+    return VendorSpec(
+        name=VendorName(model),
+        title=f"Iluvatar {model}",
+        maker="Iluvatar",
+        resources=resources,
+        keys=AnnotationKeys(
+            allocated=f"hami.io/{model}-devices-allocated",
+            to_allocate=f"hami.io/{model}-devices-to-allocate",
+            register=f"hami.io/node-{model}-register",
+            handshake=f"hami.io/node-handshake-{model}",
+            use_ids=(f"hami.io/use-{model}-uuid",),
+            avoid_ids=(f"hami.io/no-use-{model}-uuid",),
+        ),
+        inventory=colon_register,
+        rules=RequestRules(memory_unit=MiB(256)),
+        admit=admit,
+        ignored_by_scheduler=resources.all(),
+        memory_step="256 MiB",
+        core_step="1 %",
+        several="all cores of each card",
+    )
+
+
+SPECS: Final = tuple(_spec(model) for model in MODELS)

@@ -1,0 +1,116 @@
+"""Vastai cards: whole cards, or in die mode the dies of cards ("AICs"), shared by count alone.
+
+Source: ``hami-vendors.md`` 15. Nothing of memory or cores is booked. In die mode several dies come from few cards, and
+an exclusive pod wants cards of which no die is in use.
+
+Deviations from HAMi 2.10, on purpose: an unusable count is refused (HAMi takes the container for one without cards);
+among equally large groups of dies the one tried first wins (HAMi leaves it to chance); dies without a card id can be
+granted together (HAMi then grants fewer than it says).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from hami_plugins.engine.inventories import registered
+from hami_plugins.model.devices import Device, Share
+from hami_plugins.model.units import CoreShare, MiB, VendorName
+from hami_plugins.model.vendor import (
+    AnnotationKeys,
+    Ask,
+    Candidate,
+    Inventory,
+    NodeObject,
+    ResourceNames,
+    Scoring,
+    VendorSpec,
+)
+from hami_plugins.model.verdicts import Reason
+from hami_plugins.wire import node_devices
+
+CARD_CORES: Final = CoreShare(100)
+"""Whatever the register says; it only makes the device score work."""
+
+STRATEGY: Final = "DeviceStrategy"
+CARD_ID: Final = "AIC"
+
+
+def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+    """Cards or dies from the JSON register; ``group`` is the card that a die is on."""
+    text = node.annotations.get(spec.keys.register)
+    if text is None:
+        return Inventory()
+    found = node_devices.decode_json(spec.keys.register, text)
+    return registered(spec, found, cores=CARD_CORES, group=CARD_ID, traits=(STRATEGY,))
+
+
+def card_is_idle(candidate: Candidate, ask: Ask) -> Reason | None:
+    """An exclusive pod takes no die of a card on which another die is in use."""
+    card = candidate.device.group
+    if not ask.policy.exclusive or not _is_die(candidate.device) or card is None:
+        return None
+    devices = ask.shape.devices
+    busy = any(
+        ask.usage[at].slots > 0 and devices[at].group == card for at in ask.shape.positions[candidate.device.vendor]
+    )
+    return Reason.EXCLUSIVE if busy else None
+
+
+def from_few_cards(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate]:
+    """In die mode the dies of the card with most of them first; cards and single dies as they come."""
+    count = ask.request.count
+    if count == 1 or not _is_die(candidates[0].device):
+        return candidates[:count]
+    by_card: dict[str | int, list[Candidate]] = {}
+    for candidate in candidates:
+        card = candidate.device.group
+        by_card.setdefault(candidate.position if card is None else card, []).append(candidate)
+    return [die for dies in sorted(by_card.values(), key=len, reverse=True) for die in dies][:count]
+
+
+def share_of(candidate: Candidate, ask: Ask) -> Share:
+    """A slot on the card or die; nothing else is accounted."""
+    return Share(candidate.position, MiB(0), CoreShare(0))
+
+
+def score_node(scoring: Scoring) -> float:
+    """Per container the part of its dies that are on one card, summed up; 0 outside die mode."""
+    score = 0.0
+    for shares in scoring.containers:
+        devices = [scoring.state.shape.devices[share.position] for share in shares]
+        groups = [device.group for device in devices if _is_die(device) and device.group is not None]
+        if len(groups) < len(devices):
+            return 0.0
+        if groups:
+            score += max(map(groups.count, groups)) / len(groups)
+    return score
+
+
+def _is_die(device: Device) -> bool:
+    return device.trait(STRATEGY) == "die"
+
+
+SPEC: Final = VendorSpec(
+    name=VendorName("Vastai"),
+    title="Vastai VA",
+    maker="Vastai",
+    resources=ResourceNames(count="vastaitech.com/va"),
+    keys=AnnotationKeys(
+        allocated="hami.io/Vastai-devices-allocated",
+        to_allocate="hami.io/Vastai-devices-to-allocate",
+        register="hami.io/node-va-register",
+        handshake="hami.io/node-handshake-va",
+        use_ids=("vastaitech.com/use-gpuuuid",),
+        avoid_ids=("vastaitech.com/nouse-gpuuuid",),
+    ),
+    inventory=inventory,
+    late_checks=(card_is_idle,),
+    select=from_few_cards,
+    share_of=share_of,
+    score_node=score_node,
+    ignored_by_scheduler=("vastaitech.com/va",),
+    memory_step="none: whole card or die",
+    core_step="none",
+    several="whole cards or dies, from few cards",
+)
