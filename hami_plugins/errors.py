@@ -4,7 +4,7 @@ The class attributes are hints for the edge (HTTP status, exit code, whether try
 edge has to know why something was raised.
 """
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 
 class HamiPluginsError(Exception):
@@ -36,10 +36,27 @@ class WireError(HamiPluginsError):
         self.why = why
 
 
+class ManifestPlace(NamedTuple):
+    """A place in a manifest file; numbers count from 1."""
+
+    source: str
+    document: int
+    line: int
+    column: int
+
+
 class ManifestError(HamiPluginsError):
-    """A document that a person wrote is not what it says it is; the place is part of the message."""
+    """A document that a person wrote is not what it says it is; the place is part of the message.
+
+    ``place`` repeats it for programs (``None`` when no place in a file is meant), ``why`` is the message without it.
+    """
 
     http_status = 400
+
+    def __init__(self, message: str, *, place: ManifestPlace | None = None, why: str = "") -> None:
+        super().__init__(message)
+        self.place = place
+        self.why = why or message
 
 
 class InvalidRequestError(HamiPluginsError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from hami_plugins.errors import ManifestError
+from hami_plugins.errors import ManifestError, ManifestPlace
 
 MAX_DEPTH: Final = 200
 """Deepest nesting that is read; Kubernetes' own objects stay below 40."""
@@ -78,7 +78,9 @@ class _Open:
 
 def complaint(source: str, number: int, spot: Spot, why: str) -> ManifestError:
     """The error for one place in a text, with everything that finds it again."""
-    return ManifestError(f"{source}: document {number}, line {spot.line}, column {spot.column}: {why}")
+    place = ManifestPlace(source, number, spot.line, spot.column)
+    where = f"{source}: document {number}, line {spot.line}, column {spot.column}"
+    return ManifestError(f"{where}: {why}", place=place, why=why)
 
 
 class TreeBuilder:

@@ -77,9 +77,8 @@ class Document:
 
     def fault(self, path: Path, why: str) -> ManifestError:
         """The error for one value of the object."""
-        spot = self.spot_of(path)
-        where = f"{self.source}: document {self.number}, line {spot.line}, column {spot.column}"
-        return ManifestError(f"{where}: {spelled((*self.base, *path))}: {why}" if path else f"{where}: {why}")
+        said = f"{spelled((*self.base, *path))}: {why}" if path else why
+        return complaint(self.source, self.number, self.spot_of(path), said)
 
 
 def read(text: str, *, source: str) -> tuple[Document, ...]:
