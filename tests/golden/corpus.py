@@ -19,11 +19,12 @@ from typing import Any
 from hami_plugins.engine import quota
 from hami_plugins.engine.annotate import annotations_of
 from hami_plugins.engine.decide import Decider
-from hami_plugins.engine.intake import Rules, take_in
+from hami_plugins.engine.intake import Intake, Rules, take_in
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
+from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.vendors import builtin
 from hami_plugins.wire import admission, objects
 from tests.golden.rules import Answer, Case, Rule, all_rules
@@ -47,6 +48,31 @@ def answer(case: Case, registry: Registry) -> Answer:
         from tests.golden import corpus_volcano  # noqa: PLC0415 - needed for that file only
 
         return corpus_volcano.answer(case)
+    entry, intake, problems = situation(case, registry)
+    given = intake.admission
+    base: dict[str, Any] = {
+        "allowed": given.allowed,
+        "code": None if given.allowed else given.code,
+        "message": "" if given.allowed else given.message,
+        "scheduler": given.pod.scheduler,
+        "mutated": _mutated(case, given.changes) if given.allowed else None,
+        "problems": problems,
+    }
+    if intake.refusal:
+        return Answer(**base, fits=False, reason=intake.refusal, annotations={}, refusal=intake.refusal)
+    # The recorded answers are those of HAMi's extender; what kube-scheduler sums up by itself is no part of them.
+    decider = Decider(registry, uncounted=registry.resources)
+    decision = decider.decide(ClusterSnapshot(nodes=(entry,)), intake.demand, intake.policy)
+    if not isinstance(decision, Placed):
+        words = decision.by_node[0][1].words
+        return Answer(**base, fits=False, reason=words, annotations={})
+    written = annotations_of(intake.pod, decision, entry, registry, now_ns=NOW_NS)
+    timed = {key: _untimed(value) for key, value in written.items()}
+    return Answer(**base, fits=True, reason="", annotations=timed)
+
+
+def situation(case: Case, registry: Registry) -> tuple[NodeEntry, Intake, tuple[str, ...]]:
+    """The node with its pods, the new pod as taken in, and what could not be read."""
     problems: list[str] = []
     reader = RecordReader(registry)
     entry = NodeBuilder(registry).entry(objects.node_object(case["node"]), objects.node_facts(case["node"]))
@@ -68,25 +94,7 @@ def answer(case: Case, registry: Registry) -> Answer:
     left = dict(
         quota.headroom(snapshot.quotas.get(pod.namespace), quota.used_by(snapshot, pod.namespace), registry)
     )
-    intake = take_in(pod, registry, Rules(), left)
-    given = intake.admission
-    base: dict[str, Any] = {
-        "allowed": given.allowed,
-        "code": None if given.allowed else given.code,
-        "message": "" if given.allowed else given.message,
-        "scheduler": given.pod.scheduler,
-        "mutated": _mutated(case, given.changes) if given.allowed else None,
-        "problems": tuple(problems),
-    }
-    if intake.refusal:
-        return Answer(**base, fits=False, reason=intake.refusal, annotations={}, refusal=intake.refusal)
-    decision = Decider(registry).decide(snapshot, intake.demand, intake.policy)
-    if not isinstance(decision, Placed):
-        words = decision.by_node[0][1].words
-        return Answer(**base, fits=False, reason=words, annotations={})
-    written = annotations_of(intake.pod, decision, entry, registry, now_ns=NOW_NS)
-    timed = {key: _untimed(value) for key, value in written.items()}
-    return Answer(**base, fits=True, reason="", annotations=timed)
+    return entry, take_in(pod, registry, Rules(), left), tuple(problems)
 
 
 def _untimed(text: str) -> str:
