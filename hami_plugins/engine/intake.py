@@ -50,11 +50,7 @@ def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName
     try:
         devices = demand_of(admitted, registry)
         dialect = dialect_of(devices, registry)
-        policy = (
-            volcano_policy(rules.policies)
-            if dialect is Dialect.VOLCANO
-            else policy_of(admitted.annotations, rules.policies)
-        )
+        policy = _policy(admitted, devices, dialect, rules.policies)
     except (InvalidRequestError, WireError) as error:
         demand = PodDemand(NO_DEVICES, pod.constraints)
         return Intake(pod=admitted, admission=admission, demand=demand, refusal=str(error))
@@ -74,3 +70,10 @@ def dialect_of(demand: DeviceDemand, registry: Registry) -> Dialect:
             if registry[request.vendor].dialect is Dialect.VOLCANO:
                 return Dialect.VOLCANO
     return Dialect.HAMI
+
+
+def _policy(pod: Pod, devices: DeviceDemand, dialect: Dialect, defaults: PolicyDefaults) -> Policy:
+    """The pod's preferences; what a pod without devices says about devices is not even read."""
+    if dialect is Dialect.VOLCANO:
+        return volcano_policy(defaults)
+    return policy_of(pod.annotations if devices.wants_devices else {}, defaults)
