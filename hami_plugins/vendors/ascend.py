@@ -40,7 +40,7 @@ from hami_plugins.model.vendor import (
     VendorSpec,
 )
 from hami_plugins.model.verdicts import Reason
-from hami_plugins.wire import ascend_json, node_devices
+from hami_plugins.wire import ascend, node_devices
 
 PREFIX: Final = "huawei.com/Ascend"
 POD_MODE_KEY: Final = "huawei.com/vnpu-mode"
@@ -266,11 +266,11 @@ def annotate(chip: Chip, view: AllocationView) -> Mapping[str, str]:
     """What the device plugin starts the containers with."""
     soft = view.pod.annotations.get(POD_MODE_KEY) == SOFT
     granted = [
-        ascend_json.RuntimeShare(share.device, "" if soft else _template(chip, share.memory), share.memory, share.cores)
+        ascend.GrantedNpu(share.device, "" if soft else _template(chip, share.memory), share.memory, share.cores)
         for shares in view.containers
         for share in shares
     ]
-    return {TIME_KEY: str(view.now_ns // _NS), f"huawei.com/{chip.word}": ascend_json.encode(granted)}
+    return {TIME_KEY: str(view.now_ns // _NS), f"huawei.com/{chip.word}": ascend.encode(granted)}
 
 
 def _template(chip: Chip, memory: MiB) -> str:

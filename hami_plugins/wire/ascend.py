@@ -1,0 +1,46 @@
+"""What Ascend's device plugin reads from a pod beside HAMi's lists: ``huawei.com/<chip>``, one entry per NPU.
+
+All containers of a pod are in one list, in order; the node agent looks devices up by id::
+
+    [{"UUID":"92AC1C88","temp":"vir08","memory":8738}]
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from hami_plugins.model.units import CoreShare, DeviceId, MiB
+from hami_plugins.wire import documents, fields
+
+
+class GrantedNpu(NamedTuple):
+    """One NPU: the template it is cut by (none for whole cards and soft shares), memory in MiB, cores in percent."""
+
+    device: DeviceId
+    template: str = ""
+    memory: MiB = MiB(0)
+    cores: CoreShare = CoreShare(0)
+
+
+def encode(granted: Iterable[GrantedNpu]) -> str:
+    """The text as HAMi writes it; empty and zero members are left out."""
+    return documents.dump(
+        [
+            documents.filled({"UUID": device, "temp": template, "memory": memory, "core": cores})
+            for device, template, memory, cores in granted
+        ]
+    )
+
+
+def decode(key: str, text: str) -> tuple[GrantedNpu, ...]:
+    """The entries of an annotation; raises ``WireError``."""
+    return tuple(_granted(item, f"{key}[{at}]") for at, item in enumerate(documents.load_list(key, text)))
+
+
+def _granted(item: object, place: str) -> GrantedNpu:
+    body = documents.folded(item, place)
+    return GrantedNpu(
+        device=fields.device(body, "uuid", place),
+        template=fields.text(body, "temp", place),
+        memory=MiB(fields.natural(body, "memory", place)),
+        cores=CoreShare(fields.natural(body, "core", place)),
+    )
