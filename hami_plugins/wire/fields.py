@@ -7,7 +7,8 @@ A place that ends in a colon is an object as a whole; anything else is a path in
 from typing import Any
 
 from hami_plugins.errors import WireError
-from hami_plugins.model.units import INT32_MAX
+from hami_plugins.model.units import INT32_MAX, DeviceId
+from hami_plugins.wire import scalars
 from hami_plugins.wire.scalars import INT64_MAX, shown
 
 Json = dict[str, Any]
@@ -68,6 +69,14 @@ def number(holder: Json, name: str, place: str, *, default: int = 0) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and -INT64_MAX <= value <= INT64_MAX:
         return value
     raise wrong(path(place, name), value, "an integer")
+
+
+def device(holder: Json, name: str, place: str) -> DeviceId:
+    """A device id; it must be there."""
+    try:
+        return scalars.device_id(text(holder, name, place))
+    except ValueError as error:
+        raise WireError(path(place, name), shown(holder.get(name)), str(error)) from None
 
 
 def natural(holder: Json, name: str, place: str) -> int:

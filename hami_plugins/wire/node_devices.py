@@ -16,7 +16,6 @@ from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.wire import documents, fields, scalars
 from hami_plugins.wire.documents import Scalar
 from hami_plugins.wire.fields import Json
-from hami_plugins.wire.pod_devices import SEPARATORS
 
 _Value = TypeVar("_Value")
 
@@ -99,13 +98,6 @@ def encode_cordon(devices: Iterable[DeviceId]) -> str:
     return ",".join(sorted(devices))
 
 
-def device_id(text: str) -> DeviceId:
-    """The text as a device id; raises ``ValueError`` for one that no assignment could carry."""
-    if not text or not SEPARATORS.isdisjoint(text):
-        raise ValueError(f"{text!r} is no device id; it must not be empty or contain ',', ':' or ';'")
-    return DeviceId(text)
-
-
 def _record(key: str, part: str) -> RegisteredDevice:
     values = part.split(",")
     if len(values) not in (7, 9):
@@ -126,14 +118,14 @@ def _record(key: str, part: str) -> RegisteredDevice:
         healthy=read("health", values[6], scalars.truth),
         numa=read("numa", values[5], scalars.integer),
         index=read("index", index, scalars.natural),
-        id=read("id", values[0], device_id),
+        id=read("id", values[0], scalars.device_id),
         model=values[4],
         mode=mode,
     )
 
 
 def _record_text(device: RegisteredDevice) -> str:
-    if any(not SEPARATORS.isdisjoint(text) for text in (device.id, device.model, device.mode)) or not device.id:
+    if any(not scalars.SEPARATORS.isdisjoint(text) for text in (device.id, device.model, device.mode)) or not device.id:
         raise WireError("device", device.id, "an id, model or mode that a text register cannot carry")
     health = "true" if device.healthy else "false"
     amounts = f"{device.slots},{device.memory},{device.cores}"
@@ -142,12 +134,8 @@ def _record_text(device: RegisteredDevice) -> str:
 
 def _device(item: object, place: str) -> RegisteredDevice:
     body = documents.folded(item, place)
-    try:
-        id_ = device_id(fields.text(body, "id", place))
-    except ValueError as error:
-        raise WireError(f"{place}.id", scalars.shown(body.get("id")), str(error)) from None
     return RegisteredDevice(
-        id=id_,
+        id=fields.device(body, "id", place),
         slots=fields.natural(body, "count", place),
         memory=MiB(fields.natural(body, "devmem", place)),
         cores=CoreShare(fields.natural(body, "devcore", place)),

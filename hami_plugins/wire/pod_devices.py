@@ -8,14 +8,11 @@ Only id, word, memory and cores travel; partitions and marks have annotations of
 """
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.wire import scalars
-
-SEPARATORS: Final = frozenset(",:;")
-"""Characters that no device id and no word may contain, or no reader could take the text apart."""
 
 
 class AssignedDevice(NamedTuple):
@@ -53,7 +50,11 @@ def encode(containers: Iterable[Iterable[AssignedDevice]]) -> str:
 
 def record(device: AssignedDevice) -> str:
     """One device with its colon."""
-    if not device.device or not SEPARATORS.isdisjoint(device.device) or not SEPARATORS.isdisjoint(device.word):
+    if (
+        not device.device
+        or not scalars.SEPARATORS.isdisjoint(device.device)
+        or not scalars.SEPARATORS.isdisjoint(device.word)
+    ):
         raise WireError("device", f"{device.device} {device.word}", "an id or word that an assignment cannot carry")
     return f"{device.device},{device.word},{device.memory},{device.cores}:"
 

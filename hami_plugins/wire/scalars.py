@@ -3,17 +3,24 @@
 import re
 from typing import Final
 
-from hami_plugins.model.units import INT32_MAX
+from hami_plugins.model.units import INT32_MAX, DeviceId
 
 INT32_MIN: Final = -INT32_MAX - 1
-UINT32_MAX: Final = 2**32 - 1
 INT64_MAX: Final = 2**63 - 1
+
+SEPARATORS: Final = frozenset(",:;")
+"""Characters that no device id may contain, or no reader could take an assignment apart."""
 
 _INTEGER: Final = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _TRUTH: Final = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
+
+_ESCAPES: Final = {
+    '"': '\\"', "\\": "\\\\",
+    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
+}  # fmt: skip
 
 
 def integer(text: str, *, low: int = INT32_MIN, high: int = INT32_MAX) -> int:
@@ -36,6 +43,13 @@ def natural(text: str) -> int:
     return value
 
 
+def device_id(text: str) -> DeviceId:
+    """A device id that an assignment can carry."""
+    if not text or not SEPARATORS.isdisjoint(text):
+        raise ValueError(f"{text[:60]!r} is no device id; it must not be empty or contain ',', ':' or ';'")
+    return DeviceId(text)
+
+
 def truth(text: str) -> bool:
     """One of Go's twelve spellings of a truth value."""
     try:
@@ -55,3 +69,19 @@ def shown(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > 128:
         return f"an integer of {value.bit_length()} bits"
     return "null" if value is None else str(value)
+
+
+def quoted(text: str) -> str:
+    """A text in double quotes as Go's ``%q`` writes it."""
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(mark: str) -> str:
+    if mark in _ESCAPES:
+        return _ESCAPES[mark]
+    if mark.isprintable():
+        return mark
+    code = ord(mark)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
