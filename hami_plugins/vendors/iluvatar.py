@@ -41,7 +41,8 @@ def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
     return Admitted(claimed=True, changes=tuple(changes))
 
 
-def _spec(model: str) -> VendorSpec:
+def spec_of(model: str) -> VendorSpec:
+    """The vendor of one model."""
     resources = ResourceNames(
         count=f"iluvatar.ai/{model}-vgpu",
         memory=f"iluvatar.ai/{model}.vMem",
@@ -70,4 +71,4 @@ def _spec(model: str) -> VendorSpec:
     )
 
 
-SPECS: Final = tuple(_spec(model) for model in MODELS)
+SPECS: Final = tuple(spec_of(model) for model in MODELS)

@@ -1,0 +1,1 @@
+"""Settings: YAML text and environment in, frozen values or a refusal out."""

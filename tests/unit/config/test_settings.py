@@ -1,0 +1,82 @@
+"""Settings: precedence, HAMi's own words, and refusals that say what is allowed."""
+
+from __future__ import annotations
+
+import pytest
+
+from hami_plugins.config import settings
+from hami_plugins.errors import ConfigError
+from hami_plugins.model.policy import NodePolicy
+from hami_plugins.engine.policies import policy_of
+from hami_plugins.vendors import BUILTIN
+
+
+def test_without_a_file_everything_is_as_built_in() -> None:
+    found = settings.parse("")
+    assert [spec.name for spec in found.registry()] == [spec.name for spec in BUILTIN]
+    assert found.rules().webhook.scheduler == "hami-scheduler"
+
+
+def test_the_environment_beats_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HAMI_PLUGINS__SCHEDULER__NAME", "from-environment")
+    found = settings.parse("version: 1\nscheduler: {name: from-file, gpuSchedulerPolicy: binpack}")
+    assert found.rules().webhook.scheduler == "from-environment"
+    assert found.rules().policies.device == "binpack"
+
+
+def test_the_default_policy_of_the_cluster_holds_for_pods_that_say_nothing() -> None:
+    rules = settings.parse("scheduler: {nodeSchedulerPolicy: spread}\nversion: 1").rules()
+    assert policy_of({}, rules.policies).node is NodePolicy.SPREAD
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        pytest.param("version: 2", "version: .*1.*found 2", id="version"),
+        pytest.param("version: 1\nscheduler: {nam: x}", "scheduler.nam: Extra inputs", id="misspelt key"),
+        pytest.param("version: 1\nvolcano: {schedulePolicy: tight}", "schedulePolicy: .*'binpack'", id="word"),
+        pytest.param("nvidia: {defaultCores: 200}", "devices.nvidia.defaultCores: .*100", id="hami section"),
+        pytest.param("- a", "not a mapping but list", id="list"),
+        pytest.param("{", "not YAML", id="broken"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_its_path_and_what_is_allowed(text: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        settings.parse(text, source="x.yaml")
+
+
+def test_hamis_own_device_config_is_taken_as_it_is() -> None:
+    found = settings.parse(
+        """
+nvidia: {resourceCountName: example.com/gpu, defaultMem: 5000, defaultGPUNum: 0, deviceSplitCount: 10, gpuCorePolicy: force}
+hygon: {resourceCountName: hygon.com/dcunum, memoryFactor: 4}
+metax: {resourceVCountName: m/s, resourceVMemoryName: m/mem, resourceVCoreName: m/core, sgpuTopologyAware: true}
+kunlun: {resourceCountName: k/xpu, resourceVCountName: k/vxpu, resourceVMemoryName: k/mem}
+enflame: {resourceNameGCU: e/gcu, resourceNameDRSGCU: e/drs, resourceNameGCUMemory: e/mem, resourceNameGCUCore: e/core}
+iluvatars: [{chipName: MR-V100, commonWord: MR-V100, resourceCountName: i/count}]
+vnpus:
+  hamiVnpuCore: true
+  configs:
+    - {chipName: 910Z, commonWord: Ascend910Z, memoryAllocatable: 100, memoryCapacity: 128, aiCore: 20, memoryFactor: 0,
+       templates: [{name: half, memory: 50, aiCore: 10, aiCPU: 3}]}
+"""
+    ).registry()
+    nvidia = found.owner_of("example.com/gpu")
+    assert nvidia is not None
+    assert (nvidia.options.default_memory, nvidia.options.default_count) == (5000, 0)
+    assert "example.com/gpu" in nvidia.ignored_by_scheduler
+    assert found.owner_of("nvidia.com/gpu") is None
+    for resource, name in [
+        ("m/s", "Metax-SGPU"),
+        ("k/xpu", "kunlun"),
+        ("k/vxpu", "XPU"),
+        ("e/gcu", "GCU"),
+        ("e/drs", "Enflame"),
+        ("i/count", "MR-V100"),
+        ("huawei.com/Ascend910Z", "Ascend910Z"),
+    ]:
+        spec = found.owner_of(resource)
+        assert spec is not None
+        assert spec.name == name
+    assert {spec.name for spec in found if spec.maker == "Huawei"} == {"Ascend910Z"}
+    assert {spec.name for spec in found if spec.maker == "Iluvatar"} == {"MR-V100"}
