@@ -4,10 +4,34 @@ from typing import Final
 
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.vendors import nvidia
+from hami_plugins.vendors import (
+    amd,
+    ascend,
+    biren,
+    cambricon,
+    enflame,
+    hygon,
+    iluvatar,
+    kunlun,
+    metax,
+    mthreads,
+    nvidia,
+    vastai,
+)
 
 BUILTIN: Final[tuple[VendorSpec, ...]] = (
     nvidia.SPEC,
+    cambricon.SPEC,
+    hygon.SPEC,
+    *enflame.SPECS,
+    mthreads.SPEC,
+    *metax.SPECS,
+    *kunlun.SPECS,
+    amd.SPEC,
+    vastai.SPEC,
+    biren.SPEC,
+    *ascend.SPECS,
+    *iluvatar.SPECS,
 )
 """In HAMi's order of initialisation."""
 

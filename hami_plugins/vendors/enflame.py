@@ -138,8 +138,8 @@ def has_profile(candidate: Candidate, ask: Ask) -> Reason | None:
 
 
 def spell(shortfall: Shortfall, ask: Ask) -> str | None:
-    """HAMi looks for a profile once per node, and says so once."""
-    if Reason.MODE not in shortfall.tally:
+    """HAMi looks for a profile before it looks at the cards, and says once per node that there is none."""
+    if any(_chosen(each.device, ask.request) for each in shortfall.devices):
         return None
     return f"1/{len(shortfall.devices)} {Reason.MODE}"
 
