@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
-import orjson
 import tenacity
 import urllib3
 import urllib3.exceptions
 from kubernetes import client, config
 from kubernetes.config.config_exception import ConfigException
 
-from hami_plugins.errors import KubeError
+from hami_plugins.errors import KubeError, WireError
 from hami_plugins.kube.port import Collection, Raw
+from hami_plugins.wire.pages import load_page
 
 _RETRYABLE: Final = frozenset({429, 500, 502, 503, 504})
 _MISSING: Final = frozenset({403, 404})
@@ -104,8 +104,8 @@ class KubeClient:
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise KubeError(f"{self.host} does not answer: {error}", retryable=True) from error
         try:
-            body: dict[str, Any] = orjson.loads(response.data)
-        except orjson.JSONDecodeError as error:
+            body: dict[str, Any] = load_page(path, response.data)
+        except WireError as error:
             raise KubeError(f"GET {path.split('?')[0]}: {response.status}, and the answer is not JSON") from error
         if response.status == _OK:
             return body

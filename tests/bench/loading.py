@@ -51,12 +51,13 @@ def load(case: str) -> tuple[float, float, int]:
     """Seconds of parsing and building (making the pages left out), peak memory in MiB, and the pods found."""
     from hami_plugins.report.listing import ListingReader  # noqa: PLC0415 - imported in the process that is measured
     from hami_plugins.vendors import builtin  # noqa: PLC0415
+    from hami_plugins.wire.pages import load_page  # noqa: PLC0415
 
     reader = ListingReader(builtin())
     seconds = 0.0
     for page in pages(objects(case)):
         start = time.perf_counter()
-        reader.feed(orjson.loads(page))
+        reader.feed(load_page("page", page))
         seconds += time.perf_counter() - start
     start = time.perf_counter()
     snapshot = reader.finish()

