@@ -7,6 +7,7 @@ from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import (
     amd,
     ascend,
+    awsneuron,
     biren,
     cambricon,
     enflame,
@@ -17,6 +18,7 @@ from hami_plugins.vendors import (
     mthreads,
     nvidia,
     vastai,
+    volcano,
 )
 
 BUILTIN: Final[tuple[VendorSpec, ...]] = (
@@ -27,13 +29,15 @@ BUILTIN: Final[tuple[VendorSpec, ...]] = (
     mthreads.SPEC,
     *metax.SPECS,
     *kunlun.SPECS,
+    awsneuron.SPEC,
     amd.SPEC,
     vastai.SPEC,
     biren.SPEC,
     *ascend.SPECS,
     *iluvatar.SPECS,
+    volcano.SPEC,
 )
-"""In HAMi's order of initialisation."""
+"""In HAMi's order of initialisation, then Volcano's."""
 
 
 def builtin() -> Registry:

@@ -8,8 +8,8 @@ Source: ``hami-vendors.md`` 6 and 7. Deviations from HAMi 2.10, on purpose: the 
 whole cards (HAMi wants all of a pod's devices to be one card, which cards for one container each cannot be), a shared
 card's QoS is that of the pods on it (HAMi takes the node's report, which lags behind, and a memory that it loses when
 it restarts), containers of one online or offline pod may share a card, a bare amount that the API server writes as
-``1k`` still counts GiB (HAMi reads bytes, and gives the whole card), equal MetaLink zones are taken in order of their numbers
-(in HAMi by chance), and unusable amounts are refused (HAMi takes the container for one without cards).
+``1k`` still counts GiB (HAMi reads bytes, and gives the whole card), equal MetaLink zones are taken in order of their
+numbers (in HAMi by chance), and unusable amounts are refused (HAMi takes the container for one without cards).
 """
 
 from __future__ import annotations
@@ -158,8 +158,7 @@ def _memory(spec: VendorSpec, container: Container) -> MemoryDemand:
 
 
 def _counts_gib(found: Quantity) -> bool:
-    """Whether an amount had no unit when it was written: the API server turns 2000 into 2k, which as bytes would be less
-    than one MiB, and nobody can mean that."""
+    """Whether an amount was written without a unit: the API server turns 2000 into 2k, and nobody means 2 kB."""
     has_unit = any(character.isalpha() for character in found.text)
     return not has_unit or (not found.text.endswith("i") and found.ceiling < 1 << _MIB_BITS)
 
