@@ -37,12 +37,13 @@ class WireError(HamiPluginsError):
 
 
 class ManifestPlace(NamedTuple):
-    """A place in a manifest file; numbers count from 1."""
+    """A place in a manifest file; numbers count from 1. ``path`` leads to it from the top of the document."""
 
     source: str
     document: int
     line: int
     column: int
+    path: tuple[str | int, ...] = ()
 
 
 class ManifestError(HamiPluginsError):

@@ -76,9 +76,9 @@ class _Open:
         self.merging = False
 
 
-def complaint(source: str, number: int, spot: Spot, why: str) -> ManifestError:
+def complaint(source: str, number: int, spot: Spot, why: str, path: tuple[str | int, ...] = ()) -> ManifestError:
     """The error for one place in a text, with everything that finds it again."""
-    place = ManifestPlace(source, number, spot.line, spot.column)
+    place = ManifestPlace(source, number, spot.line, spot.column, path)
     where = f"{source}: document {number}, line {spot.line}, column {spot.column}"
     return ManifestError(f"{where}: {why}", place=place, why=why)
 

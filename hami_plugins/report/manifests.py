@@ -77,8 +77,9 @@ class Document:
 
     def fault(self, path: Path, why: str) -> ManifestError:
         """The error for one value of the object."""
-        said = f"{spelled((*self.base, *path))}: {why}" if path else why
-        return complaint(self.source, self.number, self.spot_of(path), said)
+        whole = (*self.base, *path)
+        said = f"{spelled(whole)}: {why}" if path else why
+        return complaint(self.source, self.number, self.spot_of(path), said, whole)
 
 
 def read(text: str, *, source: str) -> tuple[Document, ...]:
