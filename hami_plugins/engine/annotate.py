@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from hami_plugins.engine.inventory import asks_for_a_card
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.devices import CoreMask, GrantedShare
+from hami_plugins.model.devices import CoreMask, GrantedShare, Instance
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Pod
-from hami_plugins.model.units import CoreShare
-from hami_plugins.model.vendor import AllocationView, Dialect, VendorSpec
+from hami_plugins.model.units import CoreShare, DeviceId
+from hami_plugins.model.vendor import AllocationView, Dialect
 from hami_plugins.wire import pod_devices, volcano
 
 NODE_KEY: Final = "hami.io/vgpu-node"
@@ -24,6 +25,7 @@ def annotations_of(pod: Pod, placed: Placed, entry: NodeEntry, registry: Registr
 
     ``now_ns`` is the time to write, in Unix nanoseconds. A pod without devices gets nothing.
     """
+    devices = dict(zip(entry.ids, entry.state.shape.devices, strict=True))
     written: dict[str, str] = {}
     for spec in registry:
         containers = tuple(
@@ -31,10 +33,18 @@ def annotations_of(pod: Pod, placed: Placed, entry: NodeEntry, registry: Registr
         )
         if not any(containers):
             continue
-        if spec.dialect is Dialect.VOLCANO:
-            written.update(_volcano(spec, pod, placed, containers, now_ns))
-        else:
-            written.update(_hami(spec, pod, placed, entry, containers, now_ns))
+        view = AllocationView(
+            spec=spec,
+            pod=pod,
+            node=placed.node,
+            containers=containers,
+            indexes={name: device.index for name, device in devices.items()},
+            devices=devices,
+            now_ns=now_ns,
+        )
+        written |= _volcano(view) if spec.dialect is Dialect.VOLCANO else _hami(view)
+        if spec.annotate is not None:
+            written |= spec.annotate(view)
     return written
 
 
@@ -43,49 +53,37 @@ def labels_of(written: Mapping[str, str]) -> dict[str, str]:
     return {NODE_KEY: written[NODE_KEY]} if NODE_KEY in written else {}
 
 
-def _hami(
-    spec: VendorSpec,
-    pod: Pod,
-    placed: Placed,
-    entry: NodeEntry,
-    containers: tuple[tuple[GrantedShare, ...], ...],
-    now_ns: int,
-) -> dict[str, str]:
-    text = pod_devices.encode(map(_assigned, containers))
-    written = {NODE_KEY: str(placed.node), TIME_KEY: str(now_ns // _NS)}
+def _hami(view: AllocationView) -> dict[str, str]:
+    spec = view.spec
+    text = pod_devices.encode(map(_assigned, view.containers))
+    written = {NODE_KEY: str(view.node), TIME_KEY: str(view.now_ns // _NS)}
     if spec.keys.to_allocate and spec.writes_to_allocate:
         written[spec.keys.to_allocate] = text
     written[spec.keys.allocated] = text
-    if spec.annotate is not None:
-        devices = dict(zip(entry.ids, entry.state.shape.devices, strict=True))
-        indexes = {name: device.index for name, device in devices.items()}
-        view = AllocationView(spec, pod, placed.node, containers, indexes, devices, now_ns)
-        written.update(spec.annotate(view))
     return written
+
+
+def _volcano(view: AllocationView) -> dict[str, str]:
+    """Volcano lists only the containers that ask for cards."""
+    asking = [
+        shares
+        for container, shares in zip(view.pod.containers, view.containers, strict=True)
+        if shares or asks_for_a_card(view.spec, container)
+    ]
+    text = volcano.encode_assignment(map(_assigned, asking))
+    return {view.spec.keys.allocated: text, view.spec.keys.to_allocate: text}
 
 
 def _assigned(shares: Iterable[GrantedShare]) -> Iterable[pod_devices.AssignedDevice]:
     """The records of one container; a share of particular cores carries them as a bit mask instead of their number."""
     for share in shares:
         cores = CoreShare(share.mark.bits) if isinstance(share.mark, CoreMask) else share.cores
-        yield pod_devices.AssignedDevice(share.device, share.word, share.memory, cores)
+        yield pod_devices.AssignedDevice(_named(share), share.word, share.memory, cores)
 
 
-def _volcano(
-    spec: VendorSpec, pod: Pod, placed: Placed, containers: tuple[tuple[GrantedShare, ...], ...], now_ns: int
-) -> dict[str, str]:
-    seconds = str(now_ns // _NS)
-    asking = [
-        shares
-        for container, shares in zip(pod.containers, containers, strict=True)
-        if shares or spec.asked_of(container.limits)
-    ]
-    text = volcano.encode_assignment(map(_assigned, asking))
-    return {
-        "volcano.sh/vgpu-node": str(placed.node),
-        "volcano.sh/vgpu-time": seconds,
-        spec.keys.allocated: text,
-        spec.keys.to_allocate: text,
-        "volcano.sh/bind-phase": "allocating",
-        "volcano.sh/bind-time": seconds,
-    }
+def _named(share: GrantedShare) -> DeviceId:
+    """The device's id; where a card is cut by a named group, the id of the slice."""
+    mark = share.mark
+    if isinstance(mark, Instance) and mark.group:
+        return volcano.encode_slot(volcano.MigSlot(share.device, mark.group, mark.placement.start))
+    return share.device

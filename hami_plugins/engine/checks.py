@@ -34,6 +34,11 @@ def wanted_model(candidate: Candidate, ask: Ask) -> Reason | None:
     return None
 
 
+def same_mode(candidate: Candidate, ask: Ask) -> Reason | None:
+    """The device's mode is the one that the pod names."""
+    return None if candidate.device.mode == ask.request.selector.modes else Reason.MODE
+
+
 def wanted_id(candidate: Candidate, ask: Ask) -> Reason | None:
     """The pod's id lists accept the device."""
     return None if candidate.wanted else Reason.ID
@@ -93,6 +98,8 @@ def card_checks(spec: VendorSpec, request: DeviceRequest) -> tuple[Check, ...]:
     """The checks of the card itself, which come before NUMA binding looks at it."""
     selector = request.selector
     selects = selector.use_models is not None or selector.avoid_models is not None or selector.modes is not None
+    if selector.modes is not None and spec.exact_mode:
+        return healthy, not_cordoned, same_mode, wanted_model
     return (healthy, not_cordoned, wanted_model) if selects else (healthy, not_cordoned)
 
 

@@ -26,7 +26,8 @@ from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.requests import DeviceDemand, Selector
 from hami_plugins.model.units import NodeName, VendorName
 from hami_plugins.model.vendor import Headroom, VendorSpec
-from hami_plugins.model.verdicts import Fit, Verdict
+from hami_plugins.model.verdicts import Fit, NoFit, Verdict
+from hami_plugins.wire import scalars
 
 _OUT: Final = float("-inf")
 
@@ -224,7 +225,8 @@ class _Column:
             return why
         if not entry.ids and self.demand.devices.wants_devices:
             return UNREGISTERED
-        return self.verdict(entry.state, self._mask(entry) if self._selectors else None)
+        verdict = self.verdict(entry.state, self._mask(entry) if self._selectors else None)
+        return verdict.on(entry.name) if isinstance(verdict, NoFit) else verdict
 
     def _mask(self, entry: NodeEntry) -> Mask:
         positions = entry.state.shape.positions
@@ -261,4 +263,7 @@ def granted(
 
 
 def _word(spec: VendorSpec, device: Device) -> str:
-    return device.model if spec.word_is_model else spec.wire_word()
+    """The type member of an assignment; a model that it could not carry gives way to the vendor's word."""
+    if spec.word_is_model and scalars.SEPARATORS.isdisjoint(device.model):
+        return device.model
+    return spec.wire_word()

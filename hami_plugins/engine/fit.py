@@ -113,15 +113,16 @@ class Fitter:
             selected = self.spec.select(chosen, ask)
             if isinstance(selected, Unselectable):
                 tally[selected.reason] = selected.cards
-                return self._refusal(Shortfall(tally, candidates, chosen), ask)
+                return self.refusal(Shortfall(tally, candidates, chosen), ask)
             if len(selected) >= count:
                 by_candidate = {id(candidate): share for candidate, share in zip(chosen, shares, strict=True)}
                 return tuple(by_candidate[id(candidate)] for candidate in selected[:count])
         if chosen:
             tally[Reason.TOO_FEW] = len(chosen)
-        return self._refusal(Shortfall(tally, candidates, chosen), ask)
+        return self.refusal(Shortfall(tally, candidates, chosen), ask)
 
-    def _refusal(self, shortfall: Shortfall, ask: Ask) -> Refusal:
+    def refusal(self, shortfall: Shortfall, ask: Ask) -> Refusal:
+        """The refusal of a shortfall, in the upstream scheduler's words."""
         tally, devices = shortfall.tally, len(shortfall.devices)
         words = self.spec.spell(shortfall, ask) if self.spec.spell is not None else None
         return Refusal(tuple(sorted(tally.items())), devices, words or spelled(tally, devices))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.usage import usage_of
 from hami_plugins.errors import WireError
-from hami_plugins.model.devices import Device, GrantedShare
+from hami_plugins.model.devices import Device, GrantedShare, GroupMember
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, NodeShape, NodeState, Problem
 from hami_plugins.model.pods import Container, ContainerGrant, Pod, PodRecord
 from hami_plugins.model.quantity import NANO
+from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import DeviceId
 from hami_plugins.model.vendor import Dialect, NodeObject, VendorSpec
 from hami_plugins.wire import pod_devices, volcano
@@ -118,7 +120,7 @@ class RecordReader:
         return record, tuple(problems)
 
     def _granted(self, spec: VendorSpec, pod: Pod, key: str, text: str) -> tuple[ContainerGrant, ...]:
-        decode = volcano.decode_devices if spec.dialect is Dialect.VOLCANO else pod_devices.decode
+        decode = volcano.decode_assignment if spec.dialect is Dialect.VOLCANO else pod_devices.decode
         segments = [
             [
                 GrantedShare(
@@ -132,7 +134,23 @@ class RecordReader:
             ContainerGrant(container.kind, tuple(shares))
             for container, shares in zip(pod.containers, aligned(segments, spec, pod.containers), strict=True)
         )
-        return grants if spec.recall is None else spec.recall(pod.annotations, grants)
+        if spec.recall is not None:
+            grants = spec.recall(pod.annotations, grants)
+        group = spec.group_of(pod) if spec.group_of is not None else ""
+        return _of_group(grants, group) if group else grants
+
+
+def asks_for_a_card(spec: VendorSpec, container: Container) -> bool:
+    """Whether Volcano writes a list of cards for a container: cores or a percentage alone ask for none."""
+    return any(container.amount(name) is not None for name in (spec.resources.count, spec.resources.memory))
+
+
+def _of_group(grants: tuple[ContainerGrant, ...], group: str) -> tuple[ContainerGrant, ...]:
+    """The grants with the group on every share that leaves no mark of its own."""
+    return tuple(
+        replace(grant, shares=tuple(replace(each, mark=each.mark or GroupMember(group)) for each in grant.shares))
+        for grant in grants
+    )
 
 
 def aligned(
@@ -152,6 +170,10 @@ def aligned(
     if len(filled) == len(containers):
         return filled
     asking = [at for at, container in enumerate(containers) if _asks(spec, container)]
+    if spec.dialect is Dialect.VOLCANO:
+        # Volcano itself passes over init containers; what a running container holds must not end with one of them.
+        running = [at for at in asking if containers[at].kind is ContainerKind.APP]
+        asking = running if sum(map(bool, filled)) <= len(running) else asking
     spoken = [segment for segment in filled if segment]
     result: list[Sequence[GrantedShare]] = [() for _ in containers]
     places = asking if len(asking) >= len(spoken) else range(len(containers))
@@ -161,6 +183,8 @@ def aligned(
 
 
 def _asks(spec: VendorSpec, container: Container) -> bool:
+    if spec.dialect is Dialect.VOLCANO:
+        return asks_for_a_card(spec, container)
     return spec.asked_of(container.limits) or spec.asked_of(container.requests)
 
 

@@ -1,4 +1,7 @@
-"""Which partition of a card serves a memory need: the smallest profile that has a free place (``hami-core.md`` 3.5)."""
+"""Which partition of a card serves a memory need: the smallest profile that has a free place (``hami-core.md`` 3.5).
+
+Under Volcano a card is cut into all slices of a *group* at once (``volcano.md`` 2.10): see ``choose_in_group``.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,26 @@ def choose(profiles: Sequence[Profile], need: MiB, taken: Sequence[Placement]) -
         for place in _places(profile):
             if not any(place.overlaps(other) for other in taken):
                 return profile, place
+    return None
+
+
+def choose_in_group(
+    profiles: Sequence[Profile], need: MiB, held: Sequence[Instance]
+) -> tuple[Profile, Placement] | None:
+    """The smallest slice that holds ``need``, of the first group that has one; once slices are held, of their group.
+
+    Groups are tried in the order of ``profiles``. On a card that holds slices of two groups none is sure to be free.
+    """
+    in_force = {mark.group for mark in held}
+    if len(in_force) > 1:
+        return None
+    taken = {mark.placement for mark in held}
+    for group in in_force or dict.fromkeys(profile.group for profile in profiles):
+        of_group = [profile for profile in profiles if profile.group == group and profile.memory >= need]
+        for profile in sorted(of_group, key=lambda each: each.memory):
+            for place in profile.placements:
+                if place not in taken:
+                    return profile, place
     return None
 
 

@@ -15,7 +15,7 @@ from hami_plugins.model.nodes import NodeState
 from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.requests import ContainerDemand, ContainerKind, DeviceDemand, DeviceRequest
 from hami_plugins.model.units import VendorName
-from hami_plugins.model.vendor import Ask, Candidate, Headroom, Scoring
+from hami_plugins.model.vendor import Ask, Candidate, Headroom, Scoring, Shortfall
 from hami_plugins.model.verdicts import ContainerShares, Fit, NoFit, Reason, Verdict
 
 NEUTRAL_WEIGHT: Final = 10_000
@@ -108,7 +108,8 @@ class Placer:
         shape = state.shape
         vendor = request.vendor
         positions = phase.arrangement.get(vendor) or shape.positions.get(vendor, ())
-        if request.count > len(positions) and not _may_repeat(fitter, shape.devices, positions):
+        too_few = request.count > len(positions) and not _may_repeat(fitter, shape.devices, positions)
+        if too_few and not spec.spells_too_few:
             return Refusal(((Reason.TOO_FEW_CARDS, 1),), len(positions), Reason.TOO_FEW_CARDS)
         tried = arranged(positions, shape.devices, phase.usage, self._policy, demand.requests)
         phase.arrangement[vendor] = tried[::-1]
@@ -119,6 +120,8 @@ class Placer:
         ask = Ask(
             request, self._policy, shape, phase.held.get(vendor, ()), spec.cores_of, spec.memory_of, phase.usage
         )
+        if too_few:
+            return fitter.refusal(Shortfall({Reason.TOO_FEW_CARDS: 1}, candidates, ()), ask)
         return fitter.fit(candidates, ask, self._affordable(request, placed))
 
     def _affordable(self, request: DeviceRequest, placed: Sequence[ContainerShares]) -> Affordable | None:
@@ -154,8 +157,9 @@ class Placer:
         return sum(each.memory for each in held), sum(each.cores for each in held)
 
     def _score(self, state: NodeState, containers: tuple[ContainerShares, ...]) -> float:
-        score = state.base_score
-        for vendor in dict.fromkeys(name for container in containers for name, _ in container.by_vendor):
+        vendors = dict.fromkeys(name for container in containers for name, _ in container.by_vendor)
+        score = 0.0 if any(self._registry[vendor].scores_alone for vendor in vendors) else state.base_score
+        for vendor in vendors:
             spec = self._registry[vendor]
             if spec.score_node is None:
                 continue

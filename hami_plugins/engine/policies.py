@@ -15,15 +15,24 @@ NUMA_BIND_KEY: Final = "nvidia.com/numa-bind"
 
 _TRUE_WORDS: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _SORTING: Final = ("binpack", "spread", "numa")
+_VOLCANO_ORDERS: Final = {
+    "binpack": (SortKey.MOST_MEMORY, SortKey.LOW_INDEX),
+    "spread": (SortKey.LEAST_SHARED, SortKey.LOW_INDEX),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyDefaults:
-    """What the scheduler does for pods that say nothing (HAMi's two flags, Volcano's ``deviceshare.SchedulePolicy``)."""
+    """What the scheduler does for pods that say nothing (HAMi's two flags, Volcano's ``deviceshare.SchedulePolicy``).
+
+    ``volcano_orders_cards``: from 1.15 on Volcano's policy also says which card of a node comes first; before, it only
+    ranks nodes, and the last card comes first.
+    """
 
     node: str = "binpack"
     device: str = "spread"
     volcano: str = "binpack"
+    volcano_orders_cards: bool = False
 
 
 def policy_of(annotations: Mapping[str, str], defaults: PolicyDefaults) -> Policy:
@@ -49,14 +58,14 @@ def policy_of(annotations: Mapping[str, str], defaults: PolicyDefaults) -> Polic
 
 
 def volcano_policy(defaults: PolicyDefaults) -> Policy:
-    """The preferences of a pod in Volcano's words: the scheduler's argument decides, not the pod (volcano.md 2.5)."""
-    orders = {
-        "binpack": (SortKey.MOST_MEMORY, SortKey.FIRST),
-        "spread": (SortKey.LEAST_SHARED, SortKey.FIRST),
-    }
+    """The preferences of a pod in Volcano's words: the scheduler's argument decides, not the pod (``volcano.md`` 2.5).
+
+    Nodes go by ``VendorSpec.score_node``, so the highest score wins whatever the argument.
+    """
+    order = _VOLCANO_ORDERS.get(defaults.volcano) if defaults.volcano_orders_cards else None
     return Policy(
         node=NodePolicy.BINPACK,
-        order=orders.get(defaults.volcano, (SortKey.LAST,)),
+        order=order or (SortKey.HIGH_INDEX,),
         node_words=defaults.volcano,
         device_words=defaults.volcano,
     )

@@ -21,7 +21,10 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A fixed slice that a card can be cut into: a MIG profile or an Enflame DRS profile."""
+    """A fixed slice that a card can be cut into: a MIG profile or an Enflame DRS profile.
+
+    Where a card is cut as a whole, ``group`` names the cut this slice belongs to; slices of two groups exclude each other.
+    """
 
     name: str
     memory: MiB
@@ -29,6 +32,7 @@ class Profile:
     slices: int
     placements: tuple[Placement, ...] = ()
     profile_id: str = ""
+    group: str = ""
 
 
 class Instance(NamedTuple):

@@ -236,8 +236,12 @@ class VendorSpec:
     * ``admit``: what the webhook does with one container; raises ``AdmissionDeniedError``.
     * ``early_checks``/``late_checks``: checks right after model and health, and after all common ones.
     * ``select`` (only under the topology-aware policy if ``select_when_near``), ``share_of``, ``spell``, ``score_node``:
-      see their types. ``cores_of`` and ``memory_of`` say what a request takes of one device, where that is not what it
+      see their types; ``spell`` is asked about a node with too few devices only if ``spells_too_few``. ``cores_of`` and ``memory_of`` say what a request takes of one device, where that is not what it
       says; ``takes_no_cores`` marks requests that hold no cores, so that no rule about cores applies to them.
+      ``scores_alone`` makes ``score_node`` the whole score of the node. ``exact_mode`` wants the mode that a pod names to
+      be the device's; otherwise it may be one of several.
+    * ``group_of``: the group of pods whose shares must not meet on a device, where a pod wants that (then its shares are
+      marked with it); empty for none.
     * ``annotate``: the vendor's own annotations for a placement, beside HAMi's two lists.
     * ``recall``: puts back into decoded grants what the assignment string does not carry (partitions, masks, tenants).
     """
@@ -264,13 +268,17 @@ class VendorSpec:
     memory_of: Callable[[Device, DeviceRequest], MiB] | None = None
     takes_no_cores: Callable[[DeviceRequest], bool] | None = None
     spell: Spell | None = None
+    spells_too_few: bool = False
     score_node: ScoreNode | None = None
     score_is_neutral: bool = False
+    scores_alone: bool = False
+    group_of: Callable[[Pod], str] | None = None
     annotate: Callable[[AllocationView], Mapping[str, str]] | None = None
     recall: Callable[[Mapping[str, str], tuple[ContainerGrant, ...]], tuple[ContainerGrant, ...]] | None = None
     clamps_cores: bool = True
     binds_numa: bool = False
     partitions: bool = False
+    exact_mode: bool = False
     writes_to_allocate: bool = True
     word_is_model: bool = False
     ignored_by_scheduler: tuple[str, ...] = ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from hami_plugins.model.devices import Share
 from hami_plugins.model.units import VendorName
@@ -35,13 +36,17 @@ class Reason(StrEnum):
     TOPOLOGY = "NoLinkedSet"
 
 
+NODE: Final = "{node}"
+"""Where upstream's words name the node: verdicts are about states, which have no name."""
+
+
 @dataclass(frozen=True, slots=True)
 class NoFit:
     """One container's request cannot be met on one node.
 
     ``reasons`` counts each candidate device under its first objection (plus ``TOO_FEW`` with the number that could have
     been had); ``devices`` is how many candidates there were; ``container`` and ``vendor`` say which request failed;
-    ``words`` is the reason as the upstream scheduler of the dialect spells it.
+    ``words`` is the reason as the upstream scheduler of the dialect spells it (see ``NODE``).
     """
 
     reasons: tuple[tuple[Reason, int], ...]
@@ -52,6 +57,10 @@ class NoFit:
 
     def __str__(self) -> str:
         return self.words
+
+    def on(self, node: str) -> NoFit:
+        """The refusal with the node's name in its words."""
+        return replace(self, words=self.words.replace(NODE, node)) if NODE in self.words else self
 
 
 @dataclass(frozen=True, slots=True)
