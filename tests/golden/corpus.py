@@ -120,7 +120,7 @@ def differing(case: Case, ours: Answer) -> set[str]:
 
 def _against(case: Case, recorded: Case, ours: Answer) -> set[str]:
     aspects: set[str] = set()
-    given = case["admission"]
+    given = case.get("admission") or {"allowed": True, "scheduler_name": ours.scheduler}
     if given["allowed"] != ours.allowed or (ours.allowed and given.get("scheduler_name", "") != ours.scheduler):
         aspects.add("admission")
     elif not given["allowed"] and (given.get("message"), given.get("code")) != (ours.message, ours.code):
@@ -136,6 +136,10 @@ def _against(case: Case, recorded: Case, ours: Answer) -> set[str]:
         for key in {*theirs, *ours.annotations}:
             if theirs.get(key) != ours.annotations.get(key):
                 aspects.add("devices" if re.search(r"devices-|-allocated$|vgpu-ids", key) else "annotations")
+    if recorded["fits"] and ours.fits and ours.score is not None and recorded["score"] != ours.score:
+        aspects.add("score")
+    if any(recorded[fact] != value for fact, value in ours.facts.items()):
+        aspects.add("facts")
     return aspects
 
 
@@ -208,9 +212,9 @@ def _report(
     for case, ours, aspects in unexplained[:show]:
         print(f"\n{case['id']} {case['tags']} differs in {', '.join(sorted(aspects))}")
         print(f"  pod: {json.dumps(case['pod']['metadata'].get('annotations'))} {_resources(case['pod'])}")
-        print(f"  theirs: {case['admission']} fits={case['fits']} {case['reason']}")
+        print(f"  theirs: {case.get('admission')} fits={case['fits']} {case['reason']} {case.get('score')}")
         print(f"          {json.dumps(case['annotations'])[:1200]}")
-        print(f"  ours:   allowed={ours.allowed} {ours.message} {ours.scheduler} fits={ours.fits} {ours.reason}")
+        print(f"  ours:   allowed={ours.allowed} {ours.message} {ours.scheduler} fits={ours.fits} {ours.reason} {ours.score}")
         print(f"          {json.dumps(ours.annotations)[:1200]}")
         if "mutated" in aspects:
             print(f"  mutated theirs: {_resources(case['mutated'])}\n  mutated ours:   {_resources(ours.mutated)}")

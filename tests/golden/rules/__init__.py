@@ -20,9 +20,8 @@ Case = dict[str, Any]
 class Answer:
     """What we say to a case, in the corpus' own terms, and what we think beside it.
 
-    ``devices`` are ``id,word,memory,cores`` per container (init first) with empty entries for idle containers;
-    ``refusal`` is our own text when the pod never reached a node; ``stale`` names device lists of running pods that we
-    could not read.
+    ``refusal`` is our own text when the pod never reached a node; ``problems`` names what of the node and its running
+    pods we could not read. ``score`` and ``facts`` are compared where the recorded answer has them (Volcano's).
     """
 
     allowed: bool
@@ -35,6 +34,8 @@ class Answer:
     annotations: dict[str, str]
     refusal: str = ""
     problems: tuple[str, ...] = ()
+    score: float | None = None
+    facts: dict[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,8 @@ class Rule:
     """A named, reasoned difference. ``aspects`` are the parts of the answer that it may explain.
 
     Aspects: ``admission`` (allowed, code, message, scheduler name), ``mutated``, ``fits``, ``reason``, ``devices``
-    (which cards and slices), ``annotations`` (anything else written).
+    (which cards and slices), ``annotations`` (anything else written), ``score`` (of the node), ``facts`` (whether the
+    node has devices and the pod asks for some).
     """
 
     name: str
