@@ -55,8 +55,10 @@ BLOCKS: Final = frozenset({4, 8, 16})
 """How many Trainium devices may go together."""
 
 _RING: Final = "ring"
-_MOST_CORES: Final = 32
-"""More cores per device than fit into the mask of an assignment are no Neuron device."""
+_MOST_CORES: Final = 31
+"""The mask of an assignment has no room for more cores per device."""
+
+_ALL_CORES: Final = 2**_MOST_CORES - 1
 
 
 def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
@@ -64,7 +66,7 @@ def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
     count = capacity_of(node, spec.resources.count)
     if count is None:
         return Inventory()
-    cores = min((capacity_of(node, spec.resources.cores) or 0) // count, _MOST_CORES - 1)
+    cores = min((capacity_of(node, spec.resources.cores) or 0) // count, _MOST_CORES)
     found = cards(spec, node, count, infix=spec.name, slots=cores, memory=MiB(0), cores=CoreShare(cores))
     if "inf" not in node.labels.get(INSTANCE_LABEL, "").lower():
         return found
@@ -213,12 +215,16 @@ def _told_cores(mark: Mark | None) -> Sequence[int]:
 
 
 def recall(annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]) -> tuple[ContainerGrant, ...]:
-    """The cores of an assignment are a mask: turn it into their number and keep it as a mark."""
+    """The cores of an assignment are a mask: turn it into their number and keep it as a mark.
+
+    A pod that was told device numbers has whole devices, even where HAMi wrote down two cores of each.
+    """
+    all_cores = _ALL_CORES if IDS_KEY in annotations and KIND_KEY not in annotations else 0
     return tuple(
         replace(
             grant,
             shares=tuple(
-                replace(share, cores=CoreShare(share.cores.bit_count()), mark=CoreMask(share.cores))
+                replace(share, cores=CoreShare(share.cores.bit_count()), mark=CoreMask(share.cores | all_cores))
                 for share in grant.shares
             ),
         )
