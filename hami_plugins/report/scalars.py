@@ -18,9 +18,8 @@ _NO_NUMBER: Final = frozenset(
     sign + word for sign in ("", "+", "-") for word in (".inf", ".Inf", ".INF")
 ) | {".nan", ".NaN", ".NAN"}  # fmt: skip
 _NUMBER_STARTS: Final = frozenset("+-.0123456789")
-_INTEGER: Final = re.compile(
-    r"(?P<sign>[-+]?)(?:0x(?P<hex>[0-9a-fA-F]+)|0b(?P<bin>[01]+)|0o?(?P<oct>[0-7]+)|(?P<dec>0|[1-9][0-9]*))"
-)
+_INTEGER: Final = re.compile(r"[-+]?(?:0x[0-9a-fA-F]+|0b[01]+|0o?[0-7]+|0|[1-9][0-9]*)")
+_OLD_OCTAL: Final = re.compile(r"(?<![0-9])0(?=[0-7])")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _LONGEST_NUMBER: Final = 400
 _WHOLE_FLOATS_END: Final = 1e21
@@ -52,28 +51,19 @@ def tagged(tag: str, text: str) -> Scalar:
     return value
 
 
-def as_json(number: float) -> int | float:
-    """A number as Go writes it into JSON: whole ones without a point. Raises ``ValueError`` for infinities and NaN."""
-    if not math.isfinite(number):
-        raise ValueError(f"{number} cannot be sent as JSON")
-    return int(number) if number.is_integer() and abs(number) < _WHOLE_FLOATS_END else number
-
-
 def _number(text: str) -> Scalar:
     if text in _NO_NUMBER:
         raise ValueError(f"{text} cannot be sent as JSON")
     digits = text.replace("_", "")
-    if (match := _INTEGER.fullmatch(digits)) is not None:
-        whole = _integer(match)
-        return whole if whole.bit_length() <= 64 else as_json(float(whole))
+    if _INTEGER.fullmatch(digits) is not None:
+        whole = int(_OLD_OCTAL.sub("0o", digits, count=1), 0)
+        return whole if whole.bit_length() <= 64 else _as_json(float(whole))
     if _FLOAT.fullmatch(text) is None:
         return text
     number = float(text)
-    return as_json(number) if math.isfinite(number) else text
+    return _as_json(number) if math.isfinite(number) else text
 
 
-def _integer(match: re.Match[str]) -> int:
-    for group, base in (("dec", 10), ("hex", 16), ("oct", 8), ("bin", 2)):
-        if (digits := match[group]) is not None:
-            return int(match["sign"] + digits, base)
-    raise ValueError(f"{match[0]} has no digits")
+def _as_json(number: float) -> int | float:
+    """A finite number as Go writes it into JSON: whole ones without a point."""
+    return int(number) if number.is_integer() and abs(number) < _WHOLE_FLOATS_END else number

@@ -1,0 +1,312 @@
+"""Machines that one can buy or rent: what a node of each shape says of its devices to schedulers.
+
+Device facts are those that HAMi's node agents, Volcano's device plugin and AWS' Neuron plugin register with their stock
+settings (split count 10, no scaling). Nothing here is random: ids come from the names of fleet and node.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from hami_plugins.model.devices import Placement, Profile
+from hami_plugins.model.units import CoreShare, DeviceId, MiB
+from hami_plugins.wire import node_devices, volcano
+from hami_plugins.wire.node_devices import RegisteredDevice
+
+SPLIT: Final = 10
+"""How many containers share an NVIDIA card by default (``deviceSplitCount``)."""
+
+WHOLE: Final = CoreShare(100)
+
+
+class Speaker(StrEnum):
+    """Whose node agent runs on NVIDIA nodes, and so which register annotations they carry."""
+
+    HAMI = "hami"
+    VOLCANO = "volcano"
+    BOTH = "both"
+
+
+class Host(NamedTuple):
+    """The machine around the devices."""
+
+    instance: str
+    cpus: int
+    memory_gib: int
+    arch: str = "amd64"
+
+
+class Identity(NamedTuple):
+    """Which node it is: ids are derived from ``seed``; ``unhealthy`` are the numbers of devices that have failed."""
+
+    seed: str
+    unhealthy: frozenset[int]
+    speaker: Speaker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cards:
+    """What a node says of its devices.
+
+    ``each`` are the extended resources that every device adds, ``once`` those of the node as a whole.
+    """
+
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    each: Mapping[str, int] = field(default_factory=dict)
+    once: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A kind of node: its machine, how many devices it has, and what it says of them."""
+
+    name: str
+    host: Host
+    devices: int
+    cards: Callable[[Identity], Cards]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gpu:
+    """An NVIDIA product. ``nvlinks`` is how many links join each pair through the switch, 0 for PCIe cards.
+
+    ``per_switch`` is how many cards share one PCIe switch.
+    """
+
+    product: str
+    memory: MiB
+    nvlinks: int = 0
+    per_switch: int = 1
+    profiles: tuple[Profile, ...] = ()
+
+
+_SAME_SWITCH, _SAME_CPU, _OTHER_CPU, _NVLINK = 50, 20, 10, 100
+"""Pair scores of HAMi's NVIDIA agent (``hami-vendors.md`` 1.8)."""
+
+
+def _named(identity: Identity, kind: str, index: int) -> str:
+    return f"{identity.seed}/{kind}/{index}"
+
+
+def _numa(index: int, count: int) -> int:
+    """Boxes with several cards have two sockets, each with half of them."""
+    return index * 2 // count
+
+
+def _nvidia(gpu: _Gpu, count: int) -> Callable[[Identity], Cards]:
+    def cards(identity: Identity) -> Cards:
+        ids = [DeviceId(f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, _named(identity, 'gpu', at))}") for at in range(count)]
+        annotations: dict[str, str] = {}
+        each: dict[str, int] = {}
+        if identity.speaker is not Speaker.VOLCANO:
+            annotations |= _hami_register(gpu, ids, identity.unhealthy)
+            each["nvidia.com/gpu"] = _slots(gpu)
+        if identity.speaker is not Speaker.HAMI:
+            annotations |= _volcano_register(gpu, ids, identity.unhealthy)
+            each["volcano.sh/vgpu-number"] = _slots(gpu)
+            each["volcano.sh/vgpu-memory"] = gpu.memory
+            each["volcano.sh/vgpu-cores"] = WHOLE
+        labels = {"gpu": "on", "nvidia.com/gpu.product": gpu.product.replace(" ", "-")}
+        return Cards(annotations=dict(sorted(annotations.items())), labels=labels, each=each)
+
+    return cards
+
+
+def _slots(gpu: _Gpu) -> int:
+    """In MIG mode, as many as the smallest profile fits."""
+    return max((len(profile.placements) for profile in gpu.profiles), default=SPLIT)
+
+
+def _hami_register(gpu: _Gpu, ids: list[DeviceId], unhealthy: frozenset[int]) -> Mapping[str, str]:
+    model = gpu.product if gpu.product.startswith("NVIDIA") else f"NVIDIA-{gpu.product}"
+    register = node_devices.encode_json(
+        RegisteredDevice(
+            id=id_,
+            index=at,
+            slots=_slots(gpu),
+            memory=gpu.memory,
+            cores=WHOLE,
+            model=model,
+            numa=_numa(at, len(ids)),
+            mode="mig" if gpu.profiles else "hami-core",
+            profiles=gpu.profiles,
+            healthy=at not in unhealthy,
+        )
+        for at, id_ in enumerate(ids)
+    )
+    annotations = {
+        "hami.io/node-nvidia-register": register,
+        "hami.io/node-handshake": "Requesting_2026-01-01 00:00:00",
+    }
+    if len(ids) > 1:
+        scores = {
+            one: {other: _pair_score(gpu, at, to, len(ids)) for to, other in enumerate(ids) if to != at}
+            for at, one in enumerate(ids)
+        }
+        annotations["hami.io/node-nvidia-score"] = node_devices.encode_pair_scores(scores)
+    return annotations
+
+
+def _pair_score(gpu: _Gpu, one: int, other: int, count: int) -> int:
+    if one // gpu.per_switch == other // gpu.per_switch:
+        pcie = _SAME_SWITCH
+    else:
+        pcie = _SAME_CPU if _numa(one, count) == _numa(other, count) else _OTHER_CPU
+    return pcie + _NVLINK * gpu.nvlinks
+
+
+def _volcano_register(gpu: _Gpu, ids: list[DeviceId], unhealthy: frozenset[int]) -> Mapping[str, str]:
+    """Memory is in MiB (factor 1): capacity is patched into the node's status, so kubelet's 4 MB limit is no matter."""
+    register = volcano.encode_register(
+        RegisteredDevice(
+            id=id_,
+            index=at,
+            slots=_slots(gpu),
+            memory=gpu.memory,
+            model=f"NVIDIA-{gpu.product}",
+            mode="mig" if gpu.profiles else "hami-core",
+            healthy=at not in unhealthy,
+        )
+        for at, id_ in enumerate(ids)
+    )
+    handshake = "Reported 2026-01-01 00:00:00 +0000 UTC"
+    return {"volcano.sh/node-vgpu-register": register, "volcano.sh/node-vgpu-handshake": handshake}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Npu:
+    """An Ascend chip; ``slots`` is how many of its smallest template it can be cut into."""
+
+    word: str
+    memory: MiB
+    cores: CoreShare
+    slots: int
+    ring: int = 0
+
+
+def _ascend(npu: _Npu, count: int) -> Callable[[Identity], Cards]:
+    def cards(identity: Identity) -> Cards:
+        register = node_devices.encode_json(
+            RegisteredDevice(
+                id=_vdie(_named(identity, "npu", at)),
+                index=at,
+                slots=npu.slots,
+                memory=npu.memory,
+                cores=npu.cores,
+                model=npu.word,
+                healthy=at not in identity.unhealthy,
+                custom={"NetworkID": at // npu.ring} if npu.ring else {},
+            )
+            for at in range(count)
+        )
+        annotations = {
+            "hami-vnpu-core": "false",
+            f"hami.io/node-handshake-{npu.word}": "Reported_2026.01.01 00:00:00",
+            f"hami.io/node-register-{npu.word}": register,
+        }
+        return Cards(annotations=annotations, labels={"ascend": "on"}, each={f"huawei.com/{npu.word}": npu.slots})
+
+    return cards
+
+
+def _vdie(seed: str) -> DeviceId:
+    digits = hashlib.sha256(seed.encode()).hexdigest()[:40].upper()
+    return DeviceId("-".join(digits[at : at + 8] for at in range(0, 40, 8)))
+
+
+def _mlu(memory: MiB) -> Callable[[Identity], Cards]:
+    """Cards in dynamic sMLU mode: the plugin advertises percent of compute, and memory in units of 256 MiB."""
+    each = {"cambricon.com/mlu.smlu.vcore": 100, "cambricon.com/mlu.smlu.vmemory": memory // 256}
+    return lambda _: Cards(labels={"mlu": "on"}, each=each)
+
+
+def _dcu(model: str, memory: MiB, count: int, slots: int) -> Callable[[Identity], Cards]:
+    def cards(identity: Identity) -> Cards:
+        register = node_devices.encode_csv(
+            RegisteredDevice(
+                id=_serial(_named(identity, "dcu", at)),
+                index=at,
+                slots=slots,
+                memory=memory,
+                cores=WHOLE,
+                model=model,
+                numa=_numa(at, count),
+                mode="hami-core",
+                healthy=at not in identity.unhealthy,
+            )
+            for at in range(count)
+        )
+        annotations = {
+            "hami.io/node-dcu-register": register,
+            "hami.io/node-handshake-dcu": "Requesting_2026-01-01 00:00:00",
+        }
+        return Cards(annotations=annotations, labels={"dcu": "on"}, each={"hygon.com/dcunum": slots})
+
+    return cards
+
+
+def _serial(seed: str) -> DeviceId:
+    digits = int(hashlib.sha256(seed.encode()).hexdigest(), 16) % 10**12
+    return DeviceId(f"DCU-TZ1S{digits:012d}")
+
+
+def _neuron(cores: int, *, efa: int) -> Callable[[Identity], Cards]:
+    """AWS' plugin advertises devices and, for each, its logical cores; its old ``neurondevice`` ended with SDK 2.22."""
+    each = {"aws.amazon.com/neuron": 1, "aws.amazon.com/neuroncore": cores}
+    return lambda _: Cards(each=each, once={"vpc.amazonaws.com/efa": efa} if efa else {})
+
+
+def _profile(name: str, memory: int, cores: int, starts: tuple[int, ...], size: int) -> Profile:
+    """A MIG profile; the number before the ``g`` in its name is how many compute slices it has."""
+    slices = int(name.partition("g")[0])
+    placements = tuple(Placement(start, size) for start in starts)
+    return Profile(name=name, memory=MiB(memory), cores=CoreShare(cores), slices=slices, placements=placements)
+
+
+_H100_PROFILES: Final = (
+    _profile("1g.10gb", 9856, 13, (0, 1, 2, 3, 4, 5, 6), 1),
+    _profile("2g.20gb", 20096, 25, (0, 2, 4), 2),
+    _profile("3g.40gb", 40448, 46, (0, 4), 4),
+    _profile("7g.80gb", 80896, 100, (0,), 8),
+)
+"""HAMi's allow list for an H100 with 80 GB; cores are the profile's 16, 32, 60 and 132 of 132 multiprocessors."""
+
+_T4: Final = _Gpu(product="Tesla T4", memory=MiB(15360))
+_A100: Final = _Gpu(product="NVIDIA A100-SXM4-80GB", memory=MiB(81920), nvlinks=12, per_switch=2)
+_H100: Final = _Gpu(product="NVIDIA H100 80GB HBM3", memory=MiB(81559), nvlinks=18)
+_H100_MIG: Final = _Gpu(product=_H100.product, memory=_H100.memory, nvlinks=18, profiles=_H100_PROFILES)
+_L40S: Final = _Gpu(product="NVIDIA L40S", memory=MiB(46068))
+_910B3: Final = _Npu(word="Ascend910B3", memory=MiB(65536), cores=CoreShare(20), slots=4, ring=4)
+_310P: Final = _Npu(word="Ascend310P", memory=MiB(21527), cores=CoreShare(8), slots=7)
+
+
+def _shape(name: str, host: Host, devices: int, cards: Callable[[Identity], Cards]) -> Shape:
+    return Shape(name=name, host=host, devices=devices, cards=cards)
+
+
+SHAPES: Final[Mapping[str, Shape]] = {
+    shape.name: shape
+    for shape in (
+        _shape("t4x1", Host("g4dn.2xlarge", 8, 32), 1, _nvidia(_T4, 1)),
+        _shape("a100-80x8", Host("p4de.24xlarge", 96, 1152), 8, _nvidia(_A100, 8)),
+        _shape("h100x8", Host("p5.48xlarge", 192, 2048), 8, _nvidia(_H100, 8)),
+        _shape("h100x8-mig", Host("p5.48xlarge", 192, 2048), 8, _nvidia(_H100_MIG, 8)),
+        _shape("l40sx4", Host("g6e.24xlarge", 96, 768), 4, _nvidia(_L40S, 4)),
+        _shape("910bx8", Host("atlas-800t-a2", 192, 1536, "arm64"), 8, _ascend(_910B3, 8)),
+        _shape("310px4", Host("atlas-800-3010", 64, 512), 4, _ascend(_310P, 4)),
+        _shape("mlu370x8", Host("mlu-x1000", 128, 1024), 8, _mlu(MiB(49152))),
+        _shape("dcu-z100x4", Host("sugon-x7840", 64, 512), 4, _dcu("DCU-Z100", MiB(16384), 4, 4)),
+        _shape("trn1.32xlarge", Host("trn1.32xlarge", 128, 512), 16, _neuron(2, efa=8)),
+        _shape("trn1n.32xlarge", Host("trn1n.32xlarge", 128, 512), 16, _neuron(2, efa=16)),
+        # Eight physical cores per device, two of which make one logical core (LNC 2, the default).
+        _shape("trn2.48xlarge", Host("trn2.48xlarge", 192, 2048), 16, _neuron(4, efa=16)),
+        _shape("inf2.48xlarge", Host("inf2.48xlarge", 192, 768), 12, _neuron(2, efa=0)),
+    )
+}
+"""Every shape by name."""
