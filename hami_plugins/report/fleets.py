@@ -36,7 +36,8 @@ class NodeGroup:
     """Nodes of one shape, called ``name-0`` and so on.
 
     ``advertise`` are further extended resources of each node, ``unhealthy`` the numbers of failed devices on each,
-    ``agents`` whose node agent runs on NVIDIA nodes.
+    ``agents`` whose node agent runs on NVIDIA nodes: one of them counts a card's uses, so a cluster runs both only by
+    mistake.
     """
 
     shape: str
@@ -47,7 +48,7 @@ class NodeGroup:
     advertise: Mapping[str, int] = field(default_factory=dict)
     unhealthy: frozenset[int] = frozenset()
     unschedulable: bool = False
-    agents: Speaker = Speaker.BOTH
+    agents: Speaker = Speaker.HAMI
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +80,11 @@ def parse(text: str, *, source: str) -> Fleet:
     return Fleet(name=top.text("name") or "fleet", groups=groups)
 
 
-def add_nodes(*words: str) -> Fleet:
+def add_nodes(*words: str, agents: Speaker = Speaker.HAMI) -> Fleet:
     """The nodes that ``shape=N`` (or ``shape``, or several with commas) asks for, called ``added-<shape>-0`` and so on.
 
-    Raises ``ManifestError`` for an unknown shape or a count that is none.
+    ``agents`` is whose node agent runs on NVIDIA nodes among them. Raises ``ManifestError`` for an unknown shape or a
+    count that is none.
     """
     counts: Counter[str] = Counter()
     for word in ",".join(words).split(","):
@@ -94,8 +96,13 @@ def add_nodes(*words: str) -> Fleet:
         counts[name] += int(count) if equals else 1
     if counts.total() > MAX_NODES:
         raise ManifestError(f"{counts.total()} nodes are more than {MAX_NODES}, the most that can be added")
-    groups = (NodeGroup(shape=name, count=count, name=f"added-{_dns(name)}") for name, count in counts.items())
-    return Fleet(name="added", groups=tuple(groups))
+    return Fleet(
+        name="added",
+        groups=tuple(
+            NodeGroup(shape=name, count=count, name=f"added-{_dns(name)}", agents=agents)
+            for name, count in counts.items()
+        ),
+    )
 
 
 def nodes_of(fleet: Fleet) -> list[dict[str, object]]:
@@ -125,7 +132,7 @@ def _group(entry: Field) -> NodeGroup:
     advertise = entry.amounts("advertise")
     if fractional := sorted(key for key, amount in advertise.items() if amount % NANO):
         raise entry.fault("extended resources come in whole numbers", "advertise", fractional[0])
-    agents = entry.text("agents", Speaker.BOTH)
+    agents = entry.text("agents", Speaker.HAMI)
     if agents not in tuple(Speaker):
         raise entry.fault(f"{agents[:40]!r} is none of {', '.join(Speaker)}", "agents")
     return NodeGroup(

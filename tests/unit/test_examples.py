@@ -4,8 +4,10 @@ import pytest
 
 from hami_plugins import examples
 from hami_plugins.errors import ManifestError
-from hami_plugins.report import fleets, manifests, workloads
+from hami_plugins.report import fleets, listing, manifests, workloads
+from hami_plugins.report.shapes import SHAPES
 from hami_plugins.report.workloads import Submission
+from hami_plugins.vendors import builtin
 from hami_plugins.wire import objects
 
 
@@ -21,6 +23,16 @@ def test_every_fleet_is_called_as_its_file_and_gives_nodes(name: str) -> None:
     assert fleet.name == name
     names = [objects.node_object(node).name for node in fleets.nodes_of(fleet)]
     assert len(names) == len(set(names)) >= 2
+
+
+@pytest.mark.parametrize("name", examples.fleet_names())
+def test_every_device_of_a_fleet_is_known_to_its_vendor(name: str) -> None:
+    fleet = fleets.parse(examples.fleet_text(name), source=f"{name}.yaml")
+    snapshot = listing.snapshot_of(fleets.nodes_of(fleet), builtin())
+    assert not snapshot.problems
+    devices = [device for entry in snapshot.nodes for device in entry.state.shape.devices]
+    assert len(devices) == sum(SHAPES[group.shape].devices * group.count for group in fleet.groups)
+    assert sum(not device.healthy for device in devices) == sum(len(group.unhealthy) for group in fleet.groups)
 
 
 def test_the_mixed_fleet_has_sixteen_nodes_of_every_kind_but_one() -> None:

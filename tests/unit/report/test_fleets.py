@@ -43,6 +43,7 @@ every_nvidia_shape = pytest.mark.parametrize("shape", NVIDIA)
 
 
 def a_node(shape: str, **group: Any) -> dict[str, Any]:
+    group = {"agents": Speaker.BOTH, **group}
     (node,) = fleets.nodes_of(Fleet(name="x", groups=(NodeGroup(shape=shape, **group),)))
     return node
 
@@ -123,6 +124,15 @@ def test_volcano_finds_its_three_resources_in_the_status(shape: str) -> None:
     assert allocatable["volcano.sh/vgpu-number"].whole == sum(card.slots for card in cards)
     assert allocatable["volcano.sh/vgpu-memory"].whole == sum(card.memory for card in cards)
     assert allocatable["volcano.sh/vgpu-cores"].whole == 100 * len(cards)
+
+
+@every_nvidia_shape
+def test_hamis_agents_run_unless_told_otherwise(shape: str) -> None:
+    for agents, key in ((None, HAMI), (Speaker.VOLCANO, VOLCANO)):
+        fleet = fleets.add_nodes(shape) if agents is None else fleets.add_nodes(shape, agents=agents)
+        (node,) = fleets.nodes_of(fleet)
+        assert {HAMI, VOLCANO} & objects.node_object(node).annotations.keys() == {key}
+    assert parse(nodes=[{"shape": shape}]).groups[0].agents is Speaker.HAMI
 
 
 @every_nvidia_shape
