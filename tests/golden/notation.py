@@ -1,13 +1,14 @@
-"""HAMi's own notation in the vendor vectors: requests as ``R(nums, memreq, pct, cores)``, rows of devices, config keys."""
+"""HAMi's notation in the vendor vectors: requests as ``R(nums, memreq, pct, cores)``, rows of devices, config keys."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from hami_plugins.engine.demand import request_of, selector_of
-from hami_plugins.errors import InvalidRequestError
-from hami_plugins.model.devices import Device, DeviceUsage
+from hami_plugins.errors import InvalidRequestError, WireError
+from hami_plugins.model.devices import CoreMask, Device, DeviceUsage, GrantedShare, Mark, Profile, Share, Tenant
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import Absolute, ContainerKind, DeviceRequest, MemoryDemand, Percent
@@ -107,7 +108,7 @@ def written(request: DeviceRequest, *, cores_per_device: int = 0) -> Row:
 def same_request(
     spec: VendorSpec, found: DeviceRequest | str | None, expected: Row | str, config: Mapping[str, Any] | None = None
 ) -> bool:
-    """Whether we read a request as HAMi does. Where memory is named, HAMi's percentage means nothing (save Enflame's)."""
+    """Whether we read a request as HAMi does. Where memory is named, the percentage means nothing (save Enflame's)."""
     if found is None or isinstance(found, str) or isinstance(expected, str):
         return found == expected
     ours = written(found, cores_per_device=(config or {}).get("cores_per_device") or 2)
@@ -136,26 +137,38 @@ def read(spec: VendorSpec, row: Row, annotations: Mapping[str, str]) -> DeviceRe
         cores=CoreShare(row["cores"]),
         slices=slices,
         selector=selector_of(spec.keys, annotations),
-        options=spec.options_of(spec, annotations) if spec.options_of is not None else (),
+        options=_options(spec, annotations),
     )
 
 
+def _options(spec: VendorSpec, annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The vendor words of a pod's annotations, as a request for one device carries them."""
+    one = asked(spec, container({"limits": {spec.resources.count: "1"}}), annotations)
+    # Whether a Neuron request means whole devices is said by its resources, which the vectors do not tell.
+    return one.options if isinstance(one, DeviceRequest) and spec.name != "AWSNeuron" else ()
+
+
 def device(spec: VendorSpec, row: Row) -> Device:
-    """A row of HAMi's device usage as a device."""
+    """A row of HAMi's device usage as a device. HAMi writes a Neuron device's cores as a mask."""
     facts = row.get("custominfo") or {}
-    group = facts.get("NetworkID", facts.get("AIC"))
-    profiles = ()
+    group = facts.get("NetworkID", facts.get("AIC", facts.get("LinkZone")))
+    profiles: tuple[Profile, ...] = ()
     if "profiles" in facts:
-        profiles, _ = drs.profiles_of("row", drs.DrsNode((), facts["profiles"]))
+        # A node whose profiles make no sense has no such card; the vectors want to see one that can do nothing.
+        with suppress(WireError):
+            profiles, _ = drs.profiles_of("row", drs.DrsNode((), facts["profiles"]))
+    cores, mode = row["totalcore"], row.get("mode") or ""
+    if spec.name == "AWSNeuron":
+        cores, mode = cores.bit_count(), "ring" if "inf" in facts.get("AWSNodeType", "") else ""
     return Device(
         vendor=spec.name,
         model=row.get("type", spec.name),
         slots=row["count"],
         memory=MiB(row["totalmem"]),
-        cores=CoreShare(row["totalcore"]),
+        cores=CoreShare(cores),
         index=row["index"],
         numa=row.get("numa", 0),
-        mode=row.get("mode") or "",
+        mode=mode,
         healthy=row["health"],
         group=None if group is None else str(group),
         profiles=profiles,
@@ -163,9 +176,20 @@ def device(spec: VendorSpec, row: Row) -> Device:
     )
 
 
-def usage(row: Row) -> DeviceUsage:
-    """What a row says is promised."""
-    return DeviceUsage(row["used"], MiB(row["usedmem"]), CoreShare(row["usedcores"]))
+def usage(spec: VendorSpec, row: Row, app_classes: Iterable[str] = ()) -> DeviceUsage:
+    """What a row says is promised. HAMi keeps a MetaX card's QoS with the card; we keep it with those who set it."""
+    cores, marks = row["usedcores"], tuple[Mark, ...]()
+    if spec.name == "AWSNeuron" and cores:
+        marks, cores = (CoreMask(cores),), cores.bit_count()
+    if spec.name == "Metax-SGPU" and row["used"]:
+        quality = row["custominfo"]["QosPolicy"]
+        marks = tuple(Tenant(each, quality) for each in app_classes) or (Tenant("", quality),)
+    return DeviceUsage(row["used"], MiB(row["usedmem"]), CoreShare(cores), marks)
+
+
+def booked_cores(share: Share | GrantedShare) -> int:
+    """The cores of a share as HAMi writes them."""
+    return share.mark.bits if isinstance(share.mark, CoreMask) else share.cores
 
 
 def _amounts(raw: Mapping[str, str] | None) -> dict[str, Quantity]:
