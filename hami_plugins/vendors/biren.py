@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from hami_plugins.engine.inventories import registered
-from hami_plugins.model.devices import Share
+from hami_plugins.model.devices import Device
+from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
     AnnotationKeys,
-    Ask,
-    Candidate,
     Inventory,
     NodeObject,
     ResourceNames,
@@ -34,9 +33,14 @@ def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
     return registered(spec, node_devices.decode_json(spec.keys.register, text), cores=CARD_CORES)
 
 
-def share_of(candidate: Candidate, ask: Ask) -> Share:
-    """A slot on the card; nothing else is accounted."""
-    return Share(candidate.position, MiB(0), CoreShare(0))
+def no_memory(device: Device, request: DeviceRequest) -> MiB:
+    """A slot on the card is all that is taken; the percentage of a request only ranks cards, as in HAMi."""
+    return MiB(0)
+
+
+def no_cores(request: DeviceRequest) -> bool:
+    """Nobody counts cores here."""
+    return True
 
 
 SPEC: Final = VendorSpec(
@@ -53,7 +57,8 @@ SPEC: Final = VendorSpec(
         avoid_ids=("birentech.com/nouse-gpuuuid",),
     ),
     inventory=inventory,
-    share_of=share_of,
+    memory_of=no_memory,
+    takes_no_cores=no_cores,
     ignored_by_scheduler=("birentech.com/gpu",),
     memory_step="none: whole card or partition",
     core_step="none",

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from hami_plugins.engine.inventories import registered
-from hami_plugins.model.devices import Device, Share
+from hami_plugins.model.devices import Device
+from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
     AnnotationKeys,
@@ -69,9 +70,14 @@ def from_few_cards(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candid
     return [die for dies in sorted(by_card.values(), key=len, reverse=True) for die in dies][:count]
 
 
-def share_of(candidate: Candidate, ask: Ask) -> Share:
-    """A slot on the card or die; nothing else is accounted."""
-    return Share(candidate.position, MiB(0), CoreShare(0))
+def no_memory(device: Device, request: DeviceRequest) -> MiB:
+    """A slot on the card or die is all that is taken; the percentage of a request only ranks cards, as in HAMi."""
+    return MiB(0)
+
+
+def no_cores(request: DeviceRequest) -> bool:
+    """Nobody counts cores here."""
+    return True
 
 
 def score_node(scoring: Scoring) -> float:
@@ -107,7 +113,8 @@ SPEC: Final = VendorSpec(
     inventory=inventory,
     late_checks=(card_is_idle,),
     select=from_few_cards,
-    share_of=share_of,
+    memory_of=no_memory,
+    takes_no_cores=no_cores,
     score_node=score_node,
     ignored_by_scheduler=("vastaitech.com/va",),
     memory_step="none: whole card or die",
