@@ -236,9 +236,7 @@ class _Column:
         }
 
 
-def granted(
-    entry: NodeEntry, fit: Fit, demand: DeviceDemand, registry: Registry
-) -> tuple[ContainerGrant, ...]:
+def granted(entry: NodeEntry, fit: Fit, demand: DeviceDemand, registry: Registry) -> tuple[ContainerGrant, ...]:
     """A fit with the node's names put in."""
     grants: list[ContainerGrant] = []
     for container, shares in zip(demand.containers, fit.containers, strict=True):

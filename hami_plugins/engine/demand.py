@@ -142,16 +142,13 @@ def selector_of(keys: AnnotationKeys, annotations: Mapping[str, str]) -> Selecto
     use_models = _words(annotations.get(keys.use_models, "")) if keys.use_models else None
     avoid_models = _words(annotations.get(keys.avoid_models, "")) if keys.avoid_models else None
     modes = annotations.get(keys.mode) if keys.mode else None
-    if use is avoid is use_models is avoid_models is modes is None:
-        return ANY_DEVICE
-    return Selector(use, avoid, use_models, avoid_models, modes)
+    found = Selector(use, avoid, use_models, avoid_models, modes)
+    return ANY_DEVICE if found == ANY_DEVICE else found
 
 
 def invalid(container: Container, resource: str, value: Quantity | None, why: str, remedy: str) -> InvalidRequestError:
     """The refusal of one resource amount."""
-    return InvalidRequestError(
-        container=container.name, resource=resource, value=str(value), why=why, remedy=remedy
-    )
+    return InvalidRequestError(container=container.name, resource=resource, value=str(value), why=why, remedy=remedy)
 
 
 def _ids(text: str) -> frozenset[DeviceId] | None:

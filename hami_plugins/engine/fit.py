@@ -84,9 +84,7 @@ class Fitter:
                     return tuple(shares)
                 if not (self.spec.partitions and share.mark is not None):
                     break
-                candidate = candidate._replace(
-                    used=candidate.used._replace(marks=(*candidate.used.marks, share.mark))
-                )
+                candidate = candidate._replace(used=candidate.used._replace(marks=(*candidate.used.marks, share.mark)))
             if why is not None:
                 tally[why] = tally.get(why, 0) + 1
         return self._selected(chosen, shares, tally, candidates, ask)
@@ -144,4 +142,3 @@ def _first(checks: tuple[Check, ...], candidate: Candidate, ask: Ask) -> Reason 
         if why is not None:
             return why
     return None
-

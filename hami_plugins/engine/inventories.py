@@ -55,9 +55,7 @@ def registered(
             healthy=each.healthy,
             group=_word(each.custom.get(group)) if group else None,
             profiles=each.profiles,
-            traits=tuple(
-                (name, word) for name in sorted(traits) if (word := _word(each.custom.get(name))) is not None
-            ),
+            traits=tuple((name, word) for name in sorted(traits) if (word := _word(each.custom.get(name))) is not None),
         )
         for each in found
     )

@@ -46,7 +46,9 @@ class NodeBuilder:
             traits.extend(found.traits)
             for device, name in zip(found.devices, found.ids, strict=True):
                 if name in ids:
-                    problems.append(Problem(f"node {node.name}", f"device {name} is registered twice; the first counts"))
+                    problems.append(
+                        Problem(f"node {node.name}", f"device {name} is registered twice; the first counts")
+                    )
                     continue
                 devices.append(device)
                 ids.append(name)
@@ -188,9 +190,7 @@ def _asks(spec: VendorSpec, container: Container) -> bool:
     return spec.asked_of(container.limits) or spec.asked_of(container.requests)
 
 
-def _links(
-    devices: int, parts: Sequence[tuple[int, tuple[tuple[int, ...], ...]]]
-) -> tuple[tuple[int, ...], ...]:
+def _links(devices: int, parts: Sequence[tuple[int, tuple[tuple[int, ...], ...]]]) -> tuple[tuple[int, ...], ...]:
     if not parts:
         return ()
     rows = [[0] * devices for _ in range(devices)]

@@ -114,12 +114,8 @@ class Placer:
         tried = arranged(positions, shape.devices, phase.usage, self._policy, demand.requests)
         phase.arrangement[vendor] = tried[::-1]
         wanted = None if mask is None else mask.get(vendor)
-        candidates = [
-            Candidate(at, shape.devices[at], phase.usage[at], wanted is None or at in wanted) for at in tried
-        ]
-        ask = Ask(
-            request, self._policy, shape, phase.held.get(vendor, ()), spec.cores_of, spec.memory_of, phase.usage
-        )
+        candidates = [Candidate(at, shape.devices[at], phase.usage[at], wanted is None or at in wanted) for at in tried]
+        ask = Ask(request, self._policy, shape, phase.held.get(vendor, ()), spec.cores_of, spec.memory_of, phase.usage)
         if too_few:
             return fitter.refusal(Shortfall({Reason.TOO_FEW_CARDS: 1}, candidates, ()), ask)
         return fitter.fit(candidates, ask, self._affordable(request, placed))
