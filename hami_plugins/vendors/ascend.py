@@ -17,11 +17,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
+from hami_plugins.engine.demand import standard_request
 from hami_plugins.engine.fit import spelled
 from hami_plugins.engine.inventories import registered
 from hami_plugins.engine.templates import CutCard, Template
 from hami_plugins.errors import AdmissionDeniedError
 from hami_plugins.model.pods import Container, Pod
+from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
     AdmissionChange,
@@ -110,6 +112,7 @@ def spec_of(chip: Chip) -> VendorSpec:
         ),
         inventory=inventory,
         options=chip.options,
+        request=request,
         options_of=options_of,
         admit=partial(admit, chip),
         early_checks=(mode_fits,),
@@ -135,6 +138,15 @@ def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
         return found
     soft = tuple(replace(device, mode=SOFT, cores=_SOFT_CORES) for device in found.devices)
     return replace(found, devices=soft)
+
+
+def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest | None:
+    """Cards, and per card memory in MiB and (soft split) cores in percent; a fraction of a percent counts as one."""
+    asked = standard_request(spec, container, pod)
+    cores = container.amount(spec.resources.cores)
+    if asked is None or cores is None or cores.nano < 0:
+        return asked
+    return replace(asked, cores=CoreShare(cores.ceiling))
 
 
 def options_of(spec: VendorSpec, annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
