@@ -16,6 +16,7 @@ from hami_plugins.model.policy import DEFAULT_POLICY, Policy
 from hami_plugins.model.requests import DeviceDemand
 from hami_plugins.model.units import VendorName
 from hami_plugins.model.vendor import Dialect, Headroom
+from hami_plugins.wire import scoring_weights
 
 NO_DEVICES = DeviceDemand(())
 
@@ -30,7 +31,10 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
-    """A pod ready to be decided on. ``refusal`` is why it never gets that far; then demand and policy mean nothing."""
+    """A pod ready to be decided on. ``refusal`` is why it never gets that far; then demand and policy mean nothing.
+
+    ``words`` is the refusal as the upstream scheduler spells it.
+    """
 
     pod: Pod
     admission: Admission
@@ -38,6 +42,7 @@ class Intake:
     policy: Policy = DEFAULT_POLICY
     dialect: Dialect = Dialect.HAMI
     refusal: str = ""
+    words: str = ""
 
 
 def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName, Headroom] | None = None) -> Intake:
@@ -45,7 +50,8 @@ def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName
     admission = admit(pod, registry, rules.webhook, left)
     if not admission.allowed:
         demand = PodDemand(NO_DEVICES, pod.constraints)
-        return Intake(pod=pod, admission=admission, demand=demand, refusal=f"admission denied: {admission.message}")
+        denied = f"admission denied: {admission.message}"
+        return Intake(pod=pod, admission=admission, demand=demand, refusal=denied, words=denied)
     admitted = admission.pod
     try:
         devices = demand_of(admitted, registry)
@@ -53,7 +59,9 @@ def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName
         policy = _policy(admitted, devices, dialect, rules.policies)
     except (InvalidRequestError, WireError) as error:
         demand = PodDemand(NO_DEVICES, pod.constraints)
-        return Intake(pod=admitted, admission=admission, demand=demand, refusal=str(error))
+        return Intake(
+            pod=admitted, admission=admission, demand=demand, refusal=str(error), words=_spelled(error, admitted)
+        )
     return Intake(
         pod=admitted,
         admission=admission,
@@ -70,6 +78,13 @@ def dialect_of(demand: DeviceDemand, registry: Registry) -> Dialect:
             if registry[request.vendor].dialect is Dialect.VOLCANO:
                 return Dialect.VOLCANO
     return Dialect.HAMI
+
+
+def _spelled(error: InvalidRequestError | WireError, pod: Pod) -> str:
+    """HAMi's answer to a filter call for a pod whose scoring weights it cannot read."""
+    if isinstance(error, InvalidRequestError):
+        return str(error)
+    return f"filter error: calcScore failed {scoring_weights.spelled(error)} for pod {pod.name}"
 
 
 def _policy(pod: Pod, devices: DeviceDemand, dialect: Dialect, defaults: PolicyDefaults) -> Policy:

@@ -130,7 +130,7 @@ class Planner:
         if not intake.admission.allowed or intake.refusal:
             stage = Stage.REQUEST if intake.admission.allowed else Stage.ADMISSION
             return PodPlan(
-                unit=unit, intake=intake, stage=stage, before=snapshot, why=intake.refusal, words=intake.refusal
+                unit=unit, intake=intake, stage=stage, before=snapshot, why=intake.refusal, words=intake.words
             )
         decision = self.decider.decide(snapshot, intake.demand, intake.policy)
         if isinstance(decision, Refused):

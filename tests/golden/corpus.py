@@ -59,7 +59,7 @@ def answer(case: Case, registry: Registry) -> Answer:
         "problems": problems,
     }
     if intake.refusal:
-        return Answer(**base, fits=False, reason=intake.refusal, annotations={}, refusal=intake.refusal)
+        return Answer(**base, fits=False, reason=intake.words, annotations={}, refusal=intake.refusal)
     # The recorded answers are those of HAMi's extender; what kube-scheduler sums up by itself is no part of them.
     decider = Decider(registry, uncounted=registry.resources)
     decision = decider.decide(ClusterSnapshot(nodes=(entry,)), intake.demand, intake.policy)
