@@ -14,12 +14,10 @@ _ORDINARY: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 """Every real node has these; a listing that leaves them out says nothing about them."""
 
 _REPELS: Final = ("NoSchedule", "NoExecute")
-_UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
-def objection(
-    entry: NodeEntry, constraints: NodeConstraints, uncounted: Collection[str] = ()
-) -> NodeObjection | None:
+def objection(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collection[str] = ()) -> NodeObjection | None:
     """Why the scheduler would not look at the node's devices, or ``None``. Words are kube-scheduler's.
 
     ``uncounted`` are resources that a scheduler extender answers for, so that node sums do not apply to them.
@@ -29,9 +27,9 @@ def objection(
         return NodeObjection("node(s) didn't match the requested node name")
     if not _selected(entry.name, facts.labels, constraints):
         return NodeObjection("node(s) didn't match Pod's node affinity/selector")
-    taint = _repelling(facts, constraints.tolerations)
+    taint = repelling(facts, constraints.tolerations)
     if taint is not None:
-        if taint == _UNSCHEDULABLE:
+        if taint == UNSCHEDULABLE:
             return NodeObjection("node(s) were unschedulable")
         value = f"{taint.key}: {taint.value}" if taint.value else taint.key
         return NodeObjection(f"node(s) had untolerated taint {{{value}}}")
@@ -72,8 +70,9 @@ _OPERATORS: Final[Mapping[str, Callable[[str | None, tuple[str, ...]], bool]]] =
 }
 
 
-def _repelling(facts: NodeFacts, tolerations: tuple[Toleration, ...]) -> Taint | None:
-    taints = (_UNSCHEDULABLE, *facts.taints) if facts.unschedulable else facts.taints
+def repelling(facts: NodeFacts, tolerations: tuple[Toleration, ...]) -> Taint | None:
+    """The first taint that keeps the pod away, or ``None``; a cordoned node has the taint that Kubernetes gives it."""
+    taints = (UNSCHEDULABLE, *facts.taints) if facts.unschedulable else facts.taints
     for taint in taints:
         if taint.effect in _REPELS and not any(_tolerates(toleration, taint) for toleration in tolerations):
             return taint
