@@ -19,8 +19,12 @@ from hami_plugins.report.plan import PodPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """One container's share of one card. ``card`` is ``None`` when the node does not have the card (any more)."""
+    """One container's share of one card. ``card`` is ``None`` when the node does not have the card (any more).
 
+    ``at`` is the container's position in the pod, ``container`` its name.
+    """
+
+    at: int
     container: str
     kind: ContainerKind
     vendor: VendorName
@@ -46,6 +50,7 @@ def slices_of(grants: Sequence[ContainerGrant], names: Sequence[str], entry: Nod
     cards = {} if entry is None else dict(zip(entry.ids, entry.state.shape.devices, strict=True))
     return tuple(
         Slice(
+            at=at,
             container=names[at] if at < len(names) else "",
             kind=grant.kind,
             vendor=share.vendor,

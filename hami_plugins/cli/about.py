@@ -1,0 +1,46 @@
+"""What the program says of itself: version, vendors, completion."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+import typer
+
+from hami_plugins.cli import output
+from hami_plugins.cli.edge import Exit
+from hami_plugins.cli.inputs import settings_of
+from hami_plugins.cli.options import Form
+from hami_plugins.errors import ManifestError
+
+SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
+
+
+def version_words() -> str:
+    """The installed version."""
+    return f"hami-plugins {metadata.version('hami-plugins')}"
+
+
+def list_vendors(name: str | None, *, form: Form, headers: bool, settings: str | None) -> int:
+    """All vendors, or one in full."""
+    from hami_plugins.report import documents, tables
+
+    registry = settings_of(settings).registry()
+    specs = tuple(registry)
+    if name is not None:
+        specs = tuple(spec for spec in specs if spec.name.lower() == name.lower())
+        if not specs:
+            raise ManifestError(f"there is no vendor {name!r}; known are {', '.join(spec.name for spec in registry)}")
+    if form is not Form.TABLE:
+        output.document(documents.vendor_list(specs), form)
+    elif name is None:
+        output.table(tables.vendors(specs), headers=headers)
+    else:
+        output.table(tables.vendor(specs[0]), headers=headers)
+    return Exit.FINE
+
+
+def completion_script(app: typer.Typer, shell: str) -> None:
+    """Hand over to typer, which knows the shells."""
+    if shell not in SHELLS:
+        raise ManifestError(f"no completion for {shell!r}; there is one for {', '.join(SHELLS)}")
+    app(["--show-completion", shell], prog_name="hami-plugins")

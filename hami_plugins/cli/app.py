@@ -1,0 +1,122 @@
+"""The commands with their options and help. Their work is elsewhere and imported only when they run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hami_plugins.cli import options
+from hami_plugins.cli.options import Form, Words
+
+app = typer.Typer(
+    name="hami-plugins",
+    help="Shared accelerators on Kubernetes: would a job fit, where, with which annotations, and if not, what would "
+    "change that. Reads only; nothing is ever written to a cluster.",
+    epilog="Exit codes: 0 fine, 1 findings (some pod does not fit, a check found something), 2 cannot do it.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    ctx: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    debug: options.Debug = False,  # noqa: ARG001 - the edge has taken it from the arguments
+) -> None:
+    """Options of the program itself."""
+    if version:
+        from hami_plugins.cli.about import version_words
+
+        typer.echo(version_words())
+    elif ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+@app.command()
+def plan(
+    *,
+    files: options.Files = None,
+    recursive: options.Recursive = False,
+    snapshot: options.Snapshot = None,
+    fleet: options.Fleet = None,
+    namespace: options.Namespace = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", metavar="pod/NS/NAME", help="Leave out a running pod (or node/NAME). Repeatable."),
+    ] = None,
+    add_nodes: Annotated[
+        list[str] | None,
+        typer.Option("--add-nodes", metavar="SHAPE=N", help="Add nodes of a shape, such as h100x8=2. Repeatable."),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", metavar="node=P,device=P", help="Defaults for pods that name no policy themselves."),
+    ] = None,
+    annotations: Annotated[
+        Words | None,
+        typer.Option("--annotations", help="Print the annotations that the scheduler of this dialect would write."),
+    ] = None,
+    html: Annotated[
+        str | None, typer.Option("--html", metavar="FILE", help="Write the plan as one self-contained page, too.")
+    ] = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+    settings: options.Settings = None,
+) -> None:
+    """Say whether workloads fit, where they go and with which slices, and what would help those that do not fit.
+
+    The cluster is a dump (--snapshot), a declared fleet (--fleet), or else the one that kubeconfig names.
+
+    Example: kubectl get nodes,pods,resourcequotas -A -o json | hami-plugins plan -f job.yaml --snapshot -
+    """
+    from hami_plugins.cli.inputs import Source
+    from hami_plugins.cli.planning import Order, run
+
+    order = Order(
+        files=tuple(files or ()),
+        recursive=recursive,
+        source=Source(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig),
+        namespace=namespace or "default",
+        without=tuple(without or ()),
+        add_nodes=tuple(add_nodes or ()),
+        policy=policy or "",
+        annotations=annotations,
+        html=html,
+        form=output,
+        headers=not no_headers,
+        settings=settings,
+    )
+    raise typer.Exit(run(order))
+
+
+@app.command()
+def vendors(
+    *,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One vendor, in full.")] = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+    settings: options.Settings = None,
+) -> None:
+    """List the vendors with their resource names, annotations, units and defaults."""
+    from hami_plugins.cli.about import list_vendors
+
+    raise typer.Exit(list_vendors(name, form=output, headers=not no_headers, settings=settings))
+
+
+@app.command()
+def completion(
+    shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish|powershell", help="The shell to complete in.")],
+) -> None:
+    """Print the completion script of a shell.
+
+    Example: source <(hami-plugins completion bash)
+    """
+    from hami_plugins.cli.about import completion_script
+
+    completion_script(app, shell)

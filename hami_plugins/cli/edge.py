@@ -1,0 +1,96 @@
+"""Where errors become one line on stderr and an exit code. Knows no command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from enum import IntEnum
+from pathlib import Path
+
+import typer
+
+from hami_plugins.errors import HamiPluginsError
+
+
+class Exit(IntEnum):
+    """Exit codes of every command."""
+
+    FINE = 0
+    FINDINGS = 1
+    UNABLE = 2
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line; ``--debug`` among the arguments lets tracebacks through."""
+    from hami_plugins.cli.app import app
+
+    debug = "--debug" in arguments
+    rest = [each for each in arguments if each != "--debug"]
+    try:
+        code = app(rest, prog_name=program_name(), standalone_mode=False)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        _close_stdout()
+        return Exit.BROKEN_PIPE
+    except HamiPluginsError as error:
+        if debug:
+            raise
+        return failed(str(error))
+    except OSError as error:
+        if debug:
+            raise
+        return failed(_about_file(error))
+    except Exception as error:
+        if debug:
+            raise
+        return _unexpected(error)
+    return int(code or Exit.FINE)
+
+
+def failed(message: str) -> int:
+    """Say why nothing could be done."""
+    for line in printable(message).splitlines():
+        print(f"error: {line}", file=sys.stderr)  # noqa: T201 - the edge is where text is printed
+    return Exit.UNABLE
+
+
+def program_name() -> str:
+    """What people typed: ``kubectl hami`` when kubectl started us."""
+    name = Path(sys.argv[0]).name if sys.argv else ""
+    if name.startswith(("kubectl-", "kubectl_")):
+        return f"kubectl {name[len('kubectl-') :].replace('_', '-')}"
+    return "hami-plugins"
+
+
+def printable(text: str) -> str:
+    """Text from strangers without the control characters that would move a terminal's cursor."""
+    return "".join(each if each.isprintable() or each == "\n" else f"\\x{ord(each):02x}" for each in text)
+
+
+def _unexpected(error: Exception) -> int:
+    shown = getattr(error, "format_message", None)
+    if shown is not None:  # a usage error of the command line itself
+        context = getattr(error, "ctx", None)
+        code = failed(str(shown()))
+        if context is not None:
+            print(f"try '{context.command_path} --help'", file=sys.stderr)  # noqa: T201
+        return code
+    if isinstance(error, typer.Abort):
+        return Exit.INTERRUPTED
+    return failed(f"{type(error).__name__}: {error} (this is a defect; --debug shows where)")
+
+
+def _about_file(error: OSError) -> str:
+    if error.filename is None:
+        return error.strerror or str(error)
+    return f"{os.fspath(error.filename)}: {error.strerror}"
+
+
+def _close_stdout() -> None:
+    """Nobody reads any more: point stdout where the interpreter's last flush does no harm."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

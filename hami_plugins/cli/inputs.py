@@ -1,0 +1,188 @@
+"""Files, stdin and clusters to values. What cannot be read is an error that names the file."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from hami_plugins.errors import ManifestError, WireError
+
+if TYPE_CHECKING:
+    from hami_plugins.config.settings import Settings
+    from hami_plugins.engine.registry import Registry
+    from hami_plugins.model.cluster import ClusterSnapshot
+    from hami_plugins.report.manifests import Document
+
+STDIN: Final = "-"
+_MANIFESTS: Final = frozenset({".yaml", ".yml", ".json"})
+_GZIP: Final = b"\x1f\x8b"
+_LONG: Final = 4_000_000
+"""Files from this size on (in bytes) show that they are being read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where the cluster comes from: dumps, a declared fleet, or a live cluster when there is neither."""
+
+    snapshots: tuple[str, ...] = ()
+    fleet: str | None = None
+    context: str | None = None
+    kubeconfig: str | None = None
+
+    def words(self) -> str:
+        """What people gave, for titles."""
+        if self.snapshots:
+            return ", ".join("stdin" if each == STDIN else Path(each).name for each in self.snapshots)
+        if self.fleet is not None:
+            return f"fleet {self.fleet}"
+        return f"cluster {self.context}" if self.context else "the cluster of kubeconfig"
+
+
+def settings_of(path: str | None) -> Settings:
+    """The settings of a file and the environment, or of the environment alone."""
+    from hami_plugins.config import settings
+
+    return settings.made({}) if path is None else settings.parse(read_text(path), source=path)
+
+
+def documents(paths: Sequence[str], *, recursive: bool = False) -> tuple[Document, ...]:
+    """The objects of all manifests, in the order of the command line; the files of a folder go by name."""
+    from hami_plugins.report import manifests
+
+    found: list[Document] = []
+    for path in paths:
+        for name in _files(path, recursive=recursive):
+            found.extend(manifests.read(read_text(name), source="stdin" if name == STDIN else name))
+    return tuple(found)
+
+
+def objects(source: Source) -> Iterator[tuple[object, str]]:
+    """The raw objects of a cluster (lists of them are not taken apart) with the place of each."""
+    for path in source.snapshots:
+        name = "stdin" if path == STDIN else path
+        for number, raw in enumerate(_listing(read_bytes(path), name), start=1):
+            yield raw, name if number == 1 else f"{name} document {number}"
+    if source.fleet is not None:
+        for node in _fleet_nodes(source.fleet):
+            yield node, f"fleet {source.fleet}"
+    if not source.snapshots and source.fleet is None:
+        yield from _live(source)
+
+
+def cluster(source: Source, registry: Registry) -> ClusterSnapshot:
+    """The snapshot. Raises ``ManifestError`` for a dump in which there is no node at all."""
+    from hami_plugins.report.listing import ListingReader
+
+    reader = ListingReader(registry)
+    for raw, place in objects(source):
+        reader.feed(raw, place)
+    found = reader.finish()
+    if not found.nodes:
+        why = "; ".join(f"{each.place}: {each.what}" for each in found.problems[:3])
+        raise ManifestError(
+            f"{source.words()}: there is no node in it{f' ({why})' if why else ''}; "
+            "a dump is made with: kubectl get nodes,pods,resourcequotas -A -o json"
+        )
+    return found
+
+
+def read_text(path: str) -> str:
+    """The text of a file or of stdin. Raises ``ManifestError`` for bytes that are no UTF-8."""
+    data = read_bytes(path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{path}: not UTF-8 text (byte {error.start})") from error
+
+
+def read_bytes(path: str) -> bytes:
+    """The bytes of a file or of stdin, unpacked if they are gzip."""
+    if path == STDIN:
+        data = sys.stdin.buffer.read()
+    else:
+        file = Path(path)
+        with working(f"reading {file.name}", when=file.is_file() and file.stat().st_size >= _LONG):
+            data = file.read_bytes()
+    if not data.startswith(_GZIP):
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError) as error:
+        raise ManifestError(f"{path}: broken gzip: {error}") from error
+
+
+def working(words: str, *, when: bool = True) -> AbstractContextManager[object]:
+    """Show on a terminal that something takes its time."""
+    if not when or not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(words)
+
+
+def _files(path: str, *, recursive: bool) -> Iterable[str]:
+    file = Path(path)
+    if path == STDIN or not file.is_dir():
+        return [path]
+    inside = file.rglob("*") if recursive else file.iterdir()
+    found = sorted(str(each) for each in inside if each.suffix in _MANIFESTS and each.is_file())
+    if not found:
+        raise ManifestError(f"{path}: no .yaml, .yml or .json files in this folder")
+    return found
+
+
+def _listing(data: bytes, name: str) -> Iterable[object]:
+    """The documents of a dump. JSON, which dumps mostly are, goes the fast way."""
+    from hami_plugins.report import trees
+    from hami_plugins.wire.pages import load_page
+
+    if data.lstrip()[:1] in {b"{", b"["}:
+        try:
+            with working(f"parsing {name}", when=len(data) >= _LONG):
+                found = load_page(name, data)
+            return found if isinstance(found, list) else [found]
+        except WireError:
+            pass  # several JSON texts one after another, or YAML in flow style; if neither, the next one says where
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{name}: neither JSON nor UTF-8 text (byte {error.start})") from error
+    with working(f"parsing {name}", when=len(data) >= _LONG):
+        return [tree.value for tree in trees.read(text, source=name)]
+
+
+def _fleet_nodes(fleet: str) -> Sequence[object]:
+    from hami_plugins import examples
+    from hami_plugins.report import fleets
+
+    shipped = fleet in examples.fleet_names() and not Path(fleet).exists()
+    if not shipped and not Path(fleet).is_file() and fleet != STDIN:
+        raise ManifestError(
+            f"fleet {fleet}: no such file, and the shipped fleets are {', '.join(examples.fleet_names())}"
+        )
+    text = examples.fleet_text(fleet) if shipped else read_text(fleet)
+    return fleets.nodes_of(fleets.parse(text, source=fleet))
+
+
+def _live(source: Source) -> Iterator[tuple[Mapping[str, object], str]]:
+    from hami_plugins.kube.client import connect
+    from hami_plugins.kube.snapshot import live_objects
+
+    reader = connect(kubeconfig=source.kubeconfig, context=source.context)
+    with _counting() as seen:
+        for raw in live_objects(reader, seen=seen):
+            yield raw, "cluster"
+
+
+def _counting() -> AbstractContextManager[Callable[[str, int], None] | None]:
+    """Tells a terminal how many objects of each kind have come in."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from hami_plugins.cli.progress import Counting
+
+    return Counting()

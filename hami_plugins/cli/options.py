@@ -1,0 +1,56 @@
+"""The options that several commands share, each declared once."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Form(StrEnum):
+    """How an answer is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+class Words(StrEnum):
+    """Whose annotations are printed."""
+
+    HAMI = "hami"
+    VOLCANO = "volcano"
+
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
+Snapshot = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--snapshot",
+        metavar="FILE",
+        help="A cluster as `kubectl get nodes,pods,resourcequotas -A -o json` prints it (or yaml, or our own snapshot "
+        "file; .gz too; - for stdin). May be given several times.",
+    ),
+]
+Fleet = Annotated[
+    str | None,
+    typer.Option("--fleet", metavar="NAME|FILE", help="A declared fleet: a shipped one (such as mixed) or a file."),
+]
+Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")]
+Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig file.")]
+Settings = Annotated[
+    str | None,
+    typer.Option("--settings", metavar="FILE", help="Our settings, or HAMi's device-config.yaml as it is."),
+]
+Namespace = Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace.")]
+AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]
+Output = Annotated[Form, typer.Option("--output", "-o", help="How to print the answer.")]
+NoHeaders = Annotated[bool, typer.Option("--no-headers", help="Tables without their first line.")]
+Files = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filename", "-f", metavar="FILE|DIR|-", help="Manifests: a file, a folder, - for stdin. May be repeated."
+    ),
+]
+Recursive = Annotated[bool, typer.Option("--recursive", "-R", help="Look into the folders of a folder, too.")]

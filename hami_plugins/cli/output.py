@@ -1,0 +1,81 @@
+"""Answers to stdout: documents as JSON or YAML, tables fitted to the terminal and plain in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hami_plugins.cli.edge import printable
+from hami_plugins.cli.options import Form
+
+if TYPE_CHECKING:
+    from hami_plugins.report.tables import Table
+
+_STYLES: Mapping[str, str] = {"good": "green", "bad": "red", "warn": "yellow", "dim": "dim", "": ""}
+
+
+def document(content: Mapping[str, object], form: Form) -> None:
+    """A document in one of the machine forms."""
+    if form is Form.YAML:
+        sys.stdout.write(as_yaml(content))
+        return
+    import orjson
+
+    data = orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    sys.stdout.write(data.decode())
+
+
+def as_yaml(content: object) -> str:
+    """YAML in block style, members in their order."""
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(content, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
+    return text
+
+
+def line(text: str = "", tone: str = "") -> None:
+    """One line of text; ``tone`` colours it on a terminal that wants colours."""
+    if tone and sys.stdout.isatty():
+        from rich.console import Console
+        from rich.text import Text
+
+        Console(highlight=False).print(Text(printable(text), style=_STYLES[tone]))
+        return
+    sys.stdout.write(printable(text) + "\n")
+
+
+def table(content: Table, *, headers: bool = True) -> None:
+    """A table: on a terminal wrapped to its width, elsewhere one line per row, aligned, without colours."""
+    if not content.rows and not headers:
+        return
+    if sys.stdout.isatty():
+        _fitted(content, headers=headers)
+    else:
+        _plain(content, headers=headers)
+
+
+def _plain(content: Table, *, headers: bool) -> None:
+    rows = [[printable(cell) for cell in row.cells] for row in content.rows]
+    if headers:
+        rows.insert(0, list(content.columns))
+    widths = [max((len(row[at]) for row in rows), default=0) for at in range(len(content.columns))]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        sys.stdout.write("   ".join(cells).rstrip() + "\n")
+
+
+def _fitted(content: Table, *, headers: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=headers, header_style="bold")
+    for at, title in enumerate(content.columns):
+        grid.add_column(title, overflow="fold", no_wrap=at in content.whole, min_width=6)
+    for row in content.rows:
+        style = _STYLES[row.tone]
+        cells = (Text(printable(cell), style=style if at == content.toned else "") for at, cell in enumerate(row.cells))
+        grid.add_row(*cells)
+    Console(highlight=False).print(grid)

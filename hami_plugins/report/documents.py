@@ -1,0 +1,189 @@
+"""Answers as JSON-able documents, which ``schema`` describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from hami_plugins.model.decisions import Placed
+from hami_plugins.report.plan import Plan, PodPlan, Stage
+from hami_plugins.report.slices import Slice, planned_slices
+
+if TYPE_CHECKING:
+    from hami_plugins.engine.mutate import Admission
+    from hami_plugins.model.nodes import Problem
+    from hami_plugins.model.pods import ResourceList
+    from hami_plugins.model.vendor import VendorSpec
+    from hami_plugins.report import schema
+    from hami_plugins.report.workloads import Ignored
+
+API_VERSION: Final = "hami-plugins.io/v1alpha1"
+"""Of every document. A change that breaks a reader gets another version."""
+
+
+def plan(content: Plan, *, ignored: Iterable[Ignored] = ()) -> schema.PlanDocument:
+    """A whole plan, in the order in which its pods were decided."""
+    pods = [pod(each) for each in content.pods]
+    placed = sum(1 for each in content.pods if each.stage is Stage.PLACED)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Plan",
+        "summary": {
+            "pods": len(pods),
+            "placed": placed,
+            "refused": len(pods) - placed,
+            "nodes": len(content.before.nodes),
+        },
+        "pods": pods,
+        "ignored": [_ignored(each) for each in ignored],
+        "problems": problems(content.before.problems),
+    }
+
+
+def pod(content: PodPlan) -> schema.PodDocument:
+    """One pod of a plan."""
+    found = content.pod
+    placed = content.decision if isinstance(content.decision, Placed) else None
+    return {
+        "namespace": found.namespace,
+        "name": found.name,
+        "workload": content.unit,
+        "dialect": "volcano" if content.intake.dialect == "volcano" else "hami",
+        "scheduler": found.scheduler,
+        "admission": _admission(content.intake.admission),
+        "stage": content.stage.value,
+        "verdict": "placed" if content.stage is Stage.PLACED else "refused",
+        "node": None if placed is None else placed.node,
+        "score": None if placed is None else placed.fit.score,
+        "candidates": 0 if placed is None else placed.candidates,
+        "containers": _containers(content),
+        "reason": content.why,
+        "hamiReason": content.words,
+        "reasons": [],
+        "counterfactuals": [],
+        "annotations": dict(sorted(content.annotations.items())),
+        "labels": dict(sorted(content.labels.items())),
+    }
+
+
+def problems(found: Iterable[Problem]) -> list[schema.ProblemDocument]:
+    """What could not be read."""
+    return [{"place": each.place, "what": each.what} for each in found]
+
+
+def vendor_list(specs: Iterable[VendorSpec]) -> schema.VendorListDocument:
+    """Vendors with everything that one has to know to ask for them."""
+    return {"apiVersion": API_VERSION, "kind": "VendorList", "items": [_vendor(spec) for spec in specs]}
+
+
+def _admission(admission: Admission) -> schema.AdmissionDocument:
+    names = [container.name for container in admission.pod.containers]
+    return {
+        "allowed": admission.allowed,
+        "code": admission.code,
+        "message": admission.message,
+        "changes": [
+            {
+                "container": None if each.container is None else names[each.container],
+                "kind": each.change.kind,
+                "key": each.change.key,
+                "value": each.change.value,
+            }
+            for each in admission.changes
+        ],
+    }
+
+
+def _containers(content: PodPlan) -> list[schema.ContainerDocument]:
+    slices = planned_slices(content)
+    found: dict[int, list[schema.SliceDocument]] = {}
+    for each in slices:
+        found.setdefault(each.at, []).append(_slice(each))
+    return [
+        {
+            "name": container.name,
+            "kind": container.kind.value,
+            "limits": _amounts(container.limits),
+            "requests": _amounts(container.requests),
+            "slices": found.get(at, []),
+        }
+        for at, container in enumerate(content.pod.containers)
+    ]
+
+
+def _slice(content: Slice) -> schema.SliceDocument:
+    return {
+        "id": content.device,
+        "vendor": content.vendor,
+        "model": content.model,
+        "index": content.index,
+        "memoryMiB": content.memory,
+        "cores": content.cores,
+        "partition": content.partition,
+    }
+
+
+def _amounts(amounts: ResourceList) -> dict[str, str]:
+    return {name: str(amount) for name, amount in sorted(amounts.items())}
+
+
+def _ignored(content: Ignored) -> schema.IgnoredDocument:
+    document = content.document
+    return {
+        "file": document.source,
+        "document": document.number,
+        "line": document.line,
+        "kind": content.kind,
+        "name": content.name,
+        "why": content.why,
+    }
+
+
+def _vendor(spec: VendorSpec) -> schema.VendorDocument:
+    names, keys, options = spec.resources, spec.keys, spec.options
+    return {
+        "name": spec.name,
+        "title": spec.title,
+        "maker": spec.maker,
+        "dialect": "volcano" if spec.dialect == "volcano" else "hami",
+        "resources": _set(
+            {
+                "count": names.count,
+                "memory": names.memory,
+                "memoryPercentage": names.memory_percentage,
+                "cores": names.cores,
+                "priority": names.priority,
+            }
+        ),
+        "annotations": {
+            "useIds": list(keys.use_ids),
+            "avoidIds": list(keys.avoid_ids),
+            "useModels": _listed(keys.use_models),
+            "avoidModels": _listed(keys.avoid_models),
+            "mode": _listed(keys.mode),
+            "read": list(keys.inputs),
+            "register": _listed(keys.register),
+            "handshake": _listed(keys.handshake),
+            "lock": _listed(keys.lock),
+            "toAllocate": _listed(keys.to_allocate),
+            "allocated": _listed(keys.allocated),
+            "written": list(keys.extra),
+        },
+        "memoryUnitMiB": spec.memory_factor() if names.memory else 0,
+        "memoryStep": spec.memory_step,
+        "coreStep": spec.core_step,
+        "severalCards": spec.several,
+        "defaults": {
+            "count": options.default_count,
+            "memoryMiB": options.default_memory,
+            "cores": options.default_cores,
+        },
+    }
+
+
+def _set(words: Mapping[str, str]) -> dict[str, str]:
+    return {key: word for key, word in words.items() if word}
+
+
+def _listed(word: str) -> list[str]:
+    return [word] if word else []

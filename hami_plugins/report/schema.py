@@ -1,0 +1,174 @@
+"""The documents that ``-o json`` and ``-o yaml`` print, as types; ``schemas/`` holds them as JSON Schema.
+
+Members are spelled as JSON spells them. A member is never left out: what is not known is ``null`` or empty.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from typing_extensions import TypedDict
+
+API_VERSION: Final = "hami-plugins.io/v1alpha1"
+"""Of every document. A change that breaks a reader gets another version."""
+
+
+class SliceDocument(TypedDict):
+    """One container's share of one card."""
+
+    id: str
+    """What the vendor calls the card."""
+    vendor: str
+    """HAMi's common word of the backend."""
+    model: str
+    index: int | None
+    """The card's index on its node; null for a card that the node does not report."""
+    memoryMiB: int
+    cores: int
+    """In the vendor's unit: per cent of a card on most, 16ths on Moore Threads."""
+    partition: str
+    """The hardware partition (``1g.10gb@0``) or the core numbers; empty for a plain share."""
+
+
+class ContainerDocument(TypedDict):
+    """A container after the webhook's changes, and what it gets."""
+
+    name: str
+    kind: Literal["init", "sidecar", "app"]
+    limits: dict[str, str]
+    requests: dict[str, str]
+    slices: list[SliceDocument]
+
+
+class ChangeDocument(TypedDict):
+    """One change that the webhook makes."""
+
+    container: str | None
+    """Null when the pod itself is changed."""
+    kind: str
+    """limit, request, env, annotation, runtimeClassName or schedulerName."""
+    key: str
+    value: str
+
+
+class AdmissionDocument(TypedDict):
+    """The webhook's answer."""
+
+    allowed: bool
+    code: int
+    message: str
+    changes: list[ChangeDocument]
+
+
+class ReasonDocument(TypedDict):
+    """One reason for a refusal."""
+
+    nodes: int
+    """How many nodes gave it; 0 for a reason that is not about nodes."""
+    words: str
+    examples: list[str]
+    """Some of the nodes, by name."""
+
+
+class CounterfactualDocument(TypedDict):
+    """A change with which the pod would fit. It has been tried: ``node`` is where the pod would go."""
+
+    changes: list[str]
+    node: str
+
+
+class PodDocument(TypedDict):
+    """What happens to one pod of a plan."""
+
+    namespace: str
+    name: str
+    workload: str
+    """The workload it comes from, as ``Kind/namespace/name``."""
+    dialect: Literal["hami", "volcano"]
+    scheduler: str
+    """The scheduler that the pod names after admission."""
+    admission: AdmissionDocument
+    stage: str
+    """How far the pod gets: placed, or where it ends."""
+    verdict: Literal["placed", "refused"]
+    node: str | None
+    score: float | None
+    candidates: int
+    """How many nodes would take the pod."""
+    containers: list[ContainerDocument]
+    reason: str
+    """Why it is not placed, in our words; empty for a placed pod."""
+    hamiReason: str
+    """The same as the upstream scheduler spells it."""
+    reasons: list[ReasonDocument]
+    counterfactuals: list[CounterfactualDocument]
+    annotations: dict[str, str]
+    """What the scheduler of the dialect writes on the pod."""
+    labels: dict[str, str]
+
+
+class IgnoredDocument(TypedDict):
+    """A document that makes no difference to the plan."""
+
+    file: str
+    document: int
+    line: int
+    kind: str
+    name: str
+    why: str
+
+
+class ProblemDocument(TypedDict):
+    """Something in the snapshot that could not be read; everything else counts."""
+
+    place: str
+    what: str
+
+
+class SummaryDocument(TypedDict):
+    """The counts."""
+
+    pods: int
+    placed: int
+    refused: int
+    nodes: int
+
+
+class PlanDocument(TypedDict):
+    """The answer of ``hami-plugins plan``."""
+
+    apiVersion: str
+    kind: Literal["Plan"]
+    summary: SummaryDocument
+    pods: list[PodDocument]
+    ignored: list[IgnoredDocument]
+    problems: list[ProblemDocument]
+
+
+class VendorDocument(TypedDict):
+    """One vendor's words and units."""
+
+    name: str
+    title: str
+    maker: str
+    dialect: Literal["hami", "volcano"]
+    resources: dict[str, str]
+    """By meaning: count, memory, memoryPercentage, cores, priority."""
+    annotations: dict[str, list[str]]
+    """By meaning: useIds, avoidIds, useModels, avoidModels, mode and read are read from pods and nodes; register,
+    handshake and lock stand on nodes; toAllocate, allocated and written are what the scheduler writes on pods."""
+    memoryUnitMiB: int
+    """How many MiB one unit of the memory resource means; 0 without such a resource."""
+    memoryStep: str
+    coreStep: str
+    severalCards: str
+    """What asking for more than one card means."""
+    defaults: dict[str, int]
+
+
+class VendorListDocument(TypedDict):
+    """The answer of ``hami-plugins vendors``."""
+
+    apiVersion: str
+    kind: Literal["VendorList"]
+    items: list[VendorDocument]

@@ -1,0 +1,133 @@
+"""Answers as plain table rows. Knows nothing of terminals: how wide a cell may be is for whoever prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hami_plugins.model.decisions import Placed
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.report.plan import Plan, PodPlan, Stage
+from hami_plugins.report.slices import cards_words, planned_slices, shares_words
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The cells of a row; ``tone`` is good, bad, warn, dim or nothing."""
+
+    cells: tuple[str, ...]
+    tone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns and rows. ``whole`` are columns that must not be broken, ``toned`` is the one that shows the tone."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    whole: frozenset[int] = frozenset()
+    toned: int = -1
+
+
+def plan(content: Plan) -> Table:
+    """A row per pod: what happens to it, where it goes, what it gets."""
+    return Table(
+        columns=("POD", "STATUS", "NODE", "CARDS", "SLICE", "SCORE"),
+        rows=tuple(_pod(each) for each in content.pods),
+        whole=frozenset({1, 5}),
+        toned=1,
+    )
+
+
+def status(pod: PodPlan) -> str:
+    """How far a pod gets, in a word or two."""
+    return _STATUS[pod.stage]
+
+
+_STATUS = {
+    Stage.PLACED: "fits",
+    Stage.ADMISSION: "denied",
+    Stage.REQUEST: "bad request",
+    Stage.QUOTA: "over quota",
+    Stage.GATE: "waits",
+    Stage.GANG: "waits for gang",
+    Stage.NODES: "does not fit",
+    Stage.ELSEWHERE: "not ours",
+}
+
+
+def vendors(specs: Iterable[VendorSpec]) -> Table:
+    """A row per vendor: how it is asked for."""
+    return Table(
+        columns=("VENDOR", "DEVICE", "COUNT", "MEMORY", "CORES", "MEMORY IN", "CORES IN"),
+        rows=tuple(
+            Row(
+                (
+                    spec.name,
+                    spec.title,
+                    spec.resources.count,
+                    _or_dash(spec.resources.memory),
+                    _or_dash(spec.resources.cores),
+                    _or_dash(spec.memory_step),
+                    _or_dash(spec.core_step),
+                )
+            )
+            for spec in specs
+        ),
+        whole=frozenset({0}),
+    )
+
+
+def vendor(spec: VendorSpec) -> Table:
+    """One vendor in full, a row per fact."""
+    names, keys, options = spec.resources, spec.keys, spec.options
+    facts: Sequence[tuple[str, str]] = (
+        ("vendor", spec.name),
+        ("device", spec.title),
+        ("maker", spec.maker),
+        ("dialect", spec.dialect),
+        ("count", names.count),
+        ("memory", names.memory),
+        ("memory per cent", names.memory_percentage),
+        ("cores", names.cores),
+        ("priority", names.priority),
+        ("memory in", spec.memory_step),
+        ("cores in", spec.core_step),
+        ("several cards", spec.several),
+        ("default count", str(options.default_count or "")),
+        ("default memory", f"{options.default_memory} MiB" if options.default_memory else ""),
+        ("default cores", str(options.default_cores or "")),
+        ("choose cards", ", ".join(keys.use_ids)),
+        ("avoid cards", ", ".join(keys.avoid_ids)),
+        ("choose models", keys.use_models),
+        ("avoid models", keys.avoid_models),
+        ("choose mode", keys.mode),
+        ("read from pods", ", ".join(keys.inputs)),
+        ("node register", keys.register),
+        ("handshake", keys.handshake),
+        ("node lock", keys.lock),
+        ("written on pods", ", ".join(dict.fromkeys(filter(None, (keys.to_allocate, keys.allocated, *keys.extra))))),
+    )
+    return Table(columns=("FACT", "VALUE"), rows=tuple(Row(fact) for fact in facts if fact[1]), whole=frozenset({0}))
+
+
+def _pod(pod: PodPlan) -> Row:
+    placed = pod.decision
+    if pod.stage is not Stage.PLACED or not isinstance(placed, Placed):
+        return Row((pod.pod.full_name, status(pod), "-", "-", "-", "-"), "bad")
+    slices = planned_slices(pod)
+    return Row(
+        (
+            pod.pod.full_name,
+            status(pod),
+            placed.node,
+            cards_words(slices) or "-",
+            shares_words(slices) or "-",
+            f"{placed.fit.score:.2f}",
+        ),
+        "good",
+    )
+
+
+def _or_dash(text: str) -> str:
+    return text or "-"
