@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hami_plugins.model.requests import DeviceRequest
+from tests.golden.replay import Card, Replay, Taken, Writing, explains, replayed
 from tests.golden.rules import Answer, Case, Rule
 from tests.golden.rules.common import registry
-from tests.golden.replay import Card, Replay, Taken, Writing, explains, replayed
 
 _PAIRS = ((0, 4), (1, 5), (2, 6), (3, 7))
 _QUADS = ((0, 1, 4, 5), (2, 3, 6, 7), (0, 2, 4, 6), (1, 3, 5, 7), (0, 3, 4, 7), (1, 2, 5, 6))
