@@ -32,10 +32,6 @@ DEVIATIONS: dict[str, tuple[str, Any]] = {
         notation.REFUSED,
     ),
     "req-067": (_FRACTION, notation.REFUSED),
-    "req-070": (
-        "HAMi rounds Ascend's fractional cores up; we ignore the fraction as for every other vendor",
-        {"nums": 1, "memreq": 0, "pct": 100, "cores": 0},
-    ),
     "req-162": (_THOUSANDS, {"nums": 1, "memreq": 1_024_000, "pct": 0, "cores": 100}),
     "req-163": (_THOUSANDS, {"nums": 1, "memreq": 1_024_000, "pct": 0, "cores": 100}),
     "req-164": (_THOUSANDS, {"nums": 1, "memreq": 2_048_000, "pct": 0, "cores": 100}),
