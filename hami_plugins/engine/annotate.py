@@ -12,7 +12,7 @@ from hami_plugins.model.devices import CoreMask, GrantedShare, Instance
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.units import CoreShare, DeviceId
-from hami_plugins.model.vendor import AllocationView, Dialect
+from hami_plugins.model.vendor import AllocationView, Dialect, VendorSpec
 from hami_plugins.wire import pod_devices, volcano
 
 NODE_KEY: Final = "hami.io/vgpu-node"
@@ -31,7 +31,7 @@ def annotations_of(pod: Pod, placed: Placed, entry: NodeEntry, registry: Registr
         containers = tuple(
             tuple(share for share in grant.shares if share.vendor == spec.name) for grant in placed.containers
         )
-        if not any(containers):
+        if not any(containers) and not _lists_nothing(spec, pod):
             continue
         view = AllocationView(
             spec=spec,
@@ -46,6 +46,13 @@ def annotations_of(pod: Pod, placed: Placed, entry: NodeEntry, registry: Registr
         if spec.annotate is not None:
             written |= spec.annotate(view)
     return written
+
+
+def _lists_nothing(spec: VendorSpec, pod: Pod) -> bool:
+    """Volcano writes an empty list for a pod that asks for zero cards; HAMi writes none."""
+    if spec.dialect is not Dialect.VOLCANO:
+        return False
+    return any(asks_for_a_card(spec, container) for container in pod.containers)
 
 
 def labels_of(written: Mapping[str, str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Final
 
 from hami_plugins.engine import mig
-from hami_plugins.engine.demand import WHOLE, cores_of, count_of, invalid, memory_of, selector_of
+from hami_plugins.engine.demand import WHOLE, cores_of, count_of, invalid, memory_of
 from hami_plugins.engine.inventories import registered
 from hami_plugins.model.devices import (
     Device,
@@ -33,8 +33,8 @@ from hami_plugins.model.devices import (
     Unplaced,
 )
 from hami_plugins.model.pods import Container, ContainerGrant, Pod
-from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand, Percent
-from hami_plugins.model.units import CoreShare, MiB, VendorName
+from hami_plugins.model.requests import ANY_DEVICE, Absolute, DeviceRequest, MemoryDemand, Percent, Selector
+from hami_plugins.model.units import CoreShare, DeviceId, MiB, VendorName
 from hami_plugins.model.vendor import (
     AllocationView,
     AnnotationKeys,
@@ -105,18 +105,40 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
     if count is None:
         return None
     cores = cores_of(container, names.cores)
-    selector = selector_of(spec.keys, pod.annotations)
-    if spec.keys.use_models in pod.annotations:
-        selector = replace(selector, avoid_models=None)
     group = group_of(pod)
     return DeviceRequest(
         vendor=spec.name,
         count=count,
         memory=_memory(spec, container),
         cores=CoreShare(0) if cores is None else cores,
-        selector=selector,
+        selector=_selector(spec.keys, pod.annotations),
         options=((GROUP, group),) if group else (),
     )
+
+
+def _selector(keys: AnnotationKeys, annotations: Mapping[str, str]) -> Selector:
+    """Which cards the pod accepts.
+
+    Volcano takes a list of models literally: blanks count, and an empty word (there is one beside every stray comma) is
+    in every model. With a list of wanted models it does not look at the unwanted ones.
+    """
+    if not annotations:
+        return ANY_DEVICE
+    use, avoid = annotations.get(keys.use_models), annotations.get(keys.avoid_models)
+    wanted = [ids for key in keys.use_ids if (ids := _ids(annotations.get(key, "")))]
+    unwanted = [ids for key in keys.avoid_ids if (ids := _ids(annotations.get(key, "")))]
+    return Selector(
+        use_ids=frozenset.intersection(*wanted) if wanted else None,
+        avoid_ids=frozenset.union(*unwanted) if unwanted else None,
+        use_models=None if use is None else tuple(use.lower().split(",")),
+        avoid_models=None if avoid is None or use is not None else tuple(avoid.lower().split(",")),
+        modes=annotations.get(keys.mode),
+    )
+
+
+def _ids(text: str) -> frozenset[DeviceId]:
+    """A list of exact ids, blanks around them and empty ones dropped; without any it is no constraint."""
+    return frozenset(DeviceId(word) for part in text.split(",") if (word := part.strip()))
 
 
 def _memory(spec: VendorSpec, container: Container) -> MemoryDemand:

@@ -10,11 +10,12 @@ import yaml
 from hami_plugins.engine.annotate import annotations_of
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Rules, take_in
-from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
+from hami_plugins.engine.inventory import NodeBuilder, RecordReader, asks_for_a_card, with_pods
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
+from hami_plugins.model.pods import Pod
 from hami_plugins.vendors import volcano
 from hami_plugins.wire import objects, volcano_config
 from tests.golden.rules import Answer, Case
@@ -53,7 +54,7 @@ def answer(case: Case, vendors: Registry | None = None) -> Answer:
     entry = with_pods(entry, records)
     pod = objects.pod(case["pod"], default_requests=False)
     intake = take_in(pod, vendors, Rules(policies=PolicyDefaults(volcano=case["schedule_policy"])))
-    facts = {"registered": bool(entry.ids), "has_request": intake.demand.devices.wants_devices}
+    facts = {"registered": bool(entry.ids), "has_request": _asks(vendors, pod)}
     if intake.refusal:
         return _answer(fits=False, reason=intake.refusal, refusal=intake.refusal, problems=problems, facts=facts)
     decider = Decider(vendors, uncounted=vendors.resources)
@@ -64,6 +65,10 @@ def answer(case: Case, vendors: Registry | None = None) -> Answer:
     timed = {key: text.replace(_SECONDS, "<unix-seconds>") for key, text in written.items()}
     score = decision.fit.score if intake.demand.devices.wants_devices else 0.0
     return _answer(fits=True, annotations=timed, problems=problems, facts=facts, score=score)
+
+
+def _asks(vendors: Registry, pod: Pod) -> bool:
+    return any(asks_for_a_card(spec, container) for spec in vendors for container in pod.containers)
 
 
 def _answer(
