@@ -5,16 +5,17 @@ The rules of single vendors are not looked at, so a node may refuse what its gau
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from hami_plugins.engine.checks import clamped, wanted_model
-from hami_plugins.model.devices import IDLE, Device, DeviceUsage
+from hami_plugins.model.devices import IDLE, Device
 from hami_plugins.model.nodes import NodeEntry, NodeShape
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.requests import DeviceRequest
-from hami_plugins.model.units import CoreShare, MiB
 from hami_plugins.model.vendor import Ask, Candidate, VendorSpec
+
+_ANY = 2**62
 
 
 class Lack(NamedTuple):
@@ -28,121 +29,120 @@ class Lack(NamedTuple):
 ENOUGH = Lack(0, 0, 0)
 
 
-class Gauge:
-    """Measures what nodes have left for one request. Which devices of a shape can serve is found out once per shape."""
+class Limit(NamedTuple):
+    """The most that others may hold of one usable device for the request to fit beside them.
 
-    __slots__ = ("_cores", "_exclusive", "_policy", "_positions", "_takes_cores", "request", "spec")
+    ``times`` is how many of the requested devices it can stand for: a partitioned card can give several partitions.
+    """
+
+    at: int
+    slots: int
+    memory: int
+    cores: int
+    times: int
+    device: Device
+
+
+class Gauge:
+    """Measures what nodes have left for one request. What a shape's devices allow is worked out once per shape."""
+
+    __slots__ = ("_limits", "_policy", "request", "spec")
 
     def __init__(self, spec: VendorSpec, request: DeviceRequest, policy: Policy) -> None:
         self.spec = spec
         self.request = request
         self._policy = policy
-        self._exclusive = policy.exclusive
-        self._takes_cores = spec.takes_no_cores is None or not spec.takes_no_cores(request)
-        self._cores = clamped(spec, request) if self._takes_cores else CoreShare(0)
-        self._positions: dict[NodeShape, tuple[int, ...]] = {}
+        self._limits: dict[NodeShape, tuple[Limit, ...]] = {}
 
-    def usable(self, entry: NodeEntry) -> tuple[int, ...]:
-        """Positions of healthy devices that pass the pod's model, mode and id lists, whoever uses them."""
+    def limits(self, entry: NodeEntry) -> tuple[Limit, ...]:
+        """Every healthy device that passes the pod's model, mode and id lists, whoever uses it, with its limits."""
         shape = entry.state.shape
-        found = self._positions.get(shape)
+        found = self._limits.get(shape)
         if found is None:
-            found = tuple(at for at in shape.positions.get(self.request.vendor, ()) if self._serves(shape, at))
-            self._positions[shape] = found
+            positions = shape.positions.get(self.request.vendor, ())
+            found = tuple(self._limit(shape.devices[at], at) for at in positions if self._serves(shape, at))
+            self._limits[shape] = found
         selector = self.request.selector
         if selector.names_ids:
-            return tuple(at for at in found if selector.accepts_id(entry.ids[at]))
+            return tuple(limit for limit in found if selector.accepts_id(entry.ids[limit.at]))
         return found
-
-    def lacks(self, entry: NodeEntry) -> Iterator[tuple[int, Lack]]:
-        """What is missing on each usable device, by position."""
-        devices, usage = entry.state.shape.devices, entry.state.usage
-        for at in self.usable(entry):
-            yield at, self.lack(devices[at], usage[at])
-
-    def lack(self, device: Device, used: DeviceUsage) -> Lack:
-        """What is missing on one device."""
-        cores = self.cores_on(device)
-        slots = used.slots - device.slots + 1 if used.slots >= device.slots else 0
-        short = 0
-        if self._takes_cores:
-            if cores == device.cores > 0:
-                slots = max(slots, used.slots)
-            short = max(cores - device.cores + used.cores, 1 if cores == 0 and used.cores == device.cores > 0 else 0)
-        if self._exclusive:
-            slots = max(slots, used.slots)
-        missing = self.memory_on(device) - device.memory + used.memory
-        if slots == 0 and missing <= 0 and short <= 0:
-            return ENOUGH
-        return Lack(slots, max(missing, 0), max(short, 0))
 
     def capable(self, entry: NodeEntry) -> int:
         """How many devices of a node hold the request."""
-        devices = entry.state.shape.devices
-        return sum(self._times(devices[at]) for at, lack in self.lacks(entry) if lack == ENOUGH)
+        usage = entry.state.usage
+        times = 0
+        for at, most_slots, most_memory, most_cores, of_device, _ in self.limits(entry):
+            slots, memory, cores, _ = usage[at]
+            if memory <= most_memory and cores <= most_cores and slots <= most_slots:
+                times += of_device
+        return times
+
+    def lacking(self, entry: NodeEntry) -> Iterator[tuple[int, Lack]]:
+        """The usable devices that do not hold the request, by position, and what they lack."""
+        usage = entry.state.usage
+        for limit in self.limits(entry):
+            slots, memory, cores, _ = usage[limit.at]
+            if memory > limit.memory or cores > limit.cores or slots > limit.slots:
+                lack = Lack(slots - limit.slots, memory - limit.memory, cores - limit.cores)
+                yield limit.at, Lack(*(max(part, 0) for part in lack))
 
     def most_memory(self, entry: NodeEntry) -> int:
         """The most MiB that each of the requested devices of a node could give; -1 when there are too few devices."""
-        return self._most(entry, _free_memory, lambda lack: not (lack.slots or lack.cores))
+        usage = entry.state.usage
+        return self._best(
+            (device.memory - usage[at].memory, times)
+            for at, slots, _, cores, times, device in self.limits(entry)
+            if usage[at].slots <= slots and usage[at].cores <= cores
+        )
 
     def most_percent(self, entry: NodeEntry) -> int:
-        """The same as a percentage of each device's memory."""
-        return self._most(entry, _free_percent, lambda lack: not (lack.slots or lack.cores))
+        """The same as a percentage of each device's memory (of which the amount is rounded down)."""
+        usage = entry.state.usage
+        return self._best(
+            (((device.memory - usage[at].memory + 1) * 100 - 1) // max(device.memory, 1), times)
+            for at, slots, _, cores, times, device in self.limits(entry)
+            if usage[at].slots <= slots and usage[at].cores <= cores
+        )
 
     def most_cores(self, entry: NodeEntry) -> int:
-        """The most cores (of the device's unit) that each of the requested devices of a node could give, or -1."""
-        return self._most(entry, _free_cores, lambda lack: not (lack.slots or lack.memory))
+        """The most cores that each of the requested devices could give, or -1; all of a device only if nobody is on it."""
+        usage = entry.state.usage
+        return self._best(
+            (device.cores - max(usage[at].cores, min(usage[at].slots, 1)), times)
+            for at, slots, memory, _, times, device in self.limits(entry)
+            if usage[at].slots <= slots and usage[at].memory <= memory
+        )
 
-    def memory_on(self, device: Device) -> MiB:
-        """The memory that the request takes of one device."""
-        hook = self.spec.memory_of
-        return self.request.memory.on(device) if hook is None else hook(device, self.request)
-
-    def cores_on(self, device: Device) -> CoreShare:
-        """The cores that the request takes of one device."""
-        hook = self.spec.cores_of
-        return self._cores if hook is None or not self._takes_cores else hook(device, self.request)
+    def _best(self, offers: Iterable[tuple[int, int]]) -> int:
+        """The amount that as many (amount, times) offers as devices are asked have at least, or -1."""
+        missing = self.request.count
+        for amount, times in sorted(offers, reverse=True):
+            missing -= times
+            if missing <= 0:
+                return amount
+        return -1
 
     def _serves(self, shape: NodeShape, at: int) -> bool:
         device = shape.devices[at]
         ask = Ask(self.request, self._policy, shape)
         return device.healthy and not device.cordoned and wanted_model(Candidate(at, device, IDLE), ask) is None
 
-    def _times(self, device: Device) -> int:
-        """How often one device may serve the request: a partitioned card may give several of its partitions."""
-        return device.slots if self.spec.partitions and device.profiles else 1
-
-    def _most(
-        self, entry: NodeEntry, left: Callable[[Device, DeviceUsage], int], otherwise_fine: Callable[[Lack], bool]
-    ) -> int:
-        """The amount that ``count`` devices have at least, best ones first, of those that lack nothing else."""
-        devices, usage = entry.state.shape.devices, entry.state.usage
-        offers = [
-            (left(devices[at], usage[at]), self._times(devices[at]))
-            for at, lack in self.lacks(entry)
-            if otherwise_fine(lack)
-        ]
-        return best(offers, self.request.count)
-
-
-def best(offers: Iterable[tuple[int, int]], count: int) -> int:
-    """The amount that ``count`` of (amount, times) offers have at least, or -1 when there are not that many."""
-    for amount, times in sorted(offers, reverse=True):
-        count -= times
-        if count <= 0:
-            return amount
-    return -1
-
-
-def _free_memory(device: Device, used: DeviceUsage) -> int:
-    return device.memory - used.memory
-
-
-def _free_percent(device: Device, used: DeviceUsage) -> int:
-    """The largest percentage whose amount, which is rounded down, is still free."""
-    return ((device.memory - used.memory + 1) * 100 - 1) // device.memory if device.memory else 100
-
-
-def _free_cores(device: Device, used: DeviceUsage) -> int:
-    """Who takes all cores of a device must be alone on it."""
-    return min(device.cores - used.cores, device.cores - 1 if used.slots else device.cores)
+    def _limit(self, device: Device, at: int) -> Limit:
+        spec, request = self.spec, self.request
+        memory = request.memory.on(device) if spec.memory_of is None else spec.memory_of(device, request)
+        slots, most_cores = device.slots - 1, _ANY
+        if spec.takes_no_cores is None or not spec.takes_no_cores(request):
+            cores = clamped(spec, request) if spec.cores_of is None else spec.cores_of(device, request)
+            most_cores = device.cores - cores
+            if cores == device.cores > 0:
+                slots = min(slots, 0)
+            elif cores == 0 < device.cores:
+                most_cores -= 1
+        return Limit(
+            at=at,
+            slots=min(slots, 0) if self._policy.exclusive else slots,
+            memory=device.memory - memory,
+            cores=most_cores,
+            times=device.slots if spec.partitions and device.profiles else 1,
+            device=device,
+        )

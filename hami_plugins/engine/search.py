@@ -163,11 +163,12 @@ class Search:
         near: dict[NodeState | int, tuple[int, NodeEntry]] = {}
         by_state = not question.demand.devices.names_ids
         for node in chain(self._refusals.lifted_by(lifts, fewer=fewer), self._refusals.unlocked_by(question)):
-            if all(gauge.capable(node) >= gauge.request.count for gauge in gauges):
-                cap = _cap(lever, measured, node)
-                key = node.state if by_state else id(node)
-                if key not in near or near[key][0] < cap:
-                    near[key] = (cap, node)
+            cap = _cap(lever, measured, node)
+            key = node.state if by_state else id(node)
+            if cap < lever.low or (key in near and near[key][0] >= cap):
+                continue
+            if all(gauge is measured or gauge.capable(node) >= gauge.request.count for gauge in gauges):
+                near[key] = (cap, node)
         return nlargest(MOST_NODES, near.values(), key=lambda each: each[0])
 
     def _question(self, changes: tuple[Change, ...]) -> Question | None:

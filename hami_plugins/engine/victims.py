@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
+from operator import ge
 from typing import Final, NamedTuple
 
 from hami_plugins.engine.eligibility import objection
@@ -53,48 +54,54 @@ def victims(refusals: Refusals) -> Iterator[Victim]:
     """Every pod whose leaving could be enough, in no particular order."""
     gauges = refusals.gauges(refusals.question)
     for entry in refusals.lifted_by(TAKEN):
-        wanted = [_wanted(gauge, entry) for gauge in gauges]
+        wanted = [_Wanted.of(gauge, entry) for gauge in gauges]
         for pod in entry.pods:
-            freed = _freed(pod)
-            if freed and all(_enough(missing, lacks, freed) for missing, lacks in wanted):
-                yield _victim(pod, entry, freed)
+            if all(each.comes_free_with(pod) for each in wanted):
+                yield _victim(pod, entry)
     for entry in refusals.objecting:
         needs = _shortages(refusals, entry)
         for pod in entry.pods if needs else ():
             given = {"pods": NANO, **dict(pod.requests)}
             if all(given.get(resource, 0) >= need for resource, need in needs.items()):
-                yield _victim(pod, entry, _freed(pod))
+                yield _victim(pod, entry)
 
 
-def _victim(pod: PodRecord, entry: NodeEntry, freed: Mapping[DeviceId, Lack]) -> Victim:
-    return Victim(pod, entry, sum(each.memory for each in freed.values()), sum(each.cores for each in freed.values()))
+class _Wanted(NamedTuple):
+    """How many devices are missing on a node for one request, and what lacks on those that could be among them."""
+
+    missing: int
+    lacks: Mapping[DeviceId, Lack]
+
+    @classmethod
+    def of(cls, gauge: Gauge, entry: NodeEntry) -> _Wanted:
+        missing = gauge.request.count - gauge.capable(entry)
+        return cls(missing, {entry.ids[at]: lack for at, lack in gauge.lacking(entry)} if missing > 0 else {})
+
+    def comes_free_with(self, pod: PodRecord) -> bool:
+        """Whether what a pod holds makes up for what lacks, on as many devices as are missing."""
+        missing, lacks = self
+        if missing > len(lacks):
+            return False
+        if missing <= 0:
+            return True
+        held = _held(pod, lacks)
+        return missing <= sum(1 for device, gives in held.items() if all(map(ge, gives, lacks[device])))
 
 
-def _wanted(gauge: Gauge, entry: NodeEntry) -> tuple[int, Mapping[DeviceId, Lack]]:
-    """How many devices are missing on a node, and what lacks on each of those that could be among them."""
-    lacks = {entry.ids[at]: lack for at, lack in gauge.lacks(entry)}
-    return gauge.request.count - gauge.capable(entry), {name: each for name, each in lacks.items() if each != ENOUGH}
-
-
-def _enough(missing: int, lacks: Mapping[DeviceId, Lack], freed: Mapping[DeviceId, Lack]) -> bool:
-    """Whether what a pod holds makes up for what lacks, on as many devices as are missing."""
-    if missing <= 0:
-        return True
-    for device, gives in freed.items():
-        lack = lacks.get(device)
-        if lack and gives.slots >= lack.slots and gives.memory >= lack.memory and gives.cores >= lack.cores:
-            missing -= 1
-    return missing <= 0
-
-
-def _freed(pod: PodRecord) -> Mapping[DeviceId, Lack]:
-    """What a pod gives back of each device, or more: init containers count as if they ran beside the others."""
-    freed: dict[DeviceId, Lack] = {}
+def _held(pod: PodRecord, devices: Container[DeviceId]) -> Mapping[DeviceId, Lack]:
+    """What a pod gives back of some devices, or more: init containers count as if they ran beside the others."""
+    held: dict[DeviceId, Lack] = {}
     for grant in pod.grants:
         for share in grant.shares:
-            slots, memory, cores = freed.get(share.device, ENOUGH)
-            freed[share.device] = Lack(slots + 1, memory + share.memory, cores + share.cores)
-    return freed
+            if share.device in devices:
+                slots, memory, cores = held.get(share.device, ENOUGH)
+                held[share.device] = Lack(slots + 1, memory + share.memory, cores + share.cores)
+    return held
+
+
+def _victim(pod: PodRecord, entry: NodeEntry) -> Victim:
+    shares = [share for grant in pod.grants for share in grant.shares]
+    return Victim(pod, entry, sum(share.memory for share in shares), sum(share.cores for share in shares))
 
 
 def _shortages(refusals: Refusals, entry: NodeEntry) -> Mapping[str, int]:
