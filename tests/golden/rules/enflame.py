@@ -18,7 +18,8 @@ def _slices_in_cycle(case: Case, ours: Answer) -> bool:
     inits = len(spec.get("initContainers") or [])
     if not ours.allowed or len(containers(case["pod"])) < 2:
         return False
-    segments, running = [], []
+    segments: list[str] = []
+    running: list[dict[str, Any]] = []
     for at in range(len(containers(case["pod"]))):
         answer = _answer(_alone(case, at, running if at >= inits else []))
         if not answer.fits:
@@ -66,7 +67,7 @@ def _pod(case: Case, text: str, number: int) -> dict[str, Any]:
 RULES = (
     Rule(
         name="a-slice-is-one-container",
-        reason="While it places a pod HAMi counts the slices of the pod's earlier containers against a card's capacity, "
+        reason="While it places a pod HAMi counts the slices of the pod's earlier containers against a card's slots, "
         "and from the next pod on it counts each of them once, so its answer depends on how containers are spread over "
         "pods. We count each container once; the memory and cores of the profiles bound the slices.",
         aspects=frozenset({"fits", "reason", "devices", "annotations"}),
