@@ -259,7 +259,7 @@ SPEC: Final = VendorSpec(
     recall=recall,
     clamps_cores=False,
     ignored_by_scheduler=_RESOURCES.all(),
-    memory_step="the whole device",
+    memory_step="none: whole device",
     core_step="1 core",
     several="neighbouring whole devices",
 )

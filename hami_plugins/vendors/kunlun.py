@@ -259,8 +259,8 @@ SPEC: Final = VendorSpec(
     score_node=score_node,
     annotate=annotate,
     ignored_by_scheduler=("kunlunxin.com/xpu",),
-    memory_step="the whole card",
-    core_step="the whole card",
+    memory_step="none: whole card",
+    core_step="none: whole card",
     several="1, 2, 4 or 8 linked cards",
 )
 

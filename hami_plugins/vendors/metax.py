@@ -338,8 +338,8 @@ SPEC: Final = VendorSpec(
     rules=RequestRules(cores_default=WHOLE_CORES),
     score_node=score_whole,
     ignored_by_scheduler=("metax-tech.com/gpu",),
-    memory_step="the whole card",
-    core_step="the whole card",
+    memory_step="none: whole card",
+    core_step="none: whole card",
     several="whole cards",
 )
 
