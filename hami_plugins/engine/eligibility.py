@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Final, NamedTuple
 
 from hami_plugins.model.decisions import NodeObjection
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Taint
@@ -15,6 +15,14 @@ _ORDINARY: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 _REPELS: Final = ("NoSchedule", "NoExecute")
 UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+
+
+class Shortage(NamedTuple):
+    """A plain resource of which too little is left on a node; amounts in nano units."""
+
+    resource: str
+    asked: int
+    free: int
 
 
 def objection(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collection[str] = ()) -> NodeObjection | None:
@@ -89,11 +97,12 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     return bool(toleration.key) and toleration.value == taint.value
 
 
-def _shortage(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collection[str]) -> NodeObjection | None:
+def shortages(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collection[str] = ()) -> Iterator[Shortage]:
+    """Every plain resource of which a node has too little left for the pod, the number of pods first."""
     allocatable = entry.facts.allocatable
     pods = allocatable.get("pods")
-    if pods is not None and entry.requested.get("pods", 0) + NANO > pods.nano:
-        return NodeObjection("Too many pods")
+    if pods is not None and (free := pods.nano - entry.requested.get("pods", 0)) < NANO:
+        yield Shortage("pods", NANO, free)
     for resource, amount in constraints.requests:
         if resource in uncounted or not amount:
             continue
@@ -102,5 +111,10 @@ def _shortage(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collect
             continue
         free = (0 if have is None else have.nano) - entry.requested.get(resource, 0)
         if amount > free:
-            return NodeObjection(f"Insufficient {resource}")
+            yield Shortage(resource, amount, free)
+
+
+def _shortage(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collection[str]) -> NodeObjection | None:
+    for resource, _, _ in shortages(entry, constraints, uncounted):
+        return NodeObjection("Too many pods" if resource == "pods" else f"Insufficient {resource}")
     return None

@@ -105,7 +105,7 @@ class Gauge:
         )
 
     def most_cores(self, entry: NodeEntry) -> int:
-        """The most cores that each of the requested devices could give, or -1; all of a device only if nobody is on it."""
+        """The most cores that each of the requested devices could give, or -1; all of one only if nobody is on it."""
         usage = entry.state.usage
         return self._best(
             (device.cores - max(usage[at].cores, min(usage[at].slots, 1)), times)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from operator import ge
 from typing import Final, NamedTuple
 
-from hami_plugins.engine.eligibility import objection
+from hami_plugins.engine.eligibility import objection, shortages
 from hami_plugins.engine.gauge import ENOUGH, Gauge, Lack
 from hami_plugins.engine.refusals import Refusals
 from hami_plugins.model.nodes import NodeEntry
@@ -59,7 +59,7 @@ def victims(refusals: Refusals) -> Iterator[Victim]:
             if all(each.comes_free_with(pod) for each in wanted):
                 yield _victim(pod, entry)
     for entry in refusals.objecting:
-        needs = _shortages(refusals, entry)
+        needs = _needs(refusals, entry)
         for pod in entry.pods if needs else ():
             given = {"pods": NANO, **dict(pod.requests)}
             if all(given.get(resource, 0) >= need for resource, need in needs.items()):
@@ -104,17 +104,9 @@ def _victim(pod: PodRecord, entry: NodeEntry) -> Victim:
     return Victim(pod, entry, sum(share.memory for share in shares), sum(share.cores for share in shares))
 
 
-def _shortages(refusals: Refusals, entry: NodeEntry) -> Mapping[str, int]:
+def _needs(refusals: Refusals, entry: NodeEntry) -> Mapping[str, int]:
     """What is missing of plain resources (nano units) on a node that objects to nothing else; empty for other nodes."""
     constraints = refusals.question.demand.constraints
     if objection(replace(entry, requested={}), replace(constraints, requests=()), refusals.uncounted) is not None:
         return {}
-    allocatable = entry.facts.allocatable
-    asked = {"pods": NANO, **dict(constraints.requests)}
-    return {
-        resource: amount - free
-        for resource, amount in asked.items()
-        if resource in allocatable
-        and resource not in refusals.uncounted
-        and (free := allocatable[resource].nano - entry.requested.get(resource, 0)) < amount
-    }
+    return {each.resource: each.asked - each.free for each in shortages(entry, constraints, refusals.uncounted)}
