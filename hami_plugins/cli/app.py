@@ -96,6 +96,44 @@ def plan(
 
 
 @app.command()
+def snapshot(
+    *,
+    redact: Annotated[
+        bool,
+        typer.Option("--redact", help="Replace names, namespaces and images by pseudonyms; the answers stay the same."),
+    ] = False,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="FILE", help="Where to write it (.gz packs it). Default: stdout.")
+    ] = None,
+    given: options.Snapshot = None,
+    fleet: options.Fleet = None,
+    output: options.Output = Form.JSON,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+    settings: options.Settings = None,
+) -> None:
+    """Write one file that plan, explain and vet can use elsewhere: the cluster, trimmed to what they look at.
+
+    The cluster is the one that kubeconfig names, a dump (--snapshot), or a fleet (--fleet).
+    """
+    from hami_plugins.cli.inputs import Source
+    from hami_plugins.cli.snapshots import run
+
+    source = Source(snapshots=tuple(given or ()), fleet=fleet, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(run(source, redacted=redact, out=out, form=output, settings=settings))
+
+
+@app.command()
+def demo(
+    html: Annotated[str, typer.Option("--html", metavar="FILE", help="Where to write the page.")] = "build/demo.html",
+) -> None:
+    """Plan a dozen workloads on a fleet of many vendors, all of it shipped; nothing is needed, nothing is changed."""
+    from hami_plugins.cli.demo import run
+
+    raise typer.Exit(run(html))
+
+
+@app.command()
 def vendors(
     *,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One vendor, in full.")] = None,

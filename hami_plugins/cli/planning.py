@@ -14,7 +14,7 @@ from hami_plugins.cli.inputs import Source
 from hami_plugins.cli.options import Form, Words
 from hami_plugins.errors import ManifestError
 from hami_plugins.report import documents, submission, tables, what_if, workloads
-from hami_plugins.report.plan import Planner
+from hami_plugins.report.plan import Planner, Stage
 
 if TYPE_CHECKING:
     from hami_plugins.engine.registry import Registry
@@ -66,6 +66,12 @@ def _answer(order: Order, found: Plan, submitted: Submission, registry: Registry
         output.document(documents.plan(found, ignored=submitted.ignored), order.form)
         return
     output.table(tables.plan(found), headers=order.headers)
+
+
+def tell(found: Plan, registry: Registry) -> None:
+    """In words: how many fit, and of every other pod why not and what would help."""
+    placed = sum(1 for each in found.pods if each.stage is Stage.PLACED)
+    output.line(f"{placed} of {len(found.pods)} pods fit.", "good" if found.complete else "bad")
 
 
 def write_page(path: str, found: Plan, registry: Registry, *, title: str, source: str) -> None:

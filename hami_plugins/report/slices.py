@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.devices import CoreMask, Device, Instance, Mark, Tenant, Unplaced
+from hami_plugins.model.devices import CoreMask, Device, GrantedShare, Instance, Mark, Tenant, Unplaced
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import ContainerGrant
 from hami_plugins.model.requests import ContainerKind
@@ -21,7 +21,7 @@ from hami_plugins.report.plan import PodPlan
 class Slice:
     """One container's share of one card. ``card`` is ``None`` when the node does not have the card (any more).
 
-    ``at`` is the container's position in the pod, ``container`` its name.
+    ``at`` is the container's position in the pod, ``container`` its name; ``whole`` says that nothing of the card is left.
     """
 
     at: int
@@ -32,6 +32,7 @@ class Slice:
     memory: MiB
     cores: CoreShare
     partition: str = ""
+    whole: bool = False
     card: Device | None = None
 
     @property
@@ -58,11 +59,18 @@ def slices_of(grants: Sequence[ContainerGrant], names: Sequence[str], entry: Nod
             memory=share.memory,
             cores=share.cores,
             partition=partition_words(share.mark),
+            whole=_is_whole(share, cards.get(share.device)),
             card=cards.get(share.device),
         )
         for at, grant in enumerate(grants)
         for share in grant.shares
     )
+
+
+def _is_whole(share: GrantedShare, card: Device | None) -> bool:
+    if card is None or isinstance(share.mark, Instance):
+        return False
+    return share.memory >= card.memory and share.cores >= card.cores
 
 
 def planned_slices(plan: PodPlan) -> tuple[Slice, ...]:
@@ -136,13 +144,11 @@ def shares_words(slices: Sequence[Slice]) -> str:
 
 def share_words(share: Slice) -> str:
     """One share: memory, cores, partition, as far as it has them."""
-    card = share.card
-    whole = card is not None and share.memory >= card.memory and share.cores >= card.cores
     words = [memory_words(share.memory)] if share.memory else []
-    if whole and not share.partition:
+    if share.whole:
         return f"whole card ({words[0]})" if words else "whole card"
     if share.cores:
-        words.append(cores_words(share.cores, card))
+        words.append(cores_words(share.cores, share.card))
     if share.partition:
         words.append(share.partition)
     return ", ".join(words) or "a share"
