@@ -1,0 +1,115 @@
+"""What every check may look at beside its object: vendors, settings, the other objects, the cluster if one is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hami_plugins.engine.decide import Decider
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.vendor import Dialect, VendorSpec
+from hami_plugins.report.manifests import Document
+from hami_plugins.report.vet import readings
+from hami_plugins.report.vet.findings import Check, Flaw
+from hami_plugins.report.vet.readings import Reading
+from hami_plugins.report.vet.settings import VetSettings
+from hami_plugins.report.vet.subjects import ContainerView, PodView, Subject
+from hami_plugins.report.vet.suppression import NOTHING, Suppression
+from hami_plugins.report.vet.vocabulary import Vocabulary, domain, speaks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Context:
+    """All that was given. ``idle`` is the snapshot without its pods: what does not fit there never fits.
+
+    ``rule_names`` are the ids and names of all rules, in lower case.
+    """
+
+    registry: Registry
+    vocabulary: Vocabulary
+    settings: VetSettings
+    subjects: Sequence[Subject]
+    suppressions: Mapping[Document, Suppression]
+    rule_names: frozenset[str]
+    decider: Decider
+    snapshot: ClusterSnapshot | None = None
+    idle: ClusterSnapshot | None = None
+    _readings: dict[tuple[int, str], Reading] = field(default_factory=dict)
+
+    def overlooked(self, subject: Subject) -> Suppression:
+        """What the author of an object asks to overlook."""
+        return self.suppressions.get(subject.document, NOTHING)
+
+    def reading(self, spec: VendorSpec, container: ContainerView) -> Reading:
+        """What a vendor makes of a container."""
+        key = (id(container), spec.name)
+        if key not in self._readings:
+            self._readings[key] = readings.read(spec, container.alone)
+        return self._readings[key]
+
+    def in_cluster(self, spec: VendorSpec) -> bool:
+        """Whether a snapshot is given, and any node of it has devices of a vendor."""
+        return self.idle is not None and any(spec.name in entry.state.shape.positions for entry in self.idle.nodes)
+
+    def is_vendors(self, resource: str) -> bool:
+        """Whether a resource is in some vendor's domain, known or not."""
+        return domain(resource) in self.vocabulary.domains
+
+    def asked_of(self, container: ContainerView) -> tuple[VendorSpec, ...]:
+        """The vendors whose resources a container names."""
+        found = (self.registry.owner_of(resource) for resource in container.resources)
+        return _once(spec for spec in found if spec is not None)
+
+    def asked_by(self, pod: PodView) -> tuple[VendorSpec, ...]:
+        """The vendors whose resources any container of a pod names."""
+        return _once(spec for container in pod.containers for spec in self.asked_of(container))
+
+    def in_hami_words(self, pod: PodView) -> tuple[VendorSpec, ...]:
+        """The vendors that a pod asks in HAMi's words."""
+        return speaks(Dialect.HAMI, self.asked_by(pod))
+
+    def in_volcano_words(self, pod: PodView) -> tuple[VendorSpec, ...]:
+        """The vendors that a pod asks in Volcano's words."""
+        return speaks(Dialect.VOLCANO, self.asked_by(pod))
+
+
+def each_pod(check: Callable[[PodView, Context], Iterator[Flaw]]) -> Check:
+    """A check of pods as a check of objects."""
+
+    def over_pods(subject: Subject, context: Context) -> Iterator[Flaw]:
+        for pod in subject.pods:
+            yield from check(pod, context)
+
+    return over_pods
+
+
+def each_container(check: Callable[[ContainerView, PodView, Context], Iterator[Flaw]]) -> Check:
+    """A check of containers as a check of objects."""
+
+    def over_containers(subject: Subject, context: Context) -> Iterator[Flaw]:
+        for pod in subject.pods:
+            for container in pod.containers:
+                yield from check(container, pod, context)
+
+    return over_containers
+
+
+def each_request(check: Callable[[VendorSpec, ContainerView, PodView, Context], Iterator[Flaw]]) -> Check:
+    """A check of what one container asks of one vendor as a check of objects."""
+
+    def over_requests(container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
+        for spec in context.asked_of(container):
+            yield from check(spec, container, pod, context)
+
+    return each_container(over_requests)
+
+
+def where(container: ContainerView, pod: PodView) -> str:
+    """How messages call a container."""
+    named = f"container {container.name}"
+    return f"{pod.label}, {named}" if pod.label else named
+
+
+def _once(specs: Iterable[VendorSpec]) -> tuple[VendorSpec, ...]:
+    return tuple({spec.name: spec for spec in specs}.values())

@@ -1,0 +1,123 @@
+"""What ``vet`` says: rules, what a check found, and the finding that a reader gets. Knows no rule in particular."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from hami_plugins.report.manifests import Path
+
+if TYPE_CHECKING:
+    from hami_plugins.report.vet.context import Context
+    from hami_plugins.report.vet.subjects import Subject
+
+
+class Severity(StrEnum):
+    """How bad it is: an error will not work, a warning does something else than it says, a note only informs."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+    @property
+    def fails(self) -> bool:
+        """Whether a run with such a finding fails."""
+        return self is not Severity.NOTE
+
+
+class Rename(NamedTuple):
+    """The mechanical fix of a member with a wrong name."""
+
+    path: Path
+    key: str
+
+
+class Rewrite(NamedTuple):
+    """The mechanical fix of a wrong value."""
+
+    path: Path
+    value: str
+
+
+Edit: TypeAlias = Rename | Rewrite
+"""A change of the document that a program can make: the key or the value of one member."""
+
+
+class Replacement(NamedTuple):
+    """A change of the text that a program can make: what stands from one column up to another on a line."""
+
+    line: int
+    column: int
+    end_column: int
+    old: str
+    new: str
+
+
+class Flaw(NamedTuple):
+    """What a check found at one place of an object: what is wrong, and what to do.
+
+    ``path`` starts at the object; ``edit`` is the fix where a program can make it; ``severity`` overrides the rule's.
+    A flaw with a ``scope`` steps back when another rule finds an error inside that part of the object, because then the
+    other says more.
+    """
+
+    path: Path
+    what: str
+    fix: str
+    edit: Edit | None = None
+    severity: Severity | None = None
+    scope: Path | None = None
+
+
+Check: TypeAlias = "Callable[[Subject, Context], Iterator[Flaw]]"
+"""One rule's look at one object, in the context of all that was given."""
+
+
+def no_flaw(_: Subject, __: Context) -> Iterator[Flaw]:
+    """The check of rules whose findings are made before there are objects."""
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One thing that ``vet`` looks for.
+
+    ``id`` is what people suppress and programs compare; it never changes its meaning. ``name`` is in kebab case.
+    """
+
+    id: str
+    name: str
+    severity: Severity
+    summary: str
+    why: str
+    fix: str
+    check: Check
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One rule broken at one place; numbers count from 1.
+
+    ``message`` names the object, the key, the value and the remedy; ``fix`` is the remedy alone, ``replacement`` the
+    same for programs where there is one. ``path`` leads from the top of the document to what is wrong.
+    """
+
+    rule: str
+    name: str
+    severity: Severity
+    message: str
+    file: str
+    document: int
+    line: int
+    column: int
+    path: Path
+    fix: str
+    object: str = ""
+    replacement: Replacement | None = None
+
+    @property
+    def order(self) -> tuple[str, int, int, str, str]:
+        """Sorts findings as a reader meets them."""
+        return self.file, self.line, self.column, self.rule, self.message

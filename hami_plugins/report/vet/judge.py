@@ -1,0 +1,86 @@
+"""``vet`` itself: every rule over every object, less what authors asked to overlook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from hami_plugins.engine.apply import removed
+from hami_plugins.engine.decide import Decider
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.report.manifests import Document
+from hami_plugins.report.vet import edits, objects, suppression
+from hami_plugins.report.vet.context import Context
+from hami_plugins.report.vet.findings import Finding, Flaw, Rule, Severity
+from hami_plugins.report.vet.reading import Unreadable
+from hami_plugins.report.vet.settings import VetSettings
+from hami_plugins.report.vet.subjects import Subject, subject_of
+from hami_plugins.report.vet.table import RULES
+from hami_plugins.report.vet.vocabulary import Vocabulary
+
+
+def vet(
+    documents: Iterable[Document],
+    registry: Registry,
+    settings: VetSettings | None = None,
+    snapshot: ClusterSnapshot | None = None,
+    *,
+    unreadable: Iterable[Unreadable] = (),
+) -> tuple[Finding, ...]:
+    """Everything that the rules find in some documents, in the order of files and lines.
+
+    With a snapshot the rules about the cluster speak, too. ``unreadable`` is what ``reading.read`` set aside. Nothing
+    in a document raises: what cannot be read is a finding.
+    """
+    settings = settings or VetSettings()
+    subjects = tuple(subject_of(document, namespace=settings.namespace) for document in documents)
+    context = Context(
+        registry=registry,
+        vocabulary=Vocabulary.of(registry),
+        settings=settings,
+        subjects=subjects,
+        suppressions=suppression.suppressions(subjects),
+        rule_names=frozenset(name.lower() for rule in RULES for name in (rule.id, rule.name)),
+        decider=Decider(registry),
+        snapshot=snapshot,
+        idle=None if snapshot is None else removed(snapshot, lambda _: True),
+    )
+    ignored = frozenset(name.lower() for name in settings.ignore)
+    wanted = tuple(rule for rule in RULES if ignored.isdisjoint((rule.id.lower(), rule.name)))
+    names = {rule.id for rule in wanted}
+    found = [finding for subject in subjects for finding in _findings(subject, wanted, context)]
+    found += [finding for finding in map(objects.finding_of, unreadable) if finding.rule in names]
+    return tuple(sorted(found, key=lambda finding: finding.order))
+
+
+def _findings(subject: Subject, rules: Sequence[Rule], context: Context) -> Iterator[Finding]:
+    found = [(rule, flaw) for rule in rules for flaw in rule.check(subject, context)]
+    errors = [
+        flaw.path for rule, flaw in found if flaw.scope is None and (flaw.severity or rule.severity) is Severity.ERROR
+    ]
+    overlooked = context.overlooked(subject)
+    for rule, flaw in found:
+        if flaw.scope is not None and any(path[: len(flaw.scope)] == flaw.scope for path in errors):
+            continue
+        finding = _finding(subject, rule, flaw)
+        if not overlooked.covers((rule.id, rule.name), finding.line):
+            yield finding
+
+
+def _finding(subject: Subject, rule: Rule, flaw: Flaw) -> Finding:
+    document = subject.document
+    spot = document.spot_of(flaw.path)
+    return Finding(
+        rule=rule.id,
+        name=rule.name,
+        severity=flaw.severity or rule.severity,
+        message=f"{subject.label}: {flaw.what}; {flaw.fix}",
+        file=document.source,
+        document=document.number,
+        line=spot.line,
+        column=spot.column,
+        path=(*document.base, *flaw.path),
+        fix=flaw.fix,
+        object=subject.label,
+        replacement=None if flaw.edit is None else edits.replacement(document, flaw.edit),
+    )

@@ -1,0 +1,223 @@
+"""HP40x: annotations that nobody reads: misspelt, dead, for another vendor, or in the wrong place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from hami_plugins.engine.policies import NUMA_BIND_KEY
+from hami_plugins.report.manifests import Path
+from hami_plugins.report.vet import facts, spelling, suppression
+from hami_plugins.report.vet.context import Context, each_pod
+from hami_plugins.report.vet.findings import Flaw, Rename, Rule, Severity
+from hami_plugins.report.vet.subjects import PodView, Subject
+from hami_plugins.report.vet.vocabulary import HAMI_DOMAIN, POLICY_KEYS, domain
+
+_WISH: Final = re.compile(r"(^(no-?)?use-)|uuid|gpu|npu|policy|-mode$|bind|type$|weights", re.IGNORECASE)
+"""Looks like something that somebody wishes of a scheduler."""
+
+
+def misspelt(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Keys near one that is read."""
+    for key in _strangers(pod, context):
+        matches = _meant(key, pod, context)
+        if matches:
+            yield Flaw(
+                pod.annotation(key),
+                f"{_said(pod, key)}: nothing reads this key",
+                f"did you mean {' or '.join(matches)}?",
+                Rename(pod.annotation(key), matches[0]) if len(matches) == 1 else None,
+            )
+
+
+def unknown(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Keys in a vendor's domain that are near nothing."""
+    for key in _strangers(pod, context):
+        home = domain(key)
+        wish = home == HAMI_DOMAIN or (home in context.vocabulary.domains and _WISH.search(key.rpartition("/")[2]))
+        if wish and not _meant(key, pod, context):
+            yield Flaw(
+                pod.annotation(key),
+                f"{_said(pod, key)}: nothing reads this key",
+                "drop it, or write a key that `hami-plugins vendors` lists",
+            )
+
+
+def dead(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Keys that a vendor defines and never reads."""
+    for key in pod.annotations:
+        if key in facts.DEAD_KEYS and key not in context.vocabulary.readers:
+            yield Flaw(
+                pod.annotation(key),
+                f"{_said(pod, key)}: the vendor defines this key, and nothing reads it",
+                f"select nodes by their labels, or cards by {facts.DEAD_KEYS[key]}",
+            )
+
+
+def of_another_vendor(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Keys of vendors that the pod does not ask."""
+    asked = context.asked_by(pod)
+    if not asked and any(context.is_vendors(name) for container in pod.containers for name in container.resources):
+        return
+    for key in pod.annotations:
+        readers = context.vocabulary.readers.get(key)
+        if readers is None:
+            continue
+        if key == NUMA_BIND_KEY:
+            readers = tuple(spec for spec in context.registry if spec.binds_numa)
+        names = {spec.name for spec in readers}
+        if any(spec.name in names for spec in asked):
+            continue
+        whose = " or ".join(dict.fromkeys(spec.title for spec in readers))
+        own = [each for spec in asked for each in (*spec.keys.use_ids, spec.keys.use_models) if each]
+        yield Flaw(
+            pod.annotation(key),
+            f"{_said(pod, key)} is for {whose}, which no container of the pod asks for",
+            f"use {' or '.join(own)}, or drop it" if own and key in context.vocabulary.selectors else "drop it",
+        )
+
+
+def policy_unread(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """HAMi's preferences on pods that HAMi's scheduler does not place."""
+    if context.in_hami_words(pod):
+        return
+    in_volcano_words = context.in_volcano_words(pod)
+    if not in_volcano_words and any(
+        context.is_vendors(name) for container in pod.containers for name in container.resources
+    ):
+        return
+    for key in POLICY_KEYS:
+        if key not in pod.annotations:
+            continue
+        if in_volcano_words:
+            why = "Volcano orders cards by the argument deviceshare.SchedulePolicy, not by the pod"
+            fix = "set the policy in the scheduler's configuration"
+        else:
+            why, fix = "no container of the pod asks for devices", "drop it"
+        yield Flaw(pod.annotation(key), f"{_said(pod, key)} is ignored: {why}", fix)
+
+
+def misplaced(subject: Subject, context: Context) -> Iterator[Flaw]:
+    """Keys for pods on the object that makes the pods, or among the labels."""
+    wanted = {*context.vocabulary.readers, *POLICY_KEYS}
+    if subject.owns_templates:
+        for key in subject.annotations:
+            if key in wanted and not all(key in pod.annotations for pod in subject.pods):
+                yield Flaw(
+                    ("metadata", "annotations", key),
+                    f"annotation {key}={subject.annotations[key][:100]} is the {subject.kind}'s own, and its pods do "
+                    "not get it",
+                    "move it to metadata.annotations of the pod template",
+                )
+        yield from _among_labels(("metadata", "labels"), subject.labels, wanted)
+    for pod in subject.pods:
+        yield from _among_labels(pod.of("metadata", "labels"), pod.labels, wanted)
+
+
+def of_nodes(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Keys for nodes on pods."""
+    for key in pod.annotations:
+        if key in context.vocabulary.of_nodes:
+            yield Flaw(pod.annotation(key), f"{_said(pod, key)} is read on nodes, not on pods", "drop it")
+
+
+def _among_labels(path: Path, labels: Mapping[str, str], wanted: set[str]) -> Iterator[Flaw]:
+    for key, value in labels.items():
+        if key in wanted:
+            yield Flaw(
+                (*path, key),
+                f"label {key}={value}: this is read as an annotation only",
+                "move it to metadata.annotations of the pod",
+            )
+
+
+def _strangers(pod: PodView, context: Context) -> Iterator[str]:
+    """The keys of an annotation that mean nothing to anybody known here."""
+    words = context.vocabulary
+    for key in pod.annotations:
+        known = key in words.readers or key in POLICY_KEYS or key in words.written or key in words.of_nodes
+        other = key in facts.DEAD_KEYS or key in facts.WRONG_VOLCANO_KEYS or key in words.resources
+        if "/" in key and not known and not other and key != suppression.KEY:
+            yield key
+
+
+def _meant(key: str, pod: PodView, context: Context) -> tuple[str, ...]:
+    """The keys that a strange one is likely to mean."""
+    for specs in (context.asked_by(pod), tuple(context.registry)):
+        own = context.vocabulary.own_selector(key, specs)
+        if own:
+            return own[:3]
+    return spelling.closest(key, context.vocabulary.inputs)[:3]
+
+
+def _said(pod: PodView, key: str) -> str:
+    prefix = f"{pod.label}, " if pod.label else ""
+    return f"{prefix}annotation {key}={pod.annotations[key][:100]}"
+
+
+RULES: Final = (
+    Rule(
+        id="HP401",
+        name="misspelt-annotation",
+        severity=Severity.WARNING,
+        summary="An annotation is spelled almost like one that is read, or like another vendor's.",
+        why="It is ignored without a word: the pod gets any card, under any policy.",
+        fix="Write the key as it is read; `hami-plugins vendors NAME` shows a vendor's keys.",
+        check=each_pod(misspelt),
+    ),
+    Rule(
+        id="HP402",
+        name="unknown-annotation",
+        severity=Severity.WARNING,
+        summary="An annotation in HAMi's or a vendor's domain is read by nobody.",
+        why="Whatever it is meant to do does not happen.",
+        fix="Drop it.",
+        check=each_pod(unknown),
+    ),
+    Rule(
+        id="HP403",
+        name="dead-annotation",
+        severity=Severity.WARNING,
+        summary="An annotation that documents describe and no code reads.",
+        why="cambricon.com/use-mlutype and its like select nothing.",
+        fix="Select nodes by labels, or cards by id.",
+        check=each_pod(dead),
+    ),
+    Rule(
+        id="HP404",
+        name="annotation-of-another-vendor",
+        severity=Severity.WARNING,
+        summary="A selector or option is for a vendor that the pod does not ask.",
+        why="Only the vendor that it belongs to reads it.",
+        fix="Write the key of the vendor that is asked, or drop it.",
+        check=each_pod(of_another_vendor),
+    ),
+    Rule(
+        id="HP405",
+        name="policy-unread",
+        severity=Severity.WARNING,
+        summary="A pod has HAMi's scheduling policies, and HAMi's scheduler does not place its devices.",
+        why="Volcano reads its policy from its own configuration.",
+        fix="Set the policy where it is read.",
+        check=each_pod(policy_unread),
+    ),
+    Rule(
+        id="HP406",
+        name="misplaced-annotation",
+        severity=Severity.WARNING,
+        summary="An annotation for pods stands on their Deployment, Job or the like, or among labels.",
+        why="Schedulers look at the pod's own annotations alone.",
+        fix="Move it to the pod template's annotations.",
+        check=misplaced,
+    ),
+    Rule(
+        id="HP407",
+        name="node-annotation-on-pod",
+        severity=Severity.WARNING,
+        summary="An annotation that is read on nodes stands on a pod.",
+        why="It has no effect there.",
+        fix="Drop it.",
+        check=each_pod(of_nodes),
+    ),
+)

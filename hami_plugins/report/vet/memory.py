@@ -1,0 +1,240 @@
+"""HP21x: device memory in the wrong unit, the mistake that is made most."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from hami_plugins.engine.demand import WHOLE
+from hami_plugins.model.requests import Absolute
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.report.vet import facts
+from hami_plugins.report.vet.context import Context, each_request, where
+from hami_plugins.report.vet.findings import Flaw, Rewrite, Rule, Severity
+from hami_plugins.report.vet.subjects import Amount, ContainerView, PodView
+
+_SIZED: Final = re.compile(r"(?P<number>\d{1,18}(?:\.\d{1,9})?)\s*(?P<unit>[A-Za-z]+)")
+_MIB_PER: Final[dict[str, float]] = {
+    "ki": 2**-10, "kib": 2**-10, "kb": 2**-10,
+    "mi": 1, "mib": 1, "m": 1, "mb": 1,
+    "gi": 2**10, "gib": 2**10, "g": 2**10, "gb": 2**10,
+    "ti": 2**20, "tib": 2**20, "t": 2**20, "tb": 2**20,
+}  # fmt: skip
+"""What people mean by a unit behind an amount of device memory; a thousand more or less is no matter here."""
+
+_BYTES_FROM: Final = 2**30
+"""A plain number from here on can only mean bytes."""
+
+
+class _Unit(NamedTuple):
+    """How a vendor counts memory: MiB per unit, and the largest amount in MiB that a card may have."""
+
+    mib: int
+    largest: int
+
+    @property
+    def words(self) -> str:
+        return "MiB" if self.mib == 1 else "GiB" if self.mib == 1024 else f"units of {self.mib} MiB"
+
+
+def meant(amount: Amount) -> int | None:
+    """The MiB that an amount with a unit is meant to be; ``None`` for a plain number. ``3k`` is three thousand."""
+    match = _SIZED.fullmatch(amount.text.strip())
+    factor = None if match is None else _MIB_PER.get(match["unit"].lower())
+    if match is None or factor is None:
+        return None
+    return max(1, round(float(match["number"]) * factor))
+
+
+def in_bytes(spec: VendorSpec, container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Bytes for vendors that count otherwise."""
+    asked = _asked(spec, container)
+    if asked is None:
+        return
+    unit = _unit(spec)
+    mib = meant(asked)
+    if mib is None:
+        whole = None if asked.quantity is None else asked.quantity.whole
+        if whole is None or whole < _BYTES_FROM or whole * unit.mib <= unit.largest:
+            return
+        mib = whole >> 20
+    elif _taken_as_bytes(spec, container, context, asked):
+        return
+    value = _in_units(spec, mib)
+    yield Flaw(
+        asked.path,
+        f"{where(container, pod)}: {asked.resource}={asked.text}: memory is counted in {unit.words} here, not in "
+        "bytes, so this is refused, or read as nothing and gives the whole card",
+        f"write {value}, which is {value * unit.mib} MiB",
+        Rewrite(asked.path, str(value)),
+    )
+
+
+def in_mebibytes(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -> Iterator[Flaw]:
+    """MiB for vendors with a larger unit, and other amounts that no card has."""
+    asked = _asked(spec, container)
+    unit = _unit(spec)
+    whole = None if asked is None or asked.quantity is None else asked.quantity.whole
+    if asked is None or whole is None or meant(asked) is not None or whole >= _BYTES_FROM:
+        return
+    if whole * unit.mib <= unit.largest:
+        return
+    what = (
+        f"{where(container, pod)}: {asked.resource}={asked.text} is counted in {unit.words}: "
+        f"{_large(whole * unit.mib)}, more than any card has"
+    )
+    if unit.mib == 1 or whole > facts.LARGEST_OF_ALL:
+        yield Flaw(asked.path, what, f"write an amount in {unit.words}")
+        return
+    value = _in_units(spec, whole)
+    yield Flaw(asked.path, what, f"write {value} if {whole} MiB were meant", Rewrite(asked.path, str(value)))
+
+
+def too_small(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -> Iterator[Flaw]:
+    """GiB for vendors that count in MiB."""
+    asked = _asked(spec, container)
+    whole = None if asked is None or asked.quantity is None else asked.quantity.whole
+    if asked is None or whole is None or _unit(spec).mib != 1 or not 0 < whole < facts.SMALLEST_USEFUL:
+        return
+    if meant(asked) is None:
+        yield Flaw(
+            asked.path,
+            f"{where(container, pod)}: {asked.resource}={asked.text} is {whole} MiB, less than a runtime needs for "
+            "itself",
+            f"write {whole * 1024} if {whole} GiB were meant",
+            Rewrite(asked.path, str(whole * 1024)),
+        )
+
+
+def both(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -> Iterator[Flaw]:
+    """An amount and a percentage."""
+    names = spec.resources
+    amount = container.amount(names.memory) if names.memory else None
+    percent = container.amount(names.memory_percentage) if names.memory_percentage else None
+    if amount is None or percent is None:
+        return
+    yield Flaw(
+        percent.path,
+        f"{where(container, pod)}: {names.memory_percentage}={percent.text} beside {names.memory}={amount.text}: "
+        "one of the two is ignored, under HAMi the percentage, under Volcano the amount",
+        "keep one of them",
+    )
+
+
+def percentage_range(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -> Iterator[Flaw]:
+    """Percentages that are none."""
+    name = spec.resources.memory_percentage
+    percent = container.amount(name) if name else None
+    if percent is None or percent.quantity is None or 0 <= percent.quantity.ceiling <= 100:
+        return
+    if percent.quantity.nano > 0:
+        yield Flaw(
+            percent.path,
+            f"{where(container, pod)}: {name}={percent.text} is no percentage, and the webhook refuses it",
+            "write 1 to 100",
+        )
+
+
+def whole_by_omission(spec: VendorSpec, container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
+    """A part of the cores together with all of the memory."""
+    cores = container.amount(spec.resources.cores) if spec.resources.cores else None
+    reading = context.reading(spec, container)
+    if cores is None or not spec.resources.memory or reading.request is None:
+        return
+    request = reading.request
+    if request.memory == WHOLE and not request.slices and 0 < request.cores < facts.WHOLE_CORES.get(spec.name, 100):
+        yield Flaw(
+            cores.path,
+            f"{where(container, pod)}: {cores.resource}={cores.text} without {spec.resources.memory}: a part of the "
+            "cores, but all of the memory, so nobody can share the card",
+            f"write {spec.resources.memory}, too",
+        )
+
+
+def _asked(spec: VendorSpec, container: ContainerView) -> Amount | None:
+    name = spec.resources.memory
+    return container.amount(name) if name and spec.name not in facts.MEMORY_IS_A_GUESS else None
+
+
+def _unit(spec: VendorSpec) -> _Unit:
+    return _Unit(spec.memory_factor(), facts.LARGEST_CARD.get(spec.name, facts.LARGEST_OF_ALL))
+
+
+def _taken_as_bytes(spec: VendorSpec, container: ContainerView, context: Context, asked: Amount) -> bool:
+    """Whether the vendor understands units behind the number."""
+    reading = context.reading(spec, container)
+    if reading.request is None or asked.quantity is None or asked.quantity.whole is None:
+        return False
+    memory = reading.request.memory
+    return isinstance(memory, Absolute) and memory.mib > 0 and memory.mib == asked.quantity.whole >> 20
+
+
+def _in_units(spec: VendorSpec, mib: int) -> int:
+    """The least amount in the vendor's units that holds so many MiB."""
+    value = max(1, -(-mib // _unit(spec).mib))
+    steps = facts.MEMORY_STEPS.get(spec.name, ())
+    return next((step for step in steps if step >= value), steps[-1] if steps else value)
+
+
+def _large(mib: int) -> str:
+    return f"{mib / 2**20:.4g} TiB" if mib >= 2**20 else f"{mib / 2**10:.4g} GiB"
+
+
+RULES: Final = (
+    Rule(
+        id="HP211",
+        name="memory-in-bytes",
+        severity=Severity.ERROR,
+        summary="Device memory is written in bytes, or with a unit such as Gi.",
+        why="Most vendors count MiB or larger units. 16Gi would be seventeen thousand million of them, which is "
+        "refused, or overflows to nothing, and nothing means the whole card.",
+        fix="Write a plain number in the vendor's unit.",
+        check=each_request(in_bytes),
+    ),
+    Rule(
+        id="HP212",
+        name="memory-unit",
+        severity=Severity.ERROR,
+        summary="Device memory is more than any card has: MiB where the vendor counts larger units.",
+        why="Units of 256 MiB, 512 MiB and 1 GiB exist; 4096 of them are a terabyte or more and fit nowhere.",
+        fix="Divide by the vendor's unit.",
+        check=each_request(in_mebibytes),
+    ),
+    Rule(
+        id="HP213",
+        name="memory-too-small",
+        severity=Severity.WARNING,
+        summary="Device memory is less than a runtime needs for itself: GiB where the vendor counts MiB.",
+        why="The first allocation in the container fails.",
+        fix="Multiply by 1024.",
+        check=each_request(too_small),
+    ),
+    Rule(
+        id="HP214",
+        name="memory-and-percentage",
+        severity=Severity.WARNING,
+        summary="Device memory is given as an amount and as a percentage.",
+        why="Only one of them counts, and which depends on the scheduler.",
+        fix="Keep one.",
+        check=each_request(both),
+    ),
+    Rule(
+        id="HP215",
+        name="percentage-range",
+        severity=Severity.ERROR,
+        summary="A memory percentage is above 100.",
+        why="The webhook refuses the pod.",
+        fix="Write 1 to 100.",
+        check=each_request(percentage_range),
+    ),
+    Rule(
+        id="HP216",
+        name="whole-memory-by-omission",
+        severity=Severity.NOTE,
+        summary="A container takes a part of a card's cores and all of its memory.",
+        why="Without a memory amount the whole memory is booked, so no other container can use the rest of the cores.",
+        fix="Write a memory amount.",
+        check=each_request(whole_by_omission),
+    ),
+)

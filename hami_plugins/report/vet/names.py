@@ -1,0 +1,160 @@
+"""HP1xx: resources that nobody reads as they are spelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hami_plugins.report.vet import facts, spelling
+from hami_plugins.report.vet.context import Context, each_container, where
+from hami_plugins.report.vet.findings import Flaw, Rename, Rule, Severity
+from hami_plugins.report.vet.subjects import Amount, ContainerView, PodView, Subject
+from hami_plugins.report.vet.vocabulary import domain
+
+
+def misspelt(container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Names near a vendor's own."""
+    for amount in _strangers(container, context):
+        matches = () if _known_stranger(amount.resource) else spelling.closest(amount.resource, _known(context))
+        if not matches:
+            continue
+        yield Flaw(
+            amount.path,
+            f"{where(container, pod)}: {amount.resource}={amount.text}: no vendor has this resource",
+            f"did you mean {' or '.join(matches)}?",
+            Rename(amount.path, matches[0]) if len(matches) == 1 else None,
+        )
+
+
+def outdated(container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Names of documents and older releases."""
+    for amount in _strangers(container, context):
+        found = facts.OUTDATED_RESOURCES.get(amount.resource)
+        if found is None:
+            continue
+        what = f"{where(container, pod)}: {amount.resource}={amount.text}: nothing reads this name any more"
+        if found.successor:
+            yield Flaw(amount.path, what, f"write {found.successor}", Rename(amount.path, found.successor))
+        else:
+            yield Flaw(amount.path, what, found.hint)
+
+
+def unmanaged(container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Names in a vendor's domain that are near nothing."""
+    for amount in _strangers(container, context):
+        name = amount.resource
+        if name in facts.OUTDATED_RESOURCES or name.startswith(facts.STATIC_PARTITION):
+            continue
+        owner = facts.FOREIGN_RESOURCES.get(name)
+        if owner is None and (
+            domain(name) not in context.vocabulary.domains or spelling.closest(name, _known(context))
+        ):
+            continue
+        whose = f"belongs to {owner}" if owner else "belongs to no vendor known here"
+        yield Flaw(
+            amount.path,
+            f"{where(container, pod)}: {name}={amount.text}: {whose}; cards given out under it are not accounted for",
+            "keep such pods on nodes of their own, or use the names that `hami-plugins vendors` lists",
+        )
+
+
+def static_partition(container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Partitions that somebody cuts by hand."""
+    for amount in _strangers(container, context):
+        if amount.resource.startswith(facts.STATIC_PARTITION):
+            yield Flaw(
+                amount.path,
+                f"{where(container, pod)}: {amount.resource}={amount.text}: a partition cut by hand, which HAMi "
+                "does not manage",
+                "for partitions cut on demand ask for nvidia.com/gpu and nvidia.com/gpumem, with the annotation "
+                'nvidia.com/vgpu-mode: "mig"',
+            )
+
+
+def as_metadata(subject: Subject, context: Context) -> Iterator[Flaw]:
+    """Resources written as annotations or labels, where nothing reads them."""
+    for path, words in _metadata(subject):
+        for key, value in words.items():
+            if context.registry.owner_of(key) is None:
+                continue
+            yield Flaw(
+                (*path, key),
+                f"{path[-1]} {key}={value}: this is a resource, and nothing reads it there",
+                "move it to resources.limits of the container that uses the card",
+            )
+
+
+def _metadata(subject: Subject) -> Iterator[tuple[tuple[str | int, ...], dict[str, str]]]:
+    for key, words in (("annotations", subject.annotations), ("labels", subject.labels)):
+        yield ("metadata", key), dict(words)
+    for pod in subject.pods:
+        if pod.path:
+            for key, words in (("annotations", pod.annotations), ("labels", pod.labels)):
+                yield pod.of("metadata", key), dict(words)
+
+
+def _strangers(container: ContainerView, context: Context) -> Iterator[Amount]:
+    """Every resource of somebody's domain that no vendor has; the limit where there is one."""
+    for resource in container.resources:
+        amount = container.amount(resource)
+        if amount is not None and "/" in resource and context.registry.owner_of(resource) is None:
+            yield amount
+
+
+def _known_stranger(name: str) -> bool:
+    return (
+        name in facts.OUTDATED_RESOURCES or name in facts.FOREIGN_RESOURCES or name.startswith(facts.STATIC_PARTITION)
+    )
+
+
+def _known(context: Context) -> Iterator[str]:
+    return iter(context.vocabulary.resources)
+
+
+RULES: Final = (
+    Rule(
+        id="HP101",
+        name="misspelt-resource",
+        severity=Severity.ERROR,
+        summary="A resource is spelled almost like one of a vendor, but not quite.",
+        why="The webhook does not recognise the container, so it gets no card, or a whole one without any accounting.",
+        fix="Write the name as the vendor spells it; `hami-plugins vendors` lists all names.",
+        check=each_container(misspelt),
+    ),
+    Rule(
+        id="HP102",
+        name="outdated-resource",
+        severity=Severity.ERROR,
+        summary="A resource has a name of older releases or documents.",
+        why="Nothing reads it any more: where the number of cards is still spelled right, the pod gets whole cards.",
+        fix="Write the present name.",
+        check=each_container(outdated),
+    ),
+    Rule(
+        id="HP103",
+        name="unmanaged-resource",
+        severity=Severity.NOTE,
+        summary="A resource in a vendor's domain belongs to somebody else.",
+        why="Cards that another device plugin hands out are not accounted for: slices may be promised of them, too.",
+        fix="Keep the two kinds of pods on different nodes, or use the vendor's shared resources.",
+        check=each_container(unmanaged),
+    ),
+    Rule(
+        id="HP104",
+        name="static-partition",
+        severity=Severity.NOTE,
+        summary="A pod asks for a MIG partition that was cut by hand.",
+        why="HAMi neither cuts nor counts such partitions.",
+        fix="Ask for cards and memory with the annotation nvidia.com/vgpu-mode: mig to have one cut on demand.",
+        check=each_container(static_partition),
+    ),
+    Rule(
+        id="HP105",
+        name="resource-as-metadata",
+        severity=Severity.ERROR,
+        summary="A resource is written as an annotation or a label.",
+        why="It is ignored there: with a count in the limits the pod gets whole cards instead of the slice it names.",
+        fix="Move it to resources.limits.",
+        check=as_metadata,
+    ),
+)

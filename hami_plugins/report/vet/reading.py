@@ -1,0 +1,113 @@
+"""Manifest texts to documents for ``vet``: what cannot be read is set aside with its place, the rest is still read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from hami_plugins.errors import ManifestError, ManifestPlace
+from hami_plugins.report import manifests
+from hami_plugins.report.manifests import Document
+
+_MARK: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+"""A document marker; at the start of a line it cannot be anything else in YAML, not even inside quotes."""
+
+
+class Unreadable(NamedTuple):
+    """A document that could not be read. ``foreign`` says that it is sound, but no Kubernetes object."""
+
+    place: ManifestPlace
+    why: str
+    foreign: bool = False
+
+
+class Sources(NamedTuple):
+    """What was read of some files."""
+
+    documents: tuple[Document, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
+
+
+def read(text: str, *, source: str) -> Sources:
+    """The Kubernetes objects of a file, and what stands between them that is none. Never raises for its content."""
+    try:
+        return Sources(manifests.read(text, source=source))
+    except ManifestError as error:
+        whole = error
+    parts = _parts(text)
+    unreadable: list[Unreadable] = []
+    kept: list[str] = []
+    line = 1
+    for number, part in enumerate(parts, start=1):
+        found = _trouble(part, source)
+        unreadable.extend(_moved(each, source, lines=line - 1, documents=number - 1) for each in found)
+        kept.append(_blanked(part) if found else part)
+        line += part.count("\n")
+    try:
+        return Sources(manifests.read("".join(kept), source=source), tuple(unreadable))
+    except ManifestError:
+        return Sources((), (*unreadable, Unreadable(_place_of(whole, source), whole.why)))
+
+
+def joined(sources: Iterable[Sources]) -> Sources:
+    """Several files as one."""
+    every = tuple(sources)
+    return Sources(
+        tuple(document for each in every for document in each.documents),
+        tuple(unreadable for each in every for unreadable in each.unreadable),
+    )
+
+
+def _parts(text: str) -> list[str]:
+    """The text cut before every document marker; joined they are the text again."""
+    cuts = [0, *(match.start() for match in _MARK.finditer(text) if match.start()), len(text)]
+    return [text[start:end] for start, end in pairwise(cuts)]
+
+
+def _trouble(part: str, source: str) -> list[Unreadable]:
+    try:
+        manifests.read(part, source=source)
+    except ManifestError as error:
+        return [Unreadable(_place_of(error, source), error.why, foreign=_is_foreign(part, source))]
+    return []
+
+
+def _is_foreign(part: str, source: str) -> bool:
+    """Whether the part is made of mappings, and one of them does not even claim to be an object."""
+    try:
+        found = manifests.mappings(part, source=source)
+    except ManifestError:
+        return False
+    return any("kind" not in document.raw and "apiVersion" not in document.raw for document in found)
+
+
+def _blanked(part: str) -> str:
+    """The part without its content, so that what follows keeps its line and document numbers."""
+    return ("---" if _MARK.match(part) else "") + "\n" * part.count("\n")
+
+
+def _place_of(error: ManifestError, source: str) -> ManifestPlace:
+    return error.place or ManifestPlace(source, 1, 1, 1)
+
+
+def _moved(unreadable: Unreadable, source: str, *, lines: int, documents: int) -> Unreadable:
+    place = unreadable.place
+    there = ManifestPlace(source, place.document + documents, place.line + lines, place.column, place.path)
+    return unreadable._replace(place=there)
+
+
+def lines_of(documents: Iterable[Document], text: str) -> Iterator[tuple[Document, range]]:
+    """The lines that belong to each document of one file: its own, and the comments right above it."""
+    lines = text.splitlines()
+    ordered = sorted(documents, key=lambda document: document.line)
+    starts = [_with_comments(lines, document.line) for document in ordered]
+    for document, start, end in zip(ordered, starts, [*starts[1:], len(lines) + 1], strict=True):
+        yield document, range(start, max(end, document.line + 1))
+
+
+def _with_comments(lines: list[str], start: int) -> int:
+    while start > 1 and (not lines[start - 2].strip() or lines[start - 2].lstrip().startswith("#")):
+        start -= 1
+    return start

@@ -1,0 +1,235 @@
+"""HP50x: pods that the scheduler they need will not look at, and words of several vendors in one pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hami_plugins.engine.mutate import DEFAULT_SCHEDULER
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.report.vet.context import Context, each_pod, where
+from hami_plugins.report.vet.findings import Flaw, Rewrite, Rule, Severity
+from hami_plugins.report.vet.subjects import PodView, Subject
+
+IGNORE_LABEL: Final = "hami.io/webhook"
+IGNORE: Final = "ignore"
+
+_VOLCANO_TAKES: Final = ("Ascend", "AWSNeuron")
+"""Vendors whose resources Volcano places itself, or leaves to the agents of the nodes."""
+
+
+def vendors_in_container(subject: Subject, context: Context) -> Iterator[Flaw]:
+    """Containers that ask several vendors."""
+    for pod in subject.pods:
+        for container in pod.containers:
+            asked = context.asked_of(container)
+            if len(asked) > 1 and len({spec.dialect for spec in asked}) == 1 and not _together(asked, context):
+                second = next(amount for name in asked[1].resources.all() if (amount := container.amount(name)))
+                yield Flaw(
+                    second.path,
+                    f"{where(container, pod)} asks for {_titles(asked)} at once",
+                    "split the work into pods, one vendor each",
+                )
+
+
+def vendors_in_pod(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Pods whose containers ask different vendors."""
+    asked = context.asked_by(pod)
+    if len(asked) < 2 or len({spec.dialect for spec in asked}) > 1 or _together(asked, context):
+        return
+    if any(len(context.asked_of(container)) > 1 for container in pod.containers):
+        return
+    second = next(c for c in pod.containers if any(spec.name == asked[1].name for spec in context.asked_of(c)))
+    amount = next(amount for name in asked[1].resources.all() if (amount := second.amount(name)))
+    yield Flaw(
+        amount.path,
+        f"{where(second, pod)} asks for {asked[1].title}, other containers of the pod for {asked[0].title}; only a "
+        "node with both takes it",
+        "split the work into pods, one vendor each",
+    )
+
+
+def mixed_words(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Pods in HAMi's and in Volcano's words."""
+    hami, volcano = context.in_hami_words(pod), context.in_volcano_words(pod)
+    if not hami or not volcano:
+        return
+    for container in pod.containers:
+        for name in container.resources:
+            amount = container.amount(name)
+            owner = context.registry.owner_of(name)
+            if amount is None or owner is None or owner.dialect is not volcano[0].dialect:
+                continue
+            yield Flaw(
+                amount.path,
+                f"{where(container, pod)}: {name}={amount.text} is for Volcano, while the pod also asks for "
+                f"{hami[0].resources.count} of HAMi; one scheduler places a pod, and does not see the other's devices",
+                "use the words of one of the two",
+            )
+            return
+
+
+def wrong_scheduler(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """HAMi's words with a scheduler that does not know them."""
+    asked = context.in_hami_words(pod)
+    webhook = context.settings.rules.webhook
+    mine = {"", webhook.scheduler} | ({DEFAULT_SCHEDULER} if webhook.takes_over_default else set())
+    if not asked or context.in_volcano_words(pod) or pod.scheduler in mine:
+        return
+    if pod.scheduler in context.settings.volcano:
+        asked = tuple(spec for spec in asked if not spec.name.startswith(_VOLCANO_TAKES))
+        if not asked:
+            return
+    partly = any(
+        container.amount(name) is not None
+        for container in pod.containers
+        for spec in asked
+        for name in spec.resources.all()
+        if name != spec.resources.count
+    )
+    yield Flaw(
+        pod.scheduler_path,
+        f"{_prefix(pod)}schedulerName={pod.scheduler}: HAMi's webhook leaves pods of other schedulers alone, and this "
+        f"one does not read {_parts(asked)}",
+        f"drop schedulerName, or write {webhook.scheduler or 'the name of HAMi scheduler'}",
+        Rewrite(pod.scheduler_path, webhook.scheduler) if webhook.scheduler else None,
+        severity=Severity.ERROR if partly else None,
+    )
+
+
+def not_for_volcano(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Volcano's words with another scheduler."""
+    asked = context.in_volcano_words(pod)
+    if not asked or pod.scheduler in context.settings.volcano:
+        return
+    name = min(context.settings.volcano, default="volcano")
+    path = pod.scheduler_path if pod.scheduler else pod.of("spec")
+    yield Flaw(
+        path,
+        f"{_prefix(pod)}{asked[0].resources.count} is asked for, and "
+        + (f"schedulerName is {pod.scheduler}" if pod.scheduler else "there is no schedulerName")
+        + "; only Volcano's scheduler reads it",
+        f"write schedulerName: {name}",
+        Rewrite(path, name) if pod.scheduler else None,
+    )
+
+
+def node_named(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Pods that skip the scheduler."""
+    if pod.node and not pod.placed and context.asked_by(pod):
+        yield Flaw(
+            pod.of("spec", "nodeName"),
+            f"{_prefix(pod)}nodeName={pod.node}: no scheduler looks at a pod that has a node, so nobody grants it "
+            "devices; HAMi's webhook refuses it",
+            f"select the node with nodeSelector kubernetes.io/hostname: {pod.node}",
+        )
+
+
+def webhook_ignored(subject: Subject, context: Context) -> Iterator[Flaw]:
+    """Pods that the webhook does not see."""
+    namespaces = {
+        each.name for each in context.subjects if each.kind == "Namespace" and each.labels.get(IGNORE_LABEL) == IGNORE
+    }
+    for pod in subject.pods:
+        if not context.in_hami_words(pod):
+            continue
+        if pod.labels.get(IGNORE_LABEL) == IGNORE:
+            yield Flaw(
+                pod.of("metadata", "labels", IGNORE_LABEL),
+                f"{_prefix(pod)}label {IGNORE_LABEL}={IGNORE}: the webhook does not see the pod, so nobody turns its "
+                "requests into devices",
+                "drop the label",
+            )
+        elif subject.namespace in namespaces:
+            yield Flaw(
+                ("metadata", "namespace"),
+                f"namespace {subject.namespace} has the label {IGNORE_LABEL}={IGNORE}: the webhook does not see the "
+                "pods in it",
+                "drop the label of the namespace, or use another namespace",
+            )
+
+
+def _together(specs: Sequence[VendorSpec], context: Context) -> bool:
+    """Whether some node of the snapshot has devices of all these vendors."""
+    if context.idle is None:
+        return False
+    return any(all(spec.name in entry.state.shape.positions for spec in specs) for entry in context.idle.nodes)
+
+
+def _titles(specs: Sequence[VendorSpec]) -> str:
+    return " and ".join(spec.title for spec in specs)
+
+
+def _parts(specs: Sequence[VendorSpec]) -> str:
+    return " or ".join(specs[0].resources.all()[:2])
+
+
+def _prefix(pod: PodView) -> str:
+    return f"{pod.label}: " if pod.label else ""
+
+
+RULES: Final = (
+    Rule(
+        id="HP501",
+        name="vendors-in-container",
+        severity=Severity.ERROR,
+        summary="A container asks for devices of several vendors.",
+        why="Only a node with both kinds of cards could take it, and no image drives both.",
+        fix="One vendor per pod.",
+        check=vendors_in_container,
+    ),
+    Rule(
+        id="HP502",
+        name="vendors-in-pod",
+        severity=Severity.WARNING,
+        summary="The containers of a pod ask for devices of different vendors.",
+        why="Only a node with both kinds of cards takes it.",
+        fix="One vendor per pod.",
+        check=each_pod(vendors_in_pod),
+    ),
+    Rule(
+        id="HP503",
+        name="mixed-words",
+        severity=Severity.ERROR,
+        summary="A pod asks in HAMi's words and in Volcano's.",
+        why="Each of the two schedulers sees a part of the pod only, and both would give out the same cards.",
+        fix="Use one of the two.",
+        check=each_pod(mixed_words),
+    ),
+    Rule(
+        id="HP504",
+        name="wrong-scheduler",
+        severity=Severity.WARNING,
+        summary="A pod asks in HAMi's words and names a scheduler that does not know them.",
+        why="HAMi's webhook leaves such pods alone, so memory and cores are not honoured, or the pod never fits.",
+        fix="Leave schedulerName out.",
+        check=each_pod(wrong_scheduler),
+    ),
+    Rule(
+        id="HP505",
+        name="not-for-volcano",
+        severity=Severity.ERROR,
+        summary="A pod asks in Volcano's words and is not scheduled by Volcano.",
+        why="Another scheduler only counts the resource; the node agent then finds no grant, and no pod starts.",
+        fix="Write schedulerName: volcano.",
+        check=each_pod(not_for_volcano),
+    ),
+    Rule(
+        id="HP506",
+        name="node-named",
+        severity=Severity.ERROR,
+        summary="A pod that asks for devices names its node.",
+        why="It passes the scheduler by, so that no device is granted to it.",
+        fix="Use a node selector.",
+        check=each_pod(node_named),
+    ),
+    Rule(
+        id="HP507",
+        name="webhook-ignored",
+        severity=Severity.ERROR,
+        summary="A pod that asks for devices is hidden from HAMi's webhook by a label.",
+        why="Without the webhook the pod goes to the default scheduler.",
+        fix="Drop the label hami.io/webhook.",
+        check=webhook_ignored,
+    ),
+)

@@ -1,0 +1,21 @@
+"""What ``vet`` assumes of the cluster that the manifests are for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hami_plugins.engine.intake import Rules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VetSettings:
+    """``rules`` is how the cluster admits and ranks pods, ``namespace`` where objects go that do not say.
+
+    ``volcano`` are the names under which Volcano's scheduler runs, ``ignore`` rules (by id or name) that are not looked
+    at.
+    """
+
+    rules: Rules = field(default_factory=Rules)
+    namespace: str = "default"
+    volcano: frozenset[str] = frozenset({"volcano"})
+    ignore: frozenset[str] = frozenset()

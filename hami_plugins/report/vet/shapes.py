@@ -1,0 +1,324 @@
+"""HP30x: numbers of cards, and parts of them, that a vendor never gives together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from hami_plugins.model.pods import Container, Pod
+from hami_plugins.model.quantity import NANO, Quantity
+from hami_plugins.model.requests import ContainerKind
+from hami_plugins.model.vendor import Dialect, VendorSpec
+from hami_plugins.report.vet import facts, readings
+from hami_plugins.report.vet.context import Context, each_pod, each_request, where
+from hami_plugins.report.vet.findings import Flaw, Rewrite, Rule, Severity
+from hami_plugins.report.vet.subjects import Amount, ContainerView, PodView
+
+_INSTANCE_LABEL: Final = "node.kubernetes.io/instance-type"
+
+
+def many_cards(spec: VendorSpec, container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Counts of virtual cards where physical ones are counted."""
+    asked, count = _count(spec, container)
+    if asked is None or count in facts.USUAL_CARDS or count < 1 or not spec.resources.memory:
+        return
+    if context.in_cluster(spec):
+        return
+    yield Flaw(
+        asked.path,
+        f"{where(container, pod)}: {asked.resource}={asked.text} counts physical cards of one node, and few nodes have "
+        f"{count}; that a card can be shared by 10 containers does not make it 10 cards",
+        f"write the number of different cards the container needs, usually 1, with {spec.resources.memory} for a part",
+    )
+
+
+def impossible_set(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -> Iterator[Flaw]:
+    """Counts for which no linked set of cards exists."""
+    asked, count = _count(spec, container)
+    if asked is None or count < 1:
+        return
+    sets = facts.SETS_TOGETHER.get(spec.name)
+    if spec.name in facts.PAIRED and count > 1 and count % 2:
+        wanted = "1 (which means one module of two) or an even number"
+    elif sets is not None and count not in sets:
+        wanted = ", ".join(map(str, sets[:-1])) + f" or {sets[-1]}"
+    else:
+        return
+    yield Flaw(
+        asked.path,
+        f"{where(container, pod)}: {asked.resource}={asked.text}: {spec.title} cards are linked in other numbers only",
+        f"ask for {wanted}",
+    )
+
+
+def neuron_set(spec: VendorSpec, container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Numbers of Neuron devices that only some instances can link."""
+    asked = container.amount(spec.resources.count) or container.amount(spec.resources.cores)
+    request = context.reading(spec, container).request
+    if spec.name != facts.NEURON or asked is None or request is None or request.count in facts.TRAINIUM_SETS:
+        return
+    instances = _instances(pod)
+    if instances and all(name.startswith("inf") for name in instances):
+        return
+    trainium = any(name.startswith("trn") for name in instances)
+    if not trainium and context.in_cluster(spec):
+        return
+    devices = f"{request.count} devices" if asked.resource == spec.resources.cores else "which"
+    yield Flaw(
+        asked.path,
+        f"{where(container, pod)}: {asked.resource}={asked.text}, {devices} Trainium never grants together"
+        f"{'' if trainium else ' (Inferentia does)'}",
+        "ask for 1, 4, 8 or 16 devices" + ("" if trainium else f", or select inf instances by {_INSTANCE_LABEL}"),
+        severity=Severity.ERROR if trainium else Severity.WARNING,
+    )
+
+
+def split_of_several(spec: VendorSpec, container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Parts of several cards where several cards are whole ones."""
+    count, cards = _count(spec, container)
+    part = _part(spec, container, cards, context)
+    if count is None or cards < 2 or part is None:
+        return
+    what = f"{where(container, pod)}: {part.resource}={part.text} with {cards} cards"
+    fix = f"ask for 1 card, or drop {part.resource} and get {cards} whole ones"
+    why = facts.WHOLE_WHEN_SEVERAL.get(spec.name)
+    if why is not None:
+        yield Flaw(part.path, f"{what}: several {spec.title} cards are not split, {why}", fix)
+    elif _only_for_one(spec, container, context):
+        yield Flaw(
+            part.path, f"{what}: the webhook refuses parts of several {spec.title} cards", fix, severity=Severity.ERROR
+        )
+
+
+def memory_step(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -> Iterator[Flaw]:
+    """Amounts between the steps that the webhook takes."""
+    steps = facts.MEMORY_STEPS.get(spec.name)
+    cards = _count(spec, container)[1]
+    asked = container.limits.get(spec.resources.memory)
+    if steps is None or cards > 1 or asked is None or asked.quantity is None:
+        return
+    whole = asked.quantity.whole
+    if whole is None or whole in steps or not 0 < whole * spec.memory_factor() <= facts.LARGEST_CARD[spec.name]:
+        return
+    value = next((step for step in steps if step >= whole), steps[-1])
+    yield Flaw(
+        asked.path,
+        f"{where(container, pod)}: {asked.resource}={asked.text}: the webhook takes {', '.join(map(str, steps))} only",
+        f"write {value} ({value * spec.memory_factor()} MiB)",
+        Rewrite(asked.path, str(value)),
+    )
+
+
+def rewritten(spec: VendorSpec, container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Amounts that the webhook replaces by others."""
+    after = context.reading(spec, container).after
+    _, cards = _count(spec, container)
+    if after is None or (cards > 1 and spec.name in facts.WHOLE_WHEN_SEVERAL):
+        return
+    for name in spec.resources.all():
+        written, becomes = container.limits.get(name), after.limits.get(name)
+        if written is None or written.quantity is None or becomes is None or becomes.nano == written.quantity.nano:
+            continue
+        of_memory = name == spec.resources.memory
+        yield Flaw(
+            written.path,
+            f"{where(container, pod)}: the webhook makes {name}={written.text} {becomes}"
+            + (f", because {spec.title} memory comes in steps ({spec.memory_step})" if of_memory else ""),
+            f"write {becomes} to see in the manifest what is booked",
+            Rewrite(written.path, str(becomes)),
+        )
+
+
+def init_container(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -> Iterator[Flaw]:
+    """Devices of init containers, which Volcano does not look at."""
+    if spec.dialect is not Dialect.VOLCANO or container.kind is ContainerKind.APP:
+        return
+    asked = next((amount for name in spec.resources.all() if (amount := container.amount(name)) is not None), None)
+    if asked is not None:
+        yield Flaw(
+            asked.path,
+            f"{where(container, pod)}: {asked.resource}={asked.text} in an init container: Volcano neither looks at it "
+            "nor books it, so the container starts without a card of its own",
+            "do the work in an application container",
+        )
+
+
+def second_container(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Several containers with cards of vendors that know one card per pod."""
+    for spec in context.asked_by(pod):
+        if spec.name not in facts.ONE_CARD_PER_POD:
+            continue
+        asking = [
+            (container, amount)
+            for container in pod.containers
+            if container.kind is not ContainerKind.INIT
+            and (amount := container.amount(spec.resources.count)) is not None
+        ]
+        if not any(_takes_whole_cards(spec, container, context) for container, _ in asking):
+            continue
+        for container, amount in asking[1:]:
+            yield Flaw(
+                amount.path,
+                f"{where(container, pod)}: {amount.resource}={amount.text} in a second container: HAMi gives all "
+                f"containers of a pod the same {spec.title} card, so a whole card for one leaves none for another",
+                "ask for cards in one container of the pod",
+            )
+
+
+def neuron_cores_ignored(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -> Iterator[Flaw]:
+    """Neuron cores beside Neuron devices."""
+    names = spec.resources
+    devices = container.amount(names.count)
+    cores = container.amount(names.cores) if names.cores else None
+    if spec.name == facts.NEURON and devices is not None and cores is not None:
+        yield Flaw(
+            cores.path,
+            f"{where(container, pod)}: {cores.resource}={cores.text} is ignored beside "
+            f"{devices.resource}={devices.text}",
+            f"keep {devices.resource} for whole devices, or {cores.resource} for cores",
+        )
+
+
+def _takes_whole_cards(spec: VendorSpec, container: ContainerView, context: Context) -> bool:
+    request = context.reading(spec, container).request
+    return request is not None and request.cores >= facts.WHOLE_CORES.get(spec.name, 100)
+
+
+def _count(spec: VendorSpec, container: ContainerView) -> tuple[Amount | None, int]:
+    """The number of cards asked for, and where; 0 where there is none that means anything."""
+    asked = container.amount(spec.resources.count)
+    whole = None if asked is None or asked.quantity is None else asked.quantity.whole
+    return asked, whole or 0
+
+
+def _part(spec: VendorSpec, container: ContainerView, cards: int, context: Context) -> Amount | None:
+    """The memory or cores that make a part of each of several cards."""
+    names = spec.resources
+    after = context.reading(spec, container).after
+    memory = container.limits.get(names.memory) if names.memory else None
+    if memory is not None and memory.quantity is not None and memory.quantity.nano > 0:
+        becomes = None if after is None else after.limits.get(names.memory)
+        if spec.name not in facts.CORES_ARE_TOTALS or becomes != memory.quantity:
+            return memory
+    cores = container.limits.get(names.cores) if names.cores else None
+    if cores is None or cores.quantity is None or spec.name == facts.NEURON:
+        return None
+    whole = facts.WHOLE_CORES.get(spec.name, 100) * (cards if spec.name in facts.CORES_ARE_TOTALS else 1)
+    return cores if 0 < cores.quantity.ceiling < whole else None
+
+
+def _only_for_one(spec: VendorSpec, container: ContainerView, context: Context) -> bool:
+    """Whether the vendor refuses the request, and would take it for a single card."""
+    if not context.reading(spec, container).denied:
+        return False
+    pod = _with_one_card(container.alone, spec.resources.count)
+    return not readings.read(spec, pod).denied
+
+
+def _with_one_card(pod: Pod, resource: str) -> Pod:
+    one = Quantity(NANO, "1")
+    container: Container = pod.containers[0]
+    single = replace(
+        container, limits={**container.limits, resource: one}, requests={**container.requests, resource: one}
+    )
+    return replace(pod, containers=(single,))
+
+
+def _instances(pod: PodView) -> tuple[str, ...]:
+    """The instance types that a pod selects."""
+    if pod.pod is None:
+        return ()
+    constraints = pod.pod.constraints
+    found = [value for key, value in constraints.selector if key == _INSTANCE_LABEL]
+    for term in constraints.affinity or ():
+        for requirement in term:
+            if requirement.key == _INSTANCE_LABEL and requirement.operator == "In":
+                found.extend(requirement.values)
+    return tuple(found)
+
+
+RULES: Final = (
+    Rule(
+        id="HP301",
+        name="many-cards",
+        severity=Severity.WARNING,
+        summary="A container asks for more cards than machines have.",
+        why="The count is one of physical cards. deviceSplitCount (10 by default) says how many containers share a "
+        "card, so a node that shows 10 per card still has one.",
+        fix="Ask for as many different cards as the container uses, and for memory and cores to get parts of them.",
+        check=each_request(many_cards),
+    ),
+    Rule(
+        id="HP302",
+        name="impossible-set",
+        severity=Severity.ERROR,
+        summary="A container asks for a number of cards that are never linked.",
+        why="Kunlun cards go together in 1, 2, 4 or 8, dies of an Ascend 910C in twos; other numbers fit on no node.",
+        fix="Ask for a number that exists.",
+        check=each_request(impossible_set),
+    ),
+    Rule(
+        id="HP303",
+        name="split-of-several",
+        severity=Severity.WARNING,
+        summary="A container asks for parts of several cards where several are given whole.",
+        why="The webhook refuses or overwrites the parts, or the node agent honours the first card's only.",
+        fix="Ask for one card, or for whole ones.",
+        check=each_request(split_of_several),
+    ),
+    Rule(
+        id="HP304",
+        name="memory-step",
+        severity=Severity.ERROR,
+        summary="Memory of a Moore Threads card between the steps that exist.",
+        why="The webhook refuses it.",
+        fix="Write 2, 4, 8, 16, 32, 64 or 96 units of 512 MiB.",
+        check=each_request(memory_step),
+    ),
+    Rule(
+        id="HP305",
+        name="amount-rewritten",
+        severity=Severity.NOTE,
+        summary="The webhook replaces an amount: memory rounded up to a template or slice, a die made a module.",
+        why="More is booked, and counted against quotas, than the manifest says.",
+        fix="Write the amount that is booked.",
+        check=each_request(rewritten),
+    ),
+    Rule(
+        id="HP306",
+        name="init-container-devices",
+        severity=Severity.WARNING,
+        summary="An init container asks for vGPUs in Volcano's words.",
+        why="Volcano looks at application containers alone.",
+        fix="Use the card in an application container.",
+        check=each_request(init_container),
+    ),
+    Rule(
+        id="HP307",
+        name="second-container",
+        severity=Severity.WARNING,
+        summary="Several containers of a pod ask for cards of a vendor that knows one card per pod.",
+        why="HAMi wants all containers of a pod on the same MetaX or Moore Threads card.",
+        fix="Ask in one container.",
+        check=each_pod(second_container),
+    ),
+    Rule(
+        id="HP308",
+        name="neuron-cores-ignored",
+        severity=Severity.WARNING,
+        summary="A container asks for Neuron devices and Neuron cores.",
+        why="The cores are ignored.",
+        fix="Keep one of the two.",
+        check=each_request(neuron_cores_ignored),
+    ),
+    Rule(
+        id="HP309",
+        name="neuron-set",
+        severity=Severity.WARNING,
+        summary="A container asks for a number of Neuron devices that Trainium never grants together.",
+        why="On Trainium 1, 4, 8 and 16 devices form rings; other numbers only exist on Inferentia.",
+        fix="Ask for 1, 4, 8 or 16, or select Inferentia instances.",
+        check=each_request(neuron_set),
+    ),
+)
