@@ -19,6 +19,7 @@ from functools import partial
 from typing import Final
 
 from hami_plugins.engine import mig
+from hami_plugins.engine.checks import memory_on
 from hami_plugins.engine.demand import WHOLE, cores_of, count_of, invalid, memory_of
 from hami_plugins.engine.inventories import registered
 from hami_plugins.model.devices import (
@@ -192,7 +193,7 @@ def slot_left(candidate: Candidate, ask: Ask) -> Reason | None:
 
 def share_of(candidate: Candidate, ask: Ask) -> Share:
     """The slice as requested; on a MIG card with its slot, whose size is not what is written down."""
-    memory = ask.request.memory.on(candidate.device)
+    memory = memory_on(candidate, ask)
     group = ask.request.option(GROUP)
     mark: Instance | GroupMember | None = GroupMember(group) if group is not None else None
     if candidate.device.mode == MIG_MODE:
@@ -203,9 +204,8 @@ def share_of(candidate: Candidate, ask: Ask) -> Share:
 
 
 def _slot(candidate: Candidate, ask: Ask) -> tuple[Profile, Placement] | None:
-    device = candidate.device
     held = [mark for mark in candidate.used.marks if isinstance(mark, Instance)]
-    return mig.choose_in_group(device.profiles, ask.request.memory.on(device), held)
+    return mig.choose_in_group(candidate.device.profiles, memory_on(candidate, ask), held)
 
 
 def _instance(group: str, position: int) -> Instance:

@@ -136,7 +136,7 @@ def _against(case: Case, recorded: Case, ours: Answer) -> set[str]:
         for key in {*theirs, *ours.annotations}:
             if theirs.get(key) != ours.annotations.get(key):
                 aspects.add("devices" if re.search(r"devices-|-allocated$|vgpu-ids", key) else "annotations")
-    if recorded["fits"] and ours.fits and ours.score is not None and recorded["score"] != ours.score:
+    if recorded["fits"] and ours.fits and ours.score is not None and float(recorded["score"]) != ours.score:
         aspects.add("score")
     if any(recorded[fact] != value for fact, value in ours.facts.items()):
         aspects.add("facts")

@@ -13,7 +13,21 @@ from tests.golden import corpus
 from tests.golden.rules import Case, Rule, all_rules
 
 FOLDER = Path(__file__).parent / "corpus"
-FILES = ("hami.jsonl.gz", "volcano.jsonl.gz")
+FILES = ("hami.jsonl.gz", "volcano.jsonl.gz", "volcano-more.jsonl.gz")
+"""The last one was recorded as the second was, from the same code, with pods and nodes of its cases put together anew."""
+
+
+BEYOND = frozenset(
+    {
+        "ascend-negative-memory-is-refused",
+        "metax-containers-of-one-pod-share-their-class",
+        "metax-quality-is-that-of-the-pods",
+        "neuron-equal-devices-beyond-twelve",
+        "neuron-runs-are-those-of-the-devices",
+        "sixteen-cores-are-a-whole-card",
+    }
+)
+"""Rules about upstream's code that no case of these files meets; the whole set of recorded answers is larger."""
 
 
 @cache
@@ -53,7 +67,4 @@ def test_every_recorded_answer_is_ours_or_explained(file: str, vendor: str) -> N
 
 def test_every_rule_explains_a_recorded_answer() -> None:
     used = {name for file in FILES for vendor in by_vendor(file) for name in rules_of(file, vendor)[0]}
-    here = {case["id"] for file in FILES for cases in by_vendor(file).values() for case in cases}
-    unused = [rule for rule in all_rules() if rule.name not in used]
-    # The files are a part of a larger set: a rule may be about cases that are not in this part, and must name them.
-    assert [rule.name for rule in unused if not rule.examples or here & set(rule.examples)] == []
+    assert {rule.name for rule in all_rules()} - used <= BEYOND

@@ -16,10 +16,11 @@ from itertools import combinations
 from typing import Any, Final
 
 from hami_plugins.engine import mig
+from hami_plugins.engine.checks import memory_on
 from hami_plugins.engine.demand import WHOLE
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError
-from hami_plugins.model.devices import Device, Instance, Placement, Profile, Share
+from hami_plugins.model.devices import Device, DeviceUsage, Instance, Placement, Profile, Share
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand, Percent
@@ -37,6 +38,9 @@ HANDSHAKE = "volcano.sh/node-vgpu-handshake"
 IDS = "volcano.sh/vgpu-ids-new"
 SENTINEL = 101
 """The percentage that means "none given" to Volcano."""
+
+
+PHANTOM = "phantom-"
 
 
 class Defect(StrEnum):
@@ -61,7 +65,8 @@ def answer(case: Case, defects: frozenset[Defect]) -> Answer:
             change(changed)
     (spec,) = corpus_volcano.registry(case["config"])
     if Defect.AMOUNTS in defects:
-        spec = replace(spec, request=_request, late_checks=(*spec.late_checks, _wraps))
+        late = (*spec.late_checks, _wraps)
+        spec = replace(spec, request=_request, late_checks=late, memory_of=_truncated, score_node=_wrapped_score)
     if {Defect.ONE_POD, Defect.LISTED, Defect.ONCE} & defects:
         spec = _Slots.of(changed, defects).spec(spec)
     return corpus_volcano.answer(changed, Registry([spec]))
@@ -215,15 +220,51 @@ def _int32(amount: Quantity) -> int:
 
 
 def _wraps(candidate: Candidate, ask: Ask) -> Reason | None:
-    """Negative cores are a huge unsigned number: only what is added to enough used cores wraps to less than 100."""
+    """What is below zero is a huge unsigned number: no slot is so large, and cores fit only where it wraps around."""
+    if candidate.device.mode == volcano.MIG_MODE and memory_on(candidate, ask) < 0:
+        return Reason.PARTITION
     return Reason.CORES if ask.request.cores < 0 and candidate.used.cores < -ask.request.cores else None
 
 
+def _truncated(device: Device, request: DeviceRequest) -> MiB:
+    memory = request.memory
+    return MiB(int(device.memory * memory.of_device / 100)) if isinstance(memory, Percent) else memory.mib
+
+
+def _wrapped_score(scoring: Scoring) -> float:
+    """Memory below zero is a huge unsigned number."""
+    if scoring.policy.device_words != "binpack" or all(used.memory >= 0 for used in _after(scoring)):
+        return volcano.score_node(scoring)
+    devices, booked = scoring.state.shape.devices, [used.memory for used in scoring.state.usage]
+    total = 0.0
+    for shares in scoring.containers:
+        for share in shares:
+            booked[share.position] = MiB((booked[share.position] + share.memory) % 2**64)
+            total += 100.0 * (float(booked[share.position]) / devices[share.position].memory)
+    return total
+
+
+def _after(scoring: Scoring) -> list[DeviceUsage]:
+    usage = list(scoring.state.usage)
+    for shares in scoring.containers:
+        for share in shares:
+            usage[share.position] = usage[share.position].plus(share.memory, share.cores)
+    return usage
+
+
 def _book_phantoms(case: Case) -> None:
-    """A container that asks for zero cards gets none, but while its pod is looked at one card counts as used by it
+    """What becomes of containers that ask for no card.
+
+    A container that asks for zero cards gets none, but while its pod is looked at one card counts as used by it
     (all of them for a negative number): what a running pod in its place would do to later containers."""
     (spec,) = corpus_volcano.registry(case["config"])
     containers = case["pod"]["spec"]["containers"]
+    if _wants_another_mode(case):
+        # Volcano looks at the mode before it looks at amounts.
+        for container in containers:
+            for amounts in (container.get("resources") or {}).values():
+                amounts.update({name: "1" for name in spec.resources.all() if name in amounts})
+        return
     for at, raw in enumerate(containers[:-1]):
         count = (
             objects.pod(case["pod"], default_requests=False)
@@ -242,10 +283,23 @@ def _book_phantoms(case: Case) -> None:
             taken = answer(alone, frozenset({Defect.AMOUNTS}))
             if taken.fits:
                 phantom = copy.deepcopy(alone["pod"])
-                phantom["metadata"] = {**phantom["metadata"], "name": f"phantom-{at}", "annotations": taken.annotations}
+                phantom["metadata"] = {
+                    **phantom["metadata"],
+                    "name": f"{PHANTOM}{at}",
+                    "annotations": taken.annotations,
+                }
                 phantom["status"] = {"phase": "Running"}
                 case["pods"] = [*case["pods"], phantom]
                 break
+
+
+def _wants_another_mode(case: Case) -> bool:
+    plain = copy.deepcopy(case)
+    plain["pod"]["spec"] = {
+        "containers": [{"name": "plain", "resources": {"limits": {"volcano.sh/vgpu-number": "1"}}}],
+        "schedulerName": "volcano",
+    }
+    return corpus_volcano.answer(plain).reason.startswith("pod required sharing mode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +315,8 @@ class _Slots:
         cards = [record.split(",")[0] for record in register.split(":") if "," in record]
         held: dict[str, list[Instance]] = {card: [] for card in cards}
         for pod in case["pods"]:
+            if pod["metadata"]["name"].startswith(PHANTOM):
+                continue  # What the pod itself holds for a moment is no slot that came back with a pod.
             text = (pod["metadata"].get("annotations") or {}).get(IDS, "")
             for entry in filter(None, re.split("[:;]", text)):
                 slot = decode_slot(IDS, entry.split(",")[0])

@@ -42,6 +42,8 @@ class Answer:
 class Rule:
     """A named, reasoned difference. ``aspects`` are the parts of the answer that it may explain.
 
+    ``vendors`` are prefixes of the corpus' vendor names; none means every vendor of HAMi, and not Volcano.
+
     Aspects: ``admission`` (allowed, code, message, scheduler name), ``mutated``, ``fits``, ``reason``, ``devices``
     (which cards and slices), ``annotations`` (anything else written), ``score`` (of the node), ``facts`` (whether the
     node has devices and the pod asks for some).
@@ -56,7 +58,9 @@ class Rule:
 
     def explains(self, case: Case, answer: Answer, aspects: set[str]) -> bool:
         """Whether this rule accounts for these differing aspects of a case."""
-        if self.vendors and not case["vendor"].startswith(self.vendors):
+        if not case["vendor"].startswith(self.vendors or ""):
+            return False
+        if not self.vendors and case["vendor"].startswith("volcano"):
             return False
         return bool(aspects & self.aspects) and self.holds(case, answer)
 

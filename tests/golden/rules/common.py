@@ -90,9 +90,7 @@ def _without_unusable(case: Case) -> None:
 
 def _refuses(case: Case, at: int, vendor: str) -> bool:
     pod = objects.pod(case["mutated"] or case["pod"], default_requests=False)
-    alone = Pod(
-        namespace=pod.namespace, name=pod.name, annotations=pod.annotations, containers=(pod.containers[at],)
-    )
+    alone = Pod(namespace=pod.namespace, name=pod.name, annotations=pod.annotations, containers=(pod.containers[at],))
     try:
         demand_of(alone, Registry([registry()[vendor]]))  # type: ignore[index]
     except InvalidRequestError:
@@ -112,7 +110,7 @@ def _with_cores_of_zero(case: Case) -> None:
         for amounts in (container.get("resources") or {}).values():
             for spec in registry():
                 asked = amounts.get(spec.resources.cores)
-                if asked is not None and not 0 <= int(asked) < 2**31:
+                if asked is not None and re.fullmatch(r"-?\d+", asked) and not 0 <= int(asked) < 2**31:
                     amounts[spec.resources.cores] = "0"
     for recorded in [case, *case["answers"]]:
         for key, text in (recorded.get("annotations") or {}).items():
@@ -131,7 +129,11 @@ def _chosen_last_with_cores_of_zero(case: Case) -> None:
 
 
 def _chosen_last(case: Case) -> None:
-    texts = [text for key, text in (case.get("annotations") or {}).items() if key.startswith("hami.io/") and key.endswith("-allocated")]
+    texts = [
+        text
+        for key, text in (case.get("annotations") or {}).items()
+        if key.startswith("hami.io/") and key.endswith("-allocated")
+    ]
     chosen = [entry.split(",")[0] for text in texts for entry in re.split("[:;]", text) if entry]
     rank = {name: -at for at, name in reversed(list(enumerate(chosen)))}
     annotations = case["node"]["metadata"].get("annotations") or {}

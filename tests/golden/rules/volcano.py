@@ -50,13 +50,13 @@ RULES = (
         "every-slot-of-a-group-can-be-had",
         "in a group in force, only slices of profiles in use can be had",
         "On a card that is cut already, Volcano finds free slots only of profiles of which one is taken.",
-        (),
+        ("volcano-mig-085", "volcano-more-035"),
     ),
     _rule(
         "a-pod-holds-every-slot-it-names",
         "a pod on a MIG card holds only the first slot that it names there",
         "Volcano counts a pod once per MIG card, so the slots of its other containers there are given away again.",
-        (),
+        ("volcano-mig-082", "volcano-more-000"),
     ),
     _rule(
         "unregistered-node-has-no-cards",
@@ -82,7 +82,7 @@ RULES = (
         "init-containers-get-cards",
         "init containers get no cards",
         "Volcano passes over init containers: the node's sums count them, the cards do not.",
-        (),
+        ("volcano-more-055", "volcano-more-060"),
     ),
     _rule(
         "id-lists-are-honoured",
