@@ -24,6 +24,11 @@ class Shortage(NamedTuple):
     asked: int
     free: int
 
+    @property
+    def words(self) -> str:
+        """How kube-scheduler puts it."""
+        return "Too many pods" if self.resource == "pods" else f"Insufficient {self.resource}"
+
 
 def objection(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collection[str] = ()) -> NodeObjection | None:
     """Why the scheduler would not look at the node's devices, or ``None``. Words are kube-scheduler's.
@@ -115,6 +120,5 @@ def shortages(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collect
 
 
 def _shortage(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collection[str]) -> NodeObjection | None:
-    for resource, _, _ in shortages(entry, constraints, uncounted):
-        return NodeObjection("Too many pods" if resource == "pods" else f"Insufficient {resource}")
-    return None
+    first = next(shortages(entry, constraints, uncounted), None)
+    return None if first is None else NodeObjection(first.words)

@@ -127,12 +127,22 @@ class Gauge:
         ask = Ask(self.request, self._policy, shape)
         return device.healthy and not device.cordoned and wanted_model(Candidate(at, device, IDLE), ask) is None
 
-    def _limit(self, device: Device, at: int) -> Limit:
+    def memory_on(self, device: Device) -> int:
+        """The MiB that the request takes of a device."""
+        hook = self.spec.memory_of
+        return self.request.memory.on(device) if hook is None else hook(device, self.request)
+
+    def cores_on(self, device: Device) -> int | None:
+        """The cores that the request takes of a device; ``None`` when no rule about cores applies to it."""
         spec, request = self.spec, self.request
-        memory = request.memory.on(device) if spec.memory_of is None else spec.memory_of(device, request)
+        if spec.takes_no_cores is not None and spec.takes_no_cores(request):
+            return None
+        return clamped(spec, request) if spec.cores_of is None else spec.cores_of(device, request)
+
+    def _limit(self, device: Device, at: int) -> Limit:
         slots, most_cores = device.slots - 1, _ANY
-        if spec.takes_no_cores is None or not spec.takes_no_cores(request):
-            cores = clamped(spec, request) if spec.cores_of is None else spec.cores_of(device, request)
+        cores = self.cores_on(device)
+        if cores is not None:
             most_cores = device.cores - cores
             if cores == device.cores > 0:
                 slots = min(slots, 0)
@@ -141,8 +151,8 @@ class Gauge:
         return Limit(
             at=at,
             slots=min(slots, 0) if self._policy.exclusive else slots,
-            memory=device.memory - memory,
+            memory=device.memory - self.memory_on(device),
             cores=most_cores,
-            times=device.slots if spec.partitions and device.profiles else 1,
+            times=device.slots if self.spec.partitions and device.profiles else 1,
             device=device,
         )

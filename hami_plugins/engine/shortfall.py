@@ -1,0 +1,270 @@
+"""Why no node takes a pod, in numbers: for each reason what was asked, what there is at most, and what there is in all.
+
+Every refusing node counts once: under its objection to the pod, or under the reason that most of its cards gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from hami_plugins.engine import mig
+from hami_plugins.engine.changes import Question
+from hami_plugins.engine.eligibility import shortages
+from hami_plugins.engine.gauge import Gauge, Limit
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.decisions import Refusal
+from hami_plugins.model.devices import Device, DeviceUsage
+from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.requests import DeviceRequest
+from hami_plugins.model.units import MiB, NodeName, VendorName
+from hami_plugins.model.vendor import Headroom
+from hami_plugins.model.verdicts import Fit, NoFit, Reason
+
+EXAMPLES: Final = 3
+"""Nodes that are named for each reason."""
+
+
+class Supply(NamedTuple):
+    """What nodes have left of what is short: the most that any has (on each card that is asked for), where, and in all.
+
+    Amounts are in the unit of the reason: MiB, cores, slots, or cards.
+    """
+
+    largest: int
+    at: NodeName
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardShortage:
+    """Nodes that refuse one request for one reason. ``cards`` of their ``devices`` object for it.
+
+    ``request`` says what was asked. ``supply`` is ``None`` for reasons without amounts, ``headroom`` is set where a quota
+    is the reason. ``beside`` says that earlier containers of the pod take of the same cards, too, so that less is left
+    than ``supply`` says.
+    """
+
+    reason: Reason
+    vendor: VendorName
+    container: int
+    request: DeviceRequest
+    nodes: int
+    examples: tuple[NodeName, ...]
+    cards: int
+    devices: int
+    beside: bool = False
+    supply: Supply | None = None
+    headroom: Headroom | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeShortage:
+    """Nodes that object to the pod before their cards are looked at, in kube-scheduler's words.
+
+    ``resource``, ``asked`` and ``supply`` (nano units) are set where a plain resource is short.
+    """
+
+    words: str
+    nodes: int
+    examples: tuple[NodeName, ...]
+    resource: str = ""
+    asked: int = 0
+    supply: Supply | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhyNot:
+    """All reasons, the most frequent first; ``nodes`` is how many nodes there are and ``fitting`` how many fit."""
+
+    nodes: int
+    fitting: int
+    reasons: tuple[CardShortage | NodeShortage, ...]
+
+
+def why_not(
+    question: Question,
+    answers: Iterable[tuple[NodeEntry, Fit | Refusal]],
+    registry: Registry,
+    uncounted: Collection[str] = (),
+) -> WhyNot:
+    """The reasons in the answers of all nodes."""
+    by_request: dict[_Key, list[tuple[NodeEntry, NoFit]]] = {}
+    by_words: dict[str, list[NodeEntry]] = {}
+    nodes = fitting = 0
+    for entry, answer in answers:
+        nodes += 1
+        match answer:
+            case Fit():
+                fitting += 1
+            case NoFit():
+                key = _Key(answer.container, answer.vendor, _decisive(answer.reasons))
+                by_request.setdefault(key, []).append((entry, answer))
+            case _:
+                by_words.setdefault(answer.words, []).append(entry)
+    reasons: list[CardShortage | NodeShortage] = [
+        _of_cards(question, key, refused, registry) for key, refused in by_request.items()
+    ]
+    reasons += [_of_nodes(question, words, entries, uncounted) for words, entries in by_words.items()]
+    return WhyNot(nodes=nodes, fitting=fitting, reasons=tuple(sorted(reasons, key=_order)))
+
+
+class _Key(NamedTuple):
+    container: int
+    vendor: VendorName
+    reason: Reason
+
+
+def _order(reason: CardShortage | NodeShortage) -> tuple[int, str]:
+    return -reason.nodes, reason.words if isinstance(reason, NodeShortage) else reason.reason
+
+
+def _decisive(reasons: Sequence[tuple[Reason, int]]) -> Reason:
+    """The reason that most cards gave; that the rest would not be enough is only a reason where there is no other."""
+    real = [each for each in reasons if each[0] is not Reason.TOO_FEW] or reasons
+    order = list(Reason)
+    return min(real, key=lambda each: (-each[1], order.index(each[0])))[0]
+
+
+def _of_nodes(question: Question, words: str, entries: Sequence[NodeEntry], uncounted: Collection[str]) -> NodeShortage:
+    found = [
+        (entry, short)
+        for entry in entries
+        for short in shortages(entry, question.demand.constraints, uncounted)
+        if short.words == words
+    ]
+    examples = tuple(entry.name for entry in entries[:EXAMPLES])
+    if not found:
+        return NodeShortage(words=words, nodes=len(entries), examples=examples)
+    short = found[0][1]
+    supply = _supply((entry.name, short.free, max(short.free, 0)) for entry, short in found)
+    return NodeShortage(
+        words=words,
+        nodes=len(entries),
+        examples=examples,
+        resource=short.resource,
+        asked=short.asked,
+        supply=supply,
+    )
+
+
+def _of_cards(
+    question: Question, key: _Key, refused: Sequence[tuple[NodeEntry, NoFit]], registry: Registry
+) -> CardShortage:
+    containers = question.demand.devices.containers
+    request = next(each for each in containers[key.container].requests if each.vendor == key.vendor)
+    gauge = Gauge(registry[key.vendor], request, question.policy)
+    measure = _MEASURES.get(key.reason)
+    supply = None
+    if measure is not None:
+        supply = _supply((entry.name, *measure(gauge, entry)) for entry, _ in refused)
+    return CardShortage(
+        reason=key.reason,
+        vendor=key.vendor,
+        container=key.container,
+        request=request,
+        nodes=len(refused),
+        examples=tuple(entry.name for entry, _ in refused[:EXAMPLES]),
+        cards=sum(dict(answer.reasons)[key.reason] for _, answer in refused),
+        devices=sum(answer.devices for _, answer in refused),
+        beside=any(each.vendor == key.vendor for one in containers[: key.container] for each in one.requests),
+        supply=supply,
+        headroom=dict(question.demand.headroom).get(key.vendor) if key.reason is Reason.QUOTA else None,
+    )
+
+
+def _supply(amounts: Iterable[tuple[NodeName, int, int]]) -> Supply:
+    """The largest amount with its node (the first of equals), and the sum, of (node, most, all) each."""
+    known = list(amounts)
+    at, largest, _ = max(known, key=lambda each: each[1])
+    return Supply(largest, at, sum(each[2] for each in known))
+
+
+def _on_each(
+    gauge: Gauge,
+    entry: NodeEntry,
+    free: Callable[[Device, DeviceUsage], int],
+    otherwise_fine: Callable[[Limit, DeviceUsage], bool] | None = None,
+) -> tuple[int, int]:
+    """What each of the requested cards has, best ones first, of those that lack nothing else; and what all have.
+
+    Where fewer cards than are asked for lack nothing else, it is what the last of them has.
+    """
+    usage = entry.state.usage
+    total = 0
+    fine: list[int] = []
+    for limit in gauge.limits(entry):
+        used = usage[limit.at]
+        amount = free(limit.device, used)
+        total += max(amount, 0)
+        if otherwise_fine is None or otherwise_fine(limit, used):
+            fine.append(amount)
+    fine.sort(reverse=True)
+    return (fine[min(gauge.request.count, len(fine)) - 1] if fine else 0), total
+
+
+def _memory(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
+    return _on_each(
+        gauge,
+        entry,
+        lambda device, used: device.memory - used.memory,
+        lambda limit, used: used.slots <= limit.slots and used.cores <= limit.cores,
+    )
+
+
+def _partitions(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
+    return _on_each(
+        gauge,
+        entry,
+        _largest_partition,
+        lambda limit, used: used.slots <= limit.slots and used.cores <= limit.cores and used.memory <= limit.memory,
+    )
+
+
+def _largest_partition(device: Device, used: DeviceUsage) -> int:
+    """The memory of the largest profile that still has a place on a card; what is free on a card without profiles."""
+    if not device.profiles:
+        return device.memory - used.memory
+    taken = mig.occupied(used.marks)
+    return max((each.memory for each in device.profiles if mig.choose((each,), MiB(0), taken) is not None), default=0)
+
+
+def _cores(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
+    return _on_each(
+        gauge,
+        entry,
+        lambda device, used: device.cores - used.cores,
+        lambda limit, used: used.slots <= limit.slots and used.memory <= limit.memory,
+    )
+
+
+def _slots(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
+    return _on_each(gauge, entry, lambda device, used: device.slots - used.slots)
+
+
+def _idle_cards(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
+    idle = sum(1 for limit in gauge.limits(entry) if entry.state.usage[limit.at].slots == 0)
+    return idle, idle
+
+
+def _capable_cards(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
+    capable = gauge.capable(entry)
+    return capable, capable
+
+
+def _all_cards(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
+    cards = len(entry.state.shape.positions.get(gauge.request.vendor, ()))
+    return cards, cards
+
+
+_MEASURES: Final[Mapping[Reason, Callable[[Gauge, NodeEntry], tuple[int, int]]]] = {
+    Reason.MEMORY: _memory,
+    Reason.PARTITION: _partitions,
+    Reason.CORES: _cores,
+    Reason.SLOTS: _slots,
+    Reason.EXCLUSIVE: _idle_cards,
+    Reason.TOO_FEW: _capable_cards,
+    Reason.TOO_FEW_CARDS: _all_cards,
+}
+"""The most and all that a node has of what a reason is about."""
