@@ -41,9 +41,9 @@ class Supply(NamedTuple):
 class CardShortage:
     """Nodes that refuse one request for one reason. ``cards`` of their ``devices`` object for it.
 
-    ``request`` says what was asked. ``supply`` is ``None`` for reasons without amounts, ``headroom`` is set where a quota
-    is the reason. ``beside`` says that earlier containers of the pod take of the same cards, too, so that less is left
-    than ``supply`` says.
+    ``request`` says what was asked. ``supply`` is ``None`` for reasons without amounts, ``headroom`` is set where a
+    quota is the reason. ``beside`` says that earlier containers of the pod take of the same cards, too, so that less
+    is left than ``supply`` says.
     """
 
     reason: Reason
@@ -185,23 +185,28 @@ def _on_each(
     gauge: Gauge,
     entry: NodeEntry,
     free: Callable[[Device, DeviceUsage], int],
-    otherwise_fine: Callable[[Limit, DeviceUsage], bool] | None = None,
+    counts: Callable[[Limit, DeviceUsage], bool],
 ) -> tuple[int, int]:
-    """What each of the requested cards has, best ones first, of those that lack nothing else; and what all have.
+    """What each of the requested cards has, best ones first, of those that count; and what all usable cards have.
 
-    Where fewer cards than are asked for lack nothing else, it is what the last of them has.
+    Cards that lack only other things do not count: how much they have is not what is missing. Where fewer cards count
+    than are asked for, it is what the last of them has.
     """
     usage = entry.state.usage
     total = 0
-    fine: list[int] = []
+    counted: list[int] = []
     for limit in gauge.limits(entry):
         used = usage[limit.at]
-        amount = free(limit.device, used)
-        total += max(amount, 0)
-        if otherwise_fine is None or otherwise_fine(limit, used):
-            fine.append(amount)
-    fine.sort(reverse=True)
-    return (fine[min(gauge.request.count, len(fine)) - 1] if fine else 0), total
+        amount = max(free(limit.device, used), 0)
+        total += amount
+        if counts(limit, used) or _holds(limit, used):
+            counted.append(amount)
+    counted.sort(reverse=True)
+    return (counted[min(gauge.request.count, len(counted)) - 1] if counted else 0), total
+
+
+def _holds(limit: Limit, used: DeviceUsage) -> bool:
+    return used.memory <= limit.memory and used.cores <= limit.cores and used.slots <= limit.slots
 
 
 def _memory(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
@@ -209,17 +214,12 @@ def _memory(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
         gauge,
         entry,
         lambda device, used: device.memory - used.memory,
-        lambda limit, used: used.slots <= limit.slots and used.cores <= limit.cores,
+        lambda limit, used: used.memory > limit.memory,
     )
 
 
 def _partitions(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
-    return _on_each(
-        gauge,
-        entry,
-        _largest_partition,
-        lambda limit, used: used.slots <= limit.slots and used.cores <= limit.cores and used.memory <= limit.memory,
-    )
+    return _on_each(gauge, entry, _largest_partition, _holds)
 
 
 def _largest_partition(device: Device, used: DeviceUsage) -> int:
@@ -232,15 +232,17 @@ def _largest_partition(device: Device, used: DeviceUsage) -> int:
 
 def _cores(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
     return _on_each(
-        gauge,
-        entry,
-        lambda device, used: device.cores - used.cores,
-        lambda limit, used: used.slots <= limit.slots and used.memory <= limit.memory,
+        gauge, entry, lambda device, used: device.cores - used.cores, lambda limit, used: used.cores > limit.cores
     )
 
 
 def _slots(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
-    return _on_each(gauge, entry, lambda device, used: device.slots - used.slots)
+    return _on_each(
+        gauge,
+        entry,
+        lambda device, used: device.slots - used.slots,
+        lambda limit, used: used.slots >= limit.device.slots,
+    )
 
 
 def _idle_cards(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
