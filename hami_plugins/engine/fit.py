@@ -73,21 +73,42 @@ class Fitter:
                 chosen.clear()
                 shares.clear()
                 numa = candidate.device.numa
-            while why is None:
-                why = _first(room, candidate, ask)
-                if why is not None:
-                    break
-                share = self._share(candidate, ask)
-                chosen.append(candidate)
-                shares.append(share)
+            if why is None:
+                why = self._take(candidate, ask, room, chosen, shares)
                 if len(chosen) == self.request.count and not self.collects:
                     return tuple(shares)
-                if not (self.spec.partitions and share.mark is not None):
-                    break
-                candidate = candidate._replace(used=candidate.used._replace(marks=(*candidate.used.marks, share.mark)))
             if why is not None:
                 tally[why] = tally.get(why, 0) + 1
         return self._selected(chosen, shares, tally, candidates, ask)
+
+    def _take(
+        self,
+        candidate: Candidate,
+        ask: Ask,
+        room: tuple[Check, ...],
+        chosen: list[Candidate],
+        shares: list[Share],
+    ) -> Reason | None:
+        """Take a share of a device, of a partitioned one as many as are wanted; the objection that ends it, if any.
+
+        HAMi does not count the slots of shares that the same request got; we do, after everything that it looks at.
+        """
+        taken = 0
+        while True:
+            why = _first(room, candidate, ask)
+            if why is not None:
+                return why
+            if taken and candidate.used.slots + taken >= candidate.device.slots:
+                return Reason.SLOTS
+            share = self._share(candidate, ask)
+            chosen.append(candidate)
+            shares.append(share)
+            taken += 1
+            if not (self.spec.partitions and share.mark is not None):
+                return None
+            if len(chosen) == self.request.count and not self.collects:
+                return None
+            candidate = candidate._replace(used=candidate.used._replace(marks=(*candidate.used.marks, share.mark)))
 
     def _room_within(self, affordable: Affordable, shares: Sequence[Share]) -> tuple[Check, ...]:
         """The room checks with the quota among them: after sharing, before memory, where HAMi asks it."""
