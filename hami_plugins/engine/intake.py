@@ -33,9 +33,11 @@ class Rules:
 class Intake:
     """A pod ready to be decided on. ``refusal`` is why it never gets that far; then demand and policy mean nothing.
 
-    ``words`` is the refusal as the upstream scheduler spells it.
+    ``submitted`` is the pod as it came, ``pod`` as the webhook left it; ``words`` is the refusal as the upstream
+    scheduler spells it.
     """
 
+    submitted: Pod
     pod: Pod
     admission: Admission
     demand: PodDemand
@@ -51,7 +53,7 @@ def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName
     if not admission.allowed:
         demand = PodDemand(NO_DEVICES, pod.constraints)
         denied = f"admission denied: {admission.message}"
-        return Intake(pod=pod, admission=admission, demand=demand, refusal=denied, words=denied)
+        return Intake(submitted=pod, pod=pod, admission=admission, demand=demand, refusal=denied, words=denied)
     admitted = admission.pod
     try:
         devices = demand_of(admitted, registry)
@@ -60,9 +62,15 @@ def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName
     except (InvalidRequestError, WireError) as error:
         demand = PodDemand(NO_DEVICES, pod.constraints)
         return Intake(
-            pod=admitted, admission=admission, demand=demand, refusal=str(error), words=_spelled(error, admitted)
+            submitted=pod,
+            pod=admitted,
+            admission=admission,
+            demand=demand,
+            refusal=str(error),
+            words=_spelled(error, admitted),
         )
     return Intake(
+        submitted=pod,
         pod=admitted,
         admission=admission,
         demand=PodDemand(devices, admitted.constraints, tuple(sorted((left or {}).items()))),

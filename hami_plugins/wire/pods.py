@@ -183,7 +183,7 @@ def _effective_requests(spec: Json, containers: tuple[Container, ...], place: st
     if len(containers) == 1:
         booked = {name: amount.nano for name, amount in containers[0].requests.items()}
     else:
-        booked = _peak(containers)
+        booked = booked_for(containers)
     if "resources" in spec:
         for name, amount in _amounts(fields.member(spec, "resources", place), "requests", f"{place}.resources").items():
             if name in ("cpu", "memory") or name.startswith("hugepages-"):
@@ -193,8 +193,11 @@ def _effective_requests(spec: Json, containers: tuple[Container, ...], place: st
     return tuple(sorted(booked.items()))
 
 
-def _peak(containers: Iterable[Container]) -> dict[str, int]:
-    """The largest of: applications with all sidecars; each init container with the sidecars started before it."""
+def booked_for(containers: Iterable[Container]) -> dict[str, int]:
+    """What these containers ask for at their peak, per resource in nano units.
+
+    The largest of: applications with all sidecars; each init container with the sidecars started before it.
+    """
     together: dict[str, int] = {}
     sidecars: dict[str, int] = {}
     starting: dict[str, int] = {}
