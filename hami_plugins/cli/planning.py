@@ -13,6 +13,7 @@ from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.inputs import Source
 from hami_plugins.cli.options import Form, Words
 from hami_plugins.errors import ManifestError
+from hami_plugins.model.vendor import Dialect
 from hami_plugins.report import documents, submission, tables, what_if, workloads
 from hami_plugins.report.plan import Planner, Stage
 
@@ -62,10 +63,27 @@ def run(order: Order) -> int:
 def _answer(order: Order, found: Plan, submitted: Submission, registry: Registry) -> None:
     if order.html is not None:
         write_page(order.html, found, registry, title=_title(found), source=order.source.words())
+    dialect = None if order.annotations is None else Dialect(order.annotations)
     if order.form is not Form.TABLE:
-        output.document(documents.plan(found, ignored=submitted.ignored), order.form)
+        output.document(documents.plan(found, ignored=submitted.ignored, dialect=dialect), order.form)
+        return
+    if dialect is not None:
+        _print_annotations(found, dialect)
         return
     output.table(tables.plan(found), headers=order.headers)
+
+
+def _print_annotations(found: Plan, dialect: Dialect) -> None:
+    """One YAML document per pod that the dialect's scheduler places; the others as comments that say why not."""
+    for each in found.pods:
+        document = documents.written(each, dialect)
+        if document is not None:
+            output.line("---")
+            output.line(output.as_yaml(document).rstrip())
+        elif each.stage is Stage.PLACED:
+            output.line(f"# {each.pod.full_name}: asks in the words of {each.intake.dialect}")
+        else:
+            output.line(f"# {each.pod.full_name}: {tables.status(each)}")
 
 
 def tell(found: Plan, registry: Registry) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hami_plugins.engine.mutate import Admission
     from hami_plugins.model.nodes import Problem
     from hami_plugins.model.pods import ResourceList
-    from hami_plugins.model.vendor import VendorSpec
+    from hami_plugins.model.vendor import Dialect, VendorSpec
     from hami_plugins.report import schema
     from hami_plugins.report.workloads import Ignored
 
@@ -21,9 +21,12 @@ API_VERSION: Final = "hami-plugins.io/v1alpha1"
 """Of every document. A change that breaks a reader gets another version."""
 
 
-def plan(content: Plan, *, ignored: Iterable[Ignored] = ()) -> schema.PlanDocument:
-    """A whole plan, in the order in which its pods were decided."""
-    pods = [pod(each) for each in content.pods]
+def plan(content: Plan, *, ignored: Iterable[Ignored] = (), dialect: Dialect | None = None) -> schema.PlanDocument:
+    """A whole plan, in the order in which its pods were decided.
+
+    With ``dialect`` only the scheduler of that dialect writes annotations; otherwise each pod's own does.
+    """
+    pods = [pod(each, dialect=dialect) for each in content.pods]
     placed = sum(1 for each in content.pods if each.stage is Stage.PLACED)
     return {
         "apiVersion": API_VERSION,
@@ -40,9 +43,10 @@ def plan(content: Plan, *, ignored: Iterable[Ignored] = ()) -> schema.PlanDocume
     }
 
 
-def pod(content: PodPlan) -> schema.PodDocument:
+def pod(content: PodPlan, *, dialect: Dialect | None = None) -> schema.PodDocument:
     """One pod of a plan."""
     found = content.pod
+    writes = dialect in {None, content.intake.dialect}
     placed = content.decision if isinstance(content.decision, Placed) else None
     return {
         "namespace": found.namespace,
@@ -61,8 +65,24 @@ def pod(content: PodPlan) -> schema.PodDocument:
         "hamiReason": content.words,
         "reasons": [],
         "counterfactuals": [],
-        "annotations": dict(sorted(content.annotations.items())),
-        "labels": dict(sorted(content.labels.items())),
+        "annotations": dict(sorted(content.annotations.items())) if writes else {},
+        "labels": dict(sorted(content.labels.items())) if writes else {},
+    }
+
+
+def written(content: PodPlan, dialect: Dialect) -> schema.WrittenDocument | None:
+    """The part of a placed pod that the scheduler of a dialect writes; ``None`` for a pod that it does not place."""
+    if content.stage is not Stage.PLACED or content.intake.dialect is not dialect:
+        return None
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "namespace": content.pod.namespace,
+            "name": content.pod.name,
+            "annotations": dict(sorted(content.annotations.items())),
+            "labels": dict(sorted(content.labels.items())),
+        },
     }
 
 

@@ -107,6 +107,23 @@ class PodDocument(TypedDict):
     labels: dict[str, str]
 
 
+class WrittenMetadata(TypedDict):
+    """Which pod, and what is written on it."""
+
+    namespace: str
+    name: str
+    annotations: dict[str, str]
+    labels: dict[str, str]
+
+
+class WrittenDocument(TypedDict):
+    """What a scheduler writes on a pod when it places it: a patch that kubectl takes."""
+
+    apiVersion: str
+    kind: Literal["Pod"]
+    metadata: WrittenMetadata
+
+
 class IgnoredDocument(TypedDict):
     """A document that makes no difference to the plan."""
 

@@ -21,7 +21,7 @@ from hami_plugins.report.plan import PodPlan
 class Slice:
     """One container's share of one card. ``card`` is ``None`` when the node does not have the card (any more).
 
-    ``at`` is the container's position in the pod, ``container`` its name; ``whole`` says that nothing of the card is left.
+    ``at`` is the container's position in the pod, ``container`` its name; ``whole`` says that it takes all of the card.
     """
 
     at: int

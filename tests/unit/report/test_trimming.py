@@ -1,0 +1,69 @@
+"""Snapshot files hold what a plan looks at and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hami_plugins.report import snapshot_file
+from hami_plugins.report.listing import snapshot_of
+from hami_plugins.report.trimming import Trimmer
+from hami_plugins.vendors import builtin
+
+REGISTRY = builtin()
+LISTINGS = sorted((Path(__file__).parents[2] / "golden" / "scenarios").glob("*/before.json"))
+
+
+def trimmed(*raws: object) -> list[dict[str, Any]]:
+    return list(Trimmer(REGISTRY).objects(raws))
+
+
+def test_lists_in_lists_are_taken_apart_in_order() -> None:
+    inner = {"kind": "PodList", "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}
+    found = trimmed({"kind": "List", "items": [inner, {"kind": "Node", "metadata": {"name": "n"}}]})
+    assert [(raw["kind"], raw["metadata"]["name"]) for raw in found] == [("Pod", "a"), ("Pod", "b"), ("Node", "n")]
+
+
+def test_other_kinds_are_left_out() -> None:
+    assert trimmed({"kind": "Secret", "metadata": {"name": "s"}, "data": {"k": "v"}}, 5, None) == []
+
+
+def test_only_annotations_that_mean_something_stay() -> None:
+    annotations = {
+        "hami.io/vgpu-devices-allocated": ":;",
+        "hami.io/node-scheduler-policy": "spread",
+        "scheduling.k8s.io/group-name": "g",
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+        "team.example/owner": "x",
+    }
+    (pod,) = trimmed({"kind": "Pod", "metadata": {"name": "p", "annotations": annotations}})
+    assert list(pod["metadata"]["annotations"]) == list(annotations)[:3]
+
+
+def test_values_of_environment_variables_never_stay() -> None:
+    env = [{"name": "TOKEN", "value": "hunter2"}, {"name": "X", "valueFrom": {"secretKeyRef": {"name": "s"}}}]
+    (pod,) = trimmed({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "env": env}]}})
+    assert pod["spec"]["containers"][0]["env"] == [{"name": "TOKEN"}, {"name": "X"}]
+
+
+def test_a_member_of_the_wrong_type_stays_to_be_complained_about() -> None:
+    broken = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": "none"}}
+    assert snapshot_of(trimmed(broken), REGISTRY).problems == snapshot_of([broken], REGISTRY).problems
+
+
+@pytest.mark.parametrize("path", LISTINGS, ids=lambda path: path.parent.name)
+def test_a_snapshot_file_reads_as_the_listing_it_was_made_of(path: Path) -> None:
+    listing = json.loads(path.read_text(encoding="utf-8"))
+    content = snapshot_file.document([listing], REGISTRY, taken_at="2026-01-01T00:00:00Z")
+    read, again = snapshot_of([listing], REGISTRY), snapshot_of([content], REGISTRY)
+    assert [(entry.name, entry.state, entry.facts, entry.requested) for entry in again.nodes] == [
+        (entry.name, entry.state, entry.facts, entry.requested) for entry in read.nodes
+    ]
+    assert again.queues == read.queues
+    assert again.pod_groups == read.pod_groups
+    assert again.quotas == read.quotas
+    assert len(again.pending) == len(read.pending)
+    assert len(json.dumps(content)) < len(json.dumps(listing))
