@@ -32,7 +32,7 @@ def outdated(container: ContainerView, pod: PodView, context: Context) -> Iterat
         found = facts.OUTDATED_RESOURCES.get(amount.resource)
         if found is None:
             continue
-        what = f"{where(container, pod)}: {amount.resource}={amount.text}: nothing reads this name any more"
+        what = f"{where(container, pod)}: {amount.resource}={amount.text}: no vendor reads this name"
         if found.successor:
             yield Flaw(amount.path, what, f"write {found.successor}", Rename(amount.path, found.successor))
         else:

@@ -124,7 +124,7 @@ def rewritten(spec: VendorSpec, container: ContainerView, pod: PodView, context:
         yield Flaw(
             written.path,
             f"{where(container, pod)}: the webhook makes {name}={written.text} {becomes}"
-            + (f", because {spec.title} memory comes in steps ({spec.memory_step})" if of_memory else ""),
+            + (f", for {spec.title} memory comes in steps: {spec.memory_step}" if of_memory else ""),
             f"write {becomes} to see in the manifest what is booked",
             Rewrite(written.path, str(becomes)),
         )

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hami_plugins.report.vet import amounts, keys, memory, names, objects, safety, scheduling, shapes, values
+from hami_plugins.report.vet import (
+    amounts,
+    capacity,
+    fitting,
+    gangs,
+    keys,
+    memory,
+    names,
+    objects,
+    safety,
+    scheduling,
+    shapes,
+    values,
+)
 from hami_plugins.report.vet.findings import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -18,5 +31,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *values.RULES,
     *scheduling.RULES,
     *safety.RULES,
+    *gangs.RULES,
+    *sorted((*capacity.RULES, *fitting.RULES), key=lambda rule: rule.id),
 )
 BY_ID: Final[Mapping[str, Rule]] = {rule.id: rule for rule in RULES}

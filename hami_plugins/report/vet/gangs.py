@@ -1,0 +1,252 @@
+"""HP70x: Volcano's jobs, gangs and queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hami_plugins.model.vendor import Dialect, VendorSpec
+from hami_plugins.report.gangs import DEFAULT_QUEUE, GROUP_ANNOTATION, GROUP_LABEL, QUEUE_ANNOTATION
+from hami_plugins.report.manifests import Path
+from hami_plugins.report.vet import facts
+from hami_plugins.report.vet.context import Context, each_request, where
+from hami_plugins.report.vet.findings import Flaw, Rename, Rule, Severity
+from hami_plugins.report.vet.subjects import ContainerView, PodView, Subject, mapping, text, whole
+from hami_plugins.vendors.volcano import PERCENTAGE, SPREAD_KEY
+
+JOB: Final = ("batch.volcano.sh", "Job")
+_GROUPS: Final = frozenset({("scheduling.volcano.sh", "PodGroup"), ("scheduling.x-k8s.io", "PodGroup")})
+_QUEUES: Final = ("scheduling.volcano.sh", "Queue")
+_ALWAYS_THERE: Final = frozenset({DEFAULT_QUEUE, "root", ""})
+
+
+def percentage_unconfigured(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -> Iterator[Flaw]:
+    """Percentages that Volcano does not read."""
+    name = spec.resources.memory_percentage
+    asked = container.amount(name) if name else None
+    if spec.dialect is not Dialect.VOLCANO or asked is None or spec.options.flags.get(PERCENTAGE, False):
+        return
+    yield Flaw(
+        asked.path,
+        f"{where(container, pod)}: {name}={asked.text} is not read unless Volcano's device configuration names it "
+        "(resourceMemoryPercentageName), and no node has it in its status",
+        f"write {spec.resources.memory} in MiB, or give the configuration with --settings",
+    )
+
+
+def unknown_queue(subject: Subject, context: Context) -> Iterator[Flaw]:
+    """Queues that the cluster does not have, or that are closed."""
+    if context.snapshot is None or not context.snapshot.queues:
+        return
+    made = {each.name for each in context.subjects if (each.group, each.kind) == _QUEUES}
+    for path, name in _queues_named(subject, context):
+        queue = context.snapshot.queues.get(name)
+        if name in _ALWAYS_THERE or name in made or (queue is not None and queue.open):
+            continue
+        if queue is None:
+            known = ", ".join(sorted({*context.snapshot.queues, *made})[:5])
+            yield Flaw(path, f"queue {name} does not exist", f"make the Queue, or use one of {known}")
+        else:
+            yield Flaw(path, f"queue {name} is closed", "open it, or use another one")
+
+
+def too_few_replicas(subject: Subject, _: Context) -> Iterator[Flaw]:
+    """Jobs that need more pods than they have."""
+    if (subject.group, subject.kind) != JOB:
+        return
+    spec = subject.inside("spec")
+    tasks = spec.get("tasks")
+    total = 0
+    for at, task in enumerate(tasks if isinstance(tasks, list) else ()):
+        replicas = _count(mapping(task).get("replicas"))
+        total += replicas
+        needed = whole(mapping(task).get("minAvailable"))
+        if needed is not None and needed > replicas:
+            yield Flaw(
+                ("spec", "tasks", at, "minAvailable"),
+                f"task {text(mapping(task).get('name')) or at}: minAvailable={needed} is more than {replicas} replicas",
+                f"write at most {replicas}, or more replicas",
+            )
+    needed = whole(spec.get("minAvailable"))
+    if needed is not None and needed > total:
+        yield Flaw(
+            ("spec", "minAvailable"),
+            f"minAvailable={needed} is more than the {total} replicas of all tasks",
+            f"write at most {total}, or more replicas",
+        )
+
+
+def missing_group(subject: Subject, context: Context) -> Iterator[Flaw]:
+    """Pods of gangs that nobody has made."""
+    if (subject.group, subject.kind) == JOB:
+        return
+    snapshot = context.snapshot
+    known = set() if snapshot is None else set(snapshot.pod_groups)
+    known |= {each.full_name for each in context.subjects if (each.group, each.kind) in _GROUPS}
+    for pod in subject.pods:
+        path, name = _group_named(pod)
+        if not name or f"{subject.namespace}/{name}" in known or pod.placed:
+            continue
+        yield Flaw(
+            path,
+            f"PodGroup {subject.namespace}/{name} is "
+            + ("not among these manifests" if snapshot is None else "neither in the cluster nor among these manifests")
+            + "; without it the pod waits for ever",
+            "add the PodGroup",
+            severity=Severity.WARNING if snapshot is None else None,
+        )
+
+
+def group_too_small(subject: Subject, context: Context) -> Iterator[Flaw]:
+    """Gangs that need more pods than name them."""
+    if (subject.group, subject.kind) not in _GROUPS:
+        return
+    needed = whole(subject.inside("spec").get("minMember"))
+    if needed is None:
+        return
+    pods = _members(subject, context)
+    if pods is None or not 0 < pods < needed:
+        return
+    yield Flaw(
+        ("spec", "minMember"),
+        f"minMember={needed}, and {pods} pods name this group; the gang never starts",
+        f"write {pods}, or add pods with the annotation {GROUP_ANNOTATION}: {subject.name}",
+    )
+
+
+def wrong_key(subject: Subject, context: Context) -> Iterator[Flaw]:
+    """Annotations that look like Volcano's and are not read."""
+    if (subject.group, subject.kind) == JOB:
+        return
+    for pod in subject.pods:
+        if pod.scheduler not in context.settings.volcano or pod.placed:
+            continue
+        for key, right in facts.WRONG_VOLCANO_KEYS.items():
+            if key not in pod.annotations or right in pod.annotations:
+                continue
+            if right == GROUP_ANNOTATION and SPREAD_KEY in pod.annotations:
+                continue
+            yield Flaw(
+                pod.annotation(key),
+                f"annotation {key}={pod.annotations[key][:100]}: Volcano does not read it on pods outside its jobs",
+                f"write {right}",
+                Rename(pod.annotation(key), right),
+            )
+
+
+def _queues_named(subject: Subject, context: Context) -> Iterator[tuple[Path, str]]:
+    if (subject.group, subject.kind) == JOB or (subject.group, subject.kind) in _GROUPS:
+        yield ("spec", "queue"), text(subject.inside("spec").get("queue"))
+        return
+    for pod in subject.pods:
+        if pod.scheduler not in context.settings.volcano:
+            continue
+        own = pod.annotations.get(QUEUE_ANNOTATION)
+        if own is not None:
+            yield pod.annotation(QUEUE_ANNOTATION), own
+        elif QUEUE_ANNOTATION in subject.annotations:
+            yield ("metadata", "annotations", QUEUE_ANNOTATION), subject.annotations[QUEUE_ANNOTATION]
+
+
+def _group_named(pod: PodView) -> tuple[Path, str]:
+    if pod.annotations.get(GROUP_ANNOTATION):
+        return pod.annotation(GROUP_ANNOTATION), pod.annotations[GROUP_ANNOTATION]
+    return pod.of("metadata", "labels", GROUP_LABEL), pod.labels.get(GROUP_LABEL, "")
+
+
+def _members(group: Subject, context: Context) -> int | None:
+    """How many pods name a group, here and in the cluster; ``None`` when some owner does not say how many it makes."""
+    count = 0
+    for subject in context.subjects:
+        if subject.namespace != group.namespace:
+            continue
+        if any(_group_named(pod)[1] == group.name for pod in subject.pods):
+            made = _replicas(subject)
+            if made is None:
+                return None
+            count += made
+    snapshot = context.snapshot
+    if snapshot is not None and count:
+        full_name = group.full_name
+        running = (record for entry in snapshot.nodes for record in entry.pods)
+        count += sum(f"{record.namespace}/{record.group}" == full_name for record in running)
+        waiting = (f"{pod.namespace}/{pod.annotations.get(GROUP_ANNOTATION, '')}" for pod in snapshot.pending)
+        count += sum(name == full_name for name in waiting)
+    return count
+
+
+def _replicas(subject: Subject) -> int | None:
+    spec = subject.inside("spec")
+    match subject.kind:
+        case "Pod":
+            return 1
+        case "Deployment" | "ReplicaSet" | "StatefulSet" | "ReplicationController":
+            return _count(spec.get("replicas"))
+        case "Job" if subject.group == "batch":
+            return _count(spec.get("parallelism"))
+        case _:
+            return None
+
+
+def _count(value: object) -> int:
+    found = whole(value)
+    return 1 if found is None else max(found, 0)
+
+
+RULES: Final = (
+    Rule(
+        id="HP701",
+        name="percentage-unconfigured",
+        severity=Severity.WARNING,
+        summary="A pod asks for a percentage of memory in Volcano's words, which Volcano reads only when configured.",
+        why="By default Volcano's device configuration does not name the resource; the pod is held back, or gets all "
+        "of the card's memory.",
+        fix="Write volcano.sh/vgpu-memory in MiB.",
+        check=each_request(percentage_unconfigured),
+    ),
+    Rule(
+        id="HP702",
+        name="unknown-queue",
+        severity=Severity.ERROR,
+        summary="A queue does not exist in the cluster, or is closed.",
+        why="Volcano refuses jobs of such a queue, and leaves pods of it pending.",
+        fix="Make or open the queue.",
+        check=unknown_queue,
+    ),
+    Rule(
+        id="HP703",
+        name="too-few-replicas",
+        severity=Severity.ERROR,
+        summary="minAvailable is more than there are replicas.",
+        why="Volcano's webhook refuses the job.",
+        fix="Write a smaller minAvailable, or more replicas.",
+        check=too_few_replicas,
+    ),
+    Rule(
+        id="HP704",
+        name="missing-group",
+        severity=Severity.ERROR,
+        summary="A pod names a PodGroup that does not exist.",
+        why="The scheduler waits for the group, and says nothing.",
+        fix="Add the PodGroup.",
+        check=missing_group,
+    ),
+    Rule(
+        id="HP705",
+        name="group-too-small",
+        severity=Severity.WARNING,
+        summary="A PodGroup needs more members than there are pods that name it.",
+        why="A gang starts as a whole or not at all.",
+        fix="Write a smaller minMember, or add pods.",
+        check=group_too_small,
+    ),
+    Rule(
+        id="HP706",
+        name="wrong-volcano-key",
+        severity=Severity.WARNING,
+        summary="A pod names its queue or group by an annotation that Volcano does not read there.",
+        why="The pod lands in the default queue, or in a gang of its own.",
+        fix="Write scheduling.volcano.sh/queue-name and scheduling.k8s.io/group-name.",
+        check=wrong_key,
+    ),
+)
