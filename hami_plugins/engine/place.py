@@ -8,6 +8,7 @@ from typing import Final
 
 from hami_plugins.engine.fit import Affordable, Fitter, Refusal
 from hami_plugins.engine.order import arranged
+from hami_plugins.engine.quota import counted_cores
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.usage import held_of, peak
 from hami_plugins.model.devices import Device, DeviceUsage, Share
@@ -118,9 +119,11 @@ class Placer:
         ask = Ask(request, self._policy, shape, phase.held.get(vendor, ()), spec.cores_of, spec.memory_of, phase.usage)
         if too_few:
             return fitter.refusal(Shortfall({Reason.TOO_FEW_CARDS: 1}, candidates, ()), ask)
-        return fitter.fit(candidates, ask, self._affordable(request, placed))
+        return fitter.fit(candidates, ask, self._affordable(request, placed, shape.devices))
 
-    def _affordable(self, request: DeviceRequest, placed: Sequence[ContainerShares]) -> Affordable | None:
+    def _affordable(
+        self, request: DeviceRequest, placed: Sequence[ContainerShares], devices: Sequence[Device]
+    ) -> Affordable | None:
         headroom = self._headroom.get(request.vendor)
         if headroom is None:
             return None
@@ -129,15 +132,17 @@ class Placer:
             current = ContainerShares(((request.vendor, tuple(shares)),))
             last = placed[-1]
             merged = ContainerShares((*last.by_vendor, *current.by_vendor))
-            memory, cores = self._booked(request.vendor, (*placed[:-1], merged))
+            memory, cores = self._booked(request.vendor, (*placed[:-1], merged), devices)
             return (headroom.memory is None or memory <= headroom.memory) and (
                 headroom.cores is None or cores <= headroom.cores
             )
 
         return within
 
-    def _booked(self, vendor: VendorName, placed: Sequence[ContainerShares]) -> tuple[int, int]:
-        """What these containers hold of a vendor at their peak, summed over devices."""
+    def _booked(
+        self, vendor: VendorName, placed: Sequence[ContainerShares], devices: Sequence[Device]
+    ) -> tuple[int, int]:
+        """What these containers hold of a vendor at their peak, summed over devices as a quota counts it."""
         held = peak(
             (
                 container.kind,
@@ -149,8 +154,10 @@ class Placer:
                 ),
             )
             for container, given in zip(self._demand.containers, placed, strict=False)
-        ).values()
-        return sum(each.memory for each in held), sum(each.cores for each in held)
+        )
+        spec = self._registry[vendor]
+        cores = sum(counted_cores(spec, devices[at], each.cores) for at, each in held.items())
+        return sum(each.memory for each in held.values()), cores
 
     def _score(self, state: NodeState, containers: tuple[ContainerShares, ...]) -> float:
         vendors = dict.fromkeys(name for container in containers for name, _ in container.by_vendor)

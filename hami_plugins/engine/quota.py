@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.usage import held_by
 from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota
+from hami_plugins.model.devices import Device
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.units import CoreShare, MiB, VendorName
-from hami_plugins.model.vendor import Headroom
+from hami_plugins.model.vendor import Headroom, VendorSpec
 
 
-def used_by(snapshot: ClusterSnapshot, namespace: str) -> Mapping[VendorName, tuple[int, int]]:
-    """Memory (MiB) and cores that the pods of a namespace hold, per vendor."""
+def used_by(snapshot: ClusterSnapshot, namespace: str, registry: Registry) -> Mapping[VendorName, tuple[int, int]]:
+    """Memory (MiB) and cores (as a quota counts them) that the pods of a namespace hold, per vendor."""
     sums: dict[VendorName, tuple[int, int]] = {}
     for entry in snapshot.nodes:
         for record in entry.pods:
@@ -22,8 +23,19 @@ def used_by(snapshot: ClusterSnapshot, namespace: str) -> Mapping[VendorName, tu
             vendors = {share.device: share.vendor for grant in record.grants for share in grant.shares}
             for device, held in held_by(record.grants, init_finished=record.init_finished).items():
                 memory, cores = sums.get(vendors[device], (0, 0))
-                sums[vendors[device]] = (memory + held.memory, cores + held.cores)
+                at = entry.position(device)
+                counted = (
+                    held.cores
+                    if at is None
+                    else counted_cores(registry[vendors[device]], entry.state.shape.devices[at], held.cores)
+                )
+                sums[vendors[device]] = (memory + held.memory, cores + counted)
     return sums
+
+
+def counted_cores(spec: VendorSpec, device: Device, cores: int) -> int:
+    """What a quota counts for cores that are booked of a device."""
+    return cores if spec.cores_in_quota is None else spec.cores_in_quota(device, CoreShare(cores))
 
 
 def headroom(

@@ -14,13 +14,14 @@ from hami_plugins.engine.cost import cost_of
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.gauge import Gauge
 from hami_plugins.engine.levers import Lever
+from hami_plugins.engine.quota import counted_cores
 from hami_plugins.engine.refusals import Refusals
 from hami_plugins.engine.usage import held_by
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.units import INT32_MAX, VendorName
-from hami_plugins.model.vendor import Headroom
+from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.model.verdicts import Reason
 
 MOST_TRIALS: Final = 5_000
@@ -93,7 +94,7 @@ class Search:
         for node in islice(self._refusals.lifted_by({Reason.QUOTA}), MOST_NODES):
             unlimited = self.proven(raised(INT32_MAX, INT32_MAX), node)
             if unlimited is not None:
-                found.append(self.proven(raised(*_booked(unlimited.placed, vendor)), node))
+                found.append(self.proven(raised(*_booked(spec, node, unlimited.placed)), node))
         return cheapest(found)
 
     def _moved(self, lever: Lever, fixed: tuple[tuple[Lever, int], ...]) -> Counterfactual | None:
@@ -257,8 +258,10 @@ def _halved(at: Callable[[int], _Step | None], found: _Step, too_high: int) -> _
     return found
 
 
-def _booked(placed: Placed, vendor: VendorName) -> tuple[int, int]:
-    """Memory (MiB) and cores that a placement holds of one vendor."""
+def _booked(spec: VendorSpec, node: NodeEntry, placed: Placed) -> tuple[int, int]:
+    """Memory (MiB) and cores that a placement holds of one vendor, as a quota counts them."""
+    devices = dict(zip(node.ids, node.state.shape.devices, strict=True))
     vendors = {share.device: share.vendor for share in placed.grants()}
-    held = [each for device, each in held_by(placed.containers).items() if vendors[device] == vendor]
-    return sum(each.memory for each in held), sum(each.cores for each in held)
+    held = {name: each for name, each in held_by(placed.containers).items() if vendors[name] == spec.name}
+    cores = sum(counted_cores(spec, devices[name], each.cores) for name, each in held.items())
+    return sum(each.memory for each in held.values()), cores

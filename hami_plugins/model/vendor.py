@@ -237,7 +237,8 @@ class VendorSpec:
     * ``early_checks``/``late_checks``: checks right after model and health, and after all common ones.
     * ``select`` (only under the topology-aware policy if ``select_when_near``), ``share_of``, ``spell``, ``score_node``:
       see their types; ``spell`` is asked about a node with too few devices only if ``spells_too_few``. ``cores_of`` and ``memory_of`` say what a request takes of one device, where that is not what it
-      says; ``takes_no_cores`` marks requests that hold no cores, so that no rule about cores applies to them.
+      says; ``cores_in_quota`` turns what was booked of a device back into the unit of the core resource.
+      ``takes_no_cores`` marks requests that hold no cores, so that no rule about cores applies to them.
       ``scores_alone`` makes ``score_node`` the whole score of the node. ``exact_mode`` wants the mode that a pod names to
       be the device's; otherwise it may be one of several.
     * ``group_of``: the group of pods whose shares must not meet on a device, where a pod wants that (then its shares are
@@ -266,6 +267,7 @@ class VendorSpec:
     share_of: ShareOf | None = None
     cores_of: Callable[[Device, DeviceRequest], CoreShare] | None = None
     memory_of: Callable[[Device, DeviceRequest], MiB] | None = None
+    cores_in_quota: Callable[[Device, CoreShare], CoreShare] | None = None
     takes_no_cores: Callable[[DeviceRequest], bool] | None = None
     spell: Spell | None = None
     spells_too_few: bool = False

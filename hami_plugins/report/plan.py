@@ -122,7 +122,7 @@ class Planner:
     def _pod(self, snapshot: ClusterSnapshot, pod: Pod, unit: str, now_ns: int) -> PodPlan:
         limits = snapshot.quotas.get(pod.namespace)
         left = (
-            dict(quota.headroom(limits, quota.used_by(snapshot, pod.namespace), self.registry))
+            dict(quota.headroom(limits, quota.used_by(snapshot, pod.namespace, self.registry), self.registry))
             if limits is not None
             else None
         )

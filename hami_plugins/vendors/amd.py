@@ -4,7 +4,8 @@ Source: ``hami-vendors.md`` 13. ``amd.com/gpucores`` is a percentage; a card's c
 what is booked. The assignment string carries the card model where other vendors carry their word.
 
 Deviations from HAMi 2.10, on purpose: an unusable amount, or memory and cores without a count, is refused (HAMi takes
-the container for one without GPUs); a card registered here counts even if its model is not spelled ``AMD``.
+the container for one without GPUs); a card registered here counts even if its model is not spelled ``AMD``; a quota
+on ``amd.com/gpucores`` counts percentages (HAMi adds compute units to them).
 """
 
 from __future__ import annotations
@@ -61,6 +62,11 @@ def units_of(device: Device, request: DeviceRequest) -> CoreShare:
     return CoreShare(max(device.cores * request.cores // 100, 1))
 
 
+def percent_of(device: Device, units: CoreShare) -> CoreShare:
+    """What a ResourceQuota on percentages counts for compute units of one card, rounded up."""
+    return CoreShare(-(-units * 100 // max(device.cores, 1)))
+
+
 def _is_percentage(amount: Quantity) -> bool:
     return amount.whole is not None and 1 <= amount.whole <= 100
 
@@ -84,6 +90,7 @@ SPEC: Final = VendorSpec(
     request=request,
     admit=admit,
     cores_of=units_of,
+    cores_in_quota=percent_of,
     word_is_model=True,
     ignored_by_scheduler=RESOURCES.all(),
     memory_step="1 MiB",

@@ -92,7 +92,7 @@ def situation(case: Case, registry: Registry) -> tuple[NodeEntry, Intake, tuple[
     )
     pod = objects.pod(case["pod"], default_requests=False)
     left = dict(
-        quota.headroom(snapshot.quotas.get(pod.namespace), quota.used_by(snapshot, pod.namespace), registry)
+        quota.headroom(snapshot.quotas.get(pod.namespace), quota.used_by(snapshot, pod.namespace, registry), registry)
     )
     return entry, take_in(pod, registry, Rules(), left), tuple(problems)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from hami_plugins.engine import quota as quotas
 from hami_plugins.engine.annotate import annotations_of
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Rules, take_in
@@ -18,17 +19,27 @@ NOW_NS = 1_790_000_000_123_456_789
 Written = Mapping[str, str]
 
 
-def place(spec: VendorSpec, node: NodeObject, pod: Pod, running: Iterable[Pod] = ()) -> Written | str:
-    """The annotations that the scheduler writes, or HAMi's words for the refusal."""
+def place(
+    spec: VendorSpec,
+    node: NodeObject,
+    pod: Pod,
+    running: Iterable[Pod] = (),
+    *,
+    quota: Mapping[str, int] | None = None,
+) -> Written | str:
+    """The annotations that the scheduler writes, or HAMi's words for the refusal. ``quota`` limits the namespace."""
     registry = Registry([spec])
     entry = NodeBuilder(registry).entry(node, NodeFacts())
     assert entry.problems == ()
     reader = RecordReader(registry)
     entry = with_pods(entry, [reader.record(each)[0] for each in running])
-    intake = take_in(pod, registry, Rules())
+    snapshot = a_snapshot(entry, quotas={pod.namespace: quota or {}})
+    used = quotas.used_by(snapshot, pod.namespace, registry)
+    left = quotas.headroom(snapshot.quotas[pod.namespace], used, registry)
+    intake = take_in(pod, registry, Rules(), dict(left))
     if intake.refusal:
         return intake.refusal
-    decision = Decider(registry, uncounted=registry.resources).decide(a_snapshot(entry), intake.demand, intake.policy)
+    decision = Decider(registry, uncounted=registry.resources).decide(snapshot, intake.demand, intake.policy)
     if isinstance(decision, Placed):
         return annotations_of(intake.pod, decision, entry, registry, now_ns=NOW_NS)
     return decision.by_node[0][1].words

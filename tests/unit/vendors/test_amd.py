@@ -7,8 +7,8 @@ import pytest
 from hami_plugins.engine.demand import request_of
 from hami_plugins.errors import AdmissionDeniedError, InvalidRequestError
 from hami_plugins.model.requests import Absolute, Percent
-from hami_plugins.model.units import MiB
-from hami_plugins.vendors.amd import SPEC, units_of
+from hami_plugins.model.units import CoreShare, MiB
+from hami_plugins.vendors.amd import SPEC, percent_of, units_of
 from tests.builders import a_container, a_device, a_node_object, a_pod, a_request
 from tests.unit.vendors.placing import holder, place
 
@@ -82,6 +82,25 @@ def test_a_model_that_an_assignment_cannot_carry_gives_way_to_the_vendors_word()
     written = place(SPEC, node, a_pod(a_container({COUNT: 1, MEMORY: 4096, CORES: 25})))
     assert isinstance(written, dict)
     assert written[SPEC.keys.allocated] == "g0,AMD,4096,76:;"
+
+
+@pytest.mark.parametrize(("units", "percent"), [(3, 1), (76, 25), (100, 33), (203, 67), (304, 100)])
+def test_a_quota_counts_percentages(units: int, percent: int) -> None:
+    assert percent_of(a_device(cores=304), CoreShare(units)) == percent
+    assert percent_of(a_device(cores=0), CoreShare(0)) == 0
+
+
+def test_a_quota_of_one_card_holds_four_quarters() -> None:
+    quarter = a_pod(a_container({COUNT: 1, MEMORY: 1, CORES: 25}))
+    limit = {"limits.amd.com/gpucores": 100}
+    running = [holder(SPEC, "g0,AMD_Instinct_MI300X_VF,1,76:;", name=f"p{at}") for at in range(4)]
+    assert isinstance(place(SPEC, NODE, quarter, running[:3], quota=limit), dict)
+    assert place(SPEC, NODE, quarter, running, quota=limit) == "admission denied: exceeding resource quota"
+
+
+def test_a_quota_of_one_card_holds_a_whole_one() -> None:
+    whole = a_pod(a_container({COUNT: 1}))
+    assert isinstance(place(SPEC, NODE, whole, quota={"limits.amd.com/gpucores": 100}), dict)
 
 
 def test_units_that_are_promised_are_gone() -> None:
