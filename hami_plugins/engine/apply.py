@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from hami_plugins.engine.inventory import add_requests, with_pods
+from hami_plugins.engine.inventory import GROUP_KEY, QUEUE_KEY, TASK_KEY, add_requests, with_pods
 from hami_plugins.engine.usage import held_by
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
@@ -22,6 +22,9 @@ def record_of(pod: Pod, placed: Placed) -> PodRecord:
         uid=pod.uid,
         grants=placed.containers,
         requests=pod.constraints.requests,
+        queue=pod.annotations.get(QUEUE_KEY, ""),
+        group=pod.annotations.get(GROUP_KEY, ""),
+        task=pod.annotations.get(TASK_KEY, ""),
         priority=pod.priority,
     )
 

@@ -19,6 +19,7 @@ from hami_plugins.wire import pod_devices, volcano
 
 QUEUE_KEY = "scheduling.volcano.sh/queue-name"
 GROUP_KEY = "scheduling.k8s.io/group-name"
+TASK_KEY = "volcano.sh/task-spec"
 
 
 class NodeBuilder:
@@ -117,6 +118,7 @@ class RecordReader:
             terminating=pod.terminating,
             queue=pod.annotations.get(QUEUE_KEY, ""),
             group=pod.annotations.get(GROUP_KEY, ""),
+            task=pod.annotations.get(TASK_KEY, ""),
             priority=pod.priority,
         )
         return record, tuple(problems)

@@ -12,17 +12,22 @@ from hami_plugins.model.units import NodeName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceQuota:
-    """The hard limits of one namespace (Kubernetes ResourceQuota), in nano units per resource key as written there."""
+    """The hard limits of one namespace (Kubernetes ResourceQuota), in nano units per resource key as written there.
+
+    ``used`` is what the API server says is taken of them.
+    """
 
     namespace: str
     hard: Mapping[str, int]
+    used: Mapping[str, int] = field(default_factory=dict)
 
     def together_with(self, other: NamespaceQuota) -> NamespaceQuota:
         """Both quotas of a namespace at once: a pod has to respect each, so the smaller limit of every key holds."""
         hard = dict(self.hard)
         for key, amount in other.hard.items():
             hard[key] = min(amount, hard.get(key, amount))
-        return NamespaceQuota(namespace=self.namespace, hard=hard)
+        used = {key: max(self.used.get(key, 0), other.used.get(key, 0)) for key in (*self.used, *other.used)}
+        return NamespaceQuota(namespace=self.namespace, hard=hard, used=used)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +45,10 @@ class Queue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGroup:
-    """A Volcano gang: ``min_member`` pods start together or none does. ``min_by_task`` holds it per task, too."""
+    """A Volcano gang: ``min_member`` pods start together or none does. ``min_by_task`` holds it per task, too.
+
+    ``min_resources`` (nano units) is what has to be free before its pods are looked at; without it they always are.
+    """
 
     namespace: str
     name: str
@@ -49,14 +57,15 @@ class PodGroup:
     queue: str = "default"
     min_resources: Mapping[str, int] | None = None
     phase: str = "Pending"
-    priority: int = 0
+    priority_class: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClusterSnapshot:
     """Nodes in name order with what is promised of them, and everything else that a plan honours.
 
-    ``pending`` are the pods that hold nothing yet. ``problems`` are the objects that could not be read.
+    ``pending`` are the pods that hold nothing yet. ``priorities`` are the values of priority classes by name.
+    ``problems`` are the objects that could not be read.
     """
 
     nodes: tuple[NodeEntry, ...] = ()
@@ -64,6 +73,7 @@ class ClusterSnapshot:
     quotas: Mapping[str, NamespaceQuota] = field(default_factory=dict)
     queues: Mapping[str, Queue] = field(default_factory=dict)
     pod_groups: Mapping[str, PodGroup] = field(default_factory=dict)
+    priorities: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     position: Mapping[NodeName, int] = field(init=False)
 
@@ -95,6 +105,6 @@ class ClusterSnapshot:
 
 def _shallow_copy(snapshot: ClusterSnapshot) -> ClusterSnapshot:
     successor = object.__new__(ClusterSnapshot)
-    for name in ("pending", "quotas", "queues", "pod_groups", "problems", "position"):
+    for name in ("pending", "quotas", "queues", "pod_groups", "priorities", "problems", "position"):
         object.__setattr__(successor, name, getattr(snapshot, name))
     return successor

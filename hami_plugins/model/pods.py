@@ -86,6 +86,7 @@ class Pod:
     node: NodeName | None = None
     phase: str = "Pending"
     priority: int = 0
+    priority_class: str = ""
     runtime_class: str | None = None
     gated: bool = False
     terminating: bool = False
@@ -124,6 +125,7 @@ class PodRecord:
     strangers: tuple[GrantedShare, ...] = ()
     queue: str = ""
     group: str = ""
+    task: str = ""
     priority: int = 0
 
     @property

@@ -42,6 +42,11 @@ def quota(field: Field, namespace: str, name: str) -> NamespaceQuota:
     return _read(objects.resource_quota, field, {"namespace": namespace, "name": name})
 
 
+def priority_class(field: Field, name: str) -> tuple[str, int]:
+    """The name and the value of a PriorityClass."""
+    return _read(objects.priority_class, field, {"name": name})
+
+
 def _read(reader: Callable[[object], T], field: Field, identity: Mapping[str, str]) -> T:
     try:
         return reader({**field.members, "metadata": {**field.inner("metadata").members, **identity}})

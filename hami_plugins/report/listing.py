@@ -19,6 +19,9 @@ from hami_plugins.wire import objects
 SNAPSHOT_KIND: Final = "ClusterSnapshot"
 """Kind of our own snapshot files: a list of trimmed objects."""
 
+SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""The priority classes that every cluster has."""
+
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod holds nothing any more."""
 
@@ -35,6 +38,7 @@ class ListingReader:
         self._quotas: dict[str, NamespaceQuota] = {}
         self._queues: dict[str, Queue] = {}
         self._groups: dict[str, PodGroup] = {}
+        self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
         self._problems: list[Problem] = []
 
     def feed(self, raw: object, place: str = "listing") -> None:
@@ -81,8 +85,14 @@ class ListingReader:
             case "PodGroup":
                 group = objects.pod_group(raw)
                 self._groups[f"{group.namespace}/{group.name}"] = group
+            case "PriorityClass":
+                name, value = objects.priority_class(raw)
+                self._priorities[name] = value
 
     def _take_pod(self, pod: Pod) -> None:
+        if pod.priority_class and pod.priority:
+            # Listings seldom hold the classes, but the API server writes their values on the pods.
+            self._priorities.setdefault(pod.priority_class, pod.priority)
         if pod.phase in FINISHED:
             return
         if pod.node is None:
@@ -120,6 +130,7 @@ class ListingReader:
             quotas=self._quotas,
             queues=self._queues,
             pod_groups=self._groups,
+            priorities=self._priorities,
             problems=tuple(problems),
         )
 

@@ -23,6 +23,7 @@ def with_objects(snapshot: ClusterSnapshot, submission: Submission) -> ClusterSn
         queues={**snapshot.queues, **submission.queues},
         pod_groups={**snapshot.pod_groups, **submission.pod_groups},
         quotas={**snapshot.quotas, **submission.quotas},
+        priorities={**snapshot.priorities, **submission.priorities},
     )
 
 

@@ -51,13 +51,15 @@ class Ignored(NamedTuple):
 class Submission:
     """Everything that a set of documents asks for, in the order of the documents.
 
-    ``pod_groups`` go by full name (``namespace/name``), ``queues`` by name, ``quotas`` by namespace.
+    ``pod_groups`` go by full name (``namespace/name``), ``queues`` by name, ``quotas`` by namespace; ``priorities`` are
+    the values of priority classes by name.
     """
 
     workloads: tuple[Workload, ...] = ()
     pod_groups: Mapping[str, PodGroup] = field(default_factory=dict)
     queues: Mapping[str, Queue] = field(default_factory=dict)
     quotas: Mapping[str, NamespaceQuota] = field(default_factory=dict)
+    priorities: Mapping[str, int] = field(default_factory=dict)
     ignored: tuple[Ignored, ...] = ()
 
 
@@ -108,6 +110,11 @@ def read(
         pod_groups=groups,
         queues=queues,
         quotas=_quotas(objects),
+        priorities=dict(
+            cluster_objects.priority_class(it.field, it.name)
+            for it in objects
+            if (it.group, it.kind) == _PRIORITY_CLASS
+        ),
         ignored=tuple(ignored),
     )
 
@@ -248,4 +255,5 @@ _KINDS: Final[Mapping[tuple[str, str], _Expand]] = {
 _POD_GROUPS: Final = frozenset({("scheduling.volcano.sh", "PodGroup"), ("scheduling.x-k8s.io", "PodGroup")})
 _QUEUE: Final = ("scheduling.volcano.sh", "Queue")
 _QUOTA: Final = ("", "ResourceQuota")
-_UNDERSTOOD: Final = frozenset({*_KINDS, *_POD_GROUPS, _QUEUE, _QUOTA})
+_PRIORITY_CLASS: Final = ("scheduling.k8s.io", "PriorityClass")
+_UNDERSTOOD: Final = frozenset({*_KINDS, *_POD_GROUPS, _QUEUE, _QUOTA, _PRIORITY_CLASS})

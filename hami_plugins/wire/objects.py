@@ -12,7 +12,7 @@ from hami_plugins.wire import fields, quantity
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import pod
 
-__all__ = ["node_facts", "node_object", "pod", "pod_group", "queue", "resource_quota"]
+__all__ = ["node_facts", "node_object", "pod", "pod_group", "priority_class", "queue", "resource_quota"]
 
 
 def node_object(raw: object) -> NodeObject:
@@ -48,7 +48,14 @@ def resource_quota(raw: object) -> NamespaceQuota:
     body, place = _named(raw, "resourcequota")
     namespace = fields.text(fields.member(body, "metadata", place), "namespace", f"{place} metadata") or "default"
     hard = _amounts(fields.member(body, "spec", place), "hard", f"{place} spec")
-    return NamespaceQuota(namespace=namespace, hard=_nano(hard))
+    used = _amounts(fields.member(body, "status", place), "used", f"{place} status")
+    return NamespaceQuota(namespace=namespace, hard=_nano(hard), used=_nano(used))
+
+
+def priority_class(raw: object) -> tuple[str, int]:
+    """The name and the value of a PriorityClass."""
+    body, place = _named(raw, "priorityclass")
+    return fields.member(body, "metadata", place)["name"], fields.number(body, "value", place)
 
 
 def queue(raw: object) -> Queue:
@@ -82,6 +89,7 @@ def pod_group(raw: object) -> PodGroup:
         queue=fields.text(spec, "queue", inside) or "default",
         min_resources=_nano(least) if least else None,
         phase=fields.text(fields.member(body, "status", place), "phase", f"{place} status") or "Pending",
+        priority_class=fields.text(spec, "priorityClassName", inside),
     )
 
 

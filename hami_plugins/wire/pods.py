@@ -49,6 +49,7 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
         node=NodeName(node) if node else None,
         phase=fields.text(status, "phase", f"{place} status") or "Pending",
         priority=fields.number(spec, "priority", in_spec),
+        priority_class=fields.text(spec, "priorityClassName", in_spec),
         runtime_class=fields.text(spec, "runtimeClassName", in_spec) or None,
         gated=bool(fields.items(spec, "schedulingGates", in_spec)),
         terminating=metadata.get("deletionTimestamp") is not None,

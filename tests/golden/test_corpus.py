@@ -14,7 +14,7 @@ from tests.golden.rules import Case, Rule, all_rules
 
 FOLDER = Path(__file__).parent / "corpus"
 FILES = ("hami.jsonl.gz", "volcano.jsonl.gz", "volcano-more.jsonl.gz")
-"""The last one was recorded as the second was, from the same code, with pods and nodes of its cases put together anew."""
+"""The last was recorded from the same code as the second, with pods and nodes of its cases put together anew."""
 
 
 BEYOND = frozenset(
