@@ -19,6 +19,7 @@ FILES = ("hami.jsonl.gz", "volcano.jsonl.gz", "volcano-more.jsonl.gz")
 
 BEYOND = frozenset(
     {
+        "amounts-beyond-32-bits-are-refused",
         "ascend-negative-memory-is-refused",
         "metax-containers-of-one-pod-share-their-class",
         "metax-quality-is-that-of-the-pods",
