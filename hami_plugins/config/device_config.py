@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 
 from hami_plugins.engine.templates import CutCard, Template
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB
-from hami_plugins.model.vendor import ResourceNames, VendorOptions, VendorSpec
+from hami_plugins.model.vendor import Dialect, ResourceNames, VendorOptions, VendorSpec
 from hami_plugins.vendors import ascend, iluvatar
 
 Amount = Annotated[int, Field(ge=0, le=INT32_MAX)]
@@ -165,7 +165,9 @@ def configured(specs: Iterable[VendorSpec], config: DeviceConfig) -> tuple[Vendo
         if config.iluvatars is None
         else tuple(_renamed(iluvatar.spec_of(chip.common_word), _names(chip)) for chip in config.iluvatars)
     )
-    return (*changed, *npus, *chips)
+    ours = [spec for spec in changed if spec.dialect is Dialect.HAMI]
+    others = [spec for spec in changed if spec.dialect is not Dialect.HAMI]
+    return (*ours, *npus, *chips, *others)
 
 
 def _configured(spec: VendorSpec, config: DeviceConfig) -> VendorSpec:

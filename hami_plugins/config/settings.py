@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -17,8 +17,9 @@ from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.mutate import WebhookSettings
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.engine.registry import Registry
-from hami_plugins.errors import ConfigError
-from hami_plugins.vendors import BUILTIN
+from hami_plugins.errors import ConfigError, WireError
+from hami_plugins.vendors import BUILTIN, volcano
+from hami_plugins.wire import volcano_config
 
 
 class _Strict(BaseModel):
@@ -35,9 +36,24 @@ class SchedulerSettings(_Strict):
 
 
 class VolcanoSettings(_Strict):
-    """Volcano's scheduler: ``deviceshare.SchedulePolicy`` of its configuration."""
+    """Volcano's scheduler: ``deviceshare.SchedulePolicy`` of its configuration, and its device configuration.
+
+    ``device_config`` is the content of ``device-config.yaml`` in Volcano's ConfigMap. Without it Volcano knows no MIG
+    geometries and does not read memory percentages.
+    """
 
     schedule_policy: Literal["binpack", "spread", ""] = "binpack"
+    device_config: dict[str, Any] | None = None
+
+    @field_validator("device_config")
+    @classmethod
+    def _is_readable(cls, found: dict[str, Any] | None) -> dict[str, Any] | None:
+        if found is not None:
+            try:
+                volcano_config.decode(found)
+            except WireError as error:
+                raise ValueError(f"{error.key}: {error.why}") from error
+        return found
 
 
 class Settings(BaseSettings):
@@ -66,7 +82,11 @@ class Settings(BaseSettings):
 
     def registry(self) -> Registry:
         """The vendors as set."""
-        return Registry(configured(BUILTIN, self.devices))
+        specs = configured(BUILTIN, self.devices)
+        if self.volcano.device_config is not None:
+            as_set = volcano.configured(volcano_config.decode(self.volcano.device_config))
+            specs = tuple(as_set if spec.name == as_set.name else spec for spec in specs)
+        return Registry(specs)
 
     def rules(self) -> Rules:
         """How pods are admitted and ranked as set."""
@@ -83,21 +103,36 @@ class Settings(BaseSettings):
 
 
 def parse(text: str, *, source: str = "settings") -> Settings:
-    """Settings from YAML. A file that is HAMi's own device config (no ``version``) is taken as such.
+    """Settings from YAML. A file without ``version`` that is HAMi's or Volcano's device config is taken as such, also
+    where it is the ConfigMap that holds it.
 
     Raises ``ConfigError`` with path, value and what is allowed.
     """
+    raw = _mapping(text, source)
+    held = raw.get("data")
+    if raw.get("kind") == "ConfigMap" and isinstance(held, dict) and volcano_config.KEY in held:
+        raw = _mapping(str(held[volcano_config.KEY]), f"{source}: {volcano_config.KEY}")
+    if "version" not in raw and raw.keys() & DeviceConfig.model_fields.keys():
+        raw = {"volcano": {"deviceConfig": raw}} if _is_volcanos(raw) else {"devices": raw}
+    return made(raw, source=source)
+
+
+def _mapping(text: str, source: str) -> dict[str, Any]:
     try:
         raw = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader
     except yaml.YAMLError as error:
         raise ConfigError(f"{source}: not YAML: {error}") from error
     if raw is None:
-        raw = {}
+        return {}
     if not isinstance(raw, dict):
         raise ConfigError(f"{source}: not a mapping but {type(raw).__name__}")
-    if "version" not in raw and raw.keys() & DeviceConfig.model_fields.keys():
-        raw = {"devices": raw}
-    return made(raw, source=source)
+    return raw
+
+
+def _is_volcanos(raw: dict[str, Any]) -> bool:
+    """Both schedulers call their file and its first section alike; the resource names tell them apart."""
+    nvidia = raw.get("nvidia")
+    return isinstance(nvidia, dict) and str(nvidia.get("resourceCountName", "")).startswith("volcano.sh/")
 
 
 def made(raw: dict[str, Any], *, source: str = "settings") -> Settings:

@@ -80,3 +80,39 @@ vnpus:
         assert spec.name == name
     assert {spec.name for spec in found if spec.maker == "Huawei"} == {"Ascend910Z"}
     assert {spec.name for spec in found if spec.maker == "Iluvatar"} == {"MR-V100"}
+
+
+VOLCANO_DEVICES = """\
+nvidia:
+  resourceCountName: volcano.sh/vgpu-number
+  resourceMemoryPercentageName: volcano.sh/vgpu-memory-percentage
+  knownMigGeometries:
+  - models: [A100-SXM4-40GB]
+    allowedGeometries:
+    - group: group1
+      geometries:
+      - {name: 1g.5gb, memory: 5120, count: 7}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        VOLCANO_DEVICES,
+        "kind: ConfigMap\ndata:\n  device-config.yaml: |\n"
+        + "".join(f"    {line}\n" for line in VOLCANO_DEVICES.splitlines()),
+        "version: 1\nvolcano:\n  deviceConfig:\n" + "".join(f"    {line}\n" for line in VOLCANO_DEVICES.splitlines()),
+    ],
+    ids=["file", "configmap", "inside"],
+)
+def test_volcanos_own_device_config_is_taken_as_it_is(text: str) -> None:
+    found = settings.parse(text).registry()
+    volcano = found.owner_of("volcano.sh/vgpu-number")
+    assert volcano is not None
+    assert volcano.options.flags == {"percentage": True}
+    assert found.owner_of("nvidia.com/gpu") is not volcano
+
+
+def test_a_broken_volcano_config_names_the_place() -> None:
+    with pytest.raises(ConfigError, match=r"volcano.deviceConfig.*knownMigGeometries"):
+        settings.parse("version: 1\nvolcano: {deviceConfig: {nvidia: {knownMigGeometries: 7}}}")
