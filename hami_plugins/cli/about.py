@@ -15,9 +15,17 @@ from hami_plugins.errors import ManifestError
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 
+def version() -> str:
+    """The installed version; ``unknown`` for a checkout that nobody installed."""
+    try:
+        return metadata.version("hami-plugins")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
 def version_words() -> str:
-    """The installed version."""
-    return f"hami-plugins {metadata.version('hami-plugins')}"
+    """What ``--version`` prints."""
+    return f"hami-plugins {version()}"
 
 
 def list_vendors(name: str | None, *, form: Form, headers: bool, settings: str | None) -> int:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hami_plugins.cli import options
-from hami_plugins.cli.options import Form, Words
+from hami_plugins.cli.options import Form, VetForm, Words
 
 app = typer.Typer(
     name="hami-plugins",
@@ -90,6 +90,48 @@ def plan(
         html=html,
         form=output,
         headers=not no_headers,
+        settings=settings,
+    )
+    raise typer.Exit(run(order))
+
+
+@app.command()
+def vet(
+    *,
+    files: options.Files = None,
+    recursive: options.Recursive = False,
+    snapshot: options.Snapshot = None,
+    fleet: options.Fleet = None,
+    namespace: options.Namespace = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option("--ignore", metavar="RULES", help="Rules not to look at, such as HP101,HP305. Repeatable."),
+    ] = None,
+    rules: Annotated[bool, typer.Option("--list-rules", help="List the rules and look at nothing.")] = False,
+    output: Annotated[
+        VetForm, typer.Option("--output", "-o", help="How to print the findings; sarif is for CI.")
+    ] = VetForm.TEXT,
+    settings: options.Settings = None,
+) -> None:
+    """Look for mistakes in manifests: names, units, ignored annotations, shapes that fit nowhere, wrong schedulers.
+
+    Without --snapshot or --fleet nothing is said about a cluster. An annotation or a comment in a manifest,
+    hami-plugins.io/vet-ignore: HP305, hides findings of an object. Exit code 1 for errors and warnings, not for notes.
+
+    Example: hami-plugins vet -f manifests/ -o sarif > vet.sarif
+    """
+    from hami_plugins.cli.inputs import Source
+    from hami_plugins.cli.vetting import Order, list_rules, run
+
+    if rules:
+        raise typer.Exit(list_rules(output))
+    order = Order(
+        files=tuple(files or ()),
+        recursive=recursive,
+        source=Source(snapshots=tuple(snapshot or ()), fleet=fleet) if snapshot or fleet else None,
+        namespace=namespace or "default",
+        ignore=tuple(ignore or ()),
+        form=output,
         settings=settings,
     )
     raise typer.Exit(run(order))

@@ -56,7 +56,7 @@ def documents(paths: Sequence[str], *, recursive: bool = False) -> tuple[Documen
 
     found: list[Document] = []
     for path in paths:
-        for name in _files(path, recursive=recursive):
+        for name in manifest_files(path, recursive=recursive):
             found.extend(manifests.read(read_text(name), source="stdin" if name == STDIN else name))
     return tuple(found)
 
@@ -125,7 +125,8 @@ def working(words: str, *, when: bool = True) -> AbstractContextManager[object]:
     return Console(stderr=True).status(words)
 
 
-def _files(path: str, *, recursive: bool) -> Iterable[str]:
+def manifest_files(path: str, *, recursive: bool = False) -> Iterable[str]:
+    """The path itself, or the manifests of a folder by name. Raises ``ManifestError`` for a folder without any."""
     file = Path(path)
     if path == STDIN or not file.is_dir():
         return [path]

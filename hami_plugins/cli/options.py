@@ -16,6 +16,15 @@ class Form(StrEnum):
     YAML = "yaml"
 
 
+class VetForm(StrEnum):
+    """How findings are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+    SARIF = "sarif"
+
+
 class Words(StrEnum):
     """Whose annotations are printed."""
 

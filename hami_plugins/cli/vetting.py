@@ -1,0 +1,100 @@
+"""The work of ``vet``: read, look, print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hami_plugins.cli import inputs, output
+from hami_plugins.cli.edge import Exit
+from hami_plugins.cli.inputs import Source
+from hami_plugins.cli.options import Form, VetForm
+from hami_plugins.errors import ManifestError
+from hami_plugins.report import vet
+from hami_plugins.report.vet import answers
+
+if TYPE_CHECKING:
+    from hami_plugins.report.vet import Finding
+
+_TONES = {"error": "bad", "warning": "warn", "note": "dim"}
+_DOCUMENTS = {VetForm.JSON: Form.JSON, VetForm.SARIF: Form.JSON, VetForm.YAML: Form.YAML}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What somebody wants to have looked at; ``source`` is ``None`` without a cluster to hold it against."""
+
+    files: tuple[str, ...]
+    recursive: bool
+    source: Source | None
+    namespace: str
+    ignore: tuple[str, ...]
+    form: VetForm
+    settings: str | None
+
+
+def run(order: Order) -> int:
+    """Look, print, and say whether anything is wrong; notes are not."""
+    if not order.files:
+        raise ManifestError("nothing to look at; give manifests with -f FILE, a folder, or - for stdin")
+    snapshots = () if order.source is None else order.source.snapshots
+    if order.files.count(inputs.STDIN) + snapshots.count(inputs.STDIN) > 1:
+        raise ManifestError("stdin can be read once: only one of -f and --snapshot may be -")
+    ignored = _ignored(order.ignore)
+    settings = inputs.settings_of(order.settings)
+    registry = settings.registry()
+    names = tuple(name for path in order.files for name in inputs.manifest_files(path, recursive=order.recursive))
+    sources = vet.joined(vet.read(inputs.read_text(name), source=_shown(name)) for name in names)
+    found = vet.vet(
+        sources.documents,
+        registry,
+        vet.VetSettings(rules=settings.rules(), namespace=order.namespace, ignore=ignored),
+        None if order.source is None else inputs.cluster(order.source, registry),
+        unreadable=sources.unreadable,
+    )
+    _answer(found, order.form, files=len(names))
+    return Exit.FINDINGS if answers.fails(found) else Exit.FINE
+
+
+def list_rules(form: VetForm) -> int:
+    """Print the table of rules."""
+    if form is VetForm.TEXT:
+        for rule in vet.RULES:
+            output.line(f"{rule.id}  {rule.severity:<8}{rule.name}: {rule.summary}")
+    elif form is VetForm.SARIF:
+        _print_sarif(())
+    else:
+        output.document(answers.rules_document(vet.RULES), _DOCUMENTS[form])
+    return Exit.FINE
+
+
+def _answer(found: tuple[Finding, ...], form: VetForm, *, files: int) -> None:
+    if form is VetForm.SARIF:
+        _print_sarif(found)
+    elif form is VetForm.TEXT:
+        for each in found:
+            output.line(answers.line(each), _TONES[each.severity])
+        output.line(answers.summary(found, files), "" if found else "good")
+    else:
+        output.document(answers.document(found), _DOCUMENTS[form])
+
+
+def _print_sarif(found: tuple[Finding, ...]) -> None:
+    from hami_plugins.cli.about import version
+    from hami_plugins.report.vet import sarif
+
+    output.document(sarif.log(found, vet.RULES, version=version()), Form.JSON)
+
+
+def _ignored(given: tuple[str, ...]) -> frozenset[str]:
+    """The rules to leave out, by id or name, each option a list of them."""
+    known = {name for rule in vet.RULES for name in (rule.id.lower(), rule.name)}
+    words = {word.strip() for text in given for word in text.split(",") if word.strip()}
+    strange = sorted(word for word in words if word.lower() not in known)
+    if strange:
+        raise ManifestError(f"--ignore {strange[0]}: there is no such rule; --list-rules shows them")
+    return frozenset(words)
+
+
+def _shown(name: str) -> str:
+    return "stdin" if name == inputs.STDIN else name
