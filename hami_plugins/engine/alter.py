@@ -27,7 +27,7 @@ from hami_plugins.model.policy import Policy
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import Absolute, DeviceDemand, DeviceRequest, Percent, Selector
 from hami_plugins.model.units import CoreShare, MiB, VendorName
-from hami_plugins.model.vendor import Headroom
+from hami_plugins.model.vendor import Headroom, VendorSpec
 
 _SELECTOR: Final[Mapping[ChangeKind, Callable[[Selector], Selector]]] = {
     ChangeKind.USE_IDS: lambda selector: replace(selector, use_ids=None),
@@ -69,7 +69,7 @@ def changed(question: Question, change: Change, registry: Registry) -> Question:
         case LessPlain() | Dropped() | Tolerated():
             return question._replace(demand=replace(demand, constraints=loosened(demand.constraints, change)))
         case RaisedQuota():
-            return question._replace(demand=replace(demand, headroom=_raised(demand, change, registry)))
+            return question._replace(demand=replace(demand, headroom=_with_raised(demand.headroom, change, registry)))
         case _:
             return question
 
@@ -88,7 +88,7 @@ def loosened(constraints: NodeConstraints, change: LessPlain | Dropped | Tolerat
             return replace(constraints, selector=selector)
         case Dropped(kind=ChangeKind.NODE_AFFINITY):
             return replace(constraints, affinity=_without_key(constraints.affinity, change.key))
-        case Dropped():
+        case _:
             return replace(constraints, node=None)
 
 
@@ -151,11 +151,16 @@ def _unselective(devices: DeviceDemand, change: Dropped) -> DeviceDemand:
     )
 
 
-def _raised(demand: PodDemand, change: RaisedQuota, registry: Registry) -> tuple[tuple[VendorName, Headroom], ...]:
-    left = dict(demand.headroom)
-    room = left[change.vendor]
+def raised(room: Headroom, change: RaisedQuota, spec: VendorSpec) -> Headroom:
+    """What a quota leaves once it is raised."""
     if change.kind is ChangeKind.QUOTA_MEMORY:
-        left[change.vendor] = room._replace(memory=MiB(change.needed * registry[change.vendor].memory_factor()))
-    else:
-        left[change.vendor] = room._replace(cores=CoreShare(change.needed))
-    return tuple(left.items())
+        return room._replace(memory=MiB(change.needed * spec.memory_factor()))
+    return room._replace(cores=CoreShare(change.needed))
+
+
+def _with_raised(
+    left: tuple[tuple[VendorName, Headroom], ...], change: RaisedQuota, registry: Registry
+) -> tuple[tuple[VendorName, Headroom], ...]:
+    return tuple(
+        (vendor, raised(room, change, registry[vendor]) if vendor == change.vendor else room) for vendor, room in left
+    )
