@@ -1,0 +1,78 @@
+"""The library: what programs call, from text to answers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import hami_plugins
+from hami_plugins.errors import ManifestError
+from hami_plugins.report.plan import Stage
+from hami_plugins.report import fleets
+from hami_plugins import examples
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: one, namespace: team}
+spec:
+  containers:
+    - {name: main, image: app, resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 20000}}}
+"""
+GIANT = POD.replace("20000", "200000")
+
+
+def raw_pod(memory: int) -> dict[str, object]:
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": "one"},
+        "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]},
+    }
+
+
+def test_every_name_of_the_surface_is_there() -> None:
+    for name in hami_plugins.__all__:
+        assert getattr(hami_plugins, name) is not None
+    assert set(hami_plugins.__all__) < set(dir(hami_plugins))
+
+
+def test_an_unknown_name_is_an_error_that_lists_the_known_ones() -> None:
+    with pytest.raises(AttributeError, match=r"no 'schedule'.*load_snapshot"):
+        _ = hami_plugins.schedule  # type: ignore[attr-defined]
+
+
+def test_a_plan_is_two_calls() -> None:
+    plan = hami_plugins.plan(hami_plugins.load_fleet("h100x8"), POD)
+    assert [(pod.pod.full_name, pod.stage) for pod in plan.pods] == [("team/one", Stage.PLACED)]
+
+
+@pytest.mark.parametrize("form", ["text", "bytes", "objects", "two documents"])
+def test_a_snapshot_is_read_from_whatever_people_have(form: str) -> None:
+    nodes = fleets.nodes_of(fleets.parse(examples.fleet_text("t4x1"), source="t4x1"))
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes})
+    listing = {
+        "text": text,
+        "bytes": text.encode(),
+        "objects": nodes,
+        "two documents": "".join(json.dumps({"kind": "List", "items": [node]}) + "\n" for node in nodes),
+    }[form]
+    snapshot = hami_plugins.load_snapshot(listing)  # type: ignore[arg-type]
+    assert [entry.name for entry in snapshot.nodes] == sorted(str(node["metadata"]["name"]) for node in nodes)  # type: ignore[index]
+
+
+def test_bytes_that_are_no_text_are_an_error() -> None:
+    with pytest.raises(ManifestError, match="neither JSON nor UTF-8"):
+        hami_plugins.load_snapshot(b"\xff\xfe\x00")
+
+
+def test_a_refused_pod_is_decided_and_relaxed() -> None:
+    snapshot = hami_plugins.load_fleet("h100x8")
+    intake = hami_plugins.admit(raw_pod(200_000))
+    decider = hami_plugins.Decider(hami_plugins.builtin())
+    assert isinstance(hami_plugins.decide(snapshot, intake, decider), hami_plugins.Refused)
+    assert hami_plugins.relax(snapshot, intake, decider)
+    fits = hami_plugins.admit(raw_pod(1_000))
+    assert isinstance(hami_plugins.decide(snapshot, fits), hami_plugins.Placed)
+    assert hami_plugins.relax(snapshot, fits) == ()
