@@ -25,30 +25,28 @@ class Exit(IntEnum):
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line; ``--debug`` among the arguments lets tracebacks through."""
-    from hami_plugins.cli.app import app
-
     debug = "--debug" in arguments
-    rest = [each for each in arguments if each != "--debug"]
     try:
-        code = app(rest, prog_name=program_name(), standalone_mode=False)
-        sys.stdout.flush()
+        return _run([each for each in arguments if each != "--debug"])
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
         _close_stdout()
         return Exit.BROKEN_PIPE
-    except HamiPluginsError as error:
-        if debug:
-            raise
-        return failed(str(error))
-    except OSError as error:
-        if debug:
-            raise
-        return failed(_about_file(error))
     except Exception as error:
         if debug:
             raise
-        return _unexpected(error)
+        return _unable(error)
+
+
+def _run(arguments: list[str]) -> int:
+    from hami_plugins.cli.app import app
+
+    try:
+        code = app(arguments, prog_name=program_name(), standalone_mode=False)
+    except SystemExit as done:  # shell completion ends so
+        code = done.code if isinstance(done.code, int) else Exit.FINE
+    sys.stdout.flush()
     return int(code or Exit.FINE)
 
 
@@ -72,17 +70,21 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() or each == "\n" else f"\\x{ord(each):02x}" for each in text)
 
 
-def _unexpected(error: Exception) -> int:
-    shown = getattr(error, "format_message", None)
-    if shown is not None:  # a usage error of the command line itself
-        context = getattr(error, "ctx", None)
-        code = failed(str(shown()))
-        if context is not None:
-            print(f"try '{context.command_path} --help'", file=sys.stderr)  # noqa: T201
-        return code
+def _unable(error: Exception) -> int:
+    if isinstance(error, HamiPluginsError):
+        return failed(str(error))
+    if isinstance(error, OSError):
+        return failed(_about_file(error))
     if isinstance(error, typer.Abort):
         return Exit.INTERRUPTED
-    return failed(f"{type(error).__name__}: {error} (this is a defect; --debug shows where)")
+    shown = getattr(error, "format_message", None)
+    if shown is None:
+        return failed(f"{type(error).__name__}: {error} (this is a defect; --debug shows where)")
+    code = failed(str(shown()))
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        print(f"try '{context.command_path} --help'", file=sys.stderr)  # noqa: T201 - as above
+    return code
 
 
 def _about_file(error: OSError) -> str:

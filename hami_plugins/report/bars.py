@@ -149,7 +149,7 @@ def stacked_words(amounts: Mapping[Part, int]) -> str:
 def amount_words(unit: Unit, amount: int) -> str:
     """An amount as people say it: memory from 1 GiB on in GiB."""
     if unit is not Unit.MEMORY:
-        return f"{amount} {unit.value}"
+        return f"{amount} {unit.value[:-1] if amount == 1 else unit.value}"
     if abs(amount) < _GIB:
         return f"{amount} MiB"
     if abs(amount) >= _GIB * _GIB:

@@ -165,7 +165,7 @@ class Occupancy:
         if not usage.slots:
             return ""
         if usage.slots >= device.slots:
-            return f"all {device.slots} slots are taken"
+            return "its only slot is taken" if device.slots == 1 else f"all {device.slots} slots are taken"
         if device.cores and usage.cores >= device.cores:
             return f"all {device.cores} cores are promised"
         fitters = self._fitters.get(device.vendor, ())

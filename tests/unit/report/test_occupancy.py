@@ -65,7 +65,7 @@ def test_what_is_left_on_a_cordoned_node_is_unavailable() -> None:
 def test_memory_behind_the_last_slot_is_stranded() -> None:
     card = only_card(a_plan(on=[holding(a_node("n", a_device(slots=1)), a_record())]))
     assert parts(card)[-1] == (Part.STRANDED, 15_360)
-    assert card.note == "all 1 slots are taken"
+    assert card.note == "its only slot is taken"
 
 
 def test_memory_without_a_core_left_is_stranded() -> None:
@@ -118,13 +118,10 @@ def test_a_card_is_measured_in_the_first_thing_that_it_has(device: Device, unit:
 
 
 def test_partitions_stand_in_the_order_of_their_places() -> None:
-    def on(start: int, name: str) -> None:
-        mark = Instance("1g", Placement(start, 1))
-        records.append(a_record(granted(a_share(mark=mark)), name=name))
-
-    records: list = []
-    on(4, "late")
-    on(0, "early")
+    records = [
+        a_record(granted(a_share(mark=Instance("1g", Placement(start, 1)))), name=name)
+        for start, name in ((4, "late"), (0, "early"))
+    ]
     card = only_card(a_plan(on=[holding(a_node(), *records)]))
     assert [segment.pod for segment in card.segments[:2]] == ["default/early", "default/late"]
     assert [segment.partition for segment in card.segments[:2]] == ["1g@0", "1g@4"]

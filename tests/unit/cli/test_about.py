@@ -1,0 +1,46 @@
+"""``vendors`` and ``completion``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from hami_plugins.vendors import BUILTIN
+from tests.unit.cli.conftest import Type
+
+
+def test_every_vendor_has_a_row(type_in: Type) -> None:
+    rows = type_in("vendors", "--no-headers").out.splitlines()
+    assert [row.split()[0] for row in rows] == [spec.name for spec in BUILTIN]
+
+
+def test_one_vendor_is_told_in_full(type_in: Type) -> None:
+    out = type_in("vendors", "nvidia").out
+    assert "nvidia.com/gpumem-percentage" in out
+    assert "hami.io/node-nvidia-register" in out
+
+
+def test_vendors_are_told_to_programs(type_in: Type) -> None:
+    said = json.loads(type_in("vendors", "-o", "json").out)
+    assert said["kind"] == "VendorList"
+    assert len(said["items"]) == len(BUILTIN)
+    assert yaml.safe_load(type_in("vendors", "MLU", "-o", "yaml").out)["items"][0]["name"] == "MLU"
+
+
+def test_an_unknown_vendor_is_refused_with_the_known_ones(type_in: Type) -> None:
+    said = type_in("vendors", "nvidea")
+    assert said.code == 2
+    assert "NVIDIA" in said.err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_there_is_a_completion_script(type_in: Type, shell: str) -> None:
+    said = type_in("completion", shell)
+    assert said.code == 0
+    assert "_HAMI_PLUGINS_COMPLETE" in said.out
+
+
+def test_an_unknown_shell_is_refused(type_in: Type) -> None:
+    assert type_in("completion", "tcsh").code == 2

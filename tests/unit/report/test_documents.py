@@ -1,0 +1,129 @@
+"""Documents: what they say, and that the published schema describes all of it."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+import orjson
+import pytest
+
+from hami_plugins.model.vendor import Dialect
+from hami_plugins.report import documents, fleets, manifests, submission, workloads
+from hami_plugins.report.listing import snapshot_of
+from hami_plugins.report.plan import Plan, Planner
+from hami_plugins.vendors import builtin
+from tests.schema import ADAPTER, generated
+from tests.unit.report.plans import NOW_NS, REGISTRY, a_plan, asking
+
+JOB = """
+apiVersion: v1
+kind: Pod
+metadata: {name: two, namespace: lab}
+spec:
+  initContainers:
+  - name: warm
+    resources: {limits: {nvidia.com/gpu: 1}}
+  containers:
+  - name: main
+    resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 4000, nvidia.com/gpucores: 30}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: front}
+"""
+
+
+def a_submission() -> tuple[Plan, workloads.Submission]:
+    """A pod of two containers and a document that runs nothing, on one T4."""
+    registry = builtin()
+    snapshot = snapshot_of(fleets.nodes_of(fleets.parse("nodes: [{shape: t4x1}]", source="fleet")), registry)
+    submitted = workloads.read(manifests.read(JOB, source="job.yaml"))
+    plan = Planner(registry).plan(snapshot, submission.units(submitted, snapshot), now_ns=NOW_NS)
+    return plan, submitted
+
+
+def test_the_published_schema_is_the_one_of_the_types() -> None:
+    published = resources.files("hami_plugins.report").joinpath("schemas", "v1alpha1.json").read_text(encoding="utf-8")
+    assert json.loads(published) == generated(), "python -m tests.schema writes it anew"
+
+
+@pytest.mark.parametrize("pods", [(), (asking(),), (asking(), asking(100_000, name="big"), asking(1, 500, name="odd"))])
+def test_every_plan_is_as_the_schema_says(pods: tuple[Any, ...]) -> None:
+    document = documents.plan(a_plan(*pods))
+    ADAPTER.validate_python(orjson.loads(orjson.dumps(document)), strict=True)
+
+
+def test_every_vendor_is_as_the_schema_says() -> None:
+    ADAPTER.validate_python(documents.vendor_list(builtin()), strict=True)
+
+
+def test_a_placed_pod_says_where_and_what() -> None:
+    plan, submitted = a_submission()
+    document = documents.plan(plan, ignored=submitted.ignored)
+    (pod,) = document["pods"]
+    assert document["summary"] == {"pods": 1, "placed": 1, "refused": 0, "nodes": 1}
+    assert (pod["verdict"], pod["stage"], pod["node"], pod["candidates"]) == ("placed", "placed", "t4x1-0", 1)
+    assert pod["admission"]["allowed"]
+    assert {"container": None, "kind": "schedulerName", "key": "schedulerName", "value": "hami-scheduler"} in pod[
+        "admission"
+    ]["changes"]
+    warm, main = pod["containers"]
+    assert (warm["name"], warm["kind"]) == ("warm", "init")
+    assert warm["limits"]["nvidia.com/gpucores"] == "100", "the webhook adds it"
+    (share,) = main["slices"]
+    assert (share["memoryMiB"], share["cores"], share["index"], share["vendor"]) == (4000, 30, 0, "NVIDIA")
+    assert share["id"] in pod["annotations"]["hami.io/vgpu-devices-allocated"]
+    assert pod["labels"] == {"hami.io/vgpu-node": "t4x1-0"}
+
+
+def test_documents_that_run_nothing_are_named_with_their_line() -> None:
+    plan, submitted = a_submission()
+    (ignored,) = documents.plan(plan, ignored=submitted.ignored)["ignored"]
+    assert ignored == {
+        "file": "job.yaml",
+        "document": 2,
+        "line": 13,
+        "kind": "Service",
+        "name": "front",
+        "why": "runs no pods",
+    }
+
+
+def test_a_refused_pod_has_no_node_and_keeps_its_resources() -> None:
+    (pod,) = documents.plan(a_plan(asking(100_000)))["pods"]
+    assert (pod["verdict"], pod["stage"], pod["node"], pod["score"]) == ("refused", "nodes", None, None)
+    assert "CardInsufficientMemory" in pod["hamiReason"]
+    assert pod["containers"][0]["slices"] == []
+    assert pod["containers"][0]["limits"]["acme.example/memory"] == "100k"
+
+
+def test_the_annotations_of_another_dialect_are_empty() -> None:
+    plan, _ = a_submission()
+    (pod,) = documents.plan(plan, dialect=Dialect.VOLCANO)["pods"]
+    assert pod["annotations"] == pod["labels"] == {}
+
+
+def test_what_is_written_is_a_patch_of_the_pod() -> None:
+    plan, _ = a_submission()
+    written = documents.written(plan.pods[0], Dialect.HAMI)
+    assert written is not None
+    assert (written["metadata"]["namespace"], written["metadata"]["name"]) == ("lab", "two")
+    assert written["metadata"]["annotations"] == documents.pod(plan.pods[0])["annotations"]
+    assert documents.written(plan.pods[0], Dialect.VOLCANO) is None
+
+
+def test_nothing_is_written_on_a_refused_pod() -> None:
+    assert documents.written(a_plan(asking(100_000)).pods[0], Dialect.HAMI) is None
+
+
+def test_a_vendor_says_all_that_one_has_to_know() -> None:
+    (acme,) = documents.vendor_list(REGISTRY)["items"]
+    assert acme["resources"] == {
+        "count": "acme.example/card",
+        "memory": "acme.example/memory",
+        "cores": "acme.example/cores",
+    }
+    assert acme["annotations"]["useIds"] == ["acme.example/use-uuid"]
+    assert acme["memoryUnitMiB"] == 1
