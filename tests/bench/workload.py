@@ -37,6 +37,7 @@ def node(number: int) -> Raw:
     amounts = {"cpu": "128", "memory": "1Ti", "nvidia.com/gpu": "80", "pods": "110"}
     register = json.dumps([_card(number, card) for card in range(CARDS)], separators=(",", ":"))
     return {
+        "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
             "name": node_name(number),
@@ -67,6 +68,7 @@ def scheduled_pod(number: int, nodes: int, *, memory: int = 8192, cores: int = 1
     """A running pod with one slice; pods fill node after node, card after card."""
     on, card = number % nodes, (number // nodes) % CARDS
     return {
+        "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": f"run-{number:06d}",
@@ -94,6 +96,7 @@ def request_pod(number: int, limits: dict[str, int] | None = None) -> Raw:
     """A pod to be placed; without limits the vGPU request that others were measured with."""
     asked = limits or {"nvidia.com/gpu": 1, "nvidia.com/gpucores": 30, "nvidia.com/gpumem": 3000}
     return {
+        "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": f"req-{number:06d}", "namespace": "default", "uid": pod_uid(2, number)},
         "spec": {"schedulerName": "hami-scheduler", "containers": [_container(asked)]},

@@ -1,0 +1,43 @@
+"""``make bench``: every figure with its spread and target, as a table and as ``build/bench.json``.
+
+Names given on the command line run only the cases whose group has that name.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.bench import commands, decisions, loading
+from tests.bench.measuring import Figure, machine, printed, write
+
+GROUPS = {
+    "same-state": decisions.same_state,
+    "many-states": decisions.many_states,
+    "first-sight": decisions.first_sight,
+    "replay": decisions.replay,
+    "loading": loading.figures,
+    "commands": commands.plan_and_relax,
+    "start": commands.start,
+}
+
+
+def main(names: list[str]) -> int:
+    """Run the groups, print the table, write the file; a missed target is exit status 1."""
+    unknown = sorted(set(names) - set(GROUPS))
+    if unknown:
+        print(f"no such group: {', '.join(unknown)}; there are {', '.join(GROUPS)}", file=sys.stderr)
+        return 2
+    figures: list[Figure] = []
+    for name, run in GROUPS.items():
+        if not names or name in names:
+            print(f"{name} ...", file=sys.stderr, flush=True)
+            figures.extend(run())
+    print(", ".join(f"{key}: {value}" for key, value in machine().items()))
+    print(printed(figures))
+    write(figures, Path("build") / "bench.json")
+    return 0 if all(each.met for each in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
