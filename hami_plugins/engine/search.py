@@ -45,14 +45,22 @@ class _Step(NamedTuple):
 class Search:
     """The trials for one refused question. Uses a decider of its own, so that the caller's keeps what it remembers."""
 
-    def __init__(self, decider: Decider, snapshot: ClusterSnapshot, refusals: Refusals, settle: Settle | None) -> None:
+    def __init__(
+        self,
+        decider: Decider,
+        snapshot: ClusterSnapshot,
+        refusals: Refusals,
+        settle: Settle | None = None,
+        *,
+        trials: int = MOST_TRIALS,
+    ) -> None:
         self._decider = Decider(decider.registry, uncounted=decider.uncounted)
         self._frame = replace(snapshot, nodes=())
         self._refusals = refusals
         self._literally = literally(refusals.question, decider.registry)
         self._settle = settle or self._literally
         self._settled: dict[tuple[Change, ...], Question | None] = {}
-        self._trials = MOST_TRIALS
+        self._trials = trials
 
     def proven(self, changes: tuple[Change, ...], node: NodeEntry) -> Counterfactual | None:
         """The counterfactual of these changes on a node (as it would be then), if the node takes the pod so."""
