@@ -10,7 +10,7 @@ from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota
 from hami_plugins.model.devices import Device
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.units import CoreShare, MiB, VendorName
-from hami_plugins.model.vendor import Headroom, VendorSpec
+from hami_plugins.model.vendor import Dialect, Headroom, VendorSpec
 
 
 def used_by(snapshot: ClusterSnapshot, namespace: str, registry: Registry) -> Mapping[VendorName, tuple[int, int]]:
@@ -41,7 +41,7 @@ def counted_cores(spec: VendorSpec, device: Device, cores: int) -> int:
 def headroom(
     quota: NamespaceQuota | None, used: Mapping[VendorName, tuple[int, int]], registry: Registry
 ) -> tuple[tuple[VendorName, Headroom], ...]:
-    """What is left per vendor under ``limits.<resource>`` keys; vendors without a limit do not appear.
+    """What HAMi's webhook leaves per vendor under ``limits.<resource>`` keys; vendors without a limit do not appear.
 
     A memory limit counts in the vendor's units, so it is multiplied by MiB per unit.
     An overdrawn quota leaves less than nothing, and then refuses even a request for nothing, as HAMi does.
@@ -50,6 +50,8 @@ def headroom(
         return ()
     left: list[tuple[VendorName, Headroom]] = []
     for spec in registry:
+        if spec.dialect is not Dialect.HAMI:
+            continue
         memory = _limit(quota, spec.resources.memory)
         cores = _limit(quota, spec.resources.cores)
         if memory is None and cores is None:
@@ -65,6 +67,14 @@ def headroom(
             )
         )
     return tuple(left)
+
+
+def left_in(snapshot: ClusterSnapshot, namespace: str, registry: Registry) -> dict[VendorName, Headroom] | None:
+    """What a namespace's quota leaves now, per vendor; ``None`` when the namespace has none."""
+    limits = snapshot.quotas.get(namespace)
+    if limits is None:
+        return None
+    return dict(headroom(limits, used_by(snapshot, namespace, registry), registry))
 
 
 def within(asked: Mapping[VendorName, tuple[int, int]], left: Mapping[VendorName, Headroom]) -> bool:

@@ -120,13 +120,7 @@ class Planner:
         return snapshot, [_held_back(each, why) for each in plans]
 
     def _pod(self, snapshot: ClusterSnapshot, pod: Pod, unit: str, now_ns: int) -> PodPlan:
-        limits = snapshot.quotas.get(pod.namespace)
-        left = (
-            dict(quota.headroom(limits, quota.used_by(snapshot, pod.namespace, self.registry), self.registry))
-            if limits is not None
-            else None
-        )
-        intake = take_in(pod, self.registry, self.rules, left)
+        intake = take_in(pod, self.registry, self.rules, quota.left_in(snapshot, pod.namespace, self.registry))
         if not intake.admission.allowed or intake.refusal:
             stage = Stage.REQUEST if intake.admission.allowed else Stage.ADMISSION
             return PodPlan(
