@@ -8,7 +8,7 @@ node of the last snapshot answered, so that a decision after a change looks only
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import is_not
@@ -173,7 +173,7 @@ class _Column:
         self._catch_up(snapshot.nodes)
         best = max(self._ranks, default=_OUT)
         if best == _OUT:
-            return Refused(by_node=tuple(self._refusals()))
+            return Refused(by_node=self._refusals())
         at = self._ranks.index(best)
         entry, fit = self._nodes[at], self._answers[at]
         assert isinstance(fit, Fit)  # noqa: S101 - only a fit has a rank
@@ -189,18 +189,17 @@ class _Column:
         self._catch_up(snapshot.nodes)
         return tuple(zip(self._nodes, self._answers, strict=True))
 
-    def _refusals(self) -> Iterable[tuple[NodeName, Refusal]]:
-        for entry, answer in zip(self._nodes, self._answers, strict=True):
-            if not isinstance(answer, Fit):
-                yield entry.name, answer
+    def _refusals(self) -> tuple[tuple[NodeName, Refusal], ...]:
+        answered = zip(self._nodes, self._answers, strict=True)
+        return tuple((entry.name, answer) for entry, answer in answered if not isinstance(answer, Fit))
 
     def _catch_up(self, nodes: tuple[NodeEntry, ...]) -> None:
         known = self._nodes
         if nodes is known:
             return
-        if len(nodes) == len(known):
-            changed = list(compress(range(len(nodes)), map(is_not, nodes, known)))
-        if len(nodes) != len(known) or any(nodes[at].name != known[at].name for at in changed):
+        aligned = len(nodes) == len(known)
+        changed = list(compress(range(len(nodes)), map(is_not, nodes, known))) if aligned else []
+        if not aligned or any(nodes[at].name != known[at].name for at in changed):
             changed = list(range(len(nodes)))
             self._answers = [UNREGISTERED] * len(nodes)
             self._ranks = [_OUT] * len(nodes)

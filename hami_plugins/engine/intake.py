@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.demand import demand_of
@@ -25,8 +25,8 @@ NO_DEVICES = DeviceDemand(())
 class Rules:
     """How this cluster admits and ranks pods."""
 
-    webhook: WebhookSettings = WebhookSettings()
-    policies: PolicyDefaults = PolicyDefaults()
+    webhook: WebhookSettings = field(default_factory=WebhookSettings)
+    policies: PolicyDefaults = field(default_factory=PolicyDefaults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,7 +62,7 @@ def registered(
     return Inventory(devices, tuple(DeviceId(each.id) for each in found))
 
 
-def cards(
+def cards(  # noqa: PLR0913 - one parameter for each fact about a card
     spec: VendorSpec,
     node: NodeObject,
     count: int,

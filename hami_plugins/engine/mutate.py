@@ -62,20 +62,10 @@ def admit(
     if _belongs_elsewhere(pod, settings):
         return Admission(allowed=True, pod=pod, message=OTHER_SCHEDULER)
     try:
-        changed = _with_vendors(pod, registry)
+        changed = _taken_over(_with_vendors(pod, registry), settings)
+        demand = demand_of(changed.pod, registry)
     except AdmissionDeniedError as error:
         return _denied(pod, error.message, error.code)
-    if changed.claimed:
-        privileged = next((each.name for each in pod.containers if each.privileged), None)
-        if privileged is not None:
-            return _denied(pod, f"container {privileged} is privileged")
-        if settings.scheduler:
-            change = PodChange(None, AdmissionChange("schedulerName", "schedulerName", settings.scheduler))
-            changed = replace(changed, pod=applied(changed.pod, change), changes=(*changed.changes, change))
-            if pod.node:
-                return _denied(pod, "pod has node assigned")
-    try:
-        demand = demand_of(changed.pod, registry)
     except InvalidRequestError as error:
         return _denied(pod, str(error), error.http_status)
     if left and not quota.within(_asked(demand), left):
@@ -137,7 +127,22 @@ def _with_vendors(pod: Pod, registry: Registry) -> Admission:
     return Admission(allowed=True, pod=pod, changes=tuple(changes), claimed=tuple(claimed))
 
 
-def _plain(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
+def _taken_over(changed: Admission, settings: WebhookSettings) -> Admission:
+    """A pod that asks for devices is given to HAMi's scheduler, if that has a name. Raises ``AdmissionDeniedError``."""
+    if not changed.claimed:
+        return changed
+    privileged = next((each.name for each in changed.pod.containers if each.privileged), None)
+    if privileged is not None:
+        raise AdmissionDeniedError(f"container {privileged} is privileged")
+    if not settings.scheduler:
+        return changed
+    if changed.pod.node:
+        raise AdmissionDeniedError("pod has node assigned")
+    change = PodChange(None, AdmissionChange("schedulerName", "schedulerName", settings.scheduler))
+    return replace(changed, pod=applied(changed.pod, change), changes=(*changed.changes, change))
+
+
+def _plain(spec: VendorSpec, container: Container, _pod: Pod) -> Admitted:
     """Most vendors claim a container whose limits name their count, and change nothing."""
     return Admitted(spec.resources.count in container.limits)
 

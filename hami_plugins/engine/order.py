@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from hami_plugins.model.devices import Device, DeviceUsage
@@ -12,6 +12,23 @@ from hami_plugins.model.policy import Policy, SortKey, Weights
 from hami_plugins.model.requests import DeviceRequest, Percent
 
 _SCORED: Final = frozenset({SortKey.LEAST_SCORE, SortKey.MOST_SCORE})
+
+
+_Column = Callable[[Sequence[int], Sequence[Device], Sequence[DeviceUsage], Sequence[float]], Sequence[float]]
+"""Of positions, devices, usage, and scores (in the order of the positions): what a sort key compares."""
+
+_COLUMNS: Final[Mapping[SortKey, _Column]] = {
+    SortKey.LEAST_SCORE: lambda _, __, ___, scores: scores,
+    SortKey.MOST_SCORE: lambda _, __, ___, scores: [-score for score in scores],
+    SortKey.HIGH_NUMA: lambda positions, devices, *_: [-devices[at].numa for at in positions],
+    SortKey.LOW_NUMA: lambda positions, devices, *_: [devices[at].numa for at in positions],
+    SortKey.LAST: lambda positions, *_: range(0, -len(positions), -1),
+    SortKey.FIRST: lambda positions, *_: range(len(positions)),
+    SortKey.LEAST_SHARED: lambda positions, _, usage, __: [usage[at].slots for at in positions],
+    SortKey.MOST_MEMORY: lambda positions, _, usage, __: [-usage[at].memory for at in positions],
+    SortKey.HIGH_INDEX: lambda positions, devices, *_: [-devices[at].index for at in positions],
+    SortKey.LOW_INDEX: lambda positions, devices, *_: [devices[at].index for at in positions],
+}
 
 
 def arranged(
@@ -31,38 +48,8 @@ def arranged(
         if not _SCORED.isdisjoint(keys)
         else []
     )
-    columns = [_column(key, arrangement, devices, usage, scores) for key in keys]
+    columns = [_COLUMNS[key](arrangement, devices, usage, scores) for key in keys]
     return [row[-1] for row in sorted(zip(*columns, arrangement, strict=True))]
-
-
-def _column(
-    key: SortKey,
-    arrangement: Sequence[int],
-    devices: Sequence[Device],
-    usage: Sequence[DeviceUsage],
-    scores: Sequence[float],
-) -> Sequence[float]:
-    match key:
-        case SortKey.LEAST_SCORE:
-            return scores
-        case SortKey.MOST_SCORE:
-            return [-score for score in scores]
-        case SortKey.HIGH_NUMA:
-            return [-devices[at].numa for at in arrangement]
-        case SortKey.LOW_NUMA:
-            return [devices[at].numa for at in arrangement]
-        case SortKey.LAST:
-            return range(0, -len(arrangement), -1)
-        case SortKey.FIRST:
-            return range(len(arrangement))
-        case SortKey.LEAST_SHARED:
-            return [usage[at].slots for at in arrangement]
-        case SortKey.MOST_MEMORY:
-            return [-usage[at].memory for at in arrangement]
-        case SortKey.HIGH_INDEX:
-            return [-devices[at].index for at in arrangement]
-        case SortKey.LOW_INDEX:
-            return [devices[at].index for at in arrangement]
 
 
 def device_scores(

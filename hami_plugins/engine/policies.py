@@ -88,6 +88,6 @@ def _chain(words: str, *, one_numa: bool) -> tuple[SortKey, ...]:
     wanted = dict.fromkeys(token for token in (part.strip() for part in words.split(",")) if token in _SORTING)
     chain = list(wanted) or ["spread"]
     if one_numa and chain[0] != "numa":
-        chain = ["numa", *(token for token in chain if token != "numa")]
+        chain = ["numa", *(word for word in chain if word != "numa")]
     keys = {"binpack": SortKey.MOST_SCORE, "spread": SortKey.LEAST_SCORE, "numa": SortKey.HIGH_NUMA}
     return (*(keys[token] for token in chain), SortKey.HIGH_INDEX, SortKey.LAST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from hami_plugins.model.devices import IDLE, DeviceUsage, GrantedShare, Mark
+from hami_plugins.model.devices import IDLE, DeviceUsage, Mark
 from hami_plugins.model.pods import ContainerGrant, PodRecord
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, DeviceId, MiB

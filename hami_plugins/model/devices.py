@@ -23,7 +23,7 @@ class Placement(NamedTuple):
 class Profile:
     """A fixed slice that a card can be cut into: a MIG profile or an Enflame DRS profile.
 
-    Where a card is cut as a whole, ``group`` names the cut this slice belongs to; slices of two groups exclude each other.
+    Where a card is cut as a whole, ``group`` names the cut that this slice belongs to: two groups exclude each other.
     """
 
     name: str
