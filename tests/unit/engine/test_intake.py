@@ -1,0 +1,100 @@
+"""From a submitted pod to everything a decision needs."""
+
+from dataclasses import replace
+
+from hami_plugins.engine.intake import Rules, dialect_of, take_in
+from hami_plugins.engine.mutate import WebhookSettings
+from hami_plugins.engine.policies import PolicyDefaults
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.pods import NodeConstraints
+from hami_plugins.model.policy import DEFAULT_POLICY, SortKey
+from hami_plugins.model.requests import ContainerDemand, ContainerKind
+from hami_plugins.model.units import CoreShare, MiB, NodeName, VendorName
+from hami_plugins.model.vendor import AdmissionChange, Admitted, Dialect, Headroom, ResourceNames
+from tests import acme
+from tests.builders import ACME, CORES, COUNT, MEMORY, a_container, a_demand, a_pod, a_request
+
+VOLCANO = replace(
+    acme.SPEC,
+    name=VendorName("Volcano-acme"),
+    dialect=Dialect.VOLCANO,
+    resources=ResourceNames(count="volcano.example/card"),
+    keys=replace(acme.SPEC.keys, allocated="volcano.example/ids"),
+)
+REGISTRY = Registry([acme.SPEC, VOLCANO])
+WEIGHTS = "hami.io/device-scoring-weights"
+
+
+def test_an_admitted_pod_comes_with_demand_and_policy() -> None:
+    constraints = NodeConstraints(selector=(("zone", "a"),))
+    pod = a_pod(constraints=constraints, annotations={"hami.io/gpu-scheduler-policy": "mutex"})
+    found = take_in(pod, REGISTRY, Rules())
+    assert found.refusal == found.words == ""
+    assert found.submitted is pod
+    assert found.pod.scheduler == "hami-scheduler"
+    assert found.demand.devices == a_demand(a_request())
+    assert found.demand.constraints is constraints
+    assert (found.policy.exclusive, found.dialect) == (True, Dialect.HAMI)
+
+
+def test_the_demand_is_what_the_webhook_made_of_the_pod() -> None:
+    spec = replace(acme.SPEC, admit=lambda *_: Admitted(claimed=True, changes=(AdmissionChange("limit", CORES, "70"),)))
+    found = take_in(a_pod(), Registry([spec]), Rules())
+    assert found.demand.devices == a_demand(a_request(cores=70))
+    assert CORES not in found.submitted.containers[0].limits
+
+
+def test_a_denied_pod_goes_no_further() -> None:
+    found = take_in(a_pod(node="n1"), REGISTRY, Rules())
+    assert not found.admission.allowed
+    assert found.refusal == found.words == "admission denied: pod has node assigned"
+    assert not found.demand.devices.wants_devices
+    assert found.pod.node == NodeName("n1")
+
+
+def test_quota_travels_with_the_demand_in_order_of_vendors() -> None:
+    left = {VendorName("Z"): Headroom(), ACME: Headroom(MiB(5_000), CoreShare(9))}
+    assert take_in(a_pod(), REGISTRY, Rules(), left).demand.headroom == tuple(sorted(left.items()))
+
+
+def test_a_request_that_means_nothing_is_refused_even_where_the_webhook_does_not_look() -> None:
+    pod = a_pod(a_container({COUNT: 1, MEMORY: -1}), scheduler="elsewhere")
+    found = take_in(pod, REGISTRY, Rules())
+    assert found.admission.allowed
+    assert found.refusal == found.words
+    assert f"{MEMORY}=-1" in found.refusal
+
+
+def test_unreadable_weights_are_refused_in_hamis_words() -> None:
+    found = take_in(a_pod(annotations={WEIGHTS: "slot=1"}), REGISTRY, Rules())
+    assert found.words == (
+        f'filter error: calcScore failed invalid {WEIGHTS} annotation "slot=1": '
+        "expected slot, core, and memory weights for pod p"
+    )
+    assert found.refusal.startswith(WEIGHTS)
+
+
+def test_what_a_pod_without_devices_says_about_devices_is_not_read() -> None:
+    found = take_in(a_pod(a_container({"cpu": 1}), annotations={WEIGHTS: "slot=1"}), REGISTRY, Rules())
+    assert (found.refusal, found.policy) == ("", DEFAULT_POLICY)
+
+
+def test_a_pod_in_volcanos_words_goes_by_volcanos_argument() -> None:
+    rules = Rules(policies=PolicyDefaults(volcano="spread"))
+    pod = a_pod(a_container({"volcano.example/card": 1}), annotations={WEIGHTS: "slot=1"})
+    found = take_in(pod, REGISTRY, rules)
+    assert found.dialect is Dialect.VOLCANO
+    assert (found.policy.order, found.policy.device_words) == ((SortKey.HIGH_INDEX,), "spread")
+
+
+def test_one_request_in_volcanos_words_makes_the_pod_volcanos() -> None:
+    volcano = a_request(vendor="Volcano-acme")
+    mixed = ContainerDemand(ContainerKind.APP, (a_request(), volcano))
+    assert dialect_of(a_demand(mixed), REGISTRY) is Dialect.VOLCANO
+    assert dialect_of(a_demand(a_request()), REGISTRY) is Dialect.HAMI
+    assert dialect_of(a_demand(), REGISTRY) is Dialect.HAMI
+
+
+def test_the_webhooks_settings_are_the_rules() -> None:
+    rules = Rules(webhook=WebhookSettings(scheduler="ours"))
+    assert take_in(a_pod(), REGISTRY, rules).pod.scheduler == "ours"
