@@ -27,7 +27,7 @@ _BYTES_FROM: Final = 2**30
 """A plain number from here on can only mean bytes."""
 
 
-class _Unit(NamedTuple):
+class Unit(NamedTuple):
     """How a vendor counts memory: MiB per unit, and the largest amount in MiB that a card may have."""
 
     mib: int
@@ -35,6 +35,7 @@ class _Unit(NamedTuple):
 
     @property
     def words(self) -> str:
+        """What messages call the unit."""
         return "MiB" if self.mib == 1 else "GiB" if self.mib == 1024 else f"units of {self.mib} MiB"
 
 
@@ -47,12 +48,17 @@ def meant(amount: Amount) -> int | None:
     return max(1, round(float(match["number"]) * factor))
 
 
+def unit_of(spec: VendorSpec) -> Unit:
+    """How a vendor counts memory."""
+    return Unit(spec.memory_factor(), facts.LARGEST_CARD.get(spec.name, facts.LARGEST_OF_ALL))
+
+
 def in_bytes(spec: VendorSpec, container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
     """Bytes for vendors that count otherwise."""
     asked = _asked(spec, container)
     if asked is None:
         return
-    unit = _unit(spec)
+    unit = unit_of(spec)
     mib = meant(asked)
     if mib is None:
         whole = None if asked.quantity is None else asked.quantity.whole
@@ -74,7 +80,7 @@ def in_bytes(spec: VendorSpec, container: ContainerView, pod: PodView, context: 
 def in_mebibytes(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -> Iterator[Flaw]:
     """MiB for vendors with a larger unit, and other amounts that no card has."""
     asked = _asked(spec, container)
-    unit = _unit(spec)
+    unit = unit_of(spec)
     whole = None if asked is None or asked.quantity is None else asked.quantity.whole
     if asked is None or whole is None or meant(asked) is not None or whole >= _BYTES_FROM:
         return
@@ -95,7 +101,7 @@ def too_small(spec: VendorSpec, container: ContainerView, pod: PodView, _: Conte
     """GiB for vendors that count in MiB."""
     asked = _asked(spec, container)
     whole = None if asked is None or asked.quantity is None else asked.quantity.whole
-    if asked is None or whole is None or _unit(spec).mib != 1 or not 0 < whole < facts.SMALLEST_USEFUL:
+    if asked is None or whole is None or unit_of(spec).mib != 1 or not 0 < whole < facts.SMALLEST_USEFUL:
         return
     if meant(asked) is None:
         yield Flaw(
@@ -140,7 +146,9 @@ def whole_by_omission(spec: VendorSpec, container: ContainerView, pod: PodView, 
     """A part of the cores together with all of the memory."""
     cores = container.amount(spec.resources.cores) if spec.resources.cores else None
     reading = context.reading(spec, container)
-    if cores is None or not spec.resources.memory or reading.request is None:
+    if cores is None or reading.request is None or not spec.resources.memory:
+        return
+    if spec.resources.memory_percentage and container.amount(spec.resources.memory_percentage) is not None:
         return
     request = reading.request
     if request.memory == WHOLE and not request.slices and 0 < request.cores < facts.WHOLE_CORES.get(spec.name, 100):
@@ -157,10 +165,6 @@ def _asked(spec: VendorSpec, container: ContainerView) -> Amount | None:
     return container.amount(name) if name and spec.name not in facts.MEMORY_IS_A_GUESS else None
 
 
-def _unit(spec: VendorSpec) -> _Unit:
-    return _Unit(spec.memory_factor(), facts.LARGEST_CARD.get(spec.name, facts.LARGEST_OF_ALL))
-
-
 def _taken_as_bytes(spec: VendorSpec, container: ContainerView, context: Context, asked: Amount) -> bool:
     """Whether the vendor understands units behind the number."""
     reading = context.reading(spec, container)
@@ -172,7 +176,7 @@ def _taken_as_bytes(spec: VendorSpec, container: ContainerView, context: Context
 
 def _in_units(spec: VendorSpec, mib: int) -> int:
     """The least amount in the vendor's units that holds so many MiB."""
-    value = max(1, -(-mib // _unit(spec).mib))
+    value = max(1, -(-mib // unit_of(spec).mib))
     steps = facts.MEMORY_STEPS.get(spec.name, ())
     return next((step for step in steps if step >= value), steps[-1] if steps else value)
 

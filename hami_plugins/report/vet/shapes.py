@@ -123,8 +123,8 @@ def rewritten(spec: VendorSpec, container: ContainerView, pod: PodView, context:
         of_memory = name == spec.resources.memory
         yield Flaw(
             written.path,
-            f"{where(container, pod)}: the webhook makes {name}={written.text} {becomes}"
-            + (f", for {spec.title} memory comes in steps: {spec.memory_step}" if of_memory else ""),
+            f"{where(container, pod)}: the webhook rewrites {name}={written.text} to {becomes}"
+            + (f" ({spec.title} memory: {spec.memory_step})" if of_memory else ""),
             f"write {becomes} to see in the manifest what is booked",
             Rewrite(written.path, str(becomes)),
         )

@@ -272,7 +272,8 @@ def _container(body: Tree, key: str, path: Path, frame: _Frame) -> ContainerView
         kind = ContainerKind.SIDECAR if body.get("restartPolicy") == "Always" else ContainerKind.INIT
     resources = mapping(body.get("resources"))
     name = text(body.get("name")) or f"{key}[{path[-1]}]"
-    limits, requests = _amounts(resources, "limits", path), _amounts(resources, "requests", path)
+    limits = amounts_of(resources, "limits", (*path, "resources", "limits"))
+    requests = amounts_of(resources, "requests", (*path, "resources", "requests"))
     env = _env(body, path)
     privileged = mapping(body.get("securityContext")).get("privileged") is True
     readable = Container(
@@ -305,13 +306,13 @@ def _readable(amounts: Mapping[str, Amount]) -> Mapping[str, Quantity]:
     return {name: amount.quantity for name, amount in amounts.items() if amount.quantity is not None}
 
 
-def _amounts(resources: Tree, key: str, path: Path) -> Mapping[str, Amount]:
-    found = {}
-    for name, value in mapping(resources.get(key)).items():
-        if value is None:
-            continue
-        found[name] = Amount(name, _shown(value), _quantity(value), (*path, "resources", key, name))
-    return found
+def amounts_of(holder: Tree, key: str, path: Path) -> Mapping[str, Amount]:
+    """The entries of a resource list, readable or not; ``path`` leads to the list."""
+    return {
+        name: Amount(name, _shown(value), _quantity(value), (*path, name))
+        for name, value in mapping(holder.get(key)).items()
+        if value is not None
+    }
 
 
 def _quantity(value: object) -> Quantity | None:

@@ -14,6 +14,7 @@ from hami_plugins.report.vet import (
     memory,
     names,
     objects,
+    quotas,
     safety,
     scheduling,
     shapes,
@@ -32,6 +33,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *scheduling.RULES,
     *safety.RULES,
     *gangs.RULES,
+    *quotas.RULES,
     *sorted((*capacity.RULES, *fitting.RULES), key=lambda rule: rule.id),
 )
 BY_ID: Final[Mapping[str, Rule]] = {rule.id: rule for rule in RULES}

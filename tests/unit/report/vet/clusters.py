@@ -1,0 +1,85 @@
+"""A small cluster: two nodes with two NVIDIA cards each, one with a Hygon card, too, and one node for Volcano."""
+
+import json
+from typing import Any
+
+
+def nvidia(name: str, *, memory: int = 16384, **annotations: str) -> dict[str, Any]:
+    """A node with two A10 cards of so many MiB."""
+    cards = [
+        {
+            "id": f"GPU-{name}-{at}",
+            "index": at,
+            "count": 10,
+            "devmem": memory,
+            "devcore": 100,
+            "type": "NVIDIA-NVIDIA A10",
+            "mode": "hami-core",
+            "health": True,
+        }
+        for at in range(2)
+    ]
+    return node(name, {"hami.io/node-nvidia-register": json.dumps(cards), **annotations}, {"nvidia.com/gpu": "20"})
+
+
+def node(name: str, annotations: dict[str, str], devices: dict[str, str]) -> dict[str, Any]:
+    """A node that is ready and has room."""
+    capacity = {"cpu": "32", "memory": "128Gi", "pods": "110", **devices}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "annotations": annotations, "labels": {"kubernetes.io/hostname": name}},
+        "status": {
+            "capacity": capacity,
+            "allocatable": capacity,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+DCU = "hami.io/node-dcu-register"
+VGPU = "volcano.sh/node-vgpu-register"
+OBJECTS: list[dict[str, Any]] = [
+    nvidia("one"),
+    nvidia("two", **{DCU: "DCU-1,4,32768,100,DCU-K100,0,true:"}),
+    node(
+        "three",
+        {VGPU: "GPU-three-0,10,24576,NVIDIA-NVIDIA A10,true,hami-core:"},
+        {"volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-memory": "24576", "volcano.sh/vgpu-cores": "100"},
+    ),
+    {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}, "spec": {}},
+    {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "team-a"}, "spec": {}},
+    {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "shut"},
+        "spec": {},
+        "status": {"state": "Closed"},
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "small", "namespace": "small"},
+        "spec": {"hard": {"limits.nvidia.com/gpumem": "4000"}},
+    },
+    {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "there", "namespace": "default"},
+        "spec": {"minMember": 1},
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "busy",
+            "namespace": "default",
+            "annotations": {
+                "hami.io/vgpu-node": "one",
+                "hami.io/vgpu-devices-allocated": "GPU-one-0,NVIDIA,16384,100:GPU-one-1,NVIDIA,16384,100:;",
+            },
+        },
+        "spec": {"nodeName": "one", "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]},
+        "status": {"phase": "Running"},
+    },
+]
