@@ -1,0 +1,219 @@
+"""Our words for why a pod is not placed, and for why it is placed where it is: text made of values, never read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from hami_plugins.engine.choice import Choice
+from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.shortfall import CardShortage, NodeShortage, Supply, WhyNot
+from hami_plugins.model.decisions import UNREGISTERED
+from hami_plugins.model.policy import NodePolicy
+from hami_plugins.model.requests import Absolute, DeviceRequest, Percent
+from hami_plugins.model.vendor import Headroom, VendorSpec
+from hami_plugins.model.verdicts import Reason
+from hami_plugins.wire import quantity
+
+MOST_REASONS: Final = 4
+"""Reasons that a summary spells out; the nodes behind the others are counted."""
+
+BINARY: Final = frozenset({"memory", "ephemeral-storage"})
+"""Plain resources that people write with binary suffixes."""
+
+
+def summary(why: WhyNot, registry: Registry, containers: Sequence[str] = ()) -> str:
+    """Every reason in one line, the most frequent first. ``containers`` are the names of the pod's containers."""
+    if not why.nodes:
+        return "the cluster has no nodes"
+    lines = [f"{nodes_words(each, why)}: {reason_words(each, registry, containers)}" for each in why.reasons]
+    rest = sum(each.nodes for each in why.reasons[MOST_REASONS:])
+    return "; ".join([*lines[:MOST_REASONS], *([f"{rest:,} nodes for other reasons"] if rest else [])])
+
+
+def nodes_words(reason: CardShortage | NodeShortage, why: WhyNot) -> str:
+    """How many of the nodes give a reason."""
+    return f"{reason.nodes:,} of {counted(why.nodes, 'node')}"
+
+
+def reason_words(reason: CardShortage | NodeShortage, registry: Registry, containers: Sequence[str] = ()) -> str:
+    """One reason with its numbers: what was asked, the most that there is, and what there is in all."""
+    if isinstance(reason, NodeShortage):
+        return _about_nodes(reason)
+    spec = registry[reason.vendor]
+    where = f"container {containers[reason.container]}: " if len(containers) > 1 else ""
+    if reason.supply is None:
+        return f"{where}{_said(reason, spec)}"
+    beside = ", less what other containers of the pod take" if reason.beside else ""
+    return f"{where}{_measured(reason, reason.supply, spec)}{beside}"
+
+
+def choice_words(choice: Choice) -> str:
+    """Why this node: its score and where that comes from, among how many, and what would have been next."""
+    parts = [("slots", choice.slots), ("cores", choice.cores), ("memory", choice.memory), ("devices", choice.vendor)]
+    sums = " + ".join(f"{name} {part:.2f}" for name, part in parts if part or name != "devices")
+    score = f"score {choice.score:.2f} ({sums})"
+    if choice.next_node is None:
+        return f"the only one of {counted(choice.nodes, 'node')} that fits; {score}"
+    better = "emptiest" if choice.policy is NodePolicy.SPREAD else "fullest"
+    equal = choice.next_score == choice.score
+    then = (
+        f"{choice.next_node} has the same and comes later by name"
+        if equal
+        else (f"next is {choice.next_node} with {choice.next_score:.2f}")
+    )
+    return (
+        f"the {better} of {choice.candidates:,} that fit, of {counted(choice.nodes, 'node')} "
+        f"({choice.policy.value}); {score}; {then}"
+    )
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def mebibytes(amount: int) -> str:
+    """An amount of device memory."""
+    return f"{amount:,} MiB"
+
+
+def cores(amount: int, spec: VendorSpec) -> str:
+    """An amount of cores in the unit that the vendor sells."""
+    return f"{amount:,} %" if "%" in spec.core_step else counted(amount, "core")
+
+
+def plain(resource: str, nano: int) -> str:
+    """An amount of a plain resource as a manifest spells it."""
+    return quantity.canonical(nano, binary=resource in BINARY or resource.startswith("hugepages-"))
+
+
+def _about_nodes(reason: NodeShortage) -> str:
+    supply = reason.supply
+    if reason.words == UNREGISTERED.words:
+        return "no vendor has registered devices there"
+    if supply is None:
+        return reason.words
+    if reason.resource == "pods":
+        return "too many pods"
+    asked, most, total = (plain(reason.resource, each) for each in (reason.asked, supply.largest, supply.total))
+    return f"{reason.resource}: asked {asked}; largest free {most} ({supply.at}), total free {total}"
+
+
+def _measured(reason: CardShortage, supply: Supply, spec: VendorSpec) -> str:
+    """What is short of something that can be measured."""
+    request = reason.request
+    on, memory = _cards(request), _memory_of(request)
+    match reason.reason:
+        case Reason.MEMORY:
+            words = f"memory: asked {memory} on {on}; {_free(reason, supply, mebibytes)}"
+        case Reason.PARTITION:
+            most = f"{mebibytes(supply.largest)} ({supply.at})"
+            words = f"partitions: asked {memory} on {on}; largest with a place {most}"
+        case Reason.CORES:
+            free = _free(reason, supply, lambda amount: cores(amount, spec))
+            words = f"cores: asked {cores(request.cores, spec)} on {on}; {free}"
+        case Reason.SLOTS:
+            words = f"slots: asked one on {on}; {_free(reason, supply, lambda amount: f'{amount:,}')}"
+        case Reason.EXCLUSIVE:
+            words = f"idle cards: asked {request.count:,} without others on them; {_most(supply)}"
+        case Reason.TOO_FEW_CARDS:
+            words = (
+                f"cards: asked {request.count:,} x {spec.title}; {_most(supply) if supply.total else 'there is none'}"
+            )
+        case _:
+            words = f"cards: asked {request.count:,} that hold the request at once; {_most(supply)}"
+    return words
+
+
+def _said(reason: CardShortage, spec: VendorSpec) -> str:
+    """What is wrong where there is nothing to measure."""
+    match reason.reason:
+        case Reason.COMPUTE:
+            words = f"cores: all are promised on {_of_cards(reason)}, so that nobody else is let on"
+        case Reason.MODEL:
+            words = f"model: asked {_models(reason.request, spec)}; {_of_cards(reason)} are something else"
+        case Reason.ID:
+            words = f"cards by id: asked {_ids(reason.request, spec)}; that leaves out {_of_cards(reason)}"
+        case Reason.QUOTA:
+            words = f"quota: {_quota(reason.request, reason.headroom or Headroom(), spec)}"
+        case _:
+            words = f"cards: {_of_cards(reason)} {_TOPICS[reason.reason]}"
+    return words
+
+
+def _models(request: DeviceRequest, spec: VendorSpec) -> str:
+    selector, keys = request.selector, spec.keys
+    wishes = [
+        f"{verb} {', '.join(words) or 'nothing'} ({key})"
+        for verb, words, key in (
+            ("only", selector.use_models, keys.use_models),
+            ("not", selector.avoid_models, keys.avoid_models),
+            ("mode", None if selector.modes is None else (selector.modes,), keys.mode),
+        )
+        if words is not None
+    ]
+    return " and ".join(wishes) or spec.title
+
+
+def _ids(request: DeviceRequest, spec: VendorSpec) -> str:
+    selector, keys = request.selector, spec.keys
+    return " and ".join(
+        f"{verb} {', '.join(sorted(ids)) or 'none'} ({', '.join(names)})"
+        for verb, ids, names in (("only", selector.use_ids, keys.use_ids), ("not", selector.avoid_ids, keys.avoid_ids))
+        if ids is not None
+    )
+
+
+def _quota(request: DeviceRequest, headroom: Headroom, spec: VendorSpec) -> str:
+    asked, left = [], []
+    if headroom.memory is not None:
+        asked.append(_memory_of(request))
+        left.append(mebibytes(headroom.memory))
+    if headroom.cores is not None:
+        asked.append(cores(request.cores, spec))
+        left.append(cores(headroom.cores, spec))
+    return f"asked {' and '.join(asked)} on {_cards(request)}; the namespace has {' and '.join(left)} left"
+
+
+def _free(reason: CardShortage, supply: Supply, words: Callable[[int], str]) -> str:
+    count = reason.request.count
+    on = f" on each of {count:,} cards of a node" if count > 1 else ""
+    return f"largest free{on} {words(supply.largest)} ({supply.at}), total free {words(supply.total)}"
+
+
+def _most(supply: Supply) -> str:
+    return f"most on one node {supply.largest:,} ({supply.at}), {supply.total:,} in all"
+
+
+def _memory_of(request: DeviceRequest) -> str:
+    match request.memory:
+        case Absolute(mib):
+            return mebibytes(mib)
+        case Percent(100):
+            return "all memory"
+        case Percent(of_device):
+            return f"{of_device} % of the memory"
+
+
+def _cards(request: DeviceRequest) -> str:
+    return "1 card" if request.count == 1 else f"each of {request.count:,} cards"
+
+
+def _of_cards(reason: CardShortage) -> str:
+    return f"{reason.cards:,} of {counted(reason.devices, 'card')}"
+
+
+_TOPICS: Final[Mapping[Reason, str]] = {
+    Reason.HEALTH: "are unhealthy",
+    Reason.UNHEALTHY_SGPU: "are unhealthy",
+    Reason.CORDON: "are cordoned",
+    Reason.NUMA: "would do, but on too many NUMA nodes",
+    Reason.VENDOR_RULE: "are not the one that the pod's other containers have",
+    Reason.MODE: "do not work in the mode that the pod asks for",
+    Reason.QOS: "are promised with another quality of service",
+    Reason.APP_CLASS: "are taken by applications of another class",
+    Reason.GROUP: "hold a pod of the same group",
+    Reason.TOPOLOGY: "would do, but are not linked as the request needs it",
+}
+"""What is wrong with cards, for reasons without numbers of their own."""
