@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, assert_never
+from typing import Final
 
 from hami_plugins.engine.changes import (
     AddedNode,
@@ -39,26 +39,30 @@ def sentence(found: Counterfactual, containers: Sequence[str] = ()) -> str:
 def change_words(change: Change, containers: Sequence[str] = ()) -> str:
     """One change, to stand after "fits"."""
     match change:
+        case RaisedQuota():
+            need = f"{change.left:,} left, {change.needed:,} needed"
+            return f"with limits.{change.resource} of the namespace raised by {change.by:,} ({need})"
+        case Removed(pod=pod):
+            return _without_pod(pod)
+        case AddedNode(like=like):
+            return f"with one more node like {like}"
+        case _:
+            return _of_pod(change, containers)
+
+
+def _of_pod(change: LessOf | LessPlain | Dropped | Tolerated, containers: Sequence[str]) -> str:
+    """A change that the pod's author makes."""
+    match change:
         case LessOf():
             before = "the whole card" if change.before is None else change.before
             where = f" in container {containers[change.container]}" if len(containers) > 1 else ""
-            words = f"with {change.resource}: {change.after} instead of {before}{where}"
+            return f"with {change.resource}: {change.after} instead of {before}{where}"
         case LessPlain(resource=resource, before=had, after=after):
-            words = f"with {resource}: {plain(resource, after)} instead of {plain(resource, had)}"
-        case Dropped():
-            words = _without(change)
+            return f"with {resource}: {plain(resource, after)} instead of {plain(resource, had)}"
         case Tolerated(taint=taint):
-            words = _tolerating(taint)
-        case RaisedQuota():
-            need = f"{change.left:,} left, {change.needed:,} needed"
-            words = f"with limits.{change.resource} of the namespace raised by {change.by:,} ({need})"
-        case Removed(pod=pod):
-            words = _without_pod(pod)
-        case AddedNode(like=like):
-            words = f"with one more node like {like}"
-        case _ as unreachable:
-            assert_never(unreachable)
-    return words
+            return _tolerating(taint)
+        case Dropped():
+            return _without(change)
 
 
 def holding_words(pod: PodRecord) -> str:
