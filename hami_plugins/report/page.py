@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -105,7 +106,7 @@ class FleetRow:
     """A row of the table of models."""
 
     model: str
-    cards: int
+    cards: str
     total: str
     parts: tuple[Bit, ...]
     label: str
@@ -204,8 +205,14 @@ def _group(title: str, uses: Sequence[NodeUse], panels: Panels, *, open_now: boo
         open=open_now,
         parts=bars.stacked(amounts),
         label=bars.stacked_words(amounts),
-        nodes=tuple(panels.node(use) for use in uses),
+        nodes=tuple(panels.node(use) for use in sorted(uses, key=lambda use: _as_people_count(use.name))),
     )
+
+
+def _as_people_count(name: str) -> tuple[tuple[int, str], ...]:
+    """Sorts node-9 before node-10."""
+    parts = re.split(r"([0-9]{1,18})", name)
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in parts)
 
 
 def _placement(plan: PodPlan, panels: Panels) -> Placement:
@@ -248,7 +255,7 @@ def _fleet(nodes: Sequence[NodeUse]) -> Iterable[FleetRow]:
     for use in fleet_use(nodes):
         yield FleetRow(
             model=use.model,
-            cards=use.cards,
+            cards=f"{use.cards:,}",
             total=bars.amount_words(use.unit, use.total),
             parts=bars.stacked(use.amounts),
             label=bars.stacked_words(use.amounts),

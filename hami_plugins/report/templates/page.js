@@ -24,23 +24,29 @@
   const tip = one("tip");
   let marked = [];
   const part = (target) => (target instanceof Element ? target.closest(".bar > b[aria-label]") : null);
-  const leave = () => { tip.hidden = true; marked.forEach((each) => each.classList.remove("same")); marked = []; };
-  const enter = (element) => {
-    leave();
-    tip.textContent = element.getAttribute("aria-label");
-    tip.hidden = false;
-    const box = element.getBoundingClientRect();
+  let told = null;
+  const leave = () => { tip.hidden = true; told = null; marked.forEach((each) => each.classList.remove("same")); marked = []; };
+  const place = () => {
+    if (told === null) { return; }
+    const box = told.getBoundingClientRect();
     const own = tip.getBoundingClientRect();
     const left = Math.min(Math.max(8, box.left + box.width / 2 - own.width / 2), window.innerWidth - own.width - 8);
     const above = box.top - own.height - 6;
     tip.style.left = left + "px";
     tip.style.top = (above > 4 ? above : box.bottom + 6) + "px";
+  };
+  const enter = (element) => {
+    leave();
+    told = element;
+    tip.textContent = element.getAttribute("aria-label");
+    tip.hidden = false;
+    place();
     const pod = element.dataset.p;
     if (pod !== undefined) { marked = all('.bar > b[data-p="' + pod + '"]'); marked.forEach((each) => each.classList.add("same")); }
   };
   document.addEventListener("mouseover", (event) => { const found = part(event.target); if (found) { enter(found); } else { leave(); } });
   document.addEventListener("focusin", (event) => { const found = part(event.target); if (found) { enter(found); } else { leave(); } });
-  document.addEventListener("scroll", leave, { passive: true });
+  document.addEventListener("scroll", place, { passive: true });
 
   const nodes = all(".node");
   const groups = all(".group");
