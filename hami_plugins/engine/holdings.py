@@ -1,0 +1,121 @@
+"""What a running pod holds, held against its node: does it add up, and what would it ask for if it came again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hami_plugins.engine.usage import held_by
+from hami_plugins.model.devices import Device, DeviceUsage, GrantedShare, Instance, Unplaced
+from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.pods import ContainerGrant, PodRecord
+from hami_plugins.model.requests import Absolute, ContainerDemand, DeviceDemand, DeviceRequest
+from hami_plugins.model.units import DeviceId
+
+
+class FlawKind(StrEnum):
+    """What can be wrong with a grant."""
+
+    STRANGER = "stranger"
+    UNHEALTHY = "unhealthy"
+    CORDONED = "cordoned"
+    SLOTS = "over-slots"
+    MEMORY = "over-memory"
+    CORES = "over-cores"
+    UNPLACED = "unplaced"
+    OVERLAP = "overlap"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flaw:
+    """Something wrong with what a pod holds of one device.
+
+    ``promised`` of ``capacity`` are given where a device is promised more than it has (slots, MiB or cores); ``others``
+    are the other pods (``namespace/name``) that hold a part of the device, or the same partition. ``why`` is what the
+    reader of a partition said.
+    """
+
+    kind: FlawKind
+    device: DeviceId
+    promised: int = 0
+    capacity: int = 0
+    others: tuple[str, ...] = ()
+    why: str = ""
+
+
+def flaws_of(record: PodRecord, entry: NodeEntry) -> tuple[Flaw, ...]:
+    """Everything that does not add up about what a pod holds on its node, device by device."""
+    found: list[Flaw] = []
+    for device in held_by(record.grants, init_finished=record.init_finished):
+        at = entry.position(device)
+        if at is None:
+            found.append(Flaw(kind=FlawKind.STRANGER, device=device))
+            continue
+        others = [other for other in entry.pods if other is not record and _shares_of(other, device)]
+        found.extend(_overdrawn(device, entry.state.shape.devices[at], entry.state.usage[at], others))
+        found.extend(_misplaced(record, device, others))
+    return tuple(found)
+
+
+def demand_again(record: PodRecord) -> DeviceDemand:
+    """A demand for just what a pod holds: as many devices, and on each of them the most that it has of any.
+
+    What the pod once asked for is not known of a running pod, so its wishes (selectors, policies) are not in it.
+    """
+    return DeviceDemand(tuple(_asked(grant) for grant in record.grants))
+
+
+def _asked(grant: ContainerGrant) -> ContainerDemand:
+    by_vendor: dict[str, list[GrantedShare]] = {}
+    for share in grant.shares:
+        by_vendor.setdefault(share.vendor, []).append(share)
+    return ContainerDemand(
+        grant.kind,
+        tuple(
+            DeviceRequest(
+                vendor=shares[0].vendor,
+                count=len(shares),
+                memory=Absolute(max(share.memory for share in shares)),
+                cores=max(share.cores for share in shares),
+            )
+            for shares in by_vendor.values()
+        ),
+    )
+
+
+def _overdrawn(device: DeviceId, card: Device, used: DeviceUsage, others: list[PodRecord]) -> Iterator[Flaw]:
+    if not card.healthy:
+        yield Flaw(kind=FlawKind.UNHEALTHY, device=device)
+    if card.cordoned:
+        yield Flaw(kind=FlawKind.CORDONED, device=device)
+    names = tuple(sorted(other.full_name for other in others))
+    for kind, promised, capacity in (
+        (FlawKind.SLOTS, used.slots, card.slots),
+        (FlawKind.MEMORY, used.memory, card.memory),
+        (FlawKind.CORES, used.cores, card.cores),
+    ):
+        if promised > capacity:
+            yield Flaw(kind=kind, device=device, promised=promised, capacity=capacity, others=names)
+
+
+def _misplaced(record: PodRecord, device: DeviceId, others: list[PodRecord]) -> Iterator[Flaw]:
+    for share in _shares_of(record, device):
+        mark = share.mark
+        if isinstance(mark, Unplaced):
+            yield Flaw(kind=FlawKind.UNPLACED, device=device, why=mark.why)
+        elif isinstance(mark, Instance):
+            names = sorted({other.full_name for other in others if _overlaps(other, device, mark)})
+            if names:
+                yield Flaw(kind=FlawKind.OVERLAP, device=device, others=tuple(names))
+
+
+def _overlaps(other: PodRecord, device: DeviceId, mark: Instance) -> bool:
+    return any(
+        isinstance(share.mark, Instance) and share.mark.placement.overlaps(mark.placement)
+        for share in _shares_of(other, device)
+    )
+
+
+def _shares_of(record: PodRecord, device: DeviceId) -> list[GrantedShare]:
+    return [share for grant in record.grants for share in grant.shares if share.device == device]
