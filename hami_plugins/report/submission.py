@@ -44,10 +44,15 @@ def units(submission: Submission, snapshot: ClusterSnapshot) -> tuple[Unit, ...]
 def _unit(workload: Workload, gang: Gang | None, pods: tuple[Pod, ...]) -> Unit:
     name = f"{workload.kind.lower()}/{workload.full_name}"
     if gang is None:
-        return Unit(name=name, pods=pods, queue=workload.queue, tasks=_tasks(pods))
+        return Unit(
+            name=name, pods=pods, queue=workload.queue, tasks=_tasks(pods), priority_class=workload.priority_class
+        )
     return Unit(
         name=name,
         pods=pods,
+        priority_class=workload.priority_class,
+        exists=gang.exists,
+        made_late=workload.is_volcano_job,
         min_member=gang.min_member,
         gang=True,
         group=gang.group,

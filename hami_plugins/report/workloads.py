@@ -37,6 +37,11 @@ class Workload:
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def is_volcano_job(self) -> bool:
+        """Whether Volcano's own controller makes the pods, which it does only when the gang is let in."""
+        return str(self.document.raw.get("apiVersion", "")).startswith("batch.volcano.sh/")
+
 
 class Ignored(NamedTuple):
     """A document that makes no difference to a plan, and why."""
