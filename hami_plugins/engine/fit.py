@@ -144,7 +144,11 @@ class Fitter:
         """The refusal of a shortfall, in the upstream scheduler's words."""
         tally, devices = shortfall.tally, len(shortfall.devices)
         words = self.spec.spell(shortfall, ask) if self.spec.spell is not None else None
-        return Refusal(tuple(sorted(tally.items())), devices, words or spelled(tally, devices))
+        return Refusal(tuple(sorted(tally.items())), devices, words or spelled(self._told(tally), devices))
+
+    def _told(self, tally: Mapping[Reason, int]) -> Mapping[Reason, int]:
+        """The reasons that HAMi counts: none of the cards it collected and gave up for another NUMA node."""
+        return {why: cards for why, cards in tally.items() if not (self.collects and why is Reason.NUMA)}
 
     def _share(self, candidate: Candidate, ask: Ask) -> Share:
         if self.spec.share_of is not None:

@@ -112,6 +112,14 @@ class TestOneNuma:
         assert isinstance(refusal, Refusal)
         assert dict(refusal.reasons) == {Reason.NUMA: 3, Reason.TOO_FEW: 1}
 
+    def test_the_words_leave_them_out_where_cards_are_collected_before_the_choice(self) -> None:
+        collecting = replace(self.binding, select=lambda candidates, ask: candidates)
+        cards = [(a_device(numa=numa), DeviceUsage()) for numa in (0, 1)]
+        refusal = fitted(a_request(count=2), cards, spec=collecting, policy=self.policy)
+        assert isinstance(refusal, Refusal)
+        assert dict(refusal.reasons) == {Reason.NUMA: 1, Reason.TOO_FEW: 1}
+        assert refusal.words == "1/2 AllocatedCardsInsufficientRequest"
+
     def test_a_vendor_that_does_not_bind_takes_any(self) -> None:
         cards = [(a_device(numa=numa), DeviceUsage()) for numa in (0, 1)]
         assert positions(fitted(a_request(count=2), cards, policy=self.policy)) == [0, 1]
