@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.model.vendor import AdmissionChange
-from hami_plugins.wire import fields
+from hami_plugins.wire import fields, quantity
 from hami_plugins.wire.fields import Json
 
 _OF_POD: Final = {
@@ -59,7 +59,8 @@ def _changed(raw: Json, container: int | None, change: AdmissionChange) -> Json:
         return _with(raw, (*where, "env"), [*variables, {"name": key, "value": value}])
     if kind not in _OF_CONTAINER:
         raise ConfigError(f"no such change of a container: {kind} {key}={value}")
-    return _with(raw, (*where, "resources", _OF_CONTAINER[kind], key), value)
+    amount = quantity.parse(value, key=key).text
+    return _with(raw, (*where, "resources", _OF_CONTAINER[kind], key), amount)
 
 
 def _place_of(raw: Json, container: int) -> tuple[str, str, int]:

@@ -88,6 +88,11 @@ def test_changes_land_where_kubernetes_keeps_them_and_the_rest_stays() -> None:
     assert json_patched(POD, admission.patch(POD, after)) == after
 
 
+def test_amounts_are_written_as_the_api_server_writes_them() -> None:
+    after = admission.applied(POD, [change("limit", "iluvatar.ai/MR-V100.vCore", "1000", 1)])
+    assert after["spec"]["containers"][0]["resources"]["limits"]["iluvatar.ai/MR-V100.vCore"] == "1k"
+
+
 def test_changes_made_twice_are_made_once() -> None:
     changes = [change("env", "A", "2", 1), change("limit", "cpu", "2", 1)]
     once = admission.applied(POD, changes)
