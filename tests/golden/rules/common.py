@@ -114,7 +114,7 @@ def _with_cores_of_zero(case: Case) -> None:
                     amounts[spec.resources.cores] = "0"
     for recorded in [case, *case["answers"]]:
         for key, text in (recorded.get("annotations") or {}).items():
-            recorded["annotations"][key] = re.sub(r",-\d+:", ",0:", text)
+            recorded["annotations"][key] = re.sub(r"(?<=[,_])-\d+(?=[:_])", "0", text)
 
 
 def _unstable_sort(case: Case, ours: Answer) -> bool:
