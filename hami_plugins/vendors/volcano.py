@@ -34,7 +34,15 @@ from hami_plugins.model.devices import (
     Unplaced,
 )
 from hami_plugins.model.pods import Container, ContainerGrant, Pod
-from hami_plugins.model.requests import ANY_DEVICE, Absolute, DeviceRequest, MemoryDemand, Percent, Selector
+from hami_plugins.model.requests import (
+    ANY_DEVICE,
+    Absolute,
+    ContainerKind,
+    DeviceRequest,
+    MemoryDemand,
+    Percent,
+    Selector,
+)
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, VendorName
 from hami_plugins.model.vendor import (
     AllocationView,
@@ -214,9 +222,16 @@ def _instance(group: str, position: int) -> Instance:
 
 
 def recall(annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]) -> tuple[ContainerGrant, ...]:
-    """Take ids of slots apart. Volcano may give two containers of a pod the same slot: it is held once."""
-    seen: set[str] = set()
-    return tuple(replace(grant, shares=tuple(_recalled(share, seen) for share in grant.shares)) for grant in grants)
+    """Take ids of slots apart. Volcano may give containers that run together the same slot: it is held once.
+
+    An init container and a later one may well have the same slot in turn, and then each holds it.
+    """
+    running: set[str] = set()
+    recalled: list[ContainerGrant] = []
+    for grant in grants:
+        seen = set(running) if grant.kind is ContainerKind.INIT else running
+        recalled.append(replace(grant, shares=tuple(_recalled(share, seen) for share in grant.shares)))
+    return tuple(recalled)
 
 
 def _recalled(share: GrantedShare, seen: set[str]) -> GrantedShare:
