@@ -170,7 +170,7 @@ def configured(specs: Iterable[VendorSpec], config: DeviceConfig) -> tuple[Vendo
     return (*ours, *npus, *chips, *others)
 
 
-def _configured(spec: VendorSpec, config: DeviceConfig) -> VendorSpec:
+def _configured(spec: VendorSpec, config: DeviceConfig) -> VendorSpec:  # noqa: PLR0911 - one case a section
     section = getattr(config, _PLAIN.get(spec.name, ""), None)
     if isinstance(section, Names):
         spec = _renamed(spec, _names(section))

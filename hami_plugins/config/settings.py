@@ -69,13 +69,13 @@ class Settings(BaseSettings):
     devices: DeviceConfig = Field(default_factory=DeviceConfig)
 
     @classmethod
-    def settings_customise_sources(
+    def settings_customise_sources(  # the library names the arguments, and calls with names
         cls,
-        settings_cls: type[BaseSettings],
+        settings_cls: type[BaseSettings],  # noqa: ARG003
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The environment wins over the file."""
         return env_settings, init_settings

@@ -10,6 +10,7 @@ from hami_plugins.model.devices import Device, DeviceUsage
 from hami_plugins.model.nodes import DEVICE_WEIGHT
 from hami_plugins.model.policy import Policy, SortKey, Weights
 from hami_plugins.model.requests import DeviceRequest, Percent
+from hami_plugins.model.units import CoreShare, MiB
 
 _SCORED: Final = frozenset({SortKey.LEAST_SCORE, SortKey.MOST_SCORE})
 
@@ -60,24 +61,7 @@ def device_scores(
     A container's own requests count only on devices whose model is spelled like the vendor, as HAMi compares them.
     HAMi computes in 32-bit floats and so do we: on equal sums its rounding decides which card comes first.
     """
-    slots: list[float] = []
-    cores: list[float] = []
-    memory: list[float] = []
-    for device, used in zip(devices, usage, strict=True):
-        if not (device.slots and device.cores and device.memory):
-            slots.append(0.0)
-            cores.append(0.0)
-            memory.append(0.0)
-            continue
-        more_slots = more_memory = more_cores = 0
-        for request in requests:
-            if request.vendor == device.model:
-                more_slots += 1
-                more_cores += request.cores
-                more_memory += _scored_memory(request, device)
-        slots.append((more_slots + used.slots) / device.slots)
-        cores.append((more_cores + used.cores) / device.cores)
-        memory.append((more_memory + used.memory) / device.memory)
+    slots, cores, memory = _ratios(devices, usage, requests)
     slots, cores, memory = _narrow(slots), _narrow(cores), _narrow(memory)
     if weights != (1, 1, 1):
         slots = _narrow([weights.slot * part for part in slots])
@@ -86,6 +70,37 @@ def device_scores(
     sums = _narrow([one + other for one, other in zip(slots, cores, strict=True)])
     sums = _narrow([one + other for one, other in zip(sums, memory, strict=True)])
     return _narrow([DEVICE_WEIGHT * part for part in sums])
+
+
+def _ratios(
+    devices: Sequence[Device], usage: Sequence[DeviceUsage], requests: Sequence[DeviceRequest]
+) -> tuple[list[float], list[float], list[float]]:
+    """How much of the slots, cores and memory of each device is taken. Most fleets go the short way."""
+    own = {request.vendor for request in requests}
+    if own.isdisjoint([device.model for device in devices]):
+        pairs = list(zip(devices, usage, strict=True))
+        try:
+            return (
+                [used.slots / device.slots for device, used in pairs],
+                [used.cores / device.cores for device, used in pairs],
+                [used.memory / device.memory for device, used in pairs],
+            )
+        except ZeroDivisionError:
+            pass
+    rows = [_ratio(device, used, requests) for device, used in zip(devices, usage, strict=True)]
+    return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+
+
+def _ratio(device: Device, used: DeviceUsage, requests: Sequence[DeviceRequest]) -> tuple[float, float, float]:
+    if not (device.slots and device.cores and device.memory):
+        return 0.0, 0.0, 0.0
+    slots, cores, memory = used.slots, used.cores, used.memory
+    for request in requests:
+        if request.vendor == device.model:
+            slots += 1
+            cores = CoreShare(cores + request.cores)
+            memory = MiB(memory + _scored_memory(request, device))
+    return slots / device.slots, cores / device.cores, memory / device.memory
 
 
 def _scored_memory(request: DeviceRequest, device: Device) -> int:

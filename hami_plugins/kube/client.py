@@ -35,12 +35,14 @@ def connect(*, kubeconfig: str | None = None, context: str | None = None) -> Kub
     """
     settings = client.Configuration()
     try:
-        config.load_kube_config(config_file=kubeconfig, context=context, client_configuration=settings)
+        config.load_kube_config(  # type: ignore[no-untyped-call]
+            config_file=kubeconfig, context=context, client_configuration=settings
+        )
     except (ConfigException, OSError) as outside:
         if kubeconfig or context:
             raise KubeError(f"kubeconfig cannot be used: {outside}") from outside
         try:
-            config.load_incluster_config(client_configuration=settings)
+            config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         except ConfigException as inside:
             raise KubeError(
                 f"no cluster: kubeconfig cannot be used ({outside}), and this is no pod ({inside}); "
@@ -106,11 +108,13 @@ class KubeClient:
         try:
             body: dict[str, Any] = load_page(path, response.data)
         except WireError as error:
-            raise KubeError(f"GET {path.split('?')[0]}: {response.status}, and the answer is not JSON") from error
+            raise KubeError(
+                f"GET {path.split('?', maxsplit=1)[0]}: {response.status}, and the answer is not JSON"
+            ) from error
         if response.status == _OK:
             return body
         raise KubeError(
-            f"GET {path.split('?')[0]}: {response.status} {body.get('message') or response.reason}",
+            f"GET {path.split('?', maxsplit=1)[0]}: {response.status} {body.get('message') or response.reason}",
             status=response.status,
             retryable=response.status in _RETRYABLE,
             continue_token=(body.get("metadata") or {}).get("continue") or "",

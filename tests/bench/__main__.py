@@ -6,12 +6,13 @@ Names given on the command line run only the cases whose group has that name.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.bench import commands, decisions, loading
 from tests.bench.measuring import Figure, machine, printed, write
 
-GROUPS = {
+GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "same-state": decisions.same_state,
     "many-states": decisions.many_states,
     "first-sight": decisions.first_sight,

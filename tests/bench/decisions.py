@@ -53,9 +53,9 @@ def same_state(repeats: int = 300) -> Iterator[Figure]:
     decide(decider, current, intake)
     times: list[float] = []
     for _ in range(repeats):
-        found: list[Placed] = []
-        times.append(timed(lambda: found.append(decide(decider, current, intake))))
-        current = assigned(current, intake.pod, found[0])
+        milliseconds, placed = timed(decide, decider, current, intake)
+        times.append(milliseconds)
+        current = assigned(current, intake.pod, placed)
     yield figure("one decision, 1,000 nodes / 20,000 pods", times, at_most=1)
 
 
@@ -70,32 +70,34 @@ def many_states(repeats: int = 1_000) -> Iterator[Figure]:
     both: list[float] = []
     for turn in range(repeats):
         intake = asked[turn % len(asked)]
-        found: list[Placed] = []
-        alone.append(timed(lambda: found.append(decide(decider, current, intake))))
-        after: list[ClusterSnapshot] = []
-        both.append(alone[-1] + timed(lambda: after.append(assigned(current, intake.pod, found[0]))))
-        current = after[0]
+        deciding, placed = timed(decide, decider, current, intake)
+        applying, current = timed(assigned, current, intake.pod, placed)
+        alone.append(deciding)
+        both.append(deciding + applying)
     name = f"one of 20 shapes in turn, 5,000 nodes / 100,000 pods, {states:,} states"
     yield figure(name, alone, at_most=2, p99_at_most=5)
     yield figure("the same with the decision applied to the snapshot", both)
 
 
 def first_sight(repeats: int = 5) -> Iterator[Figure]:
-    """A shape never seen before at 5,000 nodes, every node in a state of its own; and what five times the nodes cost."""
+    """A shape never seen before at 5,000 nodes in as many states, and what five times the nodes cost."""
     large, small = snapshot_of(workload.varied(5_000, 100_000)), snapshot_of(workload.varied(1_000, 20_000))
     decider = Decider(REGISTRY)
     cold: dict[int, list[float]] = {}
     warm: dict[int, list[float]] = {}
     for snapshot in (small, large):
         nodes = len(snapshot.nodes)
-        for turn in range(repeats):
-            intake = intake_of({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3_001 + turn, "nvidia.com/gpucores": 10})
-            cold.setdefault(nodes, []).append(timed(lambda: decide(decider, snapshot, intake)))
+        unseen = [
+            intake_of({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3_001 + turn, "nvidia.com/gpucores": 10})
+            for turn in range(repeats)
+        ]
+        cold[nodes] = [timed(decide, decider, snapshot, intake)[0] for intake in unseen]
+        warm[nodes] = []
         current = snapshot
         for _ in range(200):
-            found: list[Placed] = []
-            warm.setdefault(nodes, []).append(timed(lambda: found.append(decide(decider, current, intake))))
-            current = assigned(current, intake.pod, found[0])
+            milliseconds, placed = timed(decide, decider, current, unseen[-1])
+            warm[nodes].append(milliseconds)
+            current = assigned(current, unseen[-1].pod, placed)
     yield figure("first sight of a shape, 5,000 nodes in different states", cold[5_000], at_most=250)
     warmer = statistics.median(warm[5_000]) / statistics.median(warm[1_000])
     colder = statistics.median(cold[5_000]) / statistics.median(cold[1_000])
@@ -117,5 +119,5 @@ def replay(placements: int = 10_000, repeats: int = 3) -> Iterator[Figure]:
                 intake = asked[turn % len(asked)]
                 current = assigned(current, intake.pod, decide(decider, current, intake))
 
-        rates.append(placements / timed(run) * 1000)
+        rates.append(placements / timed(run)[0] * 1000)
     yield figure("replay of 10,000 placements, 1,000 nodes x 8", rates, unit="1/s", at_least=3_000)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +64,17 @@ def figure(
     )
 
 
-def timed(action: Callable[[], object]) -> float:
-    """How long one call takes, in milliseconds."""
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def timed(
+    action: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
+) -> tuple[float, Result]:
+    """How long one call takes, in milliseconds, and what it returns."""
     start = time.perf_counter()
-    action()
-    return (time.perf_counter() - start) * 1000
+    result = action(*arguments, **named)
+    return (time.perf_counter() - start) * 1000, result
 
 
 def machine() -> dict[str, object]:
@@ -75,7 +82,8 @@ def machine() -> dict[str, object]:
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        models = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        lines = info.read_text().splitlines()
+        models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
         cpu = models[0] if models else cpu
     return {
         "cpu": cpu,

@@ -86,7 +86,9 @@ def scheduled_pod(number: int, nodes: int, *, memory: int = 8192, cores: int = 1
         },
         "spec": {
             "nodeName": node_name(on),
-            "containers": [_container({"nvidia.com/gpu": 1, "nvidia.com/gpucores": cores, "nvidia.com/gpumem": memory})],
+            "containers": [
+                _container({"nvidia.com/gpu": 1, "nvidia.com/gpucores": cores, "nvidia.com/gpumem": memory})
+            ],
         },
         "status": {"phase": "Running"},
     }
@@ -132,10 +134,13 @@ def varied(nodes: int, pods: int, seed: int = 1) -> Iterator[Raw]:
 def shapes(count: int = 20) -> list[dict[str, int]]:
     """Different requests: slices of growing size, some of two and four cards, and one of all eight."""
     made = [
-        {"nvidia.com/gpu": 1 + (at % 5 == 3) + 3 * (at % 10 == 7), "nvidia.com/gpumem": 2_000 + 700 * at,
-         "nvidia.com/gpucores": 5 * (at % 7)}
+        {
+            "nvidia.com/gpu": 1 + (at % 5 == 3) + 3 * (at % 10 == 7),
+            "nvidia.com/gpumem": 2_000 + 700 * at,
+            "nvidia.com/gpucores": 5 * (at % 7),
+        }
         for at in range(count - 1)
-    ]  # fmt: skip
+    ]
     return [*made, {"nvidia.com/gpu": CARDS, "nvidia.com/gpumem": 1_000}]
 
 

@@ -31,7 +31,7 @@ class ApiServer:
         server = self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:  # noqa: N802 - the library's name
+            def do_GET(self) -> None:
                 parts = urlsplit(self.path)
                 query = {key: values[0] for key, values in parse_qs(parts.query).items()}
                 server.asked.append((parts.path, query, self.headers.get("authorization")))
@@ -110,9 +110,7 @@ def test_the_token_of_the_kubeconfig_is_sent(serve: Any, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("status", [403, 404])
-def test_a_custom_resource_that_is_not_there_or_forbidden_has_no_pages(
-    serve: Any, tmp_path: Path, status: int
-) -> None:
+def test_a_custom_resource_that_is_not_there_or_forbidden_has_no_pages(serve: Any, tmp_path: Path, status: int) -> None:
     server = serve(lambda path, query: (status, {"message": "no"}))
     assert list(client_of(server, tmp_path).pages(QUEUES)) == []
 
@@ -128,7 +126,7 @@ def test_a_forbidden_list_of_nodes_is_an_error_with_the_servers_words(serve: Any
 def test_an_overloaded_server_is_asked_again(serve: Any, tmp_path: Path) -> None:
     replies = iter([(429, {"message": "slow down"}), (503, {"message": "wait"}), (200, {"items": items("a")})])
     server = serve(lambda path, query: next(replies))
-    assert len(list(client_of(server, tmp_path).pages(NODES))[0]) == 1
+    assert len(next(client_of(server, tmp_path).pages(NODES))) == 1
     assert len(server.asked) == 3
 
 

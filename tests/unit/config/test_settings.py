@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.config import settings
+from hami_plugins.engine.policies import policy_of
 from hami_plugins.errors import ConfigError
 from hami_plugins.model.policy import NodePolicy
-from hami_plugins.engine.policies import policy_of
 from hami_plugins.vendors import BUILTIN
 
 
@@ -48,7 +48,8 @@ def test_a_wrong_setting_is_refused_with_its_path_and_what_is_allowed(text: str,
 def test_hamis_own_device_config_is_taken_as_it_is() -> None:
     found = settings.parse(
         """
-nvidia: {resourceCountName: example.com/gpu, defaultMem: 5000, defaultGPUNum: 0, deviceSplitCount: 10, gpuCorePolicy: force}
+nvidia:
+  {resourceCountName: example.com/gpu, defaultMem: 5000, defaultGPUNum: 0, deviceSplitCount: 10, gpuCorePolicy: force}
 hygon: {resourceCountName: hygon.com/dcunum, memoryFactor: 4}
 metax: {resourceVCountName: m/s, resourceVMemoryName: m/mem, resourceVCoreName: m/core, sgpuTopologyAware: true}
 kunlun: {resourceCountName: k/xpu, resourceVCountName: k/vxpu, resourceVMemoryName: k/mem}
