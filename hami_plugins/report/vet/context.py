@@ -23,13 +23,16 @@ from hami_plugins.report.vet.vocabulary import Vocabulary, domain, speaks
 class Context:
     """All that was given. ``idle`` is the snapshot without its pods: what does not fit there never fits.
 
-    ``rule_names`` are the ids and names of all rules, in lower case.
+    ``declared`` are the full names of the objects by group and kind, ``unseen`` the namespaces that the webhook is told
+    to ignore. ``rule_names`` are the ids and names of all rules, in lower case.
     """
 
     registry: Registry
     vocabulary: Vocabulary
     settings: VetSettings
     subjects: Sequence[Subject]
+    declared: Mapping[tuple[str, str], frozenset[str]]
+    unseen: frozenset[str]
     suppressions: Mapping[Document, Suppression]
     rule_names: frozenset[str]
     decider: Decider
@@ -72,6 +75,14 @@ class Context:
     def in_volcano_words(self, pod: PodView) -> tuple[VendorSpec, ...]:
         """The vendors that a pod asks in Volcano's words."""
         return speaks(Dialect.VOLCANO, self.asked_by(pod))
+
+
+def declared(subjects: Iterable[Subject]) -> Mapping[tuple[str, str], frozenset[str]]:
+    """The full names of objects by group and kind."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for subject in subjects:
+        found.setdefault((subject.group, subject.kind), set()).add(subject.full_name)
+    return {kind: frozenset(names) for kind, names in found.items()}
 
 
 def each_pod(check: Callable[[PodView, Context], Iterator[Flaw]]) -> Check:

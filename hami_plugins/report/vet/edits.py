@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
-from hami_plugins.report.manifests import Document
+from hami_plugins.report.manifests import Document, Path, Text
 from hami_plugins.report.vet.findings import Edit, Rename, Replacement
 
 _QUOTES: Final = "\"'"
+_VALUE: Final = re.compile(r"""\s*:[ \t]+(?P<quote>["']?)(?P<value>[^\s"'#,{}\[\]]+)(?P=quote)""")
 
 
 def replacement(document: Document, edit: Edit) -> Replacement | None:
@@ -17,10 +20,7 @@ def replacement(document: Document, edit: Edit) -> Replacement | None:
     if not isinstance(key, str):
         return None
     spot = document.spot_of(edit.path)
-    lines = document.file.text.split("\n")
-    if not 1 <= spot.line <= len(lines):
-        return None
-    line = lines[spot.line - 1].rstrip("\r")
+    line = _lines(document.file)[spot.line - 1]
     start = spot.column - 1
     quote = line[start] if line[start : start + 1] in {*_QUOTES} else ""
     written = f"{quote}{key}{quote}"
@@ -29,11 +29,28 @@ def replacement(document: Document, edit: Edit) -> Replacement | None:
     if isinstance(edit, Rename):
         first = start + len(quote)
         return Replacement(spot.line, first + 1, first + len(key) + 1, key, edit.key)
-    match = re.compile(r"\s*:[ \t]+(?P<quote>[\"']?)(?P<value>[^\s\"'#,{}\[\]]+)(?P=quote)").match(
-        line, start + len(written)
-    )
-    if match is None:
+    match = _VALUE.match(line, start + len(written))
+    if match is None or match["value"] != _value(document, edit.path):
         return None
     old = match["value"]
     first = match.start("value")
     return Replacement(spot.line, first + 1, first + len(old) + 1, old, edit.value)
+
+
+@lru_cache(maxsize=4)
+def _lines(file: Text) -> Sequence[str]:
+    """The lines as parsers count them, and an empty one for a place behind the end."""
+    return (*file.text.replace("\r\n", "\n").split("\n"), "")
+
+
+def _value(document: Document, path: Path) -> str | None:
+    """What the document says there, as text; ``None`` for anything but text and numbers."""
+    value: object = document.raw
+    for step in path:
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return None
+    return str(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else None

@@ -38,7 +38,7 @@ def unknown_queue(subject: Subject, context: Context) -> Iterator[Flaw]:
     """Queues that the cluster does not have, or that are closed."""
     if context.snapshot is None or not context.snapshot.queues:
         return
-    made = {each.name for each in context.subjects if (each.group, each.kind) == _QUEUES}
+    made = context.declared.get(_QUEUES, frozenset())
     for path, name in _queues_named(subject, context):
         queue = context.snapshot.queues.get(name)
         if name in _ALWAYS_THERE or name in made or (queue is not None and queue.open):
@@ -81,11 +81,12 @@ def missing_group(subject: Subject, context: Context) -> Iterator[Flaw]:
     if (subject.group, subject.kind) == JOB:
         return
     snapshot = context.snapshot
-    known = set() if snapshot is None else set(snapshot.pod_groups)
-    known |= {each.full_name for each in context.subjects if (each.group, each.kind) in _GROUPS}
     for pod in subject.pods:
         path, name = _group_named(pod)
-        if not name or f"{subject.namespace}/{name}" in known or pod.placed:
+        full_name = f"{subject.namespace}/{name}"
+        if not name or pod.placed or any(full_name in context.declared.get(kind, ()) for kind in _GROUPS):
+            continue
+        if snapshot is not None and full_name in snapshot.pod_groups:
             continue
         yield Flaw(
             path,

@@ -10,9 +10,10 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.report.manifests import Document
 from hami_plugins.report.vet import edits, objects, suppression
-from hami_plugins.report.vet.context import Context
+from hami_plugins.report.vet.context import Context, declared
 from hami_plugins.report.vet.findings import Finding, Flaw, Rule, Severity
 from hami_plugins.report.vet.reading import Unreadable
+from hami_plugins.report.vet.scheduling import is_unseen
 from hami_plugins.report.vet.settings import VetSettings
 from hami_plugins.report.vet.subjects import Subject, subject_of
 from hami_plugins.report.vet.table import RULES
@@ -39,6 +40,8 @@ def vet(
         vocabulary=Vocabulary.of(registry),
         settings=settings,
         subjects=subjects,
+        declared=declared(subjects),
+        unseen=frozenset(each.name for each in subjects if each.kind == "Namespace" and is_unseen(each.labels)),
         suppressions=suppression.suppressions(subjects),
         rule_names=frozenset(name.lower() for rule in RULES for name in (rule.id, rule.name)),
         decider=Decider(registry),

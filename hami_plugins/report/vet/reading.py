@@ -36,15 +36,15 @@ def read(text: str, *, source: str) -> Sources:
         return Sources(manifests.read(text, source=source))
     except ManifestError as error:
         whole = error
-    parts = _parts(text)
     unreadable: list[Unreadable] = []
     kept: list[str] = []
-    line = 1
-    for number, part in enumerate(parts, start=1):
+    lines = documents = 0
+    for part in _parts(text):
         found = _trouble(part, source)
-        unreadable.extend(_moved(each, source, lines=line - 1, documents=number - 1) for each in found)
+        unreadable.extend(_moved(each, source, lines=lines, documents=documents) for each in found)
         kept.append(_blanked(part) if found else part)
-        line += part.count("\n")
+        lines += part.count("\n")
+        documents += _says_something(part)
     try:
         return Sources(manifests.read("".join(kept), source=source), tuple(unreadable))
     except ManifestError:
@@ -66,6 +66,11 @@ def _parts(text: str) -> list[str]:
     return [text[start:end] for start, end in pairwise(cuts)]
 
 
+def _says_something(part: str) -> bool:
+    """Whether the part is a document; blanks, comments and directives alone are none."""
+    return any(line.strip() and line.lstrip()[0] not in "#%" for line in part.splitlines())
+
+
 def _trouble(part: str, source: str) -> list[Unreadable]:
     try:
         manifests.read(part, source=source)
@@ -84,8 +89,8 @@ def _is_foreign(part: str, source: str) -> bool:
 
 
 def _blanked(part: str) -> str:
-    """The part without its content, so that what follows keeps its line and document numbers."""
-    return ("---" if _MARK.match(part) else "") + "\n" * part.count("\n")
+    """An empty document instead of the part, so that what follows keeps its line and document numbers."""
+    return "---" + "\n" * part.count("\n")
 
 
 def _place_of(error: ManifestError, source: str) -> ManifestPlace:

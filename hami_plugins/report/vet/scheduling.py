@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hami_plugins.engine.mutate import DEFAULT_SCHEDULER
@@ -127,26 +127,28 @@ def node_named(pod: PodView, context: Context) -> Iterator[Flaw]:
 
 def webhook_ignored(subject: Subject, context: Context) -> Iterator[Flaw]:
     """Pods that the webhook does not see."""
-    namespaces = {
-        each.name for each in context.subjects if each.kind == "Namespace" and each.labels.get(IGNORE_LABEL) == IGNORE
-    }
     for pod in subject.pods:
         if not context.in_hami_words(pod):
             continue
-        if pod.labels.get(IGNORE_LABEL) == IGNORE:
+        if is_unseen(pod.labels):
             yield Flaw(
                 pod.of("metadata", "labels", IGNORE_LABEL),
                 f"{_prefix(pod)}label {IGNORE_LABEL}={IGNORE}: the webhook does not see the pod, so nobody turns its "
                 "requests into devices",
                 "drop the label",
             )
-        elif subject.namespace in namespaces:
+        elif subject.namespace in context.unseen:
             yield Flaw(
                 ("metadata", "namespace"),
                 f"namespace {subject.namespace} has the label {IGNORE_LABEL}={IGNORE}: the webhook does not see the "
                 "pods in it",
                 "drop the label of the namespace, or use another namespace",
             )
+
+
+def is_unseen(labels: Mapping[str, str]) -> bool:
+    """Whether labels hide a pod or a namespace from the webhook."""
+    return labels.get(IGNORE_LABEL) == IGNORE
 
 
 def _together(specs: Sequence[VendorSpec], context: Context) -> bool:

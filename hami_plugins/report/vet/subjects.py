@@ -112,12 +112,12 @@ class Subject:
     @property
     def label(self) -> str:
         """``Kind namespace/name``, the way every message names an object."""
-        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+        return f"{self.kind} {self.full_name}"
 
     @property
     def full_name(self) -> str:
-        """``namespace/name``."""
-        return f"{self.namespace}/{self.name}"
+        """``namespace/name``, and the name alone of what has no namespace."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
     def owns_templates(self) -> bool:

@@ -4,14 +4,14 @@ import json
 from typing import Any
 
 
-def nvidia(name: str, *, memory: int = 16384, **annotations: str) -> dict[str, Any]:
-    """A node with two A10 cards of so many MiB."""
+def nvidia(name: str, annotations: dict[str, str]) -> dict[str, Any]:
+    """A node with two A10 cards of 16 GiB."""
     cards = [
         {
             "id": f"GPU-{name}-{at}",
             "index": at,
             "count": 10,
-            "devmem": memory,
+            "devmem": 16384,
             "devcore": 100,
             "type": "NVIDIA-NVIDIA A10",
             "mode": "hami-core",
@@ -40,8 +40,8 @@ def node(name: str, annotations: dict[str, str], devices: dict[str, str]) -> dic
 DCU = "hami.io/node-dcu-register"
 VGPU = "volcano.sh/node-vgpu-register"
 OBJECTS: list[dict[str, Any]] = [
-    nvidia("one"),
-    nvidia("two", **{DCU: "DCU-1,4,32768,100,DCU-K100,0,true:"}),
+    nvidia("one", {}),
+    nvidia("two", {DCU: "DCU-1,4,32768,100,DCU-K100,0,true:"}),
     node(
         "three",
         {VGPU: "GPU-three-0,10,24576,NVIDIA-NVIDIA A10,true,hami-core:"},

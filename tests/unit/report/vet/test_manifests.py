@@ -62,7 +62,7 @@ def test_every_rule_is_marked_somewhere() -> None:
     assert marked == {rule.id for rule in vet.RULES}
 
 
-@pytest.mark.parametrize("file", (*OFFLINE, *WITH_CLUSTER), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", [*OFFLINE, *WITH_CLUSTER], ids=lambda file: file.stem)
 def test_every_message_names_its_object_and_ends_with_the_fix(file: Path) -> None:
     for finding in found_in(file.read_text(encoding="utf-8"), cluster=file in WITH_CLUSTER):
         assert finding.message.startswith(f"{finding.object}: " if finding.object else ""), finding

@@ -1,0 +1,193 @@
+"""Findings as text, documents, tables and SARIF."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hami_plugins.report import vet
+from hami_plugins.report.vet import Finding, Replacement, Severity, answers, sarif
+from hami_plugins.vendors import builtin
+
+HERE = Path(__file__).parent
+FINDING = Finding(
+    rule="HP211",
+    name="memory-in-bytes",
+    severity=Severity.ERROR,
+    message="Pod default/a: too much; write 16384",
+    file="jobs/a b.yaml",
+    document=2,
+    line=11,
+    column=9,
+    path=("spec", "containers", 0, "resources", "limits", "nvidia.com/gpumem"),
+    fix="write 16384",
+    object="Pod default/a",
+    replacement=Replacement(11, 28, 32, "16Gi", "16384"),
+)
+NOTE = Finding(
+    rule="HP002",
+    name="not-an-object",
+    severity=Severity.NOTE,
+    message="no kind; leave it out",
+    file="values.yaml",
+    document=1,
+    line=1,
+    column=1,
+    path=(),
+    fix="leave it out",
+)
+LEVELS = {"none", "note", "warning", "error"}
+
+
+def everything() -> tuple[Finding, ...]:
+    found: list[Finding] = []
+    for file in sorted((HERE / "manifests").glob("*.yaml")):
+        sources = vet.read(file.read_text(encoding="utf-8"), source=f"manifests/{file.name}")
+        found += vet.vet(sources.documents, builtin(), unreadable=sources.unreadable)
+    return tuple(found)
+
+
+def test_a_line_is_what_editors_jump_from() -> None:
+    assert answers.line(FINDING) == "jobs/a b.yaml:11:9: HP211 error: Pod default/a: too much; write 16384"
+
+
+@pytest.mark.parametrize(
+    ("findings", "files", "words"),
+    [
+        ((), 1, "no findings in 1 file"),
+        ((FINDING,), 2, "1 error in 2 files"),
+        ((NOTE, FINDING, FINDING), 1, "2 errors, 1 note in 1 file"),
+    ],
+)
+def test_the_summary_counts_by_severity(findings: tuple[Finding, ...], files: int, words: str) -> None:
+    assert answers.summary(findings, files) == words
+
+
+def test_notes_alone_do_not_fail() -> None:
+    assert not answers.fails(())
+    assert not answers.fails((NOTE,))
+    assert answers.fails((NOTE, FINDING))
+
+
+def test_a_document_has_every_finding_with_its_fix() -> None:
+    assert answers.document((FINDING, NOTE)) == {
+        "apiVersion": "hami-plugins.io/v1alpha1",
+        "kind": "VetReport",
+        "summary": {"errors": 1, "warnings": 0, "notes": 1},
+        "findings": [
+            {
+                "rule": "HP211",
+                "name": "memory-in-bytes",
+                "severity": "error",
+                "message": "Pod default/a: too much; write 16384",
+                "object": "Pod default/a",
+                "file": "jobs/a b.yaml",
+                "document": 2,
+                "line": 11,
+                "column": 9,
+                "path": 'spec.containers[0].resources.limits["nvidia.com/gpumem"]',
+                "fix": {
+                    "text": "write 16384",
+                    "replacement": {"line": 11, "column": 28, "endColumn": 32, "old": "16Gi", "new": "16384"},
+                },
+            },
+            {
+                "rule": "HP002",
+                "name": "not-an-object",
+                "severity": "note",
+                "message": "no kind; leave it out",
+                "object": "",
+                "file": "values.yaml",
+                "document": 1,
+                "line": 1,
+                "column": 1,
+                "path": "",
+                "fix": {"text": "leave it out", "replacement": None},
+            },
+        ],
+    }
+
+
+def test_the_rules_are_a_document_and_a_table() -> None:
+    listed = answers.rules_document(vet.RULES)
+    assert listed["kind"] == "VetRuleList"
+    assert [item["id"] for item in listed["items"]] == [rule.id for rule in vet.RULES]
+    table = answers.rules_table(vet.RULES).splitlines()
+    assert len(table) == len(vet.RULES) + 2
+    assert all(line.count(" | ") == 3 for line in table[2:])
+
+
+def run_of(log: Any) -> Any:
+    assert set(log) == {"$schema", "version", "runs"}
+    assert log["version"] == "2.1.0"
+    (run,) = log["runs"]
+    return run
+
+
+def test_sarif_describes_every_rule_with_help() -> None:
+    driver = run_of(sarif.log((), vet.RULES, version="1.2.3"))["tool"]["driver"]
+    assert (driver["name"], driver["version"]) == ("hami-plugins vet", "1.2.3")
+    assert [rule["id"] for rule in driver["rules"]] == [rule.id for rule in vet.RULES]
+    for rule in driver["rules"]:
+        assert set(rule) == {"id", "name", "shortDescription", "fullDescription", "help", "defaultConfiguration"}
+        assert rule["name"].isalnum()
+        assert rule["help"]["text"]
+        assert rule["help"]["markdown"]
+        assert rule["defaultConfiguration"]["level"] in LEVELS
+
+
+def test_sarif_results_point_to_their_rule_line_and_fix() -> None:
+    (result,) = run_of(sarif.log((FINDING,), vet.RULES, version="1"))["results"]
+    assert (result["ruleId"], result["level"]) == ("HP211", "error")
+    assert vet.RULES[result["ruleIndex"]].id == "HP211"
+    (location,) = result["locations"]
+    assert location["physicalLocation"] == {
+        "artifactLocation": {"uri": "jobs/a%20b.yaml"},
+        "region": {"startLine": 11, "startColumn": 9},
+    }
+    (fix,) = result["fixes"]
+    assert fix["description"] == {"text": "write 16384"}
+    (change,) = fix["artifactChanges"]
+    assert change["replacements"] == [
+        {
+            "deletedRegion": {"startLine": 11, "startColumn": 28, "endLine": 11, "endColumn": 32},
+            "insertedContent": {"text": "16384"},
+        }
+    ]
+
+
+def test_sarif_gives_absolute_files_as_file_uris() -> None:
+    absolute = Finding(**{name: getattr(NOTE, name) for name in NOTE.__slots__} | {"file": "/srv/a.yaml"})
+    (result,) = run_of(sarif.log((absolute,), vet.RULES, version="1"))["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "file:///srv/a.yaml"}
+    assert "fixes" not in result
+
+
+def test_sarif_of_real_findings_keeps_to_the_structure() -> None:
+    findings = everything()
+    run = run_of(sarif.log(findings, vet.RULES, version="1"))
+    assert run["columnKind"] == "unicodeCodePoints"
+    assert len(run["results"]) == len(findings) > 60
+    for result in run["results"]:
+        assert result["ruleId"] == run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"]
+        assert result["level"] in LEVELS - {"none"}
+        assert result["message"]["text"]
+        region = result["locations"][0]["physicalLocation"]["region"]
+        assert region["startLine"] >= 1
+        assert region["startColumn"] >= 1
+        assert all(isinstance(value, str) for value in result["partialFingerprints"].values())
+
+
+def test_sarif_knows_a_finding_again_when_lines_move() -> None:
+    text = (HERE / "manifests" / "memory.yaml").read_text(encoding="utf-8")
+
+    def prints(text: str) -> list[str]:
+        findings = vet.vet(vet.read(text, source="f").documents, builtin())
+        return [result["partialFingerprints"]["object/v1"] for result in _results(findings)]
+
+    assert prints(text) == prints(f"# one more line\n{text}")
+    assert len(set(prints(text))) == len(prints(text))
+
+
+def _results(findings: tuple[Finding, ...]) -> Any:
+    return run_of(sarif.log(findings, vet.RULES, version="1"))["results"]
