@@ -9,6 +9,7 @@ from hami_plugins.cli import inputs, output, planning
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.inputs import Source
 from hami_plugins.report import manifests, submission, tables, workloads
+from hami_plugins.report.answers import Answers
 from hami_plugins.report.plan import Planner
 
 FLEET = "mixed"
@@ -27,11 +28,12 @@ def run(html: str) -> int:
     output.line(f"{len(submitted.workloads)} workloads are submitted to it, from {len(files)} files.")
     output.line()
     snapshot = submission.with_objects(snapshot, submitted)
-    found = Planner(registry, settings.rules()).plan(snapshot, submission.units(submitted, snapshot))
+    planner = Planner(registry, settings.rules())
+    found = planner.plan(snapshot, submission.units(submitted, snapshot))
+    answers = Answers(found, planner)
     output.table(tables.plan(found))
-    output.line()
-    planning.tell(found, registry)
-    planning.write_page(html, found, registry, title="Demo: many makers, one plan", source=f"fleet {FLEET}")
+    planning.tell(found, answers)
+    planning.write_page(html, found, answers, registry, title="Demo: many makers, one plan", source=f"fleet {FLEET}")
     output.line()
     output.line(f"Every card with what it holds: {Path(html).absolute().as_uri()}")
     output.line(f"The same by hand: hami-plugins plan --fleet {FLEET} -f YOUR.yaml")

@@ -46,6 +46,11 @@ def line(text: str = "", tone: str = "") -> None:
     sys.stdout.write(printable(text) + "\n")
 
 
+def remark(text: str) -> None:
+    """A line about the input, on stderr."""
+    sys.stderr.write(f"note: {printable(text)}\n")
+
+
 def table(content: Table, *, headers: bool = True) -> None:
     """A table: on a terminal wrapped to its width, elsewhere one line per row, aligned, without colours."""
     if not content.rows and not headers:

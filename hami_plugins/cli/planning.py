@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hami_plugins.cli import inputs, output
 from hami_plugins.cli.edge import Exit
@@ -15,12 +15,17 @@ from hami_plugins.cli.options import Form, Words
 from hami_plugins.errors import ManifestError
 from hami_plugins.model.vendor import Dialect
 from hami_plugins.report import documents, submission, tables, what_if, workloads
+from hami_plugins.report.answers import Answers
 from hami_plugins.report.plan import Planner, Stage
+from hami_plugins.report.wording import counted
 
 if TYPE_CHECKING:
     from hami_plugins.engine.registry import Registry
     from hami_plugins.report.plan import Plan
     from hami_plugins.report.workloads import Submission
+
+MOST_PROBLEMS: Final = 10
+"""Unreadable things of the cluster that are named beside a table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,21 +61,26 @@ def run(order: Order) -> int:
     snapshot = submission.with_objects(snapshot, submitted)
     planner = Planner(registry, what_if.with_policy(rules, order.policy))
     found = planner.plan(snapshot, submission.units(submitted, snapshot), now_ns=time.time_ns())
-    _answer(order, found, submitted, registry)
+    _answer(order, found, submitted, planner)
     return Exit.FINE if found.complete else Exit.FINDINGS
 
 
-def _answer(order: Order, found: Plan, submitted: Submission, registry: Registry) -> None:
-    if order.html is not None:
-        write_page(order.html, found, registry, title=_title(found), source=order.source.words())
+def _answer(order: Order, found: Plan, submitted: Submission, planner: Planner) -> None:
     dialect = None if order.annotations is None else Dialect(order.annotations)
-    if order.form is not Form.TABLE:
-        output.document(documents.plan(found, ignored=submitted.ignored, dialect=dialect), order.form)
-        return
-    if dialect is not None:
+    if dialect is not None and order.form is Form.TABLE and order.html is None:
         _print_annotations(found, dialect)
         return
-    output.table(tables.plan(found), headers=order.headers)
+    answers = Answers(found, planner)
+    if order.html is not None:
+        write_page(order.html, found, answers, planner.registry, title=_title(found), source=order.source.words())
+    if order.form is not Form.TABLE:
+        output.document(documents.plan(found, answers, ignored=submitted.ignored, dialect=dialect), order.form)
+    elif dialect is not None:
+        _print_annotations(found, dialect)
+    else:
+        output.table(tables.plan(found), headers=order.headers)
+        tell(found, answers)
+        _tell_what_was_left_out(found, submitted)
 
 
 def _print_annotations(found: Plan, dialect: Dialect) -> None:
@@ -86,23 +96,40 @@ def _print_annotations(found: Plan, dialect: Dialect) -> None:
             output.line(f"# {each.pod.full_name}: {tables.status(each)}")
 
 
-def tell(found: Plan, registry: Registry) -> None:
-    """In words: how many fit, and of every other pod why not and what would help."""
+def tell(found: Plan, answers: Answers) -> None:
+    """In words: of every pod that is not placed why not and what would help, and how many are."""
+    for refusal in answers.refusals():
+        output.line()
+        for line in tables.refusal(refusal):
+            output.line(line.words, line.tone)
     placed = sum(1 for each in found.pods if each.stage is Stage.PLACED)
-    output.line(f"{placed} of {len(found.pods)} pods fit.", "good" if found.complete else "bad")
+    output.line()
+    output.line(f"{placed} of {counted(len(found.pods), 'pod')} placed", "good" if found.complete else "bad")
 
 
-def write_page(path: str, found: Plan, registry: Registry, *, title: str, source: str) -> None:
+def write_page(path: str, found: Plan, answers: Answers, registry: Registry, *, title: str, source: str) -> None:
     """The plan as a page in a file; folders on the way are made."""
     from hami_plugins.report import page
 
     made_at = datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
-    text = page.render(found, registry, page.Heading(title=title, source=source, made_at=made_at))
+    heading = page.Heading(title=title, source=source, made_at=made_at)
+    text = page.render(found, registry, heading, refusals=page.refusals_of(answers))
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
 
 
+def _tell_what_was_left_out(found: Plan, submitted: Submission) -> None:
+    """On stderr, because it is about the input: documents that run nothing, and what could not be read."""
+    for each in submitted.ignored:
+        place = f"{each.document.source} line {each.document.line}"
+        output.remark(f"{place}: {each.kind} {each.name} is left out: {each.why}")
+    problems = found.before.problems
+    for problem in problems[:MOST_PROBLEMS]:
+        output.remark(f"{problem.place}: {problem.what}")
+    if len(problems) > MOST_PROBLEMS:
+        output.remark(f"and {len(problems) - MOST_PROBLEMS:,} more; -o json has all of them")
+
+
 def _title(found: Plan) -> str:
-    count = len(found.pods)
-    return f"Plan of {count} pod{'' if count == 1 else 's'}"
+    return f"Plan of {counted(len(found.pods), 'pod')}"

@@ -15,39 +15,42 @@ if TYPE_CHECKING:
     from hami_plugins.model.pods import ResourceList
     from hami_plugins.model.vendor import Dialect, VendorSpec
     from hami_plugins.report import schema
+    from hami_plugins.report.answers import Answer, Answers
     from hami_plugins.report.workloads import Ignored
 
 API_VERSION: Final = "hami-plugins.io/v1alpha1"
 """Of every document. A change that breaks a reader gets another version."""
 
 
-def plan(content: Plan, *, ignored: Iterable[Ignored] = (), dialect: Dialect | None = None) -> schema.PlanDocument:
+def plan(
+    content: Plan, answers: Answers, *, ignored: Iterable[Ignored] = (), dialect: Dialect | None = None
+) -> schema.PlanDocument:
     """A whole plan, in the order in which its pods were decided.
 
     With ``dialect`` only the scheduler of that dialect writes annotations; otherwise each pod's own does.
     """
-    pods = [pod(each, dialect=dialect) for each in content.pods]
     placed = sum(1 for each in content.pods if each.stage is Stage.PLACED)
     return {
         "apiVersion": API_VERSION,
         "kind": "Plan",
         "summary": {
-            "pods": len(pods),
+            "pods": len(content.pods),
             "placed": placed,
-            "refused": len(pods) - placed,
+            "refused": len(content.pods) - placed,
             "nodes": len(content.before.nodes),
         },
-        "pods": pods,
+        "pods": [pod(each, dialect=dialect) for each in answers.all],
         "ignored": [_ignored(each) for each in ignored],
         "problems": problems(content.before.problems),
     }
 
 
-def pod(content: PodPlan, *, dialect: Dialect | None = None) -> schema.PodDocument:
+def pod(answer: Answer, *, dialect: Dialect | None = None) -> schema.PodDocument:
     """One pod of a plan."""
+    content = answer.plan
     found = content.pod
-    writes = dialect in {None, content.intake.dialect}
     placed = content.decision if isinstance(content.decision, Placed) else None
+    writes = dialect in {None, content.intake.dialect}
     return {
         "namespace": found.namespace,
         "name": found.name,
@@ -56,15 +59,20 @@ def pod(content: PodPlan, *, dialect: Dialect | None = None) -> schema.PodDocume
         "scheduler": found.scheduler,
         "admission": _admission(content.intake.admission),
         "stage": content.stage.value,
-        "verdict": "placed" if content.stage is Stage.PLACED else "refused",
+        "verdict": "refused" if placed is None else "placed",
         "node": None if placed is None else placed.node,
         "score": None if placed is None else placed.fit.score,
         "candidates": 0 if placed is None else placed.candidates,
+        "choice": "" if placed is None else answer.why,
         "containers": _containers(content),
-        "reason": content.why,
+        "reason": answer.why if placed is None else "",
         "hamiReason": content.words,
-        "reasons": [],
-        "counterfactuals": [],
+        "reasons": [
+            {"nodes": each.nodes, "words": each.words, "examples": list(each.examples)} for each in answer.causes
+        ],
+        "counterfactuals": [
+            {"changes": list(each.changes), "words": each.sentence, "node": each.node} for each in answer.ways_out
+        ],
         "annotations": dict(sorted(content.annotations.items())) if writes else {},
         "labels": dict(sorted(content.labels.items())) if writes else {},
     }

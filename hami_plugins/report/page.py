@@ -19,16 +19,18 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from hami_plugins.model.decisions import Placed
-from hami_plugins.report import bars
+from hami_plugins.report import bars, tables
 from hami_plugins.report.bars import Bit, NodePanel, Panels
 from hami_plugins.report.occupancy import FleetUse, NodeUse, Occupancy, Part, fleet_use
 from hami_plugins.report.plan import Plan, PodPlan, Stage
 from hami_plugins.report.slices import cards_words, planned_slices, shares_words
+from hami_plugins.report.wording import counted
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
     from hami_plugins.engine.registry import Registry
+    from hami_plugins.report.answers import Answers
 
 OPEN_NODES: Final = 60
 """Groups start open while they show at most so many nodes together."""
@@ -179,6 +181,24 @@ def render(
     )
 
 
+def refusals_of(answers: Answers) -> tuple[Refusal, ...]:
+    """The refusals of a plan as the page shows them."""
+    return tuple(
+        Refusal(
+            title=each.answer.plan.pod.full_name,
+            more=f"and {counted(len(each.pods) - 1, 'more pod')} of {each.answer.plan.unit}"
+            if len(each.pods) > 1
+            else "",
+            stage=tables.status(each.answer.plan),
+            why="" if each.answer.causes else each.answer.why,
+            reasons=tuple(Why(cause.tally, cause.words) for cause in each.answer.causes),
+            changes=tuple(way_out.sentence for way_out in each.answer.ways_out),
+            upstream=each.answer.plan.words,
+        )
+        for each in answers.refusals()
+    )
+
+
 def _groups(nodes: Sequence[NodeUse], panels: Panels) -> tuple[tuple[Group, ...], str]:
     """The nodes that get planned pods first, then the others by what cards they have."""
     with_cards = [use for use in nodes if use.cards]
@@ -201,15 +221,15 @@ def _group(title: str, uses: Sequence[NodeUse], panels: Panels, *, open_now: boo
     cards = sum(len(use.cards) for use in uses)
     return Group(
         title=title,
-        words=f"{_count(len(uses), 'node')}, {_count(cards, 'card')}",
+        words=f"{counted(len(uses), 'node')}, {counted(cards, 'card')}",
         open=open_now,
         parts=bars.stacked(amounts),
         label=bars.stacked_words(amounts),
-        nodes=tuple(panels.node(use) for use in sorted(uses, key=lambda use: _as_people_count(use.name))),
+        nodes=tuple(panels.node(use) for use in sorted(uses, key=lambda use: _as_peoplecounted(use.name))),
     )
 
 
-def _as_people_count(name: str) -> tuple[tuple[int, str], ...]:
+def _as_peoplecounted(name: str) -> tuple[tuple[int, str], ...]:
     """Sorts node-9 before node-10."""
     parts = re.split(r"([0-9]{1,18})", name)
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in parts)
@@ -271,10 +291,6 @@ def _amount(use: FleetUse, part: Part) -> str:
 
 def _percent(amounts: Mapping[Part, int], part: Part) -> str:
     return f"{amounts[part] * 100 / max(sum(amounts.values()), 1):.0f} %"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _further(number: int, what: str) -> str:

@@ -61,11 +61,12 @@ class AdmissionDocument(TypedDict):
 
 
 class ReasonDocument(TypedDict):
-    """One reason for a refusal."""
+    """One reason why nodes refuse the pod."""
 
     nodes: int
-    """How many nodes gave it; 0 for a reason that is not about nodes."""
+    """How many nodes gave it."""
     words: str
+    """What was asked, the most that there is, and what there is in all."""
     examples: list[str]
     """Some of the nodes, by name."""
 
@@ -74,6 +75,9 @@ class CounterfactualDocument(TypedDict):
     """A change with which the pod would fit. It has been tried: ``node`` is where the pod would go."""
 
     changes: list[str]
+    """What has to change; several changes are needed together."""
+    words: str
+    """The same as one sentence."""
     node: str
 
 
@@ -88,13 +92,16 @@ class PodDocument(TypedDict):
     scheduler: str
     """The scheduler that the pod names after admission."""
     admission: AdmissionDocument
-    stage: str
-    """How far the pod gets: placed, or where it ends."""
+    stage: Literal["placed", "admission", "request", "quota", "gate", "gang", "nodes", "elsewhere"]
+    """How far the pod gets. ``gate``: something holds it back before any node is looked at. ``gang``: it would fit, but
+    its gang is not complete. ``elsewhere``: its scheduler does not look at the devices it asks for."""
     verdict: Literal["placed", "refused"]
     node: str | None
     score: float | None
     candidates: int
     """How many nodes would take the pod."""
+    choice: str
+    """Why this node; empty for a refused pod."""
     containers: list[ContainerDocument]
     reason: str
     """Why it is not placed, in our words; empty for a placed pod."""

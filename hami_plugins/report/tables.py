@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.report.answers import Refusal, briefly
 from hami_plugins.report.plan import Plan, PodPlan, Stage
 from hami_plugins.report.slices import cards_words, planned_slices, shares_words
 
@@ -29,10 +30,18 @@ class Table:
     toned: int = -1
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of text with a tone."""
+
+    words: str
+    tone: str = ""
+
+
 def plan(content: Plan) -> Table:
     """A row per pod: what happens to it, where it goes, what it gets."""
     return Table(
-        columns=("POD", "STATUS", "NODE", "CARDS", "SLICE", "SCORE"),
+        columns=("POD", "STATUS", "NODE", "CARDS", "SLICE", "SCORE", "WHY HERE"),
         rows=tuple(_pod(each) for each in content.pods),
         whole=frozenset({1, 5}),
         toned=1,
@@ -54,6 +63,18 @@ _STATUS = {
     Stage.NODES: "does not fit",
     Stage.ELSEWHERE: "not ours",
 }
+
+
+def refusal(content: Refusal) -> tuple[Line, ...]:
+    """Why some pods are not placed, and what would help, as lines of text."""
+    answer = content.answer
+    lines = [Line(f"{content.title}: {status(answer.plan)}", "bad")]
+    if answer.causes:
+        lines += [Line(f"  {cause.tally}: {cause.words}") for cause in answer.causes]
+    else:
+        lines.append(Line(f"  {answer.why}"))
+    lines += [Line(f"  -> {way_out.sentence}", "good") for way_out in answer.ways_out]
+    return tuple(lines)
 
 
 def vendors(specs: Iterable[VendorSpec]) -> Table:
@@ -114,7 +135,7 @@ def vendor(spec: VendorSpec) -> Table:
 def _pod(pod: PodPlan) -> Row:
     placed = pod.decision
     if pod.stage is not Stage.PLACED or not isinstance(placed, Placed):
-        return Row((pod.pod.full_name, status(pod), "-", "-", "-", "-"), "bad")
+        return Row((pod.pod.full_name, status(pod), "-", "-", "-", "-", "-"), "bad")
     slices = planned_slices(pod)
     return Row(
         (
@@ -124,6 +145,7 @@ def _pod(pod: PodPlan) -> Row:
             cards_words(slices) or "-",
             shares_words(slices) or "-",
             f"{placed.fit.score:.2f}",
+            briefly(pod),
         ),
         "good",
     )

@@ -28,14 +28,19 @@ def test_a_plan_that_works_out_ends_with_zero(type_in: Type, job: Path) -> None:
     said = type_in("plan", "-f", job, "--fleet", "t4x1")
     assert (said.code, said.err) == (0, "")
     header, row, *_ = said.out.splitlines()
-    assert header.split() == ["POD", "STATUS", "NODE", "CARDS", "SLICE", "SCORE"]
+    assert header.split() == ["POD", "STATUS", "NODE", "CARDS", "SLICE", "SCORE", "WHY", "HERE"]
     assert row.split()[:3] == ["default/small", "fits", "t4x1-0"]
 
 
 def test_a_pod_that_does_not_fit_ends_with_one(type_in: Type, job: Path, too_big: Path) -> None:
     said = type_in("plan", "-f", job, "-f", too_big, "--fleet", "t4x1")
     assert said.code == 1
-    assert "default/big" in said.out
+    assert (
+        "default/big: does not fit\n  1 of 1 node: memory: asked 400,000 MiB on 1 card; largest free 15,360 MiB"
+        in said.out
+    )
+    assert "  -> fits with nvidia.com/gpumem: 15360 instead of 400000 (on t4x1-0)\n" in said.out
+    assert said.out.endswith("\n1 of 2 pods placed\n")
 
 
 def test_no_headers_leave_the_rows(type_in: Type, job: Path) -> None:
@@ -149,8 +154,10 @@ def test_settings_change_the_plan(type_in: Type, tmp_path: Path) -> None:
 def test_documents_that_run_nothing_are_named(type_in: Type, tmp_path: Path) -> None:
     job = tmp_path / "job.yaml"
     job.write_text(FITS + SERVICE, encoding="utf-8")
-    said = json.loads(type_in("plan", "-f", job, "--fleet", "t4x1", "-o", "json").out)
+    words = ("plan", "-f", job, "--fleet", "t4x1")
+    said = json.loads(type_in(*words, "-o", "json").out)
     assert [(each["kind"], each["line"]) for each in said["ignored"]] == [("Service", 10)]
+    assert type_in(*words).err == f"note: {job} line 10: Service front is left out: runs no pods\n"
 
 
 @pytest.mark.parametrize(
@@ -215,6 +222,16 @@ def test_a_broken_object_hides_no_healthy_one(type_in: Type, job: Path, tmp_path
     listing = json.loads(a_listing())
     listing["items"].append({"kind": "Pod", "metadata": {"name": "odd"}, "spec": {"containers": 5}})
     dump.write_text(json.dumps(listing), encoding="utf-8")
-    said = type_in("plan", "-f", job, "--snapshot", dump, "-o", "json")
+    words = ("plan", "-f", job, "--snapshot", dump)
+    said = type_in(*words, "-o", "json")
     assert said.code == 0
     assert "default/odd" in json.loads(said.out)["problems"][0]["what"]
+    assert "default/odd" in type_in(*words).err
+
+
+def test_many_broken_objects_are_counted(type_in: Type, job: Path, tmp_path: Path) -> None:
+    dump = tmp_path / "dump.json"
+    listing = json.loads(a_listing())
+    listing["items"] += [{"kind": "Pod", "metadata": {"name": f"odd-{at}"}, "spec": 5} for at in range(15)]
+    dump.write_text(json.dumps(listing), encoding="utf-8")
+    assert "note: and 5 more; -o json has all of them" in type_in("plan", "-f", job, "--snapshot", dump).err

@@ -10,6 +10,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Pod, PodRecord
+from hami_plugins.report.answers import Answers
 from hami_plugins.report.plan import Plan, Planner, Unit
 from tests import acme, builders
 
@@ -22,6 +23,11 @@ def a_plan(*pods: Pod, on: Iterable[NodeEntry] | ClusterSnapshot = ()) -> Plan:
     snapshot = on if isinstance(on, ClusterSnapshot) else builders.a_snapshot(*on)
     units = [Unit(name=f"pod/{pod.full_name}", pods=(pod,)) for pod in pods]
     return Planner(REGISTRY).plan(snapshot, units, now_ns=NOW_NS)
+
+
+def answers_of(plan: Plan) -> Answers:
+    """The plan explained."""
+    return Answers(plan, Planner(REGISTRY))
 
 
 def holding(entry: NodeEntry, *records: PodRecord) -> NodeEntry:

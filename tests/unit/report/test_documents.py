@@ -11,11 +11,12 @@ import pytest
 
 from hami_plugins.model.vendor import Dialect
 from hami_plugins.report import documents, fleets, manifests, submission, workloads
+from hami_plugins.report.answers import Answers
 from hami_plugins.report.listing import snapshot_of
 from hami_plugins.report.plan import Plan, Planner
 from hami_plugins.vendors import builtin
 from tests.schema import ADAPTER, generated
-from tests.unit.report.plans import NOW_NS, REGISTRY, a_plan, asking
+from tests.unit.report.plans import NOW_NS, REGISTRY, a_plan, answers_of, asking
 
 JOB = """
 apiVersion: v1
@@ -35,13 +36,14 @@ metadata: {name: front}
 """
 
 
-def a_submission() -> tuple[Plan, workloads.Submission]:
+def a_submission() -> tuple[Plan, Answers, workloads.Submission]:
     """A pod of two containers and a document that runs nothing, on one T4."""
     registry = builtin()
     snapshot = snapshot_of(fleets.nodes_of(fleets.parse("nodes: [{shape: t4x1}]", source="fleet")), registry)
     submitted = workloads.read(manifests.read(JOB, source="job.yaml"))
-    plan = Planner(registry).plan(snapshot, submission.units(submitted, snapshot), now_ns=NOW_NS)
-    return plan, submitted
+    planner = Planner(registry)
+    plan = planner.plan(snapshot, submission.units(submitted, snapshot), now_ns=NOW_NS)
+    return plan, Answers(plan, planner), submitted
 
 
 def test_the_published_schema_is_the_one_of_the_types() -> None:
@@ -51,7 +53,8 @@ def test_the_published_schema_is_the_one_of_the_types() -> None:
 
 @pytest.mark.parametrize("pods", [(), (asking(),), (asking(), asking(100_000, name="big"), asking(1, 500, name="odd"))])
 def test_every_plan_is_as_the_schema_says(pods: tuple[Any, ...]) -> None:
-    document = documents.plan(a_plan(*pods))
+    plan = a_plan(*pods)
+    document = documents.plan(plan, answers_of(plan))
     ADAPTER.validate_python(orjson.loads(orjson.dumps(document)), strict=True)
 
 
@@ -60,8 +63,8 @@ def test_every_vendor_is_as_the_schema_says() -> None:
 
 
 def test_a_placed_pod_says_where_and_what() -> None:
-    plan, submitted = a_submission()
-    document = documents.plan(plan, ignored=submitted.ignored)
+    plan, answers, submitted = a_submission()
+    document = documents.plan(plan, answers, ignored=submitted.ignored)
     (pod,) = document["pods"]
     assert document["summary"] == {"pods": 1, "placed": 1, "refused": 0, "nodes": 1}
     assert (pod["verdict"], pod["stage"], pod["node"], pod["candidates"]) == ("placed", "placed", "t4x1-0", 1)
@@ -79,8 +82,8 @@ def test_a_placed_pod_says_where_and_what() -> None:
 
 
 def test_documents_that_run_nothing_are_named_with_their_line() -> None:
-    plan, submitted = a_submission()
-    (ignored,) = documents.plan(plan, ignored=submitted.ignored)["ignored"]
+    plan, answers, submitted = a_submission()
+    (ignored,) = documents.plan(plan, answers, ignored=submitted.ignored)["ignored"]
     assert ignored == {
         "file": "job.yaml",
         "document": 2,
@@ -92,25 +95,30 @@ def test_documents_that_run_nothing_are_named_with_their_line() -> None:
 
 
 def test_a_refused_pod_has_no_node_and_keeps_its_resources() -> None:
-    (pod,) = documents.plan(a_plan(asking(100_000)))["pods"]
+    plan = a_plan(asking(100_000))
+    (pod,) = documents.plan(plan, answers_of(plan))["pods"]
     assert (pod["verdict"], pod["stage"], pod["node"], pod["score"]) == ("refused", "nodes", None, None)
     assert "CardInsufficientMemory" in pod["hamiReason"]
     assert pod["containers"][0]["slices"] == []
     assert pod["containers"][0]["limits"]["acme.example/memory"] == "100k"
+    assert [reason["nodes"] for reason in pod["reasons"]] == [1]
+    assert "asked 100,000 MiB" in pod["reason"]
+    assert pod["counterfactuals"][0]["changes"] == ["with acme.example/memory: 16384 instead of 100000"]
+    assert pod["counterfactuals"][0]["node"] == "node-0"
 
 
 def test_the_annotations_of_another_dialect_are_empty() -> None:
-    plan, _ = a_submission()
-    (pod,) = documents.plan(plan, dialect=Dialect.VOLCANO)["pods"]
+    plan, answers, _ = a_submission()
+    (pod,) = documents.plan(plan, answers, dialect=Dialect.VOLCANO)["pods"]
     assert pod["annotations"] == pod["labels"] == {}
 
 
 def test_what_is_written_is_a_patch_of_the_pod() -> None:
-    plan, _ = a_submission()
+    plan, answers, _ = a_submission()
     written = documents.written(plan.pods[0], Dialect.HAMI)
     assert written is not None
     assert (written["metadata"]["namespace"], written["metadata"]["name"]) == ("lab", "two")
-    assert written["metadata"]["annotations"] == documents.pod(plan.pods[0])["annotations"]
+    assert written["metadata"]["annotations"] == documents.pod(answers.all[0])["annotations"]
     assert documents.written(plan.pods[0], Dialect.VOLCANO) is None
 
 

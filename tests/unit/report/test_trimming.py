@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hami_plugins.report.trimming import Trimmer
 from hami_plugins.vendors import builtin
 
 REGISTRY = builtin()
-LISTINGS = sorted((Path(__file__).parents[2] / "golden" / "scenarios").glob("*/before.json"))
+LISTINGS = sorted((Path(__file__).parents[2] / "golden" / "scenarios").glob("*/before.json.gz"))
 
 
 def trimmed(*raws: object) -> list[dict[str, Any]]:
@@ -56,7 +57,7 @@ def test_a_member_of_the_wrong_type_stays_to_be_complained_about() -> None:
 
 @pytest.mark.parametrize("path", LISTINGS, ids=lambda path: path.parent.name)
 def test_a_snapshot_file_reads_as_the_listing_it_was_made_of(path: Path) -> None:
-    listing = json.loads(path.read_text(encoding="utf-8"))
+    listing = json.loads(gzip.decompress(path.read_bytes()))
     content = snapshot_file.document([listing], REGISTRY, taken_at="2026-01-01T00:00:00Z")
     read, again = snapshot_of([listing], REGISTRY), snapshot_of([content], REGISTRY)
     assert [(entry.name, entry.state, entry.facts, entry.requested) for entry in again.nodes] == [
