@@ -72,7 +72,7 @@ _KEPT: Final[Mapping[str, Keep]] = {
             "initContainerStatuses": [{"name": True, "state": {"terminated": {"exitCode": True}}}],
         },
     },
-    "ResourceQuota": {"metadata": _NAMED, "spec": {"hard": True}},
+    "ResourceQuota": {"metadata": _NAMED, "spec": {"hard": True}, "status": {"used": True}},
     "Queue": {
         "metadata": _NAMED,
         "spec": {

@@ -16,7 +16,8 @@ from tests.unit.report.plans import REGISTRY, a_plan, answers_of, asking
 def test_a_placed_pod_says_why_here() -> None:
     (answer,) = answers_of(a_plan(asking(), on=[a_node("a"), a_node("b")])).all
     assert answer.why.startswith("the fullest of 2 that fit, of 2 nodes (binpack)")
-    assert answer.causes == answer.ways_out == ()
+    assert answer.causes == ()
+    assert answer.ways_out == ()
 
 
 @pytest.mark.parametrize(
