@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, NamedTuple
 
+from hami_plugins.engine.shares import Claim, divided
 from hami_plugins.model.cluster import ClusterSnapshot, Queue
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Pod, PodRecord
@@ -41,7 +42,8 @@ class _Group(NamedTuple):
 class Lack(NamedTuple):
     """A resource of which too little is left: what was asked, what is left, and the limit it is left of (nano units).
 
-    ``queue`` is whose limit it is; empty for the whole cluster's.
+    ``queue`` is whose limit it is; empty for the whole cluster's. ``by_weight`` says that it is the queue's share
+    beside other queues that ask, too, and not its capability.
     """
 
     resource: str
@@ -49,22 +51,30 @@ class Lack(NamedTuple):
     left: int
     limit: int
     queue: str = ""
+    by_weight: bool = False
 
     def __str__(self) -> str:
         asked, left, limit = (_shown(self.resource, nano) for nano in (self.asked, max(self.left, 0), self.limit))
         holder = f"queue {self.queue}" if self.queue else "the cluster"
+        holder = f"{holder} (share by weight)" if self.by_weight else holder
         return f"{self.resource}: asks {asked}, {holder} has {left} of {limit} left"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """One queue: its real capability, what its pods hold, what let-in gangs wait for, and what is held above minima."""
+    """One queue: the most it may hold, what its pods hold, what let-in gangs wait for, and what is held above minima.
+
+    ``share`` is what it may hold while other queues ask, too; ``None`` where nobody has worked it out.
+    """
 
     queue: str
+    weight: int
+    guarantee: Amounts
     limit: Amounts
     held: Amounts
     waited_for: Amounts
     elastic: Amounts
+    share: Amounts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +82,12 @@ class Gate:
     """Who has been let in.
 
     ``most`` is what the whole cluster may give and promise together, ``used`` what anybody holds, ``waited_for``
-    what gangs that were let in still wait for.
+    what gangs that were let in still wait for. ``by_weight`` says that queues are held to shares by weight (plugin
+    ``proportion``); otherwise they may borrow what others leave (plugin ``capacity``).
     """
 
+    by_weight: bool
+    total: Amounts
     most: Amounts
     used: Amounts
     waited_for: Amounts
@@ -101,10 +114,34 @@ class Gate:
             accounts = {**accounts, queue: replace(account, waited_for=plus(account.waited_for, least))}
         return replace(self, waited_for=plus(self.waited_for, least), accounts=accounts)
 
+    def divided(self, asked: Mapping[str, Amounts]) -> Gate:
+        """The gate with the shares of queues whose pods ask for so much beyond what they hold."""
+        if not self.by_weight:
+            return self
+        claims = [
+            Claim(name, account.weight, plus(account.held, asked.get(name, {})), account.limit, account.guarantee)
+            for name, account in self.accounts.items()
+            if account.held or asked.get(name)
+        ]
+        shares = divided(claims, self.total)
+        accounts = {name: replace(account, share=shares.get(name)) for name, account in self.accounts.items()}
+        return replace(self, accounts=accounts)
+
     def overdrawn(self, queue: str, requests: Amounts) -> tuple[Lack, ...]:
         """Why a queue may not hold one more pod, whatever was let in."""
         account = self.accounts.get(queue)
-        return () if account is None else tuple(_over(account, self._judged(requests), with_waiting=False))
+        if account is None:
+            return ()
+        judged = self._judged(requests)
+        return tuple(_over(account, judged, with_waiting=False)) or tuple(_beyond_share(account, judged))
+
+    def portion(self, queue: str) -> float:
+        """How much of its share a queue holds, by the resource of which it holds most; 1 where it has none of it."""
+        account = self.accounts.get(queue)
+        if account is None:
+            return 0.0
+        share = account.limit if account.share is None else account.share
+        return max((_part(account.held.get(resource, 0), amount) for resource, amount in share.items()), default=0.0)
 
     def given(self, queue: str, requests: Amounts) -> Gate:
         """The gate after a pod of a queue got its place."""
@@ -130,6 +167,8 @@ def gate_of(snapshot: ClusterSnapshot) -> Gate | None:
     held = _held_by_group(snapshot)
     waiting = [group for group in snapshot.pod_groups.values() if group.phase == INQUEUE and group.min_resources]
     return Gate(
+        by_weight=not any(amount > 0 for queue in snapshot.queues.values() for amount in queue.deserved.values()),
+        total=total,
         most={resource: int(amount * OVERCOMMIT) for resource, amount in total.items()},
         used=_sum(entry.requested for entry in snapshot.nodes),
         waited_for=_sum(plain(group.min_resources or {}) for group in waiting),
@@ -152,8 +191,10 @@ def plus(one: Amounts, other: Amounts) -> dict[str, int]:
 
 
 def words(lacks: Iterable[Lack]) -> str:
-    """Volcano's event on the PodGroup."""
+    """Volcano's event on the PodGroup; it says nothing of shares."""
     listed = list(lacks)
+    if any(lack.by_weight for lack in listed):
+        return ""
     names = sorted(lack.resource for lack in listed)
     if listed and listed[0].queue:
         return f"queue resource quota insufficient: {', '.join(f'insufficient {name}' for name in names)}"
@@ -185,6 +226,8 @@ def _account(queue: Queue, snapshot: ClusterSnapshot, total: Amounts, held: Mapp
     least = {name: plain(group.min_resources or {}) for name, group in groups.items()}
     return Account(
         queue=queue.name,
+        weight=max(queue.weight, 1),
+        guarantee=queue.guarantee,
         limit=limit,
         held=_sum(of_queue.values()),
         waited_for=_sum(least[name] for name, group in groups.items() if group.phase == INQUEUE),
@@ -231,6 +274,19 @@ def _over(account: Account, requests: Iterable[tuple[str, int]], *, with_waiting
             taken += account.waited_for.get(resource, 0) - account.elastic.get(resource, 0)
         if amount + taken > limit:
             yield Lack(resource, amount, limit - taken, limit, account.queue)
+
+
+def _part(held: int, share: int) -> float:
+    return held / share if share else float(held > 0)
+
+
+def _beyond_share(account: Account, requests: Iterable[tuple[str, int]]) -> Iterable[Lack]:
+    if account.share is None:
+        return
+    for resource, amount in requests:
+        share, held = account.share.get(resource, 0), account.held.get(resource, 0)
+        if amount + held > share:
+            yield Lack(resource, amount, share - held, share, account.queue, by_weight=True)
 
 
 def _above(held: Amounts, least: Amounts) -> dict[str, int]:

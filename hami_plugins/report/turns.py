@@ -8,22 +8,22 @@ other schedulers are decided by priority and age alone.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from hami_plugins.engine import gangs, queues, resource_quota
 from hami_plugins.engine.apply import assigned
-from hami_plugins.engine.gangs import Need
 from hami_plugins.engine.intake import Intake
-from hami_plugins.engine.inventory import GROUP_KEY, TASK_KEY
+from hami_plugins.engine.inventory import GROUP_KEY
 from hami_plugins.engine.queues import Amounts, Gate
-from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
+from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.vendor import Dialect
 from hami_plugins.report.desk import Desk
+from hami_plugins.report.jobs import Job, Member, job_of, least_of, without_gated
 from hami_plugins.report.pods import VOLCANO
 from hami_plugins.report.stages import PodPlan, Stage, Unit
 
@@ -33,14 +33,7 @@ UNNAMED: Final = "default-scheduler"
 GATED: Final = "it has scheduling gates; no scheduler looks at it before they are removed"
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """One pod of a job. ``waits`` says that it was there before; ``intake`` is what it says, once it has been read."""
-
-    pod: Pod
-    task: str
-    waits: bool = False
-    intake: Intake | None = None
+_Rank = tuple[int, bool, float, int]
 
 
 class _Stop(NamedTuple):
@@ -51,35 +44,6 @@ class _Stop(NamedTuple):
     words: str = ""
 
 
-@dataclass(slots=True)
-class _Job:
-    """A unit on its way: ``members`` wait for a place, ``have`` counts those with one, ``gated`` those that cannot.
-
-    ``holds`` is what the planned members hold, which tells whose turn it is among equals.
-    """
-
-    unit: Unit
-    at: int
-    priority: int
-    volcano: bool
-    known: PodGroup | None
-    need: Need
-    members: list[_Member]
-    have: Counter[str]
-    gated: list[_Member] = field(default_factory=list)
-    holds: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def queue(self) -> str:
-        """The queue of the gang."""
-        return (self.known.queue if self.known is not None else self.unit.queue) or queues.DEFAULT
-
-    @property
-    def ready(self) -> bool:
-        """Whether the gang is complete."""
-        return not gangs.missing(self.need, self.have)
-
-
 class Turns:
     """One run of a planner: ``plans`` grow in the order of the decisions, ``snapshot`` is the cluster after them."""
 
@@ -87,7 +51,7 @@ class Turns:
         self.snapshot = snapshot
         self.plans: list[PodPlan] = []
         self._desk = desk
-        self._jobs = [_job(snapshot, at, unit) for at, unit in enumerate(units)]
+        self._jobs = [job_of(snapshot, at, unit) for at, unit in enumerate(units)]
         self._gate: Gate | None = queues.gate_of(snapshot) if any(job.volcano for job in self._jobs) else None
         self._taken: dict[str, dict[str, int]] = {}
 
@@ -96,15 +60,15 @@ class Turns:
         for job in self._jobs:
             if not job.unit.made_late:
                 self._create(job)
-        for job in sorted(self._jobs, key=lambda job: (-job.priority, job.at)):
-            if job.volcano and job.members:
-                self._admit(job)
+        self._gate = self._divided()
+        for job in self._by_age():
+            self._admit(job)
         for made_late in (False, True):
-            self._session(job for job in self._jobs if job.unit.made_late is made_late)
+            self._session([job for job in self._jobs if job.unit.made_late is made_late and job.members])
 
-    def _create(self, job: _Job) -> None:
+    def _create(self, job: Job) -> None:
         """What happens when the pods are created: webhooks, then quotas. Those that remain are the job's members."""
-        created: list[_Member] = []
+        created: list[Member] = []
         for member in job.members:
             if self._is_for_another(member.pod):
                 self._emit(job, member, Stage.ELSEWHERE, _elsewhere(member.pod))
@@ -117,12 +81,12 @@ class Turns:
                 self.plans.append(self._desk.refused(self.snapshot, job.unit.name, read.intake))
             elif self._within_quota(job, read):
                 created.append(read)
-        job.members = [member for member in created if not member.pod.gated]
+        job.members = deque(member for member in created if not member.pod.gated)
         job.gated = [member for member in created if member.pod.gated]
         for member in job.gated:
             self._emit(job, member, Stage.GATE, GATED)
 
-    def _read(self, job: _Job, member: _Member) -> _Member:
+    def _read(self, job: Job, member: Member) -> Member:
         """The member as the webhook leaves it, where that is needed now; HAMi's own quota is looked at in its turn."""
         if not job.volcano and member.pod.namespace not in self.snapshot.quotas:
             return member
@@ -139,7 +103,7 @@ class Turns:
             for container in pod.containers
         )
 
-    def _within_quota(self, job: _Job, member: _Member) -> bool:
+    def _within_quota(self, job: Job, member: Member) -> bool:
         quota = self.snapshot.quotas.get(member.pod.namespace)
         if quota is None or member.intake is None:
             return True
@@ -160,28 +124,29 @@ class Turns:
         resource_quota.add(taken, counts)
         return True
 
-    def _admit(self, job: _Job) -> None:
+    def _admit(self, job: Job) -> None:
         """Volcano's gate. The pods of a Volcano Job are created only when it has passed."""
         why, words = self._closed(job)
-        least = None if why else _least(job)
+        least = None if why else least_of(job)
         if least is not None and self._gate is not None:
             lacks = self._gate.objections(job.queue, least)
             if lacks:
                 why, words = f"held at Volcano's gate: {'; '.join(map(str, lacks))}", queues.words(lacks)
             else:
-                self._gate = self._gate.let_in(job.queue, _without_gated(job, least))
+                self._gate = self._gate.let_in(job.queue, without_gated(job, least))
         if why:
             stage = Stage.ADMISSION if job.unit.made_late and not words else Stage.GATE
             self._emit_all(job, stage, why, words)
             return
         if job.unit.made_late:
             self._create(job)
+            job.created = True
         there = job.have + Counter(member.task for member in (*job.members, *job.gated))
         missing = gangs.missing(job.need, there)
         if missing:
             self._emit_all(job, Stage.GANG, _incomplete(missing, "exist"))
 
-    def _closed(self, job: _Job) -> tuple[str, str]:
+    def _closed(self, job: Job) -> tuple[str, str]:
         """Why the gang cannot even be made, and Volcano's words where there are any."""
         if not job.unit.exists and job.known is None:
             return f"it names the PodGroup {job.unit.group}, which nobody has made", ""
@@ -194,32 +159,65 @@ class Turns:
             return f"queue {job.queue} has child queues, and jobs go into queues without", ""
         return ("", "") if queue.open else (f"queue {job.queue} is closed", "")
 
-    def _session(self, jobs: Iterable[_Job]) -> None:
-        """Give every job its turns until nobody has anything left to try."""
-        waiting = [(self._rank(job), job) for job in jobs if job.members]
-        heapq.heapify(waiting)
-        while waiting:
-            _, job = heapq.heappop(waiting)
+    def _session(self, jobs: Sequence[Job]) -> None:
+        """Give every job its turns until nobody has anything left to try; the queue with the smallest part first."""
+        self._gate = self._divided()
+        lanes: dict[str, list[tuple[_Rank, Job]]] = {}
+        for job in jobs:
+            heapq.heappush(lanes.setdefault(_lane(job), []), (self._rank(job), job))
+        while lanes:
+            name = min(lanes, key=lambda lane: (self._portion(lane), lanes[lane][0][1].at))
+            _, job = heapq.heappop(lanes[name])
             going_on = self._complete(job) if not job.ready else self._one_more(job)
             if going_on and job.members:
-                heapq.heappush(waiting, (self._rank(job), job))
+                heapq.heappush(lanes[name], (self._rank(job), job))
+            if not lanes[name]:
+                del lanes[name]
 
-    def _rank(self, job: _Job) -> tuple[int, bool, float, int]:
-        """Priority, then incomplete gangs, then who holds the smallest share of the cluster, then age."""
-        share = 0.0
+    def _divided(self) -> Gate | None:
+        """The gate with the shares of the queues, for what waits in them now: planned pods that exist, and others."""
+        if self._gate is None:
+            return None
+        asked: dict[str, Amounts] = {}
+        planned: set[str] = set()
+        for job in self._jobs:
+            for member in (*job.members, *job.held) if job.volcano and job.created else ():
+                asked[job.queue] = queues.plus(asked.get(job.queue, {}), queues.requests_of(member.pod))
+                planned.add(member.pod.full_name)
+        for pod in self.snapshot.pending:
+            group = self.snapshot.pod_groups.get(f"{pod.namespace}/{pod.annotations.get(GROUP_KEY, '')}")
+            if group is not None and pod.full_name not in planned:
+                asked[group.queue] = queues.plus(asked.get(group.queue, {}), queues.requests_of(pod))
+        return self._gate.divided(asked)
+
+    def _by_age(self) -> list[Job]:
+        """Volcano's jobs in their order at the gate: queue by queue, and in a queue by priority and age."""
+        jobs = [job for job in self._jobs if job.volcano and job.members]
+        first: dict[str, int] = {}
+        for job in jobs:
+            first.setdefault(job.queue, job.at)
+        return sorted(jobs, key=lambda job: (self._portion(job.queue), first[job.queue], -job.priority, job.at))
+
+    def _portion(self, lane: str) -> float:
+        """How much of its share a queue holds."""
+        return self._gate.portion(lane) if self._gate is not None and lane else 0.0
+
+    def _rank(self, job: Job) -> _Rank:
+        """Priority, then incomplete gangs, then who holds the smallest part of the cluster, then age."""
+        part = 0.0
         if job.volcano and self._gate is not None:
-            most = self._gate.most
-            share = max((held / most[name] for name, held in job.holds.items() if most.get(name)), default=0.0)
-        return -job.priority, job.volcano and job.ready, share, job.at
+            total = self._gate.total
+            part = max((held / total[name] for name, held in job.holds.items() if total.get(name)), default=0.0)
+        return -job.priority, job.volcano and job.ready, part, job.at
 
-    def _complete(self, job: _Job) -> bool:
+    def _complete(self, job: Job) -> bool:
         """Try to find places for the members that have to start together. Without all of them none gets one."""
         snapshot, gate, have, holds = self.snapshot, self._gate, job.have.copy(), dict(job.holds)
         tried: list[PodPlan] = []
-        left = list(job.members)
-        for at in gangs.in_turn([member.task for member in job.members], job.need, have):
-            member = job.members[at]
-            left.remove(member)
+        members = list(job.members)
+        order = gangs.in_turn([member.task for member in members], job.need, have)
+        for at in order:
+            member = members[at]
             plan = self._decide(job, member, snapshot, gate)
             tried.append(plan)
             if isinstance(plan.decision, Placed):
@@ -229,6 +227,7 @@ class Turns:
                 have[member.task] += 1
                 if not gangs.missing(job.need, have):
                     break
+        left = deque(members[at] for at in sorted(order[len(tried) :]))
         missing = gangs.missing(job.need, have)
         if missing:
             self.plans.extend(_held_back(plan, _incomplete(missing, "would fit")) for plan in tried)
@@ -237,10 +236,10 @@ class Turns:
         self.snapshot, self._gate, job.have, job.holds, job.members = snapshot, gate, have, holds, left
         return True
 
-    def _one_more(self, job: _Job) -> bool:
+    def _one_more(self, job: Job) -> bool:
         """Members beyond the least: each for itself. Volcano gives one place a turn, other schedulers go on."""
         while job.members:
-            member = job.members.pop(0)
+            member = job.members.popleft()
             plan = self._decide(job, member, self.snapshot, self._gate)
             self.plans.append(plan)
             if isinstance(plan.decision, Placed):
@@ -252,7 +251,7 @@ class Turns:
                     return True
         return False
 
-    def _decide(self, job: _Job, member: _Member, snapshot: ClusterSnapshot, gate: Gate | None) -> PodPlan:
+    def _decide(self, job: Job, member: Member, snapshot: ClusterSnapshot, gate: Gate | None) -> PodPlan:
         """One member on the cluster as it is in this turn."""
         if not job.volcano:
             intake = self._desk.read_within_quota(snapshot, member.pod)
@@ -267,82 +266,24 @@ class Turns:
                 return _stopped(job, intake, snapshot, _Stop(Stage.GATE, why, queues.words(lacks)))
         return self._desk.decided(snapshot, job.unit.name, intake)
 
-    def _emit_all(self, job: _Job, stage: Stage, why: str, words: str = "") -> None:
+    def _emit_all(self, job: Job, stage: Stage, why: str, words: str = "") -> None:
         for member in job.members:
             self._emit(job, member, stage, why, words)
-        job.members = []
+        job.held.extend(job.members)
+        job.members.clear()
 
-    def _emit(self, job: _Job, member: _Member, stage: Stage, why: str, words: str = "") -> None:
+    def _emit(self, job: Job, member: Member, stage: Stage, why: str, words: str = "") -> None:
         """The plan of a member that does not come to a decision."""
         intake = member.intake or self._desk.read(member.pod)
         self.plans.append(_stopped(job, intake, self.snapshot, _Stop(stage, why, words)))
 
 
-def _job(snapshot: ClusterSnapshot, at: int, unit: Unit) -> _Job:
-    """A unit with what the cluster knows of its gang: members that run or wait already, and what it is worth."""
-    known = snapshot.pod_groups.get(unit.group) if unit.group else None
-    pods = [_with_priority(pod, snapshot) for pod in unit.pods]
-    members = [_Member(pod, task) for pod, task in zip(pods, unit.tasks or ("",) * len(pods), strict=True)]
-    have: Counter[str] = Counter()
-    if known is not None:
-        named = {pod.full_name for pod in pods}
-        members = [*_waiting(snapshot, known, named), *members]
-        have = gangs.running(snapshot, known.namespace, known.name)
-    volcano = any(pod.scheduler == VOLCANO for pod in pods)
-    of_class = known.priority_class if known is not None else unit.priority_class
-    priority = max((pod.priority for pod in pods), default=0)
-    if volcano and (known is not None or of_class or unit.made_late):
-        # A gang goes by the class of its PodGroup, whatever its pods are worth.
-        priority = snapshot.priorities.get(of_class, 0)
-    return _Job(
-        unit=unit,
-        at=at,
-        priority=priority,
-        volcano=volcano,
-        known=known,
-        need=Need(unit.min_member, unit.min_by_task) if unit.gang else Need(1 if volcano else 0),
-        members=sorted(members, key=lambda member: -member.pod.priority),
-        have=have,
-    )
+def _lane(job: Job) -> str:
+    """The queue whose turn it has to be; other schedulers know none."""
+    return job.queue if job.volcano else ""
 
 
-def _with_priority(pod: Pod, snapshot: ClusterSnapshot) -> Pod:
-    """The pod with the value of its priority class, which the API server writes when it is created."""
-    if pod.priority or not pod.priority_class:
-        return pod
-    return replace(pod, priority=snapshot.priorities.get(pod.priority_class, 0))
-
-
-def _waiting(snapshot: ClusterSnapshot, group: PodGroup, submitted: set[str]) -> list[_Member]:
-    """The members of a group that wait already and are not submitted again."""
-    return [
-        _Member(pod, pod.annotations.get(TASK_KEY, ""), waits=True)
-        for pod in snapshot.pending
-        if pod.namespace == group.namespace
-        and pod.annotations.get(GROUP_KEY) == group.name
-        and pod.full_name not in submitted
-        and not pod.terminating
-    ]
-
-
-def _least(job: _Job) -> Amounts | None:
-    """What has to be free before the gang is let in; ``None`` when nothing is asked, or it has been let in already."""
-    if job.known is not None:
-        if job.known.phase in queues.ADMITTED or job.known.min_resources is None:
-            return None
-        return queues.plain(job.known.min_resources)
-    return gangs.least_requests(((member.task, queues.requests_of(member.pod)) for member in job.members), job.need)
-
-
-def _without_gated(job: _Job, least: Amounts) -> dict[str, int]:
-    """What a gang waits for while some of its pods have scheduling gates."""
-    gated: Amounts = {}
-    for member in job.gated:
-        gated = queues.plus(gated, queues.requests_of(member.pod))
-    return {resource: max(amount - gated.get(resource, 0), 0) for resource, amount in least.items()}
-
-
-def _given(gate: Gate | None, job: _Job, pod: Pod) -> Gate | None:
+def _given(gate: Gate | None, job: Job, pod: Pod) -> Gate | None:
     return gate.given(job.queue, queues.requests_of(pod)) if gate is not None and job.volcano else gate
 
 
@@ -359,7 +300,7 @@ def _elsewhere(pod: Pod) -> str:
     return f"left alone: {scheduler} does not look at Volcano's devices; set schedulerName: {VOLCANO}"
 
 
-def _stopped(job: _Job, intake: Intake, snapshot: ClusterSnapshot, stop: _Stop) -> PodPlan:
+def _stopped(job: Job, intake: Intake, snapshot: ClusterSnapshot, stop: _Stop) -> PodPlan:
     return PodPlan(unit=job.unit.name, intake=intake, stage=stop.stage, before=snapshot, why=stop.why, words=stop.words)
 
 
