@@ -132,6 +132,9 @@ NEURON: Final = VendorName("AWSNeuron")
 MEMORY_IS_A_GUESS: Final = frozenset({VendorName("Enflame")})
 """Vendors that take the same number for GB or MiB, depending on the card."""
 
+TAKES_UNITS: Final = frozenset({VendorName("Metax-SGPU")})
+"""Vendors that read memory with a unit behind the number as bytes."""
+
 LARGEST_CARD: Final[Mapping[VendorName, MiB]] = {
     **dict.fromkeys(map(VendorName, ("MR-V100", "MR-V50", "BI-V150", "BI-V100")), MiB(128 << 10)),
     VendorName("MLU"): MiB(128 << 10),

@@ -166,12 +166,13 @@ def _asked(spec: VendorSpec, container: ContainerView) -> Amount | None:
 
 
 def _taken_as_bytes(spec: VendorSpec, container: ContainerView, context: Context, asked: Amount) -> bool:
-    """Whether the vendor understands units behind the number."""
-    reading = context.reading(spec, container)
-    if reading.request is None or asked.quantity is None or asked.quantity.whole is None:
+    """Whether the vendor understands units behind the number: it is known to, or just did."""
+    if spec.name in facts.TAKES_UNITS:
+        return True
+    request = context.reading(spec, container).request
+    if request is None or asked.quantity is None or asked.quantity.whole is None:
         return False
-    memory = reading.request.memory
-    return isinstance(memory, Absolute) and memory.mib > 0 and memory.mib == asked.quantity.whole >> 20
+    return isinstance(request.memory, Absolute) and 0 < request.memory.mib == asked.quantity.whole >> 20
 
 
 def _in_units(spec: VendorSpec, mib: int) -> int:

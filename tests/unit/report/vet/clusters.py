@@ -39,7 +39,27 @@ def node(name: str, annotations: dict[str, str], devices: dict[str, str]) -> dic
 
 DCU = "hami.io/node-dcu-register"
 VGPU = "volcano.sh/node-vgpu-register"
+
+
+def member(name: str, group: str, **spec: str) -> dict[str, Any]:
+    """A pod of a gang, placed or waiting."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "annotations": {"scheduling.k8s.io/group-name": group},
+        },
+        "spec": {"schedulerName": "volcano", "containers": [{"name": "main"}], **spec},
+    }
+
+
 OBJECTS: list[dict[str, Any]] = [
+    member("first-of-four", "four", nodeName="three"),
+    member("second-of-four", "four"),
+    member("first-of-three", "fine-three", nodeName="three"),
+    member("second-of-three", "fine-three"),
     nvidia("one", {}),
     nvidia("two", {DCU: "DCU-1,4,32768,100,DCU-K100,0,true:"}),
     node(
