@@ -52,7 +52,7 @@ class Refusals:
         for entry, answer in answers:
             if isinstance(answer, NoFit):
                 by_cause.setdefault(Cause(answer.container, answer.vendor, answer.reasons), []).append(entry)
-            elif answer is not UNREGISTERED:
+            elif not isinstance(answer, Fit) and answer != UNREGISTERED:
                 objecting.append(entry)
         return cls(question=question, registry=registry, uncounted=uncounted, by_cause=by_cause, objecting=objecting)
 

@@ -1,0 +1,56 @@
+"""The bounds of a search, and the corners of what it asks."""
+
+from dataclasses import replace
+
+from hami_plugins.engine.changes import AddedNode, ChangeKind, Question
+from hami_plugins.engine.decide import Decider
+from hami_plugins.engine.levers import device_levers
+from hami_plugins.engine.refusals import Refusals
+from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.search import Search
+from hami_plugins.engine.victims import victims
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.nodes import NodeShape, NodeState
+from hami_plugins.model.policy import DEFAULT_POLICY
+from hami_plugins.model.units import NodeName
+from tests import acme
+from tests.builders import a_node, a_request, a_snapshot
+from tests.unit.engine.relaxing import a_busy_node, wanting
+
+REGISTRY = Registry((acme.SPEC,))
+
+
+def refusals(cluster: ClusterSnapshot, question: Question) -> Refusals:
+    decider = Decider(REGISTRY)
+    return Refusals.of(question, decider.answers(cluster, *question), REGISTRY, decider.uncounted)
+
+
+def test_a_search_that_has_used_up_its_trials_finds_nothing_more() -> None:
+    cluster = a_snapshot(a_busy_node("a", (9_000, 0)))
+    question = Question(wanting(a_request(memory=9_000)), DEFAULT_POLICY)
+    lever = next(device_levers(question, REGISTRY, {}))
+    known = refusals(cluster, question)
+    found = Search(Decider(REGISTRY), cluster, known, trials=20).single(lever)
+    assert found is not None
+    assert found.kinds == (ChangeKind.MEMORY,)
+    assert Search(Decider(REGISTRY), cluster, known, trials=0).single(lever) is None
+    assert (
+        Search(Decider(REGISTRY), cluster, known, trials=0).proven((AddedNode(like=NodeName("a")),), a_node()) is None
+    )
+
+
+def test_nodes_without_devices_are_no_refusals_that_a_change_could_lift() -> None:
+    bare = replace(a_node("bare"), state=NodeState.idle(NodeShape(())), ids=())
+    question = Question(wanting(a_request()), DEFAULT_POLICY)
+    assert list(refusals(a_snapshot(bare), question).nodes()) == []
+
+
+def test_nodes_that_fit_are_no_refusals() -> None:
+    question = Question(wanting(a_request()), DEFAULT_POLICY)
+    assert list(refusals(a_snapshot(a_node()), question).nodes()) == []
+
+
+def test_a_pod_that_holds_other_cards_than_those_that_are_short_is_no_victim() -> None:
+    cluster = a_snapshot(a_busy_node("a", (16_000, 0), (100, 0)))
+    question = Question(wanting(a_request(count=2, memory=12_000)), DEFAULT_POLICY)
+    assert [each.pod.name for each in victims(refusals(cluster, question))] == ["a-pod-0"]
