@@ -8,7 +8,7 @@ import typer
 
 from hami_plugins.cli import output
 from hami_plugins.cli.edge import Exit
-from hami_plugins.cli.inputs import settings_of
+from hami_plugins.cli.inputs import registry_of, settings_of
 from hami_plugins.cli.options import Form
 from hami_plugins.errors import ManifestError
 
@@ -32,7 +32,7 @@ def list_vendors(name: str | None, *, form: Form, headers: bool, settings: str |
     """All vendors, or one in full."""
     from hami_plugins.report import documents, tables
 
-    registry = settings_of(settings).registry()
+    registry = registry_of(settings_of(settings))
     specs = tuple(registry)
     if name is not None:
         specs = tuple(spec for spec in specs if spec.name.lower() == name.lower())

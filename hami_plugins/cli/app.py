@@ -8,9 +8,11 @@ import typer
 
 from hami_plugins.cli import options
 from hami_plugins.cli.options import Form, VetForm, Words
+from hami_plugins.cli.plugged import Commands
 
 app = typer.Typer(
     name="hami-plugins",
+    cls=Commands,
     help="Shared accelerators on Kubernetes: would a job fit, where, with which annotations, and if not, what would "
     "change that. Reads only; nothing is ever written to a cluster.",
     epilog="Exit codes: 0 fine, 1 findings (some pod does not fit, a check found something), 2 cannot do it.",

@@ -18,7 +18,7 @@ FLEET = "mixed"
 def run(html: str) -> int:
     """Tell the story. It ends well even though one of its jobs does not fit: that is what it shows."""
     settings = inputs.settings_of(None)
-    registry = settings.registry()
+    registry = inputs.registry_of(settings)
     snapshot = inputs.cluster(Source(fleet=FLEET), registry)
     cards = sum(len(entry.ids) for entry in snapshot.nodes)
     files = examples.workload_files()

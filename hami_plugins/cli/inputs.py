@@ -50,6 +50,16 @@ def settings_of(path: str | None) -> Settings:
     return settings.made({}) if path is None else settings.parse(read_text(path), source=path)
 
 
+def registry_of(settings: Settings) -> Registry:
+    """The vendors as set, and those that other packages bring."""
+    from hami_plugins.cli import plugged
+    from hami_plugins.engine.registry import Registry
+
+    built_in = settings.registry()
+    more = tuple(plugged.vendors())
+    return Registry((*built_in, *more)) if more else built_in
+
+
 def documents(paths: Sequence[str], *, recursive: bool = False) -> tuple[Document, ...]:
     """The objects of all manifests, in the order of the command line; the files of a folder go by name."""
     from hami_plugins.report import manifests

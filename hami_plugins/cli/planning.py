@@ -53,7 +53,7 @@ def run(order: Order) -> int:
     if order.files.count(inputs.STDIN) + order.source.snapshots.count(inputs.STDIN) > 1:
         raise ManifestError("stdin can be read once: only one of -f and --snapshot may be -")
     settings = inputs.settings_of(order.settings)
-    registry, rules = settings.registry(), settings.rules()
+    registry, rules = inputs.registry_of(settings), settings.rules()
     read = inputs.documents(order.files, recursive=order.recursive)
     snapshot = inputs.cluster(order.source, registry)
     snapshot = what_if.with_nodes(what_if.without(snapshot, order.without), order.add_nodes, registry)

@@ -19,7 +19,7 @@ from hami_plugins.report import snapshot_file
 
 def run(source: Source, *, redacted: bool, out: str | None, form: Form, settings: str | None) -> int:
     """Write the snapshot to a file or to stdout."""
-    registry = inputs.settings_of(settings).registry()
+    registry = inputs.registry_of(inputs.settings_of(settings))
     taken_at = datetime.now(tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     raws = (raw for raw, _ in inputs.objects(source))
     content = snapshot_file.document(raws, registry, taken_at=taken_at, redacted=redacted)

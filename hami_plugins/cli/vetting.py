@@ -42,7 +42,7 @@ def run(order: Order) -> int:
         raise ManifestError("stdin can be read once: only one of -f and --snapshot may be -")
     ignored = _ignored(order.ignore)
     settings = inputs.settings_of(order.settings)
-    registry = settings.registry()
+    registry = inputs.registry_of(settings)
     names = tuple(name for path in order.files for name in inputs.manifest_files(path, recursive=order.recursive))
     sources = vet.joined(vet.read(inputs.read_text(name), source=_shown(name)) for name in names)
     found = vet.vet(

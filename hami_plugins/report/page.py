@@ -20,6 +20,7 @@ from markupsafe import Markup
 
 from hami_plugins.model.decisions import Placed
 from hami_plugins.report import bars, tables
+from hami_plugins.report.answers import briefly
 from hami_plugins.report.bars import Bit, NodePanel, Panels
 from hami_plugins.report.occupancy import FleetUse, NodeUse, Occupancy, Part, fleet_use
 from hami_plugins.report.plan import Plan, PodPlan, Stage
@@ -100,6 +101,7 @@ class Placement:
     cards: str
     slice: str
     score: str
+    why: str
     search: str
 
 
@@ -247,6 +249,7 @@ def _placement(plan: PodPlan, panels: Panels) -> Placement:
         cards=cards_words(slices) or "no devices",
         slice=shares_words(slices),
         score=f"{placed.fit.score:.2f}",
+        why=briefly(plan),
         search=f"{plan.pod.full_name} {placed.node}",
     )
 

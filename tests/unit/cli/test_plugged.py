@@ -1,0 +1,71 @@
+"""Vendors and commands of other packages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import metadata
+
+import pytest
+import typer
+
+from hami_plugins.cli import plugged
+from tests import acme
+from tests.unit.cli.conftest import Type
+
+other = typer.Typer(help="Another product.")
+
+
+@other.command()
+def hello(name: str) -> None:
+    """Say hello."""
+    typer.echo(f"hello {name}")
+
+
+@other.command()
+def twice(name: str) -> None:
+    """Say hello twice."""
+    typer.echo(f"hello {name} and {name}")
+
+
+Plug = Callable[..., None]
+
+
+@pytest.fixture
+def plug(monkeypatch: pytest.MonkeyPatch) -> Plug:
+    """Pretend that packages with these entry points (group, name, value) are installed."""
+
+    def plugged_in(*entries: tuple[str, str, str]) -> None:
+        known = metadata.EntryPoints(metadata.EntryPoint(name, value, group) for group, name, value in entries)
+        monkeypatch.setattr(metadata, "entry_points", known.select)
+
+    return plugged_in
+
+
+def test_commands_of_other_packages_stand_after_the_built_in_ones(type_in: Type, plug: Plug) -> None:
+    plug((plugged.COMMANDS, "other", f"{__name__}:other"))
+    commands = type_in("--help").out.partition("Commands:")[2]
+    assert commands.index("completion") < commands.index("other")
+    assert "Another product." in commands
+    assert type_in("other", "hello", "you").out == "hello you\n"
+    assert "Say hello" in type_in("other", "--help").out
+
+
+def test_a_built_in_command_cannot_be_replaced(type_in: Type, plug: Plug) -> None:
+    plug((plugged.COMMANDS, "vendors", f"{__name__}:other"))
+    assert type_in("--help").out.count("\n  vendors ") == 1
+    assert "NVIDIA" in type_in("vendors").out
+
+
+def test_vendors_of_other_packages_are_vendors_like_any(type_in: Type, plug: Plug) -> None:
+    plug((plugged.VENDORS, "acme", "tests.acme:SPEC"))
+    rows = type_in("vendors", "--no-headers").out.splitlines()
+    assert rows[-1].split()[0] == acme.SPEC.name
+
+
+@pytest.mark.parametrize(("group", "words"), [(plugged.VENDORS, ["vendors"]), (plugged.COMMANDS, ["broken", "x"])])
+def test_what_cannot_be_loaded_is_named(type_in: Type, plug: Plug, group: str, words: list[str]) -> None:
+    plug((group, "broken", "tests.no_such_module:SPEC"))
+    said = type_in(*words)
+    assert said.code == 2
+    assert "broken" in said.err
+    assert "no_such_module" in said.err
