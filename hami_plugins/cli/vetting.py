@@ -9,12 +9,12 @@ from hami_plugins.cli import inputs, output
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.inputs import Source
 from hami_plugins.cli.options import Form, VetForm
-from hami_plugins.errors import ManifestError
+from hami_plugins.errors import ManifestError, ManifestPlace
 from hami_plugins.report import vet
 from hami_plugins.report.vet import answers
 
 if TYPE_CHECKING:
-    from hami_plugins.report.vet import Finding
+    from hami_plugins.report.vet import Finding, Sources
 
 _TONES = {"error": "bad", "warning": "warn", "note": "dim"}
 _DOCUMENTS = {VetForm.JSON: Form.JSON, VetForm.SARIF: Form.JSON, VetForm.YAML: Form.YAML}
@@ -44,7 +44,7 @@ def run(order: Order) -> int:
     settings = inputs.settings_of(order.settings)
     registry = inputs.registry_of(settings)
     names = tuple(name for path in order.files for name in inputs.manifest_files(path, recursive=order.recursive))
-    sources = vet.joined(vet.read(inputs.read_text(name), source=_shown(name)) for name in names)
+    sources = vet.joined(map(_read, names))
     found = vet.vet(
         sources.documents,
         registry,
@@ -96,5 +96,10 @@ def _ignored(given: tuple[str, ...]) -> frozenset[str]:
     return frozenset(words)
 
 
-def _shown(name: str) -> str:
-    return "stdin" if name == inputs.STDIN else name
+def _read(name: str) -> Sources:
+    """The objects of a file; one that is no text is set aside as a whole."""
+    source = "stdin" if name == inputs.STDIN else name
+    try:
+        return vet.read(inputs.read_text(name), source=source)
+    except ManifestError as error:
+        return vet.Sources((), (vet.Unreadable(ManifestPlace(source, 1, 1, 1), error.why),))

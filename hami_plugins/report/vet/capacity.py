@@ -7,8 +7,6 @@ from typing import Final
 
 from hami_plugins.engine import quota
 from hami_plugins.engine.intake import Intake, take_in
-from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.model.devices import Device
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.report.manifests import Path
@@ -19,13 +17,14 @@ from hami_plugins.report.vet.subjects import Amount, ContainerView, PodView
 
 def no_such_device(spec: VendorSpec, container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
     """Vendors that no node has."""
-    if context.idle is None or context.in_cluster(spec) or pod.placed:
+    hardware = context.hardware
+    if hardware is None or hardware.has(spec) or pod.placed:
         return
     amount = _first(spec, container)
-    present = ", ".join([each.title for each in context.registry if context.in_cluster(each)][:5])
+    present = ", ".join([each.title for each in context.registry if hardware.has(each)][:5])
     yield Flaw(
         amount.path,
-        f"{where(container, pod)}: {amount.resource}={amount.text}: none of the {len(context.idle.nodes)} nodes has "
+        f"{where(container, pod)}: {amount.resource}={amount.text}: none of the {hardware.nodes} nodes has "
         f"{spec.title} devices" + (f" (there are {present})" if present else ""),
         "ask for devices that the cluster has",
     )
@@ -34,11 +33,11 @@ def no_such_device(spec: VendorSpec, container: ContainerView, pod: PodView, con
 def more_than_a_node(spec: VendorSpec, container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
     """More cards in a container than any node has."""
     request = context.reading(spec, container).request
-    if context.idle is None or request is None or not context.in_cluster(spec) or pod.placed:
+    hardware = context.hardware
+    if hardware is None or request is None or not hardware.has(spec) or pod.placed:
         return
-    counts = (len(entry.state.shape.positions.get(spec.name, ())) for entry in context.idle.nodes)
-    most = max(counts, default=0)
-    if request.count <= most or any(device.profiles for device in _devices(spec, context.idle) if spec.partitions):
+    most = hardware.most[spec.name]
+    if request.count <= most or (spec.partitions and spec.name in hardware.cut):
         return
     amount = container.amount(spec.resources.count) or _first(spec, container)
     yield Flaw(
@@ -69,15 +68,15 @@ def over_quota(pod: PodView, context: Context) -> Iterator[Flaw]:
 
 def unknown_selection(pod: PodView, context: Context) -> Iterator[Flaw]:
     """Ids and models that no card of the cluster has."""
-    if context.idle is None:
+    hardware = context.hardware
+    if hardware is None:
         return
-    ids = {name for entry in context.idle.nodes for name in entry.ids}
     seen: set[str] = set()
     for spec in context.asked_by(pod):
-        if not context.in_cluster(spec):
+        if not hardware.has(spec):
             continue
-        models = {device.model.lower() for device in _devices(spec, context.idle)}
-        strange = {key: [each for each in _listed(pod, key) if each not in ids] for key in spec.keys.use_ids}
+        models = hardware.models[spec.name]
+        strange = {key: [each for each in _listed(pod, key) if each not in hardware.ids] for key in spec.keys.use_ids}
         key = spec.keys.use_models
         strange[key] = [each for each in _listed(pod, key) if not any(each.lower() in model for model in models)]
         for key, words in strange.items():
@@ -113,12 +112,6 @@ def prefix(pod: PodView) -> str:
 
 def _first(spec: VendorSpec, container: ContainerView) -> Amount:
     return next(found for name in spec.resources.all() if (found := container.amount(name)) is not None)
-
-
-def _devices(spec: VendorSpec, snapshot: ClusterSnapshot) -> Iterator[Device]:
-    for entry in snapshot.nodes:
-        for at in entry.state.shape.positions.get(spec.name, ()):
-            yield entry.state.shape.devices[at]
 
 
 def _listed(pod: PodView, key: str) -> list[str]:

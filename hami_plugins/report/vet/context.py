@@ -12,6 +12,7 @@ from hami_plugins.model.vendor import Dialect, VendorSpec
 from hami_plugins.report.manifests import Document
 from hami_plugins.report.vet import readings
 from hami_plugins.report.vet.findings import Check, Flaw
+from hami_plugins.report.vet.hardware import Hardware
 from hami_plugins.report.vet.readings import Reading
 from hami_plugins.report.vet.settings import VetSettings
 from hami_plugins.report.vet.subjects import ContainerView, PodView, Subject
@@ -21,7 +22,8 @@ from hami_plugins.report.vet.vocabulary import Vocabulary, domain, speaks
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Context:
-    """All that was given. ``idle`` is the snapshot without its pods: what does not fit there never fits.
+    """All that was given. ``idle`` is the snapshot without its pods: what does not fit there never fits. ``hardware``
+    is what devices it has; both are set with ``snapshot``.
 
     ``declared`` are the full names of the objects by group and kind, ``unseen`` the namespaces that the webhook is told
     to ignore. ``rule_names`` are the ids and names of all rules, in lower case.
@@ -38,6 +40,8 @@ class Context:
     decider: Decider
     snapshot: ClusterSnapshot | None = None
     idle: ClusterSnapshot | None = None
+    hardware: Hardware | None = None
+    _asked: dict[int, tuple[VendorSpec, ...]] = field(default_factory=dict)
     _readings: dict[tuple[int, str], Reading] = field(default_factory=dict)
 
     def overlooked(self, subject: Subject) -> Suppression:
@@ -53,7 +57,7 @@ class Context:
 
     def in_cluster(self, spec: VendorSpec) -> bool:
         """Whether a snapshot is given, and any node of it has devices of a vendor."""
-        return self.idle is not None and any(spec.name in entry.state.shape.positions for entry in self.idle.nodes)
+        return self.hardware is not None and self.hardware.has(spec)
 
     def is_vendors(self, resource: str) -> bool:
         """Whether a resource is in some vendor's domain, known or not."""
@@ -61,8 +65,11 @@ class Context:
 
     def asked_of(self, container: ContainerView) -> tuple[VendorSpec, ...]:
         """The vendors whose resources a container names."""
-        found = (self.registry.owner_of(resource) for resource in container.resources)
-        return _once(spec for spec in found if spec is not None)
+        known = self._asked.get(id(container))
+        if known is None:
+            found = (self.registry.owner_of(resource) for resource in container.resources)
+            known = self._asked[id(container)] = _once(spec for spec in found if spec is not None)
+        return known
 
     def asked_by(self, pod: PodView) -> tuple[VendorSpec, ...]:
         """The vendors whose resources any container of a pod names."""

@@ -12,6 +12,7 @@ from hami_plugins.report.manifests import Document
 from hami_plugins.report.vet import edits, objects, suppression
 from hami_plugins.report.vet.context import Context, declared
 from hami_plugins.report.vet.findings import Finding, Flaw, Rule, Severity
+from hami_plugins.report.vet.hardware import Hardware
 from hami_plugins.report.vet.reading import Unreadable
 from hami_plugins.report.vet.scheduling import is_unseen
 from hami_plugins.report.vet.settings import VetSettings
@@ -47,6 +48,7 @@ def vet(
         decider=Decider(registry),
         snapshot=snapshot,
         idle=None if snapshot is None else removed(snapshot, lambda _: True),
+        hardware=None if snapshot is None else Hardware.of(snapshot),
     )
     ignored = frozenset(name.lower() for name in settings.ignore)
     wanted = tuple(rule for rule in RULES if ignored.isdisjoint((rule.id.lower(), rule.name)))

@@ -153,9 +153,7 @@ def is_unseen(labels: Mapping[str, str]) -> bool:
 
 def _together(specs: Sequence[VendorSpec], context: Context) -> bool:
     """Whether some node of the snapshot has devices of all these vendors."""
-    if context.idle is None:
-        return False
-    return any(all(spec.name in entry.state.shape.positions for spec in specs) for entry in context.idle.nodes)
+    return context.hardware is not None and context.hardware.has_together(specs)
 
 
 def _titles(specs: Sequence[VendorSpec]) -> str:

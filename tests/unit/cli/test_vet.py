@@ -49,6 +49,14 @@ def test_a_folder_is_read_by_name_and_a_broken_file_does_not_hide_the_others(typ
     assert [line.split(": ")[1] for line in said.out.splitlines()[:2]] == ["HP001 error", "HP211 error"]
 
 
+def test_a_file_that_is_no_text_does_not_hide_the_others(type_in: Type, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "b.yaml").write_text(WRONG, encoding="utf-8")
+    said = type_in("vet", "-f", tmp_path)
+    assert said.code == 1
+    assert [line.split(": ")[1] for line in said.out.splitlines()[:2]] == ["HP001 error", "HP211 error"]
+
+
 def test_a_cluster_shows_what_fits_nowhere(type_in: Type, too_big: Path) -> None:
     assert "HP803" not in type_in("vet", "-f", too_big).out
     text = TOO_BIG.replace("400000", "100000")
