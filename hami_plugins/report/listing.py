@@ -33,6 +33,7 @@ class ListingReader:
         self._builder = NodeBuilder(registry)
         self._records = RecordReader(registry)
         self._nodes: dict[NodeName, NodeEntry] = {}
+        self._pods: set[str] = set()
         self._placed: dict[NodeName, list[PodRecord]] = defaultdict(list)
         self._pending: list[Pod] = []
         self._quotas: dict[str, NamespaceQuota] = {}
@@ -78,7 +79,7 @@ class ListingReader:
             case "ResourceQuota":
                 quota = objects.resource_quota(raw)
                 known = self._quotas.get(quota.namespace)
-                self._quotas[quota.namespace] = quota if known is None else _tightest(known, quota)
+                self._quotas[quota.namespace] = quota if known is None else known.together_with(quota)
             case "Queue":
                 queue = objects.queue(raw)
                 self._queues[queue.name] = queue
@@ -90,6 +91,11 @@ class ListingReader:
                 self._priorities[name] = value
 
     def _take_pod(self, pod: Pod) -> None:
+        if not pod.name.endswith("-"):  # such a name is the start of one that the API server has yet to make up
+            seen = len(self._pods)
+            self._pods.add(pod.uid or pod.full_name)
+            if len(self._pods) == seen:
+                raise WireError(f"pod {pod.full_name}", pod.uid or pod.name, "listed twice; the first counts")
         if pod.priority_class and pod.priority:
             # Listings seldom hold the classes, but the API server writes their values on the pods.
             self._priorities.setdefault(pod.priority_class, pod.priority)
@@ -146,11 +152,3 @@ def snapshot_of(items: Iterable[object], registry: Registry) -> ClusterSnapshot:
 def _with_strangers(record: PodRecord, known: frozenset[str]) -> PodRecord:
     strangers = tuple(share for grant in record.grants for share in grant.shares if share.device not in known)
     return replace(record, strangers=strangers) if strangers else record
-
-
-def _tightest(one: NamespaceQuota, other: NamespaceQuota) -> NamespaceQuota:
-    """Several quotas of a namespace all hold, so the smallest limit of each key counts."""
-    hard = dict(one.hard)
-    for key, amount in other.hard.items():
-        hard[key] = min(amount, hard.get(key, amount))
-    return NamespaceQuota(namespace=one.namespace, hard=hard)
