@@ -25,7 +25,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.model.pods import NodeConstraints, Requirement, Toleration
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.quantity import NANO
-from hami_plugins.model.requests import Absolute, DeviceDemand, DeviceRequest, Percent, Selector
+from hami_plugins.model.requests import Absolute, ContainerKind, DeviceDemand, DeviceRequest, Percent, Selector
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import Headroom, VendorSpec
 
@@ -116,22 +116,26 @@ def _with_less(demand: PodDemand, change: LessOf, registry: Registry) -> PodDema
             case _:
                 return replace(request, count=change.after)
 
-    containers = list(demand.devices.containers)
-    requests = containers[change.container].requests
-    containers[change.container] = replace(
-        containers[change.container],
-        requests=tuple(less(each) if each.vendor == change.vendor else each for each in requests),
+    containers = tuple(
+        replace(
+            container,
+            requests=tuple(less(each) if each.vendor == change.vendor else each for each in container.requests),
+        )
+        if at in change.containers
+        else container
+        for at, container in enumerate(demand.devices.containers)
     )
-    constraints = replace(demand.constraints, requests=_booked(demand.constraints.requests, change))
-    return replace(demand, devices=DeviceDemand(tuple(containers)), constraints=constraints)
+    constraints = replace(demand.constraints, requests=_booked(demand, change))
+    return replace(demand, devices=DeviceDemand(containers), constraints=constraints)
 
 
-def _booked(requests: tuple[tuple[str, int], ...], change: LessOf) -> tuple[tuple[str, int], ...]:
-    """The node sums that go with it, where the resource is one that nodes sum up."""
-    booked = dict(requests)
+def _booked(demand: PodDemand, change: LessOf) -> tuple[tuple[str, int], ...]:
+    """The node sums that go with it, where the resource is one that nodes sum up; init containers are not in them."""
+    booked = dict(demand.constraints.requests)
     had = booked.get(change.resource)
     if had is not None and change.before is not None:
-        booked[change.resource] = max(had + (change.after - change.before) * NANO, 0)
+        together = sum(1 for at in change.containers if demand.devices.containers[at].kind is not ContainerKind.INIT)
+        booked[change.resource] = max(had + (change.after - change.before) * max(together, 1) * NANO, 0)
     return tuple(sorted(booked.items()))
 
 

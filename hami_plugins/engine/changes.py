@@ -47,14 +47,19 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LessOf:
-    """One container asks for less of a vendor's resource. ``before`` is ``None`` for a whole device."""
+    """Containers with the same request ask for less of one resource. ``before`` is ``None`` for a whole device."""
 
     kind: ChangeKind
     resource: str
     before: int | None
     after: int
-    container: int
+    containers: tuple[int, ...]
     vendor: VendorName
+
+    @property
+    def container(self) -> int:
+        """The first of them."""
+        return self.containers[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

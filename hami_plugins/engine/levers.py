@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from hami_plugins.engine.changes import Change, ChangeKind, Dropped, LessOf, LessPlain, Question, Tolerated
@@ -22,7 +23,7 @@ from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.model.verdicts import Reason
 
 MOST_REQUESTS: Final = 8
-"""Requests of one pod that are looked at; further ones stay as they are."""
+"""Different requests of one pod that are looked at; further ones stay as they are."""
 
 _MILLI: Final = NANO // 1000
 _MEBI: Final = NANO << 20
@@ -49,9 +50,9 @@ _LIFTED: Final = {
 class Lever:
     """One thing that may be changed: ``change(value)`` for a value from ``low`` (most modest) to ``high``.
 
-    A wish that is kept or given up has one value. ``request`` says which container's request of which vendor is meant,
-    where one is; ``unit`` is what one step of the value is worth (MiB, cores, nano units ...); ``resource`` is set for
-    a plain resource.
+    A wish that is kept or given up has one value. ``request`` says which container's request of which vendor is meant
+    (the first of equals), where one is; ``unit`` is what one step of the value is worth (MiB, cores, nano units ...);
+    ``resource`` is set for a plain resource.
     """
 
     kind: ChangeKind
@@ -76,14 +77,16 @@ class Lever:
 def device_levers(question: Question, registry: Registry, largest: Mapping[VendorName, int]) -> Iterator[Lever]:
     """What could be asked more modestly of devices. ``largest`` is the memory (MiB) of each vendor's largest card."""
     containers = question.demand.devices.containers
-    requests = [(at, each) for at, container in enumerate(containers) for each in container.requests]
-    for at, request in requests[:MOST_REQUESTS]:
+    requests: dict[DeviceRequest, list[int]] = {}
+    for at, container in enumerate(containers):
+        for request in container.requests:
+            requests.setdefault(request, []).append(at)
+    for request, where in islice(requests.items(), MOST_REQUESTS):
         spec = registry[request.vendor]
-        yield from _amounts(at, request, spec, largest.get(spec.name, 0))
+        yield from _amounts(tuple(where), request, spec, largest.get(spec.name, 0))
     yield from _policies(question.policy)
-    vendors = dict.fromkeys(request.vendor for _, request in requests)
-    for vendor in vendors:
-        selecting = next(request for _, request in requests if request.vendor == vendor)
+    for vendor in dict.fromkeys(request.vendor for request in requests):
+        selecting = next(request for request in requests if request.vendor == vendor)
         yield from _selectors(registry[vendor], selecting)
 
 
@@ -103,14 +106,14 @@ def node_levers(constraints: NodeConstraints, taints: Iterable[Taint], registry:
         yield _wish(Tolerated(taint=taint))
 
 
-def _amounts(at: int, request: DeviceRequest, spec: VendorSpec, largest: int) -> Iterator[Lever]:
-    """Less of each resource of one request; a lever that cannot move has ``high`` below ``low``."""
+def _amounts(where: tuple[int, ...], request: DeviceRequest, spec: VendorSpec, largest: int) -> Iterator[Lever]:
+    """Less of each resource where this request stands; a lever that cannot move has ``high`` below ``low``."""
 
     def less(kind: ChangeKind, resource: str, before: int | None, most: int, unit: int = 1) -> Lever:
         def change(value: int) -> Change:
-            return LessOf(kind=kind, resource=resource, before=before, after=value, container=at, vendor=spec.name)
+            return LessOf(kind=kind, resource=resource, before=before, after=value, containers=where, vendor=spec.name)
 
-        return Lever(kind=kind, change=change, low=1, high=most, unit=unit, request=(at, spec.name))
+        return Lever(kind=kind, change=change, low=1, high=most, unit=unit, request=(where[0], spec.name))
 
     names, factor, memory = spec.resources, spec.memory_factor(), request.memory
     if names.memory and isinstance(memory, Absolute):

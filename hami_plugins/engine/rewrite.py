@@ -72,8 +72,9 @@ def rewritten(pod: Pod, change: Change) -> Pod:
 
 
 def _with_amount(pod: Pod, change: LessOf) -> Pod:
-    containers = list(pod.containers)
-    containers[change.container] = _container(containers[change.container], change)
+    containers = [
+        _container(each, change) if at in change.containers else each for at, each in enumerate(pod.containers)
+    ]
     sums = dict(pod.constraints.requests)
     before, after = booked_for(pod.containers), booked_for(containers)
     for resource in {**before, **after}:

@@ -14,7 +14,7 @@ from hami_plugins.engine.changes import Question
 from hami_plugins.engine.eligibility import shortages
 from hami_plugins.engine.gauge import Gauge, Limit
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.decisions import Refusal
+from hami_plugins.model.decisions import UNREGISTERED, Refusal
 from hami_plugins.model.devices import Device, DeviceUsage
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.requests import DeviceRequest
@@ -76,7 +76,10 @@ class NodeShortage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyNot:
-    """All reasons, the most frequent first; ``nodes`` is how many nodes there are and ``fitting`` how many fit."""
+    """All reasons; ``nodes`` is how many nodes there are and ``fitting`` how many of them fit.
+
+    The most frequent reason comes first, but nodes that have nothing of what is asked come after all others.
+    """
 
     nodes: int
     fitting: int
@@ -116,8 +119,13 @@ class _Key(NamedTuple):
     reason: Reason
 
 
-def _order(reason: CardShortage | NodeShortage) -> tuple[int, str]:
-    return -reason.nodes, reason.words if isinstance(reason, NodeShortage) else reason.reason
+def _order(reason: CardShortage | NodeShortage) -> tuple[bool, int, str]:
+    """Nodes that have nothing of what is asked come last: they are many, and say the least."""
+    if isinstance(reason, NodeShortage):
+        nothing = reason.words == UNREGISTERED.words or (reason.supply is not None and not reason.supply.total)
+        return nothing and reason.resource != "pods", -reason.nodes, reason.words
+    nothing = reason.reason is Reason.TOO_FEW_CARDS and reason.supply is not None and not reason.supply.total
+    return nothing, -reason.nodes, reason.reason
 
 
 def _decisive(reasons: Sequence[tuple[Reason, int]]) -> Reason:

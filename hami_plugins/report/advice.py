@@ -55,14 +55,23 @@ def _of_pod(change: LessOf | LessPlain | Dropped | Tolerated, containers: Sequen
     match change:
         case LessOf():
             before = "the whole card" if change.before is None else change.before
-            where = f" in container {containers[change.container]}" if len(containers) > 1 else ""
-            return f"with {change.resource}: {change.after} instead of {before}{where}"
+            return f"with {change.resource}: {change.after} instead of {before}{_where(change, containers)}"
         case LessPlain(resource=resource, before=had, after=after):
             return f"with {resource}: {plain(resource, after)} instead of {plain(resource, had)}"
         case Tolerated(taint=taint):
             return _tolerating(taint)
         case Dropped():
             return _without(change)
+
+
+def _where(change: LessOf, containers: Sequence[str]) -> str:
+    """Which of several containers are meant."""
+    if len(containers) < 2:
+        return ""
+    if len(change.containers) == len(containers):
+        return " in every container"
+    names = [containers[at] for at in change.containers]
+    return f" in container{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 def holding_words(pod: PodRecord) -> str:

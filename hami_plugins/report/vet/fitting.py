@@ -116,7 +116,7 @@ def _edit(pod: PodView, found: Counterfactual) -> Edit | None:
     if len(found.changes) != 1:
         return None
     change = found.changes[0]
-    if not isinstance(change, LessOf) or change.container >= len(pod.containers):
+    if not isinstance(change, LessOf) or change.container >= len(pod.containers) or len(change.containers) > 1:
         return None
     amount = pod.containers[change.container].limits.get(change.resource)
     return None if amount is None else Rewrite(amount.path, str(change.after))

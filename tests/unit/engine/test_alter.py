@@ -37,7 +37,7 @@ LEFT = {ACME: Headroom(MiB(10_000), CoreShare(200))}
 
 
 def less(kind: ChangeKind, resource: str, after: int, *, before: int | None = 99, container: int = 0) -> LessOf:
-    return LessOf(kind=kind, resource=resource, before=before, after=after, container=container, vendor=ACME)
+    return LessOf(kind=kind, resource=resource, before=before, after=after, containers=(container,), vendor=ACME)
 
 
 def a_choosy_pod() -> Pod:
@@ -196,7 +196,7 @@ def test_a_vendor_has_its_say_about_an_amount() -> None:
     pod = a_pod(a_container({names.count: 1, names.memory: 16_384}, requests={names.count: 1, names.memory: 16_384}))
     settle = settled(pod, Registry((spec,)), Rules())
     change = LessOf(
-        kind=ChangeKind.MEMORY, resource=names.memory, before=16_384, after=5_000, container=0, vendor=spec.name
+        kind=ChangeKind.MEMORY, resource=names.memory, before=16_384, after=5_000, containers=(0,), vendor=spec.name
     )
     settled_question = settle((change,))
     assert settled_question is not None

@@ -46,7 +46,9 @@ from tests.unit.engine.relaxing import a_busy_node, a_pod_on, changes, facts, of
 
 def less(kind: ChangeKind, before: int | None, after: int, *, container: int = 0) -> LessOf:
     resource = {ChangeKind.MEMORY: MEMORY, ChangeKind.CORES: CORES, ChangeKind.COUNT: COUNT}[kind]
-    return LessOf(kind=kind, resource=resource, before=before, after=after, container=container, vendor=acme.SPEC.name)
+    return LessOf(
+        kind=kind, resource=resource, before=before, after=after, containers=(container,), vendor=acme.SPEC.name
+    )
 
 
 class TestNothingIsOffered:
@@ -100,7 +102,7 @@ class TestLessOfAResource:
                 resource="acme.example/percent",
                 before=90,
                 after=74,
-                container=0,
+                containers=(0,),
                 vendor=acme.SPEC.name,
             ),
         )
@@ -141,8 +143,12 @@ class TestLessOfAResource:
         found = offered(a_snapshot(), wanting(a_request(memory=6_000), a_request(memory=12_000)))
         assert found[0].changes == (less(ChangeKind.MEMORY, 12_000, 10_384, container=1),)
 
+    def test_containers_that_ask_for_the_same_change_together(self) -> None:
+        found = offered(a_snapshot(), wanting(a_request(memory=9_000), a_request(memory=9_000)))
+        assert found[0].changes == (replace(less(ChangeKind.MEMORY, 9_000, 8_192), containers=(0, 1)),)
+
     def test_only_so_many_requests_of_a_pod_are_looked_at(self) -> None:
-        many = [a_request(memory=1_000)] * MOST_REQUESTS
+        many = [a_request(memory=100 + at) for at in range(MOST_REQUESTS)]
         found = offered(a_snapshot(), wanting(*many, a_request(memory=99_999)))
         assert of_kind(found, ChangeKind.MEMORY) is None
 

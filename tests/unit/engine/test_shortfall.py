@@ -217,6 +217,17 @@ def test_reasons_come_by_how_many_nodes_give_them() -> None:
     assert (found.nodes, found.fitting) == (4, 1)
 
 
+def test_nodes_that_have_nothing_of_what_is_asked_come_last() -> None:
+    bare = replace(a_node("bare"), state=NodeState.idle(NodeShape(())), ids=())
+    other = [a_node(name, a_device(vendor="Other"), a_device(vendor="Other")) for name in ("x", "y", "z")]
+    found = why([bare, *other, a_busy_node("a", (16_000, 0))], wanting(a_request()))
+    assert [getattr(each, "reason", "bare") for each in found.reasons] == [
+        Reason.MEMORY,
+        Reason.TOO_FEW_CARDS,
+        "bare",
+    ]
+
+
 def test_no_nodes_have_no_reasons() -> None:
     question = Question(wanting(a_request()), DEFAULT_POLICY)
     assert why_not(question, (), Registry((acme.SPEC,))) == WhyNot(nodes=0, fitting=0, reasons=())
