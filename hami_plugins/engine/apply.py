@@ -26,6 +26,8 @@ def record_of(pod: Pod, placed: Placed) -> PodRecord:
         group=pod.annotations.get(GROUP_KEY, ""),
         task=pod.annotations.get(TASK_KEY, ""),
         priority=pod.priority,
+        labels=pod.labels,
+        apart=pod.neighbours.apart,
     )
 
 

@@ -38,8 +38,11 @@ def objection(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collect
     facts = entry.facts
     if constraints.node is not None and constraints.node != entry.name:
         return NodeObjection("node(s) didn't match the requested node name")
-    if not _selected(entry.name, facts.labels, constraints):
+    if not selected(entry.name, facts.labels, constraints):
         return NodeObjection("node(s) didn't match Pod's node affinity/selector")
+    for words, nodes in constraints.barred:
+        if entry.name in nodes:
+            return NodeObjection(words)
     taint = repelling(facts, constraints.tolerations)
     if taint is not None:
         if taint == UNSCHEDULABLE:
@@ -49,16 +52,18 @@ def objection(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collect
     return _shortage(entry, constraints, uncounted)
 
 
-def _selected(name: str, labels: Mapping[str, str], constraints: NodeConstraints) -> bool:
+def selected(name: str, labels: Mapping[str, str], constraints: NodeConstraints) -> bool:
+    """Whether a pod's node selector and required node affinity choose a node."""
     if any(labels.get(key) != value for key, value in constraints.selector):
         return False
     terms = constraints.affinity
     return terms is None or any(
-        bool(term) and all(_met(requirement, name, labels) for requirement in term) for term in terms
+        bool(term) and all(met(requirement, name, labels) for requirement in term) for term in terms
     )
 
 
-def _met(requirement: Requirement, name: str, labels: Mapping[str, str]) -> bool:
+def met(requirement: Requirement, name: str, labels: Mapping[str, str]) -> bool:
+    """Whether a node (or, with an empty name, anything else with labels) meets a requirement."""
     value = (name if requirement.key == "metadata.name" else None) if requirement.on_field else None
     if not requirement.on_field:
         value = labels.get(requirement.key)

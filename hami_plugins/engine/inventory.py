@@ -89,6 +89,7 @@ class RecordReader:
 
     def __init__(self, registry: Registry) -> None:
         self._lists: Mapping[str, VendorSpec] = {spec.keys.allocated: spec for spec in registry}
+        self._labels: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
 
     def record(self, pod: Pod) -> tuple[PodRecord, tuple[Problem, ...]]:
         """What a pod on a node holds. An unreadable list is a problem and holds nothing; other lists still count."""
@@ -120,8 +121,14 @@ class RecordReader:
             group=pod.annotations.get(GROUP_KEY, ""),
             task=pod.annotations.get(TASK_KEY, ""),
             priority=pod.priority,
+            labels=self._shared(pod.labels),
+            apart=pod.neighbours.apart,
         )
         return record, tuple(problems)
+
+    def _shared(self, labels: Mapping[str, str]) -> Mapping[str, str]:
+        """The same labels as one value, since the pods of a workload have them in common."""
+        return self._labels.setdefault(tuple(labels.items()), labels)
 
     def _granted(self, spec: VendorSpec, pod: Pod, key: str, text: str) -> tuple[ContainerGrant, ...]:
         decode = volcano.decode_assignment if spec.dialect is Dialect.VOLCANO else pod_devices.decode

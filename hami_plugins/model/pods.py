@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hami_plugins.model.devices import GrantedShare
 from hami_plugins.model.quantity import Quantity
@@ -55,11 +56,50 @@ class Requirement:
     on_field: bool = False
 
 
+EVERYWHERE = "*"
+"""Among the namespaces of a term: all of them."""
+
+
+class PodTerm(NamedTuple):
+    """Pods that another pod wants near or far: those whose labels meet every requirement, in the same ``topology``.
+
+    ``namespaces`` are where they are looked for. Without requirements every pod is meant.
+    """
+
+    topology: str
+    requirements: tuple[Requirement, ...]
+    namespaces: frozenset[str]
+
+
+class Spread(NamedTuple):
+    """No part of a ``topology`` holds ``max_skew`` more of the pods that meet the requirements than the emptiest part.
+
+    With fewer than ``min_domains`` parts the emptiest counts as empty.
+    """
+
+    topology: str
+    max_skew: int
+    requirements: tuple[Requirement, ...]
+    min_domains: int = 1
+
+
+class Neighbours(NamedTuple):
+    """Which other pods a pod must be near, must be apart from, and how pods like it must be spread."""
+
+    near: tuple[PodTerm, ...] = ()
+    apart: tuple[PodTerm, ...] = ()
+    spread: tuple[Spread, ...] = ()
+
+
+NOBODY = Neighbours()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConstraints:
     """Where a pod may go, devices aside. ``affinity`` is an OR of ANDs; ``None`` is "anywhere".
 
     ``requests`` are the plain resources (nano units) that the scheduler sums up per node; ``node`` pins a name.
+    ``barred`` are nodes that other pods keep it from, by the scheduler's words for it.
     """
 
     selector: tuple[tuple[str, str], ...] = ()
@@ -67,6 +107,7 @@ class NodeConstraints:
     tolerations: tuple[Toleration, ...] = ()
     requests: tuple[tuple[str, int], ...] = ()
     node: NodeName | None = None
+    barred: tuple[tuple[str, frozenset[NodeName]], ...] = ()
 
 
 ANYWHERE = NodeConstraints()
@@ -92,6 +133,7 @@ class Pod:
     terminating: bool = False
     init_finished: bool = False
     constraints: NodeConstraints = ANYWHERE
+    neighbours: Neighbours = NOBODY
 
     @property
     def full_name(self) -> str:
@@ -127,6 +169,8 @@ class PodRecord:
     group: str = ""
     task: str = ""
     priority: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    apart: tuple[PodTerm, ...] = ()
 
     @property
     def full_name(self) -> str:

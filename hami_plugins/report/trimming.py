@@ -62,7 +62,12 @@ _KEPT: Final[Mapping[str, Keep]] = {
             "overhead": True,
             "resources": {"limits": True, "requests": True},
             "nodeSelector": True,
-            "affinity": {"nodeAffinity": {_REQUIRED: True}},
+            "affinity": {
+                "nodeAffinity": {_REQUIRED: True},
+                "podAffinity": {_REQUIRED: True},
+                "podAntiAffinity": {_REQUIRED: True},
+            },
+            "topologySpreadConstraints": True,
             "tolerations": True,
             "initContainers": _CONTAINERS,
             "containers": _CONTAINERS,

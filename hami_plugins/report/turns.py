@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from hami_plugins.engine import gangs, queues, resource_quota
+from hami_plugins.engine import gangs, neighbours, queues, resource_quota
 from hami_plugins.engine.apply import assigned
 from hami_plugins.engine.intake import Intake
 from hami_plugins.engine.inventory import GROUP_KEY
@@ -54,6 +54,7 @@ class Turns:
         self._jobs = [job_of(snapshot, at, unit) for at, unit in enumerate(units)]
         self._gate: Gate | None = queues.gate_of(snapshot) if any(job.volcano for job in self._jobs) else None
         self._taken: dict[str, dict[str, int]] = {}
+        self._neighbours_matter = neighbours.matter(snapshot)
 
     def take(self) -> None:
         """Decide every pod of every unit."""
@@ -264,7 +265,16 @@ class Turns:
             if lacks:
                 why = f"its queue may hold no more: {'; '.join(map(str, lacks))}"
                 return _stopped(job, intake, snapshot, _Stop(Stage.GATE, why, queues.words(lacks)))
-        return self._desk.decided(snapshot, job.unit.name, intake)
+        return self._desk.decided(snapshot, job.unit.name, self._among_others(snapshot, intake))
+
+    def _among_others(self, snapshot: ClusterSnapshot, intake: Intake) -> Intake:
+        """What the pod asks, with the nodes that other pods keep it from."""
+        pod = intake.pod
+        if not self._neighbours_matter and not any(pod.neighbours):
+            return intake
+        self._neighbours_matter = self._neighbours_matter or bool(pod.neighbours.apart)
+        constraints = replace(intake.demand.constraints, barred=neighbours.barred(snapshot, pod))
+        return replace(intake, demand=replace(intake.demand, constraints=constraints))
 
     def _emit_all(self, job: Job, stage: Stage, why: str, words: str = "") -> None:
         for member in job.members:

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from hami_plugins.model.pods import Container, NodeConstraints, Pod, Requirement, ResourceList, Toleration
+from hami_plugins.model.pods import NOBODY, Container, NodeConstraints, Pod, Requirement, ResourceList, Toleration
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName, PodUid
-from hami_plugins.wire import fields, quantity
+from hami_plugins.wire import fields, neighbours, quantity
 from hami_plugins.wire.fields import Json
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -55,6 +55,11 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
         terminating=metadata.get("deletionTimestamp") is not None,
         init_finished=_init_finished(status, containers, f"{place} status"),
         constraints=_constraints(spec, containers, in_spec),
+        neighbours=(
+            neighbours.decode(spec, fields.text_map(metadata, "labels", in_metadata), namespace, in_spec)
+            if "affinity" in spec or "topologySpreadConstraints" in spec
+            else NOBODY
+        ),
     )
 
 
