@@ -15,7 +15,11 @@ from hami_plugins import report
 from hami_plugins.report import schema
 
 ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
-    schema.PlanDocument | schema.VendorListDocument | schema.WrittenDocument,
+    schema.PlanDocument
+    | schema.ExplanationDocument
+    | schema.ExplanationListDocument
+    | schema.VendorListDocument
+    | schema.WrittenDocument,
     config=ConfigDict(use_attribute_docstrings=True, extra="forbid"),
 )
 PUBLISHED: Final = Path(report.__path__[0]) / "schemas" / "v1alpha1.json"

@@ -140,6 +140,43 @@ def vet(
 
 
 @app.command()
+def explain(
+    *,
+    kind: Annotated[str, typer.Argument(metavar="pod", help="What is to be explained: pod (or pods).")],
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NS/NAME]...", help="Which ones; without any, all that wait for a node."),
+    ] = None,
+    snapshot: options.Snapshot = None,
+    fleet: options.Fleet = None,
+    namespace: options.Namespace = None,
+    everywhere: options.AllNamespaces = False,
+    output: options.Output = Form.TABLE,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+    settings: options.Settings = None,
+) -> None:
+    """Say why a pod is pending or why it is where it is, and the smallest change that works.
+
+    Example: hami-plugins explain pod research/train-0
+    """
+    from hami_plugins.cli.explaining import Order, run
+    from hami_plugins.cli.inputs import Source
+
+    if kind not in {"pod", "pods", "po"}:
+        raise typer.BadParameter(f"{kind!r} cannot be explained; write: explain pod NS/NAME", param_hint="pod")
+    order = Order(
+        names=tuple(names or ()),
+        namespace=namespace,
+        everywhere=everywhere,
+        source=Source(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig),
+        form=output,
+        settings=settings,
+    )
+    raise typer.Exit(run(order))
+
+
+@app.command()
 def snapshot(
     *,
     redact: Annotated[

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hami_plugins.errors import ManifestError, WireError
+from hami_plugins.errors import ManifestError
 
 if TYPE_CHECKING:
     from hami_plugins.config.settings import Settings
@@ -148,23 +148,11 @@ def manifest_files(path: str, *, recursive: bool = False) -> Iterable[str]:
 
 
 def _listing(data: bytes, name: str) -> Iterable[object]:
-    """The documents of a dump. JSON, which dumps mostly are, goes the fast way."""
-    from hami_plugins.report import trees
-    from hami_plugins.wire.pages import load_page
+    """The documents of a dump."""
+    from hami_plugins.report.library import listing_documents
 
-    if data.lstrip()[:1] in {b"{", b"["}:
-        try:
-            with working(f"parsing {name}", when=len(data) >= _LONG):
-                found = load_page(name, data)
-            return found if isinstance(found, list) else [found]
-        except WireError:
-            pass  # several JSON texts one after another, or YAML in flow style; if neither, the next one says where
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ManifestError(f"{name}: neither JSON nor UTF-8 text (byte {error.start})") from error
     with working(f"parsing {name}", when=len(data) >= _LONG):
-        return [tree.value for tree in trees.read(text, source=name)]
+        return listing_documents(data, source=name)
 
 
 def _fleet_nodes(fleet: str) -> Sequence[object]:

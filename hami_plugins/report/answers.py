@@ -6,20 +6,21 @@ only for so many different refusals: a plan of a thousand of them has one cause,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from hami_plugins.engine.changes import Counterfactual, Question
-from hami_plugins.engine.choice import choice_of
+from hami_plugins.engine.changes import Counterfactual
 from hami_plugins.engine.decide import PodDemand
-from hami_plugins.engine.shortfall import why_not
+from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.shortfall import WhyNot
 from hami_plugins.model.decisions import Placed, Refused
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.report import advice, wording
 from hami_plugins.report.counterfactuals import counterfactuals
 from hami_plugins.report.plan import Plan, Planner, PodPlan, Stage
+from hami_plugins.report.reasons import choice_of_plan, why_of
 
 MOST_ADVISED: Final = 24
 """Different refusals for which ways out are looked for."""
@@ -105,17 +106,14 @@ class Answers:
 
     def _answer(self, plan: PodPlan) -> Answer:
         if isinstance(plan.decision, Placed):
-            return Answer(plan=plan, why=self._choice(plan, plan.decision))
+            return Answer(plan=plan, why=self._choice(plan))
         causes, why = self._refused(plan) if isinstance(plan.decision, Refused) else ((), plan.why or plan.words)
         ways_out = self._ways_out(plan, why) if plan.stage in _CHANGEABLE else ()
         return Answer(plan=plan, why=why, causes=causes, ways_out=ways_out)
 
-    def _choice(self, plan: PodPlan, placed: Placed) -> str:
-        if not self._in_full:
-            return briefly(plan)
-        intake = plan.intake
-        answers = self._planner.decider.answers(plan.before, intake.demand, intake.policy)
-        return wording.choice_words(choice_of(answers, placed, intake.policy))
+    def _choice(self, plan: PodPlan) -> str:
+        choice = choice_of_plan(self._planner.decider, plan) if self._in_full else None
+        return briefly(plan) if choice is None else wording.choice_words(choice)
 
     def _refused(self, plan: PodPlan) -> tuple[tuple[Cause, ...], str]:
         intake = plan.intake
@@ -123,20 +121,12 @@ class Answers:
         known = self._reasons.get(key)
         if known is not None:
             return known
-        decider, registry = self._planner.decider, self._planner.registry
-        answers = decider.answers(plan.before, intake.demand, intake.policy)
-        why = why_not(Question(intake.demand, intake.policy), answers, registry, decider.uncounted)
-        names = [container.name for container in plan.pod.containers]
-        causes = tuple(
-            Cause(
-                nodes=each.nodes,
-                tally=wording.nodes_words(each, why),
-                words=wording.reason_words(each, registry, names),
-                examples=tuple(map(str, each.examples)),
-            )
-            for each in why.reasons
-        )
-        found = self._reasons[key] = (causes, wording.summary(why, registry, names))
+        registry = self._planner.registry
+        why = why_of(self._planner.decider, plan)
+        if why is None:
+            return (), plan.why or plan.words
+        names = names_of(plan)
+        found = self._reasons[key] = (causes_of(why, registry, names), wording.summary(why, registry, names))
         return found
 
     def _ways_out(self, plan: PodPlan, why: str) -> tuple[WayOut, ...]:
@@ -147,9 +137,38 @@ class Answers:
         if len(self._advice) >= MOST_ADVISED:
             return ()
         found = counterfactuals(self._planner, plan.before, plan.intake.submitted, spare_shapes=self._spare_shapes)
-        names = [container.name for container in plan.pod.containers]
-        made = self._advice[key] = tuple(_way_out(each, names) for each in found)
+        made = self._advice[key] = ways_out_of(found, names_of(plan))
         return made
+
+
+def causes_of(why: WhyNot, registry: Registry, names: Sequence[str]) -> tuple[Cause, ...]:
+    """The counted reasons in words; ``names`` are the names of the pod's containers."""
+    return tuple(
+        Cause(
+            nodes=each.nodes,
+            tally=wording.nodes_words(each, why),
+            words=wording.reason_words(each, registry, names),
+            examples=tuple(map(str, each.examples)),
+        )
+        for each in why.reasons
+    )
+
+
+def ways_out_of(found: Iterable[Counterfactual], names: Sequence[str]) -> tuple[WayOut, ...]:
+    """The changes that would help, in words."""
+    return tuple(
+        WayOut(
+            changes=tuple(advice.change_words(change, names) for change in each.changes),
+            sentence=advice.sentence(each, names),
+            node=each.placed.node,
+        )
+        for each in found
+    )
+
+
+def names_of(plan: PodPlan) -> tuple[str, ...]:
+    """The names of a pod's containers."""
+    return tuple(container.name for container in plan.pod.containers)
 
 
 def briefly(plan: PodPlan) -> str:
@@ -161,14 +180,6 @@ def briefly(plan: PodPlan) -> str:
         return "the only one that fits"
     better = "emptiest" if plan.intake.policy.node is NodePolicy.SPREAD else "fullest"
     return f"{better} of {placed.candidates:,}"
-
-
-def _way_out(found: Counterfactual, names: Sequence[str]) -> WayOut:
-    return WayOut(
-        changes=tuple(advice.change_words(change, names) for change in found.changes),
-        sentence=advice.sentence(found, names),
-        node=found.placed.node,
-    )
 
 
 def _told(plan: PodPlan, why: str) -> _Told:

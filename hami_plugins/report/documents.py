@@ -6,16 +6,20 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from hami_plugins.model.decisions import Placed
+from hami_plugins.report import explanations
+from hami_plugins.report.explain import Explanation, Pending, Running
 from hami_plugins.report.plan import Plan, PodPlan, Stage
 from hami_plugins.report.slices import Slice, planned_slices
+from hami_plugins.report.wording import choice_words
 
 if TYPE_CHECKING:
     from hami_plugins.engine.mutate import Admission
+    from hami_plugins.engine.registry import Registry
     from hami_plugins.model.nodes import Problem
     from hami_plugins.model.pods import ResourceList
     from hami_plugins.model.vendor import Dialect, VendorSpec
     from hami_plugins.report import schema
-    from hami_plugins.report.answers import Answer, Answers
+    from hami_plugins.report.answers import Answer, Answers, Cause
     from hami_plugins.report.workloads import Ignored
 
 API_VERSION: Final = "hami-plugins.io/v1alpha1"
@@ -67,15 +71,33 @@ def pod(answer: Answer, *, dialect: Dialect | None = None) -> schema.PodDocument
         "containers": _containers(content),
         "reason": answer.why if placed is None else "",
         "hamiReason": content.words,
-        "reasons": [
-            {"nodes": each.nodes, "words": each.words, "examples": list(each.examples)} for each in answer.causes
-        ],
+        "reasons": [_reason(each) for each in answer.causes],
         "counterfactuals": [
             {"changes": list(each.changes), "words": each.sentence, "node": each.node} for each in answer.ways_out
         ],
         "annotations": dict(sorted(content.annotations.items())) if writes else {},
         "labels": dict(sorted(content.labels.items())) if writes else {},
     }
+
+
+def explanation(found: Explanation, registry: Registry) -> schema.ExplanationDocument:
+    """All about one pod."""
+    about = found.about
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Explanation",
+        "pod": found.pod,
+        "state": "pending" if isinstance(about, Pending) else "running",
+        "asksNothing": found.asks_nothing,
+        "pending": pod(explanations.answer_of(about, registry)) if isinstance(about, Pending) else None,
+        "running": _running(about, registry) if isinstance(about, Running) else None,
+        "problems": problems(found.problems),
+    }
+
+
+def explanation_list(items: Iterable[schema.ExplanationDocument]) -> schema.ExplanationListDocument:
+    """Several explanations."""
+    return {"apiVersion": API_VERSION, "kind": "ExplanationList", "items": list(items)}
 
 
 def written(content: PodPlan, dialect: Dialect) -> schema.WrittenDocument | None:
@@ -102,6 +124,35 @@ def problems(found: Iterable[Problem]) -> list[schema.ProblemDocument]:
 def vendor_list(specs: Iterable[VendorSpec]) -> schema.VendorListDocument:
     """Vendors with everything that one has to know to ask for them."""
     return {"apiVersion": API_VERSION, "kind": "VendorList", "items": [_vendor(spec) for spec in specs]}
+
+
+def _running(about: Running, registry: Registry) -> schema.RunningDocument:
+    again = about.again if isinstance(about.again, Placed) else None
+    return {
+        "node": about.node.name,
+        "terminating": about.record.terminating,
+        "slices": [_slice(each) for each in explanations.held_slices(about)],
+        "flaws": [
+            {
+                "kind": flaw.kind.value,
+                "device": flaw.device,
+                "others": list(flaw.others),
+                "words": explanations.flaw_words(flaw),
+            }
+            for flaw in about.flaws
+        ],
+        "again": {
+            "verdict": "refused" if again is None else "placed",
+            "node": None if again is None else again.node,
+            "stays": about.stays,
+            "choice": "" if about.choice is None else choice_words(about.choice),
+            "reasons": [_reason(each) for each in explanations.causes_again(about, registry)],
+        },
+    }
+
+
+def _reason(cause: Cause) -> schema.ReasonDocument:
+    return {"nodes": cause.nodes, "words": cause.words, "examples": list(cause.examples)}
 
 
 def _admission(admission: Admission) -> schema.AdmissionDocument:

@@ -114,6 +114,63 @@ class PodDocument(TypedDict):
     labels: dict[str, str]
 
 
+class FlawDocument(TypedDict):
+    """Something wrong with what a running pod holds."""
+
+    kind: str
+    """stranger, unhealthy, cordoned, over-slots, over-memory, over-cores, unplaced or overlap."""
+    device: str
+    others: list[str]
+    """Other pods that it concerns."""
+    words: str
+
+
+class AgainDocument(TypedDict):
+    """What would become of a pod that asks for what a running one holds, if that were not there."""
+
+    verdict: Literal["placed", "refused"]
+    node: str | None
+    stays: bool
+    """Whether it is the same node."""
+    choice: str
+    reasons: list[ReasonDocument]
+
+
+class RunningDocument(TypedDict):
+    """A pod on a node."""
+
+    node: str
+    terminating: bool
+    slices: list[SliceDocument]
+    flaws: list[FlawDocument]
+    again: AgainDocument
+
+
+class ExplanationDocument(TypedDict):
+    """The answer of ``hami-plugins explain``: all about one pod."""
+
+    apiVersion: str
+    kind: Literal["Explanation"]
+    pod: str
+    """Namespace and name, with a slash between."""
+    state: Literal["pending", "running"]
+    asksNothing: bool
+    """Whether it asks for no devices, or holds none."""
+    pending: PodDocument | None
+    """The pod as a plan of it alone has it now; it may fit by now."""
+    running: RunningDocument | None
+    problems: list[ProblemDocument]
+    """What could not be read of it."""
+
+
+class ExplanationListDocument(TypedDict):
+    """Explanations of several pods."""
+
+    apiVersion: str
+    kind: Literal["ExplanationList"]
+    items: list[ExplanationDocument]
+
+
 class WrittenMetadata(TypedDict):
     """Which pod, and what is written on it."""
 

@@ -1,0 +1,67 @@
+"""The work of ``explain``: one pod, or all that wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hami_plugins.cli import inputs, output
+from hami_plugins.cli.edge import Exit
+from hami_plugins.cli.inputs import Source
+from hami_plugins.cli.options import Form
+from hami_plugins.errors import ManifestError
+from hami_plugins.report import documents, explanations
+from hami_plugins.report.explain import explain
+from hami_plugins.report.plan import Planner
+
+if TYPE_CHECKING:
+    from hami_plugins.model.cluster import ClusterSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """Which pods are to be explained, on which cluster, and how.
+
+    ``names`` are pods; without any it is all that wait, of one namespace or (``everywhere``) of all.
+    """
+
+    names: tuple[str, ...]
+    namespace: str | None
+    everywhere: bool
+    source: Source
+    form: Form
+    settings: str | None
+
+
+def run(order: Order) -> int:
+    """Explain, print, and say whether everything is as it should be."""
+    settings = inputs.settings_of(order.settings)
+    registry = inputs.registry_of(settings)
+    snapshot = inputs.cluster(order.source, registry)
+    planner = Planner(registry, settings.rules())
+    names = _named(order) or _waiting(order, snapshot)
+    found = [explain(snapshot, name, planner) for name in names]
+    if order.form is not Form.TABLE:
+        items = [documents.explanation(each, registry) for each in found]
+        single = len(order.names) == 1
+        output.document(items[0] if single else documents.explanation_list(items), order.form)
+    else:
+        for at, each in enumerate(found):
+            if at:
+                output.line()
+            for line in explanations.lines(each, registry):
+                output.line(line.words, line.tone)
+        if not found:
+            output.line("no pod waits", "good")
+    return Exit.FINE if all(map(explanations.is_fine, found)) else Exit.FINDINGS
+
+
+def _named(order: Order) -> list[str]:
+    if order.names and order.everywhere:
+        raise ManifestError("-A explains all pods that wait; leave out the names")
+    return [name if "/" in name else f"{order.namespace or 'default'}/{name}" for name in order.names]
+
+
+def _waiting(order: Order, snapshot: ClusterSnapshot) -> list[str]:
+    namespace = order.namespace or "default"
+    return [pod.full_name for pod in snapshot.pending if order.everywhere or pod.namespace == namespace]

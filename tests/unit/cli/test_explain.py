@@ -1,0 +1,105 @@
+"""``explain``: one pod, several, or all that wait."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hami_plugins.report import fleets
+from tests.schema import ADAPTER
+from tests.unit.cli.conftest import Type
+
+ALLOCATED = "hami.io/vgpu-devices-allocated"
+
+
+def a_pod(name: str, memory: int, *, namespace: str = "default", **metadata: Any) -> dict[str, Any]:
+    """A pod that asks for a part of a GPU."""
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, **metadata},
+        "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]},
+    }
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    """A T4 with a pod on it, a pod on a card that has gone, and pods that wait."""
+    (node,) = fleets.nodes_of(fleets.parse("nodes: [{shape: t4x1}]", source="test"))
+    register: Any = node["metadata"]["annotations"]["hami.io/node-nvidia-register"]  # type: ignore[index]
+    card = json.loads(register)[0]["id"]
+    runs = a_pod("runs", 4000, annotations={ALLOCATED: f"{card},NVIDIA,4000,0:;"})
+    lost = a_pod("lost", 4000, annotations={ALLOCATED: "GPU-gone,NVIDIA,4000,0:;"})
+    for pod in (runs, lost):
+        pod["spec"]["nodeName"] = "t4x1-0"
+    waiting = [a_pod("small", 1000), a_pod("big", 12_000), a_pod("far", 1, namespace="lab")]
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"kind": "List", "items": [node, runs, lost, *waiting]}), encoding="utf-8")
+    return file
+
+
+def test_a_running_pod_says_what_it_holds_and_where_it_would_go(type_in: Type, dump: Path) -> None:
+    said = type_in("explain", "pod", "default/runs", "--snapshot", dump)
+    assert said.code == 0
+    head, holds, again = said.out.splitlines()
+    assert head == "default/runs: running on t4x1-0"
+    assert holds == "  holds Tesla T4 #0: 4000 MiB"
+    assert again.startswith("  if it came again it would go to the same node: the only one")
+
+
+def test_a_pod_on_a_card_that_has_gone_is_a_finding(type_in: Type, dump: Path) -> None:
+    said = type_in("explain", "pod", "lost", "--snapshot", dump)
+    assert said.code == 1
+    assert "  holds GPU-gone, which its node does not report" in said.out
+
+
+def test_a_pending_pod_that_fits_by_now_says_so(type_in: Type, dump: Path) -> None:
+    said = type_in("explain", "pod", "small", "--snapshot", dump)
+    assert said.code == 0
+    assert said.out.startswith("default/small: pending, but it fits now\n  t4x1-0: Tesla T4 #0, 1000 MiB\n")
+
+
+def test_a_pending_pod_says_why_and_what_would_help(type_in: Type, dump: Path) -> None:
+    said = type_in("explain", "pod", "big", "--snapshot", dump)
+    assert said.code == 1
+    assert said.out.startswith("default/big: pending, does not fit\n  1 of 1 node: memory: asked 12,000 MiB on 1 card")
+    assert "  -> fits with nvidia.com/gpumem: 11360 instead of 12000 (on t4x1-0)\n" in said.out
+    assert "  as its scheduler says it: " in said.out
+
+
+def test_all_that_wait_are_those_of_a_namespace_or_of_all(type_in: Type, dump: Path) -> None:
+    def heads(*words: str) -> list[str]:
+        lines = type_in("explain", "pods", "--snapshot", dump, *words).out.splitlines()
+        return [line.partition(":")[0] for line in lines if line and not line.startswith(" ")]
+
+    assert heads() == ["default/small", "default/big"]
+    assert heads("-n", "lab") == ["lab/far"]
+    assert heads("-A") == ["default/small", "default/big", "lab/far"]
+    assert type_in("explain", "pods", "--snapshot", dump, "-n", "none").out == "no pod waits\n"
+
+
+@pytest.mark.parametrize("words", [["runs"], ["lost"], ["big"], ["small"], ["runs", "big"], ["-A"], ["-n", "none"]])
+def test_explanations_are_as_the_schema_says(type_in: Type, dump: Path, words: list[str]) -> None:
+    said = type_in("explain", "pod", *words, "--snapshot", dump, "-o", "json")
+    document = json.loads(said.out)
+    ADAPTER.validate_python(document, strict=True)
+    single = words[0] in {"runs", "lost", "big", "small"} and len(words) == 1
+    assert document["kind"] == ("Explanation" if single else "ExplanationList")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        pytest.param(["pod", "rums"], "there is no pod default/rums .*default/runs", id="no such pod"),
+        pytest.param(["node", "n"], "'node' cannot be explained", id="no such kind"),
+        pytest.param(["pod", "runs", "-A"], "leave out the names", id="names and all"),
+    ],
+)
+def test_bad_usage_is_refused(type_in: Type, dump: Path, words: list[str], complaint: str) -> None:
+    said = type_in("explain", *words, "--snapshot", dump)
+    assert said.code == 2
+    assert complaint.partition(" .*")[0] in said.err
