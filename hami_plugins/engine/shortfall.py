@@ -278,3 +278,6 @@ _MEASURES: Final[Mapping[Reason, Callable[[Gauge, NodeEntry], tuple[int, int]]]]
     Reason.TOO_FEW_CARDS: _all_cards,
 }
 """The most and all that a node has of what a reason is about."""
+
+MEASURED: Final = frozenset(_MEASURES)
+"""Reasons that come with a supply."""

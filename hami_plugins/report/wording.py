@@ -132,13 +132,13 @@ def _said(reason: CardShortage, spec: VendorSpec) -> str:
         case Reason.COMPUTE:
             words = f"cores: all are promised on {_of_cards(reason)}, so that nobody else is let on"
         case Reason.MODEL:
-            words = f"model: asked {_models(reason.request, spec)}; {_of_cards(reason)} are something else"
+            words = f"model: asked {_models(reason.request, spec)}; {_of_cards(reason)} {_are(reason)} something else"
         case Reason.ID:
             words = f"cards by id: asked {_ids(reason.request, spec)}; that leaves out {_of_cards(reason)}"
         case Reason.QUOTA:
             words = f"quota: {_quota(reason.request, reason.headroom or Headroom(), spec)}"
         case _:
-            words = f"cards: {_of_cards(reason)} {_TOPICS[reason.reason]}"
+            words = f"cards: {_of_cards(reason)} {_TOPICS[reason.reason].format(are=_are(reason))}"
     return words
 
 
@@ -204,16 +204,20 @@ def _of_cards(reason: CardShortage) -> str:
     return f"{reason.cards:,} of {counted(reason.devices, 'card')}"
 
 
+def _are(reason: CardShortage) -> str:
+    return "is" if reason.cards == 1 else "are"
+
+
 _TOPICS: Final[Mapping[Reason, str]] = {
-    Reason.HEALTH: "are unhealthy",
-    Reason.UNHEALTHY_SGPU: "are unhealthy",
-    Reason.CORDON: "are cordoned",
+    Reason.HEALTH: "{are} unhealthy",
+    Reason.UNHEALTHY_SGPU: "{are} unhealthy",
+    Reason.CORDON: "{are} cordoned",
     Reason.NUMA: "would do, but on too many NUMA nodes",
-    Reason.VENDOR_RULE: "are not the one that the pod's other containers have",
-    Reason.MODE: "do not work in the mode that the pod asks for",
-    Reason.QOS: "are promised with another quality of service",
-    Reason.APP_CLASS: "are taken by applications of another class",
-    Reason.GROUP: "hold a pod of the same group",
-    Reason.TOPOLOGY: "would do, but are not linked as the request needs it",
+    Reason.VENDOR_RULE: "{are} not the one that other containers of the pod have",
+    Reason.MODE: "{are} in another mode than the pod asks for",
+    Reason.QOS: "{are} promised with another quality of service",
+    Reason.APP_CLASS: "{are} taken by applications of another class",
+    Reason.GROUP: "{are} taken by a pod of the same group",
+    Reason.TOPOLOGY: "would do, but without the links that are needed",
 }
 """What is wrong with cards, for reasons without numbers of their own."""
