@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hami_plugins.cli import options
+from hami_plugins.cli import completing, options
 from hami_plugins.cli.options import Form, VetForm, Words
 from hami_plugins.cli.plugged import Commands
 
@@ -52,11 +52,21 @@ def plan(
     ] = None,
     add_nodes: Annotated[
         list[str] | None,
-        typer.Option("--add-nodes", metavar="SHAPE=N", help="Add nodes of a shape, such as h100x8=2. Repeatable."),
+        typer.Option(
+            "--add-nodes",
+            metavar="SHAPE=N",
+            help="Add nodes of a shape, such as h100x8=2. Repeatable.",
+            autocompletion=completing.shapes,
+        ),
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option("--policy", metavar="node=P,device=P", help="Defaults for pods that name no policy themselves."),
+        typer.Option(
+            "--policy",
+            metavar="node=P,device=P",
+            help="Defaults for pods that name no policy themselves.",
+            autocompletion=completing.policies,
+        ),
     ] = None,
     annotations: Annotated[
         Words | None,
@@ -217,7 +227,9 @@ def demo(
 @app.command()
 def vendors(
     *,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One vendor, in full.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="One vendor, in full.", autocompletion=completing.vendors)
+    ] = None,
     output: options.Output = Form.TABLE,
     no_headers: options.NoHeaders = False,
     settings: options.Settings = None,

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from hami_plugins.cli import completing
+
 
 class Form(StrEnum):
     """How an answer is printed."""
@@ -44,7 +46,12 @@ Snapshot = Annotated[
 ]
 Fleet = Annotated[
     str | None,
-    typer.Option("--fleet", metavar="NAME|FILE", help="A declared fleet: a shipped one (such as mixed) or a file."),
+    typer.Option(
+        "--fleet",
+        metavar="NAME|FILE",
+        help="A declared fleet: a shipped one (such as mixed) or a file.",
+        autocompletion=completing.fleets,
+    ),
 ]
 Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")]
 Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig file.")]

@@ -171,6 +171,11 @@ def names_of(plan: PodPlan) -> tuple[str, ...]:
     return tuple(container.name for container in plan.pod.containers)
 
 
+def bare(plan: PodPlan) -> Answer:
+    """A pod with what the plan itself says of it."""
+    return Answer(plan=plan, why=briefly(plan) or plan.why or plan.words)
+
+
 def briefly(plan: PodPlan) -> str:
     """Why this node, in a few words: ``fullest of 3``."""
     placed = plan.decision

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from hami_plugins.model.decisions import Placed
 from hami_plugins.report import explanations
+from hami_plugins.report.answers import Answer, bare
 from hami_plugins.report.explain import Explanation, Pending, Running
 from hami_plugins.report.plan import Plan, PodPlan, Stage
 from hami_plugins.report.slices import Slice, planned_slices
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from hami_plugins.model.pods import ResourceList
     from hami_plugins.model.vendor import Dialect, VendorSpec
     from hami_plugins.report import schema
-    from hami_plugins.report.answers import Answer, Answers, Cause
+    from hami_plugins.report.answers import Answers, Cause
     from hami_plugins.report.workloads import Ignored
 
 API_VERSION: Final = "hami-plugins.io/v1alpha1"
@@ -27,12 +28,14 @@ API_VERSION: Final = "hami-plugins.io/v1alpha1"
 
 
 def plan(
-    content: Plan, answers: Answers, *, ignored: Iterable[Ignored] = (), dialect: Dialect | None = None
+    content: Plan, answers: Answers | None = None, *, ignored: Iterable[Ignored] = (), dialect: Dialect | None = None
 ) -> schema.PlanDocument:
     """A whole plan, in the order in which its pods were decided.
 
-    With ``dialect`` only the scheduler of that dialect writes annotations; otherwise each pod's own does.
+    Without ``answers`` the reasons are those that the plan itself gives. With ``dialect`` only the scheduler of that
+    dialect writes annotations; otherwise each pod's own does.
     """
+    told = (bare(each) for each in content.pods) if answers is None else answers.all
     placed = sum(1 for each in content.pods if each.stage is Stage.PLACED)
     return {
         "apiVersion": API_VERSION,
@@ -43,7 +46,7 @@ def plan(
             "refused": len(content.pods) - placed,
             "nodes": len(content.before.nodes),
         },
-        "pods": [pod(each, dialect=dialect) for each in answers.all],
+        "pods": [pod(each, dialect=dialect) for each in told],
         "ignored": [_ignored(each) for each in ignored],
         "problems": problems(content.before.problems),
     }

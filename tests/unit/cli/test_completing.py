@@ -1,0 +1,44 @@
+"""Completion: what a shell is offered, and what kubectl is told."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from hami_plugins.cli import completing
+
+
+@pytest.mark.parametrize(
+    ("found", "offered"),
+    [
+        pytest.param(completing.fleets("mi"), ["mixed"], id="fleets"),
+        pytest.param(completing.shapes("h100"), ["h100x8=1", "h100x8-mig=1"], id="shapes"),
+        pytest.param(completing.vendors("nvi"), ["NVIDIA"], id="vendors"),
+        pytest.param(completing.policies("node=s"), ["node=spread"], id="policy"),
+        pytest.param(completing.policies("node=spread,device=n"), ["node=spread,device=numa"], id="second policy"),
+        pytest.param(completing.fleets("none"), [], id="nothing"),
+    ],
+)
+def test_what_begins_so_is_offered(found: list[str], offered: list[str]) -> None:
+    assert found == offered
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        pytest.param(["ve"], {"vet", "vendors"}, id="commands"),
+        pytest.param(["plan", "--fleet", "mi"], {"mixed"}, id="values"),
+        pytest.param(["plan", "--no"], {"--no-headers"}, id="options"),
+    ],
+)
+def test_kubectl_is_told_one_completion_on_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], offered: set[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["kubectl_complete-hami", *words])
+    assert completing.for_kubectl() == 0
+    *lines, directive = capsys.readouterr().out.splitlines()
+    assert set(lines) == offered
+    assert directive == ":0"
+    assert "COMP_WORDS" not in os.environ
