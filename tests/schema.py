@@ -13,13 +13,16 @@ from pydantic import ConfigDict, TypeAdapter
 
 from hami_plugins import report
 from hami_plugins.report import schema
+from hami_plugins.report.vet import answers
 
 ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
     schema.PlanDocument
     | schema.ExplanationDocument
     | schema.ExplanationListDocument
     | schema.VendorListDocument
-    | schema.WrittenDocument,
+    | schema.WrittenDocument
+    | answers.VetDocument
+    | answers.RulesDocument,
     config=ConfigDict(use_attribute_docstrings=True, extra="forbid"),
 )
 PUBLISHED: Final = Path(report.__path__[0]) / "schemas" / "v1alpha1.json"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TypedDict
+
+from typing_extensions import TypedDict
 
 from hami_plugins.report import documents
 from hami_plugins.report.manifests import spelled

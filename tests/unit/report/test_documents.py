@@ -10,10 +10,11 @@ import orjson
 import pytest
 
 from hami_plugins.model.vendor import Dialect
-from hami_plugins.report import documents, fleets, manifests, submission, workloads
+from hami_plugins.report import documents, fleets, manifests, submission, vet, workloads
 from hami_plugins.report.answers import Answers
 from hami_plugins.report.listing import snapshot_of
 from hami_plugins.report.plan import Plan, Planner
+from hami_plugins.report.vet import answers
 from hami_plugins.vendors import builtin
 from tests.schema import ADAPTER, generated
 from tests.unit.report.plans import NOW_NS, REGISTRY, a_plan, answers_of, asking
@@ -63,8 +64,8 @@ def test_every_vendor_is_as_the_schema_says() -> None:
 
 
 def test_a_placed_pod_says_where_and_what() -> None:
-    plan, answers, submitted = a_submission()
-    document = documents.plan(plan, answers, ignored=submitted.ignored)
+    plan, told, submitted = a_submission()
+    document = documents.plan(plan, told, ignored=submitted.ignored)
     (pod,) = document["pods"]
     assert document["summary"] == {"pods": 1, "placed": 1, "refused": 0, "nodes": 1}
     assert (pod["verdict"], pod["stage"], pod["node"], pod["candidates"]) == ("placed", "placed", "t4x1-0", 1)
@@ -82,8 +83,8 @@ def test_a_placed_pod_says_where_and_what() -> None:
 
 
 def test_documents_that_run_nothing_are_named_with_their_line() -> None:
-    plan, answers, submitted = a_submission()
-    (ignored,) = documents.plan(plan, answers, ignored=submitted.ignored)["ignored"]
+    plan, told, submitted = a_submission()
+    (ignored,) = documents.plan(plan, told, ignored=submitted.ignored)["ignored"]
     assert ignored == {
         "file": "job.yaml",
         "document": 2,
@@ -108,17 +109,17 @@ def test_a_refused_pod_has_no_node_and_keeps_its_resources() -> None:
 
 
 def test_the_annotations_of_another_dialect_are_empty() -> None:
-    plan, answers, _ = a_submission()
-    (pod,) = documents.plan(plan, answers, dialect=Dialect.VOLCANO)["pods"]
+    plan, told, _ = a_submission()
+    (pod,) = documents.plan(plan, told, dialect=Dialect.VOLCANO)["pods"]
     assert pod["annotations"] == pod["labels"] == {}
 
 
 def test_what_is_written_is_a_patch_of_the_pod() -> None:
-    plan, answers, _ = a_submission()
+    plan, told, _ = a_submission()
     written = documents.written(plan.pods[0], Dialect.HAMI)
     assert written is not None
     assert (written["metadata"]["namespace"], written["metadata"]["name"]) == ("lab", "two")
-    assert written["metadata"]["annotations"] == documents.pod(answers.all[0])["annotations"]
+    assert written["metadata"]["annotations"] == documents.pod(told.all[0])["annotations"]
     assert documents.written(plan.pods[0], Dialect.VOLCANO) is None
 
 
@@ -135,3 +136,12 @@ def test_a_vendor_says_all_that_one_has_to_know() -> None:
     }
     assert acme["annotations"]["useIds"] == ["acme.example/use-uuid"]
     assert acme["memoryUnitMiB"] == 1
+
+
+def test_findings_are_as_the_schema_says() -> None:
+    found = vet.vet(
+        manifests.read(JOB.replace("nvidia.com/gpumem: 4000", "nvidia.com/gpumen: 4000"), source="j"), builtin()
+    )
+    assert found
+    ADAPTER.validate_python(answers.document(found), strict=True)
+    ADAPTER.validate_python(answers.rules_document(vet.RULES), strict=True)
