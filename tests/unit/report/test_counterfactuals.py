@@ -1,0 +1,116 @@
+"""The changes that help a pod as somebody wrote it: admission, the webhook's amounts and the quota are in them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from hami_plugins.engine.changes import ChangeKind, Counterfactual, LessOf
+from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.rewrite import rewritten
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import Placed
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.quantity import NANO
+from hami_plugins.report import library
+from hami_plugins.report.counterfactuals import counterfactuals
+from hami_plugins.report.plan import Planner, Stage, Unit
+from hami_plugins.vendors import BUILTIN
+from tests import acme
+from tests.builders import COUNT, MEMORY, a_container, a_node, a_pod, a_snapshot
+from tests.unit.engine.relaxing import facts
+
+MIXED = library.load_fleet("mixed")
+
+
+def asking(limits: Mapping[str, int | str], annotations: Mapping[str, str] | None = None, *, copies: int = 1) -> Pod:
+    volcano = any(name.startswith("volcano.sh/") for name in limits)
+    containers = [a_container(limits, requests=limits, name=f"c{at}") for at in range(copies)]
+    pod = a_pod(*containers, annotations=annotations, scheduler="volcano" if volcano else "")
+    sums = {name: amount.nano * copies for name, amount in pod.containers[0].requests.items()}
+    return replace(pod, constraints=replace(pod.constraints, requests=tuple(sorted(sums.items()))))
+
+
+def offers(planner: Planner, cluster: ClusterSnapshot, pod: Pod) -> tuple[Counterfactual, ...]:
+    """What is offered; each offer is written into the pod, which is then planned as anybody's is."""
+    found = counterfactuals(planner, cluster, pod)
+    for each in found:
+        other = pod
+        for change in each.changes:
+            other = rewritten(other, change)
+        roomy = replace(
+            each.applied_to(cluster), quotas={} if ChangeKind.QUOTA_MEMORY in each.kinds else cluster.quotas
+        )
+        plan = planner.plan(roomy, [Unit(name="pod", pods=(other,))])
+        assert [(it.stage, it.why) for it in plan.pods] == [(Stage.PLACED, "")], each.changes
+        assert isinstance(plan.pods[0].decision, Placed)
+    return found
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize(
+    ("limits", "annotations"),
+    [
+        ({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 90_000}, {}),
+        ({"nvidia.com/gpu": 9}, {}),
+        ({"nvidia.com/gpu": 1}, {"nvidia.com/use-gputype": "B200"}),
+        ({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 81_000}, {"nvidia.com/vgpu-mode": "mig"}),
+        ({"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 60}, {"nvidia.com/use-gpuuuid": "GPU-none"}),
+        ({"huawei.com/Ascend910B3": 9}, {}),
+        ({"huawei.com/Ascend310P": 5}, {}),
+        ({"cambricon.com/vmlu": 1, "cambricon.com/mlu.smlu.vmemory": 300}, {}),
+        ({"hygon.com/dcunum": 1, "hygon.com/dcumem": 30_000}, {}),
+        ({"aws.amazon.com/neuron": 17}, {}),
+        ({"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 90_000}, {}),
+        ({"nvidia.com/gpu": 1, "cpu": 500}, {}),
+        ({"cpu": 1_000, "memory": "9Ti"}, {}),
+    ],
+    ids=lambda value: ",".join(f"{key}={amount}" for key, amount in value.items()) or "-",
+)
+def test_an_impossible_pod_of_any_vendor_is_offered_a_change_that_really_works(
+    limits: Mapping[str, int | str], annotations: Mapping[str, str], copies: int
+) -> None:
+    assert offers(Planner(Registry(BUILTIN)), MIXED, asking(limits, annotations, copies=copies))
+
+
+def test_a_whole_card_that_becomes_a_part_is_no_longer_exclusive() -> None:
+    """The webhook gives all cores to who asks for a whole card, so an amount of memory changes the cores, too."""
+    planner = Planner(Registry(BUILTIN))
+    fleet = library.load_fleet("t4x1")
+    fleet = fleet.only(lambda entry: entry is fleet.nodes[0])
+    pod = asking({"nvidia.com/gpu": 1})
+    first = planner.plan(fleet, [Unit(name="pod", pods=(asking({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 5_000}),))])
+    change = offers(planner, first.after, pod)[0].changes[0]
+    assert isinstance(change, LessOf)
+    assert (change.before, change.after) == (None, 15_360 - 5_000)
+
+
+def test_a_pod_that_only_its_quota_keeps_out_may_become_smaller_or_the_quota_larger() -> None:
+    planner = Planner(Registry((acme.SPEC,)))
+    cluster = a_snapshot(a_node(), quotas={"default": {f"limits.{MEMORY}": 500}})
+    found = offers(planner, cluster, a_pod(a_container({COUNT: 1, MEMORY: 800})))
+    assert {each.kinds for each in found} == {(ChangeKind.MEMORY,), (ChangeKind.QUOTA_MEMORY,)}
+    assert found[0].changes[0].after == 500  # type: ignore[union-attr]
+
+
+def test_nothing_is_offered_to_a_pod_that_could_never_be_admitted() -> None:
+    planner = Planner(Registry((acme.SPEC,)))
+    privileged = a_pod(a_container({COUNT: 1}, privileged=True))
+    assert counterfactuals(planner, a_snapshot(), privileged) == ()
+    cluster = a_snapshot(a_node(), quotas={"default": {f"limits.{MEMORY}": 500}})
+    assert counterfactuals(planner, cluster, privileged) == ()
+
+
+def test_nothing_is_offered_to_a_pod_that_fits() -> None:
+    assert counterfactuals(Planner(Registry((acme.SPEC,))), a_snapshot(), a_pod()) == ()
+
+
+def test_a_nodes_plain_resources_are_counted_as_the_scheduler_counts_them() -> None:
+    """An amount that the scheduler sums up goes down in its sums as well, once for every container."""
+    planner = Planner(Registry((replace(acme.SPEC, ignored_by_scheduler=()),)))
+    node = a_node("a", facts=facts(allocatable={COUNT: 10, MEMORY: 9_000}))
+    found = offers(planner, a_snapshot(node), asking({COUNT: 1, MEMORY: 6_000}, copies=2))
+    change = found[0].changes[0]
+    assert isinstance(change, LessOf)
+    assert (change.after, change.containers) == (4_500, (0, 1))
+    assert dict(found[0].demand.constraints.requests)[MEMORY] == 9_000 * NANO
