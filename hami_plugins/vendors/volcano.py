@@ -264,11 +264,11 @@ def score_node(scoring: Scoring) -> float:
         for share in shares:
             marks = () if share.mark is None else (share.mark,)
             used = usage[share.position] = usage[share.position].plus(share.memory, share.cores, marks)
-            score += _card_score(devices[share.position], used, scoring.policy.device_words)
+            score += card_score(devices[share.position], used, scoring.policy.device_words)
     return score
 
 
-def _card_score(device: Device, used: DeviceUsage, policy: str) -> float:
+def card_score(device: Device, used: DeviceUsage, policy: str) -> float:
     """How full the card is then, or whether the pod has it for itself."""
     if policy == "binpack" and device.memory:
         return FULL_SCORE * (booked_memory(device, used) / device.memory)
