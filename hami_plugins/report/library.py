@@ -18,6 +18,7 @@ from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Intake, Rules, take_in
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.relax import relax as relax_demand
+from hami_plugins.engine.rewrite import settled
 from hami_plugins.errors import ManifestError, WireError
 from hami_plugins.kube.port import ClusterReader
 from hami_plugins.kube.snapshot import live_objects
@@ -48,7 +49,7 @@ def load_snapshot(
 
 
 def load_fleet(name_or_text: str, registry: Registry | None = None) -> ClusterSnapshot:
-    """A declared fleet as an idle cluster: the name of a shipped one (``mixed``, ``h100x8`` ...) or the text of a file."""
+    """A declared fleet as an idle cluster: the name of a shipped one (``mixed``, ``h100x8`` ...) or a file's text."""
     text = examples.fleet_text(name_or_text) if name_or_text in examples.fleet_names() else name_or_text
     fleet = fleets.parse(text, source="fleet")
     return load_snapshot(fleets.nodes_of(fleet), registry, source=f"fleet {fleet.name}")
@@ -65,7 +66,7 @@ def read_manifests(text: str, *, source: str = "manifests", namespace: str = "de
 
 
 def plan(snapshot: ClusterSnapshot, wanted: str | Submission, planner: Planner | None = None) -> Plan:
-    """Would these manifests fit, where, and with which annotations. A planner that is kept makes the next plan faster."""
+    """Would these manifests fit, where, and with which annotations. A planner that is kept plans faster next time."""
     submitted = read_manifests(wanted) if isinstance(wanted, str) else wanted
     snapshot = submission.with_objects(snapshot, submitted)
     return (planner or Planner(builtin())).plan(snapshot, submission.units(submitted, snapshot))
@@ -82,9 +83,23 @@ def decide(snapshot: ClusterSnapshot, intake: Intake, decider: Decider | None = 
     return (decider or Decider(builtin())).decide(snapshot, intake.demand, intake.policy)
 
 
-def relax(snapshot: ClusterSnapshot, intake: Intake, decider: Decider | None = None) -> tuple[Counterfactual, ...]:
-    """The smallest changes that would let a refused pod fit, each proven by ``decide``; none when it fits."""
-    return relax_demand(decider or Decider(builtin()), snapshot, intake.demand, intake.policy)
+def relax(
+    snapshot: ClusterSnapshot, intake: Intake, decider: Decider | None = None, rules: Rules | None = None
+) -> tuple[Counterfactual, ...]:
+    """The smallest changes that would let a refused pod fit, each proven by ``decide``; none when it fits.
+
+    Each is written into the pod as it was submitted and admitted again under ``rules``, so that it is what it becomes.
+    """
+    asking = decider or Decider(builtin())
+    left = dict(intake.demand.headroom) or None
+    return relax_demand(
+        asking,
+        snapshot,
+        intake.demand,
+        intake.policy,
+        priority=intake.submitted.priority,
+        settle=settled(intake.submitted, asking.registry, rules or Rules(), left),
+    )
 
 
 def listing_documents(data: str | bytes, *, source: str) -> list[object]:
