@@ -27,11 +27,14 @@ def document(content: Mapping[str, object], form: Form) -> None:
 
 
 def as_yaml(content: object) -> str:
-    """YAML in block style, members in their order."""
+    """YAML in block style, members in their order, every value written out where it stands."""
     import yaml
 
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text: str = yaml.dump(content, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
+    class Plain(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+        def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the dumper asks so
+            return True
+
+    text: str = yaml.dump(content, Dumper=Plain, sort_keys=False, allow_unicode=True, width=1_000_000)
     return text
 
 

@@ -90,6 +90,8 @@ def _print_annotations(found: Plan, dialect: Dialect) -> None:
         if document is not None:
             output.line("---")
             output.line(output.as_yaml(document).rstrip())
+        elif not each.annotations and each.stage is Stage.PLACED:
+            output.line(f"# {each.pod.full_name}: asks for no devices, so nothing is written")
         elif each.stage is Stage.PLACED:
             output.line(f"# {each.pod.full_name}: asks in the words of {each.intake.dialect}")
         else:

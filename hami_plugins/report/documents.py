@@ -104,8 +104,8 @@ def explanation_list(items: Iterable[schema.ExplanationDocument]) -> schema.Expl
 
 
 def written(content: PodPlan, dialect: Dialect) -> schema.WrittenDocument | None:
-    """The part of a placed pod that the scheduler of a dialect writes; ``None`` for a pod that it does not place."""
-    if content.stage is not Stage.PLACED or content.intake.dialect is not dialect:
+    """The part of a placed pod that the scheduler of a dialect writes; ``None`` where it writes nothing."""
+    if content.stage is not Stage.PLACED or content.intake.dialect is not dialect or not content.annotations:
         return None
     return {
         "apiVersion": "v1",

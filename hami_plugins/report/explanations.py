@@ -105,7 +105,8 @@ def _running(found: Explanation, about: Running, registry: Registry) -> Iterator
     slices = held_slices(about)
     yield Line(f"  holds {cards_words(slices)}: {shares_words(slices)}" if slices else "  it holds no devices")
     for flaw in about.flaws:
-        yield Line(f"  {flaw_words(flaw)}", "bad")
+        if not (found.problems and flaw.kind is FlawKind.STRANGER):  # the reader of the pod has said it
+            yield Line(f"  {flaw_words(flaw)}", "bad")
     if found.asks_nothing:
         return
     if about.choice is not None:

@@ -54,7 +54,7 @@ def test_a_running_pod_says_what_it_holds_and_where_it_would_go(type_in: Type, d
 def test_a_pod_on_a_card_that_has_gone_is_a_finding(type_in: Type, dump: Path) -> None:
     said = type_in("explain", "pod", "lost", "--snapshot", dump)
     assert said.code == 1
-    assert "  holds GPU-gone, which its node does not report" in said.out
+    assert "  holds GPU-gone, which node t4x1-0 does not report" in said.out
 
 
 def test_a_pending_pod_that_fits_by_now_says_so(type_in: Type, dump: Path) -> None:

@@ -1,0 +1,45 @@
+"""The command lines whose output is kept, and how they are run: at a fixed time, in a pipe, in this folder."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import time
+from pathlib import Path
+from typing import Final
+from unittest import mock
+
+from hami_plugins.cli import main
+
+HERE: Final = Path(__file__).parent
+NOW_NS: Final = 1_767_225_600 * 10**9
+
+PLAN: Final = ("plan", "-f", "jobs.yaml", "--fleet", "fleet.yaml")
+CASES: Final = {
+    "plan.txt": PLAN,
+    "plan.json": (*PLAN, "-o", "json"),
+    "plan.yaml": (*PLAN, "-o", "yaml"),
+    "plan-annotations-hami.txt": (*PLAN, "--annotations", "hami"),
+    "plan-annotations-volcano.txt": (*PLAN, "--annotations", "volcano"),
+    "plan-spread.txt": (*PLAN, "--policy", "node=spread,device=binpack"),
+    "explain.txt": ("explain", "pods", "-A", "--snapshot", "cluster.yaml"),
+    "explain.json": ("explain", "pod", "lab/waits", "--snapshot", "cluster.yaml", "-o", "json"),
+    "explain-running.txt": ("explain", "pod", "lab/runs", "lab/lost", "--snapshot", "cluster.yaml"),
+    "vendors.txt": ("vendors",),
+    "vendors-nvidia.txt": ("vendors", "nvidia"),
+}
+
+
+def printed(words: tuple[str, ...]) -> str:
+    """What a command line prints on stdout, and its exit code."""
+    out = io.StringIO()
+    with (
+        contextlib.chdir(HERE),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(io.StringIO()),
+        mock.patch.object(time, "time_ns", return_value=NOW_NS),
+        mock.patch.dict(os.environ, {"COLUMNS": "100", "NO_COLOR": "1"}),
+    ):
+        code = main(words)
+    return f"{out.getvalue()}[exit {code:d}]\n"

@@ -1,0 +1,19 @@
+"""What commands print is kept word for word, so that no change of it goes unnoticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.golden.output.cases import CASES, HERE, printed
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_output_is_the_one_that_is_kept(name: str) -> None:
+    kept = (HERE / name).read_text(encoding="utf-8")
+    assert printed(CASES[name]) == kept, "python -m tests.golden.output writes what is printed now"
+
+
+def test_every_kept_output_belongs_to_a_command() -> None:
+    inputs = {"fleet.yaml", "jobs.yaml", "cluster.yaml"}
+    kept = {path.name for path in HERE.iterdir() if path.suffix in {".txt", ".json", ".yaml"}}
+    assert kept == {*CASES, *inputs}
