@@ -44,7 +44,9 @@ def _run(arguments: list[str]) -> int:
 
     try:
         code = app(arguments, prog_name=program_name(), standalone_mode=False)
-    except SystemExit as done:  # shell completion ends so
+    except SystemExit as done:  # typer ends shell completion so, and what nobody reads any more
+        if isinstance(done.__context__, BrokenPipeError):
+            return Exit.BROKEN_PIPE
         code = done.code if isinstance(done.code, int) else Exit.FINE
     sys.stdout.flush()
     return int(code or Exit.FINE)

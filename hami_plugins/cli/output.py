@@ -79,11 +79,27 @@ def _fitted(content: Table, *, headers: bool) -> None:
     from rich.table import Table as Grid
     from rich.text import Text
 
+    console = Console(highlight=False)
+    shown, whole = fitting(content, console.width)
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=headers, header_style="bold")
-    for at, title in enumerate(content.columns):
-        grid.add_column(title, overflow="fold", no_wrap=at in content.whole, min_width=6)
+    for at in shown:
+        grid.add_column(content.columns[at], overflow="fold", no_wrap=at in whole, min_width=6)
     for row in content.rows:
         style = _STYLES[row.tone]
-        cells = (Text(printable(cell), style=style if at == content.toned else "") for at, cell in enumerate(row.cells))
-        grid.add_row(*cells)
-    Console(highlight=False).print(grid)
+        grid.add_row(*(Text(printable(row.cells[at]), style=style if at == content.toned else "") for at in shown))
+    console.print(grid)
+
+
+def fitting(content: Table, width: int) -> tuple[list[int], frozenset[int]]:
+    """The columns that a terminal of some width has room for, and those of them that are not to be broken."""
+    needed = [
+        max(len(title), *(len(row.cells[at]) for row in content.rows), 0) + 2
+        for at, title in enumerate(content.columns)
+    ]
+    shown = list(range(len(content.columns)))
+    for at in content.optional:
+        if sum(needed[each] for each in shown) <= width:
+            break
+        shown.remove(at)
+    whole = content.whole if sum(needed[at] for at in shown if at in content.whole) <= width * 4 // 5 else frozenset()
+    return shown, whole

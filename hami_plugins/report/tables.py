@@ -22,11 +22,16 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns and rows. ``whole`` are columns that must not be broken, ``toned`` is the one that shows the tone."""
+    """Columns and rows.
+
+    ``whole`` are columns that should not be broken, ``optional`` those that go first where there is no room (in this
+    order), ``toned`` is the one that shows the tone.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     whole: frozenset[int] = frozenset()
+    optional: tuple[int, ...] = ()
     toned: int = -1
 
 
@@ -43,7 +48,8 @@ def plan(content: Plan) -> Table:
     return Table(
         columns=("POD", "STATUS", "NODE", "CARDS", "SLICE", "SCORE", "WHY HERE"),
         rows=tuple(_pod(each) for each in content.pods),
-        whole=frozenset({1, 5}),
+        whole=frozenset({0, 1, 2, 5}),
+        optional=(6, 5),
         toned=1,
     )
 
@@ -95,7 +101,8 @@ def vendors(specs: Iterable[VendorSpec]) -> Table:
             )
             for spec in specs
         ),
-        whole=frozenset({0}),
+        whole=frozenset({0, 2, 3, 4}),
+        optional=(6, 1, 5, 4),
     )
 
 
