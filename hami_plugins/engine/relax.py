@@ -15,7 +15,7 @@ nodes that arithmetic holds for the nearest are tried, within a fixed number of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nsmallest
 from itertools import combinations, islice
 from typing import Final
@@ -31,6 +31,7 @@ from hami_plugins.engine.search import Search
 from hami_plugins.engine.victims import Victim, victims
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.units import NodeName, VendorName
 from hami_plugins.model.verdicts import Fit
@@ -54,13 +55,14 @@ def relax(  # noqa: PLR0913 - the arguments of decide, and what may be offered
     limit: int = 3,
     spare_shapes: Sequence[NodeEntry] = (),
     priority: int = 0,
+    spared: Callable[[PodRecord], bool] | None = None,
     settle: Settle | None = None,
 ) -> tuple[Counterfactual, ...]:
     """The smallest changes that let a refused pod fit, at most ``limit``, one of each kind; none when it fits.
 
     ``spare_shapes`` are nodes that could be added, as they would be when new. ``priority`` is the pod's: pods above it
-    are offered as victims only when nothing else helps. ``settle`` says what the question really becomes once a change
-    is written into the pod; without it every amount is taken for what it says.
+    are offered as victims only when nothing else helps, those that are ``spared`` never. ``settle`` says what the
+    question really becomes once a change is written into the pod; without it every amount is taken for what it says.
     """
     question = Question(demand, policy)
     answers = decider.answers(snapshot, demand, policy)
@@ -77,13 +79,14 @@ def relax(  # noqa: PLR0913 - the arguments of decide, and what may be offered
             stuck.append(lever)
     for vendor, headroom in demand.headroom:
         _keep(found, search.quota(vendor, headroom))
-    _keep(found, _without_victim(search, (each for each in victims(refusals) if each.pod.priority <= priority)))
+    removable = [each for each in victims(refusals) if spared is None or not spared(each.pod)]
+    _keep(found, _without_victim(search, (each for each in removable if each.pod.priority <= priority)))
     _keep(found, _with_newcomer(search, newcomers(snapshot, refusals, spare_shapes)))
     if len(found) < limit:
         for one, other in islice(_pairs(stuck, refusals), MOST_PAIRS):
             _keep(found, search.pair(one, other))
     if not found:
-        _keep(found, _without_victim(search, victims(refusals)))
+        _keep(found, _without_victim(search, removable))
     return tuple(sorted(found.values(), key=_rank)[:limit])
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from heapq import nlargest
 from typing import Final
 
 from hami_plugins.engine.apply import without_pods
@@ -111,20 +112,20 @@ def explain(
 def _pending(
     planner: Planner, snapshot: ClusterSnapshot, pod: Pod, limit: int, spare_shapes: Sequence[NodeEntry]
 ) -> Pending:
-    created = _as_created(snapshot)
-    plan = next(each for each in planner.plan(created, (_unit(snapshot, pod),)).pods if _same(each.pod, pod))
+    plans = planner.plan(_as_created(snapshot, pod), (_unit(snapshot, pod),)).pods
+    plan = next(each for each in plans if each.pod.full_name == pod.full_name)
     return Pending(
         plan=plan,
         why=why_of(planner.decider, plan),
         choice=choice_of_plan(planner.decider, plan),
-        offers=counterfactuals(planner, snapshot, pod, limit=limit, spare_shapes=spare_shapes),
+        offers=counterfactuals(planner, plan.before, pod, limit=limit, spare_shapes=spare_shapes),
     )
 
 
-def _as_created(snapshot: ClusterSnapshot) -> ClusterSnapshot:
-    """The cluster in which a waiting pod can be submitted once more: its quotas have let it in already."""
+def _as_created(snapshot: ClusterSnapshot, pod: Pod) -> ClusterSnapshot:
+    """The cluster just before a waiting pod was created; what its quota counted then is not known."""
     quotas = {name: replace(quota, used={}) for name, quota in snapshot.quotas.items()}
-    return replace(snapshot, quotas=quotas)
+    return replace(snapshot, quotas=quotas, pending=tuple(each for each in snapshot.pending if each is not pod))
 
 
 def _unit(snapshot: ClusterSnapshot, pod: Pod) -> Unit:
@@ -146,10 +147,6 @@ def _unit(snapshot: ClusterSnapshot, pod: Pod) -> Unit:
         min_by_task=tuple(sorted(gang.min_by_task.items())),
         exists=gang.exists,
     )
-
-
-def _same(one: Pod, other: Pod) -> bool:
-    return one.full_name == other.full_name
 
 
 def _running(planner: Planner, snapshot: ClusterSnapshot, entry: NodeEntry, record: PodRecord) -> Running:
@@ -174,10 +171,22 @@ def _running(planner: Planner, snapshot: ClusterSnapshot, entry: NodeEntry, reco
 
 
 def _near(full_name: str, snapshot: ClusterSnapshot) -> str:
-    """Pods that could have been meant: first those with the same name, or in the same namespace."""
-    known = [pod.full_name for pod in snapshot.pending]
-    known += [record.full_name for entry in snapshot.nodes for record in entry.pods]
-    namespace, _, name = full_name.partition("/")
-    known.sort(key=lambda other: (not other.endswith(f"/{name}"), not other.startswith(f"{namespace}/")))
-    found = get_close_matches(full_name, known[:MOST_LOOKED_AT], n=MOST_NEAR)
+    """Pods that could have been meant: those of the same name elsewhere, else those with a like name."""
+    known = [(pod.name, pod.full_name) for pod in snapshot.pending]
+    known += [(record.name, record.full_name) for entry in snapshot.nodes for record in entry.pods]
+    names: dict[str, list[str]] = {}
+    for short, full in known:
+        names.setdefault(short, []).append(full)
+    name = full_name.partition("/")[2]
+    alike = [name] if name in names else get_close_matches(name, _likely(name, names), n=MOST_NEAR)
+    found = [full for each in alike for full in names[each]][:MOST_NEAR]
     return f"; is it {' or '.join(found)}?" if found else ""
+
+
+def _likely(name: str, names: Iterable[str]) -> list[str]:
+    """The names that begin most like a name, as many as are worth comparing."""
+
+    def alike(other: str) -> int:
+        return next((at for at, (one, two) in enumerate(zip(name, other, strict=False)) if one != two), len(other))
+
+    return nlargest(MOST_LOOKED_AT, names, key=alike)

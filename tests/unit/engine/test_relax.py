@@ -357,6 +357,11 @@ class TestAnotherPodsPlace:
         found = offered(a_snapshot(node), wanting(a_request(memory=9_500), constraints=pinned), specs=(spec,))
         assert [each.kinds for each in found] == [(ChangeKind.VICTIM,)]
 
+    def test_is_never_that_of_a_pod_which_is_spared(self) -> None:
+        node = with_pods(a_busy_node("a", (0, 0), (0, 0)), [a_pod_on("a-0", 9_000), a_pod_on("a-1", 9_900, name="big")])
+        found = offered(a_snapshot(node), wanting(a_request(memory=9_500)), spared=lambda pod: pod.name == "running")
+        assert [each.victim.name for each in found if each.victim is not None] == ["big"]
+
     def test_may_give_several_cards_at_once(self) -> None:
         record = a_pod_on("a-0", 9_000, name="wide")
         wide = replace(record, grants=(*record.grants, *a_pod_on("a-1", 9_000).grants))

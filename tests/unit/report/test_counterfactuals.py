@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 
 from hami_plugins.engine.changes import ChangeKind, Counterfactual, LessOf
+from hami_plugins.engine.inventory import with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.rewrite import rewritten
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.pods import Pod
+from hami_plugins.model.pods import Neighbours, Pod, PodTerm, Requirement
 from hami_plugins.model.quantity import NANO
 from hami_plugins.report import library
 from hami_plugins.report.counterfactuals import counterfactuals
@@ -18,7 +19,7 @@ from hami_plugins.report.plan import Planner, Stage, Unit
 from hami_plugins.vendors import BUILTIN
 from tests import acme
 from tests.builders import COUNT, MEMORY, a_container, a_node, a_pod, a_snapshot
-from tests.unit.engine.relaxing import facts
+from tests.unit.engine.relaxing import a_pod_on, facts
 
 MIXED = library.load_fleet("mixed")
 
@@ -103,6 +104,48 @@ def test_nothing_is_offered_to_a_pod_that_could_never_be_admitted() -> None:
 
 def test_nothing_is_offered_to_a_pod_that_fits() -> None:
     assert counterfactuals(Planner(Registry((acme.SPEC,))), a_snapshot(), a_pod()) == ()
+
+
+class TestOtherPodsHaveASay:
+    """A pod that keeps away from others is not sent to them, and one that wants to be near is not sent away."""
+
+    WEB = (Requirement("app", "In", ("web",)),)
+    TERM = PodTerm("kubernetes.io/hostname", WEB, frozenset({"default"}))
+
+    def cluster(self) -> ClusterSnapshot:
+        near, far = (
+            a_node(name, ids=[f"{name}-0"], facts=facts(labels={"kubernetes.io/hostname": name}))
+            for name in ("near", "far")
+        )
+        web = replace(a_pod_on("near-0", 1_000, name="web"), labels={"app": "web"})
+        return a_snapshot(with_pods(near, [web]), with_pods(far, [a_pod_on("far-0", 9_000, name="other")]))
+
+    def nodes(self, wishes: Neighbours) -> dict[tuple[ChangeKind, ...], str]:
+        pod = replace(a_pod(a_container({COUNT: 1, MEMORY: 16_000})), neighbours=wishes)
+        found = counterfactuals(Planner(Registry((acme.SPEC,))), self.cluster(), pod, limit=9)
+        return {each.kinds: each.placed.node for each in found}
+
+    def test_without_wishes_any_node_will_do(self) -> None:
+        found = self.nodes(Neighbours())
+        assert found[ChangeKind.MEMORY,] == found[ChangeKind.VICTIM,] == "near"
+        assert found[ChangeKind.NODE,] == "new-node"
+
+    def test_anti_affinity_keeps_it_away(self) -> None:
+        found = self.nodes(Neighbours(apart=(self.TERM,)))
+        assert found[ChangeKind.MEMORY,] == found[ChangeKind.VICTIM,] == "far"
+        assert found[ChangeKind.NODE,] == "new-node"
+
+    def test_affinity_keeps_it_near(self) -> None:
+        found = self.nodes(Neighbours(near=(self.TERM,)))
+        assert found == {(ChangeKind.MEMORY,): "near"}
+
+
+def test_a_member_of_a_gang_is_not_told_to_remove_another() -> None:
+    mates = {"scheduling.k8s.io/group-name": "g"}
+    mate = replace(a_pod_on("card-0", 9_000, name="mate"), group="g")
+    pod = a_pod(a_container({COUNT: 1, MEMORY: 9_000}), annotations=mates)
+    planner = Planner(Registry((acme.SPEC,)))
+    assert all(each.victim is None for each in counterfactuals(planner, a_snapshot(with_pods(a_node(), [mate])), pod))
 
 
 def test_a_nodes_plain_resources_are_counted_as_the_scheduler_counts_them() -> None:
