@@ -18,14 +18,14 @@ from hami_plugins.engine.eligibility import objection
 from hami_plugins.engine.place import Mask, Placer
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.model.decisions import UNREGISTERED, Decision, Placed, Refusal, Refused
+from hami_plugins.model.decisions import UNREGISTERED, Decision, NodeObjection, Placed, Refusal, Refused
 from hami_plugins.model.devices import Device, GrantedShare
 from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.pods import ANYWHERE, ContainerGrant, NodeConstraints
 from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.requests import DeviceDemand, Selector
 from hami_plugins.model.units import NodeName, VendorName
-from hami_plugins.model.vendor import Headroom, VendorSpec
+from hami_plugins.model.vendor import Dialect, Headroom, VendorSpec
 from hami_plugins.model.verdicts import Fit, NoFit, Verdict
 from hami_plugins.wire import scalars
 
@@ -220,12 +220,19 @@ class _Column:
 
     def _answer(self, entry: NodeEntry) -> Fit | Refusal:
         why = objection(entry, self.demand.constraints, self.owner.uncounted)
-        if why is not None:
+        if why is not None and not self._is_about_devices(why):
             return why
         if not entry.ids and self.demand.devices.wants_devices:
             return UNREGISTERED
         verdict = self.verdict(entry.state, self._mask(entry) if self._selectors else None)
-        return verdict.on(entry.name) if isinstance(verdict, NoFit) else verdict
+        if isinstance(verdict, NoFit):
+            return verdict.on(entry.name)
+        return verdict if why is None else why
+
+    def _is_about_devices(self, why: NodeObjection) -> bool:
+        """Whether a node sum is short of something that HAMi looks up card by card: the cards then say more."""
+        spec = self.owner.registry.owner_of(why.resource)
+        return spec is not None and spec.dialect is Dialect.HAMI
 
     def _mask(self, entry: NodeEntry) -> Mask:
         positions = entry.state.shape.positions

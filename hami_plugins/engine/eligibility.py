@@ -126,4 +126,4 @@ def shortages(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collect
 
 def _shortage(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collection[str]) -> NodeObjection | None:
     first = next(shortages(entry, constraints, uncounted), None)
-    return None if first is None else NodeObjection(first.words)
+    return None if first is None else NodeObjection(first.words, first.resource)

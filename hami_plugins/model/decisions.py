@@ -13,9 +13,13 @@ from hami_plugins.model.verdicts import Fit, NoFit
 
 @dataclass(frozen=True, slots=True)
 class NodeObjection:
-    """A node is out of the question before its devices are looked at: the scheduler's own rules say no."""
+    """A node is out of the question before its devices are looked at: the scheduler's own rules say no.
+
+    ``resource`` names what the node has too little of, where that is the reason.
+    """
 
     words: str
+    resource: str = ""
 
     def __str__(self) -> str:
         return self.words

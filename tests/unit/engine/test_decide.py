@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hami_plugins import examples
 from hami_plugins.engine.apply import assigned
 from hami_plugins.engine.decide import CacheStatistics, Decider, PodDemand
+from hami_plugins.engine.intake import Intake
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import UNREGISTERED, Placed, Refused
@@ -20,6 +22,7 @@ from hami_plugins.model.requests import Selector
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName
 from hami_plugins.model.vendor import Headroom
 from hami_plugins.model.verdicts import Fit, NoFit, Reason
+from hami_plugins.report import fleets, library
 from tests import acme
 from tests.builders import ACME, COUNT, a_demand, a_device, a_node, a_pod, a_request, a_snapshot, amounts, used
 
@@ -281,3 +284,25 @@ def test_caches_never_change_an_answer(
             assert decider.decide(snapshot, demands[at], SPREAD) == fresh
             assert 0 <= decider.statistics.verdicts <= verdicts
             assert decider.statistics.columns <= columns
+
+
+def mlu_request(units: int) -> Intake:
+    limits = {"cambricon.com/vmlu": "1", "cambricon.com/mlu.smlu.vmemory": str(units)}
+    return library.admit(
+        {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "resources": {"limits": limits}}]}}
+    )
+
+
+def test_a_node_short_of_a_vendors_own_resource_is_refused_for_what_its_cards_lack() -> None:
+    decision = library.decide(library.load_fleet("mlu370x8"), mlu_request(900_000))
+    assert isinstance(decision, Refused)
+    assert {refusal.words for _, refusal in decision.by_node} == {"8/8 CardInsufficientMemory"}
+
+
+def test_a_node_whose_sums_are_short_is_refused_though_its_cards_would_do() -> None:
+    nodes = fleets.nodes_of(fleets.parse(examples.fleet_text("mlu370x8"), source="fleet"))
+    for node in nodes:
+        node["status"]["allocatable"]["cambricon.com/mlu.smlu.vmemory"] = "1"
+    decision = library.decide(library.load_snapshot(nodes), mlu_request(16))
+    assert isinstance(decision, Refused)
+    assert {refusal.words for _, refusal in decision.by_node} == {"Insufficient cambricon.com/mlu.smlu.vmemory"}
