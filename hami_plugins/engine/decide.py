@@ -8,7 +8,7 @@ node of the last snapshot answered, so that a decision after a change looks only
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import is_not
@@ -197,10 +197,10 @@ class _Column:
         known = self._nodes
         if nodes is known:
             return
-        aligned = len(nodes) == len(known)
-        changed = list(compress(range(len(nodes)), map(is_not, nodes, known))) if aligned else []
-        if not aligned or any(nodes[at].name != known[at].name for at in changed):
-            changed = list(range(len(nodes)))
+        changed: Iterable[int] = range(len(nodes))
+        if len(nodes) == len(known):
+            changed = compress(changed, map(is_not, nodes, known))
+        else:
             self._answers = [UNREGISTERED] * len(nodes)
             self._ranks = [_OUT] * len(nodes)
             self._fitting = 0

@@ -81,8 +81,8 @@ def _compares(value: str | None, values: tuple[str, ...], better: Callable[[int,
 _OPERATORS: Final[Mapping[str, Callable[[str | None, tuple[str, ...]], bool]]] = {
     "In": lambda value, values: value in values,
     "NotIn": lambda value, values: value not in values,
-    "Exists": lambda value, values: value is not None,
-    "DoesNotExist": lambda value, values: value is None,
+    "Exists": lambda value, _: value is not None,
+    "DoesNotExist": lambda value, _: value is None,
     "Gt": lambda value, values: _compares(value, values, int.__gt__),
     "Lt": lambda value, values: _compares(value, values, int.__lt__),
 }

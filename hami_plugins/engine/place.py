@@ -96,7 +96,7 @@ class Placer:
             given.append((vendor, answer))
         return ContainerShares(tuple(given))
 
-    def _request(
+    def _request(  # noqa: PLR0913, PLR0917 - one request, the node it is for, and what came before it
         self,
         fitter: Fitter,
         demand: ContainerDemand,

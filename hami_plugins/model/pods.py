@@ -153,8 +153,8 @@ class ContainerGrant:
 class PodRecord:
     """A pod that occupies a node: its grants by container, and its plain requests in nano units.
 
-    ``init_finished`` says that init containers no longer count; ``strangers`` are grants that name devices the node does
-    not have: they are kept and shown, never freed.
+    ``init_finished`` says that init containers no longer count; ``strangers`` are grants that name devices the node
+    does not have: they are kept and shown, never freed.
     """
 
     namespace: str

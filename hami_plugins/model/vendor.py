@@ -44,7 +44,10 @@ class ResourceNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotationKeys:
-    """Every annotation key of a vendor; empty means that there is none. ``extra`` are keys its ``annotate`` hook writes."""
+    """Every annotation key of a vendor; empty means that there is none.
+
+    ``inputs`` are further keys that it reads from pods or nodes, ``extra`` those that its ``annotate`` hook writes.
+    """
 
     allocated: str
     to_allocate: str = ""
@@ -208,7 +211,10 @@ ScoreNode = Callable[[Scoring], float]
 
 
 class AdmissionChange(NamedTuple):
-    """One change the webhook makes. ``kind`` is limit, request, env (container), annotation or runtimeClassName (pod)."""
+    """One change that the webhook makes.
+
+    ``kind`` is ``limit``, ``request`` or ``env`` for a container, ``annotation`` or ``runtimeClassName`` for the pod.
+    """
 
     kind: str
     key: str
@@ -228,23 +234,24 @@ class VendorSpec:
 
     Hooks (each ``None`` for the common behaviour):
 
-    * ``inventory``: node object to devices; raises ``WireError`` when the node says something unreadable, and returns an
-      empty inventory when the node has none.
-    * ``request``: container to request, ``None`` when the container does not ask for this vendor; raises
-      ``InvalidRequestError``.
+    * ``inventory``: node object to devices; an empty one when the node has none, ``WireError`` when it is unreadable.
+    * ``request``: container to request, ``None`` when it does not ask for this vendor; ``InvalidRequestError``.
     * ``options_of``: pod annotations to the request's vendor words.
     * ``admit``: what the webhook does with one container; raises ``AdmissionDeniedError``.
     * ``early_checks``/``late_checks``: checks right after model and health, and after all common ones.
-    * ``select`` (only under the topology-aware policy if ``select_when_near``), ``share_of``, ``spell``, ``score_node``:
-      see their types; ``spell`` is asked about a node with too few devices only if ``spells_too_few``. ``cores_of`` and ``memory_of`` say what a request takes of one device, where that is not what it
-      says; ``cores_in_quota`` turns what was booked of a device back into the unit of the core resource.
-      ``takes_no_cores`` marks requests that hold no cores, so that no rule about cores applies to them.
-      ``scores_alone`` makes ``score_node`` the whole score of the node. ``exact_mode`` wants the mode that a pod names to
-      be the device's; otherwise it may be one of several.
-    * ``group_of``: the group of pods whose shares must not meet on a device, where a pod wants that (then its shares are
-      marked with it); empty for none.
+    * ``select``: see its type; with ``select_when_near`` only under the topology-aware policy.
+    * ``share_of``, ``score_node``: see their types; with ``scores_alone`` the hook's is the whole score of the node.
+    * ``cores_of``, ``memory_of``: what a request takes of one device, where that is not what it says;
+      ``cores_in_quota`` turns what was booked of a device back into the unit of the core resource.
+    * ``takes_no_cores``: which requests hold no cores, so that no rule about cores applies to them.
+    * ``spell``: see its type; asked about a node with too few devices only if ``spells_too_few``.
+    * ``group_of``: the group of pods whose shares must not meet on a device, where a pod wants that (then its shares
+      are marked with it); empty for none.
     * ``annotate``: the vendor's own annotations for a placement, beside HAMi's two lists.
-    * ``recall``: puts back into decoded grants what the assignment string does not carry (partitions, masks, tenants).
+    * ``recall``: puts back into decoded grants what the assignment string leaves out (partitions, masks, tenants).
+
+    Further knobs: ``exact_mode`` wants the mode that a pod names to be the device's, otherwise it may be one of several;
+    ``word_is_model`` puts the card model into assignment strings, where others have the vendor's word.
     """
 
     name: VendorName

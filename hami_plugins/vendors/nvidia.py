@@ -14,16 +14,16 @@ from math import comb
 from typing import Final
 
 from hami_plugins.engine import mig
-from hami_plugins.engine.demand import WHOLE, cores_of, count_of, memory_of, percentage, selector_of
+from hami_plugins.engine.demand import cores_of, count_of, memory_of, percentage, selector_of
 from hami_plugins.engine.inventories import registered
 from hami_plugins.errors import AdmissionDeniedError
-from hami_plugins.model.devices import Device, Instance, Share
+from hami_plugins.model.devices import Device, Instance, Placement, Profile, Share
 from hami_plugins.model.pods import Container, ContainerGrant, Pod
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import VendorName
 from hami_plugins.model.vendor import (
-    Admitted,
     AdmissionChange,
+    Admitted,
     AllocationView,
     AnnotationKeys,
     Ask,
@@ -130,6 +130,8 @@ def _wants_all_cores(names: ResourceNames, container: Container) -> bool:
 
 def places_are_known(candidate: Candidate, ask: Ask) -> Reason | None:
     """A card fails closed when it holds shares whose place on it nobody wrote down, or partitions it cannot have."""
+    if not candidate.used.slots:
+        return None
     instances = sum(1 for mark in candidate.used.marks if isinstance(mark, Instance))
     if candidate.device.mode == MIG_MODE:
         return Reason.HEALTH if candidate.used.slots > instances else None
@@ -153,7 +155,7 @@ def share_of(candidate: Candidate, ask: Ask) -> Share:
     return Share(candidate.position, ask.request.memory.on(candidate.device), ask.request.cores)
 
 
-def _partition(candidate: Candidate, ask: Ask):  # type: ignore[no-untyped-def]
+def _partition(candidate: Candidate, ask: Ask) -> tuple[Profile, Placement] | None:
     device = candidate.device
     return mig.choose(device.profiles, ask.request.memory.on(device), mig.occupied(candidate.used.marks))
 
@@ -174,9 +176,7 @@ def _linked(chosen: Sequence[Candidate], links: tuple[tuple[int, ...], ...]) -> 
     return sum(links[one.position][other.position] for one, other in combinations(chosen, 2))
 
 
-def _grown(
-    candidates: Sequence[Candidate], count: int, links: tuple[tuple[int, ...], ...]
-) -> Sequence[Candidate]:
+def _grown(candidates: Sequence[Candidate], count: int, links: tuple[tuple[int, ...], ...]) -> Sequence[Candidate]:
     """A near set found greedily, for machines with too many cards to try all sets."""
     chosen = [candidates[0]]
     rest = list(candidates[1:])
@@ -198,9 +198,7 @@ def annotate(view: AllocationView) -> Mapping[str, str]:
     return {MIG_KEY: mig_allocations.encode(reserved)} if reserved else {}
 
 
-def recall(
-    annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]
-) -> tuple[ContainerGrant, ...]:
+def recall(annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]) -> tuple[ContainerGrant, ...]:
     """Put the reserved MIG places back: consumed in order per card, as HAMi does."""
     text = annotations.get(MIG_KEY)
     if not text:

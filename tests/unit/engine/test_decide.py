@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -300,7 +301,7 @@ def test_a_node_short_of_a_vendors_own_resource_is_refused_for_what_its_cards_la
 
 
 def test_a_node_whose_sums_are_short_is_refused_though_its_cards_would_do() -> None:
-    nodes = fleets.nodes_of(fleets.parse(examples.fleet_text("mlu370x8"), source="fleet"))
+    nodes: list[Any] = list(fleets.nodes_of(fleets.parse(examples.fleet_text("mlu370x8"), source="fleet")))
     for node in nodes:
         node["status"]["allocatable"]["cambricon.com/mlu.smlu.vmemory"] = "1"
     decision = library.decide(library.load_snapshot(nodes), mlu_request(16))

@@ -40,7 +40,7 @@ def test_every_name_of_the_surface_is_there() -> None:
 
 def test_an_unknown_name_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(AttributeError, match=r"no 'schedule'.*load_snapshot"):
-        _ = hami_plugins.schedule  # type: ignore[attr-defined]
+        _ = hami_plugins.schedule
 
 
 def test_a_plan_is_two_calls() -> None:
