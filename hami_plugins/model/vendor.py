@@ -250,7 +250,7 @@ class VendorSpec:
     * ``annotate``: the vendor's own annotations for a placement, beside HAMi's two lists.
     * ``recall``: puts back into decoded grants what the assignment string leaves out (partitions, masks, tenants).
 
-    Further knobs: ``exact_mode`` wants the mode that a pod names to be the device's, otherwise it may be one of several;
+    Further knobs: ``exact_mode`` wants the mode that a pod names to be the device's (else it may be one of several);
     ``word_is_model`` puts the card model into assignment strings, where others have the vendor's word.
     """
 
