@@ -103,20 +103,23 @@ def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
 
 
 def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest | None:
-    """One slice of one card: so many slices of it, or memory (MiB or GB, the card decides) and cores at least."""
+    """One slice of one card: so many slices of it, or memory (MiB or GB, the card decides) and cores at least.
+
+    Who names the number of slices has said everything: nobody looks at the other amounts.
+    """
     names = spec.resources
     count = container.amount(names.count)
     if count is not None and count.whole is None:
         raise invalid(container, names.count, count, "not a number of slices", "use a whole number from 1")
-    slices = _amount(container, names.count)
-    memory, cores = _amount(container, names.memory), _amount(container, names.cores)
-    if not (slices or memory or cores):
-        return None
     found = DeviceRequest(
         vendor=spec.name, count=1, memory=Absolute(MiB(0)), selector=selector_of(spec.keys, pod.annotations)
     )
+    slices = _amount(container, names.count)
     if slices:
         return replace(found, slices=slices)
+    memory, cores = _amount(container, names.memory), _amount(container, names.cores)
+    if not (memory or cores):
+        return None
     return replace(found, memory=Absolute(MiB(memory)), cores=CoreShare(cores))
 
 

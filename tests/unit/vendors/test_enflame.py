@@ -93,6 +93,7 @@ def test_unusable_amounts_are_refused(limits: dict[str, int | str]) -> None:
         ({SLICES: 1}, "6144,17"),
         ({SLICES: 3}, "20480,50"),
         ({SLICES: 3, MEMORY: 40}, "20480,50"),
+        ({SLICES: 3, MEMORY: "16Gi", CORES: -1}, "20480,50"),
         ({MEMORY: 20}, "20480,50"),
         ({MEMORY: 80}, "1/1 ModeNotFit"),
         ({MEMORY: 81}, "6144,17"),
