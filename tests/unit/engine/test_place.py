@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_plugins.engine.place import NEUTRAL_WEIGHT, Placer
+from hami_plugins.engine.policies import device_order
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.devices import Instance, Placement, Profile, Share
 from hami_plugins.model.nodes import NodeState
@@ -254,6 +255,23 @@ def test_later_containers_try_devices_in_the_order_that_earlier_ones_left() -> N
     roomy = a_state(*(replace(device, slots=9) for device in third.shape.devices))
     one = a_request(memory=Percent(0))
     assert positions(placed(a_demand(one, one, one), roomy, spec)) == [[2], [1], [0]]
+
+
+def test_only_a_pod_with_several_requests_may_lose_its_place_when_another_pod_leaves() -> None:
+    """Containers are served one after another, each where the policy likes it best, as HAMi serves them.
+
+    Here the large card is kept for the second container as long as somebody is on the small one. A request by itself
+    meets the same checks on every card, and none of them gets stricter when a share is taken away; that law is held
+    against random histories.
+    """
+    small, large = a_device(memory=12_000), a_device(memory=16_000)
+    pair = a_demand(a_request(memory=8_000), a_request(memory=14_000))
+    binpack = replace(DEFAULT_POLICY, order=device_order("binpack", one_numa=False))
+    shared, idle = a_state(small, large, usage=[used(1, 1_000), used(0)]), a_state(small, large)
+    assert isinstance(placed(pair, shared, policy=binpack), Fit)
+    assert isinstance(placed(pair, idle, policy=binpack), NoFit)
+    for memory in (8_000, 14_000):
+        assert isinstance(placed(a_demand(a_request(memory=memory)), idle, policy=binpack), Fit)
 
 
 loads = st.lists(st.tuples(st.integers(0, 10), st.integers(0, 16_384), st.integers(0, 100)), min_size=2, max_size=6)
