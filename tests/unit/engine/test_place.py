@@ -264,7 +264,7 @@ def test_only_a_pod_with_several_requests_may_lose_its_place_when_another_pod_le
     meets the same checks on every card, and none of them gets stricter when a share is taken away; that law is held
     against random histories.
     """
-    small, large = a_device(memory=12_000), a_device(memory=16_000)
+    small, large = (a_device(model="Acme One", memory=memory) for memory in (12_000, 16_000))
     pair = a_demand(a_request(memory=8_000), a_request(memory=14_000))
     binpack = replace(DEFAULT_POLICY, order=device_order("binpack", one_numa=False))
     shared, idle = a_state(small, large, usage=[used(1, 1_000), used(0)]), a_state(small, large)
