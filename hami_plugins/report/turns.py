@@ -111,7 +111,9 @@ class Turns:
         pod = member.intake.pod
         missing = resource_quota.unnamed(quota, pod)
         if missing:
-            self._emit(job, member, Stage.QUOTA, f"its namespace's quota wants every container to name {missing}")
+            why = f"quota: every container has to name {', '.join(missing)}"
+            words = f'pods "{pod.name}" is forbidden: failed quota: must specify {",".join(missing)}'
+            self._emit(job, member, Stage.QUOTA, why, words)
             return False
         taken = self._taken.get(pod.namespace)
         if taken is None:
@@ -297,10 +299,12 @@ def _given(gate: Gate | None, job: Job, pod: Pod) -> Gate | None:
     return gate.given(job.queue, queues.requests_of(pod)) if gate is not None and job.volcano else gate
 
 
-def _incomplete(missing: Iterable[gangs.Missing], what: str) -> str:
+def _incomplete(missing: Sequence[gangs.Missing], what: str) -> str:
+    """Why a gang waits: too few of it altogether, or else of some of its tasks."""
+    whole = [each for each in missing if not each.task]
     parts = [
         f"{each.needed} {f'of task {each.task} ' if each.task else ''}have to start together and {each.have} {what}"
-        for each in missing
+        for each in whole or missing
     ]
     return f"its gang waits: {', '.join(parts)}"
 

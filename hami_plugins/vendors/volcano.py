@@ -201,14 +201,11 @@ def slot_left(candidate: Candidate, ask: Ask) -> Reason | None:
 
 def share_of(candidate: Candidate, ask: Ask) -> Share:
     """The slice as requested; on a MIG card with its slot, whose size is not what is written down."""
-    memory = memory_on(candidate, ask)
     group = ask.request.option(GROUP)
+    slot = _slot(candidate, ask) if candidate.device.mode == MIG_MODE else None
     mark: Instance | GroupMember | None = GroupMember(group) if group is not None else None
-    if candidate.device.mode == MIG_MODE:
-        found = _slot(candidate, ask)
-        if found is not None:
-            mark = _instance(found[0].group, found[1].start)
-    return Share(candidate.position, memory, ask.request.cores, mark)
+    mark = mark if slot is None else _instance(slot[0].group, slot[1].start)
+    return Share(candidate.position, memory_on(candidate, ask), ask.request.cores, mark)
 
 
 def _slot(candidate: Candidate, ask: Ask) -> tuple[Profile, Placement] | None:

@@ -1,0 +1,42 @@
+"""Gangs."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hami_plugins.engine import gangs
+from hami_plugins.engine.gangs import Missing, Need
+
+tasks = st.lists(st.sampled_from(["ps", "worker", ""]), max_size=12)
+needs = st.builds(
+    Need, st.integers(0, 8), st.lists(st.tuples(st.sampled_from(["ps", "worker"]), st.integers(0, 4)), max_size=2)
+)
+
+
+def test_a_complete_gang_misses_nothing() -> None:
+    assert gangs.missing(Need(3, (("ps", 1),)), {"ps": 1, "worker": 2}) == ()
+
+
+def test_what_is_missing_is_said_for_the_whole_and_for_each_task() -> None:
+    found = gangs.missing(Need(4, (("ps", 2), ("worker", 1))), {"worker": 2})
+    assert found == (Missing(4, 2), Missing(2, 0, "ps"))
+
+
+def test_members_that_tasks_need_come_first() -> None:
+    assert gangs.in_turn(["worker", "worker", "ps"], Need(2, (("ps", 1),)), {}) == [2, 0, 1]
+
+
+def test_members_that_are_there_already_are_not_needed_again() -> None:
+    assert gangs.in_turn(["worker", "ps"], Need(2, (("ps", 1),)), {"ps": 1}) == [0, 1]
+
+
+@given(tasks, needs)
+def test_every_member_has_its_turn_once(listed: list[str], need: Need) -> None:
+    assert sorted(gangs.in_turn(listed, need, {})) == list(range(len(listed)))
+
+
+def test_the_least_that_a_gang_asks_is_that_of_the_members_it_needs() -> None:
+    members = [("worker", {"cpu": 4}), ("worker", {"cpu": 4, "gpu": 1}), ("ps", {"cpu": 1})]
+    assert gangs.least_requests(members, Need(2, (("ps", 1),))) == {"cpu": 5}
+    assert gangs.least_requests(members, Need(0)) == {}
