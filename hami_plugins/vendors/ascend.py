@@ -42,7 +42,7 @@ from hami_plugins.model.vendor import (
     VendorSpec,
 )
 from hami_plugins.model.verdicts import Reason
-from hami_plugins.wire import ascend, node_devices
+from hami_plugins.wire import ascend, node_devices, quantity
 
 PREFIX: Final = "huawei.com/Ascend"
 POD_MODE_KEY: Final = "huawei.com/vnpu-mode"
@@ -173,7 +173,7 @@ def admit(chip: Chip, spec: VendorSpec, container: Container, pod: Pod) -> Admit
     if memory is not None:
         if count.ceiling > 1 and not soft and memory != chip.card.usable:
             raise AdmissionDeniedError("vNPU not supported for multiple devices", 500)
-        changes += _written(names.memory, container, str(memory // max(spec.options.memory_factor, 1)))
+        changes += _written(names.memory, container, memory // max(spec.options.memory_factor, 1))
     if spec.options.runtime_class and pod.runtime_class is None:
         changes.append(AdmissionChange("runtimeClassName", "runtimeClassName", spec.options.runtime_class))
     return Admitted(True, tuple(changes))
@@ -205,11 +205,12 @@ def _admitted_memory(chip: Chip, spec: VendorSpec, container: Container, *, soft
     return cut.memory
 
 
-def _written(name: str, container: Container, amount: str) -> list[AdmissionChange]:
+def _written(name: str, container: Container, amount: int) -> list[AdmissionChange]:
+    text = quantity.parse(str(amount), key=name).text
     return [
-        AdmissionChange(kind, name, amount)
+        AdmissionChange(kind, name, text)
         for kind, amounts in (("limit", container.limits), ("request", container.requests))
-        if (known := amounts.get(name)) is None or str(known.whole) != amount
+        if (known := amounts.get(name)) is None or known.text != text
     ]
 
 

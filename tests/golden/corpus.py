@@ -31,7 +31,7 @@ from tests.golden.rules import Answer, Case, Rule, all_rules
 
 NOW_NS = 1_790_000_000_123_456_789
 _TIMES = {str(NOW_NS): "<unix-nanoseconds>", str(NOW_NS // 10**9): "<unix-seconds>"}
-_FINISHED = ("Succeeded", "Failed")
+FINISHED = ("Succeeded", "Failed")
 
 
 def cases(paths: Iterable[Path]) -> Iterator[Case]:
@@ -80,7 +80,7 @@ def situation(case: Case, registry: Registry) -> tuple[NodeEntry, Intake, tuple[
     records = []
     for raw in case["pods"]:
         pod = objects.pod(raw)
-        if pod.phase in _FINISHED:
+        if pod.phase in FINISHED:
             continue
         record, found = reader.record(pod)
         problems.extend(str(problem) for problem in found)

@@ -111,7 +111,8 @@ def explains(case: Case, ours: Answer, theirs: Replay | None, mended: Replay | N
     """Whether upstream's answer is the replay with its defects, and ours the replay without them."""
     if theirs is None or mended is None:
         return False
-    return not corpus.differing(case, writing(case, ours, theirs)) and writing(case, ours, mended) == ours
+    differing = corpus.differing(case, writing(case, ours, theirs)) - {"admission", "mutated"}
+    return not differing and writing(case, ours, mended) == ours
 
 
 def _record(taken: Taken) -> str:

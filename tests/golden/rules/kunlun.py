@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from hami_plugins.model.requests import DeviceRequest
 from tests.golden.replay import Card, Replay, Taken, Writing, explains, replayed
 from tests.golden.rules import Answer, Case, Rule
-from tests.golden.rules.common import registry
+from tests.golden.rules.common import ADMITTED, answers_after, containers, registry
 
 _PAIRS = ((0, 4), (1, 5), (2, 6), (3, 7))
 _QUADS = ((0, 1, 4, 5), (2, 3, 6, 7), (0, 2, 4, 6), (1, 3, 5, 7), (0, 3, 4, 7), (1, 2, 5, 6))
@@ -22,6 +22,18 @@ def _by_place(case: Case, ours: Answer) -> bool:
         return choose(sorted(cards, key=lambda card: card.device.index), request, mutex)
 
     return explains(case, ours, replayed(case, registry(), choose), replayed(case, registry(), by_index), writing)
+
+
+def _negative_memory(case: Case, ours: Answer) -> bool:
+    """Upstream's webhook turns a negative amount into a quarter of a card."""
+    return bool(ours.refusal) and answers_after(case, _quarter, ADMITTED)
+
+
+def _quarter(case: Case) -> None:
+    for container in containers(case["pod"]):
+        for amounts in (container.get("resources") or {}).values():
+            if amounts.get("kunlunxin.com/vxpu-memory", "").startswith("-"):
+                amounts["kunlunxin.com/vxpu-memory"] = "1"
 
 
 def _indexes(case: Case, replay: Replay) -> dict[str, str]:
@@ -109,5 +121,12 @@ RULES = (
         holds=_by_place,
         vendors=("kunlun",),
         examples=("kunlun-xpu-088", "kunlun-xpu-051", "kunlun-xpu-080"),
+    ),
+    Rule(
+        name="kunlun-negative-memory-is-refused",
+        reason="HAMi's webhook turns a negative amount of memory into a quarter of a card. We deny the pod.",
+        aspects=frozenset({"admission", "mutated", "fits", "reason", "devices", "annotations"}),
+        holds=_negative_memory,
+        vendors=("kunlun-vxpu",),
     ),
 )

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.devices import Mark, Tenant
+from hami_plugins.model.devices import Mark, Share, Tenant
+from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.vendor import Ask, Candidate, Check, VendorSpec
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.vendors import metax
@@ -17,7 +18,7 @@ from tests.golden import corpus
 from tests.golden.rules import Answer, Case, Rule
 from tests.golden.rules.common import ADMITTED, answers_after, containers, registry
 
-_EVERYTHING = frozenset({"admission", "mutated", "fits", "reason", "devices", "annotations"})
+_PLACEMENT = frozenset({"fits", "reason", "devices", "annotations"})
 _MEMORY = "metax-tech.com/vmemory"
 
 
@@ -27,21 +28,45 @@ def _with(spec: VendorSpec, mended: VendorSpec) -> Registry:
 
 def _answers_with(case: Case, vendors: Registry) -> bool:
     """Whether we would say what upstream said, if a vendor had its defects."""
-    return not corpus.differing(case, corpus.answer(case, vendors))
+    return not corpus.differing(case, corpus.answer(case, vendors)) - ADMITTED
+
+
+class _OneCard:
+    """Upstream's rule: a container may only have the card that earlier containers of its phase have."""
+
+    def __init__(self, kinds: Sequence[ContainerKind]) -> None:
+        self._kinds = kinds
+        self._asks: list[Ask] = []
+        self._taken: list[tuple[ContainerKind, int]] = []
+        self._earlier: list[tuple[ContainerKind, int]] = []
+
+    def check(self, candidate: Candidate, ask: Ask) -> Reason | None:
+        """The rule, as a check of one card."""
+        if not any(ask is each for each in self._asks):
+            self._asks.append(ask)
+            self._earlier = list(self._taken)
+        kind = self._kinds[len(self._asks) - 1]
+        others = any(kind is of and at != candidate.position for of, at in self._earlier)
+        return Reason.VENDOR_RULE if others else None
+
+    def share_of(self, candidate: Candidate, ask: Ask) -> Share:
+        """The whole card, remembered."""
+        self._taken.append((self._kinds[len(self._asks) - 1], candidate.position))
+        return Share(candidate.position, candidate.device.memory, candidate.device.cores)
 
 
 def _one_card_per_pod(case: Case, ours: Answer) -> bool:
     """Upstream's containers may only have the card that the first one got, which is full."""
-
-    def same_card(candidate: Candidate, ask: Ask) -> Reason | None:
-        return Reason.VENDOR_RULE if any(at != candidate.position for at in ask.held) else None
-
-    return _answers_with(case, _with(metax.SPEC, replace(metax.SPEC, late_checks=(same_card,))))
+    _, intake, _ = corpus.situation(case, registry())
+    rule = _OneCard([each.kind for each in intake.demand.devices.containers if each.requests])
+    return _answers_with(
+        case, _with(metax.SPEC, replace(metax.SPEC, late_checks=(rule.check,), share_of=rule.share_of))
+    )
 
 
 def _memory_of_nothing(case: Case, ours: Answer) -> bool:
     """Upstream reads a fraction, and a unit that makes less than one MiB, as no memory at all: the whole card."""
-    return answers_after(case, _without_tiny, ADMITTED if ours.refusal else frozenset())
+    return answers_after(case, _without_tiny, ADMITTED if ours.refusal else frozenset({"mutated"}))
 
 
 def _without_tiny(case: Case) -> None:
@@ -84,7 +109,7 @@ class _Node:
     def lags(self) -> bool:
         """Whether a report contradicts the pods on a card."""
         return any(
-            isinstance(mark, Tenant) and mark.qos not in ("", self.reported[at])
+            isinstance(mark, Tenant) and mark.app_class != metax.ONLINE and mark.qos != self.reported[at]
             for at, marks in enumerate(self.marks)
             for mark in marks
         )
@@ -131,7 +156,7 @@ RULES = (
         name="metax-containers-may-have-different-cards",
         reason="HAMi wants all MetaX devices of a pod to be the same card. As a card goes to one container, no pod "
         "with two containers that want one can start. We give each its own.",
-        aspects=_EVERYTHING,
+        aspects=_PLACEMENT,
         holds=_one_card_per_pod,
         vendors=("metax-gpu",),
         examples=("metax-gpu-048", "metax-gpu-061", "metax-gpu-103"),
@@ -140,7 +165,7 @@ RULES = (
         name="metax-little-memory-is-not-the-whole-card",
         reason="HAMi reads a fraction as no amount, and a bare multiple of 1000 (which the API server writes with a k) "
         "as bytes; both are no memory to it, and the pod gets the whole card. We deny fractions and count GiB.",
-        aspects=_EVERYTHING,
+        aspects=_PLACEMENT | {"admission"},
         holds=_memory_of_nothing,
         vendors=("metax-sgpu",),
         examples=("metax-sgpu-063", "metax-sgpu-102", "metax-sgpu-199"),
@@ -149,7 +174,7 @@ RULES = (
         name="metax-quality-is-that-of-the-pods",
         reason="HAMi goes by the QoS that the node last reported, and corrects it from a memory that a restart clears. "
         "We go by the pods on the card.",
-        aspects=frozenset({"fits", "reason", "devices", "annotations"}),
+        aspects=_PLACEMENT,
         holds=_needs(reported=True, running=False),
         vendors=("metax-sgpu",),
     ),
@@ -157,7 +182,7 @@ RULES = (
         name="metax-containers-of-one-pod-share-their-class",
         reason="HAMi does not see the class of the pod's own earlier containers, so a second online container may not "
         "join the first, though a second online pod may.",
-        aspects=frozenset({"fits", "reason", "devices", "annotations"}),
+        aspects=_PLACEMENT,
         holds=_needs(reported=False, running=True),
         vendors=("metax-sgpu",),
     ),
