@@ -59,9 +59,9 @@ def card_is_idle(candidate: Candidate, ask: Ask) -> Reason | None:
 
 
 def from_few_cards(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate]:
-    """In die mode the dies of the card with most of them first; cards and single dies as they come."""
+    """In die mode the dies of the card with most of them first; without a choice, and outside die mode, as they come."""
     count = ask.request.count
-    if count == 1 or not _is_die(candidates[0].device):
+    if count in (1, len(candidates)) or not _is_die(candidates[0].device):
         return candidates[:count]
     by_card: dict[str | int, list[Candidate]] = {}
     for candidate in candidates:

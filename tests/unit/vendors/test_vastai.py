@@ -60,6 +60,10 @@ def test_several_dies_come_from_the_cards_with_most_of_them(count: int, position
     assert chosen(count, dies("a", "b", "c", "b", "c", "b")) == positions
 
 
+def test_dies_keep_their_order_when_all_of_them_are_taken() -> None:
+    assert chosen(3, dies("a", "b", "b")) == [0, 1, 2]
+
+
 def test_dies_without_a_card_are_cards_of_their_own() -> None:
     assert chosen(3, dies(None, None, "a", "a")) == [2, 3, 0]
 
