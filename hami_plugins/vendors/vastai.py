@@ -59,7 +59,7 @@ def card_is_idle(candidate: Candidate, ask: Ask) -> Reason | None:
 
 
 def from_few_cards(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate]:
-    """In die mode the dies of the card with most of them first; without a choice, and outside die mode, as they come."""
+    """The dies of the card with most of them first; whole cards, and dies that are all taken, as they come."""
     count = ask.request.count
     if count in (1, len(candidates)) or not _is_die(candidates[0].device):
         return candidates[:count]
