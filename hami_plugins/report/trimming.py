@@ -101,6 +101,7 @@ _KEPT: Final[Mapping[str, Keep]] = {
         },
         "status": {"phase": True},
     },
+    "PriorityClass": {"metadata": _NAMED, "value": True},
 }
 
 

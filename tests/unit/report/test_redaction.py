@@ -30,6 +30,7 @@ ASKS: Sequence[Mapping[str, str]] = (
     {"aws.amazon.com/neuron": "1"},
     {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "5000"},
 )
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NAMES = st.from_regex(r"[a-z]([a-z0-9]{0,6}|[a-z0-9-]{0,10}[a-z0-9])", fullmatch=True).filter(
     lambda name: name not in {"default", "a-node", "node"}
 )
@@ -43,8 +44,20 @@ def a_raw_pod(name: str, asks: Mapping[str, str], *, namespace: str = "default",
         "env": [{"name": "TOKEN", "value": "hunter2"}],
         "resources": {"limits": dict(asks), "requests": dict(asks)},
     }
-    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "labels": {"app": "secret-app"}}
+    labels = {"app": f"secret-app-{len(name) % 2}"}
+    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "labels": labels}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+def apart_from(app: str, *namespaces: str) -> dict[str, Any]:
+    """Affinity of a pod that stays away from the nodes of others."""
+    expression = {"key": "app", "operator": "In", "values": [app]}
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchExpressions": [expression]},
+        "namespaces": list(namespaces),
+    }
+    return {"podAntiAffinity": {REQUIRED: [term]}}
 
 
 def placed(raw: dict[str, Any], plan: Plan) -> dict[str, Any]:
@@ -72,9 +85,18 @@ def a_cluster(nodes: Sequence[str], running: Sequence[str], seed: int) -> tuple[
         (node,) = fleets.nodes_of(fleets.parse(f"nodes: [{{shape: {shape}, name: x{at}}}]", source="test"))
         raws.append(json.loads(json.dumps(node).replace(f'"x{at}-0"', f'"{name}"')))
     for name in running:
-        raw = a_raw_pod(name, chance.choice(ASKS), namespace=chance.choice(("default", "team-secret")))
+        lonely = {"affinity": apart_from("secret-app-1", "default", "team-secret")} if chance.random() < 0.3 else {}
+        raw = a_raw_pod(name, chance.choice(ASKS), namespace=chance.choice(("default", "team-secret")), **lonely)
         raws.append(placed(raw, plan_of(raws, [raw])))
     waiting = [a_raw_pod(f"w-{at}", asks) for at, asks in enumerate(ASKS)]
+    waiting.append(a_raw_pod("w-apart", ASKS[0], affinity=apart_from("secret-app-0", "team-secret")))
+    spread = {
+        "topologyKey": "kubernetes.io/hostname",
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "secret-app-1"}},
+    }
+    waiting.append(a_raw_pod("w-spread", ASKS[0], topologySpreadConstraints=[spread]))
     pinned = chance.choice(nodes)
     waiting.append(a_raw_pod("w-pinned", ASKS[0], nodeSelector={"kubernetes.io/hostname": pinned}))
     return raws, waiting
@@ -110,9 +132,9 @@ def a_secretive_cluster() -> list[Any]:
     raws, waiting = a_cluster(["gpu-box-1.corp.example", "gpu-box-2.corp.example"], ["payroll-7c9f-x2"], 4)
     raws[0]["metadata"]["labels"]["rack"] = "r7-gpu-box-1"
     raws[0]["spec"]["taints"] = [{"key": "for", "value": "payroll", "effect": "NoSchedule"}]
-    affinity = {
+    affinity: dict[str, Any] = {
         "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {
+            REQUIRED: {
                 "nodeSelectorTerms": [
                     {
                         "matchFields": [
@@ -123,6 +145,20 @@ def a_secretive_cluster() -> list[Any]:
                 ]
             }
         }
+    }
+    affinity["podAntiAffinity"] = {
+        REQUIRED: [
+            {
+                "topologyKey": "rack",
+                "labelSelector": {"matchLabels": {"app": "payroll-app", "volcano.sh/queue-name": "payroll-queue"}},
+                "namespaceSelector": {
+                    "matchLabels": {"kubernetes.io/metadata.name": "payroll"},
+                    "matchExpressions": [
+                        {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["nightly-space"]},
+                    ],
+                },
+            }
+        ]
     }
     pod = a_raw_pod(
         "payroll",
@@ -144,7 +180,12 @@ def a_secretive_cluster() -> list[Any]:
     group = {
         "kind": "PodGroup",
         "metadata": {"name": "nightly", "namespace": "payroll"},
-        "spec": {"minMember": 2, "minTaskMember": {"secret-task": 2}, "queue": "payroll-queue"},
+        "spec": {
+            "minMember": 2,
+            "minTaskMember": {"secret-task": 2},
+            "queue": "payroll-queue",
+            "priorityClassName": "secret-first",
+        },
     }
     queue = {"kind": "Queue", "metadata": {"name": "payroll-queue"}, "spec": {"parent": "root"}}
     quota = {
@@ -152,7 +193,8 @@ def a_secretive_cluster() -> list[Any]:
         "metadata": {"name": "payroll-quota", "namespace": "payroll"},
         "spec": {"hard": {"limits.nvidia.com/gpumem": "1000"}},
     }
-    return [*raws, *waiting, pod, group, queue, quota]
+    first = {"kind": "PriorityClass", "metadata": {"name": "secret-first"}, "value": 1000}
+    return [*raws, *waiting, pod, group, queue, quota, first]
 
 
 def test_no_name_survives() -> None:
@@ -169,17 +211,22 @@ def test_what_belonged_together_still_does() -> None:
     queue = next(raw for raw in items if raw["kind"] == "Queue")
     quota = next(raw for raw in items if raw["kind"] == "ResourceQuota")
     node = next(raw for raw in items if raw["kind"] == "Node")
+    first = next(raw for raw in items if raw["kind"] == "PriorityClass")
     spec: Any = pod["spec"]
     said = _metadata(pod)["annotations"]
     assert said["scheduling.k8s.io/group-name"] == _metadata(group)["name"]
     assert said["scheduling.volcano.sh/queue-name"] == _metadata(queue)["name"] == group["spec"]["queue"]  # type: ignore[index]
     assert group["spec"]["minTaskMember"] == {said["volcano.sh/task-spec"]: 2}  # type: ignore[index]
     assert _metadata(quota)["namespace"] == _metadata(pod)["namespace"] == _metadata(group)["namespace"]
-    (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    (term,) = spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
     assert term["matchFields"][0]["values"] == [_metadata(node)["name"]]
     assert term["matchExpressions"][0]["values"] == [_metadata(node)["labels"]["rack"]]
     assert spec["tolerations"][0]["value"] == node["spec"]["taints"][0]["value"]  # type: ignore[index]
     assert spec["schedulingGates"] == [{"name": "gate"}]
+    assert spec["priorityClassName"] == group["spec"]["priorityClassName"] == _metadata(first)["name"]  # type: ignore[index]
+    (apart,) = spec["affinity"]["podAntiAffinity"][REQUIRED]
+    assert apart["labelSelector"]["matchLabels"]["volcano.sh/queue-name"] == _metadata(queue)["name"]
+    assert apart["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": _metadata(pod)["namespace"]}
     assert objects.pod(pod).init_finished
 
 
