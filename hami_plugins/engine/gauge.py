@@ -78,13 +78,15 @@ class Gauge:
         return times
 
     def lacking(self, entry: NodeEntry) -> Iterator[tuple[int, Lack]]:
-        """The usable devices that do not hold the request, by position, and what they lack."""
+        """The usable devices that would hold the request if fewer used them, by position, and what they lack."""
         usage = entry.state.usage
-        for limit in self.limits(entry):
-            slots, memory, cores, _ = usage[limit.at]
-            if memory > limit.memory or cores > limit.cores or slots > limit.slots:
-                lack = Lack(slots - limit.slots, memory - limit.memory, cores - limit.cores)
-                yield limit.at, Lack(*(max(part, 0) for part in lack))
+        for at, most_slots, most_memory, most_cores, _, _ in self.limits(entry):
+            if most_slots < 0 or most_memory < 0 or most_cores < 0:
+                continue
+            slots, memory, cores, _ = usage[at]
+            if memory > most_memory or cores > most_cores or slots > most_slots:
+                lack = (slots - most_slots, memory - most_memory, cores - most_cores)
+                yield at, Lack(*(max(part, 0) for part in lack))
 
     def most_memory(self, entry: NodeEntry) -> int:
         """The most MiB that each of the requested devices of a node could give; -1 when there are too few devices."""

@@ -13,6 +13,7 @@ from hami_plugins.engine.gauge import Gauge
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import UNREGISTERED, Refusal
 from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.pods import NodeConstraints
 from hami_plugins.model.units import VendorName
 from hami_plugins.model.verdicts import Fit, NoFit, Reason
 
@@ -70,9 +71,8 @@ class Refusals:
             ):
                 yield from entries
 
-    def unlocked_by(self, question: Question) -> Iterator[NodeEntry]:
-        """Nodes that object to the pod as it is, but not to this question."""
-        constraints = question.demand.constraints
+    def unlocked_by(self, constraints: NodeConstraints) -> Iterator[NodeEntry]:
+        """Nodes that object to the pod as it is, but not under these constraints."""
         if constraints != self.question.demand.constraints:
             for entry in self.objecting:
                 if objection(entry, constraints, self.uncounted) is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import nlargest
 from itertools import chain, islice
@@ -20,6 +20,7 @@ from hami_plugins.engine.usage import held_by
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.nodes import NodeEntry, NodeState
+from hami_plugins.model.pods import NodeConstraints
 from hami_plugins.model.units import INT32_MAX, VendorName
 from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.model.verdicts import Reason
@@ -27,7 +28,7 @@ from hami_plugins.model.verdicts import Reason
 MOST_TRIALS: Final = 5_000
 """Decisions that one search may take; after them nothing fits any more."""
 
-MOST_NODES: Final = 64
+MOST_NODES: Final = 32
 """Nodes on which one change is tried, those with the most left first."""
 
 SHORT_RANGE: Final = 16
@@ -59,6 +60,7 @@ class Search:
         self._refusals = refusals
         self._literally = literally(refusals.question, decider.registry)
         self._settle = settle or self._literally
+        self._unlocked: dict[NodeConstraints, Sequence[NodeEntry]] = {}
         self._settled: dict[tuple[Change, ...], Question | None] = {}
         self._trials = trials
 
@@ -149,6 +151,8 @@ class Search:
 
         if high - low <= SHORT_RANGE:
             return next((step for value in range(high, low - 1, -1) if (step := at(value)) is not None), None)
+        if low > lever.low and at(low) is None and self._question((lever.change(low), *others)) is not None:
+            return None  # the node takes no more than another one does; only a value that means nothing proves nothing
         too_high = high
         found = at(high)
         for value in _landmarks(low, high) if found is None else ():
@@ -171,7 +175,7 @@ class Search:
         measured = _gauge_of(lever, question, gauges)
         near: dict[NodeState | int, tuple[int, NodeEntry]] = {}
         by_state = not question.demand.devices.names_ids
-        for node in chain(self._refusals.lifted_by(lifts, fewer=fewer), self._refusals.unlocked_by(question)):
+        for node in chain(self._refusals.lifted_by(lifts, fewer=fewer), self._unlocked_by(question)):
             cap = _cap(lever, measured, node)
             key = node.state if by_state else id(node)
             if cap < lever.low or (key in near and near[key][0] >= cap):
@@ -179,6 +183,13 @@ class Search:
             if all(gauge is measured or gauge.capable(node) >= gauge.request.count for gauge in gauges):
                 near[key] = (cap, node)
         return nlargest(MOST_NODES, near.values(), key=lambda each: each[0])
+
+    def _unlocked_by(self, question: Question) -> Sequence[NodeEntry]:
+        """The same for all questions with the same constraints, of which there are few among many changes."""
+        constraints = question.demand.constraints
+        if constraints not in self._unlocked:
+            self._unlocked[constraints] = tuple(self._refusals.unlocked_by(constraints))
+        return self._unlocked[constraints]
 
     def _question(self, changes: tuple[Change, ...]) -> Question | None:
         if changes not in self._settled:

@@ -54,7 +54,9 @@ def victims(refusals: Refusals) -> Iterator[Victim]:
     """Every pod whose leaving could be enough, in no particular order."""
     gauges = refusals.gauges(refusals.question)
     for entry in refusals.lifted_by(TAKEN):
-        wanted = [_Wanted.of(gauge, entry) for gauge in gauges]
+        wanted = [each for gauge in gauges if (each := _Wanted.of(gauge, entry)).missing > 0]
+        if any(each.missing > len(each.lacks) for each in wanted):
+            continue
         for pod in entry.pods:
             if all(each.comes_free_with(pod) for each in wanted):
                 yield _victim(pod, entry)
@@ -80,10 +82,6 @@ class _Wanted(NamedTuple):
     def comes_free_with(self, pod: PodRecord) -> bool:
         """Whether what a pod holds makes up for what lacks, on as many devices as are missing."""
         missing, lacks = self
-        if missing > len(lacks):
-            return False
-        if missing <= 0:
-            return True
         held = _held(pod, lacks)
         return missing <= sum(1 for device, gives in held.items() if all(map(ge, gives, lacks[device])))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.gauge import Gauge, Lack
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.devices import DeviceUsage, Placement, Profile
+from hami_plugins.model.devices import Device, DeviceUsage, Placement, Profile
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.policy import DEFAULT_POLICY, Policy
 from hami_plugins.model.requests import Absolute, DeviceRequest, Percent, Selector
@@ -78,6 +78,21 @@ def test_a_partitioned_card_stands_for_as_many_as_may_share_it() -> None:
 def test_what_lacks_is_told_for_each_card_that_is_not_capable() -> None:
     found = dict(gauge(a_request(memory=14_000, cores=50)).lacking(FOUR))
     assert found == {1: Lack(0, 1_616, 0), 2: Lack(0, 7_616, 10), 3: Lack(1, 0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("request_", "device"),
+    [
+        (a_request(memory=16_385), a_device()),
+        (a_request(cores=50), a_device(cores=40)),
+        (a_request(), a_device(slots=0)),
+    ],
+)
+def test_nothing_lacks_on_a_card_that_could_not_hold_the_request_if_it_were_idle(
+    request_: DeviceRequest, device: Device
+) -> None:
+    node = a_node("node", device, usage=(used(1, 100, 10),))
+    assert list(gauge(request_).lacking(node)) == []
 
 
 @pytest.mark.parametrize(("count", "memory"), [(1, 16_384), (2, 12_384), (3, 6_384), (4, -1)])
