@@ -23,10 +23,15 @@ class Case(NamedTuple):
         return bool(self.expect.get("error") or self.about.get("expect_error"))
 
 
+def document(file: str) -> dict[str, Any]:
+    """One file as it is, with what it states beside its cases; ``file`` is a path below ``vectors/``."""
+    found: dict[str, Any] = yaml.safe_load((VECTORS / file).read_text(encoding="utf-8"))
+    return found
+
+
 def of(file: str) -> list[Case]:
-    """Every case of one file, in its order; ``file`` is a path below ``vectors/``."""
-    document = yaml.safe_load((VECTORS / file).read_text(encoding="utf-8"))
-    return [Case(raw["id"], raw["input"], raw.get("expect", {}), raw) for raw in document["cases"]]
+    """Every case of one file, in its order."""
+    return [Case(raw["id"], raw["input"], raw.get("expect", {}), raw) for raw in document(file)["cases"]]
 
 
 def each(file: str) -> pytest.MarkDecorator:
