@@ -6,7 +6,7 @@ import copy
 import json
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from hami_plugins.engine.demand import demand_of
@@ -155,11 +155,15 @@ def _chosen_last(case: Case) -> None:
 
 
 def _repeated_in_init(case: Case, ours: Answer) -> bool:
-    """A running pod's init container names one card more than once; upstream counts the largest entry, not the sum."""
-    return answers_after(case, _largest_of_repeats)
+    """A running pod's init container names one card more than once; upstream counts the largest entry, not the sum.
+
+    It counts one slot, and all places that the pod reserved. An entry takes a place and a slot with us, so the entries
+    that count for nothing may stand for a place or be left out.
+    """
+    return any(answers_after(case, partial(_largest_of_repeats, stands_for_a_place=stands)) for stands in (False, True))
 
 
-def _largest_of_repeats(case: Case) -> None:
+def _largest_of_repeats(case: Case, *, stands_for_a_place: bool) -> None:
     for pod in case["pods"]:
         inits = len(pod["spec"].get("initContainers") or [])
         annotations = pod["metadata"].get("annotations") or {}
@@ -168,17 +172,21 @@ def _largest_of_repeats(case: Case) -> None:
                 continue
             segments = text.split(";")
             for at in range(min(inits, len(segments))):
-                segments[at] = _largest(segments[at])
+                segments[at] = _largest(segments[at], stands_for_a_place=stands_for_a_place)
             annotations[key] = ";".join(segments)
 
 
-def _largest(segment: str) -> str:
-    best: dict[str, tuple[str, str, int, int]] = {}
-    for entry in filter(None, segment.split(":")):
-        name, word, memory, cores = entry.split(",")
-        known = best.get(name, (name, word, 0, 0))
-        best[name] = (name, word, max(known[2], int(memory)), max(known[3], int(cores)))
-    return "".join(f"{','.join(map(str, each))}:" for each in best.values())
+def _largest(segment: str, *, stands_for_a_place: bool) -> str:
+    entries = [entry.split(",") for entry in segment.split(":") if entry]
+    largest: dict[str, list[int]] = {}
+    for name, _, *amounts in entries:
+        largest[name] = [max(pair) for pair in zip(map(int, amounts), largest.get(name, (0, 0)), strict=True)]
+    kept = []
+    for name, word, *_ in entries:
+        if name in largest or stands_for_a_place:
+            memory, cores = largest.pop(name, [0, 0])
+            kept.append(f"{name},{word},{memory},{cores}:")
+    return "".join(kept)
 
 
 IDLE = Rule(
