@@ -17,8 +17,8 @@ from tests import acme, builders
 from tests.golden import cases
 
 DEVIATIONS = {
-    "quota-state-k8-b": "whether a deletion comes as the object or as a tombstone is the watch's business; a snapshot has "
-    "the quota or has it not",
+    "quota-state-k8-b": "whether a deletion comes as the object or as a tombstone is the watch's business; a snapshot "
+    "has the quota or has it not",
 }
 
 NVIDIA = VendorName("NVIDIA")
