@@ -120,6 +120,20 @@ def test_a_policy_is_dropped_without_the_others(kind: ChangeKind, value: str, fl
     assert [getattr(literal, each) for each in flags] == [getattr(after.policy, each) for each in flags]
 
 
+def test_containers_that_change_together_count_each_in_the_sums_and_in_the_pod() -> None:
+    """Three containers with one request, of which the init container runs before the others."""
+    amounts = {COUNT: 1, MEMORY: 99}
+    kinds = (ContainerKind.INIT, ContainerKind.APP, ContainerKind.APP)
+    containers = [a_container(amounts, requests=amounts, name=f"c{at}", kind=kind) for at, kind in enumerate(kinds)]
+    sums = ((COUNT, 2 * NANO), (MEMORY, 198 * NANO))
+    settle = settled(a_pod(*containers, constraints=NodeConstraints(requests=sums)), REGISTRY, Rules())
+    asked = settle(())
+    assert asked is not None
+    change = replace(less(ChangeKind.MEMORY, MEMORY, 40), containers=(0, 1, 2))
+    assert literally(asked, REGISTRY)((change,)) == settle((change,))
+    assert dict(changed(asked, change, REGISTRY).demand.constraints.requests)[MEMORY] == 80 * NANO
+
+
 def test_a_policy_with_nothing_left_is_spread_so_that_no_default_takes_its_place() -> None:
     pod = a_pod(annotations={"hami.io/gpu-scheduler-policy": "mutex"})
     dropped = Dropped(kind=ChangeKind.EXCLUSIVE, key="hami.io/gpu-scheduler-policy", value="mutex")

@@ -114,6 +114,11 @@ def test_the_most_cores_leave_one_to_others_on_the_card(count: int, cores: int) 
     assert gauge(a_request(count=count, cores=1)).most_cores(FOUR) == cores
 
 
+def test_a_card_that_others_use_without_cores_gives_all_but_one() -> None:
+    node = a_node("node", usage=(used(2, 0, 0),))
+    assert gauge(a_request(cores=1)).most_cores(node) == 99
+
+
 usages = st.builds(
     lambda slots, memory, cores: DeviceUsage(slots, MiB(memory if slots else 0), CoreShare(cores if slots else 0)),
     st.integers(0, 4),

@@ -31,8 +31,9 @@ def flaw(kind: FlawKind, promised: int = 0, capacity: int = 0, *others: str, why
 
 
 def test_a_pod_on_a_healthy_card_with_room_has_no_flaws() -> None:
-    record = a_pod_on(CARD, 1_000, 10)
-    assert flaws_of(record, on(a_device(), record, a_pod_on(CARD, 2_000, name="other"))) == ()
+    record = a_pod_on(CARD, 10_000, 60)
+    full = on(a_device(slots=2), record, a_pod_on(CARD, 6_384, 40, name="other"))
+    assert flaws_of(record, full) == ()
 
 
 def test_a_device_that_the_node_does_not_have_is_a_stranger() -> None:

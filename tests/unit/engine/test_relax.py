@@ -295,6 +295,7 @@ class TestARaisedQuota:
         raised = quota.changes[0]
         assert isinstance(raised, RaisedQuota)
         assert raised.by == 5_000
+        assert quota.cost == pytest.approx(1 + 5_000 / 6_000)
 
     def test_of_memory_and_cores_goes_up_at_once(self) -> None:
         room = Headroom(memory=MiB(-5), cores=CoreShare(10))
