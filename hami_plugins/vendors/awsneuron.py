@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from hami_plugins.engine.demand import invalid, selector_of
@@ -157,11 +159,7 @@ def _free_cores(candidate: Candidate) -> Sequence[int]:
 
 def held_cores(marks: Iterable[Mark]) -> int:
     """The mask of all cores that shares hold."""
-    held = 0
-    for mark in marks:
-        if isinstance(mark, CoreMask):
-            held |= mark.bits
-    return held
+    return reduce(or_, (mark.bits for mark in marks if isinstance(mark, CoreMask)), 0)
 
 
 def neighbours(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate] | Unselectable:
@@ -199,13 +197,13 @@ def annotate(view: AllocationView) -> Mapping[str, str]:
             cores = _told_cores(share.mark)
             of_cores = of_cores or bool(cores)
             ids += [view.devices[share.device].cores * index + core for core in cores]
-    written = {KIND_KEY: names.cores} if of_cores else {}
-    if ids:
-        written[IDS_KEY] = ",".join(map(str, ids))
-        written[TIME_KEY] = str(view.now_ns)
-        written[STATE_KEY] = "false"
-        written[NODE_KEY] = str(view.node)
-    return written
+    return {
+        IDS_KEY: ",".join(map(str, ids)),
+        TIME_KEY: str(view.now_ns),
+        STATE_KEY: "false",
+        NODE_KEY: str(view.node),
+        **({KIND_KEY: names.cores} if of_cores else {}),
+    }
 
 
 def _told_cores(mark: Mark | None) -> Sequence[int]:

@@ -87,6 +87,13 @@ def test_a_card_must_pass_both_pairs_of_id_lists() -> None:
     assert written[INDEX_KEY] == "6"
 
 
+def test_eight_cards_are_all_of_them() -> None:
+    written = place(SPEC, node(), a_pod(a_container({COUNT: 8})))
+    assert isinstance(written, dict)
+    assert written[INDEX_KEY] == "0,1,2,3,4,5,6,7"
+    assert choose(range(1, 9), 8) == ()
+
+
 @pytest.mark.parametrize("count", [3, 5, 6, 7])
 def test_odd_sets_are_no_sets(count: int) -> None:
     assert place(SPEC, node(), a_pod(a_container({COUNT: count}))) == "1/8 NumaNotFit"
@@ -155,8 +162,9 @@ def test_memory_that_is_no_amount_is_refused(amount: str) -> None:
 
 
 def test_a_container_of_another_vendor_gets_no_slices() -> None:
-    intake = take_in(a_pod(a_container({"cpu": 1})), Registry([SLICED]), Rules())
-    assert not intake.demand.devices.wants_devices
+    for limits in ({"cpu": 1}, {SLICE_MEMORY: 0}):
+        intake = take_in(a_pod(a_container(limits)), Registry([SLICED]), Rules())
+        assert not intake.demand.devices.wants_devices
 
 
 def test_only_equal_slices_share_a_card() -> None:
