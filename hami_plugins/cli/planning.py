@@ -20,7 +20,6 @@ from hami_plugins.report.plan import Planner, Stage
 from hami_plugins.report.wording import counted
 
 if TYPE_CHECKING:
-    from hami_plugins.engine.registry import Registry
     from hami_plugins.report.plan import Plan
     from hami_plugins.report.workloads import Submission
 
@@ -72,7 +71,8 @@ def _answer(order: Order, found: Plan, submitted: Submission, planner: Planner) 
         return
     answers = Answers(found, planner)
     if order.html is not None:
-        write_page(order.html, found, answers, planner.registry, title=_title(found), source=order.source.words())
+        title = f"Plan of {counted(len(found.pods), 'pod')}"
+        write_page(order.html, answers, submitted, title=title, source=order.source.words())
     if order.form is not Form.TABLE:
         output.document(documents.plan(found, answers, ignored=submitted.ignored, dialect=dialect), order.form)
     elif dialect is not None:
@@ -104,18 +104,32 @@ def tell(found: Plan, answers: Answers) -> None:
         output.line()
         for line in tables.refusal(refusal):
             output.line(line.words, line.tone)
+    _note(found)
     placed = sum(1 for each in found.pods if each.stage is Stage.PLACED)
     output.line()
-    output.line(f"{placed} of {counted(len(found.pods), 'pod')} placed", "good" if found.complete else "bad")
+    output.line(f"{placed:,} of {counted(len(found.pods), 'pod')} placed", "good" if found.complete else "bad")
 
 
-def write_page(path: str, found: Plan, answers: Answers, registry: Registry, *, title: str, source: str) -> None:
+def _note(found: Plan) -> None:
+    """Where the upstream scheduler may do otherwise, each once with the pods that it is about."""
+    pods: dict[str, list[str]] = {}
+    for each in found.pods:
+        for note in each.notes:
+            pods.setdefault(note, []).append(each.pod.full_name)
+    if pods:
+        output.line()
+    for note, names in pods.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        output.line(f"note: {names[0]}{more}: {note}", "warn")
+
+
+def write_page(path: str, answers: Answers, submitted: Submission, *, title: str, source: str) -> None:
     """The plan as a page in a file; folders on the way are made."""
     from hami_plugins.report import page
 
     made_at = datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
     heading = page.Heading(title=title, source=source, made_at=made_at)
-    text = page.render(found, registry, heading, refusals=page.refusals_of(answers))
+    text = page.answered(answers, heading, ignored=submitted.ignored)
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
@@ -131,7 +145,3 @@ def _tell_what_was_left_out(found: Plan, submitted: Submission) -> None:
         output.remark(f"{problem.place}: {problem.what}")
     if len(problems) > MOST_PROBLEMS:
         output.remark(f"and {len(problems) - MOST_PROBLEMS:,} more; -o json has all of them")
-
-
-def _title(found: Plan) -> str:
-    return f"Plan of {counted(len(found.pods), 'pod')}"

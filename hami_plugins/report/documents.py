@@ -80,6 +80,7 @@ def pod(answer: Answer, *, dialect: Dialect | None = None) -> schema.PodDocument
         ],
         "annotations": dict(sorted(content.annotations.items())) if writes else {},
         "labels": dict(sorted(content.labels.items())) if writes else {},
+        "notes": list(content.notes),
     }
 
 

@@ -112,6 +112,8 @@ class PodDocument(TypedDict):
     annotations: dict[str, str]
     """What the scheduler of the dialect writes on the pod."""
     labels: dict[str, str]
+    notes: list[str]
+    """Where the upstream scheduler may do otherwise."""
 
 
 class FlawDocument(TypedDict):

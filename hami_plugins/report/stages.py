@@ -56,7 +56,8 @@ class PodPlan:
     """What happens to one pod.
 
     ``before`` is the snapshot it was decided on; ``decision`` is ``None`` when it never came to one; ``words`` is the
-    reason as the upstream scheduler spells it (empty when placed), ``why`` the reason in ours.
+    reason as the upstream scheduler spells it (empty when placed), ``why`` the reason in ours. ``notes`` say where the
+    upstream scheduler may do otherwise.
     """
 
     unit: str
@@ -68,6 +69,7 @@ class PodPlan:
     words: str = ""
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def pod(self) -> Pod:

@@ -14,6 +14,7 @@ import yaml
 from hami_plugins.report import fleets
 from tests.schema import ADAPTER
 from tests.unit.cli.conftest import FITS, SERVICE, TOO_BIG, Type
+from tests.unit.report.test_turns import a_node, a_pod
 
 FLEET = "nodes: [{shape: t4x1, count: 2}]"
 
@@ -39,6 +40,24 @@ def test_a_pod_that_does_not_fit_ends_with_one(type_in: Type, job: Path, too_big
     assert f"\ndefault/big: does not fit\n  1 of 1 node: {why}\n" in said.out
     assert "  -> fits with nvidia.com/gpumem: 11360 instead of 400000 (on t4x1-0)\n" in said.out
     assert said.out.endswith("\n1 of 2 pods placed\n")
+
+
+@pytest.mark.parametrize(
+    ("names", "about"),
+    [pytest.param(("a",), "default/a", id="one pod"), pytest.param(("a", "b"), "default/a and 1 more", id="two pods")],
+)
+def test_where_volcano_may_do_otherwise_is_said_once(
+    type_in: Type, tmp_path: Path, names: tuple[str, ...], about: str
+) -> None:
+    sick = a_node()
+    sick["metadata"]["annotations"]["volcano.sh/node-vgpu-register"] = (
+        "GPU-0,10,10000,NVIDIA-NVIDIA A100,true,hami-core:GPU-1,10,10000,NVIDIA-NVIDIA A100,false,hami-core:"
+    )
+    dump, jobs = tmp_path / "dump.json", tmp_path / "jobs.yaml"
+    dump.write_bytes(orjson.dumps({"apiVersion": "v1", "kind": "List", "items": [sick]}))
+    jobs.write_text(yaml.safe_dump_all(a_pod(name, 1000) for name in names), encoding="utf-8")
+    said = type_in("plan", "-f", jobs, "--snapshot", dump)
+    assert f"\n\nnote: {about}: Volcano does not look at health: it may give the pod an unhealthy card\n" in said.out
 
 
 def test_no_headers_leave_the_rows(type_in: Type, job: Path) -> None:
