@@ -71,12 +71,7 @@ def relax(  # noqa: PLR0913 - the arguments of decide, and what may be offered
     refusals = Refusals.of(question, answers, decider.registry, decider.uncounted)
     search = Search(decider, snapshot, refusals, settle)
     found: dict[tuple[ChangeKind, ...], Counterfactual] = {}
-    stuck: list[Lever] = []
-    for lever in _levers(refusals):
-        single = search.single(lever)
-        _keep(found, single)
-        if single is None:
-            stuck.append(lever)
+    stuck = [lever for lever in _levers(refusals) if not _keep(found, search.single(lever))]
     for vendor, headroom in demand.headroom:
         _keep(found, search.quota(vendor, headroom))
     removable = [each for each in victims(refusals) if spared is None or not spared(each.pod)]
@@ -95,10 +90,11 @@ def _rank(found: Counterfactual) -> tuple[int, float, tuple[int, ...]]:
     return len(found.changes), found.cost, tuple(order.index(kind) for kind in found.kinds)
 
 
-def _keep(found: dict[tuple[ChangeKind, ...], Counterfactual], new: Counterfactual | None) -> None:
-    """Remember a counterfactual, if it is the best of its kind."""
+def _keep(found: dict[tuple[ChangeKind, ...], Counterfactual], new: Counterfactual | None) -> bool:
+    """Remember a counterfactual, if it is the best of its kind; says whether there is one at all."""
     if new is not None and (new.kinds not in found or new.cost < found[new.kinds].cost):
         found[new.kinds] = new
+    return new is not None
 
 
 def _levers(refusals: Refusals) -> list[Lever]:
