@@ -33,7 +33,7 @@ def run(html: str) -> int:
     answers = Answers(found, planner)
     output.table(tables.plan(found))
     planning.tell(found, answers)
-    planning.write_page(html, found, answers, registry, title="Demo: many makers, one plan", source=f"fleet {FLEET}")
+    planning.write_page(html, answers, submitted, title="Demo: many makers, one plan", source=f"fleet {FLEET}")
     output.line()
     output.line(f"Every card with what it holds: {Path(html).absolute().as_uri()}")
     output.line(f"The same by hand: hami-plugins plan --fleet {FLEET} -f YOUR.yaml")

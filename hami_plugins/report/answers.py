@@ -87,6 +87,8 @@ class Answers:
     """Explains the pods of one plan with the planner that made it."""
 
     def __init__(self, plan: Plan, planner: Planner, *, spare_shapes: Sequence[NodeEntry] = ()) -> None:
+        self.plan = plan
+        self.registry = planner.registry
         self._planner = planner
         self._spare_shapes = spare_shapes
         self._reasons: dict[_Asked, tuple[tuple[Cause, ...], str]] = {}

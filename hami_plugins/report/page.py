@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from hami_plugins.engine.registry import Registry
     from hami_plugins.report.answers import Answers
+    from hami_plugins.report.workloads import Ignored
 
 OPEN_NODES: Final = 60
 """Groups start open while they show at most so many nodes together."""
@@ -158,7 +159,7 @@ def render(
     panels = Panels()
     groups, bare = _groups(nodes, panels)
     placements = tuple(_placement(each, panels) for each in plan.pods if each.stage is Stage.PLACED)
-    found = (*(Remark(each.place, each.what) for each in plan.before.problems), *remarks)
+    found = (*_notes(plan), *(Remark(each.place, each.what) for each in plan.before.problems), *remarks)
     page = Page(
         title=heading.title,
         subtitle=" · ".join(filter(None, (heading.source, heading.made_at))),
@@ -183,6 +184,15 @@ def render(
     )
 
 
+def answered(answers: Answers, heading: Heading, *, ignored: Iterable[Ignored] = ()) -> str:
+    """The page of a plan with everything that is known about it, documents that make no difference included."""
+    remarks = [
+        Remark(f"{each.document.source} line {each.document.line}", f"{each.kind} {each.name} is left out: {each.why}")
+        for each in ignored
+    ]
+    return render(answers.plan, answers.registry, heading, refusals=refusals_of(answers), remarks=remarks)
+
+
 def refusals_of(answers: Answers) -> tuple[Refusal, ...]:
     """The refusals of a plan as the page shows them."""
     return tuple(
@@ -199,6 +209,17 @@ def refusals_of(answers: Answers) -> tuple[Refusal, ...]:
         )
         for each in answers.refusals()
     )
+
+
+def _notes(plan: Plan) -> Iterable[Remark]:
+    """Where the upstream scheduler may do otherwise, each once with the first pod that it is about."""
+    pods: dict[str, list[str]] = {}
+    for each in plan.pods:
+        for note in each.notes:
+            pods.setdefault(note, []).append(each.pod.full_name)
+    for note, names in pods.items():
+        more = f" and {counted(len(names) - 1, 'more pod')}" if len(names) > 1 else ""
+        yield Remark(f"{names[0]}{more}", note)
 
 
 def _groups(nodes: Sequence[NodeUse], panels: Panels) -> tuple[tuple[Group, ...], str]:
@@ -258,7 +279,7 @@ def _tiles(plan: Plan, nodes: Sequence[NodeUse]) -> Iterable[Tile]:
     placed = sum(1 for each in plan.pods if each.stage is Stage.PLACED)
     if plan.pods:
         css = "good" if plan.complete else "bad"
-        yield Tile(figure=f"{placed} of {len(plan.pods)}", words="pods fit", css=css)
+        yield Tile(figure=f"{placed} of {len(plan.pods)}", words="pods placed", css=css)
     cards = sum(len(use.cards) for use in nodes)
     yield Tile(figure=f"{len(nodes):,}", words=f"nodes with {cards:,} cards")
     amounts = bars.amounts_of(nodes)

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_plugins.model.nodes import NodeShape, NodeState, Problem, Taint
-from hami_plugins.report import page
+from hami_plugins.report import manifests, page, workloads
 from hami_plugins.report.bars import amount_words
 from hami_plugins.report.occupancy import Unit
 from hami_plugins.report.plan import Plan
 from tests.builders import a_device, a_node, a_record, a_share, a_snapshot, granted
-from tests.unit.report.plans import REGISTRY, a_plan, asking, cordoned, holding
+from tests.unit.report.plans import REGISTRY, a_plan, answers_of, asking, cordoned, holding
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
 
@@ -194,3 +194,14 @@ def test_a_thousand_nodes_make_a_page_of_reasonable_size() -> None:
 )
 def test_amounts_are_told_as_people_say_them(unit: Unit, amount: int, words: str) -> None:
     assert amount_words(unit, amount) == words
+
+
+def test_a_page_of_answers_tells_refusals_notes_and_what_was_left_out() -> None:
+    documents = manifests.read("apiVersion: v1\nkind: Service\nmetadata: {name: front}\n", source="job.yaml")
+    plan = a_plan(asking(), asking(100_000, name="big"))
+    noted = replace(plan, pods=tuple(replace(pod, notes=("the upstream may differ",)) for pod in plan.pods))
+    found = page.answered(answers_of(noted), page.Heading(), ignored=workloads.read(documents).ignored)
+    texts = read(found).texts
+    assert {"default/big", "job.yaml line 1", "Service front is left out: runs no pods"} <= set(texts)
+    assert {"default/p and 1 more pod", "the upstream may differ"} <= set(texts)
+    assert any("asked 100,000 MiB" in text for text in texts)
