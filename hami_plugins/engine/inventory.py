@@ -92,18 +92,22 @@ class RecordReader:
         self._labels: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
 
     def record(self, pod: Pod) -> tuple[PodRecord, tuple[Problem, ...]]:
-        """What a pod on a node holds. An unreadable list is a problem and holds nothing; other lists still count."""
+        """What a pod on a node holds. An unreadable list is a problem and holds nothing; other lists still count.
+
+        Where the list is fine and what goes with it is not, the amounts count and partitions are unknown.
+        """
         merged: list[list[GrantedShare]] = [[] for _ in pod.containers]
         problems: list[Problem] = []
         for key, text in pod.annotations.items():
             spec = self._lists.get(key)
             if spec is None:
                 continue
+            granted: tuple[ContainerGrant, ...] = ()
             try:
-                granted = self._granted(spec, pod, key, text)
+                granted = self._listed(spec, pod, key, text)
+                granted = self._recalled(spec, pod, granted)
             except WireError as error:
                 problems.append(Problem(f"pod {pod.full_name}", str(error)))
-                continue
             for at, grant in enumerate(granted):
                 merged[at].extend(grant.shares)
         record = PodRecord(
@@ -130,7 +134,7 @@ class RecordReader:
         """The same labels as one value, since the pods of a workload have them in common."""
         return self._labels.setdefault(tuple(labels.items()), labels)
 
-    def _granted(self, spec: VendorSpec, pod: Pod, key: str, text: str) -> tuple[ContainerGrant, ...]:
+    def _listed(self, spec: VendorSpec, pod: Pod, key: str, text: str) -> tuple[ContainerGrant, ...]:
         decode = volcano.decode_assignment if spec.dialect is Dialect.VOLCANO else pod_devices.decode
         segments = [
             [
@@ -141,10 +145,12 @@ class RecordReader:
             ]
             for segment in decode(key, text)
         ]
-        grants = tuple(
+        return tuple(
             ContainerGrant(container.kind, tuple(shares))
             for container, shares in zip(pod.containers, aligned(segments, spec, pod.containers), strict=True)
         )
+
+    def _recalled(self, spec: VendorSpec, pod: Pod, grants: tuple[ContainerGrant, ...]) -> tuple[ContainerGrant, ...]:
         if spec.recall is not None:
             grants = spec.recall(pod.annotations, grants)
         group = spec.group_of(pod) if spec.group_of is not None else ""

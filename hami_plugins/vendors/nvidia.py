@@ -17,10 +17,10 @@ from hami_plugins.engine import mig
 from hami_plugins.engine.demand import cores_of, count_of, memory_of, percentage, selector_of
 from hami_plugins.engine.inventories import registered
 from hami_plugins.errors import AdmissionDeniedError
-from hami_plugins.model.devices import Device, Instance, Placement, Profile, Share
+from hami_plugins.model.devices import Device, GrantedShare, Instance, Placement, Profile, Share
 from hami_plugins.model.pods import Container, ContainerGrant, Pod
 from hami_plugins.model.requests import DeviceRequest
-from hami_plugins.model.units import VendorName
+from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
     AdmissionChange,
     Admitted,
@@ -199,23 +199,40 @@ def annotate(view: AllocationView) -> Mapping[str, str]:
 
 
 def recall(annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]) -> tuple[ContainerGrant, ...]:
-    """Put the reserved MIG places back: consumed in order per card, as HAMi does."""
+    """Put the reserved MIG places back: consumed in order per card, as HAMi does.
+
+    A place that is reserved beyond the shares that are listed is held as well, by the container that it names.
+    """
     text = annotations.get(MIG_KEY)
-    if not text:
+    if not text or not grants:
         return grants
-    waiting: dict[str, list[Instance]] = {}
+    waiting: dict[str, list[MigAllocation]] = {}
     for each in mig_allocations.decode(MIG_KEY, text):
-        waiting.setdefault(each.gpu, []).append(Instance(each.profile, each.placement))
-    return tuple(
-        replace(
-            grant,
-            shares=tuple(
-                replace(share, mark=waiting[share.device].pop(0)) if waiting.get(share.device) else share
-                for share in grant.shares
-            ),
-        )
-        for grant in grants
+        waiting.setdefault(each.gpu, []).append(each)
+    held = [[_placed(share, waiting.get(share.device)) for share in grant.shares] for grant in grants]
+    for left in (each for of_card in waiting.values() for each in of_card):
+        held[min(left.container, len(held) - 1)].append(_bare(left))
+    return tuple(replace(grant, shares=tuple(shares)) for grant, shares in zip(grants, held, strict=True))
+
+
+def _placed(share: GrantedShare, waiting: list[MigAllocation] | None) -> GrantedShare:
+    return replace(share, mark=_instance(waiting.pop(0))) if waiting else share
+
+
+def _bare(reserved: MigAllocation) -> GrantedShare:
+    """A place and nothing else."""
+    return GrantedShare(
+        device=reserved.gpu,
+        vendor=SPEC.name,
+        word=SPEC.wire_word(),
+        memory=MiB(0),
+        cores=CoreShare(0),
+        mark=_instance(reserved),
     )
+
+
+def _instance(reserved: MigAllocation) -> Instance:
+    return Instance(reserved.profile, reserved.placement)
 
 
 RESOURCES: Final = ResourceNames(

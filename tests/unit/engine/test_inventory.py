@@ -187,6 +187,15 @@ class TestRecords:
         grants, _ = record({KEY: "a,Acme,1,1:;", "bits": "5"}, a_container(), specs=(spec,))
         assert grants[0].shares[0].mark == CoreMask(5)
 
+    def test_a_list_without_what_goes_with_it_still_counts_and_the_rest_is_a_problem(self) -> None:
+        def recall(annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]) -> tuple[ContainerGrant, ...]:
+            raise WireError("places", "half", "does not parse")
+
+        spec = replace(acme.SPEC, recall=recall)
+        grants, (problem,) = record({KEY: "a,Acme,100,1:;"}, a_container(), specs=(spec,))
+        assert grants[0].shares == (a_share("a", 100, 1),)
+        assert problem.what == "places: does not parse (in 'half')"
+
     @pytest.mark.parametrize(("group", "mark"), [("team/ring", GroupMember("team/ring")), ("", None)])
     def test_shares_without_a_mark_of_their_own_are_marked_with_the_pods_group(
         self, group: str, mark: GroupMember | None
