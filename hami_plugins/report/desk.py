@@ -79,8 +79,11 @@ class Desk:
 
 
 def _hami_words(refused: Refused) -> str:
-    """HAMi's event texts: how many nodes gave each reason."""
-    return "; ".join(f"{count} nodes {words}" for words, count in refused.counted())
+    """What HAMi's filter answers: the reason itself where all nodes give the same, else how many give each."""
+    counted = refused.counted()
+    if len(counted) == 1:
+        return counted[0][0]
+    return "; ".join(f"{count} nodes {words}" for words, count in counted)
 
 
 def _volcano_words(refused: Refused) -> str:
