@@ -21,6 +21,16 @@ settings.register_profile("ci", settings.get_profile("dev"), max_examples=500, p
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the files of tests/golden that are generated")
+
+
+@pytest.fixture
+def update_golden(pytestconfig: pytest.Config) -> bool:
+    """Whether generated files are to be written instead of compared."""
+    return bool(pytestconfig.getoption("update_golden"))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     for name, what in FOLDERS.items():
         config.addinivalue_line("markers", f"{name}: {what}")

@@ -1,0 +1,20 @@
+"""Names on the wire do not change by accident: each is data, and a change shows in a file."""
+
+import pytest
+
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.vendors import BUILTIN
+from tests.golden import wire_keys
+
+
+def test_every_name_on_the_wire_is_listed(*, update_golden: bool) -> None:
+    if update_golden:
+        wire_keys.FILE.write_text(wire_keys.text(), encoding="utf-8")
+    listed = wire_keys.FILE.read_text(encoding="utf-8")
+    assert wire_keys.text() == listed, "a name changed: --update-golden, and a Wire line in CHANGELOG.md"
+
+
+@pytest.mark.parametrize("spec", BUILTIN, ids=lambda spec: spec.name)
+def test_the_list_leaves_no_name_of_a_vendor_out(spec: VendorSpec) -> None:
+    listed = wire_keys.text().split()
+    assert [name for name in (*spec.resources.all(), *spec.keys.all()) if name not in listed] == []
