@@ -13,6 +13,7 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -168,47 +169,61 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--id", default="", help="only this case")
     parser.add_argument("--show", type=int, default=20, help="how many unexplained differences to print")
     options = parser.parse_args(arguments)
+    wanted = (
+        case
+        for case in cases(options.files)
+        if case["vendor"].startswith(options.vendor) and options.id in ("", case["id"])
+    )
+    found = judged(wanted)
+    sys.stdout.write("\n".join(_report(found, options.show)) + "\n")
+    return 1 if found.unexplained else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What became of some cases: how many of each vendor, how many agree, which rule explains which, and the rest."""
+
+    total: Counter[str] = field(default_factory=Counter)
+    agreed: Counter[str] = field(default_factory=Counter)
+    by_rule: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    unexplained: list[tuple[Case, Answer, set[str]]] = field(default_factory=list)
+
+    def rows(self) -> Iterator[tuple[str, int, int, int, int]]:
+        """Per vendor and then for all: cases, agreeing ones, those that rules explain, and unexplained ones."""
+        missing = Counter(case["vendor"] for case, _, _ in self.unexplained)
+        for vendor in sorted(self.total):
+            total, agreed, left = self.total[vendor], self.agreed[vendor], missing[vendor]
+            yield vendor, total, agreed, total - agreed - left, left
+        total, agreed, left = self.total.total(), self.agreed.total(), missing.total()
+        yield "all", total, agreed, total - agreed - left, left
+
+
+def judged(wanted: Iterable[Case]) -> Judgement:
+    """Our answers against the recorded ones."""
     registry, rules = builtin(), all_rules()
-    total: Counter[str] = Counter()
-    agreed: Counter[str] = Counter()
-    by_rule: dict[str, list[str]] = defaultdict(list)
-    unexplained: list[tuple[Case, Answer, set[str]]] = []
-    for case in cases(options.files):
-        if not case["vendor"].startswith(options.vendor) or (options.id and case["id"] != options.id):
-            continue
-        total[case["vendor"]] += 1
+    found = Judgement()
+    for case in wanted:
+        found.total[case["vendor"]] += 1
         ours = answer(case, registry)
         aspects = differing(case, ours)
         if not aspects:
-            agreed[case["vendor"]] += 1
+            found.agreed[case["vendor"]] += 1
             continue
         used = explained(case, ours, aspects, rules)
         if used is None:
-            unexplained.append((case, ours, aspects))
-        else:
-            for rule in used:
-                by_rule[rule.name].append(case["id"])
-    sys.stdout.write("\n".join(_report(total, agreed, by_rule, unexplained, options.show)) + "\n")
-    return 1 if unexplained else 0
+            found.unexplained.append((case, ours, aspects))
+        for rule in used or ():
+            found.by_rule[rule.name].append(case["id"])
+    return found
 
 
-def _report(
-    total: Counter[str],
-    agreed: Counter[str],
-    by_rule: dict[str, list[str]],
-    unexplained: list[tuple[Case, Answer, set[str]]],
-    show: int,
-) -> Iterator[str]:
-    missing = Counter(case["vendor"] for case, _, _ in unexplained)
+def _report(found: Judgement, show: int) -> Iterator[str]:
     yield f"{'vendor':20} {'cases':>6} {'agree':>6} {'rules':>6} {'unexplained':>12}"
-    for vendor in sorted(total):
-        rest = total[vendor] - agreed[vendor] - missing[vendor]
-        yield f"{vendor:20} {total[vendor]:6} {agreed[vendor]:6} {rest:6} {missing[vendor]:12}"
-    rest = total.total() - agreed.total() - len(unexplained)
-    yield f"{'all':20} {total.total():6} {agreed.total():6} {rest:6} {len(unexplained):12}"
-    for name, ids in sorted(by_rule.items()):
+    for vendor, total, agreed, ruled, left in found.rows():
+        yield f"{vendor:20} {total:6} {agreed:6} {ruled:6} {left:12}"
+    for name, ids in sorted(found.by_rule.items()):
         yield f"  rule {name}: {len(ids)} ({', '.join(ids[:4])}{', ...' if len(ids) > 4 else ''})"
-    for each in unexplained[:show]:
+    for each in found.unexplained[:show]:
         yield from _both_answers(*each)
 
 
