@@ -9,11 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from hami_plugins.engine.changes import Counterfactual as Counterfactual
     from hami_plugins.engine.decide import Decider as Decider
     from hami_plugins.engine.intake import Intake as Intake
     from hami_plugins.engine.intake import Rules as Rules
     from hami_plugins.engine.registry import Registry as Registry
+    from hami_plugins.engine.relax.changes import Counterfactual as Counterfactual
     from hami_plugins.kube.client import connect as connect
     from hami_plugins.model.cluster import ClusterSnapshot as ClusterSnapshot
     from hami_plugins.model.decisions import Placed as Placed
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _HOME: Final = {
     "BUILTIN": "vendors",
     "ClusterSnapshot": "model.cluster",
-    "Counterfactual": "engine.changes",
+    "Counterfactual": "engine.relax.changes",
     "Decider": "engine.decide",
     "Intake": "engine.intake",
     "Placed": "model.decisions",

@@ -8,9 +8,9 @@ from hami_plugins import examples
 from hami_plugins.cli import inputs, output, planning
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.inputs import Source
-from hami_plugins.report import manifests, submission, tables, workloads
-from hami_plugins.report.answers import Answers
-from hami_plugins.report.plan import Planner
+from hami_plugins.report import manifests, tables, workloads
+from hami_plugins.report.explain.answers import Answers
+from hami_plugins.report.plan import Planner, submission
 
 FLEET = "mixed"
 

@@ -10,8 +10,9 @@ from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.inputs import Source
 from hami_plugins.cli.options import Form
 from hami_plugins.errors import ManifestError
-from hami_plugins.report import documents, explanations
+from hami_plugins.report import documents
 from hami_plugins.report.explain import explain
+from hami_plugins.report.explain import lines as explanations
 from hami_plugins.report.plan import Planner
 
 if TYPE_CHECKING:

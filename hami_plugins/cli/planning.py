@@ -14,10 +14,10 @@ from hami_plugins.cli.inputs import Source
 from hami_plugins.cli.options import Form, Words
 from hami_plugins.errors import ManifestError
 from hami_plugins.model.vendor import Dialect
-from hami_plugins.report import documents, submission, tables, what_if, workloads
-from hami_plugins.report.answers import Answers
-from hami_plugins.report.plan import Planner, Stage
-from hami_plugins.report.wording import counted
+from hami_plugins.report import documents, tables, workloads
+from hami_plugins.report.explain.answers import Answers
+from hami_plugins.report.explain.wording import counted
+from hami_plugins.report.plan import Planner, Stage, submission, what_if
 
 if TYPE_CHECKING:
     from hami_plugins.report.plan import Plan

@@ -14,7 +14,7 @@ from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.inputs import Source
 from hami_plugins.cli.options import Form
 from hami_plugins.errors import ManifestError
-from hami_plugins.report import snapshot_file
+from hami_plugins.report.snapshots import files as snapshot_file
 
 
 def run(source: Source, *, redacted: bool, out: str | None, form: Form, settings: str | None) -> int:

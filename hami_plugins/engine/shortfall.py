@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from hami_plugins.engine import mig
-from hami_plugins.engine.changes import Question
 from hami_plugins.engine.eligibility import shortages
-from hami_plugins.engine.gauge import Gauge, Limit
 from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.relax.changes import Question
+from hami_plugins.engine.relax.gauge import Gauge, Limit
 from hami_plugins.model.decisions import UNREGISTERED, Refusal
 from hami_plugins.model.devices import Device, DeviceUsage
 from hami_plugins.model.nodes import NodeEntry

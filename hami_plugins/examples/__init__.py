@@ -1,6 +1,6 @@
 """Fleets and workloads that the demo, the documentation and the tests all use, as package data.
 
-``fleets/<name>.yaml`` are declared fleets (``report.fleets.parse``), ``workloads/<name>.yaml`` manifests as one would
+``fleets/<name>.yaml`` are declared fleets (``report.fleets``), ``workloads/<name>.yaml`` manifests as one would
 hand them to kubectl. Nothing is read before it is asked for.
 """
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from hami_plugins.model.decisions import Placed
-from hami_plugins.report import explanations
-from hami_plugins.report.answers import Answer, bare
 from hami_plugins.report.explain import Explanation, Pending, Running
+from hami_plugins.report.explain import lines as explanations
+from hami_plugins.report.explain.answers import Answer, bare
+from hami_plugins.report.explain.wording import choice_words
 from hami_plugins.report.plan import Plan, PodPlan, Stage
 from hami_plugins.report.slices import Slice, planned_slices
-from hami_plugins.report.wording import choice_words
 
 if TYPE_CHECKING:
     from hami_plugins.engine.mutate import Admission
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hami_plugins.model.pods import ResourceList
     from hami_plugins.model.vendor import Dialect, VendorSpec
     from hami_plugins.report import schema
-    from hami_plugins.report.answers import Answers, Cause
+    from hami_plugins.report.explain.answers import Answers, Cause
     from hami_plugins.report.workloads import Ignored
 
 API_VERSION: Final = "hami-plugins.io/v1alpha1"

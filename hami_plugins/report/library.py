@@ -13,21 +13,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hami_plugins import examples
-from hami_plugins.engine.changes import Counterfactual
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Intake, Rules, take_in
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.relax import relax as relax_demand
-from hami_plugins.engine.rewrite import settled
+from hami_plugins.engine.relax.changes import Counterfactual
+from hami_plugins.engine.relax.rewrite import settled
 from hami_plugins.errors import ManifestError, WireError
 from hami_plugins.kube.port import ClusterReader
 from hami_plugins.kube.snapshot import live_objects
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Decision
 from hami_plugins.model.pods import Pod
-from hami_plugins.report import fleets, manifests, submission, trees, workloads
+from hami_plugins.report import fleets, manifests, workloads
 from hami_plugins.report.listing import ListingReader
-from hami_plugins.report.plan import Plan, Planner
+from hami_plugins.report.manifests import trees
+from hami_plugins.report.plan import Plan, Planner, submission
 from hami_plugins.report.workloads import Submission
 from hami_plugins.vendors import builtin
 from hami_plugins.wire import objects

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.report.answers import Refusal, briefly
+from hami_plugins.report.explain.answers import Refusal, briefly
 from hami_plugins.report.plan import Plan, PodPlan, Stage
 from hami_plugins.report.slices import cards_words, planned_slices, shares_words
 

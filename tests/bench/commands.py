@@ -11,8 +11,8 @@ import orjson
 
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.relax import relax
-from hami_plugins.report import documents, library, submission, tables
-from hami_plugins.report.plan import Planner
+from hami_plugins.report import documents, library, tables
+from hami_plugins.report.plan import Planner, submission
 from tests.bench import workload
 from tests.bench.decisions import REGISTRY, intake_of, snapshot_of
 from tests.bench.measuring import Figure, figure, timed

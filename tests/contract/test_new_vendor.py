@@ -9,7 +9,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.report import documents, library, manifests, tables
 from hami_plugins.report.plan import Planner
-from hami_plugins.report.stages import Stage
+from hami_plugins.report.plan.stages import Stage
 from hami_plugins.report.vet import vet
 from hami_plugins.vendors import BUILTIN
 from tests import acme

@@ -16,9 +16,9 @@ from hami_plugins.config import settings
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
-from hami_plugins.report import manifests, submission, what_if, workloads
+from hami_plugins.report import manifests, workloads
 from hami_plugins.report.listing import snapshot_of
-from hami_plugins.report.plan import Plan, Planner, PodPlan, Stage
+from hami_plugins.report.plan import Plan, Planner, PodPlan, Stage, submission, what_if
 
 FOLDER = Path(__file__).parent / "scenarios"
 NAMES = sorted(folder.name for folder in FOLDER.iterdir())

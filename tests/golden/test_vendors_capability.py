@@ -31,12 +31,8 @@ ROWS = {
 }
 
 DEVIATIONS: dict[str, dict[str, tuple[str, bool]]] = {
-    "capability-004": {
-        "core_isolation": ("a template's cores come with it, nobody asks for them", False)
-    },
-    "capability-007": {
-        "multi_card_split": ("all cores of each card, but a part of its memory", True)
-    },
+    "capability-004": {"core_isolation": ("a template's cores come with it, nobody asks for them", False)},
+    "capability-007": {"multi_card_split": ("all cores of each card, but a part of its memory", True)},
     "capability-012": {"core_isolation": ("cores follow from the memory, nobody asks for them", False)},
 }
 """Cells that are more than yes or no: why, and what we count them for."""

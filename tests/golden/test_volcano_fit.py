@@ -20,8 +20,8 @@ from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.model.vendor import Ask, Candidate
-from hami_plugins.report.desk import DEVICE_SHARING
 from hami_plugins.report.plan import Planner, Unit
+from hami_plugins.report.plan.desk import DEVICE_SHARING
 from hami_plugins.vendors import volcano
 from tests.golden import volcano_rows as rows
 from tests.golden.cases import Case, each

@@ -14,8 +14,9 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot, Queue
 from hami_plugins.model.devices import GroupMember
 from hami_plugins.model.nodes import NodeEntry
-from hami_plugins.report import gangs, manifests, submission, workloads
-from hami_plugins.report.plan import Planner, Stage, Unit
+from hami_plugins.report import manifests, workloads
+from hami_plugins.report.plan import Planner, Stage, Unit, submission
+from hami_plugins.report.workloads import gangs
 from hami_plugins.vendors import volcano
 from hami_plugins.wire import objects
 from tests.golden import volcano_rows as rows

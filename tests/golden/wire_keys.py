@@ -7,8 +7,8 @@ from typing import Final
 
 from hami_plugins.engine import annotate, inventory, policies
 from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.report import gangs
 from hami_plugins.report.vet import scheduling, suppression
+from hami_plugins.report.workloads import gangs
 from hami_plugins.vendors import BUILTIN
 from hami_plugins.wire import scoring_weights
 

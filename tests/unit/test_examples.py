@@ -5,7 +5,7 @@ import pytest
 from hami_plugins import examples
 from hami_plugins.errors import ManifestError
 from hami_plugins.report import fleets, listing, manifests, workloads
-from hami_plugins.report.shapes import SHAPES
+from hami_plugins.report.fleets.shapes import SHAPES
 from hami_plugins.report.workloads import Submission
 from hami_plugins.vendors import builtin
 from hami_plugins.wire import objects

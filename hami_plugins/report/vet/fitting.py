@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from hami_plugins.engine.apply import assigned
-from hami_plugins.engine.changes import Change, ChangeKind, Counterfactual, Dropped, LessOf, LessPlain, Tolerated
 from hami_plugins.engine.intake import take_in
 from hami_plugins.engine.relax import relax
+from hami_plugins.engine.relax.changes import Change, ChangeKind, Counterfactual, Dropped, LessOf, LessPlain, Tolerated
 from hami_plugins.errors import HamiPluginsError, ManifestError
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed, Refused

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from hami_plugins.model.vendor import Dialect, VendorSpec
-from hami_plugins.report.gangs import DEFAULT_QUEUE, GROUP_ANNOTATION, GROUP_LABEL, QUEUE_ANNOTATION
 from hami_plugins.report.manifests import Path
 from hami_plugins.report.vet import facts
 from hami_plugins.report.vet.context import Context, each_request, where
 from hami_plugins.report.vet.findings import Flaw, Rename, Rule, Severity
 from hami_plugins.report.vet.subjects import ContainerView, PodView, Subject, mapping, text, whole
+from hami_plugins.report.workloads.gangs import DEFAULT_QUEUE, GROUP_ANNOTATION, GROUP_LABEL, QUEUE_ANNOTATION
 from hami_plugins.vendors.volcano import PERCENTAGE, SPREAD_KEY
 
 JOB: Final = ("batch.volcano.sh", "Job")

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hami_plugins.engine.changes import Change, ChangeKind, Counterfactual
 from hami_plugins.engine.decide import Decider, PodDemand
 from hami_plugins.engine.inventory import with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.relax import relax
+from hami_plugins.engine.relax.changes import Change, ChangeKind, Counterfactual
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.devices import Device

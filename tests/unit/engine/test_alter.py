@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from hami_plugins.engine.alter import changed, literally
-from hami_plugins.engine.changes import (
+from hami_plugins.engine.intake import Rules, take_in
+from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.relax.alter import changed, literally
+from hami_plugins.engine.relax.changes import (
     AddedNode,
     Change,
     ChangeKind,
@@ -17,9 +19,7 @@ from hami_plugins.engine.changes import (
     Removed,
     Tolerated,
 )
-from hami_plugins.engine.intake import Rules, take_in
-from hami_plugins.engine.registry import Registry
-from hami_plugins.engine.rewrite import rewritten, settled
+from hami_plugins.engine.relax.rewrite import rewritten, settled
 from hami_plugins.model.nodes import Taint
 from hami_plugins.model.pods import NodeConstraints, Pod, Requirement
 from hami_plugins.model.policy import Policy

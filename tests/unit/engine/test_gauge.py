@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_plugins.engine.decide import Decider
-from hami_plugins.engine.gauge import Gauge, Lack
 from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.relax.gauge import Gauge, Lack
 from hami_plugins.model.devices import Device, DeviceUsage, Placement, Profile
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.policy import DEFAULT_POLICY, Policy

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from hami_plugins.engine.changes import (
+from hami_plugins.engine.inventory import with_pods
+from hami_plugins.engine.relax.changes import (
     AddedNode,
     ChangeKind,
     Dropped,
@@ -15,8 +16,7 @@ from hami_plugins.engine.changes import (
     Removed,
     Tolerated,
 )
-from hami_plugins.engine.inventory import with_pods
-from hami_plugins.engine.levers import MOST_REQUESTS
+from hami_plugins.engine.relax.levers import MOST_REQUESTS
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.devices import Instance, Placement, Profile
 from hami_plugins.model.nodes import Taint

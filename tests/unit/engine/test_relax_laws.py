@@ -6,11 +6,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_plugins.engine.changes import AddedNode, LessOf, LessPlain, RaisedQuota, Removed
 from hami_plugins.engine.decide import Decider, PodDemand
 from hami_plugins.engine.inventory import with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.relax import relax
+from hami_plugins.engine.relax.changes import AddedNode, LessOf, LessPlain, RaisedQuota, Removed
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.devices import Placement, Profile

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from hami_plugins.engine.changes import AddedNode, ChangeKind, Question
 from hami_plugins.engine.decide import Decider
-from hami_plugins.engine.levers import device_levers
-from hami_plugins.engine.refusals import Refusals
 from hami_plugins.engine.registry import Registry
-from hami_plugins.engine.search import Search
-from hami_plugins.engine.victims import victims
+from hami_plugins.engine.relax.changes import AddedNode, ChangeKind, Question
+from hami_plugins.engine.relax.levers import device_levers
+from hami_plugins.engine.relax.refusals import Refusals
+from hami_plugins.engine.relax.search import Search
+from hami_plugins.engine.relax.victims import victims
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeShape, NodeState
 from hami_plugins.model.policy import DEFAULT_POLICY

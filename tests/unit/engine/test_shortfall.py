@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from hami_plugins.engine.changes import Question
 from hami_plugins.engine.decide import Decider, PodDemand
 from hami_plugins.engine.inventory import with_pods
 from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.relax.changes import Question
 from hami_plugins.engine.shortfall import CardShortage, NodeShortage, Supply, WhyNot, why_not
 from hami_plugins.model.devices import Instance, Placement, Profile
 from hami_plugins.model.nodes import NodeEntry, NodeShape, NodeState, Taint

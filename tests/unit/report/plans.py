@@ -10,7 +10,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Pod, PodRecord
-from hami_plugins.report.answers import Answers
+from hami_plugins.report.explain.answers import Answers
 from hami_plugins.report.plan import Plan, Planner, Unit
 from tests import acme, builders
 

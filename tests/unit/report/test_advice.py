@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from hami_plugins.engine.changes import (
+from hami_plugins.engine.eligibility import UNSCHEDULABLE
+from hami_plugins.engine.relax.changes import (
     AddedNode,
     Change,
     ChangeKind,
@@ -15,11 +16,10 @@ from hami_plugins.engine.changes import (
     Removed,
     Tolerated,
 )
-from hami_plugins.engine.eligibility import UNSCHEDULABLE
 from hami_plugins.model.nodes import Taint
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.units import NodeName
-from hami_plugins.report import advice
+from hami_plugins.report.explain import advice
 from tests.builders import ACME, MEMORY, a_record, a_request, a_share, a_snapshot, granted
 from tests.unit.engine.relaxing import a_busy_node, a_pod_on, offered, wanting
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.engine.intake import Rules
-from hami_plugins.report import answers
-from hami_plugins.report.answers import Answers, briefly
+from hami_plugins.report.explain import answers
+from hami_plugins.report.explain.answers import Answers, briefly
 from hami_plugins.report.plan import Planner, Stage, Unit
-from hami_plugins.report.what_if import with_policy
+from hami_plugins.report.plan.what_if import with_policy
 from tests.builders import MEMORY, a_node, a_snapshot
 from tests.unit.report.plans import REGISTRY, a_plan, answers_of, asking
 

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from hami_plugins.engine.registry import Registry
-from hami_plugins.report import caveats, manifests, submission, workloads
+from hami_plugins.report import manifests, workloads
 from hami_plugins.report.listing import snapshot_of
-from hami_plugins.report.plan import Planner, PodPlan, Stage
+from hami_plugins.report.plan import Planner, PodPlan, Stage, caveats, submission
 from hami_plugins.vendors import volcano
 from hami_plugins.wire import volcano_config
 from tests.unit.report.plans import a_plan, asking

@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from hami_plugins.engine.changes import ChangeKind, Counterfactual, LessOf
 from hami_plugins.engine.inventory import with_pods
 from hami_plugins.engine.registry import Registry
-from hami_plugins.engine.rewrite import rewritten
+from hami_plugins.engine.relax.changes import ChangeKind, Counterfactual, LessOf
+from hami_plugins.engine.relax.rewrite import rewritten
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Neighbours, Pod, PodTerm, Requirement
 from hami_plugins.model.quantity import NANO
 from hami_plugins.report import library
-from hami_plugins.report.counterfactuals import counterfactuals
+from hami_plugins.report.explain.counterfactuals import counterfactuals
 from hami_plugins.report.plan import Planner, Stage, Unit
 from hami_plugins.vendors import BUILTIN
 from tests import acme

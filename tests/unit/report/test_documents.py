@@ -10,10 +10,10 @@ import orjson
 import pytest
 
 from hami_plugins.model.vendor import Dialect
-from hami_plugins.report import documents, fleets, manifests, submission, vet, workloads
-from hami_plugins.report.answers import Answers
+from hami_plugins.report import documents, fleets, manifests, vet, workloads
+from hami_plugins.report.explain.answers import Answers
 from hami_plugins.report.listing import snapshot_of
-from hami_plugins.report.plan import Plan, Planner
+from hami_plugins.report.plan import Plan, Planner, submission
 from hami_plugins.report.vet import answers
 from hami_plugins.vendors import builtin
 from tests.schema import ADAPTER, generated

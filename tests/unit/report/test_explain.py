@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from hami_plugins.engine.changes import ChangeKind
 from hami_plugins.engine.holdings import FlawKind
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.inventory import with_pods
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.relax.changes import ChangeKind
 from hami_plugins.errors import ManifestError
 from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota, PodGroup
 from hami_plugins.model.decisions import Placed, Refused

@@ -8,8 +8,8 @@ import pytest
 
 from hami_plugins.engine.holdings import Flaw, FlawKind
 from hami_plugins.model.units import DeviceId
-from hami_plugins.report import explanations
 from hami_plugins.report.explain import explain
+from hami_plugins.report.explain import lines as explanations
 from hami_plugins.report.plan import Planner
 from tests.builders import a_container, a_device, a_node, a_pod, a_record, a_share, a_snapshot, granted
 from tests.unit.report.plans import REGISTRY, holding

@@ -13,7 +13,7 @@ from hami_plugins.errors import ManifestError
 from hami_plugins.model.nodes import Taint
 from hami_plugins.report import fleets
 from hami_plugins.report.fleets import Fleet, NodeGroup
-from hami_plugins.report.shapes import SHAPES, Speaker
+from hami_plugins.report.fleets.shapes import SHAPES, Speaker
 from hami_plugins.wire import node_devices, objects, volcano
 from hami_plugins.wire.node_devices import RegisteredDevice
 from tests.unit.wire import mutations

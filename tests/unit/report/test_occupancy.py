@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.model.devices import Device, Instance, Placement
-from hami_plugins.report.occupancy import CardUse, NodeUse, Occupancy, Part, Unit, fleet_use, shape_of
+from hami_plugins.report.page.occupancy import CardUse, NodeUse, Occupancy, Part, Unit, fleet_use, shape_of
 from hami_plugins.report.plan import Plan
 from tests.builders import a_device, a_node, a_record, a_share, granted
 from tests.unit.report.plans import REGISTRY, a_plan, asking, cordoned, holding

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from hami_plugins.model.nodes import NodeShape, NodeState, Problem, Taint
 from hami_plugins.report import manifests, page, workloads
-from hami_plugins.report.bars import amount_words
-from hami_plugins.report.occupancy import Unit
+from hami_plugins.report.page.bars import amount_words
+from hami_plugins.report.page.occupancy import Unit
 from hami_plugins.report.plan import Plan
 from tests.builders import a_device, a_node, a_record, a_share, a_snapshot, granted
 from tests.unit.report.plans import REGISTRY, a_plan, answers_of, asking, cordoned, holding

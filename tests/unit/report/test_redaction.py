@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_plugins.model.decisions import Placed
-from hami_plugins.report import fleets, snapshot_file
+from hami_plugins.report import fleets
 from hami_plugins.report.listing import snapshot_of
 from hami_plugins.report.plan import Plan, Planner, Unit
-from hami_plugins.report.redaction import Redactor
+from hami_plugins.report.snapshots import files as snapshot_file
+from hami_plugins.report.snapshots.redaction import Redactor
 from hami_plugins.vendors import builtin
 from hami_plugins.wire import objects
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.report import snapshot_file
 from hami_plugins.report.listing import snapshot_of
-from hami_plugins.report.trimming import Trimmer
+from hami_plugins.report.snapshots import files as snapshot_file
+from hami_plugins.report.snapshots.trimming import Trimmer
 from hami_plugins.vendors import builtin
 from hami_plugins.wire import objects
 

@@ -9,9 +9,9 @@ import yaml
 
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.report import manifests, submission, workloads
+from hami_plugins.report import manifests, workloads
 from hami_plugins.report.listing import snapshot_of
-from hami_plugins.report.plan import Planner, PodPlan, Stage
+from hami_plugins.report.plan import Planner, PodPlan, Stage, submission
 from hami_plugins.vendors import builtin, volcano
 
 REGISTRY = Registry([volcano.SPEC, *(spec for spec in builtin() if spec.name == "NVIDIA")])

@@ -6,7 +6,7 @@ import pytest
 
 from hami_plugins.engine.intake import Rules
 from hami_plugins.errors import ManifestError
-from hami_plugins.report import what_if
+from hami_plugins.report.plan import what_if
 from hami_plugins.vendors import builtin
 from tests.builders import a_node, a_record, a_snapshot
 from tests.unit.report.plans import holding

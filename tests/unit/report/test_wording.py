@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from hami_plugins.engine.changes import Question
 from hami_plugins.engine.choice import Choice
 from hami_plugins.engine.decide import Decider, PodDemand
 from hami_plugins.engine.inventory import with_pods
 from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.relax.changes import Question
 from hami_plugins.engine.shortfall import MEASURED, CardShortage, Supply, WhyNot, why_not
 from hami_plugins.model.devices import Placement, Profile
 from hami_plugins.model.nodes import NodeEntry, NodeShape, NodeState, Taint
@@ -20,7 +20,7 @@ from hami_plugins.model.requests import Percent, Selector
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName
 from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.model.verdicts import Reason
-from hami_plugins.report import wording
+from hami_plugins.report.explain import wording
 from hami_plugins.vendors import BUILTIN, nvidia
 from tests import acme
 from tests.builders import ACME, a_device, a_node, a_request, a_snapshot, used

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hami_plugins.errors import ManifestError
 from hami_plugins.model.cluster import PodGroup
 from hami_plugins.model.quantity import NANO
-from hami_plugins.report import manifests, pods, workloads
-from hami_plugins.report.workloads import Submission, Workload
+from hami_plugins.report import manifests, workloads
+from hami_plugins.report.workloads import Submission, Workload, pods
 from hami_plugins.wire import objects
 from tests.unit.wire import mutations
 

@@ -1,0 +1,193 @@
+"""What a plan says of each pod beyond where it goes: why this node, or why none, and what would help.
+
+Pods that ask for the same on the same cluster get the same answer, so it is worked out once. Ways out are looked for
+only for so many different refusals: a plan of a thousand of them has one cause, and the first ones show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from hami_plugins.engine.decide import PodDemand
+from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.relax.changes import Counterfactual
+from hami_plugins.engine.shortfall import WhyNot
+from hami_plugins.model.decisions import Placed, Refused
+from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.policy import NodePolicy, Policy
+from hami_plugins.report.explain import advice, wording
+from hami_plugins.report.explain.counterfactuals import counterfactuals
+from hami_plugins.report.explain.reasons import choice_of_plan, why_of
+from hami_plugins.report.plan import Plan, Planner, PodPlan, Stage
+
+MOST_ADVISED: Final = 24
+"""Different refusals for which ways out are looked for."""
+
+MOST_LOOKS: Final = 5_000_000
+"""Pods times nodes up to which the choice of each node is told in full."""
+
+_CHANGEABLE: Final = frozenset({Stage.NODES, Stage.ADMISSION, Stage.QUOTA})
+"""Where a pod stops for what it asks for, so that another pod, quota or cluster would help it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One reason for a refusal: how many nodes gave it, as a number and in words, what it is, and some of the nodes."""
+
+    nodes: int
+    tally: str
+    words: str
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayOut:
+    """Changes with which the pod would fit, as words and as one sentence, and the node that would take it then."""
+
+    changes: tuple[str, ...]
+    sentence: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A pod of a plan, explained. ``why`` is one sentence: why this node, or why none."""
+
+    plan: PodPlan
+    why: str
+    causes: tuple[Cause, ...] = ()
+    ways_out: tuple[WayOut, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Pods of one workload that are refused for the same reasons, in the order of the plan."""
+
+    answer: Answer
+    pods: tuple[PodPlan, ...]
+
+    @property
+    def title(self) -> str:
+        """The first pod's name, and how many more there are."""
+        more = len(self.pods) - 1
+        first = self.answer.plan.pod.full_name
+        return first if not more else f"{first} and {wording.counted(more, 'more pod')}"
+
+
+_Asked: TypeAlias = tuple[PodDemand, Policy, str, int]
+"""Demand, policy, namespace, and which cluster: all that a refusal by the nodes depends on."""
+
+_Told: TypeAlias = tuple[str, Stage, str]
+"""Workload, stage and reason: pods with equal ones are told of together."""
+
+
+class Answers:
+    """Explains the pods of one plan with the planner that made it."""
+
+    def __init__(self, plan: Plan, planner: Planner, *, spare_shapes: Sequence[NodeEntry] = ()) -> None:
+        self.plan = plan
+        self.registry = planner.registry
+        self._planner = planner
+        self._spare_shapes = spare_shapes
+        self._reasons: dict[_Asked, tuple[tuple[Cause, ...], str]] = {}
+        self._advice: dict[_Told, tuple[WayOut, ...]] = {}
+        self._in_full = len(plan.pods) * len(plan.before.nodes) <= MOST_LOOKS
+        self.all = tuple(self._answer(each) for each in plan.pods)
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """The pods that are not placed, those of one workload with the same reasons together."""
+        found: dict[_Told, list[Answer]] = {}
+        for answer in self.all:
+            if answer.plan.stage is not Stage.PLACED:
+                found.setdefault(_told(answer.plan, answer.why), []).append(answer)
+        return tuple(
+            Refusal(answer=answers[0], pods=tuple(answer.plan for answer in answers)) for answers in found.values()
+        )
+
+    def _answer(self, plan: PodPlan) -> Answer:
+        if isinstance(plan.decision, Placed):
+            return Answer(plan=plan, why=self._choice(plan))
+        causes, why = self._refused(plan) if isinstance(plan.decision, Refused) else ((), plan.why or plan.words)
+        ways_out = self._ways_out(plan, why) if plan.stage in _CHANGEABLE else ()
+        return Answer(plan=plan, why=why, causes=causes, ways_out=ways_out)
+
+    def _choice(self, plan: PodPlan) -> str:
+        choice = choice_of_plan(self._planner.decider, plan) if self._in_full else None
+        return briefly(plan) if choice is None else wording.choice_words(choice)
+
+    def _refused(self, plan: PodPlan) -> tuple[tuple[Cause, ...], str]:
+        intake = plan.intake
+        key = (intake.demand, intake.policy, plan.pod.namespace, id(plan.before))
+        known = self._reasons.get(key)
+        if known is not None:
+            return known
+        registry = self._planner.registry
+        why = why_of(self._planner.decider, plan)
+        if why is None:
+            return (), plan.why or plan.words
+        names = names_of(plan)
+        found = self._reasons[key] = (causes_of(why, registry, names), wording.summary(why, registry, names))
+        return found
+
+    def _ways_out(self, plan: PodPlan, why: str) -> tuple[WayOut, ...]:
+        key = _told(plan, why)
+        known = self._advice.get(key)
+        if known is not None:
+            return known
+        if len(self._advice) >= MOST_ADVISED:
+            return ()
+        found = counterfactuals(self._planner, plan.before, plan.intake.submitted, spare_shapes=self._spare_shapes)
+        made = self._advice[key] = ways_out_of(found, names_of(plan))
+        return made
+
+
+def causes_of(why: WhyNot, registry: Registry, names: Sequence[str]) -> tuple[Cause, ...]:
+    """The counted reasons in words; ``names`` are the names of the pod's containers."""
+    return tuple(
+        Cause(
+            nodes=each.nodes,
+            tally=wording.nodes_words(each, why),
+            words=wording.reason_words(each, registry, names),
+            examples=tuple(map(str, each.examples)),
+        )
+        for each in why.reasons
+    )
+
+
+def ways_out_of(found: Iterable[Counterfactual], names: Sequence[str]) -> tuple[WayOut, ...]:
+    """The changes that would help, in words."""
+    return tuple(
+        WayOut(
+            changes=tuple(advice.change_words(change, names) for change in each.changes),
+            sentence=advice.sentence(each, names),
+            node=each.placed.node,
+        )
+        for each in found
+    )
+
+
+def names_of(plan: PodPlan) -> tuple[str, ...]:
+    """The names of a pod's containers."""
+    return tuple(container.name for container in plan.pod.containers)
+
+
+def bare(plan: PodPlan) -> Answer:
+    """A pod with what the plan itself says of it."""
+    return Answer(plan=plan, why=briefly(plan) or plan.why or plan.words)
+
+
+def briefly(plan: PodPlan) -> str:
+    """Why this node, in a few words: ``fullest of 3``."""
+    placed = plan.decision
+    if not isinstance(placed, Placed):
+        return ""
+    if placed.candidates == 1:
+        return "the only one that fits"
+    better = "emptiest" if plan.intake.policy.node is NodePolicy.SPREAD else "fullest"
+    return f"{better} of {placed.candidates:,}"
+
+
+def _told(plan: PodPlan, why: str) -> _Told:
+    return plan.unit, plan.stage, why

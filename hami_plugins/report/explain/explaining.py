@@ -1,0 +1,192 @@
+"""Why one pod is pending, or why it is where it is: everything that a snapshot can say of it, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from heapq import nlargest
+from typing import Final
+
+from hami_plugins.engine.apply import without_pods
+from hami_plugins.engine.choice import Choice, choice_of
+from hami_plugins.engine.decide import PodDemand
+from hami_plugins.engine.holdings import Flaw, demand_again, flaws_of
+from hami_plugins.engine.intake import dialect_of
+from hami_plugins.engine.inventory import GROUP_KEY, QUEUE_KEY, TASK_KEY
+from hami_plugins.engine.policies import policy_of, volcano_policy
+from hami_plugins.engine.relax.changes import Counterfactual, Question
+from hami_plugins.engine.shortfall import WhyNot, why_not
+from hami_plugins.errors import ManifestError
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import Decision, Placed
+from hami_plugins.model.nodes import NodeEntry, Problem
+from hami_plugins.model.pods import NodeConstraints, Pod, PodRecord
+from hami_plugins.model.vendor import Dialect
+from hami_plugins.report.explain.counterfactuals import counterfactuals
+from hami_plugins.report.explain.reasons import choice_of_plan, why_of
+from hami_plugins.report.plan import Planner, PodPlan, Unit
+from hami_plugins.report.workloads import gangs
+from hami_plugins.vendors import builtin
+
+MOST_LOOKED_AT: Final = 2_000
+"""Names that are compared with a name that does not exist."""
+
+MOST_NEAR: Final = 3
+"""Names that are offered instead of one that does not exist."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """A pod without a node: what a plan says of it now (it may fit by now), with the numbers and the ways out.
+
+    ``why`` is set when nodes are the reason, ``choice`` when the pod would fit.
+    """
+
+    plan: PodPlan
+    why: WhyNot | None = None
+    choice: Choice | None = None
+    offers: tuple[Counterfactual, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A pod on a node: what it holds, what is wrong with that, and where it would go if it came again.
+
+    ``again`` is the decision for a pod that asks for what this one holds, on the cluster without this one; ``choice``
+    or ``why`` go with it.
+    """
+
+    record: PodRecord
+    node: NodeEntry
+    flaws: tuple[Flaw, ...]
+    again: Decision
+    choice: Choice | None = None
+    why: WhyNot | None = None
+
+    @property
+    def stays(self) -> bool:
+        """Whether it would go to the same node again."""
+        return isinstance(self.again, Placed) and self.again.node == self.node.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """All about one pod; ``problems`` are what could not be read of it."""
+
+    pod: str
+    about: Pending | Running
+    asks_nothing: bool
+    problems: tuple[Problem, ...] = ()
+
+
+def explain(
+    snapshot: ClusterSnapshot,
+    name: str,
+    planner: Planner | None = None,
+    *,
+    limit: int = 3,
+    spare_shapes: Sequence[NodeEntry] = (),
+) -> Explanation:
+    """All about the pod of that name (``namespace/name``; without a namespace, ``default``).
+
+    ``limit`` and ``spare_shapes`` are those of ``relax``. Raises ``ManifestError`` when the snapshot has no such pod.
+    """
+    planner = planner or Planner(builtin())
+    full_name = name if "/" in name else f"default/{name}"
+    problems = tuple(each for each in snapshot.problems if each.place == f"pod {full_name}")
+    for pod in snapshot.pending:
+        if pod.full_name == full_name:
+            about = _pending(planner, snapshot, pod, limit, spare_shapes)
+            nothing = not about.plan.intake.refusal and not about.plan.intake.demand.devices.wants_devices
+            return Explanation(pod=full_name, about=about, asks_nothing=nothing, problems=problems)
+    for entry in snapshot.nodes:
+        for record in entry.pods:
+            if record.full_name == full_name:
+                nothing = not any(grant.shares for grant in record.grants)
+                running = _running(planner, snapshot, entry, record)
+                return Explanation(pod=full_name, about=running, asks_nothing=nothing, problems=problems)
+    raise ManifestError(f"there is no pod {full_name} in this cluster{_near(full_name, snapshot)}")
+
+
+def _pending(
+    planner: Planner, snapshot: ClusterSnapshot, pod: Pod, limit: int, spare_shapes: Sequence[NodeEntry]
+) -> Pending:
+    plans = planner.plan(_as_created(snapshot, pod), (_unit(snapshot, pod),)).pods
+    plan = next(each for each in plans if each.pod.full_name == pod.full_name)
+    return Pending(
+        plan=plan,
+        why=why_of(planner.decider, plan),
+        choice=choice_of_plan(planner.decider, plan),
+        offers=counterfactuals(planner, plan.before, pod, limit=limit, spare_shapes=spare_shapes),
+    )
+
+
+def _as_created(snapshot: ClusterSnapshot, pod: Pod) -> ClusterSnapshot:
+    """The cluster just before a waiting pod was created; what its quota counted then is not known."""
+    quotas = {name: replace(quota, used={}) for name, quota in snapshot.quotas.items()}
+    return replace(snapshot, quotas=quotas, pending=tuple(each for each in snapshot.pending if each is not pod))
+
+
+def _unit(snapshot: ClusterSnapshot, pod: Pod) -> Unit:
+    """The pod as something to plan, with the gang that it names; members that wait are known to the cluster."""
+    queue = pod.annotations.get(QUEUE_KEY, "")
+    name = f"pod/{pod.full_name}"
+    if GROUP_KEY not in pod.annotations:
+        return Unit(name=name, pods=(pod,), queue=queue)
+    group = f"{pod.namespace}/{pod.annotations[GROUP_KEY]}"
+    gang = gangs.of_group(group, snapshot.pod_groups.get(group))
+    return Unit(
+        name=name,
+        pods=(pod,),
+        min_member=gang.min_member,
+        gang=True,
+        group=group,
+        queue=gang.queue,
+        tasks=(pod.annotations.get(TASK_KEY, ""),),
+        min_by_task=tuple(sorted(gang.min_by_task.items())),
+        exists=gang.exists,
+    )
+
+
+def _running(planner: Planner, snapshot: ClusterSnapshot, entry: NodeEntry, record: PodRecord) -> Running:
+    """What a running pod holds, and where a pod that asks for that would go if this one were not there."""
+    decider, policies = planner.decider, planner.rules.policies
+    without = snapshot.with_node(without_pods(entry, lambda each: each is record))
+    devices = demand_again(record)
+    volcano = dialect_of(devices, planner.registry) is Dialect.VOLCANO
+    policy = volcano_policy(policies) if volcano else policy_of({}, policies)
+    question = Question(PodDemand(devices, NodeConstraints(requests=record.requests)), policy)
+    again = decider.decide(without, *question)
+    answers = decider.answers(without, *question)
+    placed = isinstance(again, Placed)
+    return Running(
+        record=record,
+        node=entry,
+        flaws=flaws_of(record, entry),
+        again=again,
+        choice=choice_of(answers, again, policy) if isinstance(again, Placed) else None,
+        why=None if placed else why_not(question, answers, planner.registry, decider.uncounted),
+    )
+
+
+def _near(full_name: str, snapshot: ClusterSnapshot) -> str:
+    """Pods that could have been meant: those of the same name elsewhere, else those with a like name."""
+    known = [(pod.name, pod.full_name) for pod in snapshot.pending]
+    known += [(record.name, record.full_name) for entry in snapshot.nodes for record in entry.pods]
+    names: dict[str, list[str]] = {}
+    for short, full in known:
+        names.setdefault(short, []).append(full)
+    name = full_name.partition("/")[2]
+    alike = [name] if name in names else get_close_matches(name, _likely(name, names), n=MOST_NEAR)
+    found = [full for each in alike for full in names[each]][:MOST_NEAR]
+    return f"; is it {' or '.join(found)}?" if found else ""
+
+
+def _likely(name: str, names: Iterable[str]) -> list[str]:
+    """The names that begin most like a name, as many as are worth comparing."""
+
+    def alike(other: str) -> int:
+        return next((at for at, (one, two) in enumerate(zip(name, other, strict=False)) if one != two), len(other))
+
+    return nlargest(MOST_LOOKED_AT, names, key=alike)

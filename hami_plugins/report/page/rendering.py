@@ -1,0 +1,339 @@
+"""A plan as one HTML page that needs nothing else: every node, every card as a bar of parts, refusals with ways out.
+
+Names come from strangers: the template escapes every one, and the page's own policy forbids it to load or run anything
+but itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from hami_plugins.model.decisions import Placed
+from hami_plugins.report import tables
+from hami_plugins.report.explain.answers import briefly
+from hami_plugins.report.explain.wording import counted
+from hami_plugins.report.page import bars
+from hami_plugins.report.page.bars import Bit, NodePanel, Panels
+from hami_plugins.report.page.occupancy import FleetUse, NodeUse, Occupancy, Part, fleet_use
+from hami_plugins.report.plan import Plan, PodPlan, Stage
+from hami_plugins.report.slices import cards_words, planned_slices, shares_words
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+    from hami_plugins.engine.registry import Registry
+    from hami_plugins.report.explain.answers import Answers
+    from hami_plugins.report.workloads import Ignored
+
+OPEN_NODES: Final = 60
+"""Groups start open while they show at most so many nodes together."""
+
+MOST_ROWS: Final = 1_000
+"""Most rows of the table of planned pods, and most remarks; further ones are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heading:
+    """What the page calls itself; ``source`` and ``made_at`` are shown as they are."""
+
+    title: str = "Plan"
+    source: str = ""
+    made_at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """A figure at the top."""
+
+    figure: str
+    words: str
+    css: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Nodes shown together."""
+
+    title: str
+    words: str
+    open: bool
+    parts: tuple[Bit, ...]
+    label: str
+    nodes: tuple[NodePanel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """One reason, and how many nodes (or whatever else) gave it."""
+
+    tally: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Pods that do not fit, and why. ``reasons`` are counted, ``changes`` are ways out, ``upstream`` HAMi's words."""
+
+    title: str
+    stage: str
+    why: str
+    reasons: tuple[Why, ...] = ()
+    changes: tuple[str, ...] = ()
+    upstream: str = ""
+    more: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """A row of the table of planned pods."""
+
+    pod: str
+    node: str
+    node_at: int | None
+    cards: str
+    slice: str
+    score: str
+    why: str
+    search: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetRow:
+    """A row of the table of models."""
+
+    model: str
+    cards: str
+    total: str
+    parts: tuple[Bit, ...]
+    label: str
+    free: str
+    stranded: str
+    unavailable: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something left out, and why."""
+
+    place: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Everything that the template shows."""
+
+    title: str
+    subtitle: str
+    tiles: tuple[Tile, ...]
+    refusals: tuple[Refusal, ...]
+    placements: tuple[Placement, ...]
+    placements_more: str
+    fleet: tuple[FleetRow, ...]
+    groups: tuple[Group, ...]
+    bare: str
+    remarks: tuple[Remark, ...]
+    remarks_more: str
+    footer: str
+
+
+def render(
+    plan: Plan,
+    registry: Registry,
+    heading: Heading,
+    *,
+    refusals: Sequence[Refusal] = (),
+    remarks: Sequence[Remark] = (),
+) -> str:
+    """The page of a plan. ``remarks`` are further things that were left out, beside the snapshot's own problems."""
+    nodes = Occupancy(plan, registry).nodes
+    panels = Panels()
+    groups, bare = _groups(nodes, panels)
+    placements = tuple(_placement(each, panels) for each in plan.pods if each.stage is Stage.PLACED)
+    found = (*_notes(plan), *(Remark(each.place, each.what) for each in plan.before.problems), *remarks)
+    page = Page(
+        title=heading.title,
+        subtitle=" · ".join(filter(None, (heading.source, heading.made_at))),
+        tiles=tuple(_tiles(plan, nodes)),
+        refusals=tuple(refusals),
+        placements=placements[:MOST_ROWS],
+        placements_more=_further(len(placements), "pods"),
+        fleet=tuple(_fleet(nodes)),
+        groups=groups,
+        bare=bare,
+        remarks=found[:MOST_ROWS],
+        remarks_more=_further(len(found), "remarks"),
+        footer="Made by hami-plugins. This file holds everything it shows; it loads and sends nothing.",
+    )
+    style, script = _asset("page.css"), _asset("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return _template().render(
+        page=page,
+        style=Markup(style),  # noqa: S704 - our own file, not a stranger's text
+        script=Markup(script),  # noqa: S704 - our own file, not a stranger's text
+        script_hash=f"sha256-{digest}",
+    )
+
+
+def answered(answers: Answers, heading: Heading, *, ignored: Iterable[Ignored] = ()) -> str:
+    """The page of a plan with everything that is known about it, documents that make no difference included."""
+    remarks = [
+        Remark(f"{each.document.source} line {each.document.line}", f"{each.kind} {each.name} is left out: {each.why}")
+        for each in ignored
+    ]
+    return render(answers.plan, answers.registry, heading, refusals=refusals_of(answers), remarks=remarks)
+
+
+def refusals_of(answers: Answers) -> tuple[Refusal, ...]:
+    """The refusals of a plan as the page shows them."""
+    return tuple(
+        Refusal(
+            title=each.answer.plan.pod.full_name,
+            more=f"and {counted(len(each.pods) - 1, 'more pod')} of {each.answer.plan.unit}"
+            if len(each.pods) > 1
+            else "",
+            stage=tables.status(each.answer.plan),
+            why="" if each.answer.causes else each.answer.why,
+            reasons=tuple(Why(cause.tally, cause.words) for cause in each.answer.causes),
+            changes=tuple(way_out.sentence for way_out in each.answer.ways_out),
+            upstream=each.answer.plan.words,
+        )
+        for each in answers.refusals()
+    )
+
+
+def _notes(plan: Plan) -> Iterable[Remark]:
+    """Where the upstream scheduler may do otherwise, each once with the first pod that it is about."""
+    pods: dict[str, list[str]] = {}
+    for each in plan.pods:
+        for note in each.notes:
+            pods.setdefault(note, []).append(each.pod.full_name)
+    for note, names in pods.items():
+        more = f" and {counted(len(names) - 1, 'more pod')}" if len(names) > 1 else ""
+        yield Remark(f"{names[0]}{more}", note)
+
+
+def _groups(nodes: Sequence[NodeUse], panels: Panels) -> tuple[tuple[Group, ...], str]:
+    """The nodes that get planned pods first, then the others by what cards they have."""
+    with_cards = [use for use in nodes if use.cards]
+    chosen = [use for use in with_cards if use.planned]
+    others: dict[str, list[NodeUse]] = {}
+    for use in with_cards:
+        if not use.planned:
+            others.setdefault(bars.shape_words(use), []).append(use)
+    groups = [_group("Planned pods go here", chosen, panels, open_now=len(chosen) <= OPEN_NODES)] if chosen else []
+    small = len(with_cards) <= OPEN_NODES
+    for shape, uses in sorted(others.items(), key=lambda item: (-len(item[1]), item[0])):
+        groups.append(_group(shape, uses, panels, open_now=small))
+    without = len(nodes) - len(with_cards)
+    bare = f"{without} more {'node has' if without == 1 else 'nodes have'} no devices." if without else ""
+    return tuple(groups), bare
+
+
+def _group(title: str, uses: Sequence[NodeUse], panels: Panels, *, open_now: bool) -> Group:
+    amounts = bars.amounts_of(uses)
+    cards = sum(len(use.cards) for use in uses)
+    return Group(
+        title=title,
+        words=f"{counted(len(uses), 'node')}, {counted(cards, 'card')}",
+        open=open_now,
+        parts=bars.stacked(amounts),
+        label=bars.stacked_words(amounts),
+        nodes=tuple(panels.node(use) for use in sorted(uses, key=lambda use: _as_peoplecounted(use.name))),
+    )
+
+
+def _as_peoplecounted(name: str) -> tuple[tuple[int, str], ...]:
+    """Sorts node-9 before node-10."""
+    parts = re.split(r"([0-9]{1,18})", name)
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in parts)
+
+
+def _placement(plan: PodPlan, panels: Panels) -> Placement:
+    placed = plan.decision
+    if not isinstance(placed, Placed):
+        raise TypeError(f"{plan.pod.full_name} is not placed")
+    slices = planned_slices(plan)
+    return Placement(
+        pod=plan.pod.full_name,
+        node=placed.node,
+        node_at=panels.node_at.get(placed.node),
+        cards=cards_words(slices) or "no devices",
+        slice=shares_words(slices),
+        score=f"{placed.fit.score:.2f}",
+        why=briefly(plan),
+        search=f"{plan.pod.full_name} {placed.node}",
+    )
+
+
+def _tiles(plan: Plan, nodes: Sequence[NodeUse]) -> Iterable[Tile]:
+    placed = sum(1 for each in plan.pods if each.stage is Stage.PLACED)
+    if plan.pods:
+        css = "good" if plan.complete else "bad"
+        yield Tile(figure=f"{placed} of {len(plan.pods)}", words="pods placed", css=css)
+    cards = sum(len(use.cards) for use in nodes)
+    yield Tile(figure=f"{len(nodes):,}", words=f"nodes with {cards:,} cards")
+    amounts = bars.amounts_of(nodes)
+    total = sum(amounts.values())
+    if total:
+        taken = amounts[Part.HELD] + amounts[Part.PLANNED]
+        yield Tile(
+            figure=f"{taken * 100 / total:.0f} %",
+            words=f"of all cards taken, {_percent(amounts, Part.PLANNED)} by this plan",
+        )
+        yield Tile(figure=_percent(amounts, Part.FREE), words="free to use")
+        lost = (amounts[Part.STRANDED] + amounts[Part.UNAVAILABLE]) * 100 / total
+        yield Tile(figure=f"{lost:.0f} %", words="free but stranded, unhealthy or cordoned")
+
+
+def _fleet(nodes: Sequence[NodeUse]) -> Iterable[FleetRow]:
+    for use in fleet_use(nodes):
+        yield FleetRow(
+            model=use.model,
+            cards=f"{use.cards:,}",
+            total=bars.amount_words(use.unit, use.total),
+            parts=bars.stacked(use.amounts),
+            label=bars.stacked_words(use.amounts),
+            free=_amount(use, Part.FREE),
+            stranded=_amount(use, Part.STRANDED),
+            unavailable=_amount(use, Part.UNAVAILABLE),
+        )
+
+
+def _amount(use: FleetUse, part: Part) -> str:
+    return bars.amount_words(use.unit, use.amounts[part]) if use.amounts[part] else "–"  # noqa: RUF001 - typography
+
+
+def _percent(amounts: Mapping[Part, int], part: Part) -> str:
+    return f"{amounts[part] * 100 / max(sum(amounts.values()), 1):.0f} %"
+
+
+def _further(number: int, what: str) -> str:
+    return f"and {number - MOST_ROWS:,} more {what}" if number > MOST_ROWS else ""
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("hami_plugins.report.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.j2")
+
+
+@cache
+def _asset(name: str) -> str:
+    return resources.files("hami_plugins.report.page").joinpath("templates", name).read_text(encoding="utf-8")

@@ -1,0 +1,97 @@
+"""One pod of a plan: read, decided, and put into a plan's words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hami_plugins.engine import quota
+from hami_plugins.engine.annotate import annotations_of, labels_of
+from hami_plugins.engine.decide import Decider
+from hami_plugins.engine.intake import Intake, Rules, take_in
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import NodeObjection, Refused
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.vendor import Dialect
+from hami_plugins.report.plan import caveats
+from hami_plugins.report.plan.stages import PodPlan, Stage
+
+DEVICE_SHARING: Final = "hami-vgpuDeviceSharing error"
+"""All that Volcano says on a pod of a node whose cards will not do."""
+
+_PODS: Final = {"Too many pods": "Insufficient pods"}
+"""Volcano's word for a node that has its number of pods, by kube-scheduler's."""
+
+
+class Desk:
+    """Reads and decides pods. ``now_ns`` is the time that goes into annotations (Unix nanoseconds)."""
+
+    def __init__(self, registry: Registry, rules: Rules, decider: Decider, *, now_ns: int) -> None:
+        self.registry = registry
+        self._rules = rules
+        self._decider = decider
+        self._now_ns = now_ns
+
+    def read(self, pod: Pod) -> Intake:
+        """What the webhook and the pod's own words make of it, no quota of HAMi's in the way."""
+        return take_in(pod, self.registry, self._rules)
+
+    def read_within_quota(self, snapshot: ClusterSnapshot, pod: Pod) -> Intake:
+        """The same with what HAMi's quota leaves its namespace."""
+        limits = snapshot.quotas.get(pod.namespace)
+        if limits is None:
+            return self.read(pod)
+        used = quota.used_by(snapshot, pod.namespace, self.registry)
+        return take_in(pod, self.registry, self._rules, dict(quota.headroom(limits, used, self.registry)))
+
+    def refused(self, snapshot: ClusterSnapshot, unit: str, intake: Intake) -> PodPlan:
+        """The plan of a pod that never gets to a decision, because of what it says itself."""
+        stage = Stage.REQUEST if intake.admission.allowed else Stage.ADMISSION
+        return PodPlan(unit=unit, intake=intake, stage=stage, before=snapshot, why=intake.refusal, words=intake.words)
+
+    def decided(self, snapshot: ClusterSnapshot, unit: str, intake: Intake) -> PodPlan:
+        """The plan of a pod that may go to the nodes."""
+        decision = self._decider.decide(snapshot, intake.demand, intake.policy)
+        notes = caveats.of(intake, decision, snapshot)
+        if isinstance(decision, Refused):
+            spell = _volcano_words if intake.dialect is Dialect.VOLCANO else _hami_words
+            return PodPlan(
+                unit=unit,
+                intake=intake,
+                stage=Stage.NODES,
+                before=snapshot,
+                decision=decision,
+                words=spell(decision),
+                notes=notes,
+            )
+        entry = snapshot.nodes[snapshot.position[decision.node]]
+        written = annotations_of(intake.pod, decision, entry, self.registry, now_ns=self._now_ns)
+        return PodPlan(
+            unit=unit,
+            intake=intake,
+            stage=Stage.PLACED,
+            before=snapshot,
+            decision=decision,
+            annotations=written,
+            labels=labels_of(written),
+            notes=notes,
+        )
+
+
+def _hami_words(refused: Refused) -> str:
+    """What HAMi's filter answers: the reason itself where all nodes give the same, else how many give each."""
+    counted = refused.counted()
+    if len(counted) == 1:
+        return counted[0][0]
+    return "; ".join(f"{count} nodes {words}" for words, count in counted)
+
+
+def _volcano_words(refused: Refused) -> str:
+    """Volcano's text on the pod, which never says why a node's cards will not do."""
+    counts: dict[str, int] = {}
+    for _, why in refused.by_node:
+        words = _PODS.get(why.words, why.words) if isinstance(why, NodeObjection) else DEVICE_SHARING
+        counts[words] = counts.get(words, 0) + 1
+    total = len(refused.by_node)
+    reasons = ", ".join(sorted(f"{count} {words}" for words, count in counts.items()))
+    return f"0/{total} nodes are unavailable: {reasons}."

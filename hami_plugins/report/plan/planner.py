@@ -1,0 +1,49 @@
+"""Would these workloads fit, where, and with which annotations: the main job, without a cluster.
+
+Pods are decided one after another, each on the snapshot that the ones before left; gangs are all or nothing. What
+happens before a decision (quotas, gates, the order of turns) is in ``report.turns``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hami_plugins.engine.decide import Decider
+from hami_plugins.engine.intake import Rules
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.report.plan.desk import Desk
+from hami_plugins.report.plan.stages import PodPlan, Stage, Unit
+from hami_plugins.report.plan.turns import Turns
+
+__all__ = ["Plan", "Planner", "PodPlan", "Stage", "Unit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The whole answer: the pods in the order in which they were decided, and the cluster before and after."""
+
+    before: ClusterSnapshot
+    after: ClusterSnapshot
+    pods: tuple[PodPlan, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every pod found a place."""
+        return all(pod.stage is Stage.PLACED for pod in self.pods)
+
+
+class Planner:
+    """Plans units on snapshots. Keeps a decider, so that planning again on a similar snapshot is fast."""
+
+    def __init__(self, registry: Registry, rules: Rules | None = None, decider: Decider | None = None) -> None:
+        self.registry = registry
+        self.rules = rules or Rules()
+        self.decider = decider or Decider(registry)
+
+    def plan(self, snapshot: ClusterSnapshot, units: Iterable[Unit], *, now_ns: int = 0) -> Plan:
+        """Decide every unit in its turn. ``now_ns`` is the time that goes into annotations (Unix nanoseconds)."""
+        turns = Turns(Desk(self.registry, self.rules, self.decider, now_ns=now_ns), snapshot, units)
+        turns.take()
+        return Plan(before=snapshot, after=turns.snapshot, pods=tuple(turns.plans))

@@ -1,0 +1,84 @@
+"""From what people submit to what a plan decides: units of pods that start together, and the objects around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hami_plugins.engine.eligibility import objection
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.pods import NodeConstraints, Pod
+from hami_plugins.report.plan.planner import Unit
+from hami_plugins.report.workloads import Submission, Workload
+from hami_plugins.report.workloads.gangs import Gang
+from hami_plugins.wire import objects
+
+TASK_KEY = "volcano.sh/task-spec"
+
+
+def with_objects(snapshot: ClusterSnapshot, submission: Submission) -> ClusterSnapshot:
+    """The snapshot with the queues, pod groups and quotas that are submitted along; the submitted ones win."""
+    return replace(
+        snapshot,
+        queues={**snapshot.queues, **submission.queues},
+        pod_groups={**snapshot.pod_groups, **submission.pod_groups},
+        quotas={**snapshot.quotas, **submission.quotas},
+        priorities={**snapshot.priorities, **submission.priorities},
+    )
+
+
+def units(submission: Submission, snapshot: ClusterSnapshot) -> tuple[Unit, ...]:
+    """What to plan, in the order of the documents; the members of one gang stand where its first member stood."""
+    made: dict[str, Unit] = {}
+    for workload in submission.workloads:
+        pods = tuple(_pods(workload, snapshot))
+        key = f"gang {workload.gang.group}" if workload.gang is not None else f"{workload.kind} {workload.full_name}"
+        known = made.get(key)
+        if known is not None:
+            made[key] = replace(known, pods=known.pods + pods, tasks=known.tasks + _tasks(pods))
+        else:
+            made[key] = _unit(workload, workload.gang, pods)
+    return tuple(made.values())
+
+
+def _unit(workload: Workload, gang: Gang | None, pods: tuple[Pod, ...]) -> Unit:
+    name = f"{workload.kind.lower()}/{workload.full_name}"
+    if gang is None:
+        return Unit(
+            name=name, pods=pods, queue=workload.queue, tasks=_tasks(pods), priority_class=workload.priority_class
+        )
+    return Unit(
+        name=name,
+        pods=pods,
+        priority_class=workload.priority_class,
+        exists=gang.exists,
+        made_late=workload.is_volcano_job,
+        min_member=gang.min_member,
+        gang=True,
+        group=gang.group,
+        queue=gang.queue,
+        tasks=_tasks(pods),
+        min_by_task=tuple(sorted(gang.min_by_task.items())),
+    )
+
+
+def _tasks(pods: tuple[Pod, ...]) -> tuple[str, ...]:
+    return tuple(pod.annotations.get(TASK_KEY, "") for pod in pods)
+
+
+def _pods(workload: Workload, snapshot: ClusterSnapshot) -> Iterator[Pod]:
+    for copy in workload.pods:
+        pod = objects.pod(copy.raw)
+        if workload.per_node:
+            yield from _one_per_node(pod, snapshot)
+        else:
+            yield pod
+
+
+def _one_per_node(pod: Pod, snapshot: ClusterSnapshot) -> Iterator[Pod]:
+    """A DaemonSet's pod for every node that its selectors and tolerations allow, whether it has room or not."""
+    anywhere = replace(pod.constraints, requests=())
+    for entry in snapshot.nodes:
+        if objection(replace(entry, requested={}), anywhere) is None:
+            pinned: NodeConstraints = replace(pod.constraints, node=entry.name)
+            yield replace(pod, name=f"{pod.name}-{entry.name}", constraints=pinned)

@@ -1,0 +1,325 @@
+"""Whose turn it is in a plan: what stops pods before they are decided, gangs, and the order of all of it.
+
+The order of Volcano 1.14 (``peers.md`` 8): quotas when pods are created; its gate, by priority and age; then gangs that
+are not complete, before the surplus of those that are; Volcano Jobs one session later than pods that exist. Pods of
+other schedulers are decided by priority and age alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from hami_plugins.engine import gangs, neighbours, queues, resource_quota
+from hami_plugins.engine.apply import assigned
+from hami_plugins.engine.intake import Intake
+from hami_plugins.engine.inventory import GROUP_KEY
+from hami_plugins.engine.queues import Amounts, Gate
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import Placed
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.vendor import Dialect
+from hami_plugins.report.plan.desk import Desk
+from hami_plugins.report.plan.jobs import Job, Member, job_of, least_of, without_gated
+from hami_plugins.report.plan.stages import PodPlan, Stage, Unit
+from hami_plugins.report.workloads.pods import VOLCANO
+
+UNNAMED: Final = "default-scheduler"
+"""The scheduler of pods that name none."""
+
+GATED: Final = "it has scheduling gates; no scheduler looks at it before they are removed"
+
+
+_Rank = tuple[int, bool, float, int]
+
+
+class _Stop(NamedTuple):
+    """Where a pod stops before any decision, and why."""
+
+    stage: Stage
+    why: str
+    words: str = ""
+
+
+class Turns:
+    """One run of a planner: ``plans`` grow in the order of the decisions, ``snapshot`` is the cluster after them."""
+
+    def __init__(self, desk: Desk, snapshot: ClusterSnapshot, units: Iterable[Unit]) -> None:
+        self.snapshot = snapshot
+        self.plans: list[PodPlan] = []
+        self._desk = desk
+        self._jobs = [job_of(snapshot, at, unit) for at, unit in enumerate(units)]
+        self._gate: Gate | None = queues.gate_of(snapshot) if any(job.volcano for job in self._jobs) else None
+        self._taken: dict[str, dict[str, int]] = {}
+        self._neighbours_matter = neighbours.matter(snapshot)
+
+    def take(self) -> None:
+        """Decide every pod of every unit."""
+        for job in self._jobs:
+            if not job.unit.made_late:
+                self._create(job)
+        self._gate = self._divided()
+        for job in self._by_age():
+            self._admit(job)
+        for made_late in (False, True):
+            self._session([job for job in self._jobs if job.unit.made_late is made_late and job.members])
+
+    def _create(self, job: Job) -> None:
+        """What happens when the pods are created: webhooks, then quotas. Those that remain are the job's members."""
+        created: list[Member] = []
+        for member in job.members:
+            if self._is_for_another(member.pod):
+                self._emit(job, member, Stage.ELSEWHERE, _elsewhere(member.pod))
+                continue
+            if member.waits:
+                created.append(member)
+                continue
+            read = self._read(job, member)
+            if read.intake is not None and (read.intake.refusal or not read.intake.admission.allowed):
+                self.plans.append(self._desk.refused(self.snapshot, job.unit.name, read.intake))
+            elif self._within_quota(job, read):
+                created.append(read)
+        job.members = deque(member for member in created if not member.pod.gated)
+        job.gated = [member for member in created if member.pod.gated]
+        for member in job.gated:
+            self._emit(job, member, Stage.GATE, GATED)
+
+    def _read(self, job: Job, member: Member) -> Member:
+        """The member as the webhook leaves it, where that is needed now; HAMi's own quota is looked at in its turn."""
+        if not job.volcano and member.pod.namespace not in self.snapshot.quotas:
+            return member
+        intake = self._desk.read(member.pod)
+        return replace(member, intake=intake)
+
+    def _is_for_another(self, pod: Pod) -> bool:
+        """Whether a pod asks for Volcano's devices without asking for Volcano."""
+        if pod.scheduler == VOLCANO:
+            return False
+        return any(
+            spec.dialect is Dialect.VOLCANO and (spec.asked_of(container.limits) or spec.asked_of(container.requests))
+            for spec in self._desk.registry
+            for container in pod.containers
+        )
+
+    def _within_quota(self, job: Job, member: Member) -> bool:
+        quota = self.snapshot.quotas.get(member.pod.namespace)
+        if quota is None or member.intake is None:
+            return True
+        pod = member.intake.pod
+        missing = resource_quota.unnamed(quota, pod)
+        if missing:
+            why = f"quota: every container has to name {', '.join(missing)}"
+            words = f'pods "{pod.name}" is forbidden: failed quota: must specify {",".join(missing)}'
+            self._emit(job, member, Stage.QUOTA, why, words)
+            return False
+        taken = self._taken.get(pod.namespace)
+        if taken is None:
+            taken = self._taken[pod.namespace] = resource_quota.taken(self.snapshot, pod.namespace)
+        counts = resource_quota.counted(pod)
+        broken = resource_quota.excesses(quota, taken, counts)
+        if broken:
+            why = "; ".join(map(str, broken))
+            self._emit(job, member, Stage.QUOTA, why, resource_quota.words(pod, broken))
+            return False
+        resource_quota.add(taken, counts)
+        return True
+
+    def _admit(self, job: Job) -> None:
+        """Volcano's gate. The pods of a Volcano Job are created only when it has passed."""
+        why, words = self._closed(job)
+        least = None if why else least_of(job)
+        if least is not None and self._gate is not None:
+            lacks = self._gate.objections(job.queue, least)
+            if lacks:
+                why, words = f"held at Volcano's gate: {'; '.join(map(str, lacks))}", queues.words(lacks)
+            else:
+                self._gate = self._gate.let_in(job.queue, without_gated(job, least))
+        if why:
+            stage = Stage.ADMISSION if job.unit.made_late and not words else Stage.GATE
+            self._emit_all(job, stage, why, words)
+            return
+        if job.unit.made_late:
+            self._create(job)
+            job.created = True
+        there = job.have + Counter(member.task for member in (*job.members, *job.gated))
+        missing = gangs.missing(job.need, there)
+        if missing:
+            self._emit_all(job, Stage.GANG, _incomplete(missing, "exist"))
+
+    def _closed(self, job: Job) -> tuple[str, str]:
+        """Why the gang cannot even be made, and Volcano's words where there are any."""
+        if not job.unit.exists and job.known is None:
+            return f"it names the PodGroup {job.unit.group}, which nobody has made", ""
+        if not self.snapshot.queues:
+            return "", ""
+        queue = self.snapshot.queues.get(job.queue)
+        if queue is None:
+            return f"there is no queue {job.queue}", ""
+        if job.unit.made_late and any(each.parent == queue.name for each in self.snapshot.queues.values()):
+            return f"queue {job.queue} has child queues, and jobs go into queues without", ""
+        return ("", "") if queue.open else (f"queue {job.queue} is closed", "")
+
+    def _session(self, jobs: Sequence[Job]) -> None:
+        """Give every job its turns until nobody has anything left to try; the queue with the smallest part first."""
+        self._gate = self._divided()
+        lanes: dict[str, list[tuple[_Rank, Job]]] = {}
+        for job in jobs:
+            heapq.heappush(lanes.setdefault(_lane(job), []), (self._rank(job), job))
+        while lanes:
+            name = min(lanes, key=lambda lane: (self._portion(lane), lanes[lane][0][1].at))
+            _, job = heapq.heappop(lanes[name])
+            going_on = self._complete(job) if not job.ready else self._one_more(job)
+            if going_on and job.members:
+                heapq.heappush(lanes[name], (self._rank(job), job))
+            if not lanes[name]:
+                del lanes[name]
+
+    def _divided(self) -> Gate | None:
+        """The gate with the shares of the queues, for what waits in them now: planned pods that exist, and others."""
+        if self._gate is None:
+            return None
+        asked: dict[str, Amounts] = {}
+        planned: set[str] = set()
+        for job in self._jobs:
+            for member in (*job.members, *job.held) if job.volcano and job.created else ():
+                asked[job.queue] = queues.plus(asked.get(job.queue, {}), queues.requests_of(member.pod))
+                planned.add(member.pod.full_name)
+        for pod in self.snapshot.pending:
+            group = self.snapshot.pod_groups.get(f"{pod.namespace}/{pod.annotations.get(GROUP_KEY, '')}")
+            if group is not None and pod.full_name not in planned:
+                asked[group.queue] = queues.plus(asked.get(group.queue, {}), queues.requests_of(pod))
+        return self._gate.divided(asked)
+
+    def _by_age(self) -> list[Job]:
+        """Volcano's jobs in their order at the gate: queue by queue, and in a queue by priority and age."""
+        jobs = [job for job in self._jobs if job.volcano and job.members]
+        first: dict[str, int] = {}
+        for job in jobs:
+            first.setdefault(job.queue, job.at)
+        return sorted(jobs, key=lambda job: (self._portion(job.queue), first[job.queue], -job.priority, job.at))
+
+    def _portion(self, lane: str) -> float:
+        """How much of its share a queue holds."""
+        return self._gate.portion(lane) if self._gate is not None and lane else 0.0
+
+    def _rank(self, job: Job) -> _Rank:
+        """Priority, then incomplete gangs, then who holds the smallest part of the cluster, then age."""
+        part = 0.0
+        if job.volcano and self._gate is not None:
+            total = self._gate.total
+            part = max((held / total[name] for name, held in job.holds.items() if total.get(name)), default=0.0)
+        return -job.priority, job.volcano and job.ready, part, job.at
+
+    def _complete(self, job: Job) -> bool:
+        """Try to find places for the members that have to start together. Without all of them none gets one."""
+        snapshot, gate, have, holds = self.snapshot, self._gate, job.have.copy(), dict(job.holds)
+        tried: list[PodPlan] = []
+        members = list(job.members)
+        order = gangs.in_turn([member.task for member in members], job.need, have)
+        for at in order:
+            member = members[at]
+            plan = self._decide(job, member, snapshot, gate)
+            tried.append(plan)
+            if isinstance(plan.decision, Placed):
+                snapshot = assigned(snapshot, plan.pod, plan.decision)
+                gate = _given(gate, job, plan.pod)
+                holds = queues.plus(holds, queues.requests_of(plan.pod))
+                have[member.task] += 1
+                if not gangs.missing(job.need, have):
+                    break
+        left = deque(members[at] for at in sorted(order[len(tried) :]))
+        missing = gangs.missing(job.need, have)
+        if missing:
+            self.plans.extend(_held_back(plan, _incomplete(missing, "would fit")) for plan in tried)
+            return False
+        self.plans.extend(tried)
+        self.snapshot, self._gate, job.have, job.holds, job.members = snapshot, gate, have, holds, left
+        return True
+
+    def _one_more(self, job: Job) -> bool:
+        """Members beyond the least: each for itself. Volcano gives one place a turn, other schedulers go on."""
+        while job.members:
+            member = job.members.popleft()
+            plan = self._decide(job, member, self.snapshot, self._gate)
+            self.plans.append(plan)
+            if isinstance(plan.decision, Placed):
+                self.snapshot = assigned(self.snapshot, plan.pod, plan.decision)
+                self._gate = _given(self._gate, job, plan.pod)
+                job.holds = queues.plus(job.holds, queues.requests_of(plan.pod))
+                job.have[member.task] += 1
+                if job.volcano:
+                    return True
+        return False
+
+    def _decide(self, job: Job, member: Member, snapshot: ClusterSnapshot, gate: Gate | None) -> PodPlan:
+        """One member on the cluster as it is in this turn."""
+        if not job.volcano:
+            intake = self._desk.read_within_quota(snapshot, member.pod)
+        else:
+            intake = member.intake or self._desk.read(member.pod)
+        if intake.refusal or not intake.admission.allowed:
+            return self._desk.refused(snapshot, job.unit.name, intake)
+        if job.volcano and gate is not None:
+            lacks = gate.overdrawn(job.queue, queues.requests_of(intake.pod))
+            if lacks:
+                why = f"its queue may hold no more: {'; '.join(map(str, lacks))}"
+                return _stopped(job, intake, snapshot, _Stop(Stage.GATE, why, queues.words(lacks)))
+        return self._desk.decided(snapshot, job.unit.name, self._among_others(snapshot, intake))
+
+    def _among_others(self, snapshot: ClusterSnapshot, intake: Intake) -> Intake:
+        """What the pod asks, with the nodes that other pods keep it from."""
+        pod = intake.pod
+        if not self._neighbours_matter and not any(pod.neighbours):
+            return intake
+        self._neighbours_matter = self._neighbours_matter or bool(pod.neighbours.apart)
+        constraints = replace(intake.demand.constraints, barred=neighbours.barred(snapshot, pod))
+        return replace(intake, demand=replace(intake.demand, constraints=constraints))
+
+    def _emit_all(self, job: Job, stage: Stage, why: str, words: str = "") -> None:
+        for member in job.members:
+            self._emit(job, member, stage, why, words)
+        job.held.extend(job.members)
+        job.members.clear()
+
+    def _emit(self, job: Job, member: Member, stage: Stage, why: str, words: str = "") -> None:
+        """The plan of a member that does not come to a decision."""
+        intake = member.intake or self._desk.read(member.pod)
+        self.plans.append(_stopped(job, intake, self.snapshot, _Stop(stage, why, words)))
+
+
+def _lane(job: Job) -> str:
+    """The queue whose turn it has to be; other schedulers know none."""
+    return job.queue if job.volcano else ""
+
+
+def _given(gate: Gate | None, job: Job, pod: Pod) -> Gate | None:
+    return gate.given(job.queue, queues.requests_of(pod)) if gate is not None and job.volcano else gate
+
+
+def _incomplete(missing: Sequence[gangs.Missing], what: str) -> str:
+    """Why a gang waits: too few of it altogether, or else of some of its tasks."""
+    whole = [each for each in missing if not each.task]
+    parts = [
+        f"{each.needed} {f'of task {each.task} ' if each.task else ''}have to start together and {each.have} {what}"
+        for each in whole or missing
+    ]
+    return f"its gang waits: {', '.join(parts)}"
+
+
+def _elsewhere(pod: Pod) -> str:
+    scheduler = pod.scheduler or UNNAMED
+    return f"left alone: {scheduler} does not look at Volcano's devices; set schedulerName: {VOLCANO}"
+
+
+def _stopped(job: Job, intake: Intake, snapshot: ClusterSnapshot, stop: _Stop) -> PodPlan:
+    return PodPlan(unit=job.unit.name, intake=intake, stage=stop.stage, before=snapshot, why=stop.why, words=stop.words)
+
+
+def _held_back(plan: PodPlan, why: str) -> PodPlan:
+    """A gang member that would have fitted, or not, but must wait for the others either way."""
+    if plan.stage is not Stage.PLACED:
+        return plan
+    return PodPlan(unit=plan.unit, intake=plan.intake, stage=Stage.GANG, before=plan.before, why=why)

@@ -1,0 +1,24 @@
+"""Our own snapshot file: the objects that a plan looks at, trimmed, in one list that ``listing`` reads back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from hami_plugins.engine.registry import Registry
+from hami_plugins.report.listing import SNAPSHOT_KIND
+from hami_plugins.report.snapshots.redaction import redact
+from hami_plugins.report.snapshots.trimming import Trimmer
+
+API_VERSION: Final = "hami-plugins.io/v1alpha1"
+
+
+def document(raws: Iterable[object], registry: Registry, *, taken_at: str, redacted: bool = False) -> dict[str, object]:
+    """The file's content. ``taken_at`` (RFC 3339) is told to readers and changes no answer."""
+    items = redact(raws, registry) if redacted else tuple(Trimmer(registry).objects(raws))
+    return {
+        "apiVersion": API_VERSION,
+        "kind": SNAPSHOT_KIND,
+        "metadata": {"takenAt": taken_at, "redacted": redacted},
+        "items": list(items),
+    }

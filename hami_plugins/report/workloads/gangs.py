@@ -1,0 +1,81 @@
+"""Which pods start together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from hami_plugins.model.cluster import PodGroup
+from hami_plugins.report.manifests.fields import Field
+from hami_plugins.report.workloads.pods import VOLCANO, Template
+
+GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
+"""Names a pod's PodGroup for Volcano; nothing else does."""
+
+GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+"""Names a pod's PodGroup for the coscheduling plugin."""
+
+QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
+MIN_MEMBER_ANNOTATION: Final = "scheduling.volcano.sh/group-min-member"
+DEFAULT_QUEUE: Final = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Gang:
+    """``min_member`` pods of the group start together or none does.
+
+    ``group`` is the PodGroup's full name (``namespace/name``), ``min_by_task`` how many of each task have to be among
+    them (a pod's task is its annotation ``volcano.sh/task-spec``). ``exists`` is false for a group that the pods name
+    but nobody has made: such pods wait for ever.
+    """
+
+    group: str
+    min_member: int
+    min_by_task: Mapping[str, int] = field(default_factory=dict)
+    queue: str = DEFAULT_QUEUE
+    exists: bool = True
+
+
+def gang(group: str, *, min_member: int, min_by_task: Mapping[str, int], queue: str) -> Gang:
+    """A gang as Volcano's scheduler holds it together.
+
+    It looks at tasks only when the whole asks for at least as many pods as they do (``JobInfo.CheckTaskReady``).
+    """
+    held = min_by_task if min_member >= sum(min_by_task.values()) else {}
+    return Gang(group=group, min_member=min_member, min_by_task=held, queue=queue)
+
+
+def of_group(full_name: str, group: PodGroup | None) -> Gang:
+    """The gang of pods that name a PodGroup; ``None`` is one that does not exist."""
+    if group is None:
+        return Gang(group=full_name, min_member=1, exists=False)
+    return gang(full_name, min_member=group.min_member, min_by_task=group.min_by_task, queue=group.queue)
+
+
+def named_group(of: Template) -> str:
+    """The name of the PodGroup that a pod says it belongs to, empty for none."""
+    return of.annotations.get(GROUP_ANNOTATION) or of.labels.get(GROUP_LABEL, "")
+
+
+def of_controller(owner: Field, of: Template, name: str) -> Gang | None:
+    """The gang that Volcano's PodGroup controller makes of the pods of a Deployment, Job or the like.
+
+    They share one PodGroup, which has no minimum unless the owner is annotated with one; a minimum of one is no gang.
+    """
+    if of.scheduler != VOLCANO:
+        return None
+    annotations = owner.inner("metadata").texts("annotations")
+    text = annotations.get(MIN_MEMBER_ANNOTATION, "")
+    if not text:
+        return None
+    if not text.isdecimal() or len(text) > 9:
+        raise owner.fault("has to be a whole number", "metadata", "annotations", MIN_MEMBER_ANNOTATION)
+    queue = queue_of(of, annotations)
+    return Gang(group=f"{of.namespace}/podgroup-{name}", min_member=int(text), queue=queue) if int(text) > 1 else None
+
+
+def queue_of(of: Template, inherited: Mapping[str, str]) -> str:
+    """The Volcano queue of pods outside a Volcano Job; empty when another scheduler places them."""
+    named = of.annotations.get(QUEUE_ANNOTATION) or inherited.get(QUEUE_ANNOTATION, "")
+    return named or (DEFAULT_QUEUE if of.scheduler == VOLCANO else "")

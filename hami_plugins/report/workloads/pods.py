@@ -1,0 +1,73 @@
+"""Pod templates to the pods that a controller would make of them, ready for admission."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from hami_plugins.report.manifests.fields import Field
+
+MAX_PODS: Final = 100_000
+"""Most pods that one submission may stand for."""
+
+VOLCANO: Final = "volcano"
+"""The name under which Volcano's scheduler is installed."""
+
+
+class PodCopy(NamedTuple):
+    """One pod of a workload: its name, and the Pod object as it reaches the webhooks. Copies share their parts."""
+
+    name: str
+    raw: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Template:
+    """What all pods of a workload (or of one task of it) have in common."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    spec: Mapping[str, object]
+    scheduler: str
+    priority_class: str
+
+    def pod(self, name: str) -> PodCopy:
+        """The pod of that name."""
+        metadata = {
+            "name": name,
+            "namespace": self.namespace,
+            "labels": self.labels,
+            "annotations": self.annotations,
+        }
+        return PodCopy(name, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self.spec})
+
+
+def template(field: Field, namespace: str) -> Template:
+    """Reads a pod template, or a Pod.
+
+    Raises ``ManifestError`` for what the API server would refuse before any webhook sees it: no containers, resources
+    that are not quantities, labels and annotations that are not text.
+    """
+    metadata, spec = field.inner("metadata"), field.needed("spec")
+    for key in ("initContainers", "containers"):
+        for container in spec.items(key):
+            resources = container.inner("resources")
+            resources.amounts("limits")
+            resources.amounts("requests")
+    if not spec.items("containers"):
+        raise spec.fault("a pod needs containers")
+    return Template(
+        namespace=namespace,
+        labels=metadata.texts("labels"),
+        annotations=metadata.texts("annotations"),
+        spec=spec.members,
+        scheduler=spec.text("schedulerName"),
+        priority_class=spec.text("priorityClassName"),
+    )
+
+
+def copies(of: Template, name: str, count: int) -> tuple[PodCopy, ...]:
+    """``count`` pods, ``name-0`` and so on."""
+    return tuple(of.pod(f"{name}-{at}") for at in range(count))
