@@ -7,10 +7,9 @@ containers once (HAMi undercounts the first application containers, issue 3052).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
-from math import comb
+from itertools import combinations, groupby
 from typing import Final
 
 from hami_plugins.engine import mig
@@ -167,9 +166,29 @@ def nearest(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate]:
         return candidates[:count]
     if count == 1:
         return [min(candidates, key=lambda one: sum(links[one.position][other.position] for other in candidates))]
-    if comb(len(candidates), count) > MOST_COMBINATIONS:
+    cards = [list(shares) for _, shares in groupby(candidates, key=lambda each: each.position)]
+    if _ways(cards, count) > MOST_COMBINATIONS:
         return _grown(candidates, count, links)
-    return max(combinations(candidates, count), key=lambda chosen: _linked(chosen, links))
+    return max(_sets(cards, count), key=lambda chosen: _linked(chosen, links))
+
+
+def _ways(cards: Sequence[Sequence[Candidate]], count: int) -> int:
+    """In how many ways ``count`` shares can be spread over the cards."""
+    ways = [1] + [0] * count
+    for shares in cards:
+        ways = [sum(ways[max(total - len(shares), 0) : total + 1]) for total in range(count + 1)]
+    return ways[count]
+
+
+def _sets(cards: Sequence[Sequence[Candidate]], count: int) -> Iterator[tuple[Candidate, ...]]:
+    """One set for each way to spread shares that are alike per card, in the order of combinations of shares."""
+    if not cards:
+        yield ()
+        return
+    first, rest = cards[0], cards[1:]
+    for taken in range(min(len(first), count), max(count - sum(map(len, rest)), 0) - 1, -1):
+        for others in _sets(rest, count - taken):
+            yield (*first[:taken], *others)
 
 
 def _linked(chosen: Sequence[Candidate], links: tuple[tuple[int, ...], ...]) -> int:
