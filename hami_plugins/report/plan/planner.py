@@ -1,7 +1,7 @@
 """Would these workloads fit, where, and with which annotations: the main job, without a cluster.
 
 Pods are decided one after another, each on the snapshot that the ones before left; gangs are all or nothing. What
-happens before a decision (quotas, gates, the order of turns) is in ``report.turns``.
+happens before a decision (quotas, gates, the order of turns) is in ``turns``.
 """
 
 from __future__ import annotations
