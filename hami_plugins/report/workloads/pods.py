@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from hami_plugins.errors import WireError
 from hami_plugins.report.manifests.fields import Field
+from hami_plugins.wire import objects
 
 MAX_PODS: Final = 100_000
 """Most pods that one submission may stand for."""
@@ -58,7 +60,7 @@ def template(field: Field, namespace: str) -> Template:
             resources.amounts("requests")
     if not spec.items("containers"):
         raise spec.fault("a pod needs containers")
-    return Template(
+    found = Template(
         namespace=namespace,
         labels=metadata.texts("labels"),
         annotations=metadata.texts("annotations"),
@@ -66,6 +68,17 @@ def template(field: Field, namespace: str) -> Template:
         scheduler=spec.text("schedulerName"),
         priority_class=spec.text("priorityClassName"),
     )
+    checked(found.pod(""), spec)
+    return found
+
+
+def checked(copy: PodCopy, field: Field) -> PodCopy:
+    """A pod that can be read. Raises ``ManifestError`` at the field that it comes from for one that cannot."""
+    try:
+        objects.pod(copy.raw)
+    except WireError as error:
+        raise field.fault(f"{error.key}: {error.why}") from error
+    return copy
 
 
 def copies(of: Template, name: str, count: int) -> tuple[PodCopy, ...]:

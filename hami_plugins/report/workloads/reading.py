@@ -194,9 +194,11 @@ def _workloads(objects: Iterable[_Object], groups: Mapping[str, PodGroup]) -> It
 
 def _pod(it: _Object) -> _Run:
     of = pods.template(it.field, it.namespace)
-    metadata = {**it.field.inner("metadata").members, "name": it.name, "namespace": it.namespace}
+    given = it.field.inner("metadata").members
+    texts = {key: words for key, words in (("labels", of.labels), ("annotations", of.annotations)) if key in given}
+    metadata = {**given, **texts, "name": it.name, "namespace": it.namespace}
     raw = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": of.spec}
-    return _controlled(it, of, ())._replace(pods=(PodCopy(it.name, raw),))
+    return _controlled(it, of, ())._replace(pods=(pods.checked(PodCopy(it.name, raw), it.field),))
 
 
 def _replicated(it: _Object) -> _Run:
