@@ -135,3 +135,9 @@ def test_a_node_holds_no_more_pods_than_it_says() -> None:
     facts = NodeFacts(allocatable=amounts({"pods": 2}))
     assert words(a_node(facts=facts, requested={"pods": NANO}), NodeConstraints()) == ""
     assert words(a_node(facts=facts, requested={"pods": 2 * NANO}), NodeConstraints()) == "Too many pods"
+
+
+def test_a_node_that_other_pods_bar_is_out_in_their_words() -> None:
+    barred = NodeConstraints(barred=(("no neighbours", frozenset({NodeName("node-1")})),))
+    assert words(a_node("node-1"), barred) == "no neighbours"
+    assert words(a_node("node-2"), barred) == ""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_plugins.engine import gangs
 from hami_plugins.engine.gangs import Missing, Need
+from hami_plugins.engine.inventory import with_pods
+from hami_plugins.model.pods import PodRecord
+from tests.builders import a_node, a_record, a_snapshot
 
 tasks = st.lists(st.sampled_from(["ps", "worker", ""]), max_size=12)
 needs = st.builds(
@@ -40,3 +45,13 @@ def test_the_least_that_a_gang_asks_is_that_of_the_members_it_needs() -> None:
     members = [("worker", {"cpu": 4}), ("worker", {"cpu": 4, "gpu": 1}), ("ps", {"cpu": 1})]
     assert gangs.least_requests(members, Need(2, (("ps", 1),))) == {"cpu": 5}
     assert gangs.least_requests(members, Need(0)) == {}
+
+
+def test_members_that_have_a_place_count_per_task_unless_they_are_going() -> None:
+    def member(name: str, task: str, *, group: str = "ring", terminating: bool = False) -> PodRecord:
+        return replace(a_record(name=name, namespace="team"), group=group, task=task, terminating=terminating)
+
+    here = with_pods(a_node("a"), [member("w0", "worker"), member("w1", "worker", terminating=True), a_record()])
+    there = with_pods(a_node("b"), [member("w2", "worker"), member("p0", "ps"), member("x", "ps", group="other")])
+    assert gangs.running(a_snapshot(here, there), "team", "ring") == {"worker": 2, "ps": 1}
+    assert gangs.running(a_snapshot(here, there), "elsewhere", "ring") == {}

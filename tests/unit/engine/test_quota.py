@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from hami_plugins.engine.inventory import with_pods
-from hami_plugins.engine.quota import headroom, used_by, within
+from hami_plugins.engine.quota import headroom, left_in, used_by, within
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import NamespaceQuota
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, MiB, VendorName
-from hami_plugins.model.vendor import Headroom, RequestRules, ResourceNames
+from hami_plugins.model.vendor import Dialect, Headroom, RequestRules, ResourceNames
 from tests import acme
 from tests.builders import ACME, CORES, MEMORY, a_device, a_node, a_record, a_share, a_snapshot, granted
 
@@ -101,3 +101,15 @@ def test_a_vendor_may_count_cores_in_another_unit_than_it_books() -> None:
         a_node("a", a_device(cores=200)), [a_record(granted(a_share("card-0", 1, 50), a_share("gone", 1, 7)))]
     )
     assert used_by(a_snapshot(node), "default", Registry([halves])) == {ACME: (2, 32)}
+
+
+def test_volcanos_resources_are_not_in_hamis_quota() -> None:
+    volcano = replace(acme.SPEC, dialect=Dialect.VOLCANO)
+    assert headroom(a_quota(memory=5_000, cores=200), {}, Registry([volcano])) == ()
+
+
+def test_what_is_left_in_a_namespace_is_its_quota_less_its_pods() -> None:
+    node = with_pods(a_node(), [a_record(granted(a_share("card-0", 1_500, 30)), namespace="team")])
+    snapshot = a_snapshot(node, quotas={"team": {f"limits.{MEMORY}": 5_000}})
+    assert left_in(snapshot, "team", REGISTRY) == {ACME: Headroom(MiB(3_500), None)}
+    assert left_in(snapshot, "other", REGISTRY) is None
