@@ -1,5 +1,7 @@
 """The order in which devices are tried."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
