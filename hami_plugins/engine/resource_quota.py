@@ -28,7 +28,7 @@ class Excess(NamedTuple):
     hard: int
 
     def __str__(self) -> str:
-        asked, used, hard = (_text(self.key, nano) for nano in (self.asked, self.used, self.hard))
+        asked, used, hard = (_shown(self.key, nano) for nano in (self.asked, self.used, self.hard))
         return f"quota: {self.key}: asks {asked}, {used} of {hard} are taken"
 
 
@@ -91,6 +91,11 @@ def words(pod: Pod, broken: Iterable[Excess]) -> str:
         for amounts in ([e.asked for e in found], [e.used for e in found], [e.hard for e in found])
     )
     return f'pods "{pod.name}" is forbidden: exceeded quota, requested: {asked}, used: {used}, limited: {hard}'
+
+
+def _shown(key: str, nano: int) -> str:
+    """An amount for people: devices and their MiB are numbers, never ``8k``."""
+    return str(nano // NANO) if "/" in key and nano % NANO == 0 else _text(key, nano)
 
 
 def _text(key: str, nano: int) -> str:

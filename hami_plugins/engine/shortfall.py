@@ -63,7 +63,8 @@ class CardShortage:
 class NodeShortage:
     """Nodes that object to the pod before their cards are looked at, in kube-scheduler's words.
 
-    ``resource``, ``asked`` and ``supply`` (nano units) are set where a plain resource is short.
+    ``resource``, ``asked`` and ``supply`` (nano units) are set where a plain resource is short; ``offered`` says whether
+    any of the nodes has it at all, taken or not.
     """
 
     words: str
@@ -72,6 +73,7 @@ class NodeShortage:
     resource: str = ""
     asked: int = 0
     supply: Supply | None = None
+    offered: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +156,7 @@ def _of_nodes(question: Question, words: str, entries: Sequence[NodeEntry], unco
         resource=short.resource,
         asked=short.asked,
         supply=supply,
+        offered=any(entry.facts.allocatable.get(short.resource) for entry, _ in found),
     )
 
 

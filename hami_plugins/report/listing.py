@@ -127,7 +127,7 @@ class ListingReader:
             )
             entries.append(with_pods(entry, records) if records else entry)
         problems.extend(
-            Problem(f"node {name}", f"{len(records)} pods run on it, but the listing does not have it")
+            Problem(f"node {name}", f"{_run(len(records))} on it, but the listing does not have it")
             for name, records in sorted(self._placed.items())
         )
         return ClusterSnapshot(
@@ -147,6 +147,10 @@ def snapshot_of(items: Iterable[object], registry: Registry) -> ClusterSnapshot:
     for at, item in enumerate(items):
         reader.feed(item, f"item {at}")
     return reader.finish()
+
+
+def _run(pods: int) -> str:
+    return "1 pod runs" if pods == 1 else f"{pods:,} pods run"
 
 
 def _with_strangers(record: PodRecord, known: frozenset[str]) -> PodRecord:

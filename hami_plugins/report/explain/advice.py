@@ -56,6 +56,8 @@ def _of_pod(change: LessOf | LessPlain | Dropped | Tolerated, containers: Sequen
         case LessOf():
             before = "the whole card" if change.before is None else change.before
             return f"with {change.resource}: {change.after} instead of {before}{_where(change, containers)}"
+        case LessPlain(resource=resource, before=had, after=0) if "/" in resource:
+            return f"without {resource}: {plain(resource, had)}"
         case LessPlain(resource=resource, before=had, after=after):
             return f"with {resource}: {plain(resource, after)} instead of {plain(resource, had)}"
         case Tolerated(taint=taint):

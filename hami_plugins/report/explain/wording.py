@@ -10,9 +10,11 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.shortfall import CardShortage, NodeShortage, Supply, WhyNot
 from hami_plugins.model.decisions import UNREGISTERED
 from hami_plugins.model.policy import NodePolicy
+from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import Absolute, DeviceRequest, Percent
 from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.model.verdicts import Reason
+from hami_plugins.report import old_names
 from hami_plugins.wire import quantity
 
 MOST_REASONS: Final = 4
@@ -84,7 +86,9 @@ def cores(amount: int, spec: VendorSpec) -> str:
 
 
 def plain(resource: str, nano: int) -> str:
-    """An amount of a plain resource as a manifest spells it."""
+    """An amount of a plain resource as a manifest spells it: devices and their MiB are numbers, never ``30k``."""
+    if "/" in resource and nano % NANO == 0:
+        return str(nano // NANO)
     return quantity.canonical(nano, binary=resource in BINARY or resource.startswith("hugepages-"))
 
 
@@ -96,8 +100,19 @@ def _about_nodes(reason: NodeShortage) -> str:
         return reason.words
     if reason.resource == "pods":
         return "too many pods"
+    if not reason.offered:
+        asked = plain(reason.resource, reason.asked)
+        return f"{reason.resource}: asked {asked}; there is none{_renamed(reason.resource)}"
     asked, most, total = (plain(reason.resource, each) for each in (reason.asked, supply.largest, supply.total))
     return f"{reason.resource}: asked {asked}; largest free {most} ({supply.at}), total free {total}"
+
+
+def _renamed(resource: str) -> str:
+    """What to write in place of a name that nobody reads any more."""
+    old = old_names.RESOURCES.get(resource)
+    if old is None:
+        return ""
+    return f" (no vendor reads this name; {f'write {old.successor}' if old.successor else old.hint})"
 
 
 def _measured(reason: CardShortage, supply: Supply, spec: VendorSpec) -> str:

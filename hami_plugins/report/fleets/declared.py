@@ -92,7 +92,7 @@ def add_nodes(*words: str, agents: Speaker = Speaker.HAMI) -> Fleet:
         if name not in SHAPES:
             raise ManifestError(f"{word.strip()!r}: {_unknown(name)}")
         if equals and not (count.isascii() and count.isdigit() and len(count) <= 6):
-            raise ManifestError(f"{word.strip()!r}: the count has to be a whole number")
+            raise ManifestError(f"{word.strip()!r}: the count has to be a whole number up to {MAX_NODES}")
         counts[name] += int(count) if equals else 1
     if counts.total() > MAX_NODES:
         raise ManifestError(f"{counts.total()} nodes are more than {MAX_NODES}, the most that can be added")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hami_plugins.report import old_names
 from hami_plugins.report.vet import facts, spelling
 from hami_plugins.report.vet.context import Context, each_container, where
 from hami_plugins.report.vet.findings import Flaw, Rename, Rule, Severity
@@ -29,7 +30,7 @@ def misspelt(container: ContainerView, pod: PodView, context: Context) -> Iterat
 def outdated(container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
     """Names of documents and older releases."""
     for amount in _strangers(container, context):
-        found = facts.OUTDATED_RESOURCES.get(amount.resource)
+        found = old_names.RESOURCES.get(amount.resource)
         if found is None:
             continue
         what = f"{where(container, pod)}: {amount.resource}={amount.text}: no vendor reads this name"
@@ -43,7 +44,7 @@ def unmanaged(container: ContainerView, pod: PodView, context: Context) -> Itera
     """Names in a vendor's domain that are near nothing."""
     for amount in _strangers(container, context):
         name = amount.resource
-        if name in facts.OUTDATED_RESOURCES or name.startswith(facts.STATIC_PARTITION):
+        if name in old_names.RESOURCES or name.startswith(facts.STATIC_PARTITION):
             continue
         owner = facts.FOREIGN_RESOURCES.get(name)
         if owner is None and (
@@ -102,9 +103,7 @@ def _strangers(container: ContainerView, context: Context) -> Iterator[Amount]:
 
 
 def _known_stranger(name: str) -> bool:
-    return (
-        name in facts.OUTDATED_RESOURCES or name in facts.FOREIGN_RESOURCES or name.startswith(facts.STATIC_PARTITION)
-    )
+    return name in old_names.RESOURCES or name in facts.FOREIGN_RESOURCES or name.startswith(facts.STATIC_PARTITION)
 
 
 def _known(context: Context) -> Iterator[str]:

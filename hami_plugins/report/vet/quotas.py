@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hami_plugins.model.vendor import Dialect
+from hami_plugins.report import old_names
 from hami_plugins.report.vet import facts, memory, spelling
 from hami_plugins.report.vet.context import Context
 from hami_plugins.report.vet.findings import Flaw, Rename, Rewrite, Rule, Severity
@@ -21,7 +22,7 @@ def misspelt(subject: Subject, context: Context) -> Iterator[Flaw]:
         start, name = _parts(amount.resource)
         if "/" not in name or context.registry.owner_of(name) is not None:
             continue
-        old = facts.OUTDATED_RESOURCES.get(name)
+        old = old_names.RESOURCES.get(name)
         strange = old is None and name not in facts.FOREIGN_RESOURCES
         matches = spelling.closest(name, context.vocabulary.resources) if strange else ()
         if old is not None and old.successor:

@@ -82,7 +82,7 @@ def test_what_would_be_too_much_is_said_as_the_api_server_does() -> None:
         Excess("requests.a.com/mem", 8_000 * NANO, 10_000 * NANO, 15_000 * NANO),
         Excess("requests.memory", 2 * GI, 0, GI),
     )
-    assert str(broken[0]) == "quota: requests.a.com/mem: asks 8k, 10k of 15k are taken"
+    assert str(broken[0]) == "quota: requests.a.com/mem: asks 8000, 10000 of 15000 are taken"
     assert resource_quota.words(wanted, broken) == (
         'pods "a1" is forbidden: exceeded quota, requested: requests.a.com/mem=8k,requests.memory=2Gi, '
         "used: requests.a.com/mem=10k,requests.memory=0, limited: requests.a.com/mem=15k,requests.memory=1Gi"

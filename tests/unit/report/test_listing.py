@@ -126,6 +126,7 @@ def test_pods_on_a_node_that_is_not_listed_are_told() -> None:
     assert said(read(a_node("n1"), a_pod(), a_pod("p1"))) == [
         "node n0: 2 pods run on it, but the listing does not have it"
     ]
+    assert said(read(a_node("n1"), a_pod())) == ["node n0: 1 pod runs on it, but the listing does not have it"]
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,24 @@ def test_plain_resources_are_written_as_in_manifests() -> None:
     assert said(wanting(a_request()), [with_pods(node, [a_pod_on("card-0", 1)])]) == "1 of 1 node: too many pods"
 
 
+def test_amounts_of_device_resources_are_plain_numbers() -> None:
+    node = a_node("a", facts=facts(allocatable={"volcano.sh/vgpu-memory": 21_920}))
+    asked = NodeConstraints(requests=(("volcano.sh/vgpu-memory", 30_000 * NANO),))
+    assert said(wanting(a_request(), constraints=asked), [node]) == (
+        "1 of 1 node: volcano.sh/vgpu-memory: asked 30000; largest free 21920 (a), total free 21920"
+    )
+
+
+def test_a_resource_that_no_node_has_is_said_with_its_present_name() -> None:
+    asked = NodeConstraints(requests=(("aws.amazon.com/neurondevice", 16 * NANO),))
+    assert said(wanting(a_request(), constraints=asked), [ONE]) == (
+        "1 of 1 node: aws.amazon.com/neurondevice: asked 16; there is none "
+        "(no vendor reads this name; write aws.amazon.com/neuron)"
+    )
+    asked = NodeConstraints(requests=(("a.com/thing", NANO),))
+    assert said(wanting(a_request(), constraints=asked), [ONE]) == "1 of 1 node: a.com/thing: asked 1; there is none"
+
+
 def test_reasons_beyond_the_first_few_are_counted() -> None:
     nodes = [a_node(f"n{at}", facts=facts(Taint(f"k{at}", "", "NoSchedule"))) for at in range(7)]
     text = said(wanting(a_request()), nodes)

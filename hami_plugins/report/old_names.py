@@ -1,0 +1,46 @@
+"""Resource names that older releases or documents of HAMi and of vendors use, and what to write today."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+
+class Outdated(NamedTuple):
+    """A name that documents or older releases use and nothing reads any more, and what to write today.
+
+    ``successor`` is empty when there is no single one; ``hint`` says what then.
+    """
+
+    successor: str
+    hint: str = ""
+
+
+RESOURCES: Final[Mapping[str, Outdated]] = {
+    "amd.com/gpu-core-pct": Outdated("amd.com/gpucores"),
+    "amd.com/gpu-cores": Outdated("amd.com/gpucores"),
+    "amd.com/gpu-mem": Outdated("amd.com/gpumem"),
+    "amd.com/gpu-memory": Outdated("amd.com/gpumem"),
+    "aws.amazon.com/neurondevice": Outdated("aws.amazon.com/neuron"),
+    "cambricon.com/mlu.vcore": Outdated("cambricon.com/mlu.smlu.vcore"),
+    "cambricon.com/mlu.vmemory": Outdated("cambricon.com/mlu.smlu.vmemory"),
+    "cambricon.com/mlu370.smlu.vcore": Outdated("cambricon.com/mlu.smlu.vcore"),
+    "cambricon.com/mlu370.smlu.vmemory": Outdated("cambricon.com/mlu.smlu.vmemory"),
+    "cambricon.com/mlu590.smlu.vcore": Outdated("cambricon.com/mlu.smlu.vcore"),
+    "cambricon.com/mlu590.smlu.vmemory": Outdated("cambricon.com/mlu.smlu.vmemory"),
+    "enflame.com/vgcu": Outdated(
+        "", "ask for enflame.com/drs-gcu (slices), or for enflame.com/gcu-memory and gcu-core"
+    ),
+    "enflame.com/vgcu-percentage": Outdated("", "ask for enflame.com/gcu-core, a percentage of one card"),
+    "huawei.com/Ascend910B": Outdated(
+        "", "name the chip: huawei.com/Ascend910B2, Ascend910B3, Ascend910B4 or Ascend910B4-1"
+    ),
+    "huawei.com/Ascend910B-memory": Outdated(
+        "",
+        "name the chip: huawei.com/Ascend910B2-memory, Ascend910B3-memory, Ascend910B4-memory or Ascend910B4-1-memory",
+    ),
+    "nvidia.com/cores": Outdated("nvidia.com/gpucores"),
+    "nvidia.com/mem": Outdated("nvidia.com/gpumem"),
+    "nvidia.com/vgpu": Outdated("nvidia.com/gpu"),
+}
+"""Source: ``hami-vendors.md`` 18, HAMi's own examples and documents of older releases."""
