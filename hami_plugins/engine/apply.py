@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from hami_plugins.engine.inventory import GROUP_KEY, QUEUE_KEY, TASK_KEY, add_requests, with_pods
+from hami_plugins.engine.inventory import add_requests, with_pods
 from hami_plugins.engine.usage import held_by
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.pods import Pod, PodRecord
 from hami_plugins.model.units import CoreShare, MiB
+from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY, TASK_KEY
 
 
 def record_of(pod: Pod, placed: Placed) -> PodRecord:

@@ -16,10 +16,7 @@ from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import DeviceId
 from hami_plugins.model.vendor import Dialect, NodeObject, VendorSpec
 from hami_plugins.wire import pod_devices, volcano
-
-QUEUE_KEY = "scheduling.volcano.sh/queue-name"
-GROUP_KEY = "scheduling.k8s.io/group-name"
-TASK_KEY = "volcano.sh/task-spec"
+from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY, TASK_KEY
 
 
 class NodeBuilder:

@@ -60,6 +60,7 @@ from hami_plugins.model.vendor import (
 )
 from hami_plugins.model.verdicts import NODE, Reason
 from hami_plugins.wire import node_devices, volcano
+from hami_plugins.wire.gang_keys import GROUP_KEY, VOLCANO_GROUP_KEY
 from hami_plugins.wire.volcano_config import Geometry, VolcanoConfig
 
 MIG_MODE: Final = "mig"
@@ -71,7 +72,7 @@ TIME_KEY: Final = "volcano.sh/vgpu-time"
 PHASE_KEY: Final = "volcano.sh/bind-phase"
 BIND_TIME_KEY: Final = "volcano.sh/bind-time"
 SPREAD_KEY: Final = "volcano.sh/vgpu-podgroup-policy"
-GROUP_KEYS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+GROUP_KEYS: Final = (GROUP_KEY, VOLCANO_GROUP_KEY)
 
 GROUP: Final = "group"
 """The request's vendor word for the group that its pod keeps apart."""

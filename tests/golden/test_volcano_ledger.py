@@ -16,9 +16,8 @@ from hami_plugins.model.devices import GroupMember
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.report import manifests, workloads
 from hami_plugins.report.plan import Planner, Stage, Unit, submission
-from hami_plugins.report.workloads import gangs
 from hami_plugins.vendors import volcano
-from hami_plugins.wire import objects
+from hami_plugins.wire import gang_keys, objects
 from tests.golden import volcano_rows as rows
 from tests.golden.cases import Case, each
 
@@ -127,9 +126,9 @@ def test_card_holds_the_same_pod_group(case: Case) -> None:
 @each("volcano/podgroup-bare.yaml")
 def test_names_of_bare_pods(case: Case) -> None:
     ours = {
-        "pod annotation patched by the controller": gangs.GROUP_ANNOTATION,
-        "pod annotation naming the queue": gangs.QUEUE_ANNOTATION,
-        "owner annotation with the gang size": gangs.MIN_MEMBER_ANNOTATION,
+        "pod annotation patched by the controller": gang_keys.GROUP_KEY,
+        "pod annotation naming the queue": gang_keys.QUEUE_KEY,
+        "owner annotation with the gang size": gang_keys.MIN_MEMBER_KEY,
     }
     # The others are about network topology, which a plan does not look at, and about names that it need not make.
     assert ours.get(case.given["item"], case.expect["value"]) == case.expect["value"]

@@ -5,12 +5,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
-from hami_plugins.engine import annotate, inventory, policies
+from hami_plugins.engine import annotate, policies
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.report.vet import scheduling, suppression
-from hami_plugins.report.workloads import gangs
 from hami_plugins.vendors import BUILTIN
-from hami_plugins.wire import scoring_weights
+from hami_plugins.wire import gang_keys, scoring_weights
 
 FILE: Final = Path(__file__).parent / "wire_keys.txt"
 
@@ -25,12 +24,12 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
         "label webhook": scheduling.IGNORE_LABEL,
     },
     "pods, Volcano": {
-        "annotation queue": inventory.QUEUE_KEY,
-        "annotation group": inventory.GROUP_KEY,
-        "annotation task": inventory.TASK_KEY,
-        "annotation group minimum": gangs.MIN_MEMBER_ANNOTATION,
+        "annotation queue": gang_keys.QUEUE_KEY,
+        "annotation group": gang_keys.GROUP_KEY,
+        "annotation task": gang_keys.TASK_KEY,
+        "annotation group minimum": gang_keys.MIN_MEMBER_KEY,
     },
-    "pods, coscheduling": {"label group": gangs.GROUP_LABEL},
+    "pods, coscheduling": {"label group": gang_keys.COSCHEDULING_LABEL},
     "manifests, ours": {"annotation findings to overlook": suppression.KEY},
 }
 """What belongs to no vendor."""

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from hami_plugins.engine import neighbours, quota
 from hami_plugins.engine.intake import take_in
-from hami_plugins.engine.inventory import GROUP_KEY
 from hami_plugins.engine.relax import relax
 from hami_plugins.engine.relax.changes import Counterfactual
 from hami_plugins.engine.relax.rewrite import rewritten, settled
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Pod, PodRecord
+from hami_plugins.wire.gang_keys import GROUP_KEY
 
 if TYPE_CHECKING:
     from hami_plugins.report.plan import Planner

@@ -13,7 +13,6 @@ from hami_plugins.engine.choice import Choice, choice_of
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.holdings import Flaw, demand_again, flaws_of
 from hami_plugins.engine.intake import dialect_of
-from hami_plugins.engine.inventory import GROUP_KEY, QUEUE_KEY, TASK_KEY
 from hami_plugins.engine.policies import policy_of, volcano_policy
 from hami_plugins.engine.relax.changes import Counterfactual, Question
 from hami_plugins.engine.shortfall import WhyNot, why_not
@@ -28,6 +27,7 @@ from hami_plugins.report.explain.reasons import choice_of_plan, why_of
 from hami_plugins.report.plan import Planner, PodPlan, Unit
 from hami_plugins.report.workloads import gangs
 from hami_plugins.vendors import builtin
+from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY, TASK_KEY
 
 MOST_LOOKED_AT: Final = 2_000
 """Names that are compared with a name that does not exist."""

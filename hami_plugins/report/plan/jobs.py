@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from hami_plugins.engine import gangs, queues
 from hami_plugins.engine.gangs import Need
 from hami_plugins.engine.intake import Intake
-from hami_plugins.engine.inventory import GROUP_KEY, TASK_KEY
 from hami_plugins.engine.queues import Amounts
 from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
 from hami_plugins.model.pods import Pod
 from hami_plugins.report.plan.stages import Unit
 from hami_plugins.report.workloads.pods import VOLCANO
+from hami_plugins.wire.gang_keys import GROUP_KEY, TASK_KEY
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,8 +12,7 @@ from hami_plugins.report.plan.planner import Unit
 from hami_plugins.report.workloads import Submission, Workload
 from hami_plugins.report.workloads.gangs import Gang
 from hami_plugins.wire import objects
-
-TASK_KEY = "volcano.sh/task-spec"
+from hami_plugins.wire.gang_keys import TASK_KEY
 
 
 def with_objects(snapshot: ClusterSnapshot, submission: Submission) -> ClusterSnapshot:

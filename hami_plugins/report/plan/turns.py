@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 from hami_plugins.engine import gangs, neighbours, queues, resource_quota
 from hami_plugins.engine.apply import assigned
 from hami_plugins.engine.intake import Intake
-from hami_plugins.engine.inventory import GROUP_KEY
 from hami_plugins.engine.queues import Amounts, Gate
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
@@ -26,6 +25,7 @@ from hami_plugins.report.plan.desk import Desk
 from hami_plugins.report.plan.jobs import Job, Member, job_of, least_of, without_gated
 from hami_plugins.report.plan.stages import PodPlan, Stage, Unit
 from hami_plugins.report.workloads.pods import VOLCANO
+from hami_plugins.wire.gang_keys import GROUP_KEY
 
 UNNAMED: Final = "default-scheduler"
 """The scheduler of pods that name none."""

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from hami_plugins.engine.policies import DEVICE_POLICY_KEY, NODE_POLICY_KEY, NUMA_BIND_KEY
 from hami_plugins.engine.registry import Registry
-from hami_plugins.wire import scoring_weights
+from hami_plugins.wire import gang_keys, scoring_weights
 
 Keep: TypeAlias = "bool | Keep_ | list[Keep]"
 Keep_: TypeAlias = "Mapping[str, Keep]"
@@ -15,13 +15,9 @@ Keep_: TypeAlias = "Mapping[str, Keep]"
 
 ANNOTATIONS: Final = "annotations"
 
-GROUP_KEYS: Final = (
-    "scheduling.k8s.io/group-name",
-    "scheduling.volcano.sh/group-name",
-    "scheduling.x-k8s.io/pod-group",
-)
-QUEUE_KEYS: Final = ("scheduling.volcano.sh/queue-name", "volcano.sh/queue-name")
-TASK_KEYS: Final = ("volcano.sh/task-spec",)
+GROUP_KEYS: Final = (gang_keys.GROUP_KEY, gang_keys.VOLCANO_GROUP_KEY, gang_keys.COSCHEDULING_LABEL)
+QUEUE_KEYS: Final = (gang_keys.QUEUE_KEY, gang_keys.JOB_QUEUE_KEY)
+TASK_KEYS: Final = (gang_keys.TASK_KEY,)
 """Annotations and labels that name a pod's group, queue and task."""
 
 _NAMED: Final[Keep_] = {

@@ -11,8 +11,9 @@ from hami_plugins.report.vet import facts
 from hami_plugins.report.vet.context import Context, each_request, where
 from hami_plugins.report.vet.findings import Flaw, Rename, Rule, Severity
 from hami_plugins.report.vet.subjects import ContainerView, PodView, Subject, mapping, text, whole
-from hami_plugins.report.workloads.gangs import DEFAULT_QUEUE, GROUP_ANNOTATION, GROUP_LABEL, QUEUE_ANNOTATION
+from hami_plugins.report.workloads.gangs import DEFAULT_QUEUE
 from hami_plugins.vendors.volcano import PERCENTAGE, SPREAD_KEY
+from hami_plugins.wire.gang_keys import COSCHEDULING_LABEL, GROUP_KEY, QUEUE_KEY
 
 JOB: Final = ("batch.volcano.sh", "Job")
 _GROUPS: Final = frozenset({("scheduling.volcano.sh", "PodGroup"), ("scheduling.x-k8s.io", "PodGroup")})
@@ -111,7 +112,7 @@ def group_too_small(subject: Subject, context: Context) -> Iterator[Flaw]:
     yield Flaw(
         ("spec", "minMember"),
         f"minMember={needed}, and {pods} pods name this group; the gang never starts",
-        f"write {pods}, or add pods with the annotation {GROUP_ANNOTATION}: {subject.name}",
+        f"write {pods}, or add pods with the annotation {GROUP_KEY}: {subject.name}",
     )
 
 
@@ -125,7 +126,7 @@ def wrong_key(subject: Subject, context: Context) -> Iterator[Flaw]:
         for key, right in facts.WRONG_VOLCANO_KEYS.items():
             if key not in pod.annotations or right in pod.annotations:
                 continue
-            if right == GROUP_ANNOTATION and SPREAD_KEY in pod.annotations:
+            if right == GROUP_KEY and SPREAD_KEY in pod.annotations:
                 continue
             yield Flaw(
                 pod.annotation(key),
@@ -142,17 +143,17 @@ def _queues_named(subject: Subject, context: Context) -> Iterator[tuple[Path, st
     for pod in subject.pods:
         if pod.scheduler not in context.settings.volcano:
             continue
-        own = pod.annotations.get(QUEUE_ANNOTATION)
+        own = pod.annotations.get(QUEUE_KEY)
         if own is not None:
-            yield pod.annotation(QUEUE_ANNOTATION), own
-        elif QUEUE_ANNOTATION in subject.annotations:
-            yield ("metadata", "annotations", QUEUE_ANNOTATION), subject.annotations[QUEUE_ANNOTATION]
+            yield pod.annotation(QUEUE_KEY), own
+        elif QUEUE_KEY in subject.annotations:
+            yield ("metadata", "annotations", QUEUE_KEY), subject.annotations[QUEUE_KEY]
 
 
 def _group_named(pod: PodView) -> tuple[Path, str]:
-    if pod.annotations.get(GROUP_ANNOTATION):
-        return pod.annotation(GROUP_ANNOTATION), pod.annotations[GROUP_ANNOTATION]
-    return pod.of("metadata", "labels", GROUP_LABEL), pod.labels.get(GROUP_LABEL, "")
+    if pod.annotations.get(GROUP_KEY):
+        return pod.annotation(GROUP_KEY), pod.annotations[GROUP_KEY]
+    return pod.of("metadata", "labels", COSCHEDULING_LABEL), pod.labels.get(COSCHEDULING_LABEL, "")
 
 
 def _members(group: Subject, context: Context) -> int | None:
@@ -171,7 +172,7 @@ def _members(group: Subject, context: Context) -> int | None:
         full_name = group.full_name
         running = (record for entry in snapshot.nodes for record in entry.pods)
         count += sum(f"{record.namespace}/{record.group}" == full_name for record in running)
-        waiting = (f"{pod.namespace}/{pod.annotations.get(GROUP_ANNOTATION, '')}" for pod in snapshot.pending)
+        waiting = (f"{pod.namespace}/{pod.annotations.get(GROUP_KEY, '')}" for pod in snapshot.pending)
         count += sum(name == full_name for name in waiting)
     return count
 

@@ -9,15 +9,8 @@ from typing import Final
 from hami_plugins.model.cluster import PodGroup
 from hami_plugins.report.manifests.fields import Field
 from hami_plugins.report.workloads.pods import VOLCANO, Template
+from hami_plugins.wire.gang_keys import COSCHEDULING_LABEL, GROUP_KEY, MIN_MEMBER_KEY, QUEUE_KEY
 
-GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
-"""Names a pod's PodGroup for Volcano; nothing else does."""
-
-GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
-"""Names a pod's PodGroup for the coscheduling plugin."""
-
-QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
-MIN_MEMBER_ANNOTATION: Final = "scheduling.volcano.sh/group-min-member"
 DEFAULT_QUEUE: Final = "default"
 
 
@@ -55,7 +48,7 @@ def of_group(full_name: str, group: PodGroup | None) -> Gang:
 
 def named_group(of: Template) -> str:
     """The name of the PodGroup that a pod says it belongs to, empty for none."""
-    return of.annotations.get(GROUP_ANNOTATION) or of.labels.get(GROUP_LABEL, "")
+    return of.annotations.get(GROUP_KEY) or of.labels.get(COSCHEDULING_LABEL, "")
 
 
 def of_controller(owner: Field, of: Template, name: str) -> Gang | None:
@@ -66,16 +59,16 @@ def of_controller(owner: Field, of: Template, name: str) -> Gang | None:
     if of.scheduler != VOLCANO:
         return None
     annotations = owner.inner("metadata").texts("annotations")
-    text = annotations.get(MIN_MEMBER_ANNOTATION, "")
+    text = annotations.get(MIN_MEMBER_KEY, "")
     if not text:
         return None
     if not text.isdecimal() or len(text) > 9:
-        raise owner.fault("has to be a whole number", "metadata", "annotations", MIN_MEMBER_ANNOTATION)
+        raise owner.fault("has to be a whole number", "metadata", "annotations", MIN_MEMBER_KEY)
     queue = queue_of(of, annotations)
     return Gang(group=f"{of.namespace}/podgroup-{name}", min_member=int(text), queue=queue) if int(text) > 1 else None
 
 
 def queue_of(of: Template, inherited: Mapping[str, str]) -> str:
     """The Volcano queue of pods outside a Volcano Job; empty when another scheduler places them."""
-    named = of.annotations.get(QUEUE_ANNOTATION) or inherited.get(QUEUE_ANNOTATION, "")
+    named = of.annotations.get(QUEUE_KEY) or inherited.get(QUEUE_KEY, "")
     return named or (DEFAULT_QUEUE if of.scheduler == VOLCANO else "")

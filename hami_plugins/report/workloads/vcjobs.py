@@ -9,8 +9,9 @@ from typing import Final
 
 from hami_plugins.report.manifests.fields import Field
 from hami_plugins.report.workloads import gangs
-from hami_plugins.report.workloads.gangs import GROUP_ANNOTATION, Gang
+from hami_plugins.report.workloads.gangs import Gang
 from hami_plugins.report.workloads.pods import MAX_PODS, VOLCANO, PodCopy, template
+from hami_plugins.wire.gang_keys import GROUP_KEY, JOB_QUEUE_KEY, TASK_KEY
 
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _HANDED_DOWN: Final = (
@@ -111,8 +112,8 @@ def _pods(job: _Job, task: _Task) -> Iterator[PodCopy]:
         **written.labels,
         "volcano.sh/job-name": job.name,
         "volcano.sh/job-namespace": job.namespace,
-        "volcano.sh/queue-name": job.queue,
-        "volcano.sh/task-spec": task.name,
+        JOB_QUEUE_KEY: job.queue,
+        TASK_KEY: task.name,
     }
     annotations = {**written.annotations, **_stamps(job, task)}
     for at in range(task.replicas):
@@ -124,12 +125,12 @@ def _pods(job: _Job, task: _Task) -> Iterator[PodCopy]:
 def _stamps(job: _Job, task: _Task) -> Mapping[str, str]:
     """What the job controller writes on each pod of a task of a new job."""
     stamps = {
-        GROUP_ANNOTATION: job.group,
+        GROUP_KEY: job.group,
         "volcano.sh/job-name": job.name,
         "volcano.sh/job-version": "0",
         "volcano.sh/job-retry-count": "0",
-        "volcano.sh/queue-name": job.queue,
-        "volcano.sh/task-spec": task.name,
+        JOB_QUEUE_KEY: job.queue,
+        TASK_KEY: task.name,
         "volcano.sh/template-uid": f"{job.name}-{task.name}",
     }
     if policy := task.field.text("topologyPolicy"):

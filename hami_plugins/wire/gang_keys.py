@@ -1,0 +1,24 @@
+"""Annotations and labels by which pods name their group, their queue and their task in it."""
+
+from typing import Final
+
+GROUP_KEY: Final = "scheduling.k8s.io/group-name"
+"""Names a pod's PodGroup for Volcano's scheduler; nothing else does."""
+
+VOLCANO_GROUP_KEY: Final = "scheduling.volcano.sh/group-name"
+"""Read by Volcano's vGPU plugin where the other is missing, and by nothing else."""
+
+COSCHEDULING_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+"""Names a pod's PodGroup for the coscheduling plugin."""
+
+QUEUE_KEY: Final = "scheduling.volcano.sh/queue-name"
+"""Names the queue of pods outside Volcano's own jobs."""
+
+JOB_QUEUE_KEY: Final = "volcano.sh/queue-name"
+"""What the job controller writes the queue under; the scheduler does not read it."""
+
+TASK_KEY: Final = "volcano.sh/task-spec"
+"""Names a pod's task, of which a group may need a number."""
+
+MIN_MEMBER_KEY: Final = "scheduling.volcano.sh/group-min-member"
+"""On an owner of pods: how many of them start together."""
