@@ -146,12 +146,11 @@ def partition_left(candidate: Candidate, ask: Ask) -> Reason | None:
 
 def share_of(candidate: Candidate, ask: Ask) -> Share:
     """The slice; on a MIG card the whole partition, which is what the pod really gets."""
-    if candidate.device.mode == MIG_MODE:
-        found = _partition(candidate, ask)
-        if found is not None:
-            profile, place = found
-            return Share(candidate.position, profile.memory, profile.cores, Instance(profile.name, place))
-    return Share(candidate.position, ask.request.memory.on(candidate.device), ask.request.cores)
+    found = _partition(candidate, ask) if candidate.device.mode == MIG_MODE else None
+    if found is None:
+        return Share(candidate.position, ask.request.memory.on(candidate.device), ask.request.cores)
+    profile, place = found
+    return Share(candidate.position, profile.memory, profile.cores, Instance(profile.name, place))
 
 
 def _partition(candidate: Candidate, ask: Ask) -> tuple[Profile, Placement] | None:
