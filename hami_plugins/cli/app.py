@@ -155,7 +155,7 @@ def explain(
     kind: Annotated[str, typer.Argument(metavar="pod", help="What is to be explained: pod (or pods).")],
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NS/NAME]...", help="Which ones; without any, all that wait for a node."),
+        typer.Argument(metavar="NS/NAME", help="Which ones; without any, all that wait for a node."),
     ] = None,
     snapshot: options.Snapshot = None,
     fleet: options.Fleet = None,
@@ -228,7 +228,7 @@ def demo(
 def vendors(
     *,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="One vendor, in full.", autocompletion=completing.vendors)
+        str | None, typer.Argument(metavar="NAME", help="One vendor, in full.", autocompletion=completing.vendors)
     ] = None,
     output: options.Output = Form.TABLE,
     no_headers: options.NoHeaders = False,

@@ -54,6 +54,9 @@ def run(order: Order) -> int:
     settings = inputs.settings_of(order.settings)
     registry, rules = inputs.registry_of(settings), settings.rules()
     read = inputs.documents(order.files, recursive=order.recursive)
+    if not read:
+        names = ", ".join("stdin" if each == inputs.STDIN else each for each in order.files)
+        raise ManifestError(f"{names}: nothing to plan, there is no object in it")
     snapshot = inputs.cluster(order.source, registry)
     snapshot = what_if.with_nodes(what_if.without(snapshot, order.without), order.add_nodes, registry)
     submitted = workloads.read(read, namespace=order.namespace, pod_groups=snapshot.pod_groups)

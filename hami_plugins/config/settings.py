@@ -5,7 +5,7 @@ Built-in defaults, then the YAML file, then ``HAMI_PLUGINS__SECTION__KEY`` from 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -20,6 +20,9 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.vendors import BUILTIN, volcano
 from hami_plugins.wire import volcano_config
+
+MOST_SHOWN: Final = 100
+"""Characters of a refused value that are shown."""
 
 
 class _Strict(BaseModel):
@@ -121,12 +124,22 @@ def _mapping(text: str, source: str) -> dict[str, Any]:
     try:
         raw = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader
     except yaml.YAMLError as error:
-        raise ConfigError(f"{source}: not YAML: {error}") from error
+        raise ConfigError(f"{source}: not YAML{_place(error)}") from error
     if raw is None:
         return {}
     if not isinstance(raw, dict):
         raise ConfigError(f"{source}: not a mapping but {type(raw).__name__}")
+    for key in raw:
+        if not isinstance(key, str):
+            raise ConfigError(f"{source}: {key!r}: no setting has this name")
     return raw
+
+
+def _place(error: yaml.YAMLError) -> str:
+    """Where a text stops being YAML, and why."""
+    mark, why = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    where = "" if mark is None else f": line {mark.line + 1}, column {mark.column + 1}"
+    return f"{where}: {why or str(error).splitlines()[0]}"
 
 
 def _is_volcanos(raw: dict[str, Any]) -> bool:
@@ -147,5 +160,11 @@ def _complaints(error: ValidationError) -> list[str]:
     lines: list[str] = []
     for each in error.errors(include_url=False):
         where = ".".join(str(part) for part in each["loc"]) or "(top)"
-        lines.append(f"{where}: {each['msg']} (found {each['input']!r})")
+        lines.append(f"{where}: {each['msg']} (found {_short(each['input'])})")
     return lines
+
+
+def _short(value: object) -> str:
+    """A value for a message: a file of another kind may stand where a word should."""
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."

@@ -63,8 +63,8 @@ class CardShortage:
 class NodeShortage:
     """Nodes that object to the pod before their cards are looked at, in kube-scheduler's words.
 
-    ``resource``, ``asked`` and ``supply`` (nano units) are set where a plain resource is short; ``offered`` says whether
-    any of the nodes has it at all, taken or not.
+    ``resource``, ``asked`` and ``supply`` (nano units) are set where a plain resource is short; ``offered`` says
+    whether any of the nodes has it at all, taken or not.
     """
 
     words: str

@@ -32,7 +32,7 @@ from hami_plugins.report.plan import Plan, Planner, submission
 from hami_plugins.report.workloads import Submission
 from hami_plugins.vendors import builtin
 from hami_plugins.wire import objects
-from hami_plugins.wire.pages import load_page
+from hami_plugins.wire.pages import Cut, load_page
 
 
 def load_snapshot(
@@ -113,6 +113,11 @@ def listing_documents(data: str | bytes, *, source: str) -> list[object]:
         try:
             found = load_page(source, data)
             return found if isinstance(found, list) else [found]
+        except Cut as error:
+            size = len(data)
+            raise ManifestError(
+                f"{source}: the JSON breaks off after {size:,} bytes; the dump is incomplete"
+            ) from error
         except WireError:
             pass  # several JSON texts one after another, or YAML in flow style; if neither, the next one says where
     return [tree.value for tree in trees.read(text, source=source)]

@@ -10,8 +10,12 @@ import orjson
 from hami_plugins.errors import WireError
 
 
+class Cut(WireError):
+    """The text is JSON as far as it goes, and goes no further."""
+
+
 def load_page(key: str, data: bytes | str) -> Any:
-    """One page of objects. Raises ``WireError`` naming ``key`` for text that is no JSON.
+    """One page of objects. Raises ``WireError`` naming ``key`` for text that is no JSON; ``Cut`` when it only lacks its end.
 
     A page is hundreds of thousands of new containers and no garbage, yet every few hundred of them start a collection:
     without the pause half of the time of reading a large cluster goes there (measured: 108 to 55 ms for 3.3 MB).
@@ -22,7 +26,8 @@ def load_page(key: str, data: bytes | str) -> Any:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
         text = data if isinstance(data, str) else data[:200].decode(errors="replace")
-        raise WireError(key, text, f"not JSON: {error}") from error
+        cut = error.pos >= len(error.doc)
+        raise (Cut if cut else WireError)(key, text, f"not JSON: {error}") from error
     finally:
         if collecting:
             gc.enable()

@@ -208,6 +208,7 @@ def test_bad_usage_is_one_line_and_two(type_in: Type, words: list[str], complain
         pytest.param(FITS.replace("1,", "x y,", 1), r"limits\[\"nvidia.com/gpu\"\]", id="no quantity"),
         pytest.param("a: [", "stdin: document 1, line 2", id="no yaml"),
         pytest.param("\xff", "stdin", id="no object"),
+        pytest.param("---\n# nothing\n", "stdin: nothing to plan", id="empty"),
     ],
 )
 def test_a_bad_manifest_is_named_with_its_place(type_in: Type, manifest: str, complaint: str) -> None:
@@ -222,7 +223,7 @@ def test_a_bad_manifest_is_named_with_its_place(type_in: Type, manifest: str, co
         pytest.param(b'{"kind": "List", "items": []}', "there is no node in it", id="empty"),
         pytest.param(b"\xff\xfe", "neither JSON nor UTF-8", id="binary"),
         pytest.param(b"\x1f\x8bnope", "broken gzip", id="gzip"),
-        pytest.param(b'{"items": [', "document 1, line 2", id="cut off"),
+        pytest.param(b'{"items": [', "breaks off after 11 bytes", id="cut off"),
     ],
 )
 def test_a_bad_dump_is_named(type_in: Type, job: Path, tmp_path: Path, dump: bytes, complaint: str) -> None:

@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from hami_plugins.errors import WireError
-from hami_plugins.wire.pages import load_page
+from hami_plugins.wire.pages import Cut, load_page
 
 
 def test_a_page_is_parsed_from_bytes_and_text() -> None:
@@ -18,6 +18,13 @@ def test_a_page_is_parsed_from_bytes_and_text() -> None:
 def test_text_that_is_no_json_is_an_error_that_names_the_page(data: bytes | str) -> None:
     with pytest.raises(WireError, match="page 3: not JSON"):
         load_page("page 3", data)
+
+
+@pytest.mark.parametrize(("text", "cut"), [('{"a":', True), (b'{"a":"\xc3\xa9', True), ("{a", False), ("{} {", False)])
+def test_text_that_only_lacks_its_end_is_told_from_other_text(text: bytes | str, cut: bool) -> None:
+    with pytest.raises(WireError) as raised:
+        load_page("page", text)
+    assert isinstance(raised.value, Cut) is cut
 
 
 @pytest.mark.parametrize("collecting", [True, False])
