@@ -32,7 +32,7 @@ from hami_plugins.report.plan import Plan, Planner, submission
 from hami_plugins.report.workloads import Submission
 from hami_plugins.vendors import builtin
 from hami_plugins.wire import objects
-from hami_plugins.wire.pages import Cut, load_page
+from hami_plugins.wire.pages import IncompleteError, load_page
 
 
 def load_snapshot(
@@ -113,7 +113,7 @@ def listing_documents(data: str | bytes, *, source: str) -> list[object]:
         try:
             found = load_page(source, data)
             return found if isinstance(found, list) else [found]
-        except Cut as error:
+        except IncompleteError as error:
             size = len(data)
             raise ManifestError(
                 f"{source}: the JSON breaks off after {size:,} bytes; the dump is incomplete"

@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from hami_plugins.errors import WireError
-from hami_plugins.wire.pages import Cut, load_page
+from hami_plugins.wire.pages import IncompleteError, load_page
 
 
 def test_a_page_is_parsed_from_bytes_and_text() -> None:
@@ -24,7 +24,7 @@ def test_text_that_is_no_json_is_an_error_that_names_the_page(data: bytes | str)
 def test_text_that_only_lacks_its_end_is_told_from_other_text(text: bytes | str, cut: bool) -> None:
     with pytest.raises(WireError) as raised:
         load_page("page", text)
-    assert isinstance(raised.value, Cut) is cut
+    assert isinstance(raised.value, IncompleteError) is cut
 
 
 @pytest.mark.parametrize("collecting", [True, False])
