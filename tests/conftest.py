@@ -15,8 +15,9 @@ FOLDERS = {
 }
 ROOT = Path(__file__).parent
 
-# How fast a machine is says nothing about the code, so no profile has a deadline.
-settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How fast a machine is says nothing about the code, so no profile has a deadline. The tests run often, and each time
+# with new examples; where they run seldom, HYPOTHESIS_PROFILE=ci takes ten times as many.
+settings.register_profile("dev", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("dev"), max_examples=500, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_plugins.engine.intake import Rules
@@ -216,7 +216,6 @@ def manifests(draw: st.DrawFn) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind, "metadata": draw(or_anything(METADATA)), "spec": spec}
 
 
-@settings(max_examples=150)
 @given(st.lists(manifests(), min_size=1, max_size=3), st.booleans())
 def test_any_manifest_gives_findings_with_places_and_nothing_else(objects: list[dict[str, Any]], cluster: bool) -> None:
     registry = builtin()
