@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hami_plugins.cli import completing, options
-from hami_plugins.cli.options import Form, VetForm, Words
+from hami_plugins.cli.options import Form, VetForm
 from hami_plugins.cli.plugged import Commands
 
 app = typer.Typer(
@@ -46,35 +46,11 @@ def plan(
     snapshot: options.Snapshot = None,
     fleet: options.Fleet = None,
     namespace: options.Namespace = None,
-    without: Annotated[
-        list[str] | None,
-        typer.Option("--without", metavar="pod/NS/NAME", help="Leave out a running pod (or node/NAME). Repeatable."),
-    ] = None,
-    add_nodes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--add-nodes",
-            metavar="SHAPE=N",
-            help="Add nodes of a shape, such as h100x8=2. Repeatable.",
-            autocompletion=completing.shapes,
-        ),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy",
-            metavar="node=P,device=P",
-            help="Defaults for pods that name no policy themselves.",
-            autocompletion=completing.policies,
-        ),
-    ] = None,
-    annotations: Annotated[
-        Words | None,
-        typer.Option("--annotations", help="Print the annotations that the scheduler of this dialect would write."),
-    ] = None,
-    html: Annotated[
-        str | None, typer.Option("--html", metavar="FILE", help="Write the plan as one self-contained page, too.")
-    ] = None,
+    without: options.Without = None,
+    add_nodes: options.AddNodes = None,
+    policy: options.Policy = None,
+    annotations: options.Annotations = None,
+    html: options.Html = None,
     output: options.Output = Form.TABLE,
     no_headers: options.NoHeaders = False,
     context: options.Context = None,

@@ -1,4 +1,4 @@
-"""The options that several commands share, each declared once."""
+"""The options that several commands share, and those of ``plan``, each declared once."""
 
 from __future__ import annotations
 
@@ -70,3 +70,33 @@ Files = Annotated[
     ),
 ]
 Recursive = Annotated[bool, typer.Option("--recursive", "-R", help="Look into the folders of a folder, too.")]
+
+Without = Annotated[
+    list[str] | None,
+    typer.Option("--without", metavar="pod/NS/NAME", help="Leave out a running pod (or node/NAME). Repeatable."),
+]
+AddNodes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--add-nodes",
+        metavar="SHAPE=N",
+        help="Add nodes of a shape, such as h100x8=2. Repeatable.",
+        autocompletion=completing.shapes,
+    ),
+]
+Policy = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="node=P,device=P",
+        help="Defaults for pods that name no policy themselves.",
+        autocompletion=completing.policies,
+    ),
+]
+Annotations = Annotated[
+    Words | None,
+    typer.Option("--annotations", help="Print the annotations that the scheduler of this dialect would write."),
+]
+Html = Annotated[
+    str | None, typer.Option("--html", metavar="FILE", help="Write the plan as one self-contained page, too.")
+]
