@@ -84,15 +84,13 @@ class KubeClient:
         query: dict[str, str] = {"limit": str(page_size)}
         if token:
             query["continue"] = token
-        for attempt in tenacity.Retrying(
+        patient = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self.attempts),
             wait=tenacity.wait_random_exponential(multiplier=0.2, max=5),
             retry=tenacity.retry_if_exception(lambda error: isinstance(error, KubeError) and error.may_retry),
             reraise=True,
-        ):
-            with attempt:
-                return self._get(f"{collection.path}?{urlencode(query)}")
-        raise AssertionError("unreachable: the loop returns or raises")
+        )
+        return patient(self._get, f"{collection.path}?{urlencode(query)}")
 
     def _get(self, path: str) -> dict[str, Any]:
         headers = {"Accept": "application/json"}
