@@ -29,8 +29,10 @@ holds it to what is here.
 | `corpus/` | answers that the real HAMi and Volcano gave | `test_corpus.py`, `python -m tests.golden.corpus FILE...` |
 | `rules/` | the differences from those answers that are meant, each a predicate | the same |
 | `scenarios/` | whole clusters before a submission, and what Volcano made of it | `test_scenarios.py` |
-| `torchx/` | what TorchX submits | `test_torchx.py` |
+| `torchx/` | what TorchX submits | `tests/unit/report/test_workloads.py` |
+| `output/` | what the commands print | `test_output.py`, `python -m tests.golden.output` |
 | `wire_keys.txt` | every name on the wire | `test_wire_keys.py`, `pytest --update-golden` |
+| `vet_rules.txt` | every rule of `vet` | `test_vet_rules.py` |
 
 Where two sources disagree, a recorded answer wins over an upstream test, that over code that was read, that over a
 value that was inferred, and that over prose. An ambiguous vector is decided, not left out: its test runs one way.
