@@ -24,10 +24,10 @@ from hami_plugins.model.pods import NodeConstraints, Pod, PodRecord
 from hami_plugins.model.vendor import Dialect
 from hami_plugins.report.explain.counterfactuals import counterfactuals
 from hami_plugins.report.explain.reasons import choice_of_plan, why_of
-from hami_plugins.report.plan import Planner, PodPlan, Unit
+from hami_plugins.report.plan import Planner, PodPlan, Unit, submission
 from hami_plugins.report.workloads import gangs
 from hami_plugins.vendors import builtin
-from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY, TASK_KEY
+from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY
 
 MOST_LOOKED_AT: Final = 2_000
 """Names that are compared with a name that does not exist."""
@@ -130,23 +130,11 @@ def _as_created(snapshot: ClusterSnapshot, pod: Pod) -> ClusterSnapshot:
 
 def _unit(snapshot: ClusterSnapshot, pod: Pod) -> Unit:
     """The pod as something to plan, with the gang that it names; members that wait are known to the cluster."""
-    queue = pod.annotations.get(QUEUE_KEY, "")
-    name = f"pod/{pod.full_name}"
+    alone = Unit(name=f"pod/{pod.full_name}", pods=(pod,), queue=pod.annotations.get(QUEUE_KEY, ""))
     if GROUP_KEY not in pod.annotations:
-        return Unit(name=name, pods=(pod,), queue=queue)
+        return alone
     group = f"{pod.namespace}/{pod.annotations[GROUP_KEY]}"
-    gang = gangs.of_group(group, snapshot.pod_groups.get(group))
-    return Unit(
-        name=name,
-        pods=(pod,),
-        min_member=gang.min_member,
-        gang=True,
-        group=group,
-        queue=gang.queue,
-        tasks=(pod.annotations.get(TASK_KEY, ""),),
-        min_by_task=tuple(sorted(gang.min_by_task.items())),
-        exists=gang.exists,
-    )
+    return submission.in_gang(alone, gangs.of_group(group, snapshot.pod_groups.get(group)))
 
 
 def _running(planner: Planner, snapshot: ClusterSnapshot, entry: NodeEntry, record: PodRecord) -> Running:

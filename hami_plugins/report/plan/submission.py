@@ -36,29 +36,35 @@ def units(submission: Submission, snapshot: ClusterSnapshot) -> tuple[Unit, ...]
         if known is not None:
             made[key] = replace(known, pods=known.pods + pods, tasks=known.tasks + _tasks(pods))
         else:
-            made[key] = _unit(workload, workload.gang, pods)
+            made[key] = _unit(workload, pods)
     return tuple(made.values())
 
 
-def _unit(workload: Workload, gang: Gang | None, pods: tuple[Pod, ...]) -> Unit:
-    name = f"{workload.kind.lower()}/{workload.full_name}"
-    if gang is None:
-        return Unit(
-            name=name, pods=pods, queue=workload.queue, tasks=_tasks(pods), priority_class=workload.priority_class
-        )
-    return Unit(
-        name=name,
-        pods=pods,
-        priority_class=workload.priority_class,
-        exists=gang.exists,
-        made_late=workload.is_volcano_job,
-        min_member=gang.min_member,
+def in_gang(unit: Unit, gang: Gang) -> Unit:
+    """The unit, its pods held together."""
+    return replace(
+        unit,
         gang=True,
         group=gang.group,
+        exists=gang.exists,
         queue=gang.queue,
-        tasks=_tasks(pods),
+        min_member=gang.min_member,
+        tasks=_tasks(unit.pods),
         min_by_task=tuple(sorted(gang.min_by_task.items())),
     )
+
+
+def _unit(workload: Workload, pods: tuple[Pod, ...]) -> Unit:
+    alone = Unit(
+        name=f"{workload.kind.lower()}/{workload.full_name}",
+        pods=pods,
+        queue=workload.queue,
+        tasks=_tasks(pods),
+        priority_class=workload.priority_class,
+    )
+    if workload.gang is None:
+        return alone
+    return replace(in_gang(alone, workload.gang), made_late=workload.is_volcano_job)
 
 
 def _tasks(pods: tuple[Pod, ...]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.report.vet.context import Context, each_pod, where
 from hami_plugins.report.vet.findings import Flaw, Rewrite, Rule, Severity
 from hami_plugins.report.vet.subjects import PodView, Subject
+from hami_plugins.report.workloads.pods import VOLCANO
 
 IGNORE_LABEL: Final = "hami.io/webhook"
 IGNORE: Final = "ignore"
@@ -102,7 +103,7 @@ def not_for_volcano(pod: PodView, context: Context) -> Iterator[Flaw]:
     asked = context.in_volcano_words(pod)
     if not asked or pod.scheduler in context.settings.volcano:
         return
-    name = min(context.settings.volcano, default="volcano")
+    name = min(context.settings.volcano, default=VOLCANO)
     path = pod.scheduler_path if pod.scheduler else pod.of("spec")
     yield Flaw(
         path,

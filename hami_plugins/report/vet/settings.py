@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hami_plugins.engine.intake import Rules
+from hami_plugins.report.workloads.pods import VOLCANO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,5 +18,5 @@ class VetSettings:
 
     rules: Rules = field(default_factory=Rules)
     namespace: str = "default"
-    volcano: frozenset[str] = frozenset({"volcano"})
+    volcano: frozenset[str] = frozenset({VOLCANO})
     ignore: frozenset[str] = frozenset()

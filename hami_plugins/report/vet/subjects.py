@@ -14,6 +14,7 @@ from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.report.manifests import Document, Path
+from hami_plugins.report.workloads.pods import VOLCANO
 from hami_plugins.wire import pods, quantity
 
 Tree = Mapping[str, object]
@@ -189,7 +190,7 @@ def _templates(raw: Tree, kind: tuple[str, str]) -> Iterator[_Place]:
         yield _Place(_TEMPLATES[kind])
     elif kind == _VOLCANO_JOB:
         spec = mapping(raw.get("spec"))
-        scheduler = text(spec.get("schedulerName")) or "volcano"
+        scheduler = text(spec.get("schedulerName")) or VOLCANO
         for at, task in enumerate(_items(spec.get("tasks"))):
             label = f"task {text(mapping(task).get('name')) or f'default{at}'}"
             yield _Place(("spec", "tasks", at, "template"), label, scheduler, ("spec", "schedulerName"))
