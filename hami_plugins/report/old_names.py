@@ -44,3 +44,11 @@ RESOURCES: Final[Mapping[str, Outdated]] = {
     "nvidia.com/vgpu": Outdated("nvidia.com/gpu"),
 }
 """Source: ``hami-vendors.md`` 18, HAMi's own examples and documents of older releases."""
+
+
+def remark(resource: str) -> str:
+    """What to write in place of a name that nobody reads any more, to stand after a sentence about it; else nothing."""
+    old = RESOURCES.get(resource)
+    if old is None:
+        return ""
+    return f" (no vendor reads this name; {f'write {old.successor}' if old.successor else old.hint})"

@@ -130,7 +130,7 @@ def vendor(spec: VendorSpec) -> Table:
         ("choose models", keys.use_models),
         ("avoid models", keys.avoid_models),
         ("choose mode", keys.mode),
-        ("read from pods", ", ".join(keys.inputs)),
+        ("annotations read", ", ".join(keys.inputs)),
         ("node register", keys.register),
         ("handshake", keys.handshake),
         ("node lock", keys.lock),

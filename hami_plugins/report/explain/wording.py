@@ -102,17 +102,9 @@ def _about_nodes(reason: NodeShortage) -> str:
         return "too many pods"
     if not reason.offered:
         asked = plain(reason.resource, reason.asked)
-        return f"{reason.resource}: asked {asked}; there is none{_renamed(reason.resource)}"
+        return f"{reason.resource}: asked {asked}; there is none{old_names.remark(reason.resource)}"
     asked, most, total = (plain(reason.resource, each) for each in (reason.asked, supply.largest, supply.total))
     return f"{reason.resource}: asked {asked}; largest free {most} ({supply.at}), total free {total}"
-
-
-def _renamed(resource: str) -> str:
-    """What to write in place of a name that nobody reads any more."""
-    old = old_names.RESOURCES.get(resource)
-    if old is None:
-        return ""
-    return f" (no vendor reads this name; {f'write {old.successor}' if old.successor else old.hint})"
 
 
 def _measured(reason: CardShortage, supply: Supply, spec: VendorSpec) -> str:

@@ -21,6 +21,7 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.vendor import Dialect
+from hami_plugins.report import old_names
 from hami_plugins.report.plan.desk import Desk
 from hami_plugins.report.plan.jobs import Job, Member, job_of, least_of, without_gated
 from hami_plugins.report.plan.stages import PodPlan, Stage, Unit
@@ -134,7 +135,8 @@ class Turns:
         if least is not None and self._gate is not None:
             lacks = self._gate.objections(job.queue, least)
             if lacks:
-                why, words = f"held at Volcano's gate: {'; '.join(map(str, lacks))}", queues.words(lacks)
+                said = "; ".join(f"{lack}{old_names.remark(lack.resource)}" for lack in lacks)
+                why, words = f"held at Volcano's gate: {said}", queues.words(lacks)
             else:
                 self._gate = self._gate.let_in(job.queue, without_gated(job, least))
         if why:

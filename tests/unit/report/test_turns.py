@@ -229,6 +229,12 @@ class TestQueues:
         assert held.why == f"held at Volcano's gate: {GPU}: asks 1, queue team has 0 of 1 left"
         assert held.words == f"queue resource quota insufficient: insufficient {GPU}"
 
+    def test_a_name_that_nobody_reads_any_more_is_said_at_the_gate(self) -> None:
+        resources = {"limits": {"nvidia.com/vgpu": "1"}, "requests": {"nvidia.com/vgpu": "1"}}
+        pod = a_pod(memory=None, containers=[{"name": "c", "resources": resources}])
+        (held,) = planned([a_node(), a_queue()], pod)
+        assert held.why.endswith("the cluster has 0 of 0 left (no vendor reads this name; write nvidia.com/gpu)")
+
     def test_a_job_at_the_gate_is_held_as_a_whole(self) -> None:
         plans = planned([a_node(), a_queue(capability={GPU: "1"})], a_job("j", 100, {"replicas": 2}))
         assert set(stages(plans).values()) == {Stage.GATE}
