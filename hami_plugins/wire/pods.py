@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from hami_plugins.model.pods import NOBODY, Container, NodeConstraints, Pod, Requirement, ResourceList, Toleration
+from hami_plugins.model.pods import Container, NodeConstraints, Pod, Requirement, ResourceList, Toleration
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.wire import fields, neighbours, quantity
@@ -33,6 +33,7 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
     spec = fields.member(body, "spec", place)
     status = fields.member(body, "status", place)
     in_metadata, in_spec = f"{place} metadata", f"{place} spec"
+    labels = fields.text_map(metadata, "labels", in_metadata)
     containers = (
         *_containers(spec, "initContainers", in_spec, default_requests=default_requests),
         *_containers(spec, "containers", in_spec, default_requests=default_requests),
@@ -42,7 +43,7 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
         namespace=namespace,
         name=name,
         uid=PodUid(fields.text(metadata, "uid", in_metadata)),
-        labels=fields.text_map(metadata, "labels", in_metadata),
+        labels=labels,
         annotations=fields.text_map(metadata, "annotations", in_metadata),
         containers=containers,
         scheduler=fields.text(spec, "schedulerName", in_spec),
@@ -55,11 +56,7 @@ def pod(raw: object, *, default_requests: bool = True) -> Pod:
         terminating=metadata.get("deletionTimestamp") is not None,
         init_finished=_init_finished(status, containers, f"{place} status"),
         constraints=_constraints(spec, containers, in_spec),
-        neighbours=(
-            neighbours.decode(spec, fields.text_map(metadata, "labels", in_metadata), namespace, in_spec)
-            if "affinity" in spec or "topologySpreadConstraints" in spec
-            else NOBODY
-        ),
+        neighbours=neighbours.decode(spec, labels, namespace, in_spec),
     )
 
 
