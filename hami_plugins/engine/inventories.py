@@ -100,6 +100,25 @@ def cards(  # noqa: PLR0913 - one parameter for each fact about a card
     )
 
 
+def cards_by_cores(
+    spec: VendorSpec, node: NodeObject, *, infix: str, card_cores: CoreShare, memory_unit: MiB
+) -> Inventory:
+    """Equal cards from the node's capacity; one whose cores are not all there counts, and memory is spread evenly."""
+    cores = capacity_of(node, spec.resources.cores)
+    if cores is None:
+        return Inventory()
+    memory = capacity_of(node, spec.resources.memory) or 0
+    return cards(
+        spec,
+        node,
+        -(-cores // card_cores),
+        infix=infix,
+        slots=100,
+        memory=MiB(memory * memory_unit * card_cores // cores),
+        cores=card_cores,
+    )
+
+
 def capacity_of(node: NodeObject, resource: str) -> int | None:
     """A node's capacity of a resource as a whole number; ``None`` when there is none of it.
 

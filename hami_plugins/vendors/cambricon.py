@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hami_plugins.engine.inventories import capacity_of, cards
+from hami_plugins.engine.inventories import cards_by_cores
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
     AllocationView,
@@ -32,20 +32,8 @@ PROFILE_KEY: Final = "CAMBRICON_DSMLU_PROFILE"
 
 
 def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
-    """Equal cards from the node's capacity; one whose cores are not all there counts, and memory is spread evenly."""
-    cores = capacity_of(node, spec.resources.cores)
-    if cores is None:
-        return Inventory()
-    memory = capacity_of(node, spec.resources.memory) or 0
-    return cards(
-        spec,
-        node,
-        -(-cores // CARD_CORES),
-        infix="cambricon-mlu",
-        slots=100,
-        memory=MiB(memory * MEMORY_UNIT * CARD_CORES // cores),
-        cores=CARD_CORES,
-    )
+    """Cards from the node's capacity of cores and memory."""
+    return cards_by_cores(spec, node, infix="cambricon-mlu", card_cores=CARD_CORES, memory_unit=MEMORY_UNIT)
 
 
 def annotate(view: AllocationView) -> Mapping[str, str]:

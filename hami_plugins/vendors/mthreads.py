@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from hami_plugins.engine.demand import WHOLE, cores_of, count_of, memory_of, selector_of
-from hami_plugins.engine.inventories import capacity_of, cards
+from hami_plugins.engine.inventories import cards_by_cores
 from hami_plugins.errors import AdmissionDeniedError
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.requests import Absolute, DeviceRequest
@@ -49,20 +49,8 @@ TIME_KEY: Final = "mthreads.com/predicate-time"
 
 
 def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
-    """Equal cards from the node's capacity; one whose cores are not all there counts, and memory is spread evenly."""
-    cores = capacity_of(node, spec.resources.cores)
-    if cores is None:
-        return Inventory()
-    memory = capacity_of(node, spec.resources.memory) or 0
-    return cards(
-        spec,
-        node,
-        -(-cores // CARD_CORES),
-        infix="mthreads",
-        slots=100,
-        memory=MiB(memory * MEMORY_UNIT * CARD_CORES // cores),
-        cores=CARD_CORES,
-    )
+    """Cards from the node's capacity of cores and memory."""
+    return cards_by_cores(spec, node, infix="mthreads", card_cores=CARD_CORES, memory_unit=MEMORY_UNIT)
 
 
 def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
