@@ -171,12 +171,12 @@ class _Column:
     def decide(self, snapshot: ClusterSnapshot) -> Decision:
         """Bring the answers up to date with the snapshot and choose."""
         self._catch_up(snapshot.nodes)
-        best = max(self._ranks, default=_OUT)
-        if best == _OUT:
-            return Refused(by_node=self._refusals())
-        at = self._ranks.index(best)
+        if not self._ranks:
+            return Refused(by_node=())
+        at = self._ranks.index(max(self._ranks))
         entry, fit = self._nodes[at], self._answers[at]
-        assert isinstance(fit, Fit)  # noqa: S101 - only a fit has a rank
+        if not isinstance(fit, Fit):  # any fit would have ranked above it
+            return Refused(by_node=self._refusals())
         return Placed(
             node=entry.name,
             containers=granted(entry, fit, self.demand.devices, self.owner.registry),

@@ -164,10 +164,11 @@ def _asked(demand: DeviceDemand) -> Mapping[VendorName, tuple[int, int]]:
                 into[request.vendor] = (max(known[0], memory), max(known[1], cores))
             else:
                 into[request.vendor] = (known[0] + memory, known[1] + cores)
-    return {
-        vendor: tuple(map(max, sums.get(vendor, (0, 0)), peaks.get(vendor, (0, 0))))  # type: ignore[misc]
-        for vendor in {**sums, **peaks}
-    }
+    asked: dict[VendorName, tuple[int, int]] = {}
+    for vendor in {**sums, **peaks}:
+        (memory, cores), (most_memory, most_cores) = sums.get(vendor, (0, 0)), peaks.get(vendor, (0, 0))
+        asked[vendor] = (max(memory, most_memory), max(cores, most_cores))
+    return asked
 
 
 def _denied(pod: Pod, message: str, code: int = 403) -> Admission:

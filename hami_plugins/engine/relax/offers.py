@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from heapq import nsmallest
 from itertools import combinations, islice
+from operator import is_
 from typing import Final
 
 from hami_plugins.engine.apply import without_pods
@@ -106,7 +108,7 @@ def _levers(refusals: Refusals) -> list[Lever]:
     )
     levers = (
         *device_levers(question, registry, _largest_cards(refusals)),
-        *node_levers(constraints, (taint for taint, _ in taints.most_common(MOST_TAINTS)), registry),
+        *node_levers(question, (taint for taint, _ in taints.most_common(MOST_TAINTS)), registry),
     )
     return [lever for lever in levers if lever.low <= lever.high]
 
@@ -132,7 +134,7 @@ def _without_victim(search: Search, candidates: Iterable[Victim]) -> Counterfact
     """The smallest of these pods whose leaving is enough."""
     for victim in nsmallest(MOST_VICTIMS, candidates, key=lambda each: each.size):
         pod, entry = victim.pod, victim.entry
-        left = without_pods(entry, lambda record, pod=pod: record is pod)  # type: ignore[misc]
+        left = without_pods(entry, partial(is_, pod))
         found = search.proven((Removed(pod=pod, node=entry.name),), left)
         if found is not None:
             return found
