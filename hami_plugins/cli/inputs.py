@@ -173,12 +173,12 @@ def _live(source: Source) -> Iterator[tuple[Mapping[str, object], str]]:
     from hami_plugins.kube.snapshot import live_objects
 
     reader = connect(kubeconfig=source.kubeconfig, context=source.context)
-    with _counting() as seen:
+    with counting() as seen:
         for raw in live_objects(reader, seen=seen):
             yield raw, "cluster"
 
 
-def _counting() -> AbstractContextManager[Callable[[str, int], None] | None]:
+def counting() -> AbstractContextManager[Callable[[str, int], None] | None]:
     """Tells a terminal how many objects of each kind have come in."""
     if not sys.stderr.isatty():
         return nullcontext()
