@@ -14,7 +14,6 @@ from hami_plugins.engine.policies import DEVICE_POLICY_KEY, NUMA_BIND_KEY
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.relax.changes import Change, ChangeKind, Dropped, LessOf, LessPlain, Question, Tolerated
 from hami_plugins.model.nodes import Taint
-from hami_plugins.model.pods import NodeConstraints
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import Absolute, DeviceRequest, Percent
@@ -90,11 +89,15 @@ def device_levers(question: Question, registry: Registry, largest: Mapping[Vendo
         yield from _selectors(registry[vendor], selecting)
 
 
-def node_levers(constraints: NodeConstraints, taints: Iterable[Taint], registry: Registry) -> Iterator[Lever]:
-    """What could be asked more modestly of nodes. ``taints`` are those that repel the pod somewhere."""
+def node_levers(question: Question, taints: Iterable[Taint], registry: Registry) -> Iterator[Lever]:
+    """What could be asked more modestly of nodes. ``taints`` are those that repel the pod somewhere.
+
+    A pod that asks for no card of ours is there for the devices that others hand out, so it keeps some of them.
+    """
+    constraints, wants_cards = question.demand.constraints, question.demand.devices.wants_devices
     for resource, amount in constraints.requests:
         if amount and registry.owner_of(resource) is None:
-            yield _plain(resource, amount)
+            yield _plain(resource, amount, low=0 if wants_cards or "/" not in resource else 1)
     for key, value in constraints.selector:
         yield _wish(Dropped(kind=ChangeKind.NODE_SELECTOR, key=key, value=value))
     terms = constraints.affinity or ()
@@ -152,14 +155,14 @@ def _selectors(spec: VendorSpec, request: DeviceRequest) -> Iterator[Lever]:
             yield _wish(Dropped(kind=kind, key=",".join(names), value=value, vendor=spec.name))
 
 
-def _plain(resource: str, amount: int) -> Lever:
+def _plain(resource: str, amount: int, *, low: int) -> Lever:
     step = _MEBI if resource.startswith("hugepages-") else _STEPS.get(resource, NANO)
 
     def change(value: int) -> Change:
         return LessPlain(resource=resource, before=amount, after=value * step)
 
     return Lever(
-        kind=ChangeKind.RESOURCE, change=change, low=0, high=(amount - 1) // step, unit=step, resource=resource
+        kind=ChangeKind.RESOURCE, change=change, low=low, high=(amount - 1) // step, unit=step, resource=resource
     )
 
 

@@ -276,6 +276,14 @@ class TestAWishGivenUp:
         found = offered(a_snapshot(), wanting(a_request(), constraints=constraints))
         assert changes(found)[0] == (LessPlain(resource="acme.example/dongle", before=NANO, after=0),)
 
+    def test_a_pod_that_asks_for_nothing_else_keeps_some_of_what_others_hand_out(self) -> None:
+        constraints = NodeConstraints(requests=(("acme.example/dongle", 4 * NANO),))
+        asked = wanting(constraints=constraints)
+        assert offered(a_snapshot(), asked) == ()
+        node = a_node("a", facts=facts(allocatable={"acme.example/dongle": 3}))
+        found = offered(a_snapshot(node), asked)
+        assert changes(found)[0] == (LessPlain(resource="acme.example/dongle", before=4 * NANO, after=3 * NANO),)
+
     def test_what_a_listing_leaves_out_is_no_limit(self) -> None:
         """A node that says nothing of its memory has some, so only what is known to be short goes down."""
         nodes = [a_node("a", facts=facts(allocatable={"cpu": 1}))]
