@@ -14,6 +14,7 @@ from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.report.plan.desk import Desk
+from hami_plugins.report.plan.remarks import remarked
 from hami_plugins.report.plan.stages import PodPlan, Stage, Unit
 from hami_plugins.report.plan.turns import Turns
 
@@ -44,6 +45,7 @@ class Planner:
 
     def plan(self, snapshot: ClusterSnapshot, units: Iterable[Unit], *, now_ns: int = 0) -> Plan:
         """Decide every unit in its turn. ``now_ns`` is the time that goes into annotations (Unix nanoseconds)."""
-        turns = Turns(Desk(self.registry, self.rules, self.decider, now_ns=now_ns), snapshot, units)
+        wanted = tuple(units)
+        turns = Turns(Desk(self.registry, self.rules, self.decider, now_ns=now_ns), snapshot, wanted)
         turns.take()
-        return Plan(before=snapshot, after=turns.snapshot, pods=tuple(turns.plans))
+        return Plan(before=snapshot, after=turns.snapshot, pods=tuple(remarked(turns.plans, wanted, snapshot)))

@@ -57,7 +57,7 @@ class PodPlan:
 
     ``before`` is the snapshot it was decided on; ``decision`` is ``None`` when it never came to one; ``words`` is the
     reason as the upstream scheduler spells it (empty when placed), ``why`` the reason in ours. ``notes`` say where the
-    upstream scheduler may do otherwise.
+    upstream scheduler may do otherwise, and what of the cluster one may not expect.
     """
 
     unit: str

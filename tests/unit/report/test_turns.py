@@ -220,6 +220,28 @@ class TestOrder:
         assert list(stages(planned([a_node()], deployment)).values()) == [Stage.PLACED] * 3
 
 
+class TestRemarks:
+    def test_a_pod_that_runs_already_is_planned_as_one_more_and_said_so(self) -> None:
+        cluster = [a_node(), a_pod("a", node="n1")]
+        plans = planned(cluster, a_pod("a"), a_pod("b"))
+        assert the("a", plans).notes == (
+            "a pod of this name runs on n1; this is planned as one more (--without leaves it out)",
+        )
+        assert the("b", plans).notes == ()
+
+    def test_a_priority_that_nobody_knows_is_said_where_pods_compete(self) -> None:
+        plans = planned([a_node()], a_pod("a", priorityClassName="high"), a_pod("b"))
+        assert the("a", plans).notes == ("the listing has no PriorityClass high, so its priority counts as 0",)
+        assert the("b", plans).notes == ()
+        (alone,) = planned([a_node()], a_pod("a", priorityClassName="high"))
+        assert alone.notes == ()
+
+    def test_known_priorities_need_no_word(self) -> None:
+        pods = [a_pod("a", priorityClassName="high"), a_pod("b", priorityClassName="high", priority=7)]
+        plans = planned([a_node()], *pods, priorities={"high": 7})
+        assert [plan.notes for plan in plans] == [(), ()]
+
+
 class TestQueues:
     def test_a_capability_holds_a_gang_at_the_gate(self) -> None:
         cluster = [a_node(), a_queue(), a_queue("team", capability={GPU: "1"})]

@@ -1,0 +1,38 @@
+"""What a listing says of submitted pods beside whether they fit: what people would otherwise take for our mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.report.plan.stages import PodPlan, Unit
+
+
+def remarked(plans: Sequence[PodPlan], units: Sequence[Unit], snapshot: ClusterSnapshot) -> Iterator[PodPlan]:
+    """The plans with a note on pods that run already, and on priorities that nobody knows where several compete."""
+    names = {plan.pod.full_name for plan in plans}
+    runs = {
+        record.full_name: entry.name
+        for entry in snapshot.nodes
+        for record in entry.pods
+        if record.full_name in names and not record.terminating
+    }
+    classes = {unit.name: unit.priority_class for unit in units} if len(units) > 1 else {}
+    for plan in plans:
+        notes = plan.notes
+        node = runs.get(plan.pod.full_name)
+        if node is not None:
+            notes += (f"a pod of this name runs on {node}; this is planned as one more (--without leaves it out)",)
+        unknown = _unknown_class(plan, classes.get(plan.unit), snapshot)
+        if unknown:
+            notes += (f"the listing has no PriorityClass {unknown}, so its priority counts as 0",)
+        yield replace(plan, notes=notes) if notes != plan.notes else plan
+
+
+def _unknown_class(plan: PodPlan, of_unit: str | None, snapshot: ClusterSnapshot) -> str:
+    """The priority class whose value decides about the pod's turn, when nothing tells it."""
+    if of_unit is None or plan.pod.priority:
+        return ""
+    name = of_unit or plan.pod.priority_class
+    return "" if name in snapshot.priorities else name
