@@ -15,6 +15,7 @@ from hami_plugins.model.nodes import NodeEntry, Problem
 from hami_plugins.model.pods import Pod, PodRecord
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import objects
+from hami_plugins.wire.pages import with_kind
 
 SNAPSHOT_KIND: Final = "ClusterSnapshot"
 """Kind of our own snapshot files: a list of trimmed objects."""
@@ -61,11 +62,9 @@ class ListingReader:
             self._problems.append(Problem(place, str(error)))
 
     def _feed_items(self, items: list[object], implied: str, place: str) -> None:
-        """Take a list apart. The API server leaves ``kind`` out of the items of a typed list."""
-        typed = implied not in ("", SNAPSHOT_KIND)
+        kind = "" if implied == SNAPSHOT_KIND else implied
         for at, item in enumerate(items):
-            bare = typed and isinstance(item, Mapping) and "kind" not in item
-            self.feed({**item, "kind": implied} if bare else item, f"{place} item {at}")  # type: ignore[dict-item]
+            self.feed(with_kind(item, kind), f"{place} item {at}")
 
     def _take(self, kind: str, raw: object) -> None:
         match kind:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -33,3 +34,10 @@ def load_page(key: str, data: bytes | str) -> Any:
     finally:
         if collecting:
             gc.enable()
+
+
+def with_kind(item: object, kind: str) -> object:
+    """An item of a typed list as an object of its own: the API server leaves ``kind`` out of such items."""
+    if kind and isinstance(item, Mapping) and "kind" not in item:
+        return {"kind": kind, **item}
+    return item

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 from hami_plugins.engine.policies import DEVICE_POLICY_KEY, NODE_POLICY_KEY, NUMA_BIND_KEY
 from hami_plugins.engine.registry import Registry
 from hami_plugins.wire import gang_keys, scoring_weights
+from hami_plugins.wire.pages import with_kind
 
 Keep: TypeAlias = "bool | Keep_ | list[Keep]"
 Keep_: TypeAlias = "Mapping[str, Keep]"
@@ -119,7 +120,7 @@ def one_by_one(raw: object) -> Iterator[Mapping[str, object]]:
                 yield current
                 continue
             kind = str(current.get("kind", "List")).removesuffix("List")
-            waiting.extend(_with_kind(item, kind) for item in reversed(items))
+            waiting.extend(with_kind(item, kind) for item in reversed(items))
 
 
 class Trimmer:
@@ -153,12 +154,6 @@ class Trimmer:
         if isinstance(metadata, dict) and isinstance(metadata.get(ANNOTATIONS), Mapping):
             metadata[ANNOTATIONS] = {key: value for key, value in metadata[ANNOTATIONS].items() if key in self._known}
         return found
-
-
-def _with_kind(item: object, kind: str) -> object:
-    if isinstance(item, Mapping) and "kind" not in item and kind:
-        return {"kind": kind, **item}
-    return item
 
 
 def _kept(value: object, keep: Keep) -> object:
