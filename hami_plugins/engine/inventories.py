@@ -71,7 +71,6 @@ def cards(  # noqa: PLR0913 - one parameter for each fact about a card
     slots: int,
     memory: MiB,
     cores: CoreShare,
-    model: str = "",
     right_half_numa: bool = False,
 ) -> Inventory:
     """``count`` equal cards named ``<node>-<infix>-<i>``, for vendors that say only how many they have.
@@ -87,7 +86,7 @@ def cards(  # noqa: PLR0913 - one parameter for each fact about a card
         tuple(
             Device(
                 vendor=spec.name,
-                model=model or spec.name,
+                model=spec.name,
                 slots=slots,
                 memory=memory,
                 cores=cores,

@@ -76,11 +76,11 @@ class Field:
         inner = self.inner(key)
         return {name: inner.text(name) for name in inner.members}
 
-    def flag(self, key: str, *, default: bool = False) -> bool:
-        """A member that is true or false."""
+    def flag(self, key: str) -> bool:
+        """A member that is true or false; false when it is absent."""
         value = self.members.get(key)
         if value is None:
-            return default
+            return False
         if not isinstance(value, bool):
             raise self.fault("has to be true or false, without quotes", key)
         return value

@@ -87,11 +87,10 @@ def test_the_right_half_of_the_cards_may_be_on_another_numa_node() -> None:
         slots=1,
         memory=MiB(0),
         cores=CoreShare(0),
-        model="M",
         right_half_numa=True,
     )
     assert [device.numa for device in found.devices] == [0, 0, 1, 1, 1]
-    assert {device.model for device in found.devices} == {"M"}
+    assert {device.model for device in found.devices} == {acme.SPEC.name}
 
 
 @pytest.mark.parametrize("count", [-1, MOST_CARDS + 1])
