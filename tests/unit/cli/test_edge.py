@@ -90,9 +90,10 @@ def test_control_characters_of_strangers_do_not_reach_the_terminal() -> None:
     assert edge.printable("a\x1b[2Jb\nc\u202e") == "a\\x1b[2Jb\nc\\x202e"
 
 
-def test_progress_is_silent_where_nobody_looks() -> None:
+def test_progress_is_silent_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
     with inputs.working("long"):
         pass
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
