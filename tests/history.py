@@ -7,7 +7,7 @@ annotations that were written on them, from which everything can be read anew.
 import copy
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,11 +16,15 @@ from hami_plugins.engine.apply import assigned, removed
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Intake, Rules, take_in
 from hami_plugins.engine.inventory import NodeBuilder, with_pods
+from hami_plugins.engine.quota import left_in
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.model.decisions import Decision, Placed
+from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota
+from hami_plugins.model.decisions import Decision, Placed, Refused
 from hami_plugins.model.devices import CoreMask, DeviceUsage
 from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.quantity import NANO
+from hami_plugins.model.units import VendorName
+from hami_plugins.model.vendor import Headroom
 from hami_plugins.report.listing import snapshot_of
 from hami_plugins.wire import objects
 from tests.machines import MACHINES, SPECS, Machine
@@ -28,6 +32,7 @@ from tests.machines import MACHINES, SPECS, Machine
 Raw = dict[str, Any]
 RULES = Rules()
 NOW = 1_790_000_000_123_456_789
+NAMESPACE = "team"
 POLICIES = ("binpack", "spread", "mutex", "topology-aware", "numa,binpack")
 
 
@@ -124,7 +129,12 @@ class History:
             if kind == "sidecar":
                 container["restartPolicy"] = "Always"
             made["initContainers" if kind in ("init", "sidecar") else "containers"].append(container)
-        metadata = {"name": name, "namespace": "team", "uid": f"uid-{name}", "annotations": self.annotations(machine)}
+        metadata = {
+            "name": name,
+            "namespace": NAMESPACE,
+            "uid": f"uid-{name}",
+            "annotations": self.annotations(machine),
+        }
         scheduler = {"schedulerName": "volcano"} if machine.vendor == "Volcano-vGPU" else {}
         return {"kind": "Pod", "metadata": metadata, "spec": {**made, **scheduler}, "status": {"phase": "Pending"}}
 
@@ -142,15 +152,31 @@ class History:
             found[self.chance.choice(keys)] = ",".join(self.chance.sample(ids, min(len(ids), 20)))
         return found
 
+    def limit(self) -> None:
+        """Half of the vendors may be used by the pods here only so much."""
+        hard: dict[str, int] = {}
+        for spec in self.registry:
+            for name, most in ((spec.resources.memory, 200_000 // spec.memory_factor()), (spec.resources.cores, 300)):
+                if name and self.chance.random() < 0.5:
+                    hard[f"limits.{name}"] = self.chance.randrange(most) * NANO
+        quotas = {NAMESPACE: NamespaceQuota(namespace=NAMESPACE, hard=hard)}
+        self.snapshot = replace(self.snapshot, quotas=quotas)
+
+    def left(self) -> Mapping[VendorName, Headroom]:
+        """What the namespace may still take."""
+        return left_in(self.snapshot, NAMESPACE, self.registry) or {}
+
     def taken_in(self, raw: Raw) -> Intake:
-        """The pod as it reaches a decision."""
-        intake = take_in(objects.pod(raw), self.registry, RULES)
-        assert not intake.refusal, intake.refusal
+        """The pod as it reaches a decision, or as the quota keeps it from one."""
+        intake = take_in(objects.pod(raw), self.registry, RULES, self.left())
+        assert not intake.refusal or intake.admission.message == "exceeding resource quota", intake.refusal
         return intake
 
     def submit(self, raw: Raw) -> Decision:
         """Decide on a pod; if it is placed, it takes effect here and is written there."""
         intake = self.taken_in(raw)
+        if intake.refusal:
+            return Refused(whole=intake.refusal)
         decision = self.decider.decide(self.snapshot, intake.demand, intake.policy)
         if isinstance(decision, Placed):
             entry = self.snapshot.nodes[self.snapshot.position[decision.node]]
@@ -213,6 +239,7 @@ def a_history(seed: int, vendors: int = 8) -> History:
         history.join(machine)
     for one, other in zip(chosen[::2], chosen[1::2], strict=False):
         history.join(one, other)
+    history.limit()
     return history
 
 
@@ -232,7 +259,10 @@ def replaced(usage: DeviceUsage, cores: int) -> DeviceUsage:
 
 def fits(history: History, intakes: Iterable[Intake]) -> list[bool]:
     """Which of some pods would fit now."""
-    return [isinstance(history.decider.decide(history.snapshot, each.demand, each.policy), Placed) for each in intakes]
+    return [
+        not each.refusal and isinstance(history.decider.decide(history.snapshot, each.demand, each.policy), Placed)
+        for each in intakes
+    ]
 
 
 def same(one: Sequence[NodeEntry], other: Sequence[NodeEntry]) -> bool:

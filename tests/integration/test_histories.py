@@ -9,7 +9,7 @@ import pytest
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.usage import held_by
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.model.decisions import Placed
+from hami_plugins.model.decisions import Placed, Refused
 from hami_plugins.model.devices import CoreMask, Instance, Mark
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import PodRecord
@@ -32,6 +32,7 @@ def test_the_laws_hold_after_every_step_of_a_random_history(seed: int) -> None:
         done[what] += 1
         for entry in {*history.snapshot.nodes} - seen:
             assert excess(history, entry) == [], (seed, number, what)
+        assert overdrawn(history) == [], (seed, number, what)
         seen = {*history.snapshot.nodes}
         if number % READ_ANEW_EVERY == 0:
             reads_the_same(history)
@@ -70,6 +71,9 @@ def submit(history: History) -> str:
     node = history.chance.choice(sorted(history.nodes))
     raw = history.another(history.chance.choice(history.machines[node]))
     intake = history.taken_in(raw)
+    if intake.refusal:
+        assert isinstance(history.submit(raw), Refused)
+        return "denied"
     nodes = list(history.snapshot.nodes)
     history.chance.shuffle(nodes)
     uncached = Decider(history.registry).decide(ClusterSnapshot(nodes=tuple(nodes)), intake.demand, intake.policy)
@@ -134,6 +138,19 @@ def excess(history: History, entry: NodeEntry) -> list[str]:
         if usage.marks:
             wrong += clashes(name, entry.pods)
     return wrong
+
+
+def overdrawn(history: History) -> list[str]:
+    """Vendors of which the namespace holds more than its quota allows.
+
+    Partitions are left out: a quota is asked for the memory that a pod names, and a partition may be larger.
+    """
+    rounds = {machine.vendor for machines in history.machines.values() for machine in machines if machine.rounds}
+    return [
+        f"{vendor}: {room}"
+        for vendor, room in history.left().items()
+        if vendor not in rounds and min(room.memory or 0, room.cores or 0) < 0
+    ]
 
 
 def clashes(device: DeviceId, pods: tuple[PodRecord, ...]) -> list[str]:
