@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.registry import Registry
-from hami_plugins.engine.relax.changes import Counterfactual
+from hami_plugins.engine.relax.changes import ChangeKind, Counterfactual
 from hami_plugins.engine.shortfall import WhyNot
 from hami_plugins.model.decisions import Placed, Refused
 from hami_plugins.model.nodes import NodeEntry
@@ -139,6 +139,8 @@ class Answers:
         if len(self._advice) >= MOST_ADVISED:
             return ()
         found = counterfactuals(self._planner, plan.before, plan.intake.submitted, spare_shapes=self._spare_shapes)
+        if plan.unit.startswith("daemonset/"):  # its controller names the node, and no manifest can take that back
+            found = tuple(each for each in found if ChangeKind.NODE_NAME not in each.kinds)
         made = self._advice[key] = ways_out_of(found, names_of(plan))
         return made
 

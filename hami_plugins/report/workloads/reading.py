@@ -109,7 +109,7 @@ def read(
     known = {**(pod_groups or {}), **groups}
     queues = {it.name: cluster_objects.queue(it.field, it.name) for it in objects if (it.group, it.kind) == _QUEUE}
     ignored = [_ignored(it, "written again further down") for it in replaced]
-    ignored += [_ignored(it, "runs no pods") for it in objects if (it.group, it.kind) not in _UNDERSTOOD]
+    ignored += [_ignored(it, _no_workload(it)) for it in objects if (it.group, it.kind) not in _UNDERSTOOD]
     return Submission(
         workloads=tuple(_workloads(objects, known)),
         pod_groups=groups,
@@ -153,6 +153,19 @@ def _latest(objects: list[_Object]) -> tuple[list[_Object], list[_Object]]:
 
 def _ignored(it: _Object, why: str) -> Ignored:
     return Ignored(it.field.document, it.kind, it.name, why)
+
+
+def _no_workload(it: _Object) -> str:
+    """Why a kind is left out: others than those known here may have templates of pods, too."""
+    if not _has_containers(it.field.document.raw):
+        return "runs no pods"
+    return "its kind is not known here; give the pods that its controller makes"
+
+
+def _has_containers(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return isinstance(value.get("containers"), list) or any(map(_has_containers, value.values()))
+    return isinstance(value, list) and any(map(_has_containers, value))
 
 
 def _quotas(objects: Iterable[_Object]) -> Mapping[str, NamespaceQuota]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hami_plugins.engine.intake import Rules
+from hami_plugins.model.units import NodeName
 from hami_plugins.report.explain import answers
 from hami_plugins.report.explain.answers import Answers, briefly
 from hami_plugins.report.plan import Planner, Stage, Unit
 from hami_plugins.report.plan.what_if import with_policy
-from tests.builders import MEMORY, a_node, a_snapshot
+from tests.builders import MEMORY, a_device, a_node, a_snapshot
 from tests.unit.report.plans import REGISTRY, a_plan, answers_of, asking
 
 
@@ -47,6 +50,16 @@ def test_a_pod_that_is_not_admitted_says_what_the_webhook_says() -> None:
     assert answer.plan.stage in {Stage.ADMISSION, Stage.REQUEST}
     assert MEMORY in answer.why
     assert answer.ways_out == ()
+
+
+def test_the_node_that_a_controller_names_is_not_to_be_given_up() -> None:
+    pod = asking()
+    pod = replace(pod, constraints=replace(pod.constraints, node=NodeName("b")))
+    snapshot = a_snapshot(a_node("a"), a_node("b", a_device(healthy=False)))
+    planner = Planner(REGISTRY)
+    for unit, advised in [("pod/default/p", True), ("daemonset/default/p", False)]:
+        (answer,) = Answers(planner.plan(snapshot, [Unit(name=unit, pods=(pod,))]), planner).all
+        assert any("spec.nodeName" in way.sentence for way in answer.ways_out) is advised
 
 
 def test_pods_of_one_workload_with_one_reason_are_told_of_together() -> None:
