@@ -23,7 +23,6 @@ SPEC: Final = VendorSpec(
         avoid_models="acme.example/nouse-type",
     ),
     inventory=json_register,
-    ignored_by_scheduler=RESOURCES.all(),
     memory_step="1 MiB",
     core_step="1 %",
     several="each card may be a slice",

@@ -258,5 +258,5 @@ def _renamed(spec: VendorSpec, names: Mapping[str, str]) -> VendorSpec:
     before = spec.resources
     after: ResourceNames = replace(before, **{key: name for key, name in names.items() if name})
     renamed = dict(zip(before.all(), after.all(), strict=False)) if len(before.all()) == len(after.all()) else {}
-    ignored = tuple(renamed.get(name, name) for name in spec.ignored_by_scheduler)
-    return replace(spec, resources=after, ignored_by_scheduler=ignored)
+    counted = tuple(renamed.get(name, name) for name in spec.counted_by_scheduler)
+    return replace(spec, resources=after, counted_by_scheduler=counted)

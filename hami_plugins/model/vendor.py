@@ -251,7 +251,8 @@ class VendorSpec:
     * ``recall``: puts back into decoded grants what the assignment string leaves out (partitions, masks, tenants).
 
     Further knobs: ``exact_mode`` wants the mode that a pod names to be the device's (else it may be one of several);
-    ``word_is_model`` puts the card model into assignment strings, where others have the vendor's word.
+    ``word_is_model`` puts the card model into assignment strings, where others have the vendor's word;
+    ``counted_by_scheduler`` are the resources that kube-scheduler holds against the node's capacity itself.
     """
 
     name: VendorName
@@ -290,10 +291,15 @@ class VendorSpec:
     exact_mode: bool = False
     writes_to_allocate: bool = True
     word_is_model: bool = False
-    ignored_by_scheduler: tuple[str, ...] = ()
+    counted_by_scheduler: tuple[str, ...] = ()
     memory_step: str = ""
     core_step: str = ""
     several: str = ""
+
+    @property
+    def ignored_by_scheduler(self) -> tuple[str, ...]:
+        """The resources that kube-scheduler leaves to the extender."""
+        return tuple(name for name in self.resources.all() if name not in self.counted_by_scheduler)
 
     def wire_word(self) -> str:
         """The type member of this vendor's assignment strings, unless ``word_is_model``."""

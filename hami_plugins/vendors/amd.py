@@ -92,7 +92,6 @@ SPEC: Final = VendorSpec(
     cores_of=units_of,
     cores_in_quota=percent_of,
     word_is_model=True,
-    ignored_by_scheduler=RESOURCES.all(),
     memory_step="1 MiB",
     core_step="1 %, in whole compute units",
     several="each card may be a slice",

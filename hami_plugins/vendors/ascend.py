@@ -120,7 +120,6 @@ def spec_of(chip: Chip) -> VendorSpec:
         spell=partial(words, chip),
         score_node=score_rings if chip.has_rings else None,
         annotate=partial(annotate, chip),
-        ignored_by_scheduler=resources.all(),
         memory_step="templates of the chip (soft split: 1 MiB)",
         core_step="set by the template (soft split: 1 %)",
         several="whole cards (soft split: each may be a slice)",

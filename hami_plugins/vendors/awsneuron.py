@@ -256,7 +256,6 @@ SPEC: Final = VendorSpec(
     annotate=annotate,
     recall=recall,
     clamps_cores=False,
-    ignored_by_scheduler=_RESOURCES.all(),
     memory_step="none: whole device",
     core_step="1 core",
     several="neighbouring whole devices",

@@ -59,7 +59,6 @@ SPEC: Final = VendorSpec(
     inventory=inventory,
     memory_of=no_memory,
     takes_no_cores=no_cores,
-    ignored_by_scheduler=("birentech.com/gpu",),
     memory_step="none: whole card or partition",
     core_step="none",
     several="whole cards or partitions",

@@ -63,7 +63,7 @@ SPEC: Final = VendorSpec(
     inventory=inventory,
     rules=RequestRules(memory_unit=MEMORY_UNIT, cores_default=CARD_CORES),
     annotate=annotate,
-    ignored_by_scheduler=("cambricon.com/vmlu",),
+    counted_by_scheduler=("cambricon.com/mlu.smlu.vmemory", "cambricon.com/mlu.smlu.vcore"),
     memory_step="256 MiB",
     core_step="1 %",
     several="each card may be a slice; the plugin learns the first only",

@@ -31,7 +31,6 @@ SPEC: Final = VendorSpec(
     ),
     inventory=colon_register,
     rules=RequestRules(cores_default=CoreShare(100), bad_memory=OnBadMemory.IGNORE),
-    ignored_by_scheduler=RESOURCES.all(),
     memory_step="1 MiB",
     core_step="1 %",
     several="each card may be a slice",

@@ -64,7 +64,6 @@ def spec_of(model: str) -> VendorSpec:
         inventory=colon_register,
         rules=RequestRules(memory_unit=MiB(256)),
         admit=admit,
-        ignored_by_scheduler=resources.all(),
         memory_step="256 MiB",
         core_step="1 %",
         several="all cores of each card",

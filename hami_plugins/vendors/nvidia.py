@@ -293,7 +293,6 @@ SPEC: Final = VendorSpec(
     recall=recall,
     binds_numa=True,
     partitions=True,
-    ignored_by_scheduler=RESOURCES.all(),
     memory_step="1 MiB or 1 %",
     core_step="1 %",
     several="each card may be a slice",

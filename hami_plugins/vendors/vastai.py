@@ -116,7 +116,6 @@ SPEC: Final = VendorSpec(
     memory_of=no_memory,
     takes_no_cores=no_cores,
     score_node=score_node,
-    ignored_by_scheduler=("vastaitech.com/va",),
     memory_step="none: whole card or die",
     core_step="none",
     several="whole cards or dies, from few cards",

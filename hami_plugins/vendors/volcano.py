@@ -338,6 +338,7 @@ SPEC: Final = VendorSpec(
     recall=recall,
     clamps_cores=False,
     exact_mode=True,
+    counted_by_scheduler=RESOURCES.all(),
     memory_step="1 MiB or 1 %",
     core_step="1 %",
     several="each card may be a slice",
@@ -346,14 +347,16 @@ SPEC: Final = VendorSpec(
 
 def configured(config: VolcanoConfig) -> VendorSpec:
     """The vendor as Volcano's device configuration has it: its resource names, the percentage, the MIG geometries."""
+    resources = ResourceNames(
+        count=config.count or RESOURCES.count,
+        memory=config.memory or RESOURCES.memory,
+        memory_percentage=config.memory_percentage or RESOURCES.memory_percentage,
+        cores=config.cores or RESOURCES.cores,
+    )
     return replace(
         SPEC,
-        resources=ResourceNames(
-            count=config.count or RESOURCES.count,
-            memory=config.memory or RESOURCES.memory,
-            memory_percentage=config.memory_percentage or RESOURCES.memory_percentage,
-            cores=config.cores or RESOURCES.cores,
-        ),
+        resources=resources,
+        counted_by_scheduler=resources.all(),
         options=VendorOptions(flags={PERCENTAGE: bool(config.memory_percentage)}),
         inventory=partial(inventory, geometries=config.geometries),
     )

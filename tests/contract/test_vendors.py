@@ -323,7 +323,7 @@ def test_a_vendors_names_and_steps_are_all_told(spec: VendorSpec) -> None:
         spec.several,
     )
     assert all(told)
-    assert set(spec.ignored_by_scheduler) <= set(spec.resources.all())
+    assert set(spec.counted_by_scheduler) <= set(spec.resources.all())
 
 
 def test_what_vendors_write_and_what_their_nodes_say_is_nobody_elses() -> None:

@@ -165,7 +165,7 @@ class TestLessOfAResource:
         assert [(each.before, each.after) for each in found[0].changes] == [(100, 50)]  # type: ignore[union-attr]
 
     def test_counted_resources_go_down_in_the_sums_of_the_scheduler_too(self) -> None:
-        spec = replace(acme.SPEC, ignored_by_scheduler=())
+        spec = replace(acme.SPEC, counted_by_scheduler=acme.RESOURCES.all())
         node = a_node("a", facts=facts(allocatable={MEMORY: 5_000}))
         constraints = NodeConstraints(requests=((MEMORY, 9_000 * NANO),))
         found = offered(a_snapshot(node), wanting(a_request(memory=9_000), constraints=constraints), specs=(spec,))

@@ -150,7 +150,7 @@ def test_a_member_of_a_gang_is_not_told_to_remove_another() -> None:
 
 def test_a_nodes_plain_resources_are_counted_as_the_scheduler_counts_them() -> None:
     """An amount that the scheduler sums up goes down in its sums as well, once for every container."""
-    planner = Planner(Registry((replace(acme.SPEC, ignored_by_scheduler=()),)))
+    planner = Planner(Registry((replace(acme.SPEC, counted_by_scheduler=acme.RESOURCES.all()),)))
     node = a_node("a", facts=facts(allocatable={COUNT: 10, MEMORY: 9_000}))
     found = offers(planner, a_snapshot(node), asking({COUNT: 1, MEMORY: 6_000}, copies=2))
     change = found[0].changes[0]
