@@ -30,8 +30,6 @@ from hami_plugins.model.vendor import (
     VendorSpec,
 )
 
-RESOURCES: Final = ResourceNames(count="amd.com/gpu", memory="amd.com/gpumem", cores="amd.com/gpucores")
-
 
 def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
     """Cards from the JSON register, unless the node says that it can run none: there is no other sign of life."""
@@ -75,7 +73,7 @@ SPEC: Final = VendorSpec(
     name=VendorName("AMD"),
     title="AMD GPU",
     maker="AMD",
-    resources=RESOURCES,
+    resources=ResourceNames(count="amd.com/gpu", memory="amd.com/gpumem", cores="amd.com/gpucores"),
     keys=AnnotationKeys(
         allocated="hami.io/amd-devices-allocated",
         to_allocate="hami.io/amd-devices-to-allocate",

@@ -230,13 +230,11 @@ def recall(annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]) -
     )
 
 
-_RESOURCES: Final = ResourceNames(count="aws.amazon.com/neuron", cores="aws.amazon.com/neuroncore")
-
 SPEC: Final = VendorSpec(
     name=VendorName("AWSNeuron"),
     title="AWS Neuron",
     maker="AWS",
-    resources=_RESOURCES,
+    resources=ResourceNames(count="aws.amazon.com/neuron", cores="aws.amazon.com/neuroncore"),
     keys=AnnotationKeys(
         allocated="hami.io/aws-neuron-devices-allocated",
         use_ids=("aws.amazon.com/use-neuron-uuid",),

@@ -12,13 +12,11 @@ from hami_plugins.engine.inventories import colon_register
 from hami_plugins.model.units import CoreShare, VendorName
 from hami_plugins.model.vendor import AnnotationKeys, OnBadMemory, RequestRules, ResourceNames, VendorSpec
 
-RESOURCES: Final = ResourceNames(count="hygon.com/dcunum", memory="hygon.com/dcumem", cores="hygon.com/dcucores")
-
 SPEC: Final = VendorSpec(
     name=VendorName("DCU"),
     title="Hygon DCU",
     maker="Hygon",
-    resources=RESOURCES,
+    resources=ResourceNames(count="hygon.com/dcunum", memory="hygon.com/dcumem", cores="hygon.com/dcucores"),
     keys=AnnotationKeys(
         allocated="hami.io/dcu-devices-allocated",
         to_allocate="hami.io/dcu-devices-to-allocate",

@@ -342,15 +342,12 @@ SPEC: Final = VendorSpec(
     several="whole cards",
 )
 
-_SHARED_RESOURCES: Final = ResourceNames(
-    count="metax-tech.com/sgpu", memory="metax-tech.com/vmemory", cores="metax-tech.com/vcore"
-)
 
 SHARED: Final = VendorSpec(
     name=VendorName("Metax-SGPU"),
     title="MetaX sGPU",
     maker="MetaX",
-    resources=_SHARED_RESOURCES,
+    resources=ResourceNames(count="metax-tech.com/sgpu", memory="metax-tech.com/vmemory", cores="metax-tech.com/vcore"),
     keys=AnnotationKeys(
         allocated="hami.io/metax-sgpu-devices-allocated",
         to_allocate="hami.io/metax-sgpu-devices-to-allocate",
