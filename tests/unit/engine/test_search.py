@@ -13,8 +13,10 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeShape, NodeState
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.units import NodeName
+from hami_plugins.model.vendor import Ask, Candidate
+from hami_plugins.model.verdicts import Reason
 from tests import acme
-from tests.builders import a_node, a_request, a_snapshot
+from tests.builders import a_device, a_node, a_request, a_snapshot, used
 from tests.unit.engine.relaxing import a_busy_node, wanting
 
 REGISTRY = Registry((acme.SPEC,))
@@ -54,3 +56,23 @@ def test_a_pod_that_holds_other_cards_than_those_that_are_short_is_no_victim() -
     cluster = a_snapshot(a_busy_node("a", (16_000, 0), (100, 0)))
     question = Question(wanting(a_request(count=2, memory=12_000)), DEFAULT_POLICY)
     assert [each.pod.name for each in victims(refusals(cluster, question))] == ["a-pod-0"]
+
+
+def test_a_node_that_takes_no_more_than_another_one_is_left_after_one_trial() -> None:
+    """Free memory on a card that the vendor's own rule refuses looks like room, and is none."""
+
+    def ordinary(candidate: Candidate, ask: Ask) -> Reason | None:
+        return Reason.VENDOR_RULE if candidate.device.group == "odd" else None
+
+    registry = Registry((replace(acme.SPEC, late_checks=(ordinary,)),))
+    odd, plain = a_device(group="odd"), a_device()
+    cluster = a_snapshot(
+        a_node("a", odd, plain, usage=[used(1, 3_000), used(1, 7_000)]), a_node("b", odd, usage=[used(1, 4_000)])
+    )
+    question = Question(wanting(a_request(memory=15_000)), DEFAULT_POLICY)
+    lever = next(lever for lever in device_levers(question, registry, {}) if lever.kind is ChangeKind.MEMORY)
+    decider = Decider(registry)
+    known = Refusals.of(question, decider.answers(cluster, *question), registry, decider.uncounted)
+    found = Search(decider, cluster, known, trials=200).single(lever)
+    assert found is not None
+    assert (found.placed.node, found.placed.grants()[0].memory) == ("a", 16_384 - 7_000)
