@@ -62,6 +62,7 @@ def admit(
     if _belongs_elsewhere(pod, settings):
         return Admission(allowed=True, pod=pod, message=OTHER_SCHEDULER)
     try:
+        _refuse_negative(pod, registry)
         changed = _taken_over(_with_vendors(pod, registry), settings)
         demand = demand_of(changed.pod, registry)
     except AdmissionDeniedError as error:
@@ -71,6 +72,18 @@ def admit(
     if left and not quota.within(_asked(demand), left):
         return _denied(pod, "exceeding resource quota")
     return changed
+
+
+def _refuse_negative(pod: Pod, registry: Registry) -> None:
+    """Refuse amounts below zero as the API server does; those of vendors' resources are for the vendors to refuse."""
+    for container in pod.containers:
+        for amounts in (container.limits, container.requests):
+            for resource, amount in amounts.items():
+                if amount.nano < 0 and registry.owner_of(resource) is None:
+                    why, remedy = "the amount is negative", "ask for 0 or more"
+                    raise InvalidRequestError(
+                        container=container.name, resource=resource, value=str(amount), why=why, remedy=remedy
+                    )
 
 
 def applied(pod: Pod, change: PodChange) -> Pod:

@@ -98,13 +98,13 @@ class Field:
             raise self.fault(f"{value} is more than {most}, the most that is read", key)
         return value
 
-    def amounts(self, key: str) -> Mapping[str, int]:
-        """A member that is a resource list, in nano units, none negative."""
+    def amounts(self, key: str, *, signed: bool = False) -> Mapping[str, int]:
+        """A member that is a resource list, in nano units, none negative; ``signed`` lets extended resources be."""
         inner = self.inner(key)
-        return {name: inner.amount(name) for name in inner.members}
+        return {name: inner.amount(name, signed=signed and "/" in name) for name in inner.members}
 
-    def amount(self, key: str) -> int:
-        """A member that has to be there and is a quantity of 0 or more, in nano units."""
+    def amount(self, key: str, *, signed: bool = False) -> int:
+        """A member that has to be there and is a quantity, in nano units; 0 or more unless ``signed``."""
         value = self.members.get(key)
         if not isinstance(value, (str, int, float)) or isinstance(value, bool):
             raise self.fault("has to be a quantity such as 4, 500m or 16Gi", key)
@@ -112,6 +112,6 @@ class Field:
             amount = quantity.parse(value, key=key)
         except WireError as error:
             raise self.fault(error.why, key) from error
-        if amount.nano < 0:
+        if amount.nano < 0 and not signed:
             raise self.fault(f"{amount} is negative", key)
         return amount.nano

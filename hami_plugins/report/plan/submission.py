@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from hami_plugins.engine.eligibility import objection
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.model.pods import NodeConstraints, Pod
+from hami_plugins.model.pods import NodeConstraints, Pod, Toleration
 from hami_plugins.report.plan.planner import Unit
 from hami_plugins.report.workloads import Submission, Workload
 from hami_plugins.report.workloads.gangs import Gang
@@ -80,9 +81,24 @@ def _pods(workload: Workload, snapshot: ClusterSnapshot) -> Iterator[Pod]:
             yield pod
 
 
+_OF_DAEMON_SETS: Final = (
+    *(
+        Toleration(key=f"node.kubernetes.io/{condition}", operator="Exists", effect="NoExecute")
+        for condition in ("not-ready", "unreachable")
+    ),
+    *(
+        Toleration(key=f"node.kubernetes.io/{condition}", operator="Exists", effect="NoSchedule")
+        for condition in ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
+    ),
+)
+"""What the DaemonSet controller adds to its pods, so that they run on cordoned and troubled nodes, too."""
+
+
 def _one_per_node(pod: Pod, snapshot: ClusterSnapshot) -> Iterator[Pod]:
     """A DaemonSet's pod for every node that its selectors and tolerations allow, whether it has room or not."""
-    anywhere = replace(pod.constraints, requests=())
+    tolerant = replace(pod.constraints, tolerations=(*pod.constraints.tolerations, *_OF_DAEMON_SETS))
+    pod = replace(pod, constraints=tolerant)
+    anywhere = replace(tolerant, requests=())
     for entry in snapshot.nodes:
         if objection(replace(entry, requested={}), anywhere) is None:
             pinned: NodeConstraints = replace(pod.constraints, node=entry.name)

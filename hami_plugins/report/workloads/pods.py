@@ -50,14 +50,15 @@ def template(field: Field, namespace: str) -> Template:
     """Reads a pod template, or a Pod.
 
     Raises ``ManifestError`` for what the API server would refuse before any webhook sees it: no containers, resources
-    that are not quantities, labels and annotations that are not text.
+    that are not quantities, labels and annotations that are not text. Negative amounts of extended resources are
+    left to admission, because webhooks see them first.
     """
     metadata, spec = field.inner("metadata"), field.needed("spec")
     for key in ("initContainers", "containers"):
         for container in spec.items(key):
             resources = container.inner("resources")
-            resources.amounts("limits")
-            resources.amounts("requests")
+            resources.amounts("limits", signed=True)
+            resources.amounts("requests", signed=True)
     if not spec.items("containers"):
         raise spec.fault("a pod needs containers")
     found = Template(

@@ -45,3 +45,9 @@ def test_nodes_that_its_selector_or_its_tolerations_leave_out_get_none() -> None
 
 def test_a_node_without_room_has_its_pod_all_the_same_and_it_waits() -> None:
     assert planned([a_node("n1")], memory=10**6) == {"d-n1": Stage.NODES}
+
+
+def test_cordoned_and_troubled_nodes_get_their_pod_too_as_the_controller_tolerates_them() -> None:
+    unreachable = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
+    nodes = [with_facts("n1", unschedulable=True), with_facts("n2", taints=(unreachable,))]
+    assert planned(nodes) == {"d-n1": Stage.PLACED, "d-n2": Stage.PLACED}

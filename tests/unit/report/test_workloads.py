@@ -341,8 +341,8 @@ def test_what_the_api_server_would_refuse_is_an_error_with_its_place(document: d
 @pytest.mark.parametrize("amount", ["x", -1, "-1Gi", True, [1], None])
 @pytest.mark.parametrize("key", ["limits", "requests"])
 def test_resources_that_are_no_amounts_are_refused(key: str, amount: object) -> None:
-    containers = [CONTAINER, {"name": "b", "resources": {key: {"nvidia.com/gpumem": amount}}}]
-    assert f'spec.containers[1].resources.{key}["nvidia.com/gpumem"]: ' in fault(a_pod(spec={"containers": containers}))
+    containers = [CONTAINER, {"name": "b", "resources": {key: {"memory": amount}}}]
+    assert f"spec.containers[1].resources.{key}.memory: " in fault(a_pod(spec={"containers": containers}))
 
 
 def test_a_bad_gang_annotation_is_refused() -> None:
