@@ -46,7 +46,7 @@ class Order:
 
 
 def run(order: Order) -> int:
-    """Plan, print, and say whether every pod found a place."""
+    """Plan, print, and say whether every pod found a place; pods of kinds that nobody knows have found none."""
     if not order.files:
         raise ManifestError("nothing to plan; give manifests with -f FILE, a folder, or - for stdin")
     if order.files.count(inputs.STDIN) + order.source.snapshots.count(inputs.STDIN) > 1:
@@ -64,7 +64,8 @@ def run(order: Order) -> int:
     planner = Planner(registry, what_if.with_policy(rules, order.policy))
     found = planner.plan(snapshot, submission.units(submitted, snapshot), now_ns=time.time_ns())
     _answer(order, found, submitted, planner)
-    return Exit.FINE if found.complete else Exit.FINDINGS
+    unplanned = any(each.has_pods for each in submitted.ignored)
+    return Exit.FINE if found.complete and not unplanned else Exit.FINDINGS
 
 
 def _answer(order: Order, found: Plan, submitted: Submission, planner: Planner) -> None:

@@ -44,12 +44,13 @@ class Workload:
 
 
 class Ignored(NamedTuple):
-    """A document that makes no difference to a plan, and why."""
+    """A document that makes no difference to a plan, and why; with ``has_pods`` it would run some all the same."""
 
     document: Document
     kind: str
     name: str
     why: str
+    has_pods: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -109,7 +110,7 @@ def read(
     known = {**(pod_groups or {}), **groups}
     queues = {it.name: cluster_objects.queue(it.field, it.name) for it in objects if (it.group, it.kind) == _QUEUE}
     ignored = [_ignored(it, "written again further down") for it in replaced]
-    ignored += [_ignored(it, _no_workload(it)) for it in objects if (it.group, it.kind) not in _UNDERSTOOD]
+    ignored += [_not_understood(it) for it in objects if (it.group, it.kind) not in _UNDERSTOOD]
     return Submission(
         workloads=tuple(_workloads(objects, known)),
         pod_groups=groups,
@@ -155,11 +156,12 @@ def _ignored(it: _Object, why: str) -> Ignored:
     return Ignored(it.field.document, it.kind, it.name, why)
 
 
-def _no_workload(it: _Object) -> str:
+def _not_understood(it: _Object) -> Ignored:
     """Why a kind is left out: others than those known here may have templates of pods, too."""
     if not _has_containers(it.field.document.raw):
-        return "runs no pods"
-    return "its kind is not known here; give the pods that its controller makes"
+        return _ignored(it, "runs no pods")
+    why = "its kind is not known here; give the pods that its controller makes"
+    return _ignored(it, why)._replace(has_pods=True)
 
 
 def _has_containers(value: object) -> bool:

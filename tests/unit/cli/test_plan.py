@@ -177,6 +177,15 @@ def test_documents_that_run_nothing_are_named(type_in: Type, tmp_path: Path) -> 
     assert type_in(*words).err == f"note: {job} line 10: Service front is left out: runs no pods\n"
 
 
+def test_pods_of_a_kind_that_nobody_knows_have_found_no_place(type_in: Type, tmp_path: Path) -> None:
+    spec = {"Worker": {"template": {"spec": {"containers": [{"name": "main"}]}}}}
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "train"}, "spec": spec}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job), encoding="utf-8")
+    said = type_in("plan", "-f", tmp_path / "job.yaml", "--fleet", "t4x1")
+    assert said.code == 1
+    assert "PyTorchJob train is left out: its kind is not known here" in said.err
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
