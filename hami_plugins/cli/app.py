@@ -167,7 +167,7 @@ def snapshot(
     *,
     redact: Annotated[
         bool,
-        typer.Option("--redact", help="Replace names, namespaces and images by pseudonyms; the answers stay the same."),
+        typer.Option("--redact", help="Replace names, namespaces and images by pseudonyms; decisions stay the same."),
     ] = False,
     out: Annotated[
         str | None, typer.Option("--out", metavar="FILE", help="Where to write it (.gz packs it). Default: stdout.")
