@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from hami_plugins.engine.inventory import add_requests, with_pods
-from hami_plugins.engine.usage import held_by
+from hami_plugins.engine.usage import add
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.pods import Pod, PodRecord
-from hami_plugins.model.units import CoreShare, MiB
 from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY, TASK_KEY
 
 
@@ -34,16 +33,13 @@ def record_of(pod: Pod, placed: Placed) -> PodRecord:
 
 def with_pod(entry: NodeEntry, record: PodRecord) -> NodeEntry:
     """The node with one more pod; equal to rebuilding it from all its pods."""
-    usage = list(entry.state.usage)
-    for device, held in held_by(record.grants, init_finished=record.init_finished).items():
-        at = entry.position(device)
-        if at is not None:
-            usage[at] = usage[at].plus(MiB(held.memory), CoreShare(held.cores), held.marks, held.slots)
+    usage = dict(zip(entry.ids, entry.state.usage, strict=True))
+    add(usage, record)
     requested = dict(entry.requested)
     add_requests(requested, record, sign=1)
     return replace(
         entry,
-        state=NodeState(entry.state.shape, tuple(usage)),
+        state=NodeState(entry.state.shape, tuple(usage.values())),
         pods=(*entry.pods, record),
         requested=requested,
     )
