@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Final, Protocol
 
 import yaml
 from yaml import events
@@ -17,6 +19,8 @@ from hami_plugins.report.manifests import scalars
 from hami_plugins.report.manifests.building import MAX_DEPTH, MERGE, NOWHERE, Spot, Tree, TreeBuilder, complaint
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_ONLY_IN_YAML: Final = re.compile("[\r\x85\u2028\u2029]")
+"""What ends a line for YAML 1.1, but not in an editor."""
 _JSON_WORDS: Final = {"true": True, "false": False, "null": None}
 _JSON_SPACE: Final = re.compile(r"[ \t\r\n]*")
 _JSON_PIECE: Final = re.compile(r'[{}\[\]]|(?P<text>"(?:[^"\\]|\\.)*")|(?P<word>[^\s{}\[\],:"]+)', re.DOTALL)
@@ -39,6 +43,7 @@ def read(text: str, *, source: str, places: bool = False) -> tuple[Tree, ...]:
 def _read_yaml(text: str, source: str, *, places: bool) -> tuple[Tree, ...]:
     found: list[Tree] = []
     builder = TreeBuilder(source, 1, places=places)
+    spot_of = _spots(text)
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             if isinstance(event, events.DocumentEndEvent):
@@ -46,18 +51,38 @@ def _read_yaml(text: str, source: str, *, places: bool) -> tuple[Tree, ...]:
                     found.append(builder.tree)
                 builder = TreeBuilder(source, builder.number + 1, places=places)
             else:
-                _hand_over(event, builder)
+                _hand_over(event, spot_of(event.start_mark), builder)
     except yaml.YAMLError as error:
-        spot, why = _syntax_error(text, error)
+        spot, why = _syntax_error(text, error, spot_of)
         raise builder.complaint(spot, why) from None
     except UnicodeEncodeError as error:
         raise builder.complaint(_spot(text, error.start), "half of a surrogate pair is no character") from None
     return tuple(found)
 
 
-def _hand_over(event: yaml.Event, builder: TreeBuilder) -> None:
-    mark = event.start_mark
-    spot = Spot(1, 1) if mark is None else Spot(mark.line + 1, mark.column + 1)
+class _Mark(Protocol):
+    """A place as either of the two parsers gives it, counted from 0."""
+
+    index: int
+    line: int
+    column: int
+
+
+def _spots(text: str) -> Callable[[_Mark | None], Spot]:
+    """The parser's marks as lines and columns of an editor, which ends a line at a line feed and nowhere else."""
+    if _ONLY_IN_YAML.search(text) is None:
+        return lambda mark: Spot(1, 1) if mark is None else Spot(mark.line + 1, mark.column + 1)
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def spot_of(mark: _Mark | None) -> Spot:
+        at = 0 if mark is None else mark.index
+        line = bisect_right(starts, at)
+        return Spot(line, at - starts[line - 1] + 1)
+
+    return spot_of
+
+
+def _hand_over(event: yaml.Event, spot: Spot, builder: TreeBuilder) -> None:
     if isinstance(event, events.ScalarEvent):
         plain = event.implicit[0]
         value = _value(event, spot, builder, plain=plain)
@@ -83,11 +108,11 @@ def _value(event: events.ScalarEvent, spot: Spot, builder: TreeBuilder, *, plain
         raise builder.complaint(spot, str(error)) from None
 
 
-def _syntax_error(text: str, error: yaml.YAMLError) -> tuple[Spot, str]:
+def _syntax_error(text: str, error: yaml.YAMLError, spot_of: Callable[[_Mark | None], Spot]) -> tuple[Spot, str]:
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         why = ", ".join(part for part in (error.problem, error.context) if part)
-        return Spot(1, 1) if mark is None else Spot(mark.line + 1, mark.column + 1), why
+        return spot_of(mark), why
     # libyaml counts bytes when it meets a character that cannot be.
     before = text.encode()[: getattr(error, "position", 0)].decode(errors="ignore")
     return _spot(text, len(before)), str(getattr(error, "reason", error))

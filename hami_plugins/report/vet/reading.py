@@ -68,7 +68,7 @@ def _parts(text: str) -> list[str]:
 
 def _says_something(part: str) -> bool:
     """Whether the part is a document; blanks, comments and directives alone are none."""
-    return any(line.strip() and line.lstrip()[0] not in "#%" for line in part.splitlines())
+    return any(line.strip() and line.lstrip()[0] not in "#%" for line in part.split("\n"))
 
 
 def _trouble(part: str, source: str) -> list[Unreadable]:
@@ -105,7 +105,7 @@ def _moved(unreadable: Unreadable, source: str, *, lines: int, documents: int) -
 
 def lines_of(documents: Iterable[Document], text: str) -> Iterator[tuple[Document, range]]:
     """The lines that belong to each document of one file: its own, and the comments right above it."""
-    lines = text.splitlines()
+    lines = text.removesuffix("\n").split("\n")
     ordered = sorted(documents, key=lambda document: document.line)
     starts = [_with_comments(lines, document.line) for document in ordered]
     for document, start, end in zip(ordered, starts, [*starts[1:], len(lines) + 1], strict=True):

@@ -51,7 +51,7 @@ def suppressions(subjects: Iterable[Subject]) -> Mapping[Document, Suppression]:
         if KEY not in text:
             continue
         annotated = {subject.document: _annotated(subject) for subject in of_file}
-        comments = {at: said for at, line in enumerate(text.splitlines(), start=1) if (said := _comment(line))}
+        comments = {at: said for at, line in enumerate(text.split("\n"), start=1) if (said := _comment(line))}
         for document, lines in lines_of(annotated, text):
             everywhere = set(annotated[document])
             by_line: dict[int, frozenset[str]] = {}

@@ -72,6 +72,15 @@ def test_a_fault_spells_place_and_path() -> None:
     assert str(one.fault((), "bad")) == "pods.yaml: document 1, line 2, column 1: bad"
 
 
+@pytest.mark.parametrize("only_in_yaml", ["\r", "\x85", "\u2028", "\u2029"])
+def test_a_line_ends_where_an_editor_ends_it(only_in_yaml: str) -> None:
+    text = f"apiVersion: v1\r\nkind: '{only_in_yaml}Pod'\nmetadata: {{}}\nspec: {only_in_yaml * 3} {{containers: []}}\n"
+    (one,) = manifests.read(text, source="pods.yaml")
+    assert "line 4, column 1:" in str(one.fault(("spec",), "bad"))
+    with pytest.raises(ManifestError, match="line 4, column 7:"):
+        manifests.read(text.replace(only_in_yaml * 3, "]"), source="pods.yaml")
+
+
 def test_lists_give_their_items_in_order_with_their_own_places() -> None:
     found = manifests.read(LISTING, source="f")
     assert [document.raw["metadata"] for document in found] == [{"name": name} for name in "abc"]
