@@ -12,7 +12,7 @@ PURE := hami_plugins/model/*,hami_plugins/wire/*,hami_plugins/engine/*,hami_plug
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test lint format bench coverage lock clean help
+.PHONY: demo test lint format bench coverage lock stubs clean help
 
 # Libraries from the lock and nothing else, in an empty environment: no pin of an older lock survives.
 $(VENV)/.locked: $(LOCK)
@@ -67,8 +67,16 @@ lock: ## write the lock from pyproject.toml anew
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --output-file=$(LOCK) $(ARGS) pyproject.toml .venv-lock/more.in
 	@rm -rf .venv-lock
 
+# The stubs need the libraries that they were generated with, or newer: raise the bounds in pyproject.toml with them.
+stubs: ## generate the gRPC stubs from hami_plugins/kubelet/*.proto anew
+	@$(PYTHON) -m venv --clear .venv-stubs
+	@.venv-stubs/bin/python -m pip --quiet install grpcio-tools mypy-protobuf
+	@PATH=$$PWD/.venv-stubs/bin:$$PATH python -m grpc_tools.protoc -I. --python_out=. --grpc_python_out=. --mypy_out=quiet:. \
+	hami_plugins/kubelet/*.proto
+	@rm -rf .venv-stubs
+
 clean: ## remove whatever the other targets made
-	@rm -rf $(VENV) .venv-lock .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	@rm -rf $(VENV) .venv-lock .venv-stubs .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## this list

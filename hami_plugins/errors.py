@@ -102,3 +102,10 @@ class KubeError(HamiPluginsError):
         self.status = status
         self.may_retry = retryable
         self.continue_token = continue_token
+
+
+class KubeletError(HamiPluginsError):
+    """The kubelet of this node did not answer, or refused; asking again is right."""
+
+    retryable = True
+    http_status = 503

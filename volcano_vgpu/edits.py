@@ -1,0 +1,1 @@
+"""What a container gets: its environment and its mounts."""

@@ -1,0 +1,1 @@
+"""What Volcano granted to each container of a pod."""

@@ -1,0 +1,1 @@
+"""Which container a call of the kubelet is for."""

@@ -1,0 +1,1 @@
+"""Which slots the kubelet is asked to hand out."""

@@ -1,0 +1,1 @@
+"""What a node says about its cards, in Volcano's words."""

@@ -1,0 +1,1 @@
+"""The names under which the kubelet hands out cards."""
