@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from importlib import metadata
 
-import typer
+from typer.completion import get_completion_script  # type: ignore[attr-defined] # typer has no public way
 
 from hami_plugins.cli import output
+from hami_plugins.cli.completing import VARIABLE
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.inputs import registry_of, settings_of
 from hami_plugins.cli.options import Form
 from hami_plugins.errors import ManifestError
 
+PROGRAM = "hami-plugins"
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 
@@ -47,8 +49,8 @@ def list_vendors(name: str | None, *, form: Form, headers: bool, settings: str |
     return Exit.FINE
 
 
-def completion_script(app: typer.Typer, shell: str) -> None:
-    """Hand over to typer, which knows the shells."""
+def completion_script(shell: str) -> None:
+    """The script of that shell, whichever is used now; typer's own option prints that of the shell it runs in."""
     if shell not in SHELLS:
         raise ManifestError(f"no completion for {shell!r}; there is one for {', '.join(SHELLS)}")
-    app(["--show-completion", shell], prog_name="hami-plugins")
+    output.line(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell))

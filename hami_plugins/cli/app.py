@@ -226,4 +226,4 @@ def completion(
     """
     from hami_plugins.cli.about import completion_script
 
-    completion_script(app, shell)
+    completion_script(shell)

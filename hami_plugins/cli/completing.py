@@ -8,7 +8,8 @@ import sys
 from contextlib import redirect_stdout, suppress
 from typing import Final
 
-_VARIABLE: Final = "_HAMI_PLUGINS_COMPLETE"
+VARIABLE: Final = "_HAMI_PLUGINS_COMPLETE"
+"""By this variable the shell's script calls the program for words."""
 _FILES_TOO: Final = ":0"
 """kubectl's word for "files may follow, too" (ShellCompDirectiveDefault)."""
 
@@ -53,14 +54,14 @@ def for_kubectl() -> int:
 
     words = sys.argv[1:]
     asked = {
-        _VARIABLE: "complete_bash",
+        VARIABLE: "complete_bash",
         "COMP_WORDS": " ".join(["hami-plugins", *words]),
         "COMP_CWORD": str(len(words)),
     }
     os.environ.update(asked)
     found = io.StringIO()
     with redirect_stdout(found), suppress(SystemExit):
-        app([], prog_name="hami-plugins", complete_var=_VARIABLE)
+        app([], prog_name="hami-plugins", complete_var=VARIABLE)
     for name in asked:
         del os.environ[name]
     print(*filter(None, found.getvalue().splitlines()), _FILES_TOO, sep="\n")  # noqa: T201 - kubectl reads stdout

@@ -35,11 +35,15 @@ def test_an_unknown_vendor_is_refused_with_the_known_ones(type_in: Type) -> None
     assert "NVIDIA" in said.err
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_there_is_a_completion_script(type_in: Type, shell: str) -> None:
+@pytest.mark.parametrize(
+    ("shell", "command"),
+    [("bash", "complete -o"), ("zsh", "#compdef hami-plugins"), ("fish", "complete --command"), ("pwsh", "Register-")],
+)
+def test_there_is_a_completion_script_of_each_shell_whichever_is_used(type_in: Type, shell: str, command: str) -> None:
     said = type_in("completion", shell)
     assert said.code == 0
     assert "_HAMI_PLUGINS_COMPLETE" in said.out
+    assert command in said.out
 
 
 def test_an_unknown_shell_is_refused(type_in: Type) -> None:
