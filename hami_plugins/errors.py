@@ -91,17 +91,45 @@ class AdmissionDeniedError(HamiPluginsError):
 class KubeError(HamiPluginsError):
     """The API server answered with an error, or not at all.
 
-    ``status`` is its HTTP status, ``may_retry`` whether asking again may help, ``continue_token`` where an expired list
-    may be read on.
+    ``status`` is its HTTP status (``None`` where there was no answer), ``reason`` its word for it (``NotFound``,
+    ``Conflict``, ...), ``may_retry`` whether asking again may help, ``retry_after`` the seconds to wait before that,
+    ``continue_token`` where an expired list may be read on.
     """
 
-    def __init__(
-        self, message: str, *, status: int | None = None, retryable: bool = False, continue_token: str = ""
+    def __init__(  # noqa: PLR0913 each edge needs another of them
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        reason: str = "",
+        retryable: bool = False,
+        retry_after: float | None = None,
+        continue_token: str = "",
     ) -> None:
         super().__init__(message)
         self.status = status
+        self.reason = reason
         self.may_retry = retryable
+        self.retry_after = retry_after
         self.continue_token = continue_token
+
+
+class UnreachableError(KubeError):
+    """No connection to the API server came about: nothing was sent, so that anything may be sent again."""
+
+    retryable = True
+    http_status = 503
+
+
+class ContentionError(KubeError):
+    """The object is no longer what the writer thinks it is (409): read it again, and decide again."""
+
+    retryable = True
+    http_status = 409
+
+
+class AlreadyExistsError(ContentionError):
+    """An object of that name is there already (409 to a create): creating it again will never work."""
 
 
 class KubeletError(HamiPluginsError):

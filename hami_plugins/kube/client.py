@@ -1,37 +1,58 @@
-"""``ClusterReader`` over the official client: its configuration and authentication, raw JSON instead of its models.
-
-The models are left out on purpose: they cost ten times the parsing, differ between major versions, and refuse objects
-with fields they do not know. So is ``call_api``, whose parameters changed between 36 and 37.
-"""
+"""``KubeApi`` over the official client: its configuration and authentication, raw JSON instead of its models."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib import metadata
+from typing import Any, Final, get_args
 from urllib.parse import urlencode
 
+import orjson
 import tenacity
 import urllib3
-import urllib3.exceptions
 from kubernetes import client, config
 from kubernetes.config.config_exception import ConfigException
 
-from hami_plugins.errors import KubeError, WireError
-from hami_plugins.kube.port import Collection, Raw
+from hami_plugins.errors import KubeError, UnreachableError, WireError
+from hami_plugins.kube import paths
+from hami_plugins.kube.lines import lines
+from hami_plugins.kube.port import Collection, Page, Raw, Selection, WatchEvent, WatchKind
+from hami_plugins.kube.refusals import EXPIRED, refusal
+from hami_plugins.kube.transport import Request, Transport
 from hami_plugins.wire.pages import load_page
 
-_RETRYABLE: Final = frozenset({429, 500, 502, 503, 504})
+OnRequest = Callable[[str, str, int, float], None]
+"""Told of each try of each request: verb, resource as RBAC spells it, HTTP status (0: no answer), seconds."""
+
 _MISSING: Final = frozenset({403, 404})
-_EXPIRED: Final = 410
-_OK: Final = 200
-_TIMEOUT: Final = urllib3.Timeout(connect=5.0, read=60.0)
+_TOO_MANY: Final = 429
+_ANSWER_SECONDS: Final = 60.0
+_WATCH_GRACE: Final = 15.0
+"""Seconds that a server may be late with ending a watch before it is taken for gone."""
+
+_CHUNK: Final = 64 * 1024
+_WATCH_KINDS: Final[frozenset[str]] = frozenset(get_args(WatchKind))
+_METHODS: Final = {
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+}
 
 
-def connect(*, kubeconfig: str | None = None, context: str | None = None) -> KubeClient:
+def connect(*, kubeconfig: str | None = None, context: str | None = None, component: str = "cli") -> KubeClient:
     """A client for the cluster that kubeconfig names, or for the cluster this process runs in.
 
-    Raises ``KubeError`` with what was tried when neither works.
+    ``component`` is how the process calls itself in the server's audit log. Raises ``KubeError`` with what was tried
+    when neither works.
     """
     settings = client.Configuration()
     try:
@@ -48,72 +69,275 @@ def connect(*, kubeconfig: str | None = None, context: str | None = None) -> Kub
                 f"no cluster: kubeconfig cannot be used ({outside}), and this is no pod ({inside}); "
                 "give --snapshot FILE, --fleet NAME or --kubeconfig FILE"
             ) from inside
-    return KubeClient(client.ApiClient(settings), host=settings.host)
+    return KubeClient(Transport(settings), component=component)
+
+
+def connect_to(url: str, *, component: str = "cli") -> KubeClient:
+    """A client for the server at ``url``, which asks nobody who he is: an embedded cluster, ``kubectl proxy``."""
+    settings = client.Configuration()
+    settings.host = url.rstrip("/")
+    return KubeClient(Transport(settings), component=component)
+
+
+def _nobody(_verb: str, _resource: str, _code: int, _seconds: float) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True)
 class KubeClient:
-    """Reads collections page by page. ``attempts`` bounds the tries of one page, with growing pauses between them."""
+    """See ``KubeApi``. Safe to use from many threads; ``replace`` makes another view of the same connections.
 
-    api: client.ApiClient
-    host: str
+    A request that may be sent twice is: reads and merge patches when the server is busy, ill or out of reach, anything
+    when the server said that it was too busy to look at it or was not reached at all. ``attempts`` and ``deadline``
+    (seconds) bound the tries of one request, with growing pauses between them; a server that names a pause gets it.
+    """
+
+    transport: Transport
     attempts: int = 4
+    deadline: float = 60.0
+    component: str = "cli"
+    on_request: OnRequest = _nobody
+
+    def within(self, seconds: float) -> KubeClient:
+        """The same client with another deadline, for callers who are waited for."""
+        return replace(self, deadline=seconds)
+
+    def close(self) -> None:
+        """Closes the idle connections. Not needed before the process ends; the client stays usable."""
+        self.transport.close()
 
     def pages(self, collection: Collection, *, page_size: int = 500) -> Iterator[list[Raw]]:
         """See ``ClusterReader``. A list that outlives its snapshot on the server is read on from a newer one, once."""
         token, renewed = "", False
         while True:
+            query = {"limit": str(page_size)} | ({"continue": token} if token else {})
             try:
-                body = self._page(collection, page_size, token)
+                body = self._read("list", f"{collection.path}?{urlencode(query)}", None)
             except KubeError as error:
                 if error.status in _MISSING and collection.optional:
                     return
-                if error.status == _EXPIRED and token and not renewed:
+                if error.status == EXPIRED and token and not renewed:
                     token, renewed = error.continue_token, True
                     continue
                 raise
-            items = body.get("items") or []
-            for item in items:
-                item.setdefault("kind", collection.kind)
-            yield items
+            yield _items(body, collection.kind)
             token = (body.get("metadata") or {}).get("continue") or ""
             if not token:
                 return
 
-    def _page(self, collection: Collection, page_size: int, token: str) -> dict[str, Any]:
-        query: dict[str, str] = {"limit": str(page_size)}
-        if token:
+    def list_pages(
+        self, selection: Selection, *, version: str = "", stop: threading.Event | None = None, page_size: int = 500
+    ) -> Iterator[Page]:
+        """See ``Watching``. A list that expires between two pages is not read on: its parts would not fit together."""
+        query = _selectors(selection) | {"limit": str(page_size)}
+        if version:
+            query["resourceVersion"] = version
+        while True:
+            body = self._read("list", f"{selection.path}?{urlencode(query)}", stop)
+            told = body.get("metadata") or {}
+            yield Page(_items(body, selection.kind), str(told.get("resourceVersion") or ""))
+            token = told.get("continue") or ""
+            if not token:
+                return
+            # The token holds the version; the server refuses both together.
+            query.pop("resourceVersion", None)
             query["continue"] = token
+
+    def watch(self, selection: Selection, *, since: str, stop: threading.Event, timeout: float) -> Iterator[WatchEvent]:
+        """See ``Watching``. Never tried again here: who watches knows where to go on."""
+        query = _selectors(selection) | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": since,
+            "timeoutSeconds": str(max(1, round(timeout))),
+        }
+        stream = self._stream(f"{selection.path}?{urlencode(query)}", stop, timeout)
+        next(stream, None)
+        return stream
+
+    def get(self, path: str) -> Raw:
+        """See ``KubeApi``."""
+        return self._read("get", path, None)
+
+    def create(self, path: str, body: Raw) -> Raw:
+        """See ``KubeApi``."""
+        return self._patiently(_unprocessed, lambda: self._ask("create", path, body=body))
+
+    def replace(self, path: str, body: Raw) -> Raw:
+        """See ``KubeApi``."""
+        conditional = bool((body.get("metadata") or {}).get("resourceVersion"))
+        return self._patiently(
+            _worthwhile if conditional else _unprocessed, lambda: self._ask("update", path, body=body)
+        )
+
+    def delete(self, path: str, *, body: Raw | None = None) -> Raw:
+        """See ``KubeApi``."""
+        return self._patiently(_unprocessed, lambda: self._ask("delete", path, body=body))
+
+    def merge_patch(self, path: str, body: Raw) -> Raw:
+        """See ``KubeApi``."""
+        return self._patiently(_worthwhile, lambda: self._ask("patch", path, body=body))
+
+    def _read(self, verb: str, path: str, stop: threading.Event | None) -> dict[str, Any]:
+        return self._patiently(_worthwhile, lambda: self._ask(verb, path, stop=stop), stop)
+
+    def _patiently(
+        self,
+        again: Callable[[KubeError], bool],
+        ask: Callable[[], dict[str, Any]],
+        stop: threading.Event | None = None,
+    ) -> dict[str, Any]:
         patient = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(self.attempts),
-            wait=tenacity.wait_random_exponential(multiplier=0.2, max=5),
-            retry=tenacity.retry_if_exception(lambda error: isinstance(error, KubeError) and error.may_retry),
+            stop=tenacity.stop_after_attempt(self.attempts) | tenacity.stop_before_delay(self.deadline),
+            wait=_pause,
+            sleep=partial(_sleep, stop),
+            retry=tenacity.retry_if_exception(lambda error: isinstance(error, KubeError) and again(error)),
             reraise=True,
         )
-        return patient(self._get, f"{collection.path}?{urlencode(query)}")
+        return patient(ask)
 
-    def _get(self, path: str) -> dict[str, Any]:
-        headers = {"Accept": "application/json"}
-        for setting in self.api.configuration.auth_settings().values():
-            if setting["in"] == "header" and setting["value"]:
-                headers[setting["key"]] = setting["value"]
+    def _ask(
+        self, verb: str, path: str, *, body: Raw | None = None, stop: threading.Event | None = None
+    ) -> dict[str, Any]:
+        """One try. Until ``stop`` is set, if it is given."""
+        if stop and stop.is_set():
+            raise KubeError(f"{verb} {path.partition('?')[0]}: given up, the process stops")
+        with contextlib.ExitStack() as held:
+            reading = held.enter_context(self.transport.interrupter.until(stop)) if stop else None
+            with (
+                self._counted(verb, path) as status,
+                self.transport.answer(
+                    self._request(verb, path, body), seconds=min(_ANSWER_SECONDS, self.deadline), reading=reading
+                ) as response,
+            ):
+                status.append(response.status)
+                return _understood(verb, path, response, response.data)
+
+    def _stream(self, path: str, stop: threading.Event, timeout: float) -> Generator[WatchEvent, None, None]:
+        """The events of one watch. Before them comes a bookmark that is only the news that the watch is open."""
         try:
-            response = self.api.rest_client.pool_manager.request(
-                "GET", f"{self.host}{path}", headers=headers, timeout=_TIMEOUT, retries=False
-            )
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise KubeError(f"{self.host} does not answer: {error}", retryable=True) from error
+            with self.transport.interrupter.until(stop) as reading, contextlib.ExitStack() as held:
+                with self._counted("watch", path) as status:
+                    response = held.enter_context(
+                        self.transport.answer(
+                            self._request("watch", path), seconds=timeout + _WATCH_GRACE, reading=reading, streamed=True
+                        )
+                    )
+                    status.append(response.status)
+                if not _succeeded(response):
+                    _understood("watch", path, response, response.data)
+                yield WatchEvent("BOOKMARK", {})
+                for line in lines(_chunks(response)):
+                    if stop.is_set():
+                        return
+                    yield _event(path, line)
+        except KubeError:
+            if not stop.is_set():
+                raise
+
+    @contextlib.contextmanager
+    def _counted(self, verb: str, path: str) -> Iterator[list[int]]:
+        began = time.monotonic()
+        status: list[int] = []
         try:
-            body: dict[str, Any] = load_page(path, response.data)
-        except WireError as error:
-            raise KubeError(
-                f"GET {path.split('?', maxsplit=1)[0]}: {response.status}, and the answer is not JSON"
-            ) from error
-        if response.status == _OK:
-            return body
-        raise KubeError(
-            f"GET {path.split('?', maxsplit=1)[0]}: {response.status} {body.get('message') or response.reason}",
-            status=response.status,
-            retryable=response.status in _RETRYABLE,
-            continue_token=(body.get("metadata") or {}).get("continue") or "",
-        )
+            yield status
+        finally:
+            code = status[0] if status else 0
+            self.on_request(verb, paths.target(path).rule, code, time.monotonic() - began)
+
+    def _request(self, verb: str, path: str, body: Raw | None = None) -> Request:
+        headers = {"User-Agent": f"hami-plugins/{_version()} ({self.component})"}
+        if body is None:
+            return Request(_METHODS[verb], path, headers)
+        headers["Content-Type"] = "application/merge-patch+json" if verb == "patch" else "application/json"
+        return Request(_METHODS[verb], path, headers, orjson.dumps(body, default=_plain))
+
+
+def _worthwhile(error: KubeError) -> bool:
+    return error.may_retry
+
+
+def _unprocessed(error: KubeError) -> bool:
+    """Whether the server certainly did nothing, so that even what must not happen twice may be asked for again."""
+    return error.status == _TOO_MANY or isinstance(error, UnreachableError)
+
+
+_growing: Final = tenacity.wait_random_exponential(multiplier=0.2, max=5)
+
+
+def _pause(state: tenacity.RetryCallState) -> float:
+    """What the server asked for, and always something random: many clients were turned away at the same moment."""
+    error = state.outcome.exception() if state.outcome else None
+    wanted = error.retry_after if isinstance(error, KubeError) else None
+    return (wanted or 0.0) + _growing(state)
+
+
+def _sleep(stop: threading.Event | None, seconds: float) -> None:
+    if stop is None:
+        time.sleep(seconds)
+    else:
+        stop.wait(seconds)
+
+
+def _selectors(selection: Selection) -> dict[str, str]:
+    wanted = {"labelSelector": selection.labels, "fieldSelector": selection.fields}
+    return {key: value for key, value in wanted.items() if value}
+
+
+def _items(body: dict[str, Any], kind: str) -> list[Raw]:
+    items: list[Any] = body.get("items") or []
+    for item in items:
+        if isinstance(item, dict):
+            item.setdefault("kind", kind)
+    return items
+
+
+def _succeeded(response: urllib3.BaseHTTPResponse) -> bool:
+    return 200 <= response.status < 300
+
+
+def _understood(verb: str, path: str, response: urllib3.BaseHTTPResponse, data: bytes) -> dict[str, Any]:
+    try:
+        body = load_page(path, data)
+    except WireError as error:
+        if not _succeeded(response):
+            body = {"message": data[:200].decode(errors="replace").strip()}
+        else:
+            text = f"{verb} {path.partition('?')[0]}: {response.status}, and the answer is not JSON"
+            raise KubeError(text, status=response.status) from error
+    if _succeeded(response) and isinstance(body, dict):
+        return body
+    raise refusal(verb, path, response.status, body, retry_after=response.headers.get("Retry-After"))
+
+
+def _chunks(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """The body as it arrives, also where a proxy has taken the chunks away."""
+    while chunk := response.read1(_CHUNK):
+        yield chunk
+
+
+def _event(path: str, line: bytes) -> WatchEvent:
+    """Raises ``KubeError`` for the line with which a server ends a watch, and for one that is no event."""
+    try:
+        told = orjson.loads(line)
+        kind, body = told["type"], told["object"]
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise KubeError(f"watch {path.partition('?')[0]}: a line is no event: {line[:200]!r}") from error
+    if kind == "ERROR" or kind not in _WATCH_KINDS:
+        code = body.get("code") if isinstance(body, dict) else None
+        raise refusal("watch", path, code if isinstance(code, int) else 500, body)
+    return WatchEvent(kind, body)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+@cache
+def _version() -> str:
+    try:
+        return metadata.version("hami-plugins")
+    except metadata.PackageNotFoundError:
+        return "unknown"

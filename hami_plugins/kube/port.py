@@ -1,10 +1,11 @@
-"""What the product asks of an API server when it reads a cluster."""
+"""What the product asks of an API server: everything as raw JSON, so that no field is lost on the way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 Raw = Mapping[str, Any]
 """A Kubernetes object as JSON."""
@@ -17,6 +18,38 @@ class Collection:
     path: str
     kind: str
     optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The objects of a list endpoint that selectors pick out.
+
+    ``cached`` allows a first list from the server's memory, which may lag behind by a moment and costs the server
+    little. It is for the many that each look at a few objects (a node's own pods).
+    """
+
+    path: str
+    kind: str
+    labels: str = ""
+    fields: str = ""
+    cached: bool = False
+
+
+class Page(NamedTuple):
+    """A part of a list. ``version`` is that of the whole list: a watch from there misses nothing."""
+
+    items: Sequence[Raw]
+    version: str
+
+
+WatchKind = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+
+
+class WatchEvent(NamedTuple):
+    """One line of a watch. A bookmark's object carries nothing but ``metadata.resourceVersion``."""
+
+    kind: WatchKind
+    object: Raw
 
 
 SNAPSHOT_COLLECTIONS: Final = (
@@ -37,4 +70,48 @@ class ClusterReader(Protocol):
 
         An optional collection that the cluster does not have, or that the caller may not read, has no pages.
         Raises ``KubeError`` when the server cannot be reached or refuses.
+        """
+
+
+class Watching(Protocol):
+    """Lists and then watches: all that a ``Reflector`` needs."""
+
+    def list_pages(
+        self, selection: Selection, *, version: str = "", stop: threading.Event | None = None, page_size: int = 500
+    ) -> Iterator[Page]:
+        """The selected objects in pages, all from the same moment.
+
+        ``version`` is the least version wanted: none for the newest, ``"0"`` for whatever the server has in memory.
+        ``stop`` ends waiting and reading early, with a ``KubeError``. Raises ``KubeError``; its status is 410 where the
+        list expired between two pages, so that it has to be begun again.
+        """
+
+    def watch(self, selection: Selection, *, since: str, stop: threading.Event, timeout: float) -> Iterator[WatchEvent]:
+        """What happens to the selected objects after the version ``since``, bookmarks included.
+
+        The watch is open when this returns. It ends without an error after ``timeout`` seconds, and promptly once
+        ``stop`` is set. Raises ``KubeError`` where it is refused or torn; its status is 410 where ``since`` is too old.
+        """
+
+
+class KubeApi(ClusterReader, Watching, Protocol):
+    """Reads, writes and watches. Every method raises ``KubeError`` where the server refuses or does not answer."""
+
+    def get(self, path: str) -> Raw:
+        """The object at ``path``; status 404 where there is none."""
+
+    def create(self, path: str, body: Raw) -> Raw:
+        """Post ``body`` to a collection or a subresource; ``AlreadyExistsError`` where the name is taken."""
+
+    def replace(self, path: str, body: Raw) -> Raw:
+        """Put ``body``; ``ContentionError`` where its ``metadata.resourceVersion`` is not the newest."""
+
+    def delete(self, path: str, *, body: Raw | None = None) -> Raw:
+        """Delete the object; ``body`` may carry options such as preconditions."""
+
+    def merge_patch(self, path: str, body: Raw) -> Raw:
+        """Merge ``body`` into the object (RFC 7386: ``None`` removes a field).
+
+        With ``metadata.resourceVersion`` in ``body`` the patch is conditional: ``ContentionError`` where it is not the
+        newest.
         """

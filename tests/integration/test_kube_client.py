@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -161,7 +162,7 @@ def test_a_server_that_is_gone_is_an_error_that_names_it(serve: Any, tmp_path: P
     client = client_of(server, tmp_path)
     server.close()
     with pytest.raises(KubeError, match=r"127\.0\.0\.1.*does not answer"):
-        list(KubeClient(client.api, client.host, attempts=1).pages(NODES))
+        list(replace(client, attempts=1).pages(NODES))
 
 
 def test_a_missing_kubeconfig_is_an_error_that_names_it(tmp_path: Path) -> None:

@@ -1,0 +1,130 @@
+"""Requests over the official client's configuration, authentication and connection pools.
+
+Of the official client nothing else is used. Its models cost ten times the parsing, differ between major versions, and
+refuse objects with fields they do not know; ``call_api`` changed its parameters between 36 and 37.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import urllib3
+import urllib3.exceptions
+from kubernetes import client
+from kubernetes.client.rest import RESTClientObject
+from kubernetes.config.config_exception import ConfigException
+from urllib3.connection import HTTPConnection
+
+from hami_plugins.errors import KubeError, UnreachableError
+from hami_plugins.kube.interrupting import Interrupter, Reading, make_interruptible
+
+_CONNECT_SECONDS: Final = 5.0
+_WATCHES: Final = 4096
+"""Room for idle connections of watches. A place costs eight bytes, a watch without one a line in the log."""
+
+_KEEP_ALIVE: Final = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+)
+"""A server that vanished without a word is noticed after a minute, not when a quiet watch has waited to its end."""
+
+
+class Request(NamedTuple):
+    """What is sent; ``path`` comes with its query. Who asks is not part of it."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes | None = None
+
+
+class Transport:
+    """One cluster: where it is, who asks, and the connections to it. Shared by all threads.
+
+    At most ``connections`` requests run at a time, further ones wait for their turn; each watch has a connection of its
+    own beside them.
+    """
+
+    def __init__(self, settings: client.Configuration, *, connections: int = 16) -> None:
+        self.host: str = settings.host
+        self.interrupter = Interrupter()
+        self._settings = settings
+        self._authenticating = threading.Lock()
+        if settings.socket_options is None:
+            settings.socket_options = [*HTTPConnection.default_socket_options, *_KEEP_ALIVE]
+        self._requests = self._pool(maxsize=connections, block=True)
+        self._watches = self._pool(maxsize=_WATCHES, block=False)
+
+    def close(self) -> None:
+        """Closes the connections that nothing uses at the moment."""
+        self._requests.clear()
+        self._watches.clear()
+
+    @contextlib.contextmanager
+    def answer(
+        self, request: Request, *, seconds: float, reading: Reading | None = None, streamed: bool = False
+    ) -> Iterator[urllib3.BaseHTTPResponse]:
+        """The answer, read or still to be ``streamed``; its connection is free after the block.
+
+        ``seconds`` bounds each wait for the server. Raises ``UnreachableError`` where nothing could be sent, and
+        ``KubeError`` where the connection tears, inside of the block, too.
+        """
+        headers = {"Accept": "application/json", **request.headers, **self._authorization()}
+        manager = self._watches if streamed else self._requests
+        with self._translated(), reading.asking() if reading else contextlib.nullcontext():
+            response = manager.request(
+                request.method,
+                f"{self.host}{request.path}",
+                headers=headers,
+                body=request.body,
+                timeout=urllib3.Timeout(connect=min(_CONNECT_SECONDS, seconds), read=seconds),
+                pool_timeout=seconds,
+                preload_content=not streamed,
+                redirect=False,
+                retries=False,
+            )
+        try:
+            with self._translated():
+                yield response
+        finally:
+            if streamed:
+                # Read to its end it is free already. Otherwise nobody may use it again, but its place may be used.
+                response.close()
+                response.release_conn()
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (
+            urllib3.exceptions.NewConnectionError,
+            urllib3.exceptions.ConnectTimeoutError,
+            urllib3.exceptions.EmptyPoolError,
+        ) as error:
+            raise UnreachableError(f"{self.host} does not answer: {error}", retryable=True) from error
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise KubeError(f"{self.host} does not answer: {error}", retryable=True) from error
+
+    def _authorization(self) -> dict[str, str]:
+        """Headers that say who asks, renewed where the configuration knows how (token files, exec plugins).
+
+        One thread renews at a time: an exec plugin asks a person or a cloud, and is to do so once.
+        """
+        try:
+            with self._authenticating:
+                known: list[Any] = list(self._settings.auth_settings().values())
+        except (ConfigException, OSError, ValueError) as error:
+            raise UnreachableError(f"{self.host}: credentials cannot be renewed: {error}", retryable=True) from error
+        return {each["key"]: each["value"] for each in known if each["in"] == "header" and each["value"]}
+
+    def _pool(self, *, maxsize: int, block: bool) -> urllib3.PoolManager:
+        manager: urllib3.PoolManager = RESTClientObject(self._settings).pool_manager
+        manager.connection_pool_kw |= {"maxsize": maxsize, "block": block}
+        make_interruptible(manager, self.host)
+        return manager
