@@ -1,0 +1,267 @@
+"""A view of a collection that follows the server: list once, then watch, and list again only when the server forgot.
+
+The rules are those of client-go's reflector: a watch goes on from the last version seen, bookmarks included; version
+"too old" (410) asks for a new list, anything else for another watch; pauses grow and are random.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Literal, NamedTuple, Self, TypedDict
+
+import structlog
+
+from hami_plugins.errors import KubeError
+from hami_plugins.kube.port import Raw, Selection, WatchEvent, Watching
+from hami_plugins.kube.refusals import EXPIRED
+
+_SHORTEST_WATCH: Final = 1.0
+"""Seconds. A server that ends watches faster, and has told nothing, is not to be asked again at once."""
+
+_NAMED_MALFORMED: Final = 1000
+"""Malformed objects that are remembered as logged; a list that has more of them is past helping by a log."""
+
+
+class Change(NamedTuple):
+    """What happened to one object since the last change with its ``uid``.
+
+    ``synced`` comes once, without an object, when the first list is through. ``deleted`` has no object where the
+    deletion was found out by listing.
+    """
+
+    kind: Literal["added", "modified", "deleted", "synced"]
+    object: Raw | None
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Seconds between failures: doubled from ``first`` up to ``most``, and each drawn from the upper half."""
+
+    first: float = 0.5
+    most: float = 30.0
+
+    def pause(self, failures: int, luck: random.Random) -> float:
+        """The pause after that many failures in a row (from 1)."""
+        whole = min(self.most, self.first * 2.0 ** min(failures - 1, 30))
+        return luck.uniform(whole / 2, whole)
+
+
+class ReflectorOptions(TypedDict, total=False):
+    """What a ``Reflector`` may be given beside its subject, for those that make one of their own."""
+
+    backoff: Backoff
+    timeout: float
+    unhealthy_after: float
+    page_size: int
+    luck: random.Random | None
+    clock: Callable[[], float]
+
+
+class Reflector:
+    """Tells ``on_change`` how the selected objects change, from a thread of its own, until it is stopped.
+
+    What reaches ``on_change``, in this order: every object of the first list as ``added``, ``synced``, then changes. A
+    list after the first one tells only what differs (by UID and resource version), deletions first. Objects are not
+    kept. An object without a UID is skipped, counted in ``malformed`` and logged once; so is (in ``handler_errors``)
+    what ``on_change`` raises.
+
+    ``timeout`` is the least duration of a watch in seconds; each lasts up to twice that, so that many clients do not
+    return at the same moment. ``unhealthy_after`` is how long the server may be out of reach before ``healthy`` ends.
+    """
+
+    def __init__(  # noqa: PLR0913 - what is followed, and everything that tests and settings want to choose
+        self,
+        api: Watching,
+        selection: Selection,
+        *,
+        on_change: Callable[[Change], None],
+        name: str,
+        backoff: Backoff = Backoff(),
+        timeout: float = 300.0,
+        unhealthy_after: float = 60.0,
+        page_size: int = 500,
+        luck: random.Random | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = name
+        self.synced = threading.Event()
+        self.malformed = 0
+        self.handler_errors = 0
+        self.lists = 0
+        self.restarts = 0
+        self.last_contact: float | None = None
+        self.last_error = ""
+        self._api = api
+        self._selection = selection
+        self._on_change = on_change
+        self._backoff = backoff
+        self._timeout = timeout
+        self._unhealthy_after = unhealthy_after
+        self._page_size = page_size
+        self._luck = luck or random.Random()  # noqa: S311 - spreads load, guards nothing
+        self._clock = clock
+        self._log = structlog.get_logger(__name__).bind(reflector=name, path=selection.path)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"reflector-{name}", daemon=True)
+        self._known: dict[str, str] = {}
+        self._named: set[str] = set()
+        self._version = ""
+        self._failures = 0
+        self._failing_since: float | None = None
+
+    def start(self) -> None:
+        """Begins to follow; ``synced`` is set once the first list is through."""
+        self._thread.start()
+
+    def stop(self, timeout: float = 10.0) -> bool:
+        """Ends the watch and the thread; whether the thread is gone after ``timeout`` seconds. May be called twice."""
+        self._stop.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the view is complete and no older than the server has been out of reach by chance."""
+        failing = self._failing_since
+        in_reach = failing is None or self._clock() - failing < self._unhealthy_after
+        return self.synced.is_set() and self._thread.is_alive() and in_reach
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                if not self._version:
+                    self._list()
+                self._watch()
+            except KubeError as error:
+                self._failed(error, error.status, error.retry_after)
+            except Exception as error:  # noqa: BLE001 - the outermost loop: nothing may end it but stop()
+                self._log.exception("reflector_failed")
+                self._failed(error, None, None)
+
+    def _list(self) -> None:
+        """One list, told as differences.
+
+        The first one is told page by page, since holding a large one back would need its memory; later ones at their
+        end, since whoever has vanished has to go before another takes its name.
+        """
+        first = not self.lists and not self._known
+        listed: set[str] = set()
+        later: list[tuple[str, str, Raw]] = []
+        version = ""
+        oldest = "0" if self._selection.cached and first else ""
+        pages = self._api.list_pages(self._selection, version=oldest, stop=self._stop, page_size=self._page_size)
+        for page in pages:
+            self._contact()
+            version = page.version
+            for item in page.items:
+                if (read := self._read(item)) is None:
+                    continue
+                listed.add(read[0])
+                if first:
+                    self._put(*read)
+                else:
+                    later.append(read)
+        for uid in [uid for uid in self._known if uid not in listed]:
+            self._drop(uid, None)
+        for read in later:
+            self._put(*read)
+        self._version = version
+        self.lists += 1
+        if not self.synced.is_set():
+            self._tell(Change("synced", None, ""))
+            self.synced.set()
+
+    def _watch(self) -> None:
+        """One watch, to its end."""
+        began, told = self._clock(), False
+        timeout = self._luck.uniform(self._timeout, 2 * self._timeout)
+        stream = self._api.watch(self._selection, since=self._version, stop=self._stop, timeout=timeout)
+        self._contact()
+        for event in stream:
+            told = True
+            self._failures = 0
+            self._contact()
+            self._take(event)
+        if self._stop.is_set():
+            return
+        if not told and self._clock() - began < _SHORTEST_WATCH:
+            raise KubeError(f"watch {self._selection.path}: the server ends it at once", retryable=True)
+        self._failures = 0
+
+    def _take(self, event: WatchEvent) -> None:
+        if event.kind != "BOOKMARK" and (read := self._read(event.object)) is not None:
+            if event.kind == "DELETED":
+                self._drop(read[0], read[2])
+            else:
+                self._put(*read)
+        if version := _metadata(event.object).get("resourceVersion"):
+            self._version = str(version)
+
+    def _read(self, item: Raw) -> tuple[str, str, Raw] | None:
+        """UID, version and object; ``None`` for what is no object."""
+        metadata = _metadata(item)
+        if isinstance(uid := metadata.get("uid"), str) and uid:
+            return uid, str(metadata.get("resourceVersion") or ""), item
+        self.malformed += 1
+        shown = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
+        if shown not in self._named and len(self._named) < _NAMED_MALFORMED:
+            self._named.add(shown)
+            self._log.warning("object_skipped", object=shown, reason="no metadata.uid")
+        return None
+
+    def _put(self, uid: str, version: str, item: Raw) -> None:
+        before = self._known.get(uid)
+        if before is not None and version and before == version:
+            return
+        self._known[uid] = version
+        self._tell(Change("added" if before is None else "modified", item, uid))
+
+    def _drop(self, uid: str, item: Raw | None) -> None:
+        if self._known.pop(uid, None) is not None:
+            self._tell(Change("deleted", item, uid))
+
+    def _tell(self, change: Change) -> None:
+        try:
+            self._on_change(change)
+        except Exception:  # noqa: BLE001 - one object that a handler cannot bear must not hide the others
+            self.handler_errors += 1
+            self._log.exception("change_handler_failed", change=change.kind, uid=change.uid)
+
+    def _contact(self) -> None:
+        self.last_contact = self._clock()
+        self._failing_since = None
+
+    def _failed(self, error: Exception, status: int | None, retry_after: float | None) -> None:
+        if self._stop.is_set():
+            return
+        if status == EXPIRED:
+            self._version = ""
+        self._failures += 1
+        self.restarts += 1
+        self.last_error = str(error)
+        if self._failing_since is None:
+            self._failing_since = self._clock()
+        pause = max(self._backoff.pause(self._failures, self._luck), retry_after or 0.0)
+        self._log.warning("watch_interrupted", error=str(error), failures=self._failures, pause_seconds=round(pause, 3))
+        self._stop.wait(pause)
+
+
+def _metadata(item: object) -> Mapping[str, Any]:
+    metadata = item.get("metadata") if isinstance(item, Mapping) else None
+    return metadata if isinstance(metadata, Mapping) else {}

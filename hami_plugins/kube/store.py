@@ -1,0 +1,139 @@
+"""The selected objects of a cluster, kept in memory as far as they are needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from hami_plugins.kube.port import Raw, Selection, Watching
+from hami_plugins.kube.reflector import Change, Reflector, ReflectorOptions
+
+
+def whole(item: Raw) -> Raw:
+    """Keeps an object as it is."""
+    return item
+
+
+class Store:
+    """A reflector with a memory: what ``trim`` leaves of each object, by UID and by name.
+
+    What is handed out is shared and must not be changed. Subscribers are told from the reflector's thread, one after
+    the other, when the store is up to date already; a deletion comes with the object as it was kept.
+    """
+
+    def __init__(
+        self,
+        api: Watching,
+        selection: Selection,
+        *,
+        name: str,
+        trim: Callable[[Raw], Raw] = whole,
+        **options: Unpack[ReflectorOptions],
+    ) -> None:
+        self.reflector = Reflector(api, selection, on_change=self._take, name=name, **options)
+        self.synced: threading.Event = self.reflector.synced
+        self._trim = trim
+        self._lock = threading.Lock()
+        self._objects: dict[str, Raw] = {}
+        self._keys: dict[str, tuple[str, str]] = {}
+        self._uids: dict[tuple[str, str], str] = {}
+        # Held while subscribers are told, never while reading. Reentrant: a subscriber may subscribe another one.
+        self._telling = threading.RLock()
+        self._subscribers: tuple[Callable[[Change], None], ...] = ()
+        self._told_synced = False
+
+    def start(self) -> None:
+        """See ``Reflector``."""
+        self.reflector.start()
+
+    def stop(self, timeout: float = 10.0) -> bool:
+        """See ``Reflector``. What was kept stays readable."""
+        return self.reflector.stop(timeout)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def healthy(self) -> bool:
+        """See ``Reflector``."""
+        return self.reflector.healthy
+
+    def get(self, uid: str) -> Raw | None:
+        """The object with that UID."""
+        with self._lock:
+            return self._objects.get(uid)
+
+    def by_name(self, namespace: str, name: str) -> Raw | None:
+        """The object of that name; cluster-wide objects are in namespace ``""``."""
+        with self._lock:
+            return self._objects.get(self._uids.get((namespace, name), ""))
+
+    def all(self) -> tuple[Raw, ...]:
+        """Every object, in the order of their arrival."""
+        with self._lock:
+            return tuple(self._objects.values())
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def subscribe(self, callback: Callable[[Change], None]) -> None:
+        """Tells ``callback`` of every change. A late one is first told of all objects, as if they came now."""
+        with self._telling:
+            with self._lock:
+                held = tuple(self._objects.items())
+            for uid, item in held:
+                callback(Change("added", item, uid))
+            if self._told_synced:
+                callback(Change("synced", None, ""))
+            self._subscribers = (*self._subscribers, callback)
+
+    def _take(self, change: Change) -> None:
+        with self._telling:
+            match change.kind:
+                case "added" | "modified" if change.object is not None:
+                    change = change._replace(object=self._keep(change.uid, change.object))
+                case "deleted":
+                    change = change._replace(object=self._forget(change.uid))
+                case _:
+                    self._told_synced = True
+            self._tell(change)
+
+    def _keep(self, uid: str, item: Raw) -> Raw:
+        kept, key = self._trim(item), _key(item)
+        with self._lock:
+            self._objects[uid] = kept
+            self._keys[uid] = key
+            self._uids[key] = uid
+        return kept
+
+    def _forget(self, uid: str) -> Raw | None:
+        with self._lock:
+            key = self._keys.pop(uid, None)
+            # The name may belong to another object by now.
+            if key is not None and self._uids.get(key) == uid:
+                del self._uids[key]
+            return self._objects.pop(uid, None)
+
+    def _tell(self, change: Change) -> None:
+        errors: list[Exception] = []
+        for tell in self._subscribers:
+            try:
+                tell(change)
+            except Exception as error:  # noqa: BLE001 - one subscriber must not take a change from another
+                errors.append(error)
+        if errors:
+            raise ExceptionGroup(f"{len(errors)} subscribers failed", errors)
+
+
+def _key(item: Raw) -> tuple[str, str]:
+    metadata = item.get("metadata")
+    told: Mapping[str, Any] = metadata if isinstance(metadata, Mapping) else {}
+    return str(told.get("namespace") or ""), str(told.get("name") or "")
