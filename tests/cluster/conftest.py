@@ -1,0 +1,106 @@
+"""Fixtures of the real cluster: one for each test run, started piece by piece as tests ask for it, gone at the end."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import shutil
+from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import building
+from tests.cluster.kubernetes import NODE, ControlPlane
+from tests.cluster.machine import Machine, leftovers
+from tests.cluster.node import Node
+from tests.cluster.processes import Component
+
+LOGS = Path("build") / "cluster-logs"
+MACHINE = pytest.StashKey[Machine]()
+PLANE = pytest.StashKey[ControlPlane]()
+
+
+@pytest.fixture(scope="session")
+def programs() -> Mapping[str, Path]:
+    """The programs that ``make test-cluster`` has built."""
+    try:
+        return building.programs()
+    except building.BuildError as error:
+        pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
+
+
+@pytest.fixture(scope="session")
+def machine(programs: Mapping[str, Path], request: pytest.FixtureRequest) -> Iterator[Machine]:
+    """The private machine that everything runs on. Fails the run when anything of it is left at the end."""
+    made = Machine(hosts=[NODE], programs=list(programs.values()))
+    request.config.stash[MACHINE] = made
+    try:
+        yield made
+    finally:
+        del request.config.stash[MACHINE]
+        made.close()
+    left = leftovers(made.root)
+    assert not left, "left behind by the cluster:\n" + "\n".join(left)
+
+
+@pytest.fixture(scope="session")
+def control_plane(
+    machine: Machine, programs: Mapping[str, Path], request: pytest.FixtureRequest
+) -> Iterator[ControlPlane]:
+    """etcd, kube-apiserver and kube-controller-manager."""
+    plane = ControlPlane(machine, programs)
+    request.config.stash[PLANE] = plane
+    yield plane
+    del request.config.stash[PLANE]
+    plane.close()
+
+
+@pytest.fixture(scope="session")
+def node(control_plane: ControlPlane) -> Node:
+    """containerd and a kubelet; the node is Ready."""
+    return Node(control_plane)
+
+
+@pytest.fixture(scope="session")
+def kube_scheduler(control_plane: ControlPlane) -> Component:
+    """The default scheduler, running."""
+    scheduler = control_plane.scheduler()
+    scheduler.start()
+    return scheduler
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """A namespace of the test's own; at its end the pods in it are gone."""
+    name = f"test-{secrets.token_hex(3)}"
+    control_plane.create_namespace(name)
+    yield name
+    control_plane.delete_pods(name)
+    control_plane.api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        keep_logs(item)
+    return report
+
+
+def keep_logs(item: pytest.Item) -> None:
+    """Copy what the components and the pods printed, and the objects, to a folder named after the test."""
+    machine = item.config.stash.get(MACHINE, None)
+    if machine is None:
+        return
+    target = LOGS / re.sub(r"[^\w.-]+", "_", item.nodeid)
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(machine.logs, target)
+    for log in (machine.root / "var/log/pods").glob("*/*/*.log"):
+        kept = target / "pods" / log.relative_to(machine.root / "var/log/pods")
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(log, kept)
+    if plane := item.config.stash.get(PLANE, None):
+        for kind, found in plane.state().items():
+            (target / f"{kind}.json").write_text(json.dumps(found, indent=1))

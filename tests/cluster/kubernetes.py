@@ -1,0 +1,217 @@
+"""The control plane: etcd, kube-apiserver, kube-controller-manager, and kube-scheduler when asked for."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tests.cluster import pki
+from tests.cluster.api import Api, ApiError, Object
+from tests.cluster.etcd import etcd
+from tests.cluster.machine import Machine
+from tests.cluster.ports import free_port
+from tests.cluster.processes import Component
+from tests.cluster.waiting import wait_until
+
+NODE: Final = "node-1"  # the machine's /etc/hosts knows it, so the API server reaches the kubelet by it
+RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+
+
+class ControlPlane:
+    """Starts on creation. ``api`` may do everything; ``account`` makes users that may do little."""
+
+    def __init__(self, machine: Machine, programs: Mapping[str, Path]) -> None:
+        self.machine = machine
+        self.programs = programs
+        self.pki = pki.make(machine.root / "pki", names=[NODE, "kubernetes"], now=dt.datetime.now(dt.UTC))
+        self.port = free_port()
+        self.url = f"https://127.0.0.1:{self.port}"
+        self.admin_token, self.kubelet_token = secrets.token_hex(16), secrets.token_hex(16)
+        self.api = self.client(self.admin_token)
+        self.admin_kubeconfig = self.kubeconfig("admin", self.admin_token)
+        self.etcd, store = etcd(machine, programs["etcd"])
+        self.api_server = self._api_server(store)
+        self.controller_manager = self._controller_manager()
+        self.etcd.start()
+        self.api_server.start()
+        self.controller_manager.start()
+
+    def client(self, token: str) -> Api:
+        """A client for whoever the token belongs to."""
+        return Api(self.url, ca=self.pki.ca, token=token)
+
+    def kubeconfig(self, name: str, token: str) -> Path:
+        """A kubeconfig file for whoever the token belongs to; JSON, which is YAML too."""
+        authority = base64.b64encode(self.pki.ca.read_bytes()).decode()
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": self.url, "certificate-authority-data": authority}}],
+            "users": [{"name": name, "user": {"token": token}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": name}}],
+            "current-context": "c",
+        }
+        path = self.machine.root / f"{name}.kubeconfig"
+        path.write_text(json.dumps(content, indent=1))
+        return path
+
+    def account(self, name: str, rules: Sequence[Object], *, namespace: str = "kube-system") -> str:
+        """The token of a ServiceAccount that may do what ``rules``, those of a ClusterRole, allow.
+
+        Asked again for the same name it lays the new rules over the old ones.
+        """
+        meta = {"name": name}
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+        self.apply(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": meta})
+        self.apply(f"{RBAC}/clusterroles", {"metadata": meta, "rules": list(rules)})
+        self.apply(f"{RBAC}/clusterrolebindings", {"metadata": meta, "roleRef": role, "subjects": [subject]})
+        asked = self.api.create(
+            f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", {"spec": {"expirationSeconds": 86_400}}
+        )
+        token: str = asked["status"]["token"]
+        return token
+
+    def account_folder(self, name: str, token: str, *, namespace: str = "kube-system") -> Path:
+        """A folder with the files of a pod's service account, for ``Machine.in_cluster``."""
+        folder = self.machine.root / "accounts" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "token").write_text(token)
+        (folder / "namespace").write_text(namespace)
+        (folder / "ca.crt").write_bytes(self.pki.ca.read_bytes())
+        return folder
+
+    def in_cluster_environment(self) -> dict[str, str]:
+        """What the kubelet tells every pod about the API server."""
+        return {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(self.port)}
+
+    def apply(self, collection: str, body: Object) -> Object:
+        """Create the object, or lay it over the one of that name."""
+        try:
+            return self.api.create(collection, body)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+        return self.api.merge_patch(f"{collection}/{body['metadata']['name']}", body)
+
+    def touch_node(self, name: str = NODE) -> None:
+        """Change an annotation that means nothing: Volcano 1.14.1 looks at cards only when their node changes."""
+        stamp = {"metadata": {"annotations": {"test/touched": secrets.token_hex(4)}}}
+        self.api.merge_patch(f"/api/v1/nodes/{name}", stamp)
+
+    def wait_for_pod(self, namespace: str, name: str, phase: str, timeout: float = 60.0) -> Object:
+        """The pod once it is in ``phase``; the failure shows its status and its events."""
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+
+        def reached() -> Object | None:
+            pod = self.api.get(path)
+            return pod if pod["status"].get("phase") == phase else None
+
+        def story() -> str:
+            pod = self.api.find(path) or {}
+            return json.dumps(pod.get("status"), indent=1) + "".join(self.events(namespace, name))
+
+        found = wait_until(reached, f"pod {namespace}/{name} is {phase}", timeout, show=story)
+        assert found is not None
+        return found
+
+    def events(self, namespace: str, name: str) -> list[str]:
+        """The events about one object, a line each."""
+        found = self.api.items(f"/api/v1/namespaces/{namespace}/events", fieldSelector=f"involvedObject.name={name}")
+        return [f"\n{each.get('type')} {each.get('reason')}: {each.get('message')}" for each in found]
+
+    def pod_log(self, namespace: str, name: str, container: str = "main") -> str:
+        """What a container printed, read through the API server."""
+        return self.api.text(f"/api/v1/namespaces/{namespace}/pods/{name}/log", container=container)
+
+    def delete_pods(self, namespace: str, timeout: float = 60.0) -> None:
+        """Delete all pods of a namespace and wait until they are gone."""
+        collection = f"/api/v1/namespaces/{namespace}/pods"
+        self.api.delete(collection)
+        wait_until(lambda: not self.api.items(collection), f"all pods of {namespace} are gone", timeout)
+
+    def create_namespace(self, name: str) -> None:
+        """A namespace that is ready for pods: its default service account is there."""
+        self.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        wait_until(
+            lambda: self.api.find(f"/api/v1/namespaces/{name}/serviceaccounts/default"),
+            f"namespace {name} has its default service account",
+        )
+
+    def scheduler(self) -> Component:
+        """kube-scheduler, not started yet."""
+        port = free_port()
+        arguments = self._follower("kube-scheduler", port)
+        return Component(self.machine, "kube-scheduler", arguments, ready=lambda: self._healthy(port))
+
+    def _api_server(self, store: str) -> Component:
+        tokens = self.machine.root / "tokens.csv"
+        tokens.write_text(
+            f'{self.admin_token},admin,admin,"system:masters"\n'
+            f'{self.kubelet_token},system:node:{NODE},kubelet,"system:nodes"\n'
+        )
+        arguments = [
+            str(self.programs["kube-apiserver"]),
+            f"--etcd-servers={store}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={self.port}",
+            "--endpoint-reconciler-type=none",  # the loopback address is no endpoint
+            f"--cert-dir={self.machine.root / 'pki'}",
+            f"--tls-cert-file={self.pki.server_certificate}",
+            f"--tls-private-key-file={self.pki.server_key}",
+            f"--token-auth-file={tokens}",
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+            "--allow-privileged=true",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={self.pki.account_public_key}",
+            f"--service-account-signing-key-file={self.pki.account_key}",
+        ]
+        return Component(self.machine, "kube-apiserver", arguments, ready=lambda: self.api.text("/readyz") == "ok")
+
+    def _controller_manager(self) -> Component:
+        port = free_port()
+        arguments = [
+            *self._follower("kube-controller-manager", port),
+            f"--service-account-private-key-file={self.pki.account_key}",
+            f"--root-ca-file={self.pki.ca}",
+        ]
+        return Component(self.machine, "kube-controller-manager", arguments, ready=lambda: self._healthy(port))
+
+    def _follower(self, name: str, port: int) -> list[str]:
+        return [
+            str(self.programs[name]),
+            f"--kubeconfig={self.admin_kubeconfig}",
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            f"--tls-cert-file={self.pki.server_certificate}",
+            f"--tls-private-key-file={self.pki.server_key}",
+        ]
+
+    def _healthy(self, port: int) -> bool:
+        probe = Api(f"https://127.0.0.1:{port}", ca=self.pki.ca, token="")
+        try:
+            return probe.text("/healthz") == "ok"
+        finally:
+            probe.close()
+
+    def state(self) -> dict[str, Any]:
+        """The objects worth keeping when a test failed, by what they are; a list that cannot be had says why."""
+        found: dict[str, Any] = {}
+        for kind in ("nodes", "pods", "events"):
+            try:
+                found[kind] = self.api.items(f"/api/v1/{kind}")
+            except ApiError as error:
+                found[kind] = str(error)
+        return found
+
+    def close(self) -> None:
+        self.api.close()
