@@ -1,0 +1,272 @@
+"""The server without sockets: a request in, an answer or an open watch out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+import yaml
+
+from hami_plugins.emulator.apiserver import discovery, listing, patches, strategic
+from hami_plugins.emulator.apiserver.answers import (
+    ApiError,
+    Cause,
+    bad_request,
+    details_of,
+    invalid,
+    no_such_resource,
+    not_found,
+    patch_failed,
+    success,
+    unreadable_patch,
+)
+from hami_plugins.emulator.apiserver.binding import bind
+from hami_plugins.emulator.apiserver.decoding import DecodeError, decoded
+from hami_plugins.emulator.apiserver.kinds import NAMESPACES, PODS, Kind
+from hami_plugins.emulator.apiserver.routing import Request, Target, allowed
+from hami_plugins.emulator.apiserver.selectors import parse
+from hami_plugins.emulator.apiserver.store import Key, Stored
+from hami_plugins.emulator.apiserver.watching import Hub, Watch
+from hami_plugins.emulator.apiserver.writing import DeleteOptions, Preconditions, Writer, decode
+
+MAX_BODY: Final = 3 * 1024 * 1024
+"""Most bytes of a request body."""
+
+JSON: Final = "application/json"
+
+_HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
+_MERGE: Final = "application/merge-patch+json"
+_JSON_PATCH: Final = "application/json-patch+json"
+_STRATEGIC: Final = "application/strategic-merge-patch+json"
+_YAML: Final = "application/yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer."""
+
+    code: int
+    body: bytes
+    media: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def refusal(error: ApiError) -> Answer:
+    """The answer to a request that is refused."""
+    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+    return Answer(error.code, orjson.dumps(error.body()), headers=headers)
+
+
+class Api:
+    """Everything that the server does, one request at a time."""
+
+    def __init__(self, writer: Writer, hub: Hub) -> None:
+        self.writer = writer
+        self.store = writer.store
+        self.kinds = writer.kinds
+        self.hub = hub
+
+    def handle(self, request: Request, target: Target) -> Answer | Watch:
+        """Do what is asked. Raises ``ApiError`` for what is refused."""
+        kind = target.kind
+        if kind is None:
+            return self._no_resource(request)
+        allowed(target)
+        if len(request.body) > MAX_BODY:
+            raise ApiError(413, f"Request entity too large: limit is {MAX_BODY}")
+        if target.subresource and target.subresource not in _subresources(kind):
+            raise no_such_resource()
+        with self.store.lock:
+            return self._VERBS[target.verb](self, request, target, kind)
+
+    def _no_resource(self, request: Request) -> Answer:
+        if request.path.rstrip("/") in _HEALTH or request.path.startswith(("/livez/", "/readyz/", "/healthz/")):
+            return Answer(200, b"ok", media="text/plain; charset=utf-8")
+        described = discovery.describe(request.path, self.kinds)
+        if described is None:
+            return Answer(404, b"404 page not found\n", media="text/plain; charset=utf-8")
+        if request.method not in ("GET", "HEAD"):
+            raise ApiError(405, "the server does not allow this method on the requested resource")
+        return Answer(200, orjson.dumps(described))
+
+    def _get(self, _: Request, target: Target, kind: Kind) -> Answer:
+        stored = self.store.get(kind, _key(target, kind))
+        if stored is None:
+            raise not_found(kind, target.name)
+        return Answer(200, listing.rendered(kind, stored))
+
+    def _list(self, request: Request, target: Target, kind: Kind) -> Answer:
+        return Answer(200, listing.page(self.store, kind, target.namespace, request.query))
+
+    def _watch(self, request: Request, target: Target, kind: Kind) -> Watch:
+        return self.hub.open(kind, target.namespace, target.name, request.query)
+
+    def _create(self, request: Request, target: Target, kind: Kind) -> Answer:
+        body = _body(request)
+        if target.subresource == "binding":
+            return self._bind(request, target, body)
+        if target.subresource == "eviction":
+            return self._evict(request, target, body)
+        obj = decode(kind, listing.stored_form(kind, body))
+        _same_place(target, kind, obj)
+        stored = self.writer.create(kind, target.namespace, obj, dry=request.dry)
+        return Answer(201, listing.rendered(kind, stored))
+
+    def _bind(self, request: Request, target: Target, body: Mapping[str, Any]) -> Answer:
+        name = target.name or str((body.get("metadata") or {}).get("name", ""))
+        bind(self.writer, Key(target.namespace, name), body, dry=request.dry)
+        return Answer(201, orjson.dumps(success(201)))
+
+    def _evict(self, request: Request, target: Target, body: Mapping[str, Any]) -> Answer:
+        options = _delete_options(request.query, body.get("deleteOptions") or {})
+        self.writer.delete(PODS, Key(target.namespace, target.name), options, dry=request.dry)
+        return Answer(201, orjson.dumps(success(201)))
+
+    def _update(self, request: Request, target: Target, kind: Kind) -> Answer:
+        obj = decode(kind, listing.stored_form(kind, _body(request)))
+        _same_place(target, kind, obj)
+        name = obj["metadata"].get("name", "")
+        if name != target.name:
+            raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+        return self._changed(request, target, kind, lambda _: obj)
+
+    def _patch(self, request: Request, target: Target, kind: Kind) -> Answer:
+        media = request.headers.get("content-type", "").split(";")[0].strip()
+        apply = _patch_type(kind, media)
+        patch = _parsed(request.body)
+
+        def patched(old: Stored) -> Mapping[str, Any]:
+            whole = listing.stored_form(kind, apply(orjson.loads(listing.rendered(kind, old)), patch))
+            return _patched(kind, old, whole)
+
+        return self._changed(request, target, kind, patched)
+
+    def _changed(
+        self, request: Request, target: Target, kind: Kind, change: Callable[[Stored], Mapping[str, Any]]
+    ) -> Answer:
+        key = _key(target, kind)
+        stored = self.writer.change(kind, key, change, status=target.subresource == "status", dry=request.dry)
+        return Answer(200, listing.rendered(kind, stored))
+
+    def _delete(self, request: Request, target: Target, kind: Kind) -> Answer:
+        options = _delete_options(request.query, _body(request) if request.body else {})
+        deleted = self.writer.delete(kind, _key(target, kind), options, dry=request.dry)
+        if not deleted.gone or kind.storage in _SHOWN_WHEN_DELETED:
+            return Answer(200, listing.rendered(kind, deleted.stored))
+        uid = deleted.stored.raw["metadata"]["uid"]
+        return Answer(200, orjson.dumps(success(200, {**details_of(kind, target.name), "uid": uid})))
+
+    def _delete_all(self, request: Request, target: Target, kind: Kind) -> Answer:
+        selector = parse(kind, request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
+        options = _delete_options(request.query, _body(request) if request.body else {})
+        found = self.store.select(kind, target.namespace, selector)
+        deleted = [self.writer.delete(kind, stored.key, options, dry=request.dry).stored for stored in found]
+        metadata = {"resourceVersion": str(self.store.version)}
+        head = orjson.dumps({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata})
+        return Answer(200, b'%s,"items":[%s]}' % (head[:-1], b",".join(listing.item(kind, each) for each in deleted)))
+
+    _VERBS: Final[Mapping[str, Callable[[Api, Request, Target, Kind], Answer | Watch]]] = {
+        "get": _get,
+        "list": _list,
+        "watch": _watch,
+        "create": _create,
+        "update": _update,
+        "patch": _patch,
+        "delete": _delete,
+        "deletecollection": _delete_all,
+    }
+
+
+_SHOWN_WHEN_DELETED: Final = frozenset(
+    {PODS.storage, NAMESPACES.storage, ("", "services"), ("", "serviceaccounts"), ("", "resourcequotas")}
+)
+"""Kinds whose deletion answers with the object instead of a Status."""
+
+
+def _subresources(kind: Kind) -> tuple[str, ...]:
+    found = ("status",) if kind.status else ()
+    return (*found, "binding", "eviction") if kind == PODS else found
+
+
+def _key(target: Target, kind: Kind) -> Key:
+    return Key(target.namespace if kind.namespaced else "", target.name)
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+
+
+def _body(request: Request) -> Mapping[str, Any]:
+    media = request.headers.get("content-type", JSON).split(";")[0].strip()
+    if media == _YAML:
+        try:
+            body = yaml.safe_load(request.body)
+        except yaml.YAMLError as error:
+            raise bad_request(f"error converting YAML to JSON: {error}") from error
+    elif media in (JSON, ""):
+        body = _parsed(request.body)
+    else:
+        raise ApiError(
+            415,
+            "the body of the request was in an unknown format - accepted media types include: "
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        )
+    if not isinstance(body, Mapping):
+        raise bad_request("couldn't get version/kind; json parse error: the body has to be an object")
+    return body
+
+
+def _patch_type(kind: Kind, media: str) -> Callable[[Any, Any], Any]:
+    known: dict[str, Callable[[Any, Any], Any]] = {_JSON_PATCH: patches.json_patch, _MERGE: _merge}
+    if kind.typed:
+        known[_STRATEGIC] = strategic.strategic_merge
+    if media not in known:
+        raise ApiError(
+            415,
+            "the body of the request was in an unknown format - accepted media types include: " + ", ".join(known),
+        )
+    return known[media]
+
+
+def _merge(old: Any, patch: Any) -> Any:
+    if not isinstance(patch, Mapping):
+        raise bad_request("error decoding patch: a merge patch of an object is an object")
+    return patches.merge(old, patch)
+
+
+def _patched(kind: Kind, old: Stored, whole: Any) -> Mapping[str, Any]:
+    """What a patch made, as an object of the same kind and name."""
+    if not isinstance(whole, Mapping):
+        raise patch_failed()
+    try:
+        obj = decoded(kind, whole)
+    except DecodeError as error:
+        raise unreadable_patch(orjson.dumps(whole).decode(), str(error)) from error
+    before = old.raw["metadata"]
+    for name in ("name", "namespace"):
+        if obj["metadata"].get(name) != before.get(name):
+            text = f'Invalid value: "{obj["metadata"].get(name, "")}": field is immutable'
+            raise invalid(kind, old.key.name, [Cause(f"metadata.{name}", "FieldValueInvalid", text)])
+    return {**obj, "metadata": {"resourceVersion": before["resourceVersion"], **obj["metadata"]}}
+
+
+def _same_place(target: Target, kind: Kind, obj: Mapping[str, Any]) -> None:
+    namespace = obj["metadata"].get("namespace", "")
+    if kind.namespaced and namespace not in ("", target.namespace):
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def _delete_options(query: Mapping[str, str], body: Mapping[str, Any]) -> DeleteOptions:
+    grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
+    if grace is not None and not (isinstance(grace, int) or grace.lstrip("-").isdigit()):
+        raise bad_request(f'gracePeriodSeconds: Invalid value: "{grace}": has to be a whole number')
+    wanted = body.get("preconditions") or {}
+    return DeleteOptions(
+        grace=None if grace is None else int(grace),
+        preconditions=Preconditions(uid=wanted.get("uid"), version=wanted.get("resourceVersion")),
+    )

@@ -1,0 +1,151 @@
+"""JSON to an object of a kind: what the server's decoder does before any rule is looked at.
+
+Types of metadata are checked for every kind; Kubernetes' own kinds lose ``null`` members, and their quantities come out
+in canonical form (``320000`` is stored as ``320k``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from hami_plugins.emulator.apiserver.kinds import Kind
+from hami_plugins.errors import HamiPluginsError, WireError
+from hami_plugins.wire import quantity
+
+Raw = Mapping[str, Any]
+
+
+class DecodeError(HamiPluginsError):
+    """The JSON is no object of the kind; the text says which field has the wrong type."""
+
+
+def decoded(kind: Kind, obj: Raw) -> dict[str, Any]:
+    """The object without kind and apiVersion, its metadata checked and tidied. Raises ``DecodeError``."""
+    body = {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
+    if kind.typed:
+        body = _without_nulls(body)
+    metadata = body.get("metadata") or {}
+    if not isinstance(metadata, Mapping):
+        raise _wrong("metadata", metadata, "v1.ObjectMeta")
+    body = {"metadata": _metadata(metadata), **{key: value for key, value in body.items() if key != "metadata"}}
+    for member in ("spec", "status"):
+        if kind.typed and not isinstance(body.get(member, {}), Mapping):
+            raise _wrong(member, body[member], f"v1.{kind.kind}{member.title()}")
+    tidy = _QUANTITIES.get(kind.storage)
+    return tidy(body) if tidy else body
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_without_nulls(inner) for inner in value]
+    return value
+
+
+_TEXTS: Final = ("name", "generateName", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_MAPS: Final = ("labels", "annotations")
+_LISTS: Final = ("finalizers", "ownerReferences")
+
+
+def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata with the right types, without members that are empty."""
+    for name in _TEXTS:
+        if not isinstance(metadata.get(name, ""), str | None):
+            raise _wrong(f"metadata.{name}", metadata[name], "string")
+    for name in _MAPS:
+        _check_texts(f"metadata.{name}", metadata.get(name))
+    for name in _LISTS:
+        if not isinstance(metadata.get(name), list | None):
+            raise _wrong(
+                f"metadata.{name}", metadata[name], "[]string" if name == "finalizers" else "[]v1.OwnerReference"
+            )
+    dropped = {"managedFields", "selfLink"}
+    return {key: value for key, value in metadata.items() if key not in dropped and value not in (None, "", {}, [])}
+
+
+def _check_texts(path: str, texts: Any) -> None:
+    if texts is None:
+        return
+    if not isinstance(texts, Mapping):
+        raise _wrong(path, texts, "map[string]string")
+    for value in texts.values():
+        if not isinstance(value, str):
+            raise _wrong(path, value, "string")
+
+
+def _wrong(path: str, value: Any, wanted: str) -> DecodeError:
+    names = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
+    return DecodeError(
+        f"json: cannot unmarshal {names.get(type(value), 'null')} into Go struct field "
+        f"{'ObjectMeta.' if path.startswith('metadata.') else ''}{path} of type {wanted}"
+    )
+
+
+def _pod(body: dict[str, Any]) -> dict[str, Any]:
+    spec = body.get("spec")
+    if not isinstance(spec, Mapping):
+        return body
+    lists = {
+        name: [_container(item) for item in _objects(spec[name], f"spec.{name}")]
+        for name in ("initContainers", "containers", "ephemeralContainers")
+        if name in spec
+    }
+    overhead = {"overhead": _amounts(spec["overhead"], "spec.overhead")} if "overhead" in spec else {}
+    return {**body, "spec": {**spec, **lists, **overhead}}
+
+
+def _objects(items: Any, path: str) -> list[Mapping[str, Any]]:
+    if not isinstance(items, list):
+        raise _wrong(path, items, "[]v1.Container")
+    for item in items:
+        if not isinstance(item, Mapping):
+            raise _wrong(path, item, "v1.Container")
+    return items
+
+
+def _container(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    resources = container.get("resources")
+    if not isinstance(resources, Mapping):
+        return container
+    tidied = {
+        name: _amounts(resources[name], f"spec.containers.resources.{name}")
+        for name in ("limits", "requests")
+        if name in resources
+    }
+    return {**container, "resources": {**resources, **tidied}}
+
+
+def _node(body: dict[str, Any]) -> dict[str, Any]:
+    return _amounts_in(body, "status", ("capacity", "allocatable"))
+
+
+def _quota(body: dict[str, Any]) -> dict[str, Any]:
+    return _amounts_in(_amounts_in(body, "spec", ("hard",)), "status", ("hard", "used"))
+
+
+def _amounts_in(body: dict[str, Any], member: str, names: tuple[str, ...]) -> dict[str, Any]:
+    part = body.get(member)
+    if not isinstance(part, Mapping):
+        return body
+    tidied = {name: _amounts(part[name], f"{member}.{name}") for name in names if name in part}
+    return {**body, member: {**part, **tidied}} if tidied else body
+
+
+def _amounts(amounts: Any, path: str) -> dict[str, str]:
+    if not isinstance(amounts, Mapping):
+        raise _wrong(path, amounts, "v1.ResourceList")
+    try:
+        return {name: quantity.parse(value, key=path).text for name, value in amounts.items()}
+    except (WireError, TypeError) as error:
+        raise DecodeError(
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        ) from error
+
+
+_QUANTITIES: Final[Mapping[tuple[str, str], Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    ("", "pods"): _pod,
+    ("", "nodes"): _node,
+    ("", "resourcequotas"): _quota,
+}
