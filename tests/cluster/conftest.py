@@ -16,6 +16,7 @@ from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.machine import Machine, leftovers
 from tests.cluster.node import Node
 from tests.cluster.processes import Component
+from tests.cluster.volcano import Volcano
 
 LOGS = Path("build") / "cluster-logs"
 MACHINE = pytest.StashKey[Machine]()
@@ -71,13 +72,19 @@ def kube_scheduler(control_plane: ControlPlane) -> Component:
     return scheduler
 
 
+@pytest.fixture(scope="session")
+def volcano(control_plane: ControlPlane) -> Volcano:
+    """Volcano's scheduler with its deviceshare plugin, its controllers and its webhooks."""
+    return Volcano(control_plane)
+
+
 @pytest.fixture
 def namespace(control_plane: ControlPlane) -> Iterator[str]:
     """A namespace of the test's own; at its end the pods in it are gone."""
     name = f"test-{secrets.token_hex(3)}"
     control_plane.create_namespace(name)
     yield name
-    control_plane.delete_pods(name)
+    control_plane.clear_namespace(name)
     control_plane.api.delete(f"/api/v1/namespaces/{name}")
 
 

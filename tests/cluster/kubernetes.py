@@ -129,11 +129,16 @@ class ControlPlane:
         """What a container printed, read through the API server."""
         return self.api.text(f"/api/v1/namespaces/{namespace}/pods/{name}/log", container=container)
 
-    def delete_pods(self, namespace: str, timeout: float = 60.0) -> None:
-        """Delete all pods of a namespace and wait until they are gone."""
-        collection = f"/api/v1/namespaces/{namespace}/pods"
-        self.api.delete(collection)
-        wait_until(lambda: not self.api.items(collection), f"all pods of {namespace} are gone", timeout)
+    def clear_namespace(self, namespace: str, timeout: float = 60.0) -> None:
+        """Delete all Volcano jobs and all pods of a namespace and wait until the pods are gone."""
+        self.api.delete(f"/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs")
+        pods = f"/api/v1/namespaces/{namespace}/pods"
+
+        def gone() -> bool:
+            self.api.delete(pods)
+            return not self.api.items(pods)
+
+        wait_until(gone, f"all pods of {namespace} are gone", timeout, interval=0.2)
 
     def create_namespace(self, name: str) -> None:
         """A namespace that is ready for pods: its default service account is there."""

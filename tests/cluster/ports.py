@@ -34,3 +34,9 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def listening(port: int) -> bool:
+    """Whether somebody accepts connections on 127.0.0.1."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

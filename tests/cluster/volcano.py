@@ -1,0 +1,251 @@
+"""Volcano: its scheduler, its controllers and its webhooks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from signal import SIGTERM, Signals
+from typing import Final, NamedTuple
+
+import yaml
+
+from tests.cluster.api import Object
+from tests.cluster.building import VOLCANO
+from tests.cluster.etcd import healthy
+from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.objects import pod, pod_spec, queue, task, vcjob
+from tests.cluster.ports import free_port, listening
+from tests.cluster.processes import Component
+from tests.cluster.waiting import wait_until
+
+QUEUES: Final = "/apis/scheduling.volcano.sh/v1beta1/queues"
+_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
+_SERVICE: Final = "volcano-admission-service"
+
+CONFIGURATION: Final = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: deviceshare
+    arguments:
+      deviceshare.VGPUEnable: true
+      deviceshare.SchedulePolicy: binpack
+      deviceshare.ScheduleWeight: 10
+"""
+
+
+class Hook(NamedTuple):
+    """One of the paths that the webhook manager serves, and what the API server is to send there."""
+
+    path: str
+    group: str
+    version: str
+    resource: str
+    operations: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        return "Mutating" if self.path.endswith("/mutate") else "Validating"
+
+    @property
+    def name(self) -> str:
+        return _SERVICE + self.path.replace("/", "-")
+
+
+HOOKS: Final = (
+    Hook("/jobs/mutate", "batch.volcano.sh", "v1alpha1", "jobs", ("CREATE",)),
+    Hook("/jobs/validate", "batch.volcano.sh", "v1alpha1", "jobs", ("CREATE", "UPDATE")),
+    Hook("/queues/mutate", "scheduling.volcano.sh", "v1beta1", "queues", ("CREATE",)),
+    Hook("/queues/validate", "scheduling.volcano.sh", "v1beta1", "queues", ("CREATE", "UPDATE", "DELETE")),
+    # With UPDATE the manager refuses every status that the scheduler writes, and nothing is ever enqueued.
+    Hook("/podgroups/validate", "scheduling.volcano.sh", "v1beta1", "podgroups", ("CREATE",)),
+    Hook("/hypernodes/validate", "topology.volcano.sh", "v1alpha1", "hypernodes", ("CREATE", "UPDATE")),
+    Hook("/pods/validate", "", "v1", "pods", ("CREATE",)),
+)
+
+
+class Volcano:
+    """Starts on creation; the default queue is then open and every webhook answers."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.machine = plane.machine
+        self._conf = self.machine.root / "volcano" / "volcano-scheduler.conf"
+        self._conf.parent.mkdir()  # a folder of its own: the scheduler watches all of it
+        self._conf.write_text(CONFIGURATION)
+        self.scheduler = self._scheduler()
+        self.controllers = self._controllers()
+        self.webhooks = self._webhooks()
+        self._install_crds()
+        plane.apply("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
+        for component in (self.scheduler, self.controllers):
+            component.start()
+        wait_until(self._queue_is_open, "Volcano's default queue is open", 60)
+        self._register_hooks()
+        self.webhooks.start()
+        wait_until(self._hooks_answer, "the API server has seen the certificate of Volcano's webhooks", 30)
+
+    def configure(self, text: str) -> None:
+        """Another scheduler configuration; it is read when the scheduler sees it, or at once after a restart."""
+        fresh = self._conf.with_suffix(".new")
+        fresh.write_text(text)
+        fresh.rename(self._conf)
+
+    def restart_scheduler(self, number: Signals = SIGTERM) -> None:
+        """Restart it, and change the node so that it sees its cards again: it reads them only when a node changes."""
+        self.scheduler.restart(number)
+        self.plane.touch_node()
+
+    def wait_for_job(self, namespace: str, name: str, phase: str, timeout: float = 60.0) -> Object:
+        """The vcjob once it is in ``phase``; the failure shows its status and its pods'."""
+        path = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs/{name}"
+
+        def reached() -> Object | None:
+            job = self.plane.api.get(path)
+            return job if job.get("status", {}).get("state", {}).get("phase") == phase else None
+
+        def story() -> str:
+            job = self.plane.api.find(path) or {}
+            pods = self.plane.api.items(f"/api/v1/namespaces/{namespace}/pods")
+            shown = [job.get("status"), *({each["metadata"]["name"]: each["status"]} for each in pods)]
+            return json.dumps(shown, indent=1) + "".join(self.plane.events(namespace, name))
+
+        found = wait_until(reached, f"job {namespace}/{name} is {phase}", timeout, show=story)
+        assert found is not None
+        return found
+
+    def _scheduler(self) -> Component:
+        """Outside a cluster 1.14.1 dies at its first write to a node: for that it has an in-cluster client or none."""
+        health = free_port()
+        arguments = [
+            *self._common("vc-scheduler", health),
+            f"--scheduler-conf={self._conf}",
+            "--schedule-period=200ms",
+            "--cache-dumper=false",
+            "-v=3",
+        ]
+        account = self.plane.account_folder("vc-scheduler", self.plane.admin_token)
+        return Component(
+            self.machine,
+            "vc-scheduler",
+            self.machine.in_cluster(arguments, account),
+            ready=lambda: healthy(f"http://127.0.0.1:{health}/healthz"),
+            environment={"DEBUG_SOCKET_DIR": "/run/volcano", **self.plane.in_cluster_environment()},
+        )
+
+    def _controllers(self) -> Component:
+        health = free_port()
+        arguments = [*self._common("vc-controller-manager", health), "--controllers=*,-sharding-controller", "-v=3"]
+        return Component(
+            self.machine,
+            "vc-controller-manager",
+            arguments,
+            ready=lambda: healthy(f"http://127.0.0.1:{health}/healthz"),
+            environment={"DEBUG_SOCKET_DIR": "/run/volcano"},
+        )
+
+    def _common(self, name: str, health: int) -> list[str]:
+        return [
+            str(self.plane.programs[name]),
+            f"--kubeconfig={self.plane.admin_kubeconfig}",
+            "--leader-elect=false",
+            "--scheduler-name=volcano",
+            "--enable-healthz=true",
+            f"--healthz-address=127.0.0.1:{health}",
+            "--enable-metrics=true",
+            f"--listen-address=127.0.0.1:{free_port()}",
+        ]
+
+    def _webhooks(self) -> Component:
+        self._hook_port = free_port()
+        arguments = [
+            str(self.plane.programs["vc-webhook-manager"]),
+            f"--kubeconfig={self.plane.admin_kubeconfig}",
+            f"--tls-cert-file={self.plane.pki.server_certificate}",
+            f"--tls-private-key-file={self.plane.pki.server_key}",
+            f"--ca-cert-file={self.plane.pki.ca}",
+            "--listen-address=127.0.0.1",
+            f"--port={self._hook_port}",
+            f"--webhook-url=https://127.0.0.1:{self._hook_port}",
+            "--scheduler-name=volcano",
+            f"--enabled-admission={','.join(hook.path for hook in HOOKS)}",
+        ]
+        return Component(
+            self.machine,
+            "vc-webhook-manager",
+            arguments,
+            ready=lambda: listening(self._hook_port),  # only after it has written its authority into all hooks
+            environment={"DEBUG_SOCKET_DIR": "/run/volcano"},
+        )
+
+    def _install_crds(self) -> None:
+        names = []
+        for path in sorted(_definitions().glob("*.yaml")):
+            body: Object = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
+            self.plane.apply(_CRDS, body)
+            names.append(body["metadata"]["name"])
+        wait_until(lambda: all(map(self._established, names)), "Volcano's definitions are established")
+
+    def _established(self, name: str) -> bool:
+        conditions = self.plane.api.get(f"{_CRDS}/{name}").get("status", {}).get("conditions", [])
+        return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+    def _queue_is_open(self) -> bool:
+        state: str = self.plane.api.get(f"{QUEUES}/default")["status"]["state"]
+        return state == "Open"
+
+    def _register_hooks(self) -> None:
+        for hook in HOOKS:
+            kind = f"{hook.kind}WebhookConfiguration"
+            self.plane.apply(f"{_ADMISSION}/{kind.lower()}s", _hook_configuration(hook, kind, self._hook_port))
+
+    def _hooks_answer(self) -> bool:
+        """Ask for an object of each kind that has hooks, without making it. Raises ``ApiError`` while a hook fails."""
+        job = vcjob("probe", task("worker", 1, pod_spec()))
+        for collection, body in (
+            (QUEUES, queue("probe")),
+            ("/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs", job),
+            ("/api/v1/namespaces/default/pods", pod("probe")),
+        ):
+            self.plane.api.request("POST", collection, body, query={"dryRun": "All"})
+        return True
+
+
+def _definitions() -> Path:
+    return VOLCANO.place() / "data"
+
+
+def _hook_configuration(hook: Hook, kind: str, port: int) -> Object:
+    rule = {
+        "apiGroups": [hook.group],
+        "apiVersions": [hook.version],
+        "resources": [hook.resource],
+        "operations": list(hook.operations),
+    }
+    webhook = {
+        "name": f"{hook.path.strip('/').replace('/', '-')}.volcano.sh",
+        "clientConfig": {"url": f"https://127.0.0.1:{port}{hook.path}"},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "NoneOnDryRun",
+        "failurePolicy": "Fail",
+        "timeoutSeconds": 10,
+        "rules": [rule],
+        "namespaceSelector": {
+            "matchExpressions": [
+                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["volcano-system", "kube-system"]}
+            ]
+        },
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": hook.name},
+        "webhooks": [webhook],
+    }
