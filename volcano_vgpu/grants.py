@@ -1,1 +1,304 @@
-"""What Volcano granted to each container of a pod."""
+"""What Volcano granted to each container of a pod, or why it cannot be handed over.
+
+Volcano writes the cards of a pod into ``volcano.sh/vgpu-ids-new``, one segment for each application container whose
+limits name the count or the memory resource, in their order (``volcano.md`` 2.4 and 2.7, ``peers.md`` 3.2). That text
+is never erased; ``devices-to-allocate`` starts as its copy and loses the segments that were served, so that what is
+left must agree. Volcano sometimes writes the cards of an earlier try, books a card twice, or binds without writing
+anything (``peers.md`` 1 and 8.2): so every grant is held against the node, its cards and the pods that were served
+before.
+
+Init containers get no segment. The kubelet lets them use the ids of an application container that starts later, so they
+get that container's slice, as much of it as they ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from hami_plugins.engine.inventory import RecordReader
+from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import InvalidRequestError, WireError
+from hami_plugins.model.pods import Container, Pod, PodRecord
+from hami_plugins.model.requests import ContainerKind
+from hami_plugins.model.units import PodUid
+from hami_plugins.vendors.volcano import NODE_KEY, PHASE_KEY, request
+from hami_plugins.wire import pods as wire_pods
+from hami_plugins.wire import volcano
+from hami_plugins.wire.pod_devices import AssignedContainers, AssignedDevice
+from volcano_vgpu.model import SlotId
+from volcano_vgpu.refusals import Code, Refusal
+from volcano_vgpu.shares import Granted, NodeOffer, Share, overbooked, share_of
+
+Raw = Mapping[str, Any]
+
+FAILED: Final = "failed"
+CONFIG_SOURCE_KEY: Final = "kubernetes.io/config.source"
+CONFIG_HASH_KEY: Final = "kubernetes.io/config.hash"
+MIRROR_KEY: Final = "kubernetes.io/config.mirror"
+FINISHED: Final = frozenset({"Succeeded", "Failed"})
+
+Answers = Mapping[str, Granted | Refusal]
+"""By container name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is to be found out about one pod.
+
+    ``held`` are the ids that the kubelet gave to each of its containers. ``others`` are the pods of the node that were
+    served before; ``again`` where this one was, too: then it has what it has, and only its cards and its grant are
+    looked at.
+    """
+
+    uid: PodUid
+    held: Mapping[str, frozenset[SlotId]]
+    others: tuple[PodRecord, ...] = field(default=())
+    again: bool = False
+
+
+def record_of(raw: Raw, offer: NodeOffer) -> PodRecord | None:
+    """What a pod holds on this node; ``None`` for one that has ended, is elsewhere or cannot be read."""
+    try:
+        pod = wire_pods.pod(raw)
+    except WireError:
+        return None
+    if pod.phase in FINISHED or pod.node != offer.node:
+        return None
+    return RecordReader(Registry([offer.spec])).record(pod)[0]
+
+
+def is_static(raw: Raw) -> bool:
+    """Whether the kubelet read the pod from a file; the API server has only its image."""
+    annotations = (raw.get("metadata") or {}).get("annotations") or {}
+    return MIRROR_KEY in annotations or annotations.get(CONFIG_SOURCE_KEY, "api") != "api"
+
+
+def grants_of(raw: Raw, question: Question, offer: NodeOffer) -> Answers:
+    """What each container that holds ids gets. Every text names the pod and the container."""
+    try:
+        case = _Case(wire_pods.pod(raw), question, offer)
+    except WireError as error:
+        return dict.fromkeys(question.held, Refusal(Code.MALFORMED, f"{error}; delete the pod", heals=False))
+    subject = f"pod {case.pod.full_name}"
+    segments = _misplaced(case, static=is_static(raw)) or _segments(case)
+    if isinstance(segments, Refusal):
+        return dict.fromkeys(question.held, segments.about(subject))
+    answers = _checked(_by_container(segments, case), case)
+    return {
+        name: answer.about(f"{subject}, container {name}") if isinstance(answer, Refusal) else answer
+        for name, answer in answers.items()
+    }
+
+
+class _Case(NamedTuple):
+    """A pod, what is asked about it, and the node that it is on."""
+
+    pod: Pod
+    question: Question
+    offer: NodeOffer
+
+    def asking(self) -> list[str]:
+        """The containers that Volcano writes a segment for."""
+        names = self.offer.spec.resources
+        return [
+            each.name
+            for each in self.pod.containers
+            if each.kind is ContainerKind.APP and (names.count in each.limits or names.memory in each.limits)
+        ]
+
+
+def _misplaced(case: _Case, *, static: bool) -> Refusal | None:
+    """What is wrong with the pod as a whole: it is not Volcano's, not this one, or not for this node."""
+    pod, question, offer = case
+    if static:
+        return Refusal(
+            Code.STATIC_POD,
+            "a static pod has no grant, because no scheduler sees it; make it a pod of the API server with "
+            "schedulerName: volcano",
+            heals=False,
+        )
+    if pod.uid != question.uid:
+        return Refusal(
+            Code.POD_GONE,
+            f"the kubelet starts the pod with UID {question.uid}, the API server has another of that name (UID "
+            f"{pod.uid}); the old one is going, nothing to do",
+        )
+    if pod.node != offer.node:
+        return Refusal(Code.OTHER_NODE, f"bound to {pod.node or 'no node'}, not to {offer.node}; delete the pod")
+    if offer.spec.keys.allocated not in pod.annotations:
+        return _ungranted(pod, offer)
+    node = pod.annotations.get(NODE_KEY, "")
+    if node != offer.node:
+        return Refusal(
+            Code.OTHER_NODE,
+            f"the grant is for node {node or '(none)'} ({NODE_KEY}), the pod was bound to {offer.node}: Volcano wrote "
+            "it in an earlier try and did not renew it. Delete the pod, so that it is placed anew",
+            heals=False,
+        )
+    return None
+
+
+def _ungranted(pod: Pod, offer: NodeOffer) -> Refusal:
+    keys = offer.spec.keys
+    if pod.scheduler not in offer.schedulers:
+        return Refusal(
+            Code.NOT_VOLCANO,
+            f"scheduled by {pod.scheduler or 'nobody'}, so that no card was granted ({keys.allocated} is missing); set "
+            f"schedulerName: {min(offer.schedulers, default='volcano')} and create the pod again",
+            heals=False,
+        )
+    return Refusal(
+        Code.NO_GRANT,
+        f"Volcano bound it without granting a card ({keys.allocated} is missing). It does so for a node that it has "
+        "not looked at since it started itself, for a locked node, and where nodeName was set by hand. The node is "
+        "touched, so that the next pods are right; delete this one, so that it is placed anew",
+        heals=False,
+    )
+
+
+def _segments(case: _Case) -> AssignedContainers | Refusal:
+    """One segment for each container that asks; what is left to serve must agree with them."""
+    keys, annotations = case.offer.spec.keys, case.pod.annotations
+    try:
+        segments = volcano.decode_assignment(keys.allocated, annotations[keys.allocated]) or ((),)
+        left = volcano.decode_assignment(keys.to_allocate, annotations.get(keys.to_allocate, ""))
+    except WireError as error:
+        return Refusal(Code.MALFORMED, f"{error}; only Volcano may write this, delete the pod", heals=False)
+    asking = case.asking()
+    if len(segments) != len(asking):
+        return Refusal(
+            Code.SEGMENTS,
+            f"{keys.allocated} grants cards to {len(segments)} containers, {len(asking)} ask for some "
+            f"({', '.join(asking) or 'none'}); somebody changed the annotation or the pod. Delete the pod",
+            heals=False,
+        )
+    for at, segment in enumerate(left):
+        granted = segments[at] if at < len(segments) else ()
+        if segment and segment != granted:
+            return Refusal(
+                Code.CONTRADICTED,
+                f"{keys.to_allocate} has {volcano.encode_assignment([segment])!r} in place {at}, {keys.allocated} has "
+                f"{volcano.encode_assignment([granted])!r}; only Volcano may write these, delete the pod",
+                heals=False,
+            )
+    return segments
+
+
+def _by_container(segments: AssignedContainers, case: _Case) -> Answers:
+    granted = dict(zip(case.asking(), segments, strict=True))
+    known = {container.name: container for container in case.pod.containers}
+    answers: dict[str, Granted | Refusal] = {}
+    for name, ids in case.question.held.items():
+        container = known.get(name)
+        if container is None:
+            text = f"the kubelet gave {len(ids)} slots to it, and the pod has no such container; delete the pod"
+            answers[name] = Refusal(Code.SEGMENTS, text)
+        elif container.kind is ContainerKind.APP:
+            answers[name] = _app(container, granted.get(name, ()), ids, case.offer)
+        elif container.kind is ContainerKind.SIDECAR:
+            answers[name] = _sidecar(case.offer)
+    for name, ids in case.question.held.items():
+        if name not in answers:
+            answers[name] = _init(known[name], ids, answers, case)
+    return answers
+
+
+def _app(
+    container: Container, segment: Sequence[AssignedDevice], ids: frozenset[SlotId], offer: NodeOffer
+) -> Granted | Refusal:
+    if len(segment) != len(ids):
+        cards = volcano.encode_assignment([segment]) or "none"
+        return Refusal(
+            Code.COUNT,
+            f"asked for {container.amount(offer.spec.resources.count) or 0} cards, the kubelet gave {len(ids)} slots, "
+            f"Volcano granted {len(segment)} cards ({cards}); delete the pod, so that it is placed anew",
+            heals=False,
+        )
+    if len({device.device for device in segment}) < len(segment):
+        text = f"{volcano.encode_assignment([segment])} names a card twice; only Volcano may write this, delete the pod"
+        return Refusal(Code.MALFORMED, text, heals=False)
+    shares = [share_of(device, offer) for device in segment]
+    refused = next((share for share in shares if isinstance(share, Refusal)), None)
+    return refused or Granted(tuple(share for share in shares if not isinstance(share, Refusal)))
+
+
+def _sidecar(offer: NodeOffer) -> Refusal:
+    return Refusal(
+        Code.SIDECAR,
+        "a sidecar (an init container with restartPolicy: Always); Volcano grants it nothing, and it runs beside the "
+        f"other containers, so that it cannot use their cards. Make it an ordinary container, or drop its "
+        f"{offer.spec.resources.count}",
+        heals=False,
+    )
+
+
+def _init(container: Container, ids: frozenset[SlotId], answers: Answers, case: _Case) -> Granted | Refusal:
+    """The slice of the application container whose ids it uses, as many cards of it as it asks for."""
+    names = case.offer.spec.resources
+    held = case.question.held
+    running = {each.name for each in case.pod.containers if each.kind is ContainerKind.APP}
+    lender = next((name for name in held if name in running and ids <= held[name]), None)
+    if lender is None:
+        return Refusal(
+            Code.INIT_CONTAINER,
+            f"an init container with {len(ids)} slots that no single application container uses after it; Volcano "
+            f"grants init containers nothing, so that it can only use such a container's cards. Ask for no more "
+            f"{names.count} than the first container that asks for any, or do the work there",
+            heals=False,
+        )
+    lent = answers[lender]
+    if isinstance(lent, Refusal):
+        return Refusal(lent.code, f"it would use the slice of container {lender}, but: {lent.text}", lent.heals)
+    try:
+        fitting = [share for share in lent.shares if _fits(container, share, case)]
+    except (InvalidRequestError, WireError) as error:
+        return Refusal(Code.REQUEST, str(error), heals=False)
+    if len(fitting) < len(ids):
+        slices = ", ".join(f"{share.assigned.memory} of memory, {share.assigned.cores} cores" for share in lent.shares)
+        return Refusal(
+            Code.INIT_CONTAINER,
+            f"an init container that asks for more than the slice of container {lender} ({slices}), which is all that "
+            f"it can use; ask for at most that in {names.memory} and {names.cores}",
+            heals=False,
+        )
+    return Granted(tuple(fitting[: len(ids)]), lender)
+
+
+def _fits(container: Container, lent: Share, case: _Case) -> bool:
+    """Whether what the container names fits into a slice; what it does not name is as the slice has it.
+
+    No cores at all is no limit, so any number fits.
+    """
+    names = case.offer.spec.resources
+    asked = request(case.offer.spec, container, case.pod)
+    device = case.offer.device(lent.card)
+    if asked is None or device is None:
+        return True
+    named = any(container.amount(name) is not None for name in (names.memory, names.memory_percentage))
+    enough = not named or asked.memory.on(device) <= lent.assigned.memory
+    return enough and (not lent.assigned.cores or asked.cores <= lent.assigned.cores)
+
+
+def _checked(answers: Answers, case: _Case) -> Answers:
+    """The same answers held against what others hold, and against a mark that the pod has failed."""
+    if case.question.again:
+        return answers
+    record, _ = RecordReader(Registry([case.offer.spec])).record(case.pod)
+    full = overbooked(record, case.question.others, case.offer)
+    marked = _marked() if case.pod.annotations.get(PHASE_KEY) == FAILED else None
+    checked: dict[str, Granted | Refusal] = {}
+    for name, answer in answers.items():
+        checked[name] = answer
+        if isinstance(answer, Granted):
+            checked[name] = next((full[card] for card in answer.cards if card in full), marked or answer)
+    return checked
+
+
+def _marked() -> Refusal:
+    return Refusal(
+        Code.MARKED_FAILED,
+        f"{PHASE_KEY} says that handing over its cards failed before; delete the pod, so that it is placed anew",
+        heals=False,
+    )

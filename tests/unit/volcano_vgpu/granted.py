@@ -1,0 +1,101 @@
+"""Pods with grants, nodes with cards, and what the kubelet gave: for tests of what a container gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hami_plugins.model.units import DeviceId, MiB, NodeName, PodUid
+from hami_plugins.vendors.volcano import SPEC
+from hami_plugins.wire import volcano
+from hami_plugins.wire.node_devices import RegisteredDevice
+from volcano_vgpu.grants import Question
+from volcano_vgpu.model import Card, Inventory, MigInstance, SlotId
+from volcano_vgpu.shares import NodeOffer
+
+NODE = NodeName("n1")
+COUNT, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
+IDS, LEFT = "volcano.sh/vgpu-ids-new", "volcano.sh/devices-to-allocate"
+
+
+def container(name: str, *, env: Mapping[str, str] | None = None, **amounts: int) -> dict[str, Any]:
+    """A container that asks for ``count``, ``memory`` and ``cores`` as they are given."""
+    names = {"count": COUNT, "memory": MEMORY, "cores": CORES}
+    limits = {names[word]: str(amount) for word, amount in amounts.items()}
+    variables = [{"name": key, "value": value} for key, value in (env or {}).items()]
+    return {"name": name, "resources": {"limits": limits, "requests": limits}, "env": variables}
+
+
+def pod(
+    *containers: dict[str, Any],
+    ids: str | None = "GPU-a,NVIDIA,2000,30:",
+    name: str = "p",
+    uid: str = "",
+    node: str = NODE,
+    granted_for: str = NODE,
+    init: Iterable[dict[str, Any]] = (),
+    scheduler: str = "volcano",
+    phase: str = "Pending",
+    **annotations: str,
+) -> dict[str, Any]:
+    """A bound pod; ``ids`` is its grant, the same to be served still unless annotations say otherwise."""
+    written = {} if ids is None else {IDS: ids, LEFT: ids, "volcano.sh/vgpu-node": granted_for}
+    written |= {f"volcano.sh/{key.replace('_', '-')}": text for key, text in annotations.items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "uid": uid or f"uid-{name}",
+            "resourceVersion": "1",
+            "annotations": written,
+        },
+        "spec": {
+            "nodeName": node,
+            "schedulerName": scheduler,
+            "initContainers": list(init),
+            "containers": list(containers) or [container("main", count=1, memory=2000, cores=30)],
+        },
+        "status": {"phase": phase},
+    }
+
+
+def card(uuid: str, *, memory: int = 40960, problems: tuple[str, ...] = (), **more: Any) -> Card:
+    index = more.pop("index", ord(uuid[-1]) - ord("a"))
+    return Card(
+        uuid=DeviceId(uuid), index=index, minor=index, model="T4", memory=MiB(memory), problems=problems, **more
+    )
+
+
+def instances(*profiles: str) -> tuple[MigInstance, ...]:
+    """MIG instances of those profiles one after the other; the UUID of each says where it starts."""
+    return tuple(
+        MigInstance(uuid=DeviceId(f"MIG-{at}"), profile=profile, memory=MiB(5000), start=at, size=1)
+        for at, profile in enumerate(profiles)
+    )
+
+
+def offer(*cards: Card, slots: int = 10, mode: str = "hami-core", spec: Any = SPEC, **more: Any) -> NodeOffer:
+    """A node that registered its healthy cards, with 40960 MiB each unless a card says otherwise."""
+    found = cards or (card("GPU-a"), card("GPU-b"))
+    register = volcano.encode_register(
+        RegisteredDevice(
+            id=each.uuid, slots=slots, memory=each.memory, model=f"NVIDIA-{each.model}", healthy=True, mode=mode
+        )
+        for each in found
+        if each.healthy
+    )
+    return NodeOffer.of(NODE, register, Inventory(cards=found), spec=spec, **more)
+
+
+def question(held: Mapping[str, int | Iterable[str]] | None = None, *, uid: str = "uid-p", **more: Any) -> Question:
+    """What the kubelet gave to each container: so many slots of its own, or slots by name."""
+    given = {"main": 1} if held is None else held
+    slots = {
+        name: frozenset(
+            SlotId(slot) for slot in ([f"{name}-{at}" for at in range(ids)] if isinstance(ids, int) else ids)
+        )
+        for name, ids in given.items()
+    }
+    return Question(uid=PodUid(uid), held=slots, **more)
