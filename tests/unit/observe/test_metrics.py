@@ -1,0 +1,69 @@
+"""Names, units and readings of a process's metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from hami_plugins.errors import ConfigError
+from hami_plugins.observe.metrics import Metrics
+
+
+def test_two_processes_in_one_do_not_meet() -> None:
+    first, second = Metrics("agent"), Metrics("agent")
+    first.counter("writes_total", "Writes").inc()
+    second.counter("writes_total", "Writes")
+    assert (first.value("writes_total"), second.value("writes_total")) == (1.0, 0.0)
+
+
+def test_a_name_carries_its_product_and_is_read_as_text() -> None:
+    metrics = Metrics("agent")
+    metrics.gauge("memory_bytes", "Memory", ("device",)).labels("GPU-1").set(7)
+    text, content_type = metrics.text()
+    assert b'agent_memory_bytes{device="GPU-1"} 7.0' in text
+    assert content_type.startswith("text/plain")
+    assert metrics.value("memory_bytes", device="GPU-2") is None
+
+
+def test_the_reader_chooses_the_form() -> None:
+    text, content_type = Metrics("agent").text("application/openmetrics-text; version=1.0.0")
+    assert content_type.startswith("application/openmetrics-text")
+    assert text.endswith(b"# EOF\n")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "why"),
+    [
+        ("counter", "writes", "end in _total"),
+        ("gauge", "writes_total", "no counter"),
+        ("histogram", "waits_total", "no counter"),
+        ("gauge", "memory_mib", "base unit"),
+        ("gauge", "core_percent", "base unit"),
+        ("histogram", "wait_ms", "base unit"),
+        ("gauge", "Memory", "lower case"),
+    ],
+)
+def test_a_name_that_breaks_a_rule_is_refused(kind: str, name: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        getattr(Metrics("agent"), kind)(name, "what")
+
+
+def test_a_name_that_is_taken_is_refused() -> None:
+    metrics = Metrics("agent")
+    metrics.gauge("cards", "Cards")
+    with pytest.raises(ConfigError, match="agent_cards"):
+        metrics.gauge("cards", "Cards")
+
+
+def test_what_is_looked_up_at_each_reading_is_read() -> None:
+    readings = iter([1, 2])
+
+    def look() -> Iterable[Metric]:
+        return [GaugeMetricFamily("agent_load", "Load", value=next(readings))]
+
+    metrics = Metrics("agent")
+    metrics.collected(look)
+    assert b"agent_load 1.0" in metrics.text()[0]
+    assert b"agent_load 2.0" in metrics.text()[0]
