@@ -1,0 +1,1 @@
+"""The HTTP edge that all processes share."""

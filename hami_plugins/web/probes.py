@@ -1,0 +1,54 @@
+"""``/healthz``, ``/readyz`` and ``/metrics``, the same for every process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from hami_plugins.observe.metrics import Metrics
+
+Check = Callable[[], str]
+"""What is wrong, in words for an operator; empty when all is well. Quick, and without IO."""
+
+_UNAVAILABLE: Final = 503
+
+
+def probe_routes(*, alive: Mapping[str, Check], ready: Mapping[str, Check], metrics: Metrics) -> list[Route]:
+    """Routes for a process.
+
+    ``alive`` names what only a restart can put right, ``ready`` what has to be filled and registered before the process
+    may be relied on. Each answers 200 or 503, one line a check. A check that raises has failed, and says so.
+    """
+
+    def expose(request: Request) -> Response:
+        text, content_type = metrics.text(request.headers.get("accept", ""))
+        return Response(text, headers={"content-type": content_type})
+
+    return [
+        Route("/healthz", _answering(alive)),
+        Route("/readyz", _answering(ready)),
+        Route("/metrics", expose),
+    ]
+
+
+def _answering(checks: Mapping[str, Check]) -> Callable[[Request], Response]:
+    def answer(_request: Request) -> Response:
+        found = {name: _found(name, check) for name, check in checks.items()}
+        lines = [f"{name}: {wrong or 'ok'}\n" for name, wrong in found.items()] or ["ok\n"]
+        status = _UNAVAILABLE if any(found.values()) else 200
+        return PlainTextResponse("".join(lines), status_code=status, headers={"cache-control": "no-store"})
+
+    return answer
+
+
+def _found(name: str, check: Check) -> str:
+    try:
+        return check()
+    except Exception as error:  # noqa: BLE001 - the edge: a broken check is an answer, too
+        structlog.get_logger(__name__).exception("check_failed", check=name)
+        return f"the check itself failed: {error!r}"

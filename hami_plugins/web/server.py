@@ -1,0 +1,131 @@
+"""An HTTP server in a thread, for an ASGI application."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import uvicorn
+
+from hami_plugins.errors import ConfigError
+
+_START_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """Files of a certificate chain and its key, PEM."""
+
+    certificate: Path
+    key: Path
+
+
+class WebServer:
+    """Serves ``app`` on ``host``, by default for this machine alone; port 0 takes any free one.
+
+    ``address`` is where it serves, once it is started. Requests that are being answered may take ``grace`` seconds to
+    finish when the server stops.
+    """
+
+    def __init__(
+        self, app: Any, *, host: str = "127.0.0.1", port: int = 0, tls: Tls | None = None, grace: float = 5.0
+    ) -> None:
+        self._app = app
+        self._tls = tls
+        self._grace = grace
+        self.address = (host, port)
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> int:
+        """Serves from now on, and returns the port.
+
+        Raises ``ConfigError`` when the address is not to be had or the certificate cannot be used.
+        """
+        config = self._config()
+        host = self.address[0]
+        listener = _listen(*self.address)
+        port: int = listener.getsockname()[1]
+        self.address = (host, port)
+        self._server = _Server(config)
+        self._thread = threading.Thread(target=_serve, args=(self._server, listener), name=f"web-{port}", daemon=True)
+        self._thread.start()
+        if not self._server.serving.wait(_START_SECONDS) or not self._server.started:
+            self.stop()
+            raise ConfigError(f"{host}:{port}: the server did not start; its log says why")
+        return port
+
+    def stop(self) -> None:
+        """Takes no further request, lets those that run finish, and ends. May be called twice."""
+        server, thread = self._server, self._thread
+        if server is None or thread is None:
+            return
+        server.should_exit = True
+        thread.join(self._grace + _START_SECONDS)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _config(self) -> uvicorn.Config:
+        config = uvicorn.Config(
+            self._app,
+            ssl_certfile=str(self._tls.certificate) if self._tls else None,
+            ssl_keyfile=str(self._tls.key) if self._tls else None,
+            timeout_graceful_shutdown=max(1, round(self._grace)),
+            # How the process logs is not the server's matter, and probes come every few seconds.
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            # The same on every machine, whatever else is installed there.
+            loop="asyncio",
+            http="h11",
+            ws="none",
+        )
+        try:
+            config.load()
+        except (OSError, ssl.SSLError) as error:
+            files = f"{self._tls.certificate} and {self._tls.key}" if self._tls else "no certificate"
+            raise ConfigError(f"TLS with {files}: {error}") from error
+        return config
+
+
+class _Server(uvicorn.Server):
+    """Tells when it serves, or that it never will."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.serving = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """See ``uvicorn.Server``."""
+        await super().startup(sockets)
+        self.serving.set()
+
+
+def _serve(server: _Server, listener: socket.socket) -> None:
+    try:
+        with listener:
+            server.run(sockets=[listener])
+    finally:
+        server.serving.set()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise ConfigError(
+            f"{host}:{port} cannot be served: {error.strerror or error}; choose another address or port"
+        ) from error

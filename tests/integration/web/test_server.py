@@ -1,0 +1,153 @@
+"""The HTTP edge over real sockets."""
+
+from __future__ import annotations
+
+import datetime as dt
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from hami_plugins.errors import ConfigError
+from hami_plugins.observe.metrics import Metrics
+from hami_plugins.web.probes import probe_routes
+from hami_plugins.web.server import Tls, WebServer
+
+
+def read(url: str, **options: Any) -> tuple[int, str]:
+    with urllib3.PoolManager(**options) as pool:
+        answer = pool.request("GET", url, retries=False, timeout=10)
+        return answer.status, answer.data.decode()
+
+
+def an_app() -> Starlette:
+    return Starlette(routes=[Route("/", lambda request: PlainTextResponse("here"))])
+
+
+def test_a_server_answers_from_its_start_to_its_stop() -> None:
+    before = threading.active_count()
+    server = WebServer(an_app())
+    port = server.start()
+    assert read(f"http://127.0.0.1:{port}/") == (200, "here")
+    server.stop()
+    server.stop()
+    assert threading.active_count() == before
+    with pytest.raises(urllib3.exceptions.HTTPError):
+        read(f"http://127.0.0.1:{port}/")
+
+
+def test_a_server_listens_on_loopback_unless_it_is_told_otherwise() -> None:
+    with WebServer(an_app()) as server:
+        assert server.address[0] == "127.0.0.1"
+
+
+def test_a_port_in_use_is_an_error_that_names_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(ConfigError, match=rf"127\.0\.0\.1:{port} cannot be served: Address already in use"):
+            WebServer(an_app(), port=port).start()
+
+
+def test_a_request_that_runs_is_answered_before_the_server_stops() -> None:
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def slow(request: Request) -> PlainTextResponse:
+        arrived.set()
+        go_on.wait(10)
+        return PlainTextResponse("late")
+
+    server = WebServer(Starlette(routes=[Route("/", slow)]))
+    port = server.start()
+    answers: list[tuple[int, str]] = []
+    asking = threading.Thread(target=lambda: answers.append(read(f"http://127.0.0.1:{port}/")))
+    asking.start()
+    assert arrived.wait(10)
+    stopping = threading.Thread(target=server.stop)
+    stopping.start()
+    go_on.set()
+    stopping.join()
+    asking.join()
+    assert answers == [(200, "late")]
+
+
+def a_certificate(folder: Path) -> Tls:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(minutes=1))
+        .not_valid_after(now + dt.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    files = Tls(certificate=folder / "tls.crt", key=folder / "tls.key")
+    files.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    files.key.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return files
+
+
+def test_a_server_with_a_certificate_speaks_tls(tmp_path: Path) -> None:
+    tls = a_certificate(tmp_path)
+    with WebServer(an_app(), tls=tls) as server:
+        answer = read(f"https://localhost:{server.address[1]}/", ca_certs=str(tls.certificate))
+    assert answer == (200, "here")
+
+
+def test_a_certificate_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
+    tls = Tls(certificate=tmp_path / "tls.crt", key=tmp_path / "tls.key")
+    with pytest.raises(ConfigError, match=r"TLS with .*tls\.crt and .*tls\.key"):
+        WebServer(an_app(), tls=tls).start()
+
+
+def _broken() -> str:
+    raise OSError("no such file")
+
+
+def test_probes_say_what_is_wrong_and_metrics_are_exposed() -> None:
+    metrics = Metrics("tests")
+    metrics.counter("things_total", "Things").inc(3)
+    wrong = ["pods are not listed yet"]
+    routes = probe_routes(
+        alive={}, ready={"pods": lambda: wrong[0], "kubelet": lambda: "", "disk": _broken}, metrics=metrics
+    )
+    with WebServer(Starlette(routes=routes)) as server:
+        url = f"http://127.0.0.1:{server.address[1]}"
+        assert read(f"{url}/healthz") == (200, "ok\n")
+        status, text = read(f"{url}/readyz")
+        assert (status, text.splitlines()) == (
+            503,
+            [
+                "pods: pods are not listed yet",
+                "kubelet: ok",
+                "disk: the check itself failed: OSError('no such file')",
+            ],
+        )
+        assert "tests_things_total 3.0" in read(f"{url}/metrics")[1]
+
+
+def test_readiness_follows_its_checks() -> None:
+    wrong = ["not registered"]
+    routes = probe_routes(alive={}, ready={"kubelet": lambda: wrong[0]}, metrics=Metrics("tests"))
+    with WebServer(Starlette(routes=routes)) as server:
+        url = f"http://127.0.0.1:{server.address[1]}/readyz"
+        assert read(url)[0] == 503
+        wrong[0] = ""
+        assert read(url) == (200, "kubelet: ok\n")
