@@ -137,3 +137,5 @@ class KubeletError(HamiPluginsError):
 
     retryable = True
     http_status = 503
+
+    retryable = False

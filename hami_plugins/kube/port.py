@@ -94,11 +94,8 @@ class Watching(Protocol):
         """
 
 
-class KubeApi(ClusterReader, Watching, Protocol):
-    """Reads, writes and watches. Every method raises ``KubeError`` where the server refuses or does not answer."""
-
-    def get(self, path: str) -> Raw:
-        """The object at ``path``; status 404 where there is none."""
+class Writing(Protocol):
+    """Writes. Every method raises ``KubeError`` where the server refuses or does not answer."""
 
     def create(self, path: str, body: Raw) -> Raw:
         """Post ``body`` to a collection or a subresource; ``AlreadyExistsError`` where the name is taken."""
@@ -115,3 +112,10 @@ class KubeApi(ClusterReader, Watching, Protocol):
         With ``metadata.resourceVersion`` in ``body`` the patch is conditional: ``ContentionError`` where it is not the
         newest.
         """
+
+
+class KubeApi(ClusterReader, Watching, Writing, Protocol):
+    """Everything that is asked of an API server."""
+
+    def get(self, path: str) -> Raw:
+        """The object at ``path``. Raises ``KubeError``, with status 404 where there is none."""
