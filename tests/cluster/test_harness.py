@@ -88,7 +88,7 @@ def test_volcano_starts_no_part_of_a_gang_that_does_not_fit(
 def test_the_webhooks_refuse_a_gang_larger_than_its_job(
     control_plane: ControlPlane, volcano: Volcano, namespace: str
 ) -> None:
-    with pytest.raises(ApiError, match="admission webhook.*minAvailable"):
+    with pytest.raises(ApiError, match=r"admission webhook.*minAvailable"):
         control_plane.api.create(vcjobs(namespace), vcjob("odd", task("worker", 1, pod_spec()), minimum=2))
 
 
