@@ -131,11 +131,11 @@ class ContentionError(KubeError):
 class AlreadyExistsError(ContentionError):
     """An object of that name is there already (409 to a create): creating it again will never work."""
 
+    retryable = False
+
 
 class KubeletError(HamiPluginsError):
     """The kubelet of this node did not answer, or refused; asking again is right."""
 
     retryable = True
     http_status = 503
-
-    retryable = False
