@@ -12,10 +12,8 @@ import yaml
 from hami_plugins.emulator.apiserver import discovery, listing, patches, strategic
 from hami_plugins.emulator.apiserver.answers import (
     ApiError,
-    Cause,
     bad_request,
     details_of,
-    invalid,
     no_such_resource,
     not_found,
     patch_failed,
@@ -127,9 +125,8 @@ class Api:
     def _update(self, request: Request, target: Target, kind: Kind) -> Answer:
         obj = decode(kind, listing.stored_form(kind, _body(request)))
         _same_place(target, kind, obj)
-        name = obj["metadata"].get("name", "")
-        if name != target.name:
-            raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+        if obj["metadata"].get("name") != target.name:
+            raise _other_name(obj, target.name)
         return self._changed(request, target, kind, lambda _: obj)
 
     def _patch(self, request: Request, target: Target, kind: Kind) -> Answer:
@@ -248,11 +245,16 @@ def _patched(kind: Kind, old: Stored, whole: Any) -> Mapping[str, Any]:
     except DecodeError as error:
         raise unreadable_patch(orjson.dumps(whole).decode(), str(error)) from error
     before = old.raw["metadata"]
-    for name in ("name", "namespace"):
-        if obj["metadata"].get(name) != before.get(name):
-            text = f'Invalid value: "{obj["metadata"].get(name, "")}": field is immutable'
-            raise invalid(kind, old.key.name, [Cause(f"metadata.{name}", "FieldValueInvalid", text)])
+    if obj["metadata"].get("name") != old.key.name:
+        raise _other_name(obj, old.key.name)
+    if obj["metadata"].get("namespace", "") != old.key.namespace:
+        raise bad_request("the namespace of the object does not match the namespace on the URL")
     return {**obj, "metadata": {"resourceVersion": before["resourceVersion"], **obj["metadata"]}}
+
+
+def _other_name(obj: Mapping[str, Any], name: str) -> ApiError:
+    found = obj["metadata"].get("name", "")
+    return bad_request(f"the name of the object ({found}) does not match the name on the URL ({name})")
 
 
 def _same_place(target: Target, kind: Kind, obj: Mapping[str, Any]) -> None:

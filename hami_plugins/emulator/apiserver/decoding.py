@@ -118,7 +118,12 @@ def _container(container: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _node(body: dict[str, Any]) -> dict[str, Any]:
-    return _amounts_in(body, "status", ("capacity", "allocatable"))
+    """What a node has is what it gives to pods, unless it says otherwise."""
+    tidied = _amounts_in(body, "status", ("capacity", "allocatable"))
+    status = tidied.get("status") or {}
+    if status.get("capacity") and "allocatable" not in status:
+        return {**tidied, "status": {**status, "allocatable": dict(status["capacity"])}}
+    return tidied
 
 
 def _quota(body: dict[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,14 @@ Raw = Mapping[str, Any]
 STAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
 """How the server writes times."""
 
-_KEPT: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_KEPT: Final = (
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+)
 _NEVER_BLIND: Final = frozenset({("coordination.k8s.io", "leases"), DEFINITIONS.storage})
 
 
