@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -32,13 +33,14 @@ class Machine:
     """Starts on creation; ``close`` ends it and removes whatever it left, and may be called again."""
 
     def __init__(self, *, hosts: Sequence[str] = (), programs: Sequence[Path] = ()) -> None:
-        sweep()
-        self.root = Path(tempfile.mkdtemp(prefix=PREFIX, dir=FOLDER))
+        with closing(_Lock(Path(FOLDER), wait=True)):  # nobody sweeps away a folder that is not locked yet
+            sweep()
+            self.root = Path(tempfile.mkdtemp(prefix=PREFIX, dir=FOLDER))
+            self._lock = _Lock(self.root)
         self.name = self.root.name
         self.path_variable = os.pathsep.join(
             [*dict.fromkeys(str(program.parent) for program in programs), _SYSTEM_PATH]
         )
-        self._lock = _locked(self.root)
         self._unshare: subprocess.Popen[str] | None = None
         self._started: list[subprocess.Popen[bytes]] = []
         atexit.register(self.close)
@@ -146,10 +148,12 @@ class Machine:
 
 
 def hierarchies() -> list[Path]:
-    """The control group file systems that the kubelet uses: one for each controller in version 1, just one in 2."""
-    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
-    first = [Path(fields[1]) for fields in mounts if fields[2] == "cgroup"]
-    return first or [Path(fields[1]) for fields in mounts if fields[2] == "cgroup2"]
+    """Where control groups are: a file system for each controller in version 1, one for all in version 2.
+
+    The kubelet with version 1 leaves the second version's alone, but runc makes a group for each container there, too.
+    """
+    mounts = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
+    return [Path(fields[1]) for fields in mounts if fields[2] in {"cgroup", "cgroup2"}]
 
 
 def remove_group(group: Path) -> None:
@@ -185,7 +189,7 @@ def sweep() -> None:
     """Remove what a killed test run left: its machine ended with it, its folder and control groups did not."""
     for root in Path(FOLDER).glob(f"{PREFIX}*"):
         try:
-            lock = _locked(root)
+            lock = _Lock(root)
         except BlockingIOError:
             continue  # another test run is alive
         for hierarchy in hierarchies():
@@ -213,11 +217,19 @@ def _processes() -> Iterator[tuple[int, str]]:
             yield int(entry.name), words.replace(b"\0", b" ").decode(errors="replace")[:2000]
 
 
-def _locked(root: Path) -> IO[str]:
-    lock = (root / "lock").open("w")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        raise
-    return lock
+class _Lock:
+    """Holds a folder until it is closed or this process ends. Raises ``BlockingIOError`` where another process does."""
+
+    def __init__(self, folder: Path, *, wait: bool = False) -> None:
+        self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            os.close(self._handle)
+            raise
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1

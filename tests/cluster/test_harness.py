@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import subprocess
+import sys
 from pathlib import Path
 from signal import SIGKILL, SIGTERM, Signals
+from subprocess import PIPE
 
 import pytest
 
+from hami_plugins.kubelet.pod_resources import PodResources
 from tests.cluster.api import ApiError
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.machine import Machine, leftovers
@@ -30,9 +33,10 @@ def test_a_node_becomes_ready(node: Node) -> None:
     assert node.wait_ready()["status"]["nodeInfo"]["kubeletVersion"] == "v1.34.4"
 
 
-def test_the_sockets_of_the_node_are_in_reach_of_the_test_and_the_host_has_none(node: Node) -> None:
+def test_the_sockets_of_the_node_are_in_reach_of_the_test_and_its_mounts_are_its_own(node: Node) -> None:
     assert node.path(f"{DEVICE_PLUGINS}/kubelet.sock").is_socket()
-    assert node.path(POD_RESOURCES).is_socket()
+    with PodResources(node.path(POD_RESOURCES)) as resources:
+        assert not any(held.device_ids for held in resources.list(timeout=5))
     assert str(node.machine.root) not in Path("/proc/mounts").read_text()
 
 
@@ -160,7 +164,7 @@ def test_waiting_in_vain_says_what_was_seen() -> None:
         wait_until(lambda: 0, "the moon is blue", 0, show=lambda: "it is grey")
 
 
-def test_a_machine_takes_everything_with_it(programs: Mapping[str, Path]) -> None:
+def test_a_machine_takes_everything_with_it() -> None:
     made = Machine()
     orphan = Component(made, "orphan", ["sh", "-c", "trap '' TERM; sleep 1000 & wait"], ready=lambda: True)
     try:
@@ -170,3 +174,16 @@ def test_a_machine_takes_everything_with_it(programs: Mapping[str, Path]) -> Non
         made.close()
     assert not orphan.running
     assert leftovers(made.root) == []
+
+
+def test_a_killed_test_run_leaves_no_process_and_the_next_one_its_folder_neither() -> None:
+    script = "from tests.cluster.machine import Machine; print(Machine().root, flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", script], stdin=PIPE, stdout=PIPE, text=True) as run:
+        assert run.stdout is not None
+        root = Path(run.stdout.readline().strip())
+        assert any("holder.py" in line for line in leftovers(root))
+        run.kill()
+    wait_until(lambda: not any(line.startswith("process") for line in leftovers(root)), "all its processes ended")
+    assert root.is_dir()
+    Machine().close()
+    assert leftovers(root) == []
