@@ -1,0 +1,10 @@
+"""What is promised of every kubelet. Each case runs against the emulated one in ``make test``.
+
+Against a real one: ``with Trial(kubelet, case.name) as trial: case.run(trial)`` for each of ``CASES``; ``kubelet`` is
+a ``KubeletUnderTest``.
+"""
+
+from tests.contract.kubelet import admission_cases
+from tests.contract.kubelet.register import CASES, Case
+
+__all__ = ["CASES", "Case", "admission_cases"]

@@ -1,0 +1,41 @@
+"""Where cases are put down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.contract.kubelet.trial import Trial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One promise of the kubelet: a sentence, where it was found, and a function that goes through it.
+
+    ``measured`` is false for what was read in the kubelet's source and not seen.
+    """
+
+    sentence: str
+    source: str
+    measured: bool
+    run: Callable[[Trial], None]
+
+    @property
+    def name(self) -> str:
+        """The function's name: short enough for names of pods and resources."""
+        return self.run.__name__.replace("_", "-")
+
+
+CASES: list[Case] = []
+
+
+def case(
+    sentence: str, source: str, *, measured: bool = True
+) -> Callable[[Callable[[Trial], None]], Callable[[Trial], None]]:
+    """Puts a function down as a case."""
+
+    def put(run: Callable[[Trial], None]) -> Callable[[Trial], None]:
+        CASES.append(Case(sentence=sentence, source=source, measured=measured, run=run))
+        return run
+
+    return put
