@@ -131,15 +131,18 @@ def changes(node: Raw, words: NodeWords) -> Changes:
 
 
 def withdrawal(node: Raw, settings: AgentSettings) -> Changes:
-    """What takes everything back that ``changes`` and touches write."""
+    """What takes everything back that ``changes`` and touches write, and the number of slots that the kubelet left.
+
+    The kubelet derives what is allocatable from the capacity; where there is none any more, nobody else would clean up.
+    """
     held = annotations_of(node)
-    capacity = _amounts(node, "capacity")
-    keys = (REGISTER_KEY, HANDSHAKE_KEY, TOUCHED_KEY)
-    names = _summed(settings)
-    sums = {name: None for name in names if name in capacity}
-    return Changes(
-        _metadata({key: None for key in keys if key in held}), {"status": {"capacity": sums}} if sums else {}
-    )
+    annotations = {key: None for key in (REGISTER_KEY, HANDSHAKE_KEY, TOUCHED_KEY) if key in held}
+    names = (*_summed(settings), settings.resources.count)
+    left = {
+        what: {name: None for name in names if name in _amounts(node, what)} for what in ("capacity", "allocatable")
+    }
+    status = {what: amounts for what, amounts in left.items() if amounts}
+    return Changes(_metadata(annotations), {"status": status} if status else {})
 
 
 def is_valid(node: Raw, *, handshake: bool = True) -> bool:

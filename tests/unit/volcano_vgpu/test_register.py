@@ -237,10 +237,10 @@ def test_withdrawing_takes_back_what_was_written_and_nothing_else() -> None:
     words = desired(inventory(card(0)), settings())
     held = said(words)
     held["metadata"]["annotations"] |= {TOUCHED_KEY: "now", "other": "x"}
-    held["status"]["capacity"]["cpu"] = "4"
+    held["status"]["capacity"] |= {"cpu": "4", NUMBER: "0"}
     found = register.withdrawal(held, settings())
     assert found.node == {"metadata": {"annotations": {REGISTER_KEY: None, HANDSHAKE_KEY: None, TOUCHED_KEY: None}}}
-    assert found.status == {"status": {"capacity": {MEMORY: None, CORES: None}}}
+    assert found.status == {"status": {"capacity": {MEMORY: None, CORES: None, NUMBER: None}}}
     assert not register.withdrawal(node(), settings())
 
 

@@ -1,0 +1,137 @@
+"""One node as an API server keeps it: versions, conditional merge patches, faults on demand."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from hami_plugins.errors import ContentionError, KubeError
+from hami_plugins.kube.port import Collection, Page, Raw, Selection, WatchEvent
+from hami_plugins.kube.reflector import Change
+
+NODE = "/api/v1/nodes/n1"
+
+
+class NodeApi:
+    """A ``KubeApi`` with the node n1 in it, and the watch of that node; every write is kept in ``writes``."""
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[str, dict[str, Any]]] = []
+        self.faults: list[KubeError] = []
+        self.before_write: Callable[[], None] | None = None
+        self.others: dict[str, Raw] = {}
+        self._lock = threading.RLock()
+        self._version = 1
+        self._subscribers: list[Callable[[Change], None]] = []
+        self.node: dict[str, Any] | None = None
+        self.come()
+
+    def come(self, uid: str = "u1") -> None:
+        """The node is made anew."""
+        with self._lock:
+            self.node = {"metadata": {"name": "n1", "uid": uid, "annotations": {}}, "status": {}}
+            self._stamp("added")
+
+    def go(self) -> None:
+        """The node is deleted."""
+        with self._lock:
+            self.node = None
+            self._say(Change("deleted", None, "u1"))
+
+    def edit(self, *, annotations: Mapping[str, str | None] | None = None, **status: Mapping[str, str]) -> None:
+        """Somebody else writes."""
+        with self._lock:
+            assert self.node is not None
+            _merge(self.node, {"metadata": {"annotations": annotations or {}}, "status": status})
+            self._stamp("modified")
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The node's annotations."""
+        with self._lock:
+            return dict(self.node["metadata"]["annotations"]) if self.node else {}
+
+    @property
+    def capacity(self) -> dict[str, str]:
+        """The node's capacity."""
+        with self._lock:
+            return dict(self.node["status"].get("capacity", {})) if self.node else {}
+
+    def by_name(self, namespace: str, name: str) -> Raw | None:
+        return self.node
+
+    def subscribe(self, callback: Callable[[Change], None]) -> None:
+        with self._lock:
+            self._subscribers.append(callback)
+            if self.node is not None:
+                callback(Change("added", copy.deepcopy(self.node), "u1"))
+            callback(Change("synced", None, ""))
+
+    def get(self, path: str) -> Raw:
+        with self._lock:
+            found = self.node if path == NODE else self.others.get(path)
+            if found is None:
+                raise KubeError(f"{path}: not found", status=404)
+            return copy.deepcopy(found)
+
+    def merge_patch(self, path: str, body: Raw) -> Raw:
+        if self.before_write is not None:
+            hook, self.before_write = self.before_write, None
+            hook()
+        with self._lock:
+            if self.faults:
+                raise self.faults.pop(0)
+            if self.node is None:
+                raise KubeError(f"{path}: not found", status=404)
+            wanted = body["metadata"]["resourceVersion"]
+            if wanted != self.node["metadata"]["resourceVersion"]:
+                raise ContentionError(f"{path}: the object has been modified", status=409)
+            changes = copy.deepcopy(dict(body))
+            changes["metadata"].pop("resourceVersion")
+            self.writes.append((path.removeprefix(NODE), changes))
+            part = {"status": changes["status"]} if path.endswith("/status") else {"metadata": changes["metadata"]}
+            _merge(self.node, part)
+            self._stamp("modified")
+            return copy.deepcopy(self.node)
+
+    def create(self, path: str, body: Raw) -> Raw:
+        raise NotImplementedError
+
+    def replace(self, path: str, body: Raw) -> Raw:
+        raise NotImplementedError
+
+    def delete(self, path: str, *, body: Raw | None = None) -> Raw:
+        raise NotImplementedError
+
+    def pages(self, collection: Collection, *, page_size: int = 500) -> Iterator[list[Raw]]:
+        raise NotImplementedError
+
+    def list_pages(
+        self, selection: Selection, *, version: str = "", stop: threading.Event | None = None, page_size: int = 500
+    ) -> Iterator[Page]:
+        raise NotImplementedError
+
+    def watch(self, selection: Selection, *, since: str, stop: threading.Event, timeout: float) -> Iterator[WatchEvent]:
+        raise NotImplementedError
+
+    def _stamp(self, kind: Any) -> None:
+        assert self.node is not None
+        self._version += 1
+        self.node["metadata"]["resourceVersion"] = str(self._version)
+        self._say(Change(kind, copy.deepcopy(self.node), self.node["metadata"]["uid"]))
+
+    def _say(self, change: Change) -> None:
+        for tell in self._subscribers:
+            tell(change)
+
+
+def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    for name, value in changes.items():
+        if value is None:
+            into.pop(name, None)
+        elif isinstance(value, Mapping):
+            _merge(into.setdefault(name, {}), value)
+        else:
+            into[name] = value
