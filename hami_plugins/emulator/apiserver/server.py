@@ -225,9 +225,10 @@ def _bound(port: int) -> socket.socket:
     """A socket that has the port without listening.
 
     While it is held, nobody else gets the port, and a client that connects during a pause cannot be given it as its own
-    end, which would let it talk to itself.
+    end, which would let it talk to itself. The protocol is named because asyncio turns Nagle's algorithm off only then;
+    with it each answer takes 40 ms.
     """
-    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     bound.bind((HOST, port))
     return bound
