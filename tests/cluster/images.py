@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import platform
 import subprocess
 import tarfile
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from typing import Final
 
 BASE: Final = "localhost/base:1"
 PAUSE: Final = "localhost/pause:1"
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _FOLDERS: Final = ("bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "usr", "usr/bin", "var", "var/run")
 
 
@@ -21,7 +23,7 @@ def archive(target: Path, name: str, busybox: Path, command: Sequence[str]) -> N
     layer = _layer(busybox)
     config = json.dumps(
         {
-            "architecture": "amd64",
+            "architecture": _ARCHITECTURES[platform.machine()],
             "os": "linux",
             "config": {"Cmd": list(command), "Env": ["PATH=/bin:/usr/bin"], "WorkingDir": "/"},
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},

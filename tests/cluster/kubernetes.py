@@ -6,7 +6,7 @@ import base64
 import datetime as dt
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,6 +76,28 @@ class ControlPlane:
         )
         token: str = asked["status"]["token"]
         return token
+
+    def program(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        *,
+        rules: Sequence[Object],
+        ready: Callable[[], object],
+        environment: Mapping[str, str] | None = None,
+    ) -> Component:
+        """A program under test, not started yet, that finds what a pod finds: API server and ServiceAccount.
+
+        It may do what ``rules`` allow, sees the node's paths, and gets nothing of this process' environment.
+        """
+        account = self.account_folder(name, self.account(name, rules))
+        return Component(
+            self.machine,
+            name,
+            self.machine.in_cluster(arguments, account),
+            ready=ready,
+            environment={**self.in_cluster_environment(), **(environment or {})},
+        )
 
     def account_folder(self, name: str, token: str, *, namespace: str = "kube-system") -> Path:
         """A folder with the files of a pod's service account, for ``Machine.in_cluster``."""

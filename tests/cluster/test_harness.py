@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from signal import SIGKILL, SIGTERM, Signals
 from subprocess import PIPE
@@ -145,11 +146,23 @@ def test_an_account_may_do_what_its_rules_say_and_nothing_else(control_plane: Co
     assert refused.value.status == 403
 
 
-def test_a_program_finds_its_service_account_as_in_a_pod(control_plane: ControlPlane) -> None:
-    account = control_plane.account_folder("someone", "a-token")
-    machine = control_plane.machine
-    seen = machine.run(machine.in_cluster(["cat", "/var/run/secrets/kubernetes.io/serviceaccount/token"], account))
-    assert seen.stdout == "a-token"
+def test_a_program_finds_api_server_account_and_node_as_in_a_pod(node: Node, control_plane: ControlPlane) -> None:
+    script = f"""
+        import kubernetes.config, kubernetes.client, pathlib, time
+        kubernetes.config.load_incluster_config()
+        print("node", kubernetes.client.CoreV1Api().read_node("{node.name}").metadata.name)
+        print("socket", pathlib.Path("{DEVICE_PLUGINS}/kubelet.sock").is_socket(), flush=True)
+        time.sleep(1000)
+    """
+    program = control_plane.program(
+        "someone",
+        [sys.executable, "-c", textwrap.dedent(script)],
+        rules=[{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}],
+        ready=lambda: "socket True" in program.log(),
+    )
+    program.start()
+    program.stop()
+    assert f"node {node.name}\nsocket True\n" in program.log()
 
 
 def test_a_component_that_does_not_come_up_is_tried_twice_and_named(machine: Machine) -> None:
