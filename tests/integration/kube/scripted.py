@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -72,16 +73,17 @@ Script = Callable[[Asked, Line], None]
 class ScriptedServer:
     """Runs ``script`` for each request, in a thread for each connection, and remembers what it was asked."""
 
-    def __init__(self, script: Script, port: int = 0) -> None:
+    def __init__(self, script: Script, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
         self.asked: list[Asked] = []
         self.connections = 0
         self._script = script
+        self._tls = tls
         self._over = threading.Event()
         self._threads: list[threading.Thread] = []
         self._open: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", port))
         self.port: int = self._listener.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"https://localhost:{self.port}" if tls else f"http://127.0.0.1:{self.port}"
         self._accepting = threading.Thread(target=self._accept)
         self._accepting.start()
 
@@ -114,7 +116,15 @@ class ScriptedServer:
             thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as incoming, contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), connection:
+            if self._tls is None:
+                self._talk(connection)
+            else:
+                with self._tls.wrap_socket(connection, server_side=True) as wrapped:
+                    self._talk(wrapped)
+
+    def _talk(self, connection: socket.socket) -> None:
+        with connection.makefile("rb") as incoming, contextlib.suppress(OSError):
             while (asked := _read(incoming)) is not None:
                 self.asked.append(asked)
                 self._script(asked, Line(connection, self._over))

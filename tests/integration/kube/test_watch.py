@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes import client as official
 
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
+from hami_plugins.kube.client import KubeClient
 from hami_plugins.kube.port import Selection, WatchEvent
-from tests.integration.kube.scripted import Asked, Line, an_object
+from hami_plugins.kube.transport import Transport
+from tests.integration.kube.scripted import Asked, Line, ScriptedServer, an_object
 from tests.integration.kube.waiting import eventually
+from tests.integration.web.certificates import a_certificate
 
 PODS = Selection(paths.PODS, "Pod", fields="spec.nodeName=n1")
 
@@ -127,12 +133,8 @@ def _inside_a_chunk(asked: Asked, line: Line) -> None:
     line.hang()
 
 
-@pytest.mark.parametrize("script", [_quiet, _headless, _inside_a_chunk])
-def test_a_watch_ends_promptly_and_without_an_error_when_it_is_stopped(
-    serve: Any, client_of: Any, script: Callable[[Asked, Line], None]
-) -> None:
-    server, stop = serve(script), threading.Event()
-    client = client_of(server)
+def seconds_to_stop(server: ScriptedServer, client: KubeClient) -> float:
+    stop = threading.Event()
     ended: list[float] = []
 
     def run() -> None:
@@ -145,7 +147,29 @@ def test_a_watch_ends_promptly_and_without_an_error_when_it_is_stopped(
     stopped = time.monotonic()
     stop.set()
     thread.join()
-    assert ended[0] - stopped < 0.5
+    return ended[0] - stopped
+
+
+@pytest.mark.parametrize("script", [_quiet, _headless, _inside_a_chunk])
+def test_a_watch_ends_promptly_and_without_an_error_when_it_is_stopped(
+    serve: Any, client_of: Any, script: Callable[[Asked, Line], None]
+) -> None:
+    server = serve(script)
+    assert seconds_to_stop(server, client_of(server)) < 0.5
+
+
+@pytest.mark.parametrize("script", [_quiet, _headless, _inside_a_chunk])
+def test_a_watch_over_tls_ends_just_as_promptly(script: Callable[[Asked, Line], None], tmp_path: Path) -> None:
+    files = a_certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.certificate, files.key)
+    settings = official.Configuration()
+    settings.ssl_ca_cert = str(files.certificate)
+    with ScriptedServer(script, tls=context) as server:
+        settings.host = server.url
+        client = KubeClient(Transport(settings))
+        assert seconds_to_stop(server, client) < 0.5
+        client.close()
 
 
 def test_a_watch_that_is_left_lets_go_of_its_connection(serve: Any, client_of: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import socket
 import threading
 from pathlib import Path
@@ -10,10 +9,6 @@ from typing import Any
 
 import pytest
 import urllib3
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -23,6 +18,7 @@ from hami_plugins.errors import ConfigError
 from hami_plugins.observe.metrics import Metrics
 from hami_plugins.web.probes import probe_routes
 from hami_plugins.web.server import Tls, WebServer
+from tests.integration.web.certificates import a_certificate
 
 
 def read(url: str, **options: Any) -> tuple[int, str]:
@@ -36,13 +32,13 @@ def an_app() -> Starlette:
 
 
 def test_a_server_answers_from_its_start_to_its_stop() -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     server = WebServer(an_app())
     port = server.start()
     assert read(f"http://127.0.0.1:{port}/") == (200, "here")
     server.stop()
     server.stop()
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
     with pytest.raises(urllib3.exceptions.HTTPError):
         read(f"http://127.0.0.1:{port}/")
 
@@ -79,29 +75,6 @@ def test_a_request_that_runs_is_answered_before_the_server_stops() -> None:
     stopping.join()
     asking.join()
     assert answers == [(200, "late")]
-
-
-def a_certificate(folder: Path) -> Tls:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(minutes=1))
-        .not_valid_after(now + dt.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    files = Tls(certificate=folder / "tls.crt", key=folder / "tls.key")
-    files.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    files.key.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return files
 
 
 def test_a_server_with_a_certificate_speaks_tls(tmp_path: Path) -> None:
