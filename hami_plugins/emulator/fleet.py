@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from hami_plugins import examples
 from hami_plugins.emulator.apiserver import ApiServer
@@ -53,9 +53,23 @@ def bare_node(
                     "lastTransitionTime": MADE_AT,
                 }
             ],
-            "nodeInfo": {"kubeletVersion": "v1.34.4", "operatingSystem": "linux", "architecture": "amd64"},
+            "nodeInfo": _NODE_INFO,
         },
     }
+
+
+_NODE_INFO: Final = {
+    "architecture": "amd64",
+    "bootID": "",
+    "containerRuntimeVersion": "containerd://2.1.4",
+    "kernelVersion": "6.8.0-60-generic",
+    "kubeProxyVersion": "",
+    "kubeletVersion": "v1.34.4",
+    "machineID": "",
+    "operatingSystem": "linux",
+    "osImage": "Ubuntu 24.04.2 LTS",
+    "systemUUID": "",
+}
 
 
 def _read(fleet: Fleet | str) -> Fleet:
