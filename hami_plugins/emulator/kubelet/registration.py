@@ -122,23 +122,29 @@ class Registrations(RegistrationServicer):
         _log.info("plugin_connected", resource=resource, socket=str(socket))
 
     def _listen(self, endpoint: Endpoint) -> None:
-        endpoint.watch(lambda devices: self._take(endpoint.resource, devices))
-        with self._lock:
-            serving = None if self._over else self._connected.pop(endpoint.resource, None)
-            if serving is not None:
-                self._book.disconnect(endpoint.resource, self._clock())
+        resource = endpoint.resource
+        endpoint.watch(lambda devices: self._take(endpoint, devices))
         endpoint.stop()
-        if serving is not None:
-            serving.stop()
-            if (newest := self.endpoint(endpoint.resource)) is not None:
-                newest.stop()
-            self._on_devices()
+        with self._lock:
+            serving = None if self._over else self._connected.pop(resource, None)
+            newest = self._endpoints.get(resource)
+        if serving is None:
+            return
+        for one in (serving, newest):
+            if one is not None:
+                one.stop()
+        with self._lock:
+            self._book.disconnect(resource, self._clock())
+        self._on_devices()
 
-    def _take(self, resource: str, devices: Sequence[messages.Device]) -> None:
+    def _take(self, endpoint: Endpoint, devices: Sequence[messages.Device]) -> None:
         healthy = [device.ID for device in devices if device.health == HEALTHY]
         unhealthy = [device.ID for device in devices if device.health != HEALTHY]
-        self._book.offer(resource, healthy, unhealthy)
-        _log.info("devices_listed", resource=resource, healthy=len(healthy), unhealthy=len(unhealthy))
+        with self._lock:
+            if endpoint.stopped:
+                return
+            self._book.offer(endpoint.resource, healthy, unhealthy)
+        _log.info("devices_listed", resource=endpoint.resource, healthy=len(healthy), unhealthy=len(unhealthy))
         self._on_devices()
 
     def _endpoint(self, resource: str, socket: Path | None) -> Endpoint:

@@ -76,18 +76,29 @@ class Configuration:
 
 
 def program_of(pod: PodSpec, container: ContainerSpec) -> Program:
-    """Understands ``true``, ``false`` and ``sleep N``; anything else runs on, except an init container, which ends."""
+    """Understands ``true``, ``false``, ``sleep N`` and, in a ``sh -c`` of several, ``exit N`` and ``trap '' TERM``.
+
+    Anything else runs until it is told to end, except an init container, which ends well at once.
+    """
     del pod
-    command = [*(container.raw.get("command") or ()), *(container.raw.get("args") or ())]
-    match command:
-        case ["true"]:
-            return Program(seconds=0)
-        case ["false"]:
-            return Program(seconds=0, exit_code=1)
-        case ["sleep", seconds]:
-            return Program(seconds=float(seconds))
-        case _:
-            return Program(seconds=0 if container.role is Role.INIT else None)
+    words = [*(container.raw.get("command") or ()), *(container.raw.get("args") or ())]
+    lines = words[2].split(";") if words[:2] == ["sh", "-c"] and len(words) == 3 else [" ".join(words)]
+    program = Program(seconds=0)
+    for line in lines:
+        match line.split():
+            case ["true"]:
+                program = replace(program, exit_code=0)
+            case ["false"]:
+                program = replace(program, exit_code=1)
+            case ["exit", code]:
+                return replace(program, exit_code=int(code))
+            case ["sleep", seconds]:
+                program = replace(program, seconds=(program.seconds or 0) + float(seconds))
+            case ["trap", "''", "TERM"]:
+                program = replace(program, stubborn=True)
+            case _:
+                return Program(seconds=0 if container.role is Role.INIT else None, stubborn=program.stubborn)
+    return program
 
 
 def on_this_host(path: str) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
+from hami_plugins.kubelet.deviceplugin_pb2 import ContainerAllocateResponse
 from tests.contract.kubelet.plugin import RefusedError
 from tests.contract.kubelet.register import case
 from tests.contract.kubelet.trial import Trial, app, init, sidecar
@@ -66,11 +68,11 @@ def empty_hands(trial: Trial) -> None:
     seen: list[dict[str, dict[str, list[str]]]] = []
     answer = plugin.allocate
 
-    def look(ids: Sequence[str]) -> object:
+    def look(ids: Sequence[str]) -> ContainerAllocateResponse:
         seen.append(trial.listed())
         return answer(ids)
 
-    plugin.allocate = look  # type: ignore[assignment]
+    plugin.allocate = look
     trial.phase(trial.pod("p", app("c1"), app("c2")), "Running")
     assert [each["p"] for each in seen] == [{"c1": [], "c2": []}, {"c1": ["slot-0"], "c2": []}]
 
@@ -106,10 +108,10 @@ def recorded_at_start(trial: Trial) -> None:
 def allocate_error(trial: Trial) -> None:
     plugin = trial.start_plugin()
 
-    def refuse(ids: Sequence[str]) -> object:
+    def refuse(ids: Sequence[str]) -> NoReturn:
         raise RefusedError("not today")
 
-    plugin.allocate = refuse  # type: ignore[assignment]
+    plugin.allocate = refuse
     pod = trial.phase(trial.pod("p", app("c1")), "Failed")
     assert pod["status"]["reason"] == "UnexpectedAdmissionError"
     assert pod["status"]["message"] == (

@@ -4,7 +4,7 @@ Against a real one: ``with Trial(kubelet, case.name) as trial: case.run(trial)``
 a ``KubeletUnderTest``.
 """
 
-from tests.contract.kubelet import admission_cases
+from tests.contract.kubelet import admission_cases, node_cases, restart_cases, starting_cases
 from tests.contract.kubelet.register import CASES, Case
 
-__all__ = ["CASES", "Case", "admission_cases"]
+__all__ = ["CASES", "Case", "admission_cases", "node_cases", "restart_cases", "starting_cases"]

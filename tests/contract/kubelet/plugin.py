@@ -46,7 +46,8 @@ class ScriptedPlugin(DevicePluginServicer):
         self.allocate: Callable[[Sequence[str]], messages.ContainerAllocateResponse] = lambda ids: (
             messages.ContainerAllocateResponse(envs={"IDS": ",".join(sorted(ids))})
         )
-        self.pre_start: Callable[[Sequence[str]], None] = lambda ids: None
+        self.pre_start: Callable[[Sequence[str]], object] = lambda ids: None
+        self.streams_begun = 0
         self.streams_ended = 0
         self._devices = dict(devices)
         self._calls: list[Call] = []
@@ -114,6 +115,7 @@ class ScriptedPlugin(DevicePluginServicer):
         self, request: messages.Empty, context: grpc.ServicerContext
     ) -> Iterator[messages.ListAndWatchResponse]:
         context.add_callback(self._stream_ended)
+        self.streams_begun += 1
         told = -1
         while self._serving and context.is_active():
             with self._changed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -177,6 +178,28 @@ class Trial:
         """What the kubelet's checkpoint says of a pod, by container."""
         found = checkpoint.decode((self.kubelet.plugin_directory / CHECKPOINT).read_bytes())
         return {entry.container: entry for entry in found.entries if entry.pod_uid == pod["metadata"]["uid"]}
+
+    def write_spec(self, file: str, device: str, env: Mapping[str, str], mounts: Mapping[str, str]) -> str:
+        """A CDI spec file of one device, put in place as a whole; the device's full name."""
+        kind = "contract.example/slot"
+        edits = {
+            "env": [f"{name}={value}" for name, value in env.items()],
+            "mounts": [
+                {"hostPath": host, "containerPath": inside, "options": ["ro", "nosuid", "nodev", "bind"]}
+                for inside, host in mounts.items()
+            ],
+        }
+        spec = {"cdiVersion": "0.6.0", "kind": kind, "devices": [{"name": device, "containerEdits": edits}]}
+        path = self.kubelet.cdi_directory / f"{self.name}-{file}.json"
+        unfinished = path.with_suffix(".tmp")
+        unfinished.write_text(json.dumps(spec))
+        unfinished.replace(path)
+        return f"{kind}={device}"
+
+    def plugin_comes_back(self) -> None:
+        """After a restart of the kubelet the plugin serves a new socket and registers again."""
+        self.plugin.stop()
+        self.plugin.start()
 
     def until(self, look: Callable[[], Found | None], what: str) -> Found:
         """Looks again and again until there is something to be seen."""
