@@ -1,0 +1,201 @@
+"""What a reflector tells of lists and watches, and what it does about faults."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from hami_plugins.kube.port import Page, Selection, WatchEvent
+from hami_plugins.kube.reflector import Backoff, Change, Reflector
+from tests.unit.kube.scripted import ScriptedApi, an_object, expired, torn
+
+PODS = Selection("/api/v1/pods", "Pod")
+AT_ONCE = Backoff(first=0, most=0)
+
+
+def follow(
+    api: ScriptedApi, on_change: Callable[[Change], None] | None = None, selection: Selection = PODS
+) -> tuple[Reflector, list[tuple[str, str]]]:
+    """A reflector after everything that ``api`` has to tell, stopped, and what it told."""
+    told: list[tuple[str, str]] = []
+
+    def note(change: Change) -> None:
+        told.append((change.kind, change.uid))
+        if on_change is not None:
+            on_change(change)
+
+    with Reflector(api, selection, on_change=note, name="test", backoff=AT_ONCE) as reflector:
+        assert api.done.wait(10)
+    return reflector, told
+
+
+def test_an_event_about_what_is_known_already_is_not_told_again() -> None:
+    api = ScriptedApi(
+        [[Page([an_object("a", 1)], "5")]],
+        [[WatchEvent("ADDED", an_object("a", 1)), WatchEvent("MODIFIED", an_object("a", 6))]],
+    )
+    assert follow(api)[1] == [("added", "uid-a"), ("synced", ""), ("modified", "uid-a")]
+
+
+def test_an_object_that_is_news_is_added_whatever_the_event_says() -> None:
+    api = ScriptedApi(
+        [[Page([], "5")]],
+        [
+            [
+                WatchEvent("MODIFIED", an_object("a", 6)),
+                WatchEvent("ADDED", an_object("a", 7)),
+                WatchEvent("DELETED", an_object("b", 8)),
+                WatchEvent("DELETED", an_object("a", 9)),
+            ]
+        ],
+    )
+    told = follow(api)[1]
+    assert told == [("synced", ""), ("added", "uid-a"), ("modified", "uid-a"), ("deleted", "uid-a")]
+
+
+def test_an_object_without_a_version_is_told_each_time() -> None:
+    api = ScriptedApi([[Page([an_object("a", "")], "5")]], [[WatchEvent("MODIFIED", an_object("a", ""))]])
+    assert follow(api)[1] == [("added", "uid-a"), ("synced", ""), ("modified", "uid-a")]
+
+
+def test_a_watch_goes_on_from_the_last_version_seen() -> None:
+    bookmark = WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
+    api = ScriptedApi([[Page([], "5")]], [[WatchEvent("ADDED", an_object("a", 7)), torn()], [bookmark, torn()]])
+    reflector, _ = follow(api)
+    assert api.watched == ["5", "7", "9"]
+    assert (reflector.restarts, reflector.lists) == (2, 1)
+
+
+def test_only_an_expired_version_asks_for_a_new_list() -> None:
+    page = [Page([an_object("a", 1)], "5")]
+    api = ScriptedApi([page, page], [[torn()], [torn()], [expired()]])
+    reflector, told = follow(api)
+    assert reflector.lists == 2
+    assert told == [("added", "uid-a"), ("synced", "")]
+
+
+def test_a_list_from_the_servers_memory_is_allowed_once() -> None:
+    page = [Page([an_object("a", 1)], "5")]
+    api = ScriptedApi([page, page], [[expired()]])
+    follow(api, selection=Selection("/api/v1/pods", "Pod", cached=True))
+    assert api.listed == ["0", ""]
+
+
+def test_a_list_that_fails_between_pages_is_begun_again_and_nothing_told_twice() -> None:
+    class Torn(list[Page]):
+        def __iter__(self) -> Any:
+            yield Page([an_object("a", 1), an_object("b", 2)], "5")
+            raise expired()
+
+    api = ScriptedApi([Torn(), [Page([an_object("a", 1), an_object("c", 6)], "7")]])
+    assert follow(api)[1] == [
+        ("added", "uid-a"),
+        ("added", "uid-b"),
+        ("deleted", "uid-b"),
+        ("added", "uid-c"),
+        ("synced", ""),
+    ]
+
+
+@pytest.mark.parametrize("bad", [5, None, "text", {}, {"metadata": None}, {"metadata": {"name": "x", "uid": 7}}])
+def test_a_malformed_object_is_counted_and_hides_nothing(bad: Any) -> None:
+    api = ScriptedApi(
+        [[Page([bad, an_object("a", 1), bad], "5")]],
+        [[WatchEvent("ADDED", bad), WatchEvent("ADDED", an_object("b", 6))]],
+    )
+    with capture_logs() as logs:
+        reflector, told = follow(api)
+    assert told == [("added", "uid-a"), ("synced", ""), ("added", "uid-b")]
+    assert reflector.malformed == 3
+    assert [line["event"] for line in logs] == ["object_skipped"]
+
+
+def test_a_handler_that_fails_is_logged_and_told_the_next_change() -> None:
+    def handle(change: Change) -> None:
+        if change.uid == "uid-a":
+            raise KeyError("a")
+
+    api = ScriptedApi(
+        [[Page([an_object("a", 1), an_object("b", 2)], "5")]], [[WatchEvent("DELETED", an_object("a", 6))]]
+    )
+    with capture_logs() as logs:
+        reflector, told = follow(api, handle)
+    assert told == [("added", "uid-a"), ("added", "uid-b"), ("synced", ""), ("deleted", "uid-a")]
+    assert reflector.handler_errors == 2
+    assert [(line["event"], line["uid"], line["exc_info"]) for line in logs] == [
+        ("change_handler_failed", "uid-a", True),
+        ("change_handler_failed", "uid-a", True),
+    ]
+
+
+def test_a_broken_api_does_not_end_the_loop() -> None:
+    api = ScriptedApi([[Page([], "5")]], [[ZeroDivisionError("bug")], [WatchEvent("ADDED", an_object("a", 6))]])
+    with capture_logs() as logs:
+        _, told = follow(api)
+    assert told == [("synced", ""), ("added", "uid-a")]
+    assert logs[0]["event"] == "reflector_failed"
+
+
+def test_a_server_that_ends_every_watch_at_once_is_not_asked_without_a_pause() -> None:
+    stop = threading.Event()
+
+    class Impatient(ScriptedApi):
+        def watch(self, *args: Any, **kwargs: Any) -> Any:
+            self.watched.append(kwargs["since"])
+            if len(self.watched) == 3:
+                stop.set()
+            return iter(())
+
+    api = Impatient([[Page([], "5")]])
+    with Reflector(api, PODS, on_change=lambda change: None, name="test", backoff=AT_ONCE) as reflector:
+        assert stop.wait(10)
+    assert reflector.restarts >= 2
+    assert "ends it at once" in reflector.last_error
+
+
+def test_health_ends_when_the_server_is_out_of_reach_for_too_long() -> None:
+    now = [0.0]
+    failed, go_on = threading.Event(), threading.Event()
+
+    class Away(ScriptedApi):
+        def watch(self, *args: Any, **kwargs: Any) -> Any:
+            self.watched.append(kwargs["since"])
+            if len(self.watched) == 1:
+                raise torn()
+            failed.set()
+            go_on.wait(10)
+            return super().watch(*args, **kwargs)
+
+    api = Away([[Page([], "5")]])
+    reflector = Reflector(
+        api,
+        PODS,
+        on_change=lambda change: None,
+        name="test",
+        backoff=AT_ONCE,
+        unhealthy_after=60,
+        clock=lambda: now[0],
+    )
+    assert not reflector.healthy
+    with reflector:
+        assert failed.wait(10)
+        assert (reflector.healthy, reflector.last_contact) == (True, 0.0)
+        now[0] = 60.0
+        assert not reflector.healthy
+        go_on.set()
+        assert api.done.wait(10)
+        assert (reflector.healthy, reflector.last_contact) == (True, 60.0)
+    assert not reflector.healthy
+
+
+@given(st.integers(1, 5000), st.floats(0.001, 10), st.floats(0.001, 1000), st.integers())
+def test_a_pause_is_between_half_and_all_of_what_is_due(failures: int, first: float, most: float, seed: int) -> None:
+    due = min(most, first * 2.0 ** min(failures - 1, 30))
+    assert due / 2 <= Backoff(first, most).pause(failures, random.Random(seed)) <= due
