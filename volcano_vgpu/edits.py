@@ -1,1 +1,211 @@
-"""What a container gets: its environment and its mounts."""
+"""What a container gets: its environment, its mounts and its device files.
+
+Names and values are those of Volcano's own plugin and of HAMi-core (``volcano.md`` 3.2, ``hami-core.md`` 7.5 and 8.3).
+Deviations from Volcano's plugin, on purpose:
+
+* every card has its own limit of cores beside that of the first;
+* ``CUDA_OVERSUBSCRIBE`` follows the scaling of memory, which is what it is about, not of cores;
+* ``GPU_CORE_UTILIZATION_POLICY`` really is written where core limits are disabled;
+* ``CUDA_DISABLE_CONTROL`` takes the library away unless its value says no, not whatever its value is;
+* the name of the shared cache is made of pod and container, so that a container that starts again finds its own.
+
+The same values become a CDI device (``cdi_device``) or the answer of ``Allocate`` itself (``answer``).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from hami_plugins.kubelet.deviceplugin_pb2 import ContainerAllocateResponse, DeviceSpec
+from hami_plugins.kubelet.deviceplugin_pb2 import Mount as MountMessage
+from hami_plugins.model.units import PodUid
+from volcano_vgpu.identity import NONCE_KEY
+from volcano_vgpu.model import Inventory, Mode
+from volcano_vgpu.shares import Granted
+
+LIBRARY: Final = "libvgpu.so"
+PRELOAD: Final = "ld.so.preload"
+CACHE_DIRECTORY: Final = "/tmp/vgpu"  # noqa: S108 - a path of the protocol, inside the container
+LOCK_DIRECTORY: Final = "/tmp/vgpulock"  # noqa: S108 - a path of the protocol
+LIBRARY_IN_CONTAINER: Final = "/usr/local/vgpu/libvgpu.so"
+PRELOAD_IN_CONTAINER: Final = "/etc/ld.so.preload"
+DISABLE: Final = "CUDA_DISABLE_CONTROL"
+CDI_VERSION: Final = "0.6.0"
+
+_NO: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+"""What Go, and so HAMi's webhook, reads as false."""
+
+_CACHES: Final = uuid.UUID("6b1d1f6e-5a0e-4f0c-9a36-0d1f1f0f6d3a")
+
+
+class Mount(NamedTuple):
+    """A file or directory of the host in the container."""
+
+    container_path: str
+    host_path: str
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerEdits:
+    """Everything that is added to a container."""
+
+    env: tuple[tuple[str, str], ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    device_nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditSettings:
+    """What the operator sets about containers.
+
+    ``factor`` is the MiB in a unit of the register; ``hook_path`` where library and caches are on the host;
+    ``priority`` the resource that becomes ``CUDA_TASK_PRIORITY``; ``device_nodes`` the device files that every card
+    needs and that this host has (empty: the runtime brings them); ``mps_root`` the control daemon's directory.
+    """
+
+    mode: Mode = Mode.HAMI_CORE
+    factor: int = 1
+    memory_scaling: float = 1.0
+    hook_path: str = "/usr/local/vgpu"
+    disable_core_limit: bool = False
+    core_policy: str = "default"
+    log_level: int | None = None
+    active_oom_killer: bool = False
+    gdrcopy: bool = True
+    gds: bool = True
+    mofed: bool = True
+    priority: str = ""
+    device_nodes: tuple[str, ...] = ()
+    mps_root: str = "/run/nvidia/mps"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The container that the edits are for. ``raw`` is its part of the pod's specification."""
+
+    pod_uid: PodUid
+    container: str
+    raw: Mapping[str, Any]
+
+    @property
+    def directory(self) -> str:
+        """The name of its directory on the host, as monitors look for it (``shared-region.md`` 6)."""
+        return f"{self.pod_uid}_{self.container}"
+
+
+def edits_of(granted: Granted, owner: Owner, settings: EditSettings, inventory: Inventory) -> ContainerEdits:
+    """What a container with this grant gets; the same for ever for the same grant and settings."""
+    visible = ("NVIDIA_VISIBLE_DEVICES", ",".join(share.visible for share in granted.shares))
+    if settings.mode is Mode.MIG:
+        return ContainerEdits(env=(visible, *_features(settings)))
+    return ContainerEdits(
+        env=(visible, *_limits(granted, settings), *_library_words(owner, settings), *_features(settings)),
+        mounts=_mounts(owner, settings),
+        device_nodes=_device_nodes(granted, settings, inventory),
+    )
+
+
+def container_in(raw_pod: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A container's part of a pod's specification; empty where there is none of that name."""
+    spec = raw_pod.get("spec") or {}
+    for each in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        if each.get("name") == name:
+            found: Mapping[str, Any] = each
+            return found
+    return {}
+
+
+def cdi_device(name: str, edits: ContainerEdits, annotations: Mapping[str, str]) -> Mapping[str, Any]:
+    """The edits as a device of a CDI specification."""
+    changes: dict[str, Any] = {"env": [f"{key}={value}" for key, value in edits.env]}
+    if edits.mounts:
+        changes["mounts"] = [
+            {
+                "hostPath": mount.host_path,
+                "containerPath": mount.container_path,
+                "options": ["ro" if mount.read_only else "rw", "nosuid", "nodev", "bind"],
+            }
+            for mount in edits.mounts
+        ]
+    if edits.device_nodes:
+        changes["deviceNodes"] = [{"path": path, "permissions": "rw"} for path in edits.device_nodes]
+    return {"name": name, "annotations": dict(annotations), "containerEdits": changes}
+
+
+def answer(nonce: str, edits: ContainerEdits) -> ContainerAllocateResponse:
+    """The edits as an answer of ``Allocate``, for runtimes without CDI."""
+    return ContainerAllocateResponse(
+        envs=dict(edits.env),
+        mounts=[
+            MountMessage(container_path=mount.container_path, host_path=mount.host_path, read_only=mount.read_only)
+            for mount in edits.mounts
+        ],
+        devices=[DeviceSpec(container_path=path, host_path=path, permissions="rw") for path in edits.device_nodes],
+        annotations={NONCE_KEY: nonce},
+    )
+
+
+def _limits(granted: Granted, settings: EditSettings) -> tuple[tuple[str, str], ...]:
+    devices = granted.devices
+    memory = (
+        (f"CUDA_DEVICE_MEMORY_LIMIT_{at}", f"{device.memory * settings.factor}m") for at, device in enumerate(devices)
+    )
+    cores = ((f"CUDA_DEVICE_SM_LIMIT_{at}", str(device.cores)) for at, device in enumerate(devices))
+    first = [("CUDA_DEVICE_SM_LIMIT", str(device.cores)) for device in devices[:1]]
+    return (*memory, *first, *cores)
+
+
+def _library_words(owner: Owner, settings: EditSettings) -> tuple[tuple[str, str], ...]:
+    cache = uuid.uuid5(_CACHES, owner.directory)
+    words = [("CUDA_DEVICE_MEMORY_SHARED_CACHE", f"{CACHE_DIRECTORY}/{cache}.cache")]
+    if settings.memory_scaling > 1:
+        words.append(("CUDA_OVERSUBSCRIBE", "true"))
+    policy = "disable" if settings.disable_core_limit else settings.core_policy
+    if policy != "default":
+        words.append(("GPU_CORE_UTILIZATION_POLICY", policy))
+    if settings.log_level is not None:
+        words.append(("LIBCUDA_LOG_LEVEL", str(settings.log_level)))
+    if settings.active_oom_killer:
+        words.append(("ACTIVE_OOM_KILLER", "true"))
+    limits = (owner.raw.get("resources") or {}).get("limits") or {}
+    if settings.priority and settings.priority in limits:
+        words.append(("CUDA_TASK_PRIORITY", str(limits[settings.priority])))
+    if settings.mode is Mode.MPS:
+        words.append(("CUDA_MPS_PIPE_DIRECTORY", "/mps/pipe"))
+    return tuple(words)
+
+
+def _features(settings: EditSettings) -> tuple[tuple[str, str], ...]:
+    on = (("NVIDIA_GDRCOPY", settings.gdrcopy), ("NVIDIA_GDS", settings.gds), ("NVIDIA_MOFED", settings.mofed))
+    return tuple((name, "enabled") for name, enabled in on if enabled)
+
+
+def _mounts(owner: Owner, settings: EditSettings) -> tuple[Mount, ...]:
+    hook = settings.hook_path.rstrip("/")
+    mounts = [
+        Mount(LIBRARY_IN_CONTAINER, f"{hook}/{LIBRARY}", read_only=True),
+        Mount(CACHE_DIRECTORY, f"{hook}/vgpu/containers/{owner.directory}", read_only=False),
+        Mount(LOCK_DIRECTORY, LOCK_DIRECTORY, read_only=False),
+    ]
+    if not _disabled(owner.raw):
+        mounts.append(Mount(PRELOAD_IN_CONTAINER, f"{hook}/{PRELOAD}", read_only=True))
+    if settings.mode is Mode.MPS:
+        mounts.append(Mount("/mps/pipe", f"{settings.mps_root}/pipe", read_only=False))
+        mounts.append(Mount("/dev/shm", f"{settings.mps_root}/shm", read_only=False))  # noqa: S108 - MPS's own
+    return tuple(mounts)
+
+
+def _disabled(raw: Mapping[str, Any]) -> bool:
+    """Whether the container wants no control; a value that is known only when it starts counts as yes."""
+    return any(each.get("name") == DISABLE and each.get("value") not in _NO for each in raw.get("env") or ())
+
+
+def _device_nodes(granted: Granted, settings: EditSettings, inventory: Inventory) -> tuple[str, ...]:
+    if not settings.device_nodes:
+        return ()
+    cards = [inventory.card(card) for card in dict.fromkeys(granted.cards)]
+    return (*settings.device_nodes, *(f"/dev/nvidia{card.minor}" for card in cards if card is not None))

@@ -22,8 +22,8 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.pods import Container, Pod, PodRecord
 from hami_plugins.model.requests import ContainerKind
-from hami_plugins.model.units import PodUid
-from hami_plugins.vendors.volcano import NODE_KEY, PHASE_KEY, request
+from hami_plugins.model.units import DeviceId, PodUid
+from hami_plugins.vendors.volcano import NODE_KEY, PHASE_KEY, SPEC, request
 from hami_plugins.wire import pods as wire_pods
 from hami_plugins.wire import volcano
 from hami_plugins.wire.pod_devices import AssignedContainers, AssignedDevice
@@ -33,6 +33,7 @@ from volcano_vgpu.shares import Granted, NodeOffer, Share, overbooked, share_of
 
 Raw = Mapping[str, Any]
 
+KEY: Final = SPEC.keys.allocated
 FAILED: Final = "failed"
 CONFIG_SOURCE_KEY: Final = "kubernetes.io/config.source"
 CONFIG_HASH_KEY: Final = "kubernetes.io/config.hash"
@@ -48,14 +49,14 @@ class Question:
     """What is to be found out about one pod.
 
     ``held`` are the ids that the kubelet gave to each of its containers. ``others`` are the pods of the node that were
-    served before; ``again`` where this one was, too: then it has what it has, and only its cards and its grant are
-    looked at.
+    served before; ``served`` are the containers of this one that were: they have what they have, so that only their
+    cards and their grant are looked at.
     """
 
     uid: PodUid
     held: Mapping[str, frozenset[SlotId]]
     others: tuple[PodRecord, ...] = field(default=())
-    again: bool = False
+    served: frozenset[str] = frozenset()
 
 
 def record_of(raw: Raw, offer: NodeOffer) -> PodRecord | None:
@@ -90,6 +91,23 @@ def grants_of(raw: Raw, question: Question, offer: NodeOffer) -> Answers:
         name: answer.about(f"{subject}, container {name}") if isinstance(answer, Refusal) else answer
         for name, answer in answers.items()
     }
+
+
+def granted_cards(raw: Raw, offer: NodeOffer) -> Mapping[str, tuple[DeviceId, ...]]:
+    """The cards named for each container that asks; empty for a pod without a grant that can be read."""
+    try:
+        pod = wire_pods.pod(raw)
+        segments = volcano.decode_assignment(KEY, pod.annotations.get(KEY, ""))
+        asking = _Case(pod, Question(uid=pod.uid, held={}), offer).asking()
+        named = [tuple(_card(device) for device in segment) for segment in segments]
+    except WireError:
+        return {}
+    return dict(zip(asking, named, strict=True)) if len(asking) == len(named) else {}
+
+
+def _card(assigned: AssignedDevice) -> DeviceId:
+    slot = volcano.decode_slot(KEY, assigned.device)
+    return assigned.device if slot is None else slot.device
 
 
 class _Case(NamedTuple):
@@ -283,7 +301,7 @@ def _fits(container: Container, lent: Share, case: _Case) -> bool:
 
 def _checked(answers: Answers, case: _Case) -> Answers:
     """The same answers held against what others hold, and against a mark that the pod has failed."""
-    if case.question.again:
+    if answers.keys() <= case.question.served:
         return answers
     record, _ = RecordReader(Registry([case.offer.spec])).record(case.pod)
     full = overbooked(record, case.question.others, case.offer)
@@ -291,7 +309,7 @@ def _checked(answers: Answers, case: _Case) -> Answers:
     checked: dict[str, Granted | Refusal] = {}
     for name, answer in answers.items():
         checked[name] = answer
-        if isinstance(answer, Granted):
+        if isinstance(answer, Granted) and name not in case.question.served:
             checked[name] = next((full[card] for card in answer.cards if card in full), marked or answer)
     return checked
 

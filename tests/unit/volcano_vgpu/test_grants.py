@@ -215,7 +215,14 @@ def test_no_more_containers_than_a_card_has_slots() -> None:
 def test_a_pod_that_was_served_keeps_what_it_has_whatever_came_after() -> None:
     raw = pod(bind_phase="failed")
     full = (other("GPU-a,NVIDIA,40960,100:"),)
-    assert isinstance(answer(raw, others=full, again=True), Granted)
+    assert isinstance(answer(raw, others=full, served=frozenset({"main"})), Granted)
+
+
+def test_a_container_that_was_not_served_with_the_others_has_to_wait_for_room() -> None:
+    raw = pod(container("main", count=1), container("b", count=1), ids="GPU-a,NVIDIA,1,0:;GPU-b,NVIDIA,1,0:")
+    full = (other("GPU-b,NVIDIA,40960,0:"),)
+    found = refused(raw, "b", held={"main": 1, "b": 1}, others=full, served=frozenset({"main"}))
+    assert found.code is Code.CARD_FULL
 
 
 def test_a_pod_that_was_marked_as_failed_is_not_served() -> None:
