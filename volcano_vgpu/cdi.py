@@ -1,0 +1,205 @@
+"""The files that say what the names in the answers of ``Allocate`` mean: one CDI specification for each pod.
+
+A file is written at the first start of a container of the pod, for all of its containers, and before any of them is
+created. It appears under its name by a rename in its own directory, because the runtime sees nothing else reliably
+(``real-cluster.md`` 3c). What it says about a container never changes: a container that starts again has what it had,
+whatever the settings are by then, and a grant that is another one by then is refused.
+
+The file also remembers for whom each name was: a kubelet that lost its record does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from hami_plugins.model.units import PodUid
+from hami_plugins.wire import volcano
+from volcano_vgpu import edits
+from volcano_vgpu.edits import ContainerEdits
+from volcano_vgpu.identity import KIND, Allocation
+from volcano_vgpu.model import SlotId
+from volcano_vgpu.refusals import Code, Refusal
+from volcano_vgpu.shares import Granted
+
+CONTAINER_KEY: Final = "volcano.sh/container"
+SLOTS_KEY: Final = "volcano.sh/slots"
+GRANT_KEY: Final = "volcano.sh/grant"
+
+_PREFIX: Final = f"{KIND.replace('/', '-')}_"
+_SUFFIX: Final = ".json"
+_REMEDIES: Final = {
+    errno.EROFS: "mount the directory writable into the agent",
+    errno.ENOSPC: "free some space there",
+    errno.EDQUOT: "free some space there",
+    errno.EACCES: "let the agent write there",
+    errno.EPERM: "let the agent write there",
+}
+
+_log = structlog.get_logger(__name__)
+
+Devices = Mapping[str, Mapping[str, Any]]
+"""The devices of one specification by nonce."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What one container is to get, and by which of the kubelet's allocations."""
+
+    allocation: Allocation
+    granted: Granted
+    edits: ContainerEdits
+
+    @property
+    def grant(self) -> str:
+        """The grant as one text: cards with their amounts, and what the container sees of them."""
+        seen = ",".join(share.visible for share in self.granted.shares)
+        return f"{volcano.encode_assignment([self.granted.devices])} {seen}"
+
+
+class CdiDirectory:
+    """The specifications of this node's pods. Safe to use from several threads, one per pod."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._pods: Mapping[PodUid, Devices] = {}
+
+    def open(self) -> Refusal | None:
+        """Make the directory, drop half-written files and read what was served before."""
+        try:
+            self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+            for left in self._directory.glob(f".{_PREFIX}*"):
+                left.unlink(missing_ok=True)
+            found = {self._uid_of(path): self._read(path) for path in self._directory.glob(f"{_PREFIX}*{_SUFFIX}")}
+        except OSError as error:
+            return _unusable(self._directory, error)
+        with self._lock:
+            self._pods = {uid: devices for uid, devices in found.items() if devices}
+        return None
+
+    @property
+    def pods(self) -> frozenset[PodUid]:
+        """The pods that have a specification."""
+        return frozenset(self._pods)
+
+    @property
+    def served(self) -> tuple[Allocation, ...]:
+        """Every container that has something, by the name under which it has it."""
+        return tuple(
+            Allocation(
+                pod_uid=uid,
+                container=device["annotations"][CONTAINER_KEY],
+                slots=frozenset(map(SlotId, device["annotations"][SLOTS_KEY].split(","))),
+                nonce=nonce,
+            )
+            for uid, devices in self._pods.items()
+            for nonce, device in devices.items()
+        )
+
+    def write(self, uid: PodUid, servings: Collection[Serving]) -> Refusal | None:
+        """Make the names of these containers mean what they are to get, beside what the pod has already."""
+        path = self._path(uid)
+        try:
+            on_disk = self._read(path)
+        except OSError as error:
+            return _unusable(path, error)
+        before = self._pods.get(uid) or on_disk
+        devices = dict(before)
+        for serving in servings:
+            had = next((each for each in before.values() if _container(each) == serving.allocation.container), None)
+            if had is not None and had["annotations"].get(GRANT_KEY) != serving.grant:
+                return _changed(serving, had)
+            if serving.allocation.nonce not in devices:
+                devices[serving.allocation.nonce] = _device(serving, had)
+        if devices != on_disk:
+            try:
+                self._replace(path, devices)
+            except OSError as error:
+                return _unusable(path, error)
+        with self._lock:
+            self._pods = {**self._pods, uid: devices}
+        return None
+
+    def forget(self, uid: PodUid) -> None:
+        """Remove the specification of a pod that is gone; a file that cannot be removed is tried again next time."""
+        try:
+            self._path(uid).unlink(missing_ok=True)
+        except OSError as error:
+            _log.warning("cdi_file_kept", path=str(self._path(uid)), error=str(error))
+            return
+        with self._lock:
+            self._pods = {other: devices for other, devices in self._pods.items() if other != uid}
+
+    def _path(self, uid: PodUid) -> Path:
+        return self._directory / f"{_PREFIX}{uid}{_SUFFIX}"
+
+    @staticmethod
+    def _uid_of(path: Path) -> PodUid:
+        return PodUid(path.name.removeprefix(_PREFIX).removesuffix(_SUFFIX))
+
+    @staticmethod
+    def _read(path: Path) -> Devices:
+        """What a file says; nothing where it is not there or, after a crash of the machine, not whole."""
+        try:
+            document = json.loads(path.read_bytes())
+            return {
+                device["name"]: device
+                for device in document["devices"]
+                if {CONTAINER_KEY, SLOTS_KEY} <= device["annotations"].keys()
+            }
+        except FileNotFoundError:
+            return {}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            _log.warning("cdi_file_unreadable", path=str(path), error=str(error))
+            return {}
+
+    def _replace(self, path: Path, devices: Devices) -> None:
+        document = {"cdiVersion": edits.CDI_VERSION, "kind": KIND, "devices": list(devices.values())}
+        draft = path.with_name(f".{path.name}.{threading.get_ident()}")
+        try:
+            draft.write_bytes(json.dumps(document).encode())
+            draft.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise
+
+
+def _device(serving: Serving, had: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The device; a container that the kubelet asked for anew gets what it had."""
+    allocation = serving.allocation
+    about = {
+        CONTAINER_KEY: allocation.container,
+        SLOTS_KEY: ",".join(sorted(allocation.slots)),
+        GRANT_KEY: serving.grant,
+    }
+    if had is None:
+        return edits.cdi_device(allocation.nonce, serving.edits, about)
+    return {**had, "name": allocation.nonce, "annotations": about}
+
+
+def _container(device: Mapping[str, Any]) -> str:
+    return str(device["annotations"][CONTAINER_KEY])
+
+
+def _changed(serving: Serving, had: Mapping[str, Any]) -> Refusal:
+    return Refusal(
+        Code.GRANT_CHANGED,
+        f"container {serving.allocation.container} was given {had['annotations'].get(GRANT_KEY)!r}, and its pod's "
+        f"annotation grants {serving.grant!r} now; what a container has never changes. Restore the annotation or "
+        "delete the pod",
+    )
+
+
+def _unusable(path: Path, error: OSError) -> Refusal:
+    remedy = _REMEDIES.get(error.errno or 0, "see that the agent can write there")
+    return Refusal(Code.SPECIFICATION, f"{path}: {error.strerror or error}; {remedy}")
