@@ -61,7 +61,7 @@ class Line:
 
     def hang(self) -> None:
         """Says nothing more until the server closes."""
-        self.over.wait(30)
+        self.over.wait(60)
 
     def cut(self) -> None:
         raise ConnectionAbortedError
