@@ -18,7 +18,7 @@ from tests.cluster.machine import Machine, leftovers
 from tests.cluster.node import DEVICE_PLUGINS, POD_RESOURCES, Node
 from tests.cluster.objects import container, pod, pod_spec, queue, shell, task, vcjob
 from tests.cluster.processes import Component, StartError
-from tests.cluster.volcano import QUEUES, Volcano
+from tests.cluster.volcano import CONFIGURATION, QUEUES, Volcano
 from tests.cluster.waiting import NotInTimeError, wait_until
 
 
@@ -132,6 +132,14 @@ def test_volcano_goes_on_after_its_scheduler_was_killed(
     volcano.restart_scheduler(SIGKILL)
     control_plane.api.create(vcjobs(namespace), vcjob("later", task("worker", 1, pod_spec(shell("true")))))
     volcano.wait_for_job(namespace, "later", "Completed")
+
+
+def test_volcano_reads_another_configuration_while_it_runs(volcano: Volcano) -> None:
+    try:
+        volcano.configure(CONFIGURATION.replace(", backfill", ""))
+        assert "Final state: actions=[enqueue allocate]" in volcano.scheduler.log().replace(",", "")
+    finally:
+        volcano.configure(CONFIGURATION)
 
 
 def test_an_account_may_do_what_its_rules_say_and_nothing_else(control_plane: ControlPlane) -> None:

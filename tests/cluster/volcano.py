@@ -22,6 +22,7 @@ QUEUES: Final = "/apis/scheduling.volcano.sh/v1beta1/queues"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 _SERVICE: Final = "volcano-admission-service"
+_LOADED: Final = "Finished loading scheduler config"
 
 CONFIGURATION: Final = """\
 actions: "enqueue, allocate, backfill"
@@ -93,10 +94,14 @@ class Volcano:
         wait_until(self._hooks_answer, "the API server has seen the certificate of Volcano's webhooks", 30)
 
     def configure(self, text: str) -> None:
-        """Another scheduler configuration; it is read when the scheduler sees it, or at once after a restart."""
-        fresh = self._conf.with_suffix(".new")
+        """Give the scheduler another configuration and wait until it has read it."""
+        before = self.scheduler.log().count(_LOADED)
+        fresh = (
+            self.machine.root / "tmp" / self._conf.name
+        )  # elsewhere, for each change of its folder is a reason to read
         fresh.write_text(text)
         fresh.rename(self._conf)
+        wait_until(lambda: self.scheduler.log().count(_LOADED) > before, "vc-scheduler has read its configuration")
 
     def restart_scheduler(self, number: Signals = SIGTERM) -> None:
         """Restart it, and change the node so that it sees its cards again: it reads them only when a node changes."""
