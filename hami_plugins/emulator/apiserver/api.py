@@ -135,8 +135,10 @@ class Api:
         patch = _parsed(request.body)
 
         def patched(old: Stored) -> Mapping[str, Any]:
-            whole = listing.stored_form(kind, apply(orjson.loads(listing.rendered(kind, old)), patch))
-            return _patched(kind, old, whole)
+            whole = apply(orjson.loads(listing.rendered(kind, old)), patch)
+            if not isinstance(whole, Mapping):
+                raise patch_failed()
+            return _patched(kind, old, listing.stored_form(kind, whole))
 
         return self._changed(request, target, kind, patched)
 
@@ -236,10 +238,8 @@ def _merge(old: Any, patch: Any) -> Any:
     return patches.merge(old, patch)
 
 
-def _patched(kind: Kind, old: Stored, whole: Any) -> Mapping[str, Any]:
+def _patched(kind: Kind, old: Stored, whole: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a patch made, as an object of the same kind and name."""
-    if not isinstance(whole, Mapping):
-        raise patch_failed()
     try:
         obj = decoded(kind, whole)
     except DecodeError as error:

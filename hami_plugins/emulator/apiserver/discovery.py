@@ -54,7 +54,7 @@ def _groups(rest: list[str], kinds: Kinds) -> dict[str, Any] | None:
             return None
 
 
-def _group(group: str, versions: list[str]) -> dict[str, Any]:
+def _group(group: str, versions: tuple[str, ...]) -> dict[str, Any]:
     served = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
     return {"name": group, "versions": served, "preferredVersion": served[0]}
 

@@ -29,7 +29,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """The server takes so many seconds before it looks at the request."""
+    """The server takes so many seconds before it looks at the request, and does not when the client has left."""
 
     seconds: float
 

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import orjson
+import structlog
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -19,6 +20,8 @@ from hami_plugins.emulator.apiserver.faults import Action, CloseWatch, Delay, Dr
 from hami_plugins.emulator.apiserver.routing import Request, Target, target_of
 from hami_plugins.emulator.apiserver.tally import Asked, Requests
 from hami_plugins.emulator.apiserver.watching import Watch
+
+_log = structlog.get_logger(__name__)
 
 Address = tuple[str, int]
 
@@ -53,6 +56,14 @@ class Connections:
             self._lost.setdefault(client, []).append(then)
         else:
             then()
+
+    async def lost_within(self, client: Address, seconds: float) -> bool:
+        """Wait so long, or until the connection is gone: then the answer is true."""
+        gone = asyncio.Event()
+        self.when_lost(client, gone.set)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(gone.wait(), seconds)
+        return gone.is_set()
 
     async def break_off(self, client: Address) -> None:
         """Reset a connection and wait until it is gone."""
@@ -134,22 +145,27 @@ class App:
             case Drop(handled=False):
                 return None
             case Delay(seconds):
-                await asyncio.sleep(seconds)
+                if await self._connections.lost_within(exchange.client, seconds):
+                    return None
             case Refuse(code, retry_after, message):
                 return refusal(ApiError(code, message, retry_after=retry_after))
             case _:
                 pass
-        try:
-            if refused is not None:
-                raise refused
-            answer = self._api.handle(exchange.request, target)
-        except ApiError as error:
-            answer = refusal(error)
+        answer = self._handled(exchange.request, target) if refused is None else refusal(refused)
         if isinstance(action, Drop):
             if isinstance(answer, Watch):
                 self._api.hub.close(answer)
             return None
         return answer
+
+    def _handled(self, request: Request, target: Target) -> Answer | Watch:
+        try:
+            return self._api.handle(request, target)
+        except ApiError as error:
+            return refusal(error)
+        except Exception as error:  # noqa: BLE001 - the outermost loop: one request must not hide the others
+            _log.exception("request_failed", method=request.method, path=request.path)
+            return refusal(ApiError(500, f"Internal error occurred: {type(error).__name__}: {error}"))
 
     async def _stream(self, exchange: _Exchange, watch: Watch, action: Action | None) -> None:
         """Send a watch until its time is over, its client leaves or a fault ends it."""

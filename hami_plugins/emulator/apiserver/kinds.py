@@ -184,6 +184,7 @@ class Kinds:
     def __init__(self, kinds: Iterable[Kind]) -> None:
         self._by_plural: dict[tuple[str, str, str], Kind] = {}
         self._by_name: dict[tuple[str, str], Kind] = {}
+        self._versions: dict[str, tuple[str, ...]] = {}
         for kind in kinds:
             self.add(kind)
 
@@ -197,6 +198,7 @@ class Kinds:
             raise ConfigError(f"{kind.qualified} in version {kind.version} is served already")
         self._by_plural[place] = kind
         self._by_name[kind.api_version, kind.kind] = kind
+        self._count()
 
     def remove(self, storage: tuple[str, str]) -> None:
         """Stop serving every version of a collection."""
@@ -204,6 +206,7 @@ class Kinds:
             if kind.storage == storage:
                 del self._by_plural[place]
                 del self._by_name[kind.api_version, kind.kind]
+        self._count()
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
         """The kind behind a path, if it is served."""
@@ -223,14 +226,16 @@ class Kinds:
                 return kind
         raise ConfigError(f"no resource {resource} is served here")
 
-    def versions(self) -> dict[str, list[str]]:
-        """The versions of each named group, in the order in which they came."""
-        found: dict[str, list[str]] = {}
+    def versions(self) -> Mapping[str, tuple[str, ...]]:
+        """The versions of each group, in the order in which they came."""
+        return self._versions
+
+    def _count(self) -> None:
+        found: dict[str, tuple[str, ...]] = {}
         for group, version, _ in self._by_plural:
-            versions = found.setdefault(group, [])
-            if version not in versions:
-                versions.append(version)
-        return found
+            versions = found.get(group, ())
+            found[group] = versions if version in versions else (*versions, version)
+        self._versions = found
 
 
 def declared(definition: Raw) -> tuple[Kind, ...]:

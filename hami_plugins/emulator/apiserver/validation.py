@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from hami_plugins.emulator.apiserver.answers import Cause
-from hami_plugins.emulator.apiserver.kinds import Kind
+from hami_plugins.emulator.apiserver.kinds import DEFINITIONS, Kind
 
 Raw = Mapping[str, Any]
 
@@ -51,7 +51,23 @@ def violations(kind: Kind, obj: Raw) -> list[Cause]:
     found = [*_metadata(kind, obj["metadata"])]
     if kind.storage == ("", "pods"):
         found += _pod(obj.get("spec") or {})
+    if kind == DEFINITIONS:
+        found += _definition(obj)
     return found
+
+
+def _definition(definition: Raw) -> Iterator[Cause]:
+    """What a new kind cannot be served without."""
+    spec = definition.get("spec") or {}
+    names = spec.get("names") or {}
+    needed = {"spec.group": spec.get("group"), "spec.versions": spec.get("versions")}
+    needed |= {"spec.names.plural": names.get("plural"), "spec.names.kind": names.get("kind")}
+    for path, value in needed.items():
+        if not value:
+            yield Cause(path, "FieldValueRequired", "Required value")
+    expected = f"{names.get('plural')}.{spec.get('group')}"
+    if definition["metadata"].get("name") != expected:
+        yield _invalid("metadata.name", definition["metadata"].get("name"), 'must be spec.names.plural+"."+spec.group')
 
 
 def _metadata(kind: Kind, metadata: Mapping[str, Any]) -> Iterator[Cause]:
@@ -165,7 +181,8 @@ _UPDATE_TEXT: Final = (
 
 def pod_change_violations(old: Raw, new: Raw) -> list[Cause]:
     """What an update of a pod may not change: nearly everything that it runs with."""
-    if _fixed_part(old.get("spec") or {}) != _fixed_part(new.get("spec") or {}):
+    gated = bool((old.get("spec") or {}).get("schedulingGates"))
+    if _fixed_part(old.get("spec") or {}, gated=gated) != _fixed_part(new.get("spec") or {}, gated=gated):
         return [Cause("spec", "FieldValueForbidden", _UPDATE_TEXT)]
     gates = [gate.get("name") for gate in (old.get("spec") or {}).get("schedulingGates") or []]
     added = [g for g in (new.get("spec") or {}).get("schedulingGates") or [] if g.get("name") not in gates]
@@ -177,12 +194,13 @@ def pod_change_violations(old: Raw, new: Raw) -> list[Cause]:
     return []
 
 
-def _fixed_part(spec: Mapping[str, Any]) -> dict[str, Any]:
+def _fixed_part(spec: Mapping[str, Any], *, gated: bool) -> dict[str, Any]:
+    """What may not change; while a pod is gated, where it may run can still be narrowed."""
     fixed = {key: value for key, value in spec.items() if key not in _MUTABLE}
     for member in ("containers", "initContainers"):
         if member in fixed:
             fixed[member] = [{key: value for key, value in item.items() if key != "image"} for item in fixed[member]]
-    if spec.get("schedulingGates"):
+    if gated:
         fixed.pop("nodeSelector", None)
         fixed.pop("affinity", None)
     return fixed

@@ -118,9 +118,12 @@ class Hub:
     def bookmark(self, watches: Iterable[Watch] | None = None) -> None:
         """Tell watchers that want to know how far they are."""
         with self._store.lock:
+            lines: dict[str, bytes] = {}
             for watch in self.watches() if watches is None else watches:
                 if watch.bookmarks:
-                    watch.add(_bookmark(watch.kind, self._store.version))
+                    name = watch.kind.qualified
+                    lines[name] = lines.get(name) or _bookmark(watch.kind, self._store.version)
+                    watch.add(lines[name])
 
     def _fill(self, watch: Watch, since: int | None, *, initial: bool) -> None:
         collection = self._store.collection(watch.kind.storage)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from urllib3.exceptions import NewConnectionError, ProtocolError
 from hami_plugins.emulator.apiserver import VOLCANO, ApiServer, Delay, Drop, Fault, Refuse
 from hami_plugins.emulator.fleet import bare_node, put_fleet
 
+MERGE = "application/merge-patch+json"
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 
 
@@ -87,6 +90,19 @@ def test_a_delayed_request_is_answered_all_the_same(server: ApiServer, client: C
     assert client.ask("GET", CONFIGMAPS)[0] == 200
 
 
+def test_a_request_whose_client_has_left_is_not_looked_at(server: ApiServer, client: Client) -> None:
+    number = server.faults.add(Fault(action=Delay(60), verb="create"))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.ask, "POST", CONFIGMAPS, named("a"))
+        while not server.faults.struck(number):
+            time.sleep(0.002)
+        server.pause()
+        with pytest.raises(ProtocolError):
+            waiting.result(timeout=10)
+    server.resume()
+    assert client.ask("GET", f"{CONFIGMAPS}/a")[0] == 404
+
+
 def test_a_paused_server_refuses_connections_and_comes_back_with_its_objects(server: ApiServer, client: Client) -> None:
     url = server.url
     client.ask("POST", CONFIGMAPS, named("a"))
@@ -98,6 +114,14 @@ def test_a_paused_server_refuses_connections_and_comes_back_with_its_objects(ser
     server.resume()
     assert server.url == url
     assert client.ask("GET", f"{CONFIGMAPS}/a")[0] == 200
+
+
+def test_what_the_server_cannot_digest_is_500_and_hurts_nobody_else(client: Client) -> None:
+    body = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}], "schedulingGates": 3}}
+    client.ask("POST", "/api/v1/namespaces/default/pods", body)
+    code, status = client.ask("PATCH", "/api/v1/namespaces/default/pods/a", {}, **{"Content-Type": MERGE})
+    assert (code, status["kind"]) == (500, "Status")
+    assert client.ask("GET", CONFIGMAPS)[0] == 200
 
 
 def test_requests_are_counted_by_who_asked_for_what(server: ApiServer, client: Client) -> None:
