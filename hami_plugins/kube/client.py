@@ -32,6 +32,7 @@ OnRequest = Callable[[str, str, int, float], None]
 _MISSING: Final = frozenset({403, 404})
 _TOO_MANY: Final = 429
 _ANSWER_SECONDS: Final = 60.0
+_LEAST_SECONDS: Final = 0.01
 _WATCH_GRACE: Final = 15.0
 """Seconds that a server may be late with ending a watch before it is taken for gone."""
 
@@ -112,7 +113,7 @@ class KubeClient:
         while True:
             query = {"limit": str(page_size)} | ({"continue": token} if token else {})
             try:
-                body = self._read("list", f"{collection.path}?{urlencode(query)}", None)
+                body = self._call("list", f"{collection.path}?{urlencode(query)}", again=_worthwhile)
             except KubeError as error:
                 if error.status in _MISSING and collection.optional:
                     return
@@ -133,7 +134,7 @@ class KubeClient:
         if version:
             query["resourceVersion"] = version
         while True:
-            body = self._read("list", f"{selection.path}?{urlencode(query)}", stop)
+            body = self._call("list", f"{selection.path}?{urlencode(query)}", again=_worthwhile, stop=stop)
             told = body.get("metadata") or {}
             yield Page(_items(body, selection.kind), str(told.get("resourceVersion") or ""))
             token = told.get("continue") or ""
@@ -157,36 +158,35 @@ class KubeClient:
 
     def get(self, path: str) -> Raw:
         """See ``KubeApi``."""
-        return self._read("get", path, None)
+        return self._call("get", path, again=_worthwhile)
 
     def create(self, path: str, body: Raw) -> Raw:
         """See ``KubeApi``."""
-        return self._patiently(_unprocessed, lambda: self._ask("create", path, body=body))
+        return self._call("create", path, body, again=_unprocessed)
 
     def replace(self, path: str, body: Raw) -> Raw:
         """See ``KubeApi``."""
         conditional = bool((body.get("metadata") or {}).get("resourceVersion"))
-        return self._patiently(
-            _worthwhile if conditional else _unprocessed, lambda: self._ask("update", path, body=body)
-        )
+        return self._call("update", path, body, again=_worthwhile if conditional else _unprocessed)
 
     def delete(self, path: str, *, body: Raw | None = None) -> Raw:
         """See ``KubeApi``."""
-        return self._patiently(_unprocessed, lambda: self._ask("delete", path, body=body))
+        return self._call("delete", path, body, again=_unprocessed)
 
     def merge_patch(self, path: str, body: Raw) -> Raw:
         """See ``KubeApi``."""
-        return self._patiently(_worthwhile, lambda: self._ask("patch", path, body=body))
+        return self._call("patch", path, body, again=_worthwhile)
 
-    def _read(self, verb: str, path: str, stop: threading.Event | None) -> dict[str, Any]:
-        return self._patiently(_worthwhile, lambda: self._ask(verb, path, stop=stop), stop)
-
-    def _patiently(
+    def _call(
         self,
+        verb: str,
+        path: str,
+        body: Raw | None = None,
+        *,
         again: Callable[[KubeError], bool],
-        ask: Callable[[], dict[str, Any]],
         stop: threading.Event | None = None,
     ) -> dict[str, Any]:
+        """The answer, tried for as often as ``again`` says that an error allows it, until ``stop`` is set."""
         patient = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self.attempts) | tenacity.stop_before_delay(self.deadline),
             wait=_pause,
@@ -194,24 +194,21 @@ class KubeClient:
             retry=tenacity.retry_if_exception(lambda error: isinstance(error, KubeError) and again(error)),
             reraise=True,
         )
-        return patient(ask)
+        ends = time.monotonic() + self.deadline
+        return patient(self._ask, verb, path, body, stop, ends)
 
-    def _ask(
-        self, verb: str, path: str, *, body: Raw | None = None, stop: threading.Event | None = None
-    ) -> dict[str, Any]:
-        """One try. Until ``stop`` is set, if it is given."""
+    def _ask(self, verb: str, path: str, body: Raw | None, stop: threading.Event | None, ends: float) -> dict[str, Any]:
+        """One try."""
+        request = self._request(verb, path, body)
         if stop and stop.is_set():
-            raise KubeError(f"{verb} {path.partition('?')[0]}: given up, the process stops")
+            raise KubeError(f"{request.what}: given up, the process stops")
+        seconds = min(_ANSWER_SECONDS, max(_LEAST_SECONDS, ends - time.monotonic()))
         with contextlib.ExitStack() as held:
             reading = held.enter_context(self.transport.interrupter.until(stop)) if stop else None
-            with (
-                self._counted(verb, path) as status,
-                self.transport.answer(
-                    self._request(verb, path, body), seconds=min(_ANSWER_SECONDS, self.deadline), reading=reading
-                ) as response,
-            ):
-                status.append(response.status)
-                return _understood(verb, path, response, response.data)
+            status = held.enter_context(self._counted(verb, path))
+            response = held.enter_context(self.transport.answer(request, seconds=seconds, reading=reading))
+            status.append(response.status)
+            return _understood(verb, path, response, response.data)
 
     def _stream(self, path: str, stop: threading.Event, timeout: float) -> Generator[WatchEvent, None, None]:
         """The events of one watch. Before them comes a bookmark that is only the news that the watch is open."""
@@ -247,10 +244,11 @@ class KubeClient:
 
     def _request(self, verb: str, path: str, body: Raw | None = None) -> Request:
         headers = {"User-Agent": f"hami-plugins/{_version()} ({self.component})"}
+        what = f"{verb} {path.partition('?')[0]}"
         if body is None:
-            return Request(_METHODS[verb], path, headers)
+            return Request(what, _METHODS[verb], path, headers)
         headers["Content-Type"] = "application/merge-patch+json" if verb == "patch" else "application/json"
-        return Request(_METHODS[verb], path, headers, orjson.dumps(body, default=_plain))
+        return Request(what, _METHODS[verb], path, headers, orjson.dumps(body, default=_plain))
 
 
 def _worthwhile(error: KubeError) -> bool:

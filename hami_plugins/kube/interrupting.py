@@ -109,4 +109,6 @@ def make_interruptible(manager: urllib3.PoolManager, host: str) -> None:
                 reading.socket = self.sock
             return super().getresponse(*args, **kwargs)
 
+    # Errors show the name.
+    Interruptible.__name__ = plain.__name__
     pool.ConnectionCls = Interruptible

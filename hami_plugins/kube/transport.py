@@ -36,8 +36,9 @@ _KEEP_ALIVE: Final = (
 
 
 class Request(NamedTuple):
-    """What is sent; ``path`` comes with its query. Who asks is not part of it."""
+    """What is sent, and ``what`` that is in words for errors. ``path`` comes with its query; who asks is left out."""
 
+    what: str
     method: str
     path: str
     headers: Mapping[str, str]
@@ -63,8 +64,9 @@ class Transport:
 
     def close(self) -> None:
         """Closes the connections that nothing uses at the moment."""
-        self._requests.clear()
-        self._watches.clear()
+        for manager in (self._requests, self._watches):
+            manager.clear()
+            make_interruptible(manager, self.host)
 
     @contextlib.contextmanager
     def answer(
@@ -75,22 +77,22 @@ class Transport:
         ``seconds`` bounds each wait for the server. Raises ``UnreachableError`` where nothing could be sent, and
         ``KubeError`` where the connection tears, inside of the block, too.
         """
-        headers = {"Accept": "application/json", **request.headers, **self._authorization()}
+        headers = {"Accept": "application/json", **request.headers, **self._authorization(request)}
         manager = self._watches if streamed else self._requests
-        with self._translated(), reading.asking() if reading else contextlib.nullcontext():
+        with self._translated(request), reading.asking() if reading else contextlib.nullcontext():
             response = manager.request(
                 request.method,
                 f"{self.host}{request.path}",
                 headers=headers,
                 body=request.body,
-                timeout=urllib3.Timeout(connect=min(_CONNECT_SECONDS, seconds), read=seconds),
+                timeout=urllib3.Timeout(total=seconds, connect=min(_CONNECT_SECONDS, seconds)),
                 pool_timeout=seconds,
                 preload_content=not streamed,
                 redirect=False,
                 retries=False,
             )
         try:
-            with self._translated():
+            with self._translated(request):
                 yield response
         finally:
             if streamed:
@@ -99,7 +101,7 @@ class Transport:
                 response.release_conn()
 
     @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, request: Request) -> Iterator[None]:
         try:
             yield
         except (
@@ -107,11 +109,14 @@ class Transport:
             urllib3.exceptions.ConnectTimeoutError,
             urllib3.exceptions.EmptyPoolError,
         ) as error:
-            raise UnreachableError(f"{self.host} does not answer: {error}", retryable=True) from error
+            raise UnreachableError(self._silence(request, error), retryable=True) from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise KubeError(f"{self.host} does not answer: {error}", retryable=True) from error
+            raise KubeError(self._silence(request, error), retryable=True) from error
 
-    def _authorization(self) -> dict[str, str]:
+    def _silence(self, request: Request, error: Exception) -> str:
+        return f"{request.what}: {self.host} does not answer: {error}"
+
+    def _authorization(self, request: Request) -> dict[str, str]:
         """Headers that say who asks, renewed where the configuration knows how (token files, exec plugins).
 
         One thread renews at a time: an exec plugin asks a person or a cloud, and is to do so once.
@@ -120,7 +125,9 @@ class Transport:
             with self._authenticating:
                 known: list[Any] = list(self._settings.auth_settings().values())
         except (ConfigException, OSError, ValueError) as error:
-            raise UnreachableError(f"{self.host}: credentials cannot be renewed: {error}", retryable=True) from error
+            raise UnreachableError(
+                f"{request.what}: credentials for {self.host} cannot be renewed: {error}", retryable=True
+            ) from error
         return {each["key"]: each["value"] for each in known if each["in"] == "header" and each["value"]}
 
     def _pool(self, *, maxsize: int, block: bool) -> urllib3.PoolManager:

@@ -160,7 +160,9 @@ def test_a_server_that_nobody_listens_at_is_unreachable(serve: Any, client_of: A
     server = serve(always(200, {}))
     client = replace(client_of(server), attempts=2)
     server.close()
-    with pytest.raises(UnreachableError, match=r"127\.0\.0\.1.*does not answer"):
+    with pytest.raises(
+        UnreachableError, match=r"create /api/v1/nodes/n1: http://127\.0\.0\.1:\d+ does not answer: HTTPConnection"
+    ):
         client.create(NODE, {})
 
 
@@ -170,6 +172,28 @@ def test_an_answer_that_never_comes_ends_with_the_deadline(serve: Any, client_of
     with pytest.raises(KubeError, match="timed out"):
         client.get(NODE)
     assert time.monotonic() - began < 10
+
+
+def test_a_body_that_comes_slowly_is_read_to_its_end(serve: Any, client_of: Any) -> None:
+    def script(asked: Asked, line: Line) -> None:
+        line.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n")
+        for piece in (b'{"a"', b": [1", b",2]}"):
+            line.raw(piece)
+            line.over.wait(0.05)
+
+    assert client_of(serve(script)).get(NODE) == {"a": [1, 2]}
+
+
+def test_a_body_that_is_cut_is_asked_for_again(serve: Any, client_of: Any) -> None:
+    def script(asked: Asked, line: Line) -> None:
+        if len(server.asked) == 1:
+            line.raw(b'HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{"a": [1')
+            line.cut()
+        line.answer(200, {"a": [1, 2]})
+
+    server = serve(script)
+    assert client_of(server).get(NODE) == {"a": [1, 2]}
+    assert len(server.asked) == 2
 
 
 def test_a_redirect_is_not_followed(serve: Any, client_of: Any) -> None:

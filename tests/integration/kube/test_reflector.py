@@ -133,7 +133,7 @@ def test_a_quiet_watch_is_left_promptly(serve: Any, client_of: Any) -> None:
 
 
 def test_a_pause_between_failures_is_left_promptly(serve: Any, client_of: Any) -> None:
-    server = serve(lambda asked, line: line.answer(429, {}, {"Retry-After": "9"}))
+    server = serve(lambda asked, line: line.answer(429, {}, {"Retry-After": "25"}))
     reflector = Reflector(client_of(server), PODS, on_change=lambda change: None, name="pods")
     reflector.start()
     eventually(lambda: server.asked)

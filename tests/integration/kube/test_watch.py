@@ -172,6 +172,13 @@ def test_a_watch_over_tls_ends_just_as_promptly(script: Callable[[Asked, Line], 
         client.close()
 
 
+def test_a_client_that_was_closed_can_be_used_and_stopped_like_before(serve: Any, client_of: Any) -> None:
+    server = serve(_headless)
+    client = client_of(server)
+    client.close()
+    assert seconds_to_stop(server, client) < 10
+
+
 def test_a_watch_that_is_left_lets_go_of_its_connection(serve: Any, client_of: Any) -> None:
     server = serve(_quiet)
     stream = client_of(server).watch(PODS, since="5", stop=threading.Event(), timeout=30)
