@@ -1,0 +1,1 @@
+"""Finds the cards of a node: through NVIDIA's driver, or in a file where there is none."""
