@@ -1,0 +1,231 @@
+"""The stand-in as a whole: it follows the cluster, makes what the controllers would make, and places pods."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Final, Self
+
+import structlog
+
+from hami_plugins.emulator.volcano import jobs, sessions
+from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import AlreadyExistsError, HamiPluginsError, KubeError, ManifestError
+from hami_plugins.kube import paths
+from hami_plugins.kube.port import KubeApi, Raw, Selection
+from hami_plugins.kube.reflector import Backoff, Change
+from hami_plugins.kube.store import Store
+from hami_plugins.model.decisions import Placed
+from hami_plugins.report.library import load_snapshot
+from hami_plugins.report.plan import Planner, PodPlan
+from hami_plugins.report.plan.stages import Stage
+from hami_plugins.vendors import builtin
+from hami_plugins.wire.gang_keys import GROUP_KEY
+
+_log = structlog.get_logger(__name__)
+
+_FOLLOWED: Final = {
+    "Node": paths.NODES,
+    "Pod": paths.PODS,
+    "PodGroup": f"/apis/{jobs.GROUP_API}/podgroups",
+    "Queue": f"/apis/{jobs.GROUP_API}/queues",
+    "Job": f"/apis/{jobs.JOB_API}/jobs",
+}
+_GONE: Final = frozenset({404, 409})
+
+
+class EmulatedVolcano:
+    """Needs an API server that serves Volcano's kinds. Use it as a context manager, or ``start`` and ``stop`` it.
+
+    ``period`` is the least time between two sessions in seconds; without changes in the cluster there is none.
+    ``now_ns`` gives Unix nanoseconds for annotations. As in Volcano 1.14.1, a placed pod is first patched with its six
+    annotations and then bound (``peers.md`` 3.1).
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        *,
+        registry: Registry | None = None,
+        period: float = 0.2,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._api = api
+        self._planner = Planner(registry or builtin())
+        self._period = period
+        self._now_ns = now_ns
+        self._stores = {
+            kind: Store(api, Selection(path, kind), name=f"volcano-{kind.lower()}s", backoff=Backoff(first=0.1, most=5))
+            for kind, path in _FOLLOWED.items()
+        }
+        self._placed: dict[str, Raw] = {}
+        self._expanded: set[str] = set()
+        self._told: dict[str, str] = {}
+        self._changed = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="emulated-volcano")
+        for store in self._stores.values():
+            store.subscribe(self._see)
+
+    def start(self) -> None:
+        """Begins to follow the cluster and to place pods."""
+        for store in self._stores.values():
+            store.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends; pods stay where they are."""
+        self._stopping.set()
+        self._changed.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        for store in self._stores.values():
+            store.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _see(self, change: Change) -> None:
+        del change
+        self._changed.set()
+
+    def _run(self) -> None:
+        for store in self._stores.values():
+            while not store.synced.wait(0.1):
+                if self._stopping.is_set():
+                    return
+        while not self._stopping.is_set():
+            self._changed.wait()
+            self._changed.clear()
+            try:
+                self._control()
+                self._session()
+            except HamiPluginsError as error:
+                _log.warning("session_broken_off", error=str(error))
+                self._changed.set()
+            self._stopping.wait(self._period)
+
+    def _control(self) -> None:
+        """The controllers: what jobs and pods lack is made, what belonged to a job that is gone is removed."""
+        known = {job["metadata"]["uid"]: job for job in self._all("Job")}
+        for job in known.values():
+            self._expand(job)
+        for pod in self._all("Pod"):
+            owner = jobs.owner_of(pod)
+            if owner in self._expanded and owner not in known:
+                self._remove(pod)
+            elif sessions.waits(pod) and not sessions.group_of(pod):
+                self._group(pod)
+        for uid, job in known.items():
+            self._tell_job(uid, job)
+
+    def _expand(self, job: Raw) -> None:
+        metadata = job["metadata"]
+        if metadata["uid"] in self._expanded or metadata.get("deletionTimestamp"):
+            return
+        try:
+            made = jobs.of_job(job)
+        except ManifestError as error:
+            _log.warning("job_refused", job=f"{metadata['namespace']}/{metadata['name']}", error=str(error))
+            self._expanded.add(metadata["uid"])
+            return
+        namespace = metadata["namespace"]
+        group = made.group["metadata"]["name"]
+        if self._stores["PodGroup"].by_name(namespace, group) is None:
+            self._create(_named(f"/apis/{jobs.GROUP_API}", namespace, "podgroups"), made.group)
+            for pod in made.pods:
+                self._create(paths.pods(namespace), pod)
+        self._expanded.add(metadata["uid"])
+
+    def _group(self, pod: Raw) -> None:
+        metadata = pod["metadata"]
+        group = jobs.of_pod(pod)
+        self._create(_named(f"/apis/{jobs.GROUP_API}", metadata["namespace"], "podgroups"), group)
+        body = {"metadata": {"uid": metadata["uid"], "annotations": {GROUP_KEY: group["metadata"]["name"]}}}
+        self._try(lambda: self._api.merge_patch(paths.pod(metadata["namespace"], metadata["name"]), body))
+
+    def _tell_job(self, uid: str, job: Raw) -> None:
+        metadata, pods = job["metadata"], [pod for pod in self._all("Pod") if jobs.owner_of(pod) == uid]
+        group = self._stores["PodGroup"].by_name(metadata["namespace"], f"{metadata['name']}-{uid}")
+        least = int(group["spec"].get("minMember", 1)) if group is not None else 1
+        status = jobs.job_status(pods, min_available=least)
+        before = job.get("status") or {}
+        if any(before.get(name) != value for name, value in status.items()):
+            path = _named(f"/apis/{jobs.JOB_API}", metadata["namespace"], "jobs", metadata["name"])
+            self._try(lambda: self._api.merge_patch(f"{path}/status", {"status": status}))
+
+    def _session(self) -> None:
+        pods = {pod["metadata"]["uid"]: pod for pod in self._all("Pod")}
+        self._placed = {uid: pod for uid, pod in self._placed.items() if uid in pods and sessions.waits(pods[uid])}
+        self._told = {uid: text for uid, text in self._told.items() if uid in pods}
+        waiting = {uid: pod for uid, pod in pods.items() if sessions.waits(pod) and uid not in self._placed}
+        ready = {uid: pod for uid, pod in waiting.items() if sessions.group_of(pod)}
+        if not ready:
+            return
+        seen = {**pods, **self._placed}
+        snapshot = load_snapshot(
+            [*seen.values(), *self._all("Node"), *self._all("PodGroup"), *self._all("Queue")], self._planner.registry
+        )
+        by_name = {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": pod for pod in ready.values()}
+        for plan in sessions.decide(snapshot, ready.values(), self._planner, now_ns=self._now_ns()):
+            pod = by_name[plan.pod.full_name]
+            if plan.stage is Stage.PLACED and isinstance(plan.decision, Placed):
+                self._place(pod, plan, str(plan.decision.node))
+            else:
+                self._refuse(pod, plan)
+
+    def _place(self, pod: Raw, plan: PodPlan, node: str) -> None:
+        metadata = pod["metadata"]
+        namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
+        body = {"metadata": {"uid": uid, "annotations": dict(plan.annotations)}}
+        if plan.annotations and not self._try(lambda: self._api.merge_patch(paths.pod(namespace, name), body)):
+            return
+        bound = sessions.binding(pod, node)
+        if self._try(lambda: self._api.create(paths.pod_binding(namespace, name), bound)):
+            self._placed[uid] = sessions.as_placed(pod, plan, node)
+            _log.info("pod_bound", pod=f"{namespace}/{name}", node=node)
+
+    def _refuse(self, pod: Raw, plan: PodPlan) -> None:
+        metadata, condition = pod["metadata"], sessions.unschedulable(plan)
+        if self._told.get(metadata["uid"]) != condition["message"]:
+            path = paths.pod_status(metadata["namespace"], metadata["name"])
+            body = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [condition]}}
+            if self._try(lambda: self._api.merge_patch(path, body)):
+                self._told[metadata["uid"]] = condition["message"]
+
+    def _remove(self, pod: Raw) -> None:
+        metadata = pod["metadata"]
+        if not metadata.get("deletionTimestamp"):
+            body = {"preconditions": {"uid": metadata["uid"]}}
+            self._try(lambda: self._api.delete(paths.pod(metadata["namespace"], metadata["name"]), body=body))
+
+    def _create(self, path: str, body: Raw) -> None:
+        try:
+            self._api.create(path, body)
+        except AlreadyExistsError:
+            _log.debug("already_there", path=path, object=body["metadata"]["name"])
+
+    def _try(self, write: Callable[[], object]) -> bool:
+        """Whether a write came through; an object that is gone or has changed is looked at again in its turn."""
+        try:
+            write()
+        except KubeError as error:
+            if error.status not in _GONE:
+                raise
+            return False
+        return True
+
+    def _all(self, kind: str) -> Iterable[Raw]:
+        return [{"kind": kind, **item} for item in self._stores[kind].all()]
+
+
+def _named(api: str, namespace: str, plural: str, name: str = "") -> str:
+    return f"{api}/namespaces/{namespace}/{plural}" + (f"/{name}" if name else "")
