@@ -23,6 +23,7 @@ from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.pods import Container, Pod, PodRecord
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import DeviceId, PodUid
+from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors.volcano import NODE_KEY, PHASE_KEY, SPEC, request
 from hami_plugins.wire import pods as wire_pods
 from hami_plugins.wire import volcano
@@ -93,16 +94,26 @@ def grants_of(raw: Raw, question: Question, offer: NodeOffer) -> Answers:
     }
 
 
+def asking(pod: Pod, spec: VendorSpec) -> list[str]:
+    """The containers that Volcano writes a segment for, in the order of the segments."""
+    names = spec.resources
+    return [
+        each.name
+        for each in pod.containers
+        if each.kind is ContainerKind.APP and (names.count in each.limits or names.memory in each.limits)
+    ]
+
+
 def granted_cards(raw: Raw, offer: NodeOffer) -> Mapping[str, tuple[DeviceId, ...]]:
     """The cards named for each container that asks; empty for a pod without a grant that can be read."""
     try:
         pod = wire_pods.pod(raw)
         segments = volcano.decode_assignment(KEY, pod.annotations.get(KEY, ""))
-        asking = _Case(pod, Question(uid=pod.uid, held={}), offer).asking()
+        names = asking(pod, offer.spec)
         named = [tuple(_card(device) for device in segment) for segment in segments]
     except WireError:
         return {}
-    return dict(zip(asking, named, strict=True)) if len(asking) == len(named) else {}
+    return dict(zip(names, named, strict=True)) if len(names) == len(named) else {}
 
 
 def _card(assigned: AssignedDevice) -> DeviceId:
@@ -118,13 +129,8 @@ class _Case(NamedTuple):
     offer: NodeOffer
 
     def asking(self) -> list[str]:
-        """The containers that Volcano writes a segment for."""
-        names = self.offer.spec.resources
-        return [
-            each.name
-            for each in self.pod.containers
-            if each.kind is ContainerKind.APP and (names.count in each.limits or names.memory in each.limits)
-        ]
+        """See ``asking``."""
+        return asking(self.pod, self.offer.spec)
 
 
 def _misplaced(case: _Case, *, static: bool) -> Refusal | None:
@@ -184,12 +190,12 @@ def _segments(case: _Case) -> AssignedContainers | Refusal:
         left = volcano.decode_assignment(keys.to_allocate, annotations.get(keys.to_allocate, ""))
     except WireError as error:
         return Refusal(Code.MALFORMED, f"{error}; only Volcano may write this, delete the pod", heals=False)
-    asking = case.asking()
-    if len(segments) != len(asking):
+    names = case.asking()
+    if len(segments) != len(names):
         return Refusal(
             Code.SEGMENTS,
-            f"{keys.allocated} grants cards to {len(segments)} containers, {len(asking)} ask for some "
-            f"({', '.join(asking) or 'none'}); somebody changed the annotation or the pod. Delete the pod",
+            f"{keys.allocated} grants cards to {len(segments)} containers, {len(names)} ask for some "
+            f"({', '.join(names) or 'none'}); somebody changed the annotation or the pod. Delete the pod",
             heals=False,
         )
     for at, segment in enumerate(left):
