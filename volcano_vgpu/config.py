@@ -32,6 +32,9 @@ MOST_SHOWN: Final = 100
 NODE_FILE: Final = "config.json"
 """The key under which the existing plugin's ConfigMap holds the node file."""
 
+DEVICE_CONFIG_NAMESPACES: Final = ("kube-system", "volcano-system")
+"""Where Volcano's ConfigMap (``volcano_config.NAME``) may be; the first one that is there counts."""
+
 _KNOWN_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "NODE_NAME": ("node",),
     "HOOK_PATH": ("hookPath",),

@@ -146,15 +146,16 @@ def withdrawal(node: Raw, settings: AgentSettings) -> Changes:
 
 
 def is_valid(node: Raw, *, handshake: bool = True) -> bool:
-    """Whether a scheduler that sees the node so survives a slot on offer (``peers.md`` 1, fact 3): the register reads
-    and has a card, and the handshake, where one is needed, neither misses nor gives the node up."""
+    """Whether a scheduler that sees the node so survives a slot on offer, now and later (``peers.md`` 1, fact 3).
+
+    The register reads and has a card, and the handshake, where one is needed, is the one that never grows old. Another
+    may do for a minute; it is about to be replaced.
+    """
     held = annotations_of(node)
-    if "Deleted" in held.get(HANDSHAKE_KEY, "") or (handshake and HANDSHAKE_KEY not in held):
+    found = held.get(HANDSHAKE_KEY)
+    if (found is not None or handshake) and found != HANDSHAKE:
         return False
-    try:
-        return bool(volcano.decode_register(REGISTER_KEY, held.get(REGISTER_KEY, "")))
-    except WireError:
-        return False
+    return bool(registered_on(node))
 
 
 def registered_on(node: Raw) -> frozenset[DeviceId]:
