@@ -46,24 +46,24 @@ class ApiError(HamiPluginsError):
         code: int,
         message: str,
         *,
-        reason: str = "",
+        reason: str | None = None,
         details: Mapping[str, Any] | None = None,
         retry_after: int | None = None,
         continue_token: str = "",
     ) -> None:
         super().__init__(message)
         self.code = code
-        self.reason = reason or REASONS.get(code, "")
+        self.reason = REASONS.get(code, "") if reason is None else reason
         self.message = message
         self.retry_after = retry_after
-        self._details = dict(details or {})
+        self._details = None if details is None else dict(details)
         self._continue = continue_token
 
     def body(self) -> dict[str, Any]:
         """The ``Status`` object."""
         details = self._details
         if self.retry_after is not None:
-            details = {**details, "retryAfterSeconds": self.retry_after}
+            details = {**(details or {}), "retryAfterSeconds": self.retry_after}
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -74,7 +74,7 @@ class ApiError(HamiPluginsError):
             "details": details,
             "code": self.code,
         }
-        return {key: value for key, value in status.items() if value != {} or key == "metadata"}
+        return {key: value for key, value in status.items() if value not in ("", None)}
 
 
 def success(code: int, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -96,7 +96,17 @@ def not_found(kind: Kind, name: str) -> ApiError:
 
 def no_such_resource() -> ApiError:
     """Nothing is served under this path."""
-    return ApiError(404, "the server could not find the requested resource")
+    return ApiError(404, "the server could not find the requested resource", details={})
+
+
+def no_such_method() -> ApiError:
+    """The path is known, and does not take this method."""
+    return ApiError(405, "the server does not allow this method on the requested resource", details={})
+
+
+def internal(message: str) -> ApiError:
+    """A rule that the real server breaks off with, instead of refusing in due form."""
+    return ApiError(500, message, reason="")
 
 
 def already_exists(kind: Kind, name: str) -> ApiError:
@@ -141,7 +151,7 @@ def unreadable_patch(text: str, why: str) -> ApiError:
 
 def patch_failed() -> ApiError:
     """A JSON patch does not apply: a path is missing or a ``test`` failed. The real text says as little."""
-    return ApiError(422, "the server rejected our request due to an error in our request")
+    return ApiError(422, "the server rejected our request due to an error in our request", details={})
 
 
 def bad_request(message: str) -> ApiError:
@@ -158,7 +168,7 @@ def too_new(asked: int, current: int) -> ApiError:
     """A list at a version that has not happened yet: the server's state is older than what the client saw."""
     return ApiError(
         504,
-        f"Too large resource version: {asked}, current: {current}",
+        f"Timeout: Too large resource version: {asked}, current: {current}",
         details={"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]},
         retry_after=1,
     )

@@ -14,6 +14,7 @@ from hami_plugins.emulator.apiserver.answers import (
     ApiError,
     bad_request,
     details_of,
+    no_such_method,
     no_such_resource,
     not_found,
     patch_failed,
@@ -86,7 +87,7 @@ class Api:
         if described is None:
             return Answer(404, b"404 page not found\n", media="text/plain; charset=utf-8")
         if request.method not in ("GET", "HEAD"):
-            raise ApiError(405, "the server does not allow this method on the requested resource")
+            raise no_such_method()
         return Answer(200, orjson.dumps(described))
 
     def _get(self, _: Request, target: Target, kind: Kind) -> Answer:
@@ -197,7 +198,7 @@ def _parsed(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+        raise bad_request(f"the body is no JSON: {error}") from error
 
 
 def _body(request: Request) -> Mapping[str, Any]:
@@ -216,7 +217,7 @@ def _body(request: Request) -> Mapping[str, Any]:
             "application/json, application/yaml, application/vnd.kubernetes.protobuf",
         )
     if not isinstance(body, Mapping):
-        raise bad_request("couldn't get version/kind; json parse error: the body has to be an object")
+        raise bad_request("couldn't get version/kind; the body has to be an object")
     return body
 
 
@@ -225,10 +226,7 @@ def _patch_type(kind: Kind, media: str) -> Callable[[Any, Any], Any]:
     if kind.typed:
         known[_STRATEGIC] = strategic.strategic_merge
     if media not in known:
-        raise ApiError(
-            415,
-            "the body of the request was in an unknown format - accepted media types include: " + ", ".join(known),
-        )
+        raise ApiError(415, "415: Unsupported Media Type", details={})
     return known[media]
 
 

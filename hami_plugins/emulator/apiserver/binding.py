@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hami_plugins.emulator.apiserver.answers import ApiError, bad_request, conflict, not_found
+from hami_plugins.emulator.apiserver.answers import bad_request, conflict, internal, not_found
 from hami_plugins.emulator.apiserver.kinds import PODS, Raw
 from hami_plugins.emulator.apiserver.store import Key, Stored
 from hami_plugins.emulator.apiserver.writing import Preconditions, Writer
@@ -35,9 +35,9 @@ def _target(binding: Raw) -> str:
     """The node that is meant. The real server lets these two faults through as internal errors."""
     target = binding.get("target") or {}
     if target.get("kind") not in (None, "", "Node"):
-        raise ApiError(500, 'target.kind: Unsupported value: supported values: "Node", "<empty>"')
+        raise internal(f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"')
     if not target.get("name"):
-        raise ApiError(500, "target.name: Required value")
+        raise internal("target.name: Required value")
     return str(target["name"])
 
 

@@ -24,7 +24,7 @@ def decoded(kind: Kind, obj: Raw) -> dict[str, Any]:
     """The object without kind and apiVersion, its metadata checked and tidied. Raises ``DecodeError``."""
     body = {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
     if kind.typed:
-        body = _without_nulls(body)
+        body = {key: _without_nulls(value, key) for key, value in body.items() if value is not None}
     metadata = body.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         raise _wrong("metadata", metadata, "v1.ObjectMeta")
@@ -36,11 +36,17 @@ def decoded(kind: Kind, obj: Raw) -> dict[str, Any]:
     return tidy(body) if tidy else body
 
 
-def _without_nulls(value: Any) -> Any:
+_TEXT_MAPS: Final = frozenset({"annotations", "data", "labels", "matchLabels", "nodeSelector"})
+
+
+def _without_nulls(value: Any, name: str) -> Any:
+    """Without null members, which mean the same as none; in a map of texts they mean empty text."""
     if isinstance(value, Mapping):
-        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
+        if name in _TEXT_MAPS:
+            return {key: "" if inner is None else inner for key, inner in value.items()}
+        return {key: _without_nulls(inner, key) for key, inner in value.items() if inner is not None}
     if isinstance(value, list):
-        return [_without_nulls(inner) for inner in value]
+        return [_without_nulls(inner, "") for inner in value]
     return value
 
 
@@ -118,12 +124,31 @@ def _container(container: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _node(body: dict[str, Any]) -> dict[str, Any]:
-    """What a node has is what it gives to pods, unless it says otherwise."""
+    """What a node has is what it gives to pods, unless it says otherwise; facts that it does not tell are empty."""
     tidied = _amounts_in(body, "status", ("capacity", "allocatable"))
-    status = tidied.get("status") or {}
+    status = {**_NODE_STATUS, **(tidied.get("status") or {})}
+    status["nodeInfo"] = {**_NODE_INFO, **status["nodeInfo"]}
     if status.get("capacity") and "allocatable" not in status:
-        return {**tidied, "status": {**status, "allocatable": dict(status["capacity"])}}
-    return tidied
+        status["allocatable"] = dict(status["capacity"])
+    return {**tidied, "spec": tidied.get("spec", {}), "status": status}
+
+
+_NODE_INFO: Final = dict.fromkeys(
+    (
+        "architecture",
+        "bootID",
+        "containerRuntimeVersion",
+        "kernelVersion",
+        "kubeProxyVersion",
+        "kubeletVersion",
+        "machineID",
+        "operatingSystem",
+        "osImage",
+        "systemUUID",
+    ),
+    "",
+)
+_NODE_STATUS: Final[Mapping[str, Any]] = {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": _NODE_INFO}
 
 
 def _quota(body: dict[str, Any]) -> dict[str, Any]:

@@ -78,9 +78,8 @@ def version_asked(query: Mapping[str, str]) -> int | None:
     if not text:
         return None
     if not text.isdigit():
-        raise bad_request(
-            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        )
+        why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise bad_request(f"invalid resource version: {why}")
     return int(text)
 
 
@@ -112,13 +111,13 @@ def _token(text: str) -> Token:
         namespace, _, name = str(fields["start"]).rstrip("\0").rpartition("/")
         return Token(int(fields["rv"]), Key(namespace, name))
     except (binascii.Error, orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-        raise bad_request(f"continue key is not valid: {error}") from error
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from error
 
 
 def _number(query: Mapping[str, str], name: str) -> int:
     text = query.get(name, "")
     if text and not text.isdigit():
-        raise bad_request(f'{name}: Invalid value: "{text}": has to be a whole number')
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     return int(text or 0)
 
 

@@ -1,4 +1,8 @@
-"""JSON merge patch (RFC 7396) and JSON patch (RFC 6902): the new object is made, the old one left as it is."""
+"""JSON merge patch (RFC 7396) and JSON patch (RFC 6902): the new object is made, the old one left as it is.
+
+As in the API server's library, and unlike in the RFC, ``replace`` makes a member that is not there, and ``copy`` takes
+one as null.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +51,6 @@ def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
         case "add":
             return _put(document, path, operation.get("value"), insert=True)
         case "replace":
-            _look(document, path)
             return _put(document, path, operation.get("value"), insert=False)
         case "remove":
             return _removed(document, path)
@@ -56,7 +59,7 @@ def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
                 raise patch_failed()
             return document
         case "copy":
-            return _put(document, path, _look(document, _source(operation)), insert=True)
+            return _put(document, path, _look(document, _source(operation), missing=None), insert=True)
         case "move":
             value = _look(document, _source(operation))
             return _put(_removed(document, _source(operation)), path, value, insert=True)
@@ -83,7 +86,7 @@ _NOTHING: Final = object()
 
 
 def _look(document: Any, path: Sequence[str], *, missing: Any = _NOTHING) -> Any:
-    """What stands at a path. ``missing`` is the answer when only the last step is not there."""
+    """What stands at a path. ``missing`` is the answer when only the last member is not there."""
     value = document
     for depth, step in enumerate(path):
         found = _child(value, step)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hami_plugins.emulator.apiserver.answers import ApiError, no_such_resource
+from hami_plugins.emulator.apiserver.answers import no_such_method, no_such_resource
 from hami_plugins.emulator.apiserver.kinds import Kind, Kinds
 
 
@@ -57,6 +57,8 @@ def target_of(request: Request, kinds: Kinds) -> Target:
         return Target(verb=verb)
     version, rest = rest[0], rest[1:]
     if version not in kinds.versions().get(group, ()):
+        if not group:
+            raise no_such_resource()
         return Target(verb=verb)
     return _resource(verb, request.query, kinds, (group, version), rest)
 
@@ -102,4 +104,4 @@ def allowed(target: Target) -> None:
     if kind is not None and kind.namespaced and not target.namespace and target.verb in ("create", "deletecollection"):
         fits = False
     if not fits:
-        raise ApiError(405, "the server does not allow this method on the requested resource")
+        raise no_such_method()

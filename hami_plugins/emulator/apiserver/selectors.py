@@ -230,6 +230,9 @@ def _offered(kind: Kind, path: str) -> str:
     first, dot, rest = path.partition(".")
     stored = known.get(first, first) + dot + rest
     if stored not in _known(kind):
+        if kind.typed and kind.storage not in _FIELDS:
+            offered = 'only "metadata.name", "metadata.namespace"'
+            raise bad_request(f'"{path}" is not a known field selector: {offered}')
         raise bad_request(f"field label not supported: {path}")
     return stored
 

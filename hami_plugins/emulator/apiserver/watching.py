@@ -93,7 +93,7 @@ class Hub:
         watch = Watch(kind, namespace, selector, bookmarks=_flag(query, "allowWatchBookmarks"), seconds=_seconds(query))
         since, initial = version_asked(query), _flag(query, "sendInitialEvents")
         if initial and query.get("resourceVersionMatch") != "NotOlderThan":
-            raise bad_request("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+            raise _unmatched_initial_events()
         with self._store.lock:
             try:
                 self._fill(watch, since if not initial else None, initial=initial)
@@ -189,6 +189,13 @@ def _bookmark(kind: Kind, version: int, *, initial: bool = False) -> bytes:
     return _line("BOOKMARK", orjson.dumps({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}))
 
 
+def _unmatched_initial_events() -> ApiError:
+    field, why = "resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+    cause = {"reason": "FieldValueForbidden", "message": f"Forbidden: {why}", "field": field}
+    details = {"group": "meta.k8s.io", "kind": "ListOptions", "causes": [cause]}
+    return ApiError(422, f'ListOptions.meta.k8s.io "" is invalid: {field}: Forbidden: {why}', details=details)
+
+
 def _flag(query: Mapping[str, str], name: str) -> bool:
     return query.get(name) in ("true", "1")
 
@@ -197,5 +204,5 @@ def _seconds(query: Mapping[str, str]) -> float:
     """How long a watch lasts; the real server ends those that do not say after half an hour to an hour."""
     text = query.get("timeoutSeconds", "")
     if text and not text.isdigit():
-        raise bad_request(f'timeoutSeconds: Invalid value: "{text}": has to be a whole number')
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     return float(text or 1800) or 1800.0

@@ -21,6 +21,7 @@ from hami_plugins.emulator.apiserver.answers import (
     bad_request,
     conflict,
     details_of,
+    internal,
     invalid,
     not_found,
 )
@@ -101,7 +102,7 @@ class Writer:
             self._namespace_takes(kind, namespace, str(obj["metadata"].get("name", "")))
         metadata = dict(obj["metadata"])
         if metadata.pop("resourceVersion", None):
-            raise ApiError(500, "resourceVersion should not be set on objects to be created")
+            raise internal("resourceVersion should not be set on objects to be created")
         uid = self._new_uid()
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = f"{metadata['generateName'][:58]}{_suffix(uid)}"
@@ -274,19 +275,16 @@ class Writer:
 
 def decode(kind: Kind, obj: Raw) -> dict[str, Any]:
     """The object in a request body. Raises ``ApiError`` 400 when it is none of this kind."""
-    for member, wanted in (("kind", kind.kind), ("apiVersion", kind.api_version)):
-        found = obj.get(member)
-        if found is None and not kind.typed:
-            raise bad_request(f"Object '{member}' is missing in the request")
-        if found not in (None, "", wanted):
-            text = f"{member} is {found!r}, not {wanted!r}"
-            raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): {text}")
+    for member in ("kind", "apiVersion"):
+        if not kind.typed and not obj.get(member):
+            raise bad_request(f"Object '{member.title()}' is missing in the request")
+    found = f'{obj.get("kind") or kind.kind} in version "{obj.get("apiVersion") or kind.api_version}"'
+    if obj.get("kind") not in (None, "", kind.kind) or obj.get("apiVersion") not in (None, "", kind.api_version):
+        raise bad_request(f"{found} cannot be handled as a {kind.kind}: that is another kind")
     try:
         return decoded(kind, obj)
     except DecodeError as error:
-        raise bad_request(
-            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
-        ) from error
+        raise bad_request(f"{found} cannot be handled as a {kind.kind}: {error}") from error
 
 
 def _grace(pod: Raw, asked: int | None) -> int:

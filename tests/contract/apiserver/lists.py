@@ -129,4 +129,4 @@ def future_version(api: Api) -> None:
     path = filled(api)
     future = int(api.get(path)["metadata"]["resourceVersion"]) + 1_000_000
     message = refused(api.ask("GET", path, resourceVersion=future), 504, "Timeout")
-    assert message.startswith(f"Too large resource version: {future}, current: ")
+    assert message.startswith(f"Timeout: Too large resource version: {future}, current: ")

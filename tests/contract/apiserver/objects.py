@@ -40,6 +40,12 @@ def kind_left_out(api: Api) -> None:
     assert (made["kind"], made["apiVersion"]) == ("ConfigMap", "v1")
 
 
+@case("a label that is null is empty text")
+def null_label(api: Api) -> None:
+    made = api.create(f"{api.workspace()}/configmaps", named("a", labels={"x": None}))
+    assert made["metadata"]["labels"] == {"x": ""}
+
+
 @case("generateName becomes a name of the prefix and five characters")
 def generated_name(api: Api) -> None:
     made = api.create(f"{api.workspace()}/configmaps", {"metadata": {"generateName": "job-"}})

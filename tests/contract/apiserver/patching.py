@@ -64,13 +64,25 @@ def failing_json_patch(api: Api) -> None:
     for operation in (
         {"op": "test", "path": "/data/x", "value": "2"},
         {"op": "remove", "path": "/data/nothing"},
-        {"op": "replace", "path": "/data/nothing", "value": "1"},
+        {"op": "move", "from": "/data/nothing", "path": "/data/x"},
         {"op": "add", "path": "/nothing/here", "value": "1"},
     ):
         change = {"op": "add", "path": "/data/y", "value": "2"}
         reply = api.ask("PATCH", f"{space}/configmaps/a", [change, operation], media=JSON_PATCH)
         assert refused(reply, 422, "Invalid") == "the server rejected our request due to an error in our request"
     assert api.get(f"{space}/configmaps/a") == made
+
+
+@case("a JSON patch that replaces or copies a member that is not there makes it")
+def lenient_json_patch(api: Api) -> None:
+    space = api.workspace()
+    api.create(f"{space}/configmaps", {**named("a"), "data": {"x": "1"}})
+    operations = [
+        {"op": "replace", "path": "/data/y", "value": "2"},
+        {"op": "copy", "from": "/data/nothing", "path": "/data/z"},
+        {"op": "test", "path": "/data/nothing", "value": None},
+    ]
+    assert api.patch(f"{space}/configmaps/a", operations, JSON_PATCH)["data"] == {"x": "1", "y": "2", "z": ""}
 
 
 @case("a version tested by a JSON patch is a condition")
