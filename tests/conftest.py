@@ -48,5 +48,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
     """A quiet run hides the seed, but a failure that depends on the order cannot be had again without it."""
-    if exitstatus:
+    if exitstatus and config.pluginmanager.hasplugin("randomly"):
         terminalreporter.write_line(f"the same order again: --randomly-seed={config.getoption('randomly_seed')}")

@@ -21,8 +21,10 @@ from typing import Any, Final
 
 import structlog
 
+from hami_plugins.errors import WireError
 from hami_plugins.model.units import PodUid
 from hami_plugins.wire import volcano
+from hami_plugins.wire.pod_devices import AssignedDevice
 from volcano_vgpu import edits
 from volcano_vgpu.edits import ContainerEdits
 from volcano_vgpu.identity import KIND, Allocation
@@ -105,9 +107,22 @@ class CdiDirectory:
             for nonce, device in devices.items()
         )
 
+    @property
+    def grants(self) -> Mapping[tuple[PodUid, str], tuple[AssignedDevice, ...]]:
+        """What each container was handed, as Volcano had granted it; what cannot be read any more is left out."""
+        found: dict[tuple[PodUid, str], tuple[AssignedDevice, ...]] = {}
+        for uid, devices in self._pods.items():
+            for device in devices.values():
+                text, _, _ = str(device["annotations"].get(GRANT_KEY, "")).rpartition(" ")
+                with contextlib.suppress(WireError):
+                    found[uid, _container(device)] = tuple(
+                        each for part in volcano.decode_assignment(GRANT_KEY, text) for each in part
+                    )
+        return found
+
     def write(self, uid: PodUid, servings: Collection[Serving]) -> Refusal | None:
         """Make the names of these containers mean what they are to get, beside what the pod has already."""
-        path = self._path(uid)
+        path = self.path(uid)
         try:
             on_disk = self._read(path)
         except OSError as error:
@@ -132,14 +147,15 @@ class CdiDirectory:
     def forget(self, uid: PodUid) -> None:
         """Remove the specification of a pod that is gone; a file that cannot be removed is tried again next time."""
         try:
-            self._path(uid).unlink(missing_ok=True)
+            self.path(uid).unlink(missing_ok=True)
         except OSError as error:
-            _log.warning("cdi_file_kept", path=str(self._path(uid)), error=str(error))
+            _log.warning("cdi_file_kept", path=str(self.path(uid)), error=str(error))
             return
         with self._lock:
             self._pods = {other: devices for other, devices in self._pods.items() if other != uid}
 
-    def _path(self, uid: PodUid) -> Path:
+    def path(self, uid: PodUid) -> Path:
+        """The file of a pod's specification."""
         return self._directory / f"{_PREFIX}{uid}{_SUFFIX}"
 
     @staticmethod

@@ -70,6 +70,10 @@ class ContainerDirectories:
         except FileNotFoundError:
             return ()
 
+    def path(self, name: str) -> Path:
+        """The directory of that name."""
+        return self._root / name
+
     def remove(self, name: str) -> None:
         """Remove the directory of a container that is gone; what cannot be removed is tried again next time."""
         path = self._root / name

@@ -62,7 +62,8 @@ class ContainerEdits:
 class EditSettings:
     """What the operator sets about containers.
 
-    ``factor`` is the MiB in a unit of the register; ``hook_path`` where library and caches are on the host;
+    ``factor`` is the MiB in a unit of the register; ``hook_path`` where library and caches are on the host,
+    ``lock_path`` where the lock is;
     ``priority`` the resource that becomes ``CUDA_TASK_PRIORITY``; ``device_nodes`` the device files that every card
     needs and that this host has (empty: the runtime brings them); ``mps_root`` the control daemon's directory.
     """
@@ -71,6 +72,7 @@ class EditSettings:
     factor: int = 1
     memory_scaling: float = 1.0
     hook_path: str = "/usr/local/vgpu"
+    lock_path: str = LOCK_DIRECTORY
     disable_core_limit: bool = False
     core_policy: str = "default"
     log_level: int | None = None
@@ -189,7 +191,7 @@ def _mounts(owner: Owner, settings: EditSettings) -> tuple[Mount, ...]:
     mounts = [
         Mount(LIBRARY_IN_CONTAINER, f"{hook}/{LIBRARY}", read_only=True),
         Mount(CACHE_DIRECTORY, f"{hook}/vgpu/containers/{owner.directory}", read_only=False),
-        Mount(LOCK_DIRECTORY, LOCK_DIRECTORY, read_only=False),
+        Mount(LOCK_DIRECTORY, settings.lock_path, read_only=False),
     ]
     if not _disabled(owner.raw):
         mounts.append(Mount(PRELOAD_IN_CONTAINER, f"{hook}/{PRELOAD}", read_only=True))

@@ -181,6 +181,7 @@ class AgentSettings(Sharing):
     cdi_directory: AbsolutePath = "/var/run/cdi"
     cdi: Choice = "auto"
     hook_path: AbsolutePath = "/usr/local/vgpu"
+    lock_path: AbsolutePath = "/tmp/vgpulock"  # noqa: S108 - where HAMi-core's containers meet on every node
     library_source: AbsolutePath | None = None
     cards_file: AbsolutePath | None = None
     exclusive: Literal["refuse", "ignore"] = "refuse"

@@ -1,0 +1,175 @@
+"""A node of the embedded cluster with an agent on it, for tests of the whole agent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
+from hami_plugins.emulator.kubelet import EmulatedKubelet, Times
+from hami_plugins.kube import paths
+from hami_plugins.kube.client import KubeClient, connect_to
+from volcano_vgpu import config
+from volcano_vgpu.app import Agent
+from volcano_vgpu.discovery.file import FileDiscovery
+from volcano_vgpu.metrics import AgentMetrics
+
+NODE = "node-1"
+NUMBER = "volcano.sh/vgpu-number"
+
+
+def wait_for(condition: Callable[[], Any], what: str, timeout: float = 20.0) -> Any:
+    """What the condition gives once it is true; fails with ``what`` when it never is."""
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"not within {timeout} s: {what}")
+
+
+def container(
+    name: str = "main", *, number: int = 1, memory: int = 1000, cores: int = 0, **more: Any
+) -> dict[str, Any]:
+    """A container that asks for slices."""
+    limits = {NUMBER: str(number), "volcano.sh/vgpu-memory": str(memory)}
+    if cores:
+        limits["volcano.sh/vgpu-cores"] = str(cores)
+    return {"name": name, "image": "x", "resources": {"limits": limits}, **more}
+
+
+def pod(name: str, *containers: Mapping[str, Any], ids: str | None, node: str = NODE, **more: Any) -> dict[str, Any]:
+    """A pod as Volcano binds it, with the cards ``ids`` (none where it is ``None``)."""
+    annotations = {"scheduling.k8s.io/group-name": f"podgroup-{name}"}
+    if ids is not None:
+        annotations |= {
+            "volcano.sh/vgpu-ids-new": ids,
+            "volcano.sh/devices-to-allocate": ids,
+            "volcano.sh/vgpu-node": node,
+            "volcano.sh/vgpu-time": "1795246593",
+            "volcano.sh/bind-phase": "allocating",
+            "volcano.sh/bind-time": "1795246593",
+        }
+    return {
+        "metadata": {"name": name, "namespace": "default", "annotations": annotations},
+        "spec": {
+            "schedulerName": "volcano",
+            "nodeName": node,
+            "containers": list(containers),
+            **more,
+        },
+    }
+
+
+@dataclass
+class Machine:
+    """A node: its API server, its kubelet, its cards, and agents to be started on it."""
+
+    server: ApiServer
+    api: KubeClient
+    kubelet: EmulatedKubelet
+    root: Path
+    cards: Path
+
+    def write_cards(self, *cards: Mapping[str, Any]) -> None:
+        """What the driver reports from now on."""
+        draft = self.cards.with_suffix(".tmp")
+        draft.write_text(yaml.safe_dump({"driver": "550.1", "cards": list(cards)}))
+        draft.replace(self.cards)
+
+    @contextmanager
+    def agent(self, text: str = "") -> Iterator[Agent]:
+        """An agent that runs until the end of the block."""
+        found = self.start_agent(text)
+        try:
+            yield found
+        finally:
+            found.stop()
+
+    def start_agent(self, text: str = "") -> Agent:
+        """An agent that somebody has to stop."""
+        settings = config.load(
+            text,
+            {
+                "NODE_NAME": NODE,
+                "HAMI_PLUGINS__VOLCANO_VGPU__KUBELET_DIRECTORY": str(self.kubelet.plugin_directory),
+                "HAMI_PLUGINS__VOLCANO_VGPU__POD_RESOURCES_SOCKET": str(self.kubelet.pod_resources_socket),
+                "HAMI_PLUGINS__VOLCANO_VGPU__CDI_DIRECTORY": str(self.kubelet.cdi_directory),
+                "HAMI_PLUGINS__VOLCANO_VGPU__HOOK_PATH": str(self.root / "hook"),
+                "HAMI_PLUGINS__VOLCANO_VGPU__LOCK_PATH": str(self.root / "lock"),
+                "HAMI_PLUGINS__VOLCANO_VGPU__LIBRARY_SOURCE": str(self.root / "image"),
+                "HAMI_PLUGINS__VOLCANO_VGPU__START_JITTER": "0",
+                "HAMI_PLUGINS__VOLCANO_VGPU__CDI": "always",
+                "HAMI_PLUGINS__VOLCANO_VGPU__LISTEN__HOST": "127.0.0.1",
+                "HAMI_PLUGINS__VOLCANO_VGPU__LISTEN__PORT": "0",
+            },
+        )
+        agent = Agent(settings, self.api, FileDiscovery(self.cards), metrics=AgentMetrics(), collect_seconds=0.1)
+        agent.start()
+        return agent
+
+    def node(self) -> Mapping[str, Any]:
+        """The node as the API server has it."""
+        return self.api.get(paths.node(NODE))
+
+    def allocatable(self) -> int:
+        """How many slots the node offers."""
+        return int(self.node()["status"].get("allocatable", {}).get(NUMBER, "0"))
+
+    def wait_ready(self, agent: Agent, slots: int) -> None:
+        """Until the agent serves and the node offers that many slots."""
+        wait_for(lambda: not agent.trouble, f"the agent is ready, but: {agent.trouble}")
+        wait_for(lambda: self.allocatable() == slots, f"the node offers {slots} slots")
+
+    def create(self, body: Mapping[str, Any]) -> str:
+        """Creates a pod and gives its UID."""
+        return str(self.api.create(paths.pods("default"), body)["metadata"]["uid"])
+
+    def pod(self, name: str) -> Mapping[str, Any]:
+        """A pod as the API server has it."""
+        return self.api.get(paths.pod("default", name))
+
+    def started(self, uid: str, name: str = "main") -> Mapping[str, str]:
+        """The environment of a container once it has started."""
+        found = wait_for(lambda: self.kubelet.containers(uid, name), f"container {name} of {uid} starts")
+        env: Mapping[str, str] = found[-1].env
+        return env
+
+    def waits(self, name: str, container: str = "main") -> str:
+        """Why a container waits, in the kubelet's words; empty where it does not."""
+        for each in self._statuses(name):
+            if each["name"] == container:
+                return str((each.get("state", {}).get("waiting") or {}).get("message") or "")
+        return ""
+
+    def _statuses(self, name: str) -> Sequence[Mapping[str, Any]]:
+        status = self.pod(name).get("status") or {}
+        return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+CARDS = (
+    {"uuid": "GPU-aaaaaaaa-1", "model": "NVIDIA A100-SXM4-40GB", "memory": 40960, "numa": 0},
+    {"uuid": "GPU-bbbbbbbb-2", "model": "NVIDIA A100-SXM4-40GB", "memory": 40960, "numa": 1},
+)
+
+
+@contextmanager
+def machine(root: Path) -> Iterator[Machine]:
+    """A node with two cards and a kubelet, without an agent."""
+    image = root / "image"
+    image.mkdir()
+    (image / "libvgpu.so").write_bytes(b"library")
+    with ApiServer(kinds=VOLCANO) as server:
+        api = connect_to(server.url, component="test")
+        with EmulatedKubelet(api, NODE, root / "k", times=Times.fast()) as kubelet:
+            built = Machine(server, api, kubelet, root, root / "cards.yaml")
+            built.write_cards(*CARDS)
+            yield built
+        api.close()

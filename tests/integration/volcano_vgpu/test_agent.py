@@ -1,0 +1,106 @@
+"""The whole agent on a node of the embedded cluster, over real sockets."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.volcano_vgpu.machines import CARDS, Machine, container, machine, pod, wait_for
+
+A, B = "GPU-aaaaaaaa-1", "GPU-bbbbbbbb-2"
+
+
+@pytest.fixture
+def node() -> Iterator[Machine]:
+    root = Path(tempfile.mkdtemp(prefix="vg"))
+    try:
+        with machine(root) as found:
+            yield found
+    finally:
+        shutil.rmtree(root)
+
+
+def test_a_container_gets_exactly_what_volcano_granted(node: Machine) -> None:
+    with node.agent() as agent:
+        node.wait_ready(agent, 20)
+        uid = node.create(pod("one", container(memory=2000, cores=30), ids=f"{B},NVIDIA,2000,30:"))
+        env = node.started(uid)
+        assert env["NVIDIA_VISIBLE_DEVICES"] == B
+        assert env["CUDA_DEVICE_MEMORY_LIMIT_0"] == "2000m"
+        assert env["CUDA_DEVICE_SM_LIMIT"] == "30"
+        wait_for(
+            lambda: node.pod("one")["metadata"]["annotations"]["volcano.sh/bind-phase"] == "success",
+            "Volcano is told that the pod is served",
+        )
+        annotations = node.pod("one")["metadata"]["annotations"]
+        assert annotations["volcano.sh/devices-to-allocate"].strip(";") == ""
+        assert annotations["volcano.sh/vgpu-ids-new"] == f"{B},NVIDIA,2000,30:"
+
+
+def test_a_node_says_its_cards_once_and_then_nothing(node: Machine) -> None:
+    with node.agent() as agent:
+        node.wait_ready(agent, 20)
+        found = node.node()
+        assert found["metadata"]["annotations"]["volcano.sh/node-vgpu-register"] == (
+            f"{A},10,40960,NVIDIA-NVIDIA A100-SXM4-40GB,true,hami-core:"
+            f"{B},10,40960,NVIDIA-NVIDIA A100-SXM4-40GB,true,hami-core:"
+        )
+        assert found["status"]["capacity"]["volcano.sh/vgpu-memory"] == "81920"
+        assert found["status"]["capacity"]["volcano.sh/vgpu-cores"] == "200"
+        assert agent.publisher.written == 2
+
+
+def test_a_pod_without_a_grant_waits_and_says_why(node: Machine) -> None:
+    with node.agent() as agent:
+        node.wait_ready(agent, 20)
+        node.create(pod("bare", container(), ids=None))
+        text = wait_for(lambda: node.waits("bare"), "the container waits")
+        assert "volcano.sh/vgpu-ids-new" in text
+        events = wait_for(
+            lambda: [
+                each
+                for each in node.api.get("/api/v1/namespaces/default/events")["items"]
+                if each["reason"] == "VgpuRefused"
+            ],
+            "the pod has an event",
+        )
+        assert events[0]["involvedObject"]["name"] == "bare"
+
+
+def test_an_unhealthy_card_is_not_offered_until_it_is_well_again(node: Machine) -> None:
+    with node.agent() as agent:
+        node.wait_ready(agent, 20)
+        node.write_cards(CARDS[0], {**CARDS[1], "problems": ["XID 79: gone"]})
+        wait_for(lambda: node.allocatable() == 10, "the slots of the card are gone")
+        wait_for(
+            lambda: B not in node.node()["metadata"]["annotations"]["volcano.sh/node-vgpu-register"],
+            "the card has left the register",
+        )
+        node.write_cards(*CARDS)
+        wait_for(lambda: node.allocatable() == 20, "the slots of the card are back")
+        wait_for(
+            lambda: B in node.node()["metadata"]["annotations"]["volcano.sh/node-vgpu-register"],
+            "the card is back in the register",
+        )
+
+
+def test_a_restarted_agent_changes_nothing_and_goes_on(node: Machine) -> None:
+    with node.agent() as agent:
+        node.wait_ready(agent, 20)
+        uid = node.create(pod("one", container(memory=2000), ids=f"{A},NVIDIA,2000,0:"))
+        before = node.started(uid)
+        wait_for(
+            lambda: node.pod("one")["metadata"]["annotations"]["volcano.sh/bind-phase"] == "success", "it is served"
+        )
+    writes = node.server.requests.writes()
+    with node.agent() as agent:
+        wait_for(lambda: not agent.trouble, f"the agent is ready: {agent.trouble}")
+        node.kubelet.finish(uid, "main", exit_code=1)
+        wait_for(lambda: len(node.kubelet.containers(uid, "main")) == 2, "the container starts again")
+        assert node.started(uid) == before
+        assert agent.publisher.written == 0
+    assert writes >= 0

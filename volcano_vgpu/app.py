@@ -1,0 +1,378 @@
+"""The agent put together: everything that does IO is made, started and ended here."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from starlette.applications import Starlette
+
+from hami_plugins.errors import KubeError
+from hami_plugins.kube import paths
+from hami_plugins.kube.events import EventRecorder
+from hami_plugins.kube.port import KubeApi, Selection
+from hami_plugins.kube.reflector import Change
+from hami_plugins.kube.store import Store
+from hami_plugins.kubelet.pod_resources import Held, PodResources
+from hami_plugins.model.units import DeviceId, NodeName, PodUid
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.vendors import volcano
+from hami_plugins.web.probes import Check, probe_routes
+from hami_plugins.web.server import WebServer
+from hami_plugins.wire.volcano_config import VolcanoConfig
+from volcano_vgpu import library, node, rivals
+from volcano_vgpu.bookkeeping import Bookkeeper
+from volcano_vgpu.cards import CardKeeper, Sharing
+from volcano_vgpu.cdi import CdiDirectory
+from volcano_vgpu.containers import ContainerDirectories, Leftovers
+from volcano_vgpu.discovery.port import Discovery
+from volcano_vgpu.edits import EditSettings
+from volcano_vgpu.grants import FINISHED, granted_cards
+from volcano_vgpu.health import Holder, Transition
+from volcano_vgpu.kubelet import CheckpointFile, Endpoint
+from volcano_vgpu.metrics import AgentMetrics, Sources
+from volcano_vgpu.model import Mode
+from volcano_vgpu.node import NodePublisher
+from volcano_vgpu.pods import NodePods
+from volcano_vgpu.reporting import Reporter
+from volcano_vgpu.rivals import Surroundings
+from volcano_vgpu.runtime import cdi_support
+from volcano_vgpu.scheduler import SchedulerWatch, Why
+from volcano_vgpu.server import VolcanoDevicePlugin
+from volcano_vgpu.serving import Ports
+from volcano_vgpu.settings import AgentSettings
+
+Raw = Mapping[str, Any]
+
+LIST_SECONDS: Final = 2.0
+"""How long pod-resources may take."""
+
+COLLECT_SECONDS: Final = 60.0
+"""Between two looks for what pods left behind; a pod's remains go at the second."""
+
+RIVAL_SECONDS: Final = 10.0
+"""Between two looks whether another owner of the cards has gone."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Agent:
+    """One node's agent. ``settings`` are those for this node, its labels considered; ``hasty`` is the API for those who
+    keep the kubelet waiting (its calls give up early).
+
+    It can be started once. ``trouble`` says why it does not serve yet, or not any more; ``collect_seconds`` and
+    ``rival_seconds`` are for tests.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it is made of, and what tests choose
+        self,
+        settings: AgentSettings,
+        api: KubeApi,
+        discovery: Discovery,
+        *,
+        metrics: AgentMetrics,
+        hasty: KubeApi | None = None,
+        own_pod: str = "",
+        collect_seconds: float = COLLECT_SECONDS,
+        rival_seconds: float = RIVAL_SECONDS,
+    ) -> None:
+        self._settings = settings
+        self._api = api
+        self._own_pod = own_pod
+        self._collect_seconds = collect_seconds
+        self._rival_seconds = rival_seconds
+        self._metrics = metrics
+        self._stop = threading.Event()
+        self._rivals = ""
+        self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
+        spec = _spec(settings)
+        self.pods = NodePods(api, settings.node, hasty=hasty or api)
+        name = f"metadata.name={settings.node}"
+        self._own = Store(
+            api, Selection(paths.NODES, "Node", fields=name, cached=True), name="own-node", trim=node.trimmed
+        )
+        sharing = Sharing(node=NodeName(settings.node), split_count=settings.device_split_count, spec=spec)
+        self.cards = CardKeeper(discovery, sharing, on_change=self._cards_changed)
+        self._discovery = discovery
+        self.publisher = NodePublisher(api, self._own, settings, on_offer=self.cards.offered)
+        self._scheduler = SchedulerWatch(
+            api, settings.scheduler, on_needs=self.publisher.adapt, on_leader=self.publisher.led_by
+        )
+        self._events = EventRecorder(api, "volcano-vgpu", settings.node)
+        self._record = CheckpointFile(Path(settings.kubelet_directory))
+        self._resources = PodResources(Path(settings.pod_resources_socket))
+        self._specifications = CdiDirectory(Path(settings.cdi_directory))
+        self._directories = ContainerDirectories(Path(settings.hook_path), Path(settings.lock_path))
+        self._bookkeeper = Bookkeeper(
+            api,
+            self.pods,
+            held=self._served_containers,
+            known=lambda: self._specifications.pods,
+            release_lock=self.publisher.release_lock,
+            clock=time.monotonic,
+            luck=random.Random(),  # noqa: S311 - spreads load, guards nothing
+            spec=spec,
+        )
+        self._reporter = Reporter(
+            node=settings.node,
+            events=self._events,
+            metrics=metrics,
+            bookkeeping=self._bookkeeper,
+            touch=self.publisher.touch,
+            pod=self.pods.get,
+            holders=self._holders,
+        )
+        self._leftovers = Leftovers(
+            self._specifications, self._directories, recorded=self._record.pods, live=self._live_pods
+        )
+        self._plugin: VolcanoDevicePlugin | None = None
+        self._endpoint: Endpoint | None = None
+        self._web = WebServer(
+            Starlette(routes=probe_routes(alive=self._alive(), ready=self._ready(), metrics=metrics.metrics)),
+            host=settings.listen.host,
+            port=settings.listen.port,
+        )
+
+    @property
+    def trouble(self) -> str:
+        """Why containers are not served; empty where they are."""
+        return next((why for check in self._ready().values() if (why := check())), "")
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where probes and metrics are served."""
+        return self._web.address
+
+    def start(self) -> None:
+        """Begins; what is not there yet (a driver, the API server, a kubelet) is waited for in the background."""
+        self._web.start()
+        self._events.start()
+        self._own.start()
+        self.pods.store.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends, and leaves node and containers as they are: whoever starts next goes on from there."""
+        self._stop.set()
+        self._thread.join()
+        if self._endpoint is not None:
+            self._endpoint.stop()
+        self.cards.stop()
+        self._scheduler.stop()
+        self.publisher.stop()
+        self._bookkeeper.stop()
+        self._events.stop()
+        self.pods.store.stop()
+        self._own.stop()
+        self._resources.close()
+        self._web.stop()
+
+    def _run(self) -> None:
+        """The start in its order, then the tidying up."""
+        if not self._synced() or not self._alone():
+            return
+        self._prepare()
+        self._scheduler.start()
+        self.publisher.start()
+        self.cards.start(self.publisher)
+        self._bookkeeper.start()
+        self.pods.subscribe(self._pod_changed)
+        self._plugin, self._endpoint = self._serving()
+        self._metrics.read_from(self._sources())
+        self._endpoint.start()
+        while not self._stop.wait(self._collect_seconds):
+            self._leftovers.collect()
+
+    def _synced(self) -> bool:
+        """Waits for node and pods; whether they came before the end."""
+        for store in (self._own, self.pods.store):
+            while not store.synced.wait(0.2):
+                if self._stop.is_set():
+                    return False
+        return not self._stop.is_set()
+
+    def _alone(self) -> bool:
+        """Waits until nobody else owns the cards; whether that came before the end."""
+        told = ""
+        while not self._stop.is_set():
+            found = self._others() if self._settings.exclusive == "refuse" else ""
+            self._rivals = found
+            if not found:
+                return True
+            if found != told:
+                _log.error("another_owner", reason=found)
+                self._reporter.refused_to_start(found)
+                told = found
+            self._stop.wait(self._rival_seconds)
+        return False
+
+    def _others(self) -> str:
+        directory = self._settings.kubelet_directory
+        registered = {}
+        try:
+            registered = dict(self._record.read().registered or {})
+        except Exception as error:  # noqa: BLE001 - a record that cannot be read says nothing of others
+            _log.warning("checkpoint_unreadable", error=str(error))
+        count = self._settings.resources.count
+        around = Surroundings(
+            sockets=rivals.live_sockets(Path(directory)),
+            node=self._own.by_name("", self._settings.node) or {},
+            pods=self.pods.all(),
+            remembered=registered.get(count, ()),
+            own_pod=self._own_pod,
+        )
+        return "; ".join(map(str, rivals.rivals(around, resource=count, directory=directory)))
+
+    def _prepare(self) -> None:
+        """Library and CDI directory. Without them containers are refused with the reason, but the agent goes on."""
+        source = self._settings.library_source
+        found = library.install(None if source is None else Path(source), Path(self._settings.hook_path))
+        if found.problem and self._settings.mode is not Mode.MIG:
+            _log.warning("library_missing", reason=found.problem)
+        refusal = self._specifications.open()
+        if refusal is not None:
+            _log.error("cdi_directory_unusable", error=refusal.text)
+
+    def _serving(self) -> tuple[VolcanoDevicePlugin, Endpoint]:
+        settings = self._settings
+        ports = Ports(
+            resource=settings.resources.count,
+            offer=lambda: self.cards.sight.offer,
+            settings=edit_settings(settings),
+            pods=self.pods,
+            checkpoint=self._record.read,
+            listed=self._listed,
+            specifications=self._specifications,
+            directories=self._directories,
+            outcomes=self._reporter,
+        )
+        plugin = VolcanoDevicePlugin(
+            ports,
+            cards=lambda: self.cards.sight.slots,
+            nonce=lambda: secrets.token_hex(6),
+            clock=time.monotonic,
+            watcher=self._metrics,
+            cdi=self._uses_cdi(),
+        )
+        endpoint = Endpoint(plugin, directory=Path(settings.kubelet_directory), resource=settings.resources.count)
+        self.cards.tell(plugin.offer)
+        return plugin, endpoint
+
+    def _uses_cdi(self) -> bool:
+        if self._settings.cdi != "auto":
+            return self._settings.cdi == "always"
+        while not self._stop.is_set():
+            try:
+                support = cdi_support(self._api.get(paths.node(self._settings.node)))
+            except KubeError as error:
+                _log.warning("runtime_unknown", error=str(error))
+                self._stop.wait(1.0)
+                continue
+            _log.info("cdi_decided", used=support.works, reason=support.why)
+            return support.works
+        return True
+
+    def _listed(self) -> Iterable[Held]:
+        return self._resources.list(timeout=LIST_SECONDS)
+
+    def _pod_changed(self, change: Change) -> None:
+        """A pod that Volcano has just bound is counted twice by some schedulers until they hear of the node again."""
+        if change.kind != "added" or change.object is None or not self.pods.store.synced.is_set():
+            return
+        if (change.object.get("status") or {}).get("phase") == "Pending" and self._cards_of(change.object):
+            self.publisher.touch(Why.BIND)
+
+    def _cards_of(self, raw: Raw) -> Mapping[str, tuple[DeviceId, ...]]:
+        return granted_cards(raw, self.cards.sight.offer)
+
+    def _holders(self, card: DeviceId) -> list[Holder]:
+        """The containers that have a slice of a card, by what Volcano granted."""
+        found: list[Holder] = []
+        for raw in self.pods.all():
+            metadata = raw.get("metadata") or {}
+            if (raw.get("status") or {}).get("phase") in FINISHED:
+                continue
+            found.extend(
+                Holder(str(metadata.get("namespace")), str(metadata.get("name")), str(metadata.get("uid")), container)
+                for container, cards in self._cards_of(raw).items()
+                if card in cards
+            )
+        return found
+
+    def _served_containers(self, uid: PodUid) -> list[str]:
+        return [each.container for each in self._specifications.served if each.pod_uid == uid]
+
+    def _live_pods(self) -> frozenset[PodUid] | None:
+        """The pods of the node by the watch; ``None`` while it may lag behind."""
+        if not self.pods.store.healthy:
+            return None
+        return frozenset(PodUid(str(raw["metadata"]["uid"])) for raw in self.pods.all())
+
+    def _sources(self) -> Sources:
+        return Sources(
+            sight=lambda: self.cards.sight,
+            pods=self.pods.all,
+            grants=lambda: self._specifications.grants,
+            use=self._discovery.use,
+            registered=self._registered,
+            offered=lambda: len(self.publisher.offered),
+            factor=self._settings.gpu_memory_factor,
+        )
+
+    def _registered(self) -> bool:
+        return self._endpoint is not None and self._endpoint.registered.is_set()
+
+    def _alive(self) -> dict[str, Check]:
+        return {"agent": lambda: "" if self._thread.is_alive() else "its main thread has ended"}
+
+    def _ready(self) -> dict[str, Check]:
+        return {
+            "node": lambda: "" if self._own.synced.is_set() else "the API server has not told of this node yet",
+            "pods": lambda: "" if self.pods.store.synced.is_set() else "the API server has not told of its pods yet",
+            "rivals": lambda: self._rivals,
+            "cards": lambda: self.cards.trouble,
+            "register": lambda: "" if self.publisher.valid else "the node has no valid register of healthy cards",
+            "kubelet": lambda: "" if self._registered() else "the kubelet does not know the plugin yet",
+        }
+
+    def _cards_changed(self, changes: tuple[Transition, ...]) -> None:
+        self._reporter.cards_changed(changes)
+
+
+def edit_settings(settings: AgentSettings) -> EditSettings:
+    """What the settings say about containers."""
+    container = settings.container
+    return EditSettings(
+        mode=settings.mode,
+        factor=settings.gpu_memory_factor,
+        memory_scaling=settings.device_memory_scaling,
+        hook_path=settings.hook_path,
+        lock_path=settings.lock_path,
+        disable_core_limit=settings.disable_core_limit,
+        core_policy=container.core_policy,
+        log_level=container.log_level,
+        active_oom_killer=container.active_oom_killer,
+        gdrcopy=container.gdrcopy,
+        gds=container.gds,
+        mofed=container.mofed,
+        priority=settings.resources.priority,
+    )
+
+
+def _spec(settings: AgentSettings) -> VendorSpec:
+    names = settings.resources
+    return volcano.configured(
+        VolcanoConfig(
+            count=names.count,
+            memory=names.memory,
+            memory_percentage=names.memory_percentage,
+            cores=names.cores,
+            geometries=settings.geometries,
+        )
+    )

@@ -1,0 +1,210 @@
+"""The work of the commands."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import structlog
+import tenacity
+
+from hami_plugins.cli import output
+from hami_plugins.cli.edge import Exit, failed
+from hami_plugins.cli.options import Form
+from hami_plugins.errors import ConfigError, KubeError
+from hami_plugins.kube import paths
+from hami_plugins.kube.client import KubeClient, connect
+from hami_plugins.kube.counting import api_requests
+from hami_plugins.observe import logging
+from hami_plugins.report.tables import Row, Table
+from volcano_vgpu import config, register
+from volcano_vgpu.app import Agent
+from volcano_vgpu.cleaning import Cleaner
+from volcano_vgpu.discovery.file import FileDiscovery
+from volcano_vgpu.discovery.nvml import NvmlDiscovery
+from volcano_vgpu.discovery.port import Discovery, DiscoveryError
+from volcano_vgpu.health import XidFilter
+from volcano_vgpu.metrics import AgentMetrics
+from volcano_vgpu.settings import AgentSettings
+
+COMPONENT: Final = "volcano-vgpu"
+CALL_SECONDS: Final = 5.0
+"""How long a request to the API server may take while the kubelet waits for an answer."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a command was given."""
+
+    config: str | None = None
+    device_config: str | None = None
+    node_config: str | None = None
+    node_name: str | None = None
+    cards_file: str | None = None
+    context: str | None = None
+    kubeconfig: str | None = None
+
+    def settings(self) -> AgentSettings:
+        """The settings, without those that hang on the node's labels."""
+        environment = dict(os.environ)
+        if self.node_name:
+            environment["NODE_NAME"] = self.node_name
+        found = config.load(
+            _text(self.config) or "",
+            environment,
+            device_config=_text(self.device_config),
+            node_config=_text(self.node_config),
+        )
+        if self.cards_file is not None:
+            found = found.model_copy(update={"cards_file": str(Path(self.cards_file).absolute())})
+        return found
+
+
+def run_agent(inputs: Inputs) -> int:
+    """Run until a signal ends it."""
+    settings = inputs.settings()
+    logging.configure(settings.log.level, settings.log.form)
+    for concern in settings.concerns:
+        _log.warning("setting_disappoints", reason=concern)
+    metrics = AgentMetrics()
+    client = replace(
+        connect(kubeconfig=inputs.kubeconfig, context=inputs.context, component=COMPONENT),
+        on_request=api_requests(metrics.metrics),
+    )
+    stop = threading.Event()
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        _log.info("signal_received", signal=signal.Signals(number).name)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    labelled = _with_labels(settings, client, stop)
+    if labelled is None:
+        return Exit.FINE
+    agent = Agent(
+        labelled,
+        client,
+        discovery_of(labelled),
+        metrics=metrics,
+        hasty=client.within(CALL_SECONDS),
+        own_pod=os.environ.get("POD_UID", ""),
+    )
+    agent.start()
+    _log.info("agent_started", node=labelled.node, address=":".join(map(str, agent.address)))
+    stop.wait()
+    agent.stop()
+    _log.info("agent_ended", node=labelled.node)
+    return Exit.FINE
+
+
+def list_cards(inputs: Inputs, *, form: Form, headers: bool) -> int:
+    """Print the cards and what they would be registered as."""
+    if not (inputs.node_name or os.environ.get("NODE_NAME")):
+        inputs = replace(inputs, node_name="this-node")
+    settings = inputs.settings()
+    discovery = discovery_of(settings)
+    try:
+        discovery.open()
+        inventory = discovery.inventory()
+    except DiscoveryError as error:
+        return failed(str(error))
+    finally:
+        discovery.close()
+    words = register.desired(inventory, settings)
+    units = {card.id: card for card in words.registered}
+    if form is not Form.TABLE:
+        output.document(_document(words, inventory.driver), form)
+        return Exit.FINE
+    rows = []
+    for card in inventory.cards:
+        share = units.get(card.uuid)
+        said = "; ".join(card.problems) or words.passed_over.get(card.uuid, "")
+        slots = "" if share is None else str(share.slots)
+        amount = "" if share is None else str(share.memory)
+        cells = (card.uuid, str(card.index), card.model, str(card.memory), slots, amount, said or "registered")
+        rows.append(Row(cells))
+    output.table(Table(("UUID", "INDEX", "MODEL", "MIB", "SLOTS", "UNITS", "STATE"), tuple(rows)), headers=headers)
+    for uuid, reason in sorted(inventory.passed_over.items()):
+        output.remark(f"{uuid}: {reason}")
+    return Exit.FINE
+
+
+def run_clean(inputs: Inputs, *, dry_run: bool) -> int:
+    """Remove what the agent left, or say what that would be."""
+    settings = inputs.settings()
+    client = connect(kubeconfig=inputs.kubeconfig, context=inputs.context, component=COMPONENT)
+    labels = (client.get(paths.node(settings.node)).get("metadata") or {}).get("labels") or {}
+    cleaner = Cleaner(settings.on(labels), client)
+    if (reason := cleaner.obstacle()) and not dry_run:
+        return failed(reason)
+    found = cleaner.left() if dry_run else cleaner.clean()
+    for item in found.removed:
+        output.line(f"{'would remove' if dry_run else 'removed'}: {item}")
+    for item in found.kept:
+        output.line(f"kept: {item}", "warn")
+    if not found.removed and not found.kept:
+        output.line(f"nothing of the agent is left on node {settings.node}")
+    return Exit.FINDINGS if found.kept else Exit.FINE
+
+
+def discovery_of(settings: AgentSettings) -> Discovery:
+    """Where cards are looked for: the file that is set, or NVIDIA's driver."""
+    if settings.cards_file is not None:
+        return FileDiscovery(Path(settings.cards_file))
+    health = settings.health
+    return NvmlDiscovery(counts=XidFilter.of(health.disabled, health.enabled), recovery=health.recovery)
+
+
+def _with_labels(settings: AgentSettings, client: KubeClient, stop: threading.Event) -> AgentSettings | None:
+    """The settings for a node with its labels; waits for the API server, ``None`` where the end comes first."""
+
+    def told(state: tenacity.RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome is not None else None
+        _log.warning("node_not_read", node=settings.node, error=str(error))
+
+    patient = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(KubeError),
+        wait=tenacity.wait_random_exponential(multiplier=0.5, max=30),
+        sleep=tenacity.sleep_using_event(stop),
+        stop=lambda _state: stop.is_set(),
+        before_sleep=told,
+        reraise=True,
+    )
+    try:
+        node = patient(client.get, paths.node(settings.node))
+    except KubeError:
+        return None
+    return settings.on((node.get("metadata") or {}).get("labels") or {})
+
+
+def _document(words: register.NodeWords, driver: str) -> dict[str, object]:
+    return {
+        "apiVersion": "hami-plugins.io/v1alpha1",
+        "kind": "VolcanoCards",
+        "driver": driver,
+        "annotations": dict(words.annotations),
+        "capacity": {name: str(amount) for name, amount in words.capacity.items()},
+        "cards": [
+            {"uuid": card.uuid, "index": card.index, "model": card.model, "memoryMiB": card.memory, "numa": card.numa}
+            | ({"problems": list(card.problems)} if card.problems else {})
+            for card in words.cards
+        ],
+        "passedOver": dict(words.passed_over),
+    }
+
+
+def _text(path: str | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from error

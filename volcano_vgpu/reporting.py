@@ -1,0 +1,87 @@
+"""Who is told what came of the kubelet's calls and of the cards: metrics, events, Volcano, and the node's ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+from hami_plugins.kube.events import EventRecorder, ObjectRef
+from hami_plugins.model.units import DeviceId, PodUid
+from volcano_vgpu.health import Holder, Transition, sayings
+from volcano_vgpu.metrics import AgentMetrics
+from volcano_vgpu.refusals import Code, Refusal
+from volcano_vgpu.scheduler import Why
+from volcano_vgpu.shares import Granted
+
+Raw = Mapping[str, Any]
+
+REFUSED: Final = "VgpuRefused"
+"""The reason of the event on a pod whose container is not served."""
+
+_QUIET: Final = frozenset({Code.UNRECORDED, Code.POD_GONE})
+"""Refusals that pass by themselves within a moment: counted and logged, but no event."""
+
+
+class Bookkeeping(Protocol):
+    """Who writes to Volcano what became of a pod's grant; nobody waits for it."""
+
+    def served(self, uid: PodUid, containers: Mapping[str, Granted]) -> None:
+        """See ``serving.Outcomes``."""
+
+    def refused(self, uid: PodUid, container: str, refusal: Refusal) -> None:
+        """See ``serving.Outcomes``."""
+
+
+class Reporter:
+    """``serving.Outcomes``, and the listener of ``CardKeeper``."""
+
+    def __init__(  # noqa: PLR0913 - everybody who is told something
+        self,
+        *,
+        node: str,
+        events: EventRecorder,
+        metrics: AgentMetrics,
+        bookkeeping: Bookkeeping,
+        touch: Callable[[Why], None],
+        pod: Callable[[str], Raw | None],
+        holders: Callable[[DeviceId], Iterable[Holder]],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        # The kubelet gives a node's name as its UID in events, so that describe finds them together.
+        self._node = ObjectRef("Node", node, node)
+        self._events = events
+        self._metrics = metrics
+        self._bookkeeping = bookkeeping
+        self._touch = touch
+        self._pod = pod
+        self._holders = holders
+        self._now = now
+
+    def served(self, uid: PodUid, containers: Mapping[str, Granted]) -> None:
+        """See ``serving.Outcomes``."""
+        self._bookkeeping.served(uid, containers)
+
+    def refused(self, uid: PodUid, container: str, refusal: Refusal) -> None:
+        """See ``serving.Outcomes``. A pod that was bound without cards also means that Volcano's ledger is wrong."""
+        self._metrics.refused(refusal)
+        if refusal.code is Code.NO_GRANT:
+            self._touch(Why.UNGRANTED)
+        raw = self._pod(uid)
+        if raw is not None and refusal.code not in _QUIET:
+            message = refusal.text if container in refusal.text else f"container {container}: {refusal.text}"
+            self._events.emit(ObjectRef.of({"kind": "Pod", **raw}), REFUSED, message, now=self._now())
+        self._bookkeeping.refused(uid, container, refusal)
+
+    def cards_changed(self, changes: tuple[Transition, ...]) -> None:
+        """Events for the node and for the pods on a card that failed, recovered, went or came."""
+        for saying in sayings(changes, self._holders):
+            holder = saying.holder
+            regarding = self._node
+            if holder is not None:
+                regarding = ObjectRef("Pod", holder.pod, holder.uid, holder.namespace)
+            self._events.emit(regarding, saying.reason, saying.message, type=saying.type, now=self._now())
+
+    def refused_to_start(self, why: str) -> None:
+        """An event on the node: somebody else owns the cards."""
+        self._events.emit(self._node, "VgpuAgentWaiting", why, now=self._now())
