@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import structlog
@@ -49,9 +49,10 @@ class Roster:
 class Intake:
     """Hears of pods (``tell``), admits them one by one in a thread of its own, and owns their workers."""
 
-    def __init__(self, around: Surroundings, roster: Roster) -> None:
+    def __init__(self, around: Surroundings, roster: Roster, *, on_complete: Callable[[], None]) -> None:
         self._around = around
         self._roster = roster
+        self._on_complete = on_complete
         self._changes: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._workers: dict[str, PodWorker] = {}
@@ -106,6 +107,7 @@ class Intake:
             self._take(change)
         self._running = {}
         self._roster.complete.set()
+        self._on_complete()
 
     def _take(self, change: Change) -> None:
         if change.object is None or change.kind == "deleted":

@@ -50,7 +50,14 @@ class Life:
         self._roster = Roster()
         self._file = CheckpointFile(machine.plugin_directory / CHECKPOINT, self.book)
         self._events = EventRecorder(machine.api, "kubelet", machine.node)
-        self._node = NodeStatus(machine.api, machine.node, self.book, times=machine.times, clock=machine.clock)
+        self._node = NodeStatus(
+            machine.api,
+            machine.node,
+            self.book,
+            times=machine.times,
+            clock=machine.clock,
+            complete=self._roster.complete,
+        )
         self._registrations = Registrations(
             machine.plugin_directory, self.book, times=machine.times, clock=machine.clock, on_devices=self._devices
         )
@@ -62,7 +69,7 @@ class Life:
             rate=machine.rate,
             clock=machine.clock,
         )
-        self.intake = Intake(self._surroundings(), self._roster)
+        self.intake = Intake(self._surroundings(), self._roster, on_complete=self._node.wake)
         self._pods = Reflector(
             machine.api,
             Selection(paths.PODS, "Pod", fields=f"spec.nodeName={machine.node}"),

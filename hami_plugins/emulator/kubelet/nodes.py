@@ -24,15 +24,26 @@ class NodeStatus:
     """Owns a thread that compares and writes; nothing is written while nothing differs.
 
     Capacity that others have written stays and is copied to allocatable; allocatable of its own is not kept by anybody
-    (``real-cluster.md`` 3f). What devices there are decides for the resources of plugins.
+    (``real-cluster.md`` 3f). What devices there are decides for the resources of plugins. Nothing is written before
+    ``complete``: the pods that are there at the start are measured against the node as it was left.
     """
 
-    def __init__(self, api: KubeApi, node: str, book: DeviceBook, *, times: Times, clock: Callable[[], float]) -> None:
+    def __init__(  # noqa: PLR0913 - wiring
+        self,
+        api: KubeApi,
+        node: str,
+        book: DeviceBook,
+        *,
+        times: Times,
+        clock: Callable[[], float],
+        complete: threading.Event,
+    ) -> None:
         self._api = api
         self._node = node
         self._book = book
         self._times = times
         self._clock = clock
+        self._complete = complete
         self._lock = threading.Lock()
         self._allocatable: Mapping[str, int] = {}
         self._wake = threading.Event()
@@ -70,16 +81,23 @@ class NodeStatus:
 
     def _sync(self) -> None:
         status: Mapping[str, Any] = self._read().get("status") or {}
+        if self._complete.is_set():
+            status = self._corrected(status)
+        amounts = quantity.amounts(status.get("allocatable") or {}, key=f"node {self._node}: allocatable")
+        with self._lock:
+            self._allocatable = {name: amount.ceiling for name, amount in amounts.items() if is_extended(name)}
+
+    def _corrected(self, status: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The status as it is once it says what it should."""
         counts = self._book.counts(self._clock(), grace=self._times.stop_grace)
         found = quantity.amounts(status.get("capacity") or {}, key=f"node {self._node}: capacity")
         before = {name: amount.text for name, amount in found.items()}
         shown = quantity.amounts(status.get("allocatable") or {}, key=f"node {self._node}: allocatable")
         changes = status_changes(before, {name: amount.text for name, amount in shown.items()}, counts)
-        if changes:
-            status = self._api.merge_patch(paths.node_status(self._node), {"status": changes}).get("status") or {}
-        amounts = quantity.amounts(status.get("allocatable") or {}, key=f"node {self._node}: allocatable")
-        with self._lock:
-            self._allocatable = {name: amount.ceiling for name, amount in amounts.items() if is_extended(name)}
+        if not changes:
+            return status
+        patched: Mapping[str, Any] = self._api.merge_patch(paths.node_status(self._node), {"status": changes})
+        return patched.get("status") or {}
 
     def _read(self) -> Raw:
         try:

@@ -119,13 +119,17 @@ class PodWorker:
             deadline = self._deadline
         if deadline is not None:
             return self._wind_down(deadline)
-        if statuses.phase(self._pod, self._fates()) in ("Succeeded", "Failed"):
+        if not self._over():
+            self._sandbox()
+            self._advance()
+        if self._over():
             self._close()
             return self._around.times.retry if self._unreported else _IDLE
-        self._sandbox()
-        self._advance()
         self._report()
         return self._pause()
+
+    def _over(self) -> bool:
+        return statuses.phase(self._pod, self._fates()) in ("Succeeded", "Failed")
 
     def _sandbox(self) -> None:
         if not self._around.runtime.has_sandbox(self._pod.uid):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hami_plugins.emulator.apiserver import ApiServer
+from hami_plugins.emulator.fleet import bare_node
 from hami_plugins.emulator.kubelet import Container, EmulatedKubelet, Times
 from hami_plugins.kube.client import connect_to
 from hami_plugins.kube.port import KubeApi
@@ -60,6 +61,7 @@ class EmbeddedKubelet:
 def embedded_kubelet() -> Iterator[EmbeddedKubelet]:
     """A cluster of one node, running; its directory is short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="kubelet-") as root, ApiServer() as server:
+        server.put(bare_node("node1"))
         client = connect_to(server.url, component="kubelet")
         kubelet = EmbeddedKubelet(client, "node1", Path(root))
         kubelet.start()

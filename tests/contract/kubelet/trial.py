@@ -107,7 +107,7 @@ class Trial:
         spec: Raw = {
             "nodeName": self.kubelet.node,
             "restartPolicy": restart_policy,
-            "terminationGracePeriodSeconds": 0,
+            "terminationGracePeriodSeconds": 1,  # with 0 a pod is gone before its kubelet knows
             "tolerations": [{"operator": "Exists"}],
             "initContainers": [each.raw(self.plugin.resource) for each in containers if each.init],
             "containers": [each.raw(self.plugin.resource) for each in containers if not each.init],
