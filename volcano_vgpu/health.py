@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, assert_never
 
 from hami_plugins.model.units import DeviceId
 from volcano_vgpu.model import Card, Inventory
@@ -126,6 +126,8 @@ def _of_one(change: Transition, held: tuple[Holder, ...]) -> Iterable[Saying]:
             yield Saying(None, change.turn, text, "Warning")
             for each in held:
                 yield Saying(each, change.turn, _advice(each, "is no longer reported by the driver", card), "Warning")
+        case _:
+            assert_never(change.turn)
 
 
 def _advice(holder: Holder, what: str, card: str) -> str:

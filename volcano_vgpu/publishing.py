@@ -154,17 +154,15 @@ def touched_at(node: Raw) -> datetime | None:
 
 def _publication(node: Raw, duties: Duties, settings: AgentSettings) -> register.Changes:
     """What has to change in what the node says of its cards. The last is not taken back while slots are on offer."""
-    if duties.words is None or _must_wait(node, duties.words, duties, settings):
+    if duties.words is None:
         return register.Changes({}, {})
-    return register.changes(node, duties.words)
-
-
-def _must_wait(node: Raw, words: NodeWords, duties: Duties, settings: AgentSettings) -> bool:
-    return (
-        not words.registered
-        and register.is_valid(node, handshake=duties.handshake)
-        and register.allocatable(node, settings.resources.count) > 0
-    )
+    found = register.changes(node, duties.words)
+    on_offer = register.allocatable(node, settings.resources.count) > 0
+    if duties.words.registered or not on_offer or not register.registered_on(node):
+        return found
+    notes = (found.node.get("metadata") or {}).get("annotations") or {}
+    kept = {key: text for key, text in notes.items() if key != register.REGISTER_KEY}
+    return register.Changes({"metadata": {"annotations": kept}} if kept else {}, {})
 
 
 def _withdrawal(node: Raw, by: datetime, settings: AgentSettings, now: datetime) -> Step:

@@ -131,6 +131,9 @@ def test_a_bad_file_leaves_the_last_good_one_in_force(found: FileDiscovery, path
     path.write_bytes(b"\xff\xfe")
     assert found.inventory() == before
     assert "codec" in found.problem
+    path.write_text("cards: [", encoding="utf-8")
+    assert found.inventory() == before
+    assert "not YAML" in found.problem
     path.unlink()
     assert found.inventory() == before
     assert "No such file" in found.problem

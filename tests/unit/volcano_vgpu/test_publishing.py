@@ -84,6 +84,11 @@ def test_the_register_goes_only_when_no_slot_is_on_offer() -> None:
     assert notes(step(node(BOTH, number="0"), words=NONE))[REGISTER_KEY] == ""
 
 
+def test_while_the_register_has_to_stay_its_handshake_is_kept_right() -> None:
+    given_up = node(BOTH, number="20", **{HANDSHAKE_KEY: "Deleted_2026.11.21 12:00:00"})
+    assert set(notes(step(given_up, words=NONE))) == {HANDSHAKE_KEY, TOUCHED_KEY}
+
+
 def test_a_register_that_is_broken_already_is_set_right_at_once() -> None:
     broken = node(BOTH, **{REGISTER_KEY: "broken"})
     assert notes(step(broken, words=NONE))[REGISTER_KEY] == ""
