@@ -190,5 +190,7 @@ class SchedulerWatch:
         self.leader = leader
         if before is not None:
             self._log.info("scheduler_changed", leader=leader.identity, before=before.identity)
+        if before is not None or self.needs.version is None:
+            # A new leader may be a new release; and what could not be read at the start may be readable now.
             self.look_up()
         self._on_leader(leader, before is not None)

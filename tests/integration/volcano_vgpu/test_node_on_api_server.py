@@ -230,6 +230,14 @@ def test_a_scheduler_that_cannot_be_looked_up_needs_everything(
         assert seen.watch.needs.touch(Why.BIND)
 
 
+def test_a_version_that_could_not_be_read_at_first_is_read_once_somebody_leads(api: KubeClient) -> None:
+    with Scheduling(api) as seen:
+        api.create(DEPLOYMENTS, deployment("v1.14.3"))
+        api.create(LEASES, lease("vc-0"))
+        eventually(lambda: seen.leaders == [("vc-0", False)])
+        assert [needs.version for needs in seen.needs] == [None, Version(1, 14, 3)]
+
+
 def test_a_restart_of_the_scheduler_makes_the_node_be_written_once(
     api: KubeClient, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
