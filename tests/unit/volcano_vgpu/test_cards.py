@@ -1,0 +1,174 @@
+"""The keeper of cards: what publisher, plugin and people are told, and when."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from hami_plugins.model.units import DeviceId, NodeName
+from hami_plugins.vendors.volcano import SPEC
+from tests.unit.volcano_vgpu.cards import card, inventory, settings, sick, uuid
+from volcano_vgpu import register
+from volcano_vgpu.cards import CardKeeper, Sharing
+from volcano_vgpu.discovery.port import DiscoveryError
+from volcano_vgpu.health import Transition, Turn
+from volcano_vgpu.model import CardUse, Inventory
+from volcano_vgpu.register import NodeWords
+from volcano_vgpu.server import Slot
+
+
+class Cards:
+    """A driver that reports what it is told to, and fails where it is told nothing."""
+
+    def __init__(self) -> None:
+        self.reports: Inventory | None = None
+        self.opened = 0
+        self._changed = threading.Event()
+
+    def report(self, found: Inventory | None) -> None:
+        self.reports = found
+        self._changed.set()
+
+    def open(self) -> None:
+        self.opened += 1
+        if self.reports is None:
+            raise DiscoveryError("no driver; install one")
+
+    def inventory(self) -> Inventory:
+        if self.reports is None:
+            raise DiscoveryError("the driver has gone; load it")
+        return self.reports
+
+    def use(self, uuid: DeviceId) -> CardUse:
+        return CardUse()
+
+    def wait(self, timeout: float) -> bool:
+        found = self._changed.wait(timeout)
+        self._changed.clear()
+        return found
+
+    def close(self) -> None:
+        self._changed.set()
+
+
+class Publisher:
+    def __init__(self) -> None:
+        self.published: list[Inventory] = []
+
+    def publish(self, found: Inventory) -> NodeWords:
+        self.published.append(found)
+        return register.desired(found, settings(device_split_count=2))
+
+
+class Bench:
+    def __init__(self, keeper: CardKeeper, driver: Cards, publisher: Publisher) -> None:
+        self.keeper, self.driver, self.publisher = keeper, driver, publisher
+        self.slots: list[tuple[Slot, ...]] = []
+        self.changes: list[Transition] = []
+
+
+@contextmanager
+def keeper() -> Iterator[Bench]:
+    driver, publisher = Cards(), Publisher()
+    changes: list[Transition] = []
+    made = CardKeeper(
+        driver,
+        Sharing(node=NodeName("n1"), split_count=2, spec=SPEC),
+        on_change=changes.extend,
+        look=60,
+        retry=0.01,
+    )
+    bench = Bench(made, driver, publisher)
+    bench.changes = changes
+    made.tell(bench.slots.append)
+    made.start(publisher)
+    try:
+        yield bench
+    finally:
+        made.stop()
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def test_without_a_driver_it_waits_and_says_why() -> None:
+    with keeper() as bench:
+        until(lambda: bench.driver.opened > 2)
+        assert bench.keeper.trouble == "no driver; install one"
+        assert bench.publisher.published == []
+        bench.driver.report(inventory(card(1)))
+        until(lambda: bench.publisher.published)
+        until(lambda: not bench.keeper.trouble)
+
+
+def test_no_slot_is_told_before_the_first_registration() -> None:
+    with keeper() as bench:
+        bench.driver.report(inventory(card(1)))
+        until(lambda: bench.publisher.published)
+        until(lambda: bench.keeper.sight.words.cards)
+        assert bench.slots == []
+        bench.keeper.offered(frozenset({uuid(1)}))
+        assert [(slot.id[-2:], slot.healthy) for slot in bench.slots[-1]] == [("-0", True), ("-1", True)]
+
+
+def test_slots_of_cards_that_are_not_registered_now_are_unhealthy() -> None:
+    with keeper() as bench:
+        bench.driver.report(inventory(card(1), card(2)))
+        until(lambda: len(bench.keeper.sight.words.cards) == 2)
+        bench.keeper.offered(frozenset({uuid(1), uuid(2)}))
+        bench.keeper.offered(frozenset({uuid(1)}))
+        assert [slot.healthy for slot in bench.slots[-1]] == [True, True, False, False]
+        bench.keeper.offered(frozenset())
+        assert [slot.healthy for slot in bench.slots[-1]] == [False] * 4
+
+
+def test_an_unchanged_inventory_is_published_once() -> None:
+    with keeper() as bench:
+        bench.driver.report(inventory(card(1)))
+        until(lambda: bench.publisher.published)
+        for _ in range(3):
+            bench.driver.report(inventory(card(1)))
+            until(lambda: not bench.driver._changed.is_set())  # noqa: SLF001 - the test's own event
+        bench.driver.report(inventory(card(1), card(2)))
+        until(lambda: len(bench.publisher.published) > 1)
+        assert [len(found.cards) for found in bench.publisher.published] == [1, 2]
+
+
+def test_people_are_told_what_becomes_of_cards() -> None:
+    with keeper() as bench:
+        bench.driver.report(inventory(card(1)))
+        until(lambda: bench.publisher.published)
+        bench.driver.report(inventory(*sick(1)))
+        until(lambda: len(bench.changes) == 1)
+        bench.driver.report(inventory(card(1)))
+        until(lambda: len(bench.changes) == 2)
+        assert [change.turn for change in bench.changes] == [Turn.FAILED, Turn.RECOVERED]
+
+
+def test_a_driver_that_breaks_down_is_opened_again_and_the_cards_stay_known() -> None:
+    with keeper() as bench:
+        bench.driver.report(inventory(card(1)))
+        until(lambda: bench.publisher.published)
+        bench.driver.report(None)
+        until(lambda: bench.keeper.trouble)
+        assert bench.keeper.sight.inventory.card(uuid(1)) is not None
+        bench.driver.report(inventory(card(1)))
+        until(lambda: not bench.keeper.trouble)
+        assert len(bench.publisher.published) == 1
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_what_can_be_granted_is_what_is_registered(number: int) -> None:
+    with keeper() as bench:
+        bench.driver.report(inventory(card(1), *sick(2)))
+        until(lambda: bench.publisher.published)
+        until(lambda: bench.keeper.sight.words.cards)
+        assert (bench.keeper.sight.offer.device(uuid(number)) is not None) is (number == 1)

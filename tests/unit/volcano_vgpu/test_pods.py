@@ -1,0 +1,31 @@
+"""What is kept of a pod."""
+
+from __future__ import annotations
+
+from volcano_vgpu.pods import trimmed
+
+
+def test_what_the_agent_reads_is_kept_and_the_rest_is_not() -> None:
+    kept = trimmed(
+        {
+            "apiVersion": "v1",
+            "metadata": {
+                "name": "one",
+                "uid": "u1",
+                "managedFields": [1, 2, 3],
+                "annotations": {"a": "b", "kubectl.kubernetes.io/last-applied-configuration": "x" * 1000},
+            },
+            "spec": {"nodeName": "n1", "containers": [{"name": "main"}], "tolerations": [1]},
+            "status": {"phase": "Running", "conditions": [1]},
+        }
+    )
+    assert kept == {
+        "kind": "Pod",
+        "metadata": {"name": "one", "uid": "u1", "annotations": {"a": "b"}},
+        "spec": {"nodeName": "n1", "containers": [{"name": "main"}]},
+        "status": {"phase": "Running"},
+    }
+
+
+def test_a_pod_without_parts_is_kept_as_one() -> None:
+    assert trimmed({"metadata": None}) == {"kind": "Pod", "metadata": {}, "spec": {}, "status": {}}
