@@ -114,6 +114,11 @@ class DeviceBook:
         with self._lock:
             return resource in self._resources
 
+    def all_listed(self) -> bool:
+        """Whether every known resource has a plugin that has told its devices."""
+        with self._lock:
+            return all(known.stopped is None and known.healthy | known.unhealthy for known in self._resources.values())
+
     def manages(self, resource: str) -> bool:
         """Whether a container's request for the resource is this kubelet's business."""
         with self._lock:

@@ -57,7 +57,8 @@ class Intake:
         self._lock = threading.Lock()
         self._workers: dict[str, PodWorker] = {}
         self._over = False
-        self._stopping = threading.Event()
+        self._stopping = False
+        self._settled = threading.Event()
         self._running = _running(around)
         self._thread = threading.Thread(target=self._run, name="kubelet-intake")
 
@@ -67,7 +68,8 @@ class Intake:
 
     def stop(self) -> None:
         """Ends the loop and all workers; containers run on."""
-        self._stopping.set()
+        self._stopping = True
+        self._settled.set()
         self._changes.put(None)
         if self._thread.is_alive():
             self._thread.join()
@@ -76,6 +78,10 @@ class Intake:
             workers = list(self._workers.values())
         for worker in workers:
             worker.abandon()
+
+    def settled(self) -> None:
+        """Nobody has to be waited for any longer before pods are taken in."""
+        self._settled.set()
 
     def tell(self, change: Change) -> None:
         """What the API server says of a pod of this node."""
@@ -93,7 +99,8 @@ class Intake:
             first: dict[str, Change] = {}
             while (change := self._changes.get()) is not None and change.kind != "synced":
                 first[change.uid] = change
-            if change is None or self._stopping.wait(self._around.times.settle):
+            self._settled.wait(self._around.times.settle)
+            if change is None or self._stopping:
                 return
             self._take_all(list(first.values()))
             while (change := self._changes.get()) is not None:

@@ -81,6 +81,7 @@ class Life:
     def start(self) -> None:
         """Sockets first; pods are looked at when plugins have had their moment to come back."""
         self._registrations.remember(self._file.restore(self._machine.clock()))
+        self._look_whether_settled()
         self._registrations.start()
         self._pod_resources.start()
         self._events.start()
@@ -127,3 +128,8 @@ class Life:
         if not self._machine.journal.dead.is_set():
             self._file.write()
             self._node.wake()
+            self._look_whether_settled()
+
+    def _look_whether_settled(self) -> None:
+        if self.book.all_listed():
+            self.intake.settled()

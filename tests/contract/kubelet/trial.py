@@ -78,6 +78,8 @@ class Trial:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for name in self._pods:
+            self._ask_to_go(name)
+        for name in self._pods:
             self.delete(name)
         for plugin in self._plugins:
             plugin.stop()
@@ -120,13 +122,8 @@ class Trial:
     def delete(self, name: str) -> None:
         """Deletes a pod and waits until it is gone."""
         full = name if name.startswith(f"{self.name}-") else f"{self.name}-{name}"
-        path = paths.pod(NAMESPACE, full)
-        try:
-            self.kubelet.api.delete(path)
-        except KubeError as error:
-            if error.status != 404:
-                raise
-        self.until(lambda: self._absent(path), f"pod {full} is gone")
+        self._ask_to_go(full)
+        self.until(lambda: self._absent(paths.pod(NAMESPACE, full)), f"pod {full} is gone")
 
     def see(self, pod: Raw) -> Raw:
         """The pod as it is now."""
@@ -215,6 +212,13 @@ class Trial:
         while time.monotonic() < deadline:
             assert holds(), f"no longer: {what}"
             time.sleep(0.02)
+
+    def _ask_to_go(self, full: str) -> None:
+        try:
+            self.kubelet.api.delete(paths.pod(NAMESPACE, full))
+        except KubeError as error:
+            if error.status != 404:
+                raise
 
     def _in(self, pod: Raw, phase: str) -> Raw | None:
         seen = self.see(pod)
