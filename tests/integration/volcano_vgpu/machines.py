@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
 from hami_plugins.emulator.kubelet import EmulatedKubelet, Times
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
+from hami_plugins.kubelet import checkpoint
 from volcano_vgpu import config
 from volcano_vgpu.app import Agent
 from volcano_vgpu.discovery.file import FileDiscovery
@@ -111,7 +112,14 @@ class Machine:
                 "HAMI_PLUGINS__VOLCANO_VGPU__LISTEN__PORT": "0",
             },
         )
-        agent = Agent(settings, self.api, FileDiscovery(self.cards), metrics=AgentMetrics(), collect_seconds=0.1)
+        agent = Agent(
+            settings,
+            replace(self.api, component="agent"),
+            FileDiscovery(self.cards),
+            metrics=AgentMetrics(),
+            collect_seconds=0.1,
+            rival_seconds=0.1,
+        )
         agent.start()
         return agent
 
@@ -135,6 +143,18 @@ class Machine:
     def pod(self, name: str) -> Mapping[str, Any]:
         """A pod as the API server has it."""
         return self.api.get(paths.pod("default", name))
+
+    def find_pod(self, name: str) -> Mapping[str, Any] | None:
+        """A pod as the API server has it, ``None`` where there is none."""
+        return next(
+            (each for each in self.api.get(paths.pods("default"))["items"] if each["metadata"]["name"] == name),
+            None,
+        )
+
+    def slots_of(self, uid: str) -> frozenset[str]:
+        """The slots that a pod holds by the kubelet's own record."""
+        record = checkpoint.decode(self.kubelet.checkpoint.read_bytes())
+        return frozenset(slot for each in record.entries if each.pod_uid == uid for slot in each.device_ids)
 
     def started(self, uid: str, name: str = "main") -> Mapping[str, str]:
         """The environment of a container once it has started."""
