@@ -12,8 +12,11 @@ import yaml
 from hami_plugins.emulator.apiserver import discovery, listing, patches, strategic
 from hami_plugins.emulator.apiserver.answers import (
     ApiError,
+    Cause,
     bad_request,
+    conflict,
     details_of,
+    invalid,
     no_such_method,
     no_such_resource,
     not_found,
@@ -128,7 +131,18 @@ class Api:
         _same_place(target, kind, obj)
         if obj["metadata"].get("name") != target.name:
             raise _other_name(obj, target.name)
+        if kind.storage in _MADE_BY_PUT and self.store.get(kind, _key(target, kind)) is None:
+            return self._made_by_put(request, target, kind, obj)
         return self._changed(request, target, kind, lambda _: obj)
+
+    def _made_by_put(self, request: Request, target: Target, kind: Kind, obj: Mapping[str, Any]) -> Answer:
+        """A few kinds are created by a PUT, unless that means one object in particular."""
+        metadata = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
+        if "uid" in metadata:
+            why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: "
+            raise conflict(kind, target.name, why)
+        stored = self.writer.create(kind, target.namespace, {**obj, "metadata": metadata}, dry=request.dry)
+        return Answer(201, listing.rendered(kind, stored))
 
     def _patch(self, request: Request, target: Target, kind: Kind) -> Answer:
         media = request.headers.get("content-type", "").split(";")[0].strip()
@@ -180,9 +194,29 @@ class Api:
 
 
 _SHOWN_WHEN_DELETED: Final = frozenset(
-    {PODS.storage, NAMESPACES.storage, ("", "services"), ("", "serviceaccounts"), ("", "resourcequotas")}
+    {
+        PODS.storage,
+        NAMESPACES.storage,
+        ("", "persistentvolumeclaims"),
+        ("", "persistentvolumes"),
+        ("", "resourcequotas"),
+        ("", "serviceaccounts"),
+        ("", "services"),
+    }
 )
 """Kinds whose deletion answers with the object instead of a Status."""
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+_MADE_BY_PUT: Final = frozenset(
+    {
+        ("", "endpoints"),
+        ("", "events"),
+        ("", "services"),
+        ("coordination.k8s.io", "leases"),
+        *((_RBAC, plural) for plural in ("clusterrolebindings", "clusterroles", "rolebindings", "roles")),
+    }
+)
+"""Kinds that a PUT creates where there is none of the name."""
 
 
 def _subresources(kind: Kind) -> tuple[str, ...]:
@@ -242,12 +276,19 @@ def _patched(kind: Kind, old: Stored, whole: Mapping[str, Any]) -> Mapping[str, 
         obj = decoded(kind, whole)
     except DecodeError as error:
         raise unreadable_patch(orjson.dumps(whole).decode(), str(error)) from error
+    for member, wanted in (("apiVersion", kind.api_version), ("kind", kind.kind)):
+        if whole.get(member) != wanted:
+            text = f'Invalid value: "{whole.get(member)}": must be {wanted}'
+            raise invalid(kind, old.key.name, [Cause(member, "FieldValueInvalid", text)])
     before = old.raw["metadata"]
     if obj["metadata"].get("name") != old.key.name:
         raise _other_name(obj, old.key.name)
-    if obj["metadata"].get("namespace", "") != old.key.namespace:
+    if obj["metadata"].get("namespace", "") not in ("", old.key.namespace):
         raise bad_request("the namespace of the object does not match the namespace on the URL")
-    return {**obj, "metadata": {"resourceVersion": before["resourceVersion"], **obj["metadata"]}}
+    if (uid := obj["metadata"].get("uid", before["uid"])) != before["uid"]:
+        text = f'Invalid value: "{uid}": field is immutable'
+        raise invalid(kind, old.key.name, [Cause("metadata.uid", "FieldValueInvalid", text)])
+    return obj
 
 
 def _other_name(obj: Mapping[str, Any], name: str) -> ApiError:

@@ -17,7 +17,7 @@ from hami_plugins.emulator.apiserver.writing import Preconditions, Writer
 def bind(writer: Writer, key: Key, binding: Raw, *, dry: bool = False) -> Stored:
     """Assign the pod. Raises ``ApiError`` 404 without it, 409 when it is bound, gated, deleted or another pod."""
     metadata = binding.get("metadata") or {}
-    if metadata.get("name") not in (None, "", key.name):
+    if metadata.get("name", "") != key.name:
         raise bad_request("name in URL does not match name in Binding object")
     node = _target(binding)
     stored = writer.store.get(PODS, key)

@@ -6,6 +6,8 @@ in canonical form (``320000`` is stored as ``320k``).
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -24,7 +26,7 @@ def decoded(kind: Kind, obj: Raw) -> dict[str, Any]:
     """The object without kind and apiVersion, its metadata checked and tidied. Raises ``DecodeError``."""
     body = {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
     if kind.typed:
-        body = {key: _without_nulls(value, key) for key, value in body.items() if value is not None}
+        body = {key: _without_nulls(value, key) for key, value in body.items() if _is_told(kind, key, value)}
     metadata = body.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         raise _wrong("metadata", metadata, "v1.ObjectMeta")
@@ -36,6 +38,22 @@ def decoded(kind: Kind, obj: Raw) -> dict[str, Any]:
     return tidy(body) if tidy else body
 
 
+_PLAIN: Final = frozenset({"metadata", "spec", "status"})
+_MEMBERS: Final[Mapping[tuple[str, str], frozenset[str]]] = {
+    ("", "configmaps"): frozenset({"metadata", "data", "binaryData", "immutable"}),
+    ("", "secrets"): frozenset({"metadata", "data", "stringData", "immutable", "type"}),
+    ("coordination.k8s.io", "leases"): frozenset({"metadata", "spec"}),
+}
+
+
+def _is_told(kind: Kind, name: str, value: Any) -> bool:
+    """Whether a member is stored at all: some kinds are known to have no others, and empty data is none."""
+    if value is None or (name in ("data", "binaryData") and value == {}):
+        return False
+    members = _MEMBERS.get(kind.storage, _PLAIN if kind.status else None)
+    return members is None or name in members
+
+
 _TEXT_MAPS: Final = frozenset({"annotations", "data", "labels", "matchLabels", "nodeSelector"})
 
 
@@ -43,7 +61,7 @@ def _without_nulls(value: Any, name: str) -> Any:
     """Without null members, which mean the same as none; in a map of texts they mean empty text."""
     if isinstance(value, Mapping):
         if name in _TEXT_MAPS:
-            return {key: "" if inner is None else inner for key, inner in value.items()}
+            return _texts(value)
         return {key: _without_nulls(inner, key) for key, inner in value.items() if inner is not None}
     if isinstance(value, list):
         return [_without_nulls(inner, "") for inner in value]
@@ -67,8 +85,19 @@ def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
             raise _wrong(
                 f"metadata.{name}", metadata[name], "[]string" if name == "finalizers" else "[]v1.OwnerReference"
             )
+    for finalizer in metadata.get("finalizers") or []:
+        if not isinstance(finalizer, str | None):
+            raise _wrong("metadata.finalizers", finalizer, "string")
+    texts: dict[str, Any] = {name: _texts(metadata[name]) for name in _MAPS if metadata.get(name)}
+    texts["finalizers"] = [finalizer or "" for finalizer in metadata.get("finalizers") or []]
     dropped = {"managedFields", "selfLink"}
-    return {key: value for key, value in metadata.items() if key not in dropped and value not in (None, "", {}, [])}
+    kept = {**metadata, **texts}
+    return {key: value for key, value in kept.items() if key not in dropped and value not in (None, "", {}, [])}
+
+
+def _texts(texts: Mapping[str, str | None]) -> dict[str, str]:
+    """A null among texts is an empty one."""
+    return {key: "" if value is None else value for key, value in texts.items()}
 
 
 def _check_texts(path: str, texts: Any) -> None:
@@ -77,7 +106,7 @@ def _check_texts(path: str, texts: Any) -> None:
     if not isinstance(texts, Mapping):
         raise _wrong(path, texts, "map[string]string")
     for value in texts.values():
-        if not isinstance(value, str):
+        if not isinstance(value, str | None):
             raise _wrong(path, value, "string")
 
 
@@ -90,7 +119,10 @@ def _wrong(path: str, value: Any, wanted: str) -> DecodeError:
 
 
 def _pod(body: dict[str, Any]) -> dict[str, Any]:
-    spec = body.get("spec")
+    spec, status = body.get("spec"), body.get("status")
+    if isinstance(status, Mapping) and isinstance(status.get("conditions"), list):
+        conditions = [{"lastProbeTime": None, **_object(each)} for each in status["conditions"]]
+        body = {**body, "status": {**status, "conditions": conditions}}
     if not isinstance(spec, Mapping):
         return body
     lists = {
@@ -100,6 +132,12 @@ def _pod(body: dict[str, Any]) -> dict[str, Any]:
     }
     overhead = {"overhead": _amounts(spec["overhead"], "spec.overhead")} if "overhead" in spec else {}
     return {**body, "spec": {**spec, **lists, **overhead}}
+
+
+def _object(item: Any) -> Mapping[str, Any]:
+    if not isinstance(item, Mapping):
+        raise _wrong("status.conditions", item, "v1.PodCondition")
+    return item
 
 
 def _objects(items: Any, path: str) -> list[Mapping[str, Any]]:
@@ -151,6 +189,16 @@ _NODE_INFO: Final = dict.fromkeys(
 _NODE_STATUS: Final[Mapping[str, Any]] = {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": _NODE_INFO}
 
 
+def _secret(body: dict[str, Any]) -> dict[str, Any]:
+    """Data is bytes, written as base64."""
+    for value in (body.get("data") or {}).values():
+        try:
+            base64.b64decode(value, validate=True)
+        except (binascii.Error, TypeError, ValueError) as error:
+            raise DecodeError(f"illegal base64 data: {error}") from error
+    return body
+
+
 def _quota(body: dict[str, Any]) -> dict[str, Any]:
     return _amounts_in(_amounts_in(body, "spec", ("hard",)), "status", ("hard", "used"))
 
@@ -178,4 +226,5 @@ _QUANTITIES: Final[Mapping[tuple[str, str], Callable[[dict[str, Any]], dict[str,
     ("", "pods"): _pod,
     ("", "nodes"): _node,
     ("", "resourcequotas"): _quota,
+    ("", "secrets"): _secret,
 }

@@ -26,13 +26,28 @@ def with_defaults(kind: Kind, obj: Raw, now: str) -> dict[str, Any]:
 
 
 def complete(kind: Kind, obj: Raw) -> Raw:
-    """The same for an object that is changed: containers and spec of a pod get what they lack."""
+    """The same for an object that is changed: a pod's spec and a secret's type get what they lack."""
+    if kind.storage == ("", "secrets"):
+        return _secret(dict(obj), "")
     return _pod_spec(obj) if kind.storage == ("", "pods") else obj
 
 
-def _pod(pod: dict[str, Any], _: str) -> dict[str, Any]:
+def _pod(pod: dict[str, Any], now: str) -> dict[str, Any]:
     filled = _pod_spec(pod)
-    return {**filled, "status": {"phase": "Pending", "qosClass": qos_class(filled["spec"])}}
+    account = filled["spec"].get("serviceAccountName") or filled["spec"].get("serviceAccount") or "default"
+    filled["spec"] |= {"serviceAccountName": account, "serviceAccount": account}
+    status: dict[str, Any] = {"phase": "Pending", "qosClass": qos_class(filled["spec"])}
+    if filled["spec"].get("schedulingGates"):
+        gated = {
+            "type": "PodScheduled",
+            "status": "False",
+            "lastProbeTime": None,
+            "lastTransitionTime": now,
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }
+        status["conditions"] = [gated]
+    return {**filled, "status": status}
 
 
 def _pod_spec(pod: Raw) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from hami_plugins.emulator.apiserver.answers import Cause
 from hami_plugins.emulator.apiserver.kinds import DEFINITIONS, Kind
+from hami_plugins.model.quantity import NANO
+from hami_plugins.wire import quantity
 
 Raw = Mapping[str, Any]
 
@@ -43,6 +45,8 @@ _VALUE_TEXT: Final = (
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 _LABEL_NAMED: Final = frozenset({("", "namespaces"), ("", "services")})
+_FINALIZERS: Final = frozenset({"foregroundDeletion", "kubernetes", "orphan"})
+_STRICT_FINALIZERS: Final = frozenset({"", "apps", "batch"})
 _FREELY_NAMED: Final = "rbac.authorization.k8s.io"
 
 
@@ -84,9 +88,12 @@ def _metadata(kind: Kind, metadata: Mapping[str, Any]) -> Iterator[Cause]:
         elif not _VALUE.fullmatch(value):
             yield _invalid("metadata.labels", value, _VALUE_TEXT)
     yield from _annotations(metadata.get("annotations") or {})
-    for finalizer in metadata.get("finalizers") or []:
-        if (why := _key_fault(str(finalizer))) is not None:
+    for at, finalizer in enumerate(metadata.get("finalizers") or []):
+        if (why := _key_fault(finalizer)) is not None:
             yield _invalid("metadata.finalizers", finalizer, why)
+        elif kind.typed and kind.group in _STRICT_FINALIZERS and "/" not in finalizer and finalizer not in _FINALIZERS:
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            yield _invalid(f"metadata.finalizers[{at}]", finalizer, text)
 
 
 def _annotations(annotations: Mapping[str, str]) -> Iterator[Cause]:
@@ -152,8 +159,12 @@ def _container(path: str, container: Mapping[str, Any], taken: set[str]) -> Iter
 
 
 def _resources(path: str, resources: Mapping[str, Any]) -> Iterator[Cause]:
-    """Extended resources cannot be overcommitted: what is asked for has to be the limit."""
+    """Extended resources come in whole numbers and cannot be overcommitted: what is asked for has to be the limit."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for member, amounts in (("limits", limits), ("requests", requests)):
+        for name, amount in amounts.items():
+            if extended(name) and quantity.parse(amount, key=name).nano % NANO:
+                yield _invalid(f"{path}.{member}[{name}]", amount, "must be an integer")
     for name, amount in requests.items():
         if extended(name) and limits.get(name) != amount:
             if name not in limits:
@@ -171,7 +182,7 @@ def extended(resource: str) -> bool:
     return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
 
 
-_MUTABLE: Final = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates")
+_MUTABLE: Final = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
 _UPDATE_TEXT: Final = (
     "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
     "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing "

@@ -101,8 +101,7 @@ class Writer:
         if kind.namespaced:
             self._namespace_takes(kind, namespace, str(obj["metadata"].get("name", "")))
         metadata = dict(obj["metadata"])
-        if metadata.pop("resourceVersion", None):
-            raise internal("resourceVersion should not be set on objects to be created")
+        version = metadata.pop("resourceVersion", "")
         uid = self._new_uid()
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = f"{metadata['generateName'][:58]}{_suffix(uid)}"
@@ -114,6 +113,8 @@ class Writer:
         made = with_defaults(kind, {**obj, "metadata": metadata}, self.now())
         if broken := validation.violations(kind, made):
             raise invalid(kind, metadata.get("name", ""), broken)
+        if version.isdigit() and int(version):
+            raise internal("resourceVersion should not be set on objects to be created")
         key = Key(namespace if kind.namespaced else "", metadata["name"])
         if self.store.get(kind, key) is not None:
             raise already_exists(kind, key.name)
@@ -159,6 +160,7 @@ class Writer:
     def delete(self, kind: Kind, key: Key, options: DeleteOptions, *, dry: bool = False) -> Deleted:
         """Take an object away, or mark it: a bound pod ends gracefully, finalizers are waited for.
 
+        A pod is always marked first, so its watchers hear of a change and of the end, even where both are at once.
         Raises ``ApiError`` 404, and 409 when the preconditions do not hold.
         """
         old = self._existing(kind, key)
@@ -168,13 +170,12 @@ class Writer:
         if kind == NAMESPACES:
             return self._end_namespace(old)
         grace = _grace(old.raw, options.grace) if kind == PODS else 0
-        metadata = old.raw["metadata"]
-        if grace == 0 and not metadata.get("finalizers"):
-            return Deleted(self._remove(kind, key, old.raw), gone=True)
-        marked = metadata.get("deletionTimestamp")
-        if marked and grace >= metadata.get("deletionGracePeriodSeconds", 0):
+        waits = bool(old.raw["metadata"].get("finalizers"))
+        if kind == PODS or waits:
+            old = self._mark(kind, old, grace)
+        if grace or waits:
             return Deleted(old, gone=False)
-        return Deleted(self.store.put(kind, key, self._marked(old.raw, grace)), gone=False)
+        return Deleted(self._remove(kind, key, old.raw), gone=True)
 
     def _existing(self, kind: Kind, key: Key) -> Stored:
         stored = self.store.get(kind, key)
@@ -188,7 +189,13 @@ class Writer:
             raise not_found(NAMESPACES, namespace)
         if found.raw["metadata"].get("deletionTimestamp"):
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
-            raise ApiError(403, f'{kind.qualified} "{name}" is forbidden: {why}', details=details_of(kind, name))
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            details = {**details_of(kind, name), "causes": [cause]}
+            raise ApiError(403, f'{kind.qualified} "{name}" is forbidden: {why}', details=details)
 
     def _same_object(self, kind: Kind, old: Stored, wanted: Raw) -> None:
         """The new version has to be of the object that the writer has seen."""
@@ -200,7 +207,7 @@ class Writer:
                 raise invalid(kind, old.key.name, [Cause("metadata.resourceVersion", "FieldValueInvalid", text)])
         elif version != before["resourceVersion"]:
             if not version.isdigit():
-                raise bad_request(f"resourceVersion {version!r} is not a number")
+                raise internal(f'strconv.ParseUint: parsing "{version}": invalid syntax')
             raise conflict(kind, old.key.name, MODIFIED)
         if after.get("uid", before["uid"]) != before["uid"]:
             why = f"UID in precondition: {after['uid']}, UID in object meta: {before['uid']}"
@@ -220,16 +227,23 @@ class Writer:
         if kind.status:
             new.pop("status", None)
             new |= {"status": old["status"]} if "status" in old else {}
-        if kind.generation and _content(kind, old) != _content(kind, new):
+        if kind.generation and not _same_json(_content(kind, old), _content(kind, new)):
             metadata["generation"] = old["metadata"].get("generation", 0) + 1
         return new
+
+    def _mark(self, kind: Kind, old: Stored, grace: int) -> Stored:
+        """Write that an object is being deleted, unless it is, and no later."""
+        metadata = old.raw["metadata"]
+        if metadata.get("deletionTimestamp") and grace >= metadata.get("deletionGracePeriodSeconds", 0):
+            return old
+        return self.store.put(kind, old.key, self._marked(old.raw, grace))
 
     def _marked(self, old: Raw, grace: int) -> Raw:
         """The object as one that is being deleted."""
         metadata = dict(old["metadata"])
         end = self._clock().astimezone(UTC) + timedelta(seconds=grace)
         metadata |= {"deletionTimestamp": end.strftime(STAMP), "deletionGracePeriodSeconds": grace}
-        if metadata.get("generation"):
+        if metadata.get("generation") and "deletionTimestamp" not in old["metadata"]:
             metadata["generation"] += 1
         return {**old, "metadata": metadata}
 
@@ -278,7 +292,8 @@ def decode(kind: Kind, obj: Raw) -> dict[str, Any]:
     for member in ("kind", "apiVersion"):
         if not kind.typed and not obj.get(member):
             raise bad_request(f"Object '{member.title()}' is missing in the request")
-    found = f'{obj.get("kind") or kind.kind} in version "{obj.get("apiVersion") or kind.api_version}"'
+    version = str(obj.get("apiVersion") or kind.api_version).rpartition("/")[2]
+    found = f'{obj.get("kind") or kind.kind} in version "{version}"'
     if obj.get("kind") not in (None, "", kind.kind) or obj.get("apiVersion") not in (None, "", kind.api_version):
         raise bad_request(f"{found} cannot be handled as a {kind.kind}: that is another kind")
     try:

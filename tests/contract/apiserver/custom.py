@@ -82,6 +82,13 @@ def without_status(api: Api) -> None:
     assert api.ask("PATCH", f"{path}/a/status", {"status": {"y": 3}}, media=MERGE).code == 404
 
 
+@case("one that becomes true is a new generation")
+def true_and_one(api: Api) -> None:
+    path, head = kind(api, status=True)
+    api.create(path, {**head, **named("a"), "spec": {"x": 1}})
+    assert api.patch(f"{path}/a", {"spec": {"x": True}})["metadata"]["generation"] == 2
+
+
 @case("a PUT of a custom object needs its version")
 def blind_put(api: Api) -> None:
     path, head = kind(api, status=False)

@@ -91,6 +91,14 @@ def blind_put_of_lease(api: Api) -> None:
     assert api.ask("PUT", f"{path}/a", lease).code == 200
 
 
+@case("a PUT creates a Lease that is not there, and no ConfigMap")
+def made_by_put(api: Api) -> None:
+    space = api.workspace()
+    path = f"{LEASES}/{space.rsplit('/', maxsplit=1)[-1]}/leases"
+    assert api.ask("PUT", f"{path}/a", {**named("a"), "spec": {"holderIdentity": "one"}}).code == 201
+    assert api.ask("PUT", f"{space}/configmaps/a", named("a")).code == 404
+
+
 @case("a lease keeps microseconds")
 def lease_times(api: Api) -> None:
     path = f"{LEASES}/{api.workspace().rsplit('/', maxsplit=1)[-1]}/leases"

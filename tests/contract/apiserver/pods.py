@@ -75,6 +75,14 @@ def extended_resources(api: Api) -> None:
     assert first_cause(reply) == ("spec.containers[0].resources.requests", "FieldValueInvalid")
 
 
+@case("an extended resource comes in whole numbers")
+def whole_numbers(api: Api) -> None:
+    container = {"name": "c", "image": "i", "resources": {"limits": {"volcano.sh/vgpu-number": "1.5"}}}
+    reply = api.ask("POST", f"{api.workspace()}/pods", pod("a", containers=[container]))
+    refused(reply, 422, "Invalid")
+    assert first_cause(reply) == ("spec.containers[0].resources.limits[volcano.sh/vgpu-number]", "FieldValueInvalid")
+
+
 @case("a pod without containers is 422")
 def empty_pod(api: Api) -> None:
     reply = api.ask("POST", f"{api.workspace()}/pods", {**named("a"), "spec": {"containers": []}})
@@ -210,13 +218,16 @@ def bound_nothing(api: Api) -> None:
 def bound_other_name(api: Api) -> None:
     space = api.workspace()
     api.create(f"{space}/pods", pod("a"))
-    refused(api.ask("POST", f"{space}/pods/a/binding", binding("b", "contract-node")), 400, "BadRequest")
+    for other in ("b", ""):
+        reply = api.ask("POST", f"{space}/pods/a/binding", binding(other, "contract-node"))
+        assert refused(reply, 400, "BadRequest") == "name in URL does not match name in Binding object"
 
 
 @case("a pod with a scheduling gate cannot be bound")
 def gated(api: Api) -> None:
     space = api.workspace()
-    api.create(f"{space}/pods", pod("a", schedulingGates=[{"name": "test.example/gate"}]))
+    made = api.create(f"{space}/pods", pod("a", schedulingGates=[{"name": "test.example/gate"}]))
+    assert [each["reason"] for each in made["status"]["conditions"]] == ["SchedulingGated"]
     reply = api.ask("POST", f"{space}/pods/a/binding", binding("a", "contract-node"))
     assert "has non-empty .spec.schedulingGates" in refused(reply, 409, "Conflict")
     api.patch(f"{space}/pods/a", {"spec": {"schedulingGates": None}})
@@ -229,6 +240,9 @@ def unbound_deletion(api: Api) -> None:
     api.create(f"{space}/pods", pod("a"))
     reply = api.ask("DELETE", f"{space}/pods/a")
     assert (reply.code, reply.body["kind"]) == (200, "Pod")
+    last = reply.body["metadata"]
+    assert (last["deletionGracePeriodSeconds"], last["generation"]) == (0, 2)
+    assert last["deletionTimestamp"]
     assert api.ask("GET", f"{space}/pods/a").code == 404
 
 
@@ -244,6 +258,7 @@ def graceful_deletion(api: Api) -> None:
     again = api.ask("DELETE", f"{space}/pods/a")
     assert (again.code, again.body["metadata"]["resourceVersion"]) == (200, marked["resourceVersion"])
     shorter = api.ask("DELETE", f"{space}/pods/a", {"gracePeriodSeconds": 1}).body["metadata"]
+    assert shorter["generation"] == marked["generation"]
     assert shorter["deletionGracePeriodSeconds"] == 1
     assert shorter["deletionTimestamp"] < marked["deletionTimestamp"]
     assert api.ask("DELETE", f"{space}/pods/a", {"gracePeriodSeconds": 0}).code == 200

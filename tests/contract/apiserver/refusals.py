@@ -82,6 +82,16 @@ def bad_label(api: Api) -> None:
     assert first_cause(reply) == ("metadata.labels", "FieldValueInvalid")
 
 
+@case("a finalizer of Kubernetes' own kinds has a domain")
+def bad_finalizer(api: Api) -> None:
+    space = api.workspace()
+    for finalizer, field in (("plain", "metadata.finalizers[0]"), (None, "metadata.finalizers")):
+        reply = api.ask("POST", f"{space}/configmaps", named("a", finalizers=[finalizer]))
+        refused(reply, 422, "Invalid")
+        assert first_cause(reply) == (field, "FieldValueInvalid")
+    refused(api.ask("POST", f"{space}/configmaps", named("a", finalizers=[3])), 400, "BadRequest")
+
+
 @case("a bad annotation key is 422")
 def bad_annotation_key(api: Api) -> None:
     reply = api.ask("POST", f"{api.workspace()}/configmaps", named("a", annotations={"no spaces": "x"}))
@@ -155,6 +165,17 @@ def patched_name(api: Api) -> None:
     space = api.workspace()
     api.create(f"{space}/configmaps", named("a"))
     refused(api.ask("PATCH", f"{space}/configmaps/a", {"metadata": {"name": "b"}}, media=MERGE), 400, "BadRequest")
+
+
+@case("a patch of the identity or the kind is 422")
+def patched_identity(api: Api) -> None:
+    space = api.workspace()
+    api.create(f"{space}/configmaps", named("a"))
+    other = {"metadata": {"uid": "11111111-1111-1111-1111-111111111111"}}
+    reply = api.ask("PATCH", f"{space}/configmaps/a", other, media=MERGE)
+    refused(reply, 422, "Invalid")
+    assert first_cause(reply) == ("metadata.uid", "FieldValueInvalid")
+    refused(api.ask("PATCH", f"{space}/configmaps/a", {"apiVersion": "v2"}, media=MERGE), 422, "Invalid")
 
 
 @case("a media type that nobody knows is 415")

