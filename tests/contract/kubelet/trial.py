@@ -203,7 +203,7 @@ class Trial:
         deadline = time.monotonic() + self.kubelet.patience
         while (found := look()) is None:
             assert time.monotonic() < deadline, f"after {self.kubelet.patience} s still not: {what}"
-            time.sleep(0.02)
+            time.sleep(self._pause)
         return found
 
     def throughout(self, holds: Callable[[], bool], what: str) -> None:
@@ -211,7 +211,12 @@ class Trial:
         deadline = time.monotonic() + self.kubelet.quiet
         while time.monotonic() < deadline:
             assert holds(), f"no longer: {what}"
-            time.sleep(0.02)
+            time.sleep(self._pause)
+
+    @property
+    def _pause(self) -> float:
+        """Between two looks: the more patient the case, the fewer questions."""
+        return self.kubelet.patience / 1000
 
     def _ask_to_go(self, full: str) -> None:
         try:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
 from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
 from hami_plugins.emulator.fleet import bare_node
+from hami_plugins.emulator.kubelet import EmulatedKubelet, Times
 from hami_plugins.emulator.volcano import EmulatedVolcano
 from hami_plugins.kube.client import KubeClient, connect_to
+from tests.contract.kubelet.plugin import ScriptedPlugin
 
 Raw = dict[str, Any]
 Found = TypeVar("Found")
@@ -180,3 +185,22 @@ def test_pods_of_other_schedulers_are_left_alone(
     client.create(PODS, a_pod("mine"))
     until(lambda: bound(server, "mine"))
     assert bound(server, "other") is None
+
+
+def test_a_job_is_placed_and_runs_on_the_emulated_kubelet(
+    server: ApiServer, client: KubeClient, volcano: EmulatedVolcano
+) -> None:
+    server.put(a_vgpu_node("n1"))
+    with ExitStack() as stack:
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kubelet-")))
+        kubelet = stack.enter_context(EmulatedKubelet(client, "n1", root, times=Times.fast()))
+        devices = {f"slot-{n}": True for n in range(20)}
+        plugin = ScriptedPlugin(kubelet.plugin_directory, "volcano.sh/vgpu-number", devices)
+        stack.callback(plugin.stop)
+        plugin.start()
+        client.create(JOBS, a_job("train", 2, 4096))
+        until(lambda: job_status(server, "train").get("running") == 2 or None)
+        assert job_status(server, "train")["state"]["phase"] == "Running"
+        assert len(plugin.verbs("PreStartContainer")) == 2
+        client.delete(f"{JOBS}/train")
+        until(lambda: not server.objects("pods") or None)
