@@ -12,7 +12,7 @@ PURE := hami_plugins/model/*,hami_plugins/wire/*,hami_plugins/engine/*,hami_plug
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test lint format bench coverage lock stubs clean help
+.PHONY: demo test test-cluster lint format bench coverage lock stubs clean help
 
 # Libraries from the lock and nothing else, in an empty environment: no pin of an older lock survives.
 $(VENV)/.locked: $(LOCK)
@@ -32,6 +32,10 @@ demo: $(READY) ## a dozen workloads on a fleet of many makers
 
 test: $(READY) ## every test that needs nothing but Python, in random order, on all cores
 	@$(BIN)/python -m pytest -q -n auto $(ARGS)
+
+test-cluster: $(READY) ## the real Kubernetes, containerd and Volcano: needs Linux, root and Go, builds them once
+	@$(BIN)/python -m tests.cluster.building
+	@$(BIN)/python -m pytest -q -n 0 tests/cluster $(ARGS)
 
 lint: $(READY) ## style, format, types and who imports whom
 	@$(BIN)/ruff check --quiet
@@ -80,4 +84,4 @@ clean: ## remove whatever the other targets made
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -14,7 +14,7 @@ app = typer.Typer(
     name="hami-plugins",
     cls=Commands,
     help="Shared accelerators on Kubernetes: would a job fit, where, with which annotations, and if not, what would "
-    "change that. Reads only; nothing is ever written to a cluster.",
+    "change that. Nothing is written to a cluster, but by commands that say so.",
     epilog="Exit codes: 0 fine, 1 findings (some pod does not fit, a check found something), 2 cannot do it.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
