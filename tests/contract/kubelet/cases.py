@@ -1,7 +1,7 @@
 """What is promised of every kubelet. Each case runs against the emulated one in ``make test``.
 
-Against a real one, with ``kubelet`` a ``real.RealKubelet`` made from the node of ``tests/cluster``, for each of ``CASES``:
-``with Trial(kubelet, case.name) as trial: case.run(trial)``.
+Against a real one: ``with Trial(kubelet, case.name) as trial: case.run(trial)`` for each of ``CASES``, with ``kubelet``
+a ``real.RealKubelet`` made from the node of ``tests/cluster``.
 """
 
 from tests.contract.kubelet import admission_cases, node_cases, restart_cases, starting_cases
