@@ -22,7 +22,7 @@ from hami_plugins.emulator.apiserver.decoding import decoded
 from hami_plugins.emulator.apiserver.faults import Faults
 from hami_plugins.emulator.apiserver.http import App, Connections
 from hami_plugins.emulator.apiserver.kinds import BUILTIN, NAMESPACES, Kind, Kinds
-from hami_plugins.emulator.apiserver.listing import rendered
+from hami_plugins.emulator.apiserver.listing import rendered, stored_form
 from hami_plugins.emulator.apiserver.store import Key, Store, Stored
 from hami_plugins.emulator.apiserver.tally import Requests
 from hami_plugins.emulator.apiserver.watching import Hub
@@ -170,14 +170,15 @@ class ApiServer:
     def put(self, obj: Raw) -> dict[str, Any]:
         """Create or replace an object as a whole, status included, without HTTP. Raises ``ApiError``."""
         kind = self.kinds.of(obj)
-        body = decoded(kind, obj)
+        body = decoded(kind, stored_form(kind, obj))
         metadata = body["metadata"]
         namespace = metadata.get("namespace", "default") if kind.namespaced else ""
         with self.store.lock:
             stored = self.store.get(kind, Key(namespace, metadata.get("name", "")))
             if stored is None:
                 stored = self._writer.create(kind, namespace, {**body, "metadata": _without_version(metadata)})
-                body = {**stored.raw, **({"status": body["status"]} if "status" in body else {})}
+                told = {"status": {**stored.raw.get("status", {}), **body["status"]}} if "status" in body else {}
+                body = {**stored.raw, **told}
             else:
                 body["metadata"] = {
                     **metadata,
