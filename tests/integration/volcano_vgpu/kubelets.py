@@ -116,11 +116,12 @@ class FakeKubelet:
         self.entries = {key: entry for key, entry in self.entries.items() if key[0] != uid}
 
     def restart(self, before: bytes | None = None) -> None:
-        """Start again with what the file says (or what it said ``before``)."""
+        """Start again with what the file says (or what it said ``before``) about pods that have not ended."""
         if before is not None:
             self.file.write_bytes(before)
         record = checkpoint.decode(self.file.read_bytes()) if self.file.exists() else Checkpoint()
-        self.entries = {(entry.pod_uid, entry.container): entry for entry in record.entries}
+        kept = (entry for entry in record.entries if entry.pod_uid in self.pods)
+        self.entries = {(entry.pod_uid, entry.container): entry for entry in kept}
 
     def listed(self) -> tuple[Held, ...]:
         """What pod-resources lists: not init containers, and nobody's UID."""
