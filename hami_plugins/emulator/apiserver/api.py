@@ -259,9 +259,12 @@ def _patch_type(kind: Kind, media: str) -> Callable[[Any, Any], Any]:
     known: dict[str, Callable[[Any, Any], Any]] = {_JSON_PATCH: patches.json_patch, _MERGE: _merge}
     if kind.typed:
         known[_STRATEGIC] = strategic.strategic_merge
-    if media not in known:
+    if media in known:
+        return known[media]
+    if kind.typed:
         raise ApiError(415, "415: Unsupported Media Type", details={})
-    return known[media]
+    taken = ", ".join((*known, "application/apply-patch+yaml"))  # the real server's list, although we do not take that
+    raise ApiError(415, f"the body of the request was in an unknown format - accepted media types include: {taken}")
 
 
 def _merge(old: Any, patch: Any) -> Any:

@@ -98,11 +98,15 @@ def blind_put(api: Api) -> None:
     assert api.ask("PUT", f"{path}/a", {**made, "spec": {"x": 1}}).code == 200
 
 
-@case("a strategic patch of a custom object is 415")
+@case("a strategic patch of a custom object is 415 and names what is taken")
 def strategic(api: Api) -> None:
     path, head = kind(api, status=False)
     api.create(path, {**head, **named("a")})
-    refused(api.ask("PATCH", f"{path}/a", {"spec": {}}, media=STRATEGIC), 415, "UnsupportedMediaType")
+    message = refused(api.ask("PATCH", f"{path}/a", {"spec": {}}, media=STRATEGIC), 415, "UnsupportedMediaType")
+    assert message == (
+        "the body of the request was in an unknown format - accepted media types include: "
+        "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+    )
 
 
 @case("custom objects live in namespaces where their definition says so")
