@@ -45,7 +45,7 @@ def no_preference(trial: Trial) -> None:
     assert [len(call.ids) for call in plugin.verbs("Allocate")] == [2]
 
 
-@case("a preference is asked for also when exactly as many devices are left as are wanted", "source", measured=False)
+@case("a preference is asked for also when exactly as many devices are left as are wanted", "this suite")
 def last_devices(trial: Trial) -> None:
     plugin = trial.start_plugin()
     trial.phase(trial.pod("p", app("c1", 4)), "Running")

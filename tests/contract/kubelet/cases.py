@@ -1,7 +1,6 @@
 """What is promised of every kubelet. Each case runs against the emulated one in ``make test``.
 
-Against a real one: ``with Trial(kubelet, case.name) as trial: case.run(trial)`` for each of ``CASES``, with ``kubelet``
-a ``real.RealKubelet`` made from the node of ``tests/cluster``.
+Against a real one in ``make test-cluster``: ``tests/cluster/real_kubelet.py`` makes a ``KubeletUnderTest`` of it.
 """
 
 from tests.contract.kubelet import admission_cases, node_cases, restart_cases, starting_cases

@@ -19,7 +19,7 @@ from tests.contract.kubelet.trial import Trial, app
 _MESSAGE = 4 << 20
 
 
-@case("a plugin of another protocol version, or of a resource without a domain, is refused", "source", measured=False)
+@case("a plugin of another protocol version, or of a resource without a domain, is refused", "this suite")
 def refused(trial: Trial) -> None:
     trial.plugin.serve()
     with pytest.raises(grpc.RpcError) as version:

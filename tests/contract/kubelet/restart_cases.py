@@ -100,11 +100,7 @@ def killed_during_allocate(trial: Trial) -> None:
     assert sorted(trial.recorded(pod)) == ["c1", "c2", "i1"]
 
 
-@case(
-    "before its plugin is back, a restarted kubelet starts containers again without PreStartContainer",
-    "source",
-    measured=False,
-)
+@case("before its plugin is back, a restarted kubelet starts containers again without PreStartContainer", "this suite")
 def started_unasked(trial: Trial) -> None:
     plugin = trial.start_plugin()
     pod = trial.phase(trial.pod("p", app("c1")), "Running")
@@ -165,9 +161,7 @@ def started_on_ill_device(trial: Trial) -> None:
     assert [call.ids for call in plugin.verbs("PreStartContainer")] == [("slot-0",)] * 2
 
 
-@case(
-    "a plugin that registers before an older one of its resource ends is thrown out with it", "source", measured=False
-)
+@case("a plugin that registers before an older one of its resource ends is thrown out with it", "this suite")
 def thrown_out(trial: Trial) -> None:
     old = trial.start_plugin()
     new = trial.another_plugin(old.resource, socket=f"{trial.name}-new.sock")

@@ -44,7 +44,7 @@ def crash_loop(trial: Trial) -> None:
 @case("environment and mounts of the answer to Allocate reach the container", "3c")
 def plain_answer(trial: Trial) -> None:
     plugin = trial.start_plugin()
-    slot = trial.kubelet.scratch / "slot"
+    slot = trial.kubelet.scratch / trial.name
     slot.mkdir(parents=True)
     plugin.allocate = lambda ids: ContainerAllocateResponse(
         envs={"SLOT": ids[0]}, mounts=[Mount(container_path="/slot", host_path=str(slot), read_only=True)]
@@ -58,7 +58,7 @@ def plain_answer(trial: Trial) -> None:
 @case("a CDI name of Allocate means what is written at PreStartContainer", "3c")
 def cdi(trial: Trial) -> None:
     plugin = trial.start_plugin()
-    slot = trial.kubelet.scratch / "slot"
+    slot = trial.kubelet.scratch / trial.name
     slot.mkdir(parents=True)
     (slot / "who").write_text("me")
     plugin.allocate = lambda ids: ContainerAllocateResponse(
@@ -102,7 +102,7 @@ def cdi_twice(trial: Trial) -> None:
     assert f"unresolvable CDI devices {name}" in trial.waits(pod, "c1", "CreateContainerError")
 
 
-@case("the container's own environment beats Allocate's, and CDI's beats both", "source", measured=False)
+@case("the container's own environment beats Allocate's, and CDI's beats both", "this suite")
 def who_wins(trial: Trial) -> None:
     plugin = trial.start_plugin()
     device = f"{trial.name}-wins"
