@@ -16,6 +16,7 @@ import json
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,6 +75,7 @@ class CdiDirectory:
         self._directory = directory
         self._lock = threading.Lock()
         self._pods: Mapping[PodUid, Devices] = {}
+        self._served: Mapping[PodUid, tuple[Allocation, ...]] = {}
 
     def open(self) -> Refusal | None:
         """Make the directory, drop half-written files and read what was served before."""
@@ -86,6 +88,7 @@ class CdiDirectory:
             return _unusable(self._directory, error)
         with self._lock:
             self._pods = {uid: devices for uid, devices in found.items() if devices}
+            self._served = {uid: _allocations(uid, devices) for uid, devices in self._pods.items()}
         return None
 
     @property
@@ -96,16 +99,7 @@ class CdiDirectory:
     @property
     def served(self) -> tuple[Allocation, ...]:
         """Every container that has something, by the name under which it has it."""
-        return tuple(
-            Allocation(
-                pod_uid=uid,
-                container=device["annotations"][CONTAINER_KEY],
-                slots=frozenset(map(SlotId, device["annotations"][SLOTS_KEY].split(","))),
-                nonce=nonce,
-            )
-            for uid, devices in self._pods.items()
-            for nonce, device in devices.items()
-        )
+        return tuple(chain.from_iterable(self._served.values()))
 
     @property
     def grants(self) -> Mapping[tuple[PodUid, str], tuple[AssignedDevice, ...]]:
@@ -119,6 +113,10 @@ class CdiDirectory:
                         each for part in volcano.decode_assignment(GRANT_KEY, text) for each in part
                     )
         return found
+
+    def served_to(self, uid: PodUid) -> tuple[Allocation, ...]:
+        """The containers of one pod that have something."""
+        return self._served.get(uid, ())
 
     def write(self, uid: PodUid, servings: Collection[Serving]) -> Refusal | None:
         """Make the names of these containers mean what they are to get, beside what the pod has already."""
@@ -142,6 +140,7 @@ class CdiDirectory:
                 return _unusable(path, error)
         with self._lock:
             self._pods = {**self._pods, uid: devices}
+            self._served = {**self._served, uid: _allocations(uid, devices)}
         return None
 
     def forget(self, uid: PodUid) -> None:
@@ -153,6 +152,7 @@ class CdiDirectory:
             return
         with self._lock:
             self._pods = {other: devices for other, devices in self._pods.items() if other != uid}
+            self._served = {other: served for other, served in self._served.items() if other != uid}
 
     def path(self, uid: PodUid) -> Path:
         """The file of a pod's specification."""
@@ -201,6 +201,18 @@ def _device(serving: Serving, had: Mapping[str, Any] | None) -> Mapping[str, Any
     if had is None:
         return edits.cdi_device(allocation.nonce, serving.edits, about)
     return {**had, "name": allocation.nonce, "annotations": about}
+
+
+def _allocations(uid: PodUid, devices: Devices) -> tuple[Allocation, ...]:
+    return tuple(
+        Allocation(
+            pod_uid=uid,
+            container=_container(device),
+            slots=frozenset(map(SlotId, device["annotations"][SLOTS_KEY].split(","))),
+            nonce=nonce,
+        )
+        for nonce, device in devices.items()
+    )
 
 
 def _container(device: Mapping[str, Any]) -> str:

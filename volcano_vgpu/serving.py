@@ -230,7 +230,7 @@ class Starter:
         )
 
     def _nonces(self, uid: PodUid) -> frozenset[str]:
-        return frozenset(each.nonce for each in self._ports.specifications.served if each.pod_uid == uid)
+        return frozenset(each.nonce for each in self._ports.specifications.served_to(uid))
 
     def _started(self, whose: Starting, raw: Raw, recorded: tuple[Allocation, ...]) -> Refusal | None:
         answers = self._serve(whose, raw, recorded)
@@ -277,7 +277,7 @@ class Starter:
                 uid=uid,
                 held={name: each.slots for name, each in whose.containers.items()},
                 others=self._others(uid, recorded, offer),
-                served=frozenset(each.container for each in self._ports.specifications.served if each.pod_uid == uid),
+                served=frozenset(each.container for each in self._ports.specifications.served_to(uid)),
             )
             answers = grants_of(raw, question, offer)
             self._reserved |= {uid}
