@@ -102,7 +102,7 @@ class Api:
         assert made.code in (201, 409), made
         return path
 
-    def until(self, path: str, reached: Callable[[Reply], bool], seconds: float = 60.0) -> Reply:
+    def until(self, path: str, reached: Callable[[Reply], bool], seconds: float = 180.0) -> Reply:
         """The first answer that is as it should be; fails when that takes too long."""
         deadline = time.monotonic() + seconds
         while not reached(reply := self.ask("GET", path)):
