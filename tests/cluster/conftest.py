@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import building
+from tests.cluster.agents import NodeAgent, Numbers, card
 from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.machine import Machine, leftovers
 from tests.cluster.node import Node
@@ -21,6 +22,7 @@ from tests.cluster.volcano import Volcano
 LOGS = Path("build") / "cluster-logs"
 MACHINE = pytest.StashKey[Machine]()
 PLANE = pytest.StashKey[ControlPlane]()
+NUMBERS = pytest.StashKey[Numbers]()
 
 
 @pytest.fixture(scope="session")
@@ -86,6 +88,31 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
     yield name
     control_plane.clear_namespace(name)
     control_plane.api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="module")
+def agent(node: Node, volcano: Volcano) -> Iterator[NodeAgent]:
+    """The node's agent with six cards of ten slots each, before a real Volcano; a test leaves it running so."""
+    found = NodeAgent(node)
+    found.cards(*map(card, range(1, 7)))
+    found.start(60)
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="session")
+def numbers(request: pytest.FixtureRequest) -> Iterator[Numbers]:
+    """Takes what is measured; at the end it is printed, and kept in ``build/cluster-numbers.md``."""
+    found = request.config.stash[NUMBERS] = Numbers()
+    yield found
+    LOGS.parent.mkdir(exist_ok=True)
+    (LOGS.parent / "cluster-numbers.md").write_text(found.table() + "\n")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if (found := config.stash.get(NUMBERS, None)) and found.rows:
+        terminalreporter.section("measured")
+        terminalreporter.write_line(found.table())
 
 
 @pytest.hookimpl(wrapper=True)

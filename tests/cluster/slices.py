@@ -1,0 +1,181 @@
+"""Containers that say what they were given, held against what Volcano wrote about the same pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tests.cluster.agents import CORES, HOOK, MEMORY, NUMBER
+from tests.cluster.api import Object
+from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.objects import pod, shell
+from tests.cluster.waiting import wait_until
+
+IDS: Final = "volcano.sh/vgpu-ids-new"
+LEFT: Final = "volcano.sh/devices-to-allocate"
+PHASE: Final = "volcano.sh/bind-phase"
+GRANTED_NODE: Final = "volcano.sh/vgpu-node"
+FOREVER: Final = "sleep 2147483647"
+
+_END: Final = "-- that is all"
+_SAY: Final = f"env; cat /proc/self/mountinfo; echo; echo '{_END}'; "
+_CACHES: Final = HOOK.removeprefix("/var/lib") + "/vgpu/containers/"  # a mount is shown by its path on its own disk
+
+
+def gpu(
+    name: str = "main", *, number: int = 1, memory: int = 4096, cores: int = 0, then: str = FOREVER, **more: Any
+) -> Object:
+    """A container that asks for cards, prints what it was given and then runs ``then``."""
+    limits = {NUMBER: str(number)} | ({MEMORY: str(memory)} if memory else {}) | ({CORES: str(cores)} if cores else {})
+    return plain(name, then, resources={"limits": limits}, **more)
+
+
+def plain(name: str, then: str = FOREVER, **more: Any) -> Object:
+    """A container that asks for nothing and prints the same."""
+    own = {"name": "OWN_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
+    return shell(_SAY + then, name, **more) | {"env": [own]}
+
+
+def volcano_pod(name: str, *containers: Object, annotations: Mapping[str, str] | None = None, **spec: Any) -> Object:
+    """A pod that Volcano schedules; keywords as of ``objects.pod_spec``."""
+    return pod(name, *(containers or (gpu(),)), annotations=annotations, schedulerName="volcano", **spec)
+
+
+def pods(namespace: str) -> str:
+    """The collection of a namespace's pods."""
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+def jobs(namespace: str) -> str:
+    """The collection of a namespace's vcjobs."""
+    return f"/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a container printed: its environment, the pod that it belongs to, and the folder mounted as its cache."""
+
+    env: Mapping[str, str]
+    uid: str
+    cache: str
+
+    @property
+    def slice(self) -> Mapping[str, str]:
+        """The variables that make up its slice."""
+        return {name: text for name, text in self.env.items() if name.startswith(("NVIDIA_VISIBLE", "CUDA_DEVICE_"))}
+
+
+def said(plane: ControlPlane, namespace: str, name: str, container: str = "main", *, timeout: float = 60.0) -> Said:
+    """What a container printed, once it has."""
+
+    def printed() -> str:
+        text = plane.pod_log(namespace, name, container)
+        return text if _END in text else ""
+
+    return read(wait_until(printed, f"container {container} of {namespace}/{name} has printed", timeout))
+
+
+def read(text: str) -> Said:
+    """What a container printed."""
+    env: dict[str, str] = {}
+    cache = ""
+    for line in text.splitlines():
+        fields = line.split(" ")
+        if len(fields) > 4 and fields[4] == "/tmp/vgpu":  # noqa: S108 - as HAMi-core wants it
+            cache = fields[3]
+        elif "=" in line and " " not in line.partition("=")[0]:
+            key, _, value = line.partition("=")
+            env[key] = value
+    return Said(env, env.get("OWN_UID", ""), cache)
+
+
+def granted(found: Object) -> dict[str, list[tuple[str, str, str]]]:
+    """Card, memory and cores of each container that asks, as the pod's own annotation has them."""
+    segments = [
+        [(fields[0], fields[2], fields[3]) for device in segment.split(":") if (fields := device.split(","))[0]]
+        for segment in found["metadata"]["annotations"].get(IDS, "").split(";")
+    ]
+    asking = [
+        each["name"]
+        for each in found["spec"]["containers"]
+        if {NUMBER, MEMORY} & each.get("resources", {}).get("limits", {}).keys()
+    ]
+    return dict(zip(asking, segments, strict=False))
+
+
+def wanted(devices: Sequence[tuple[str, str, str]]) -> dict[str, str]:
+    """The variables of a slice."""
+    env = {"NVIDIA_VISIBLE_DEVICES": ",".join(card for card, _, _ in devices)}
+    for at, (_, memory, cores) in enumerate(devices):
+        env |= {f"CUDA_DEVICE_MEMORY_LIMIT_{at}": f"{memory}m", f"CUDA_DEVICE_SM_LIMIT_{at}": cores}
+    return env | {"CUDA_DEVICE_SM_LIMIT": devices[0][2]} if devices else env
+
+
+def amiss(plane: ControlPlane, found: Object, *, lent: Mapping[str, str] | None = None) -> list[str]:
+    """How what the containers of a running pod printed differs from its annotation; empty where all is as granted.
+
+    ``lent`` names init containers, with the container whose slice each of them is to have.
+    """
+    namespace, name, uid = (found["metadata"][key] for key in ("namespace", "name", "uid"))
+    grants = granted(found)
+    grants |= {borrower: grants[lender] for borrower, lender in (lent or {}).items()}
+    problems = [f"{name}: granted nothing"] if not any(grants.values()) else []
+    for container, devices in grants.items():
+        printed = said(plane, namespace, name, container)
+        given = {key: text for key, text in printed.slice.items() if key != "CUDA_DEVICE_MEMORY_SHARED_CACHE"}
+        own_cache = printed.cache.endswith(f"{_CACHES}{uid}_{container}")
+        if given != wanted(devices) or printed.uid != uid or not own_cache:
+            problems.append(f"{name}/{container}: granted {devices} to {uid}, it has {given}, {printed.cache}")
+    return problems
+
+
+def wait_refused(
+    plane: ControlPlane, namespace: str, name: str, text: str, *, container: str = "", timeout: float = 60.0
+) -> str:
+    """The whole message of the waiting container (any, or that one) that is refused with ``text``."""
+
+    def message() -> str:
+        status = plane.api.get(f"{pods(namespace)}/{name}")["status"]
+        every = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
+        texts = [
+            str((each.get("state", {}).get("waiting") or {}).get("message", ""))
+            for each in every
+            if container in ("", each["name"])
+        ]
+        return next((each for each in texts if text in each), "")
+
+    def story() -> str:
+        found = plane.api.find(f"{pods(namespace)}/{name}") or {}
+        return f"{found.get('status')}" + "".join(plane.events(namespace, name))
+
+    return wait_until(message, f"{namespace}/{name} is refused with {text!r}", timeout, show=story)
+
+
+def settled(plane: ControlPlane, namespace: str, names: Sequence[str], *, timeout: float = 120.0) -> list[Object]:
+    """The pods of these names once each of them runs, or was rejected by the kubelet with a reason."""
+
+    def all_of_them() -> list[Object]:
+        found = {each["metadata"]["name"]: each for each in plane.api.items(pods(namespace))}
+        return [found[name] for name in names] if all(_is_settled(found[name]) for name in names) else []
+
+    def story() -> str:
+        return "\n".join(
+            f"{each['metadata']['name']}: {each['status']}"
+            for each in plane.api.items(pods(namespace))
+            if not _is_settled(each)
+        )
+
+    return wait_until(all_of_them, f"all of {len(names)} pods run or were rejected", timeout, interval=0.2, show=story)
+
+
+def rejected(found: Object) -> str:
+    """Why the kubelet did not admit a pod, empty where it did."""
+    status = found["status"]
+    return str(status.get("message") or "no reason") if status.get("phase") == "Failed" else ""
+
+
+def _is_settled(found: Object) -> bool:
+    status = found["status"]
+    ready = [each.get("state", {}).get("running") for each in status.get("containerStatuses", [])]
+    return status.get("phase") == "Failed" or (status.get("phase") == "Running" and all(ready) and bool(ready))
