@@ -124,3 +124,16 @@ def test_readiness_follows_its_checks() -> None:
         assert read(url)[0] == 503
         wrong[0] = ""
         assert read(url) == (200, "kubelet: ok\n")
+
+
+def test_small_answers_do_not_wait_for_acknowledgements(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[socket.socket] = []
+    create = socket.create_server
+
+    def recorded(*arguments: Any, **options: Any) -> socket.socket:
+        made.append(create(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(socket, "create_server", recorded)
+    with WebServer(Starlette()):
+        assert made[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
