@@ -2,12 +2,15 @@
 
 A kubelet that starts removes every plugin's socket and makes its own anew; the inode may be the same as before, the
 time of its change is not (``real-cluster.md`` 3d). Then a new socket is served and registered, as fast as the directory
-is looked at: until then every pod that comes is rejected for good.
+is looked at: until then every pod that comes is rejected for good. A kubelet can also drop a plugin that it has just
+taken: the end of an older plugin's connection for the same resource does that (seen on 1.34.4). Who is not listened to
+for a moment registers again.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,6 +33,8 @@ from volcano_vgpu.server import OPTIONS, VolcanoDevicePlugin
 SOCKET: Final = "volcano-vgpu.sock"
 POLL_SECONDS: Final = 0.2
 REGISTER_SECONDS: Final = 5.0
+UNHEARD_SECONDS: Final = 1.0
+"""How long nobody may listen before the plugin registers again; a kubelet listens within milliseconds."""
 WORKERS: Final = 16
 """Calls at the same time; each open ``ListAndWatch`` is one, and each pod that starts another."""
 
@@ -57,6 +62,7 @@ class Endpoint:
         resource: str,
         socket: str = SOCKET,
         poll: float = POLL_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
         on_registered: Callable[[], None] = lambda: None,
     ) -> None:
         self._plugin = plugin
@@ -64,6 +70,8 @@ class Endpoint:
         self._resource = resource
         self._socket = socket
         self._poll = poll
+        self._clock = clock
+        self._heard = clock()
         self._on_registered = on_registered
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kubelet", daemon=True)
@@ -87,12 +95,19 @@ class Endpoint:
         known: tuple[_Identity | None, _Identity | None] | None = None
         while not self._stop.is_set():
             now = self._seen()
-            if now[0] is not None and now != known:
+            if now[0] is not None and (now != known or self._unheard()):
                 known = self._introduced()
             elif now[0] is None and known is not None:
                 self.registered.clear()
                 known = None
             self._stop.wait(self._poll)
+
+    def _unheard(self) -> bool:
+        """Whether nobody has listened for too long."""
+        now = self._clock()
+        if self._plugin.listening:
+            self._heard = now
+        return now - self._heard > UNHEARD_SECONDS
 
     def _seen(self) -> tuple[_Identity | None, _Identity | None]:
         """The kubelet's socket and our own, as they are now."""
@@ -101,6 +116,7 @@ class Endpoint:
     def _introduced(self) -> tuple[_Identity | None, _Identity | None] | None:
         """Serve a new socket and register it; ``None`` where the kubelet did not take it, and it is tried again."""
         self.registered.clear()
+        self._heard = self._clock()
         kubelet = _identity(self._directory / sockets.KUBELET_SOCKET)
         try:
             self._end(0)

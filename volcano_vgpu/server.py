@@ -92,7 +92,13 @@ class VolcanoDevicePlugin(DevicePluginServicer):
         self._offered: tuple[Slot, ...] = ()
         self._version = 0
         self._closed = False
+        self._listening = 0
         self._named: _Named | None = None
+
+    @property
+    def listening(self) -> bool:
+        """Whether a kubelet has ``ListAndWatch`` open."""
+        return self._listening > 0
 
     def offer(self, slots: Iterable[Slot]) -> None:
         """Tell the kubelet, and every kubelet to come, which slots there are; nothing is sent where nothing differs."""
@@ -121,14 +127,18 @@ class VolcanoDevicePlugin(DevicePluginServicer):
         """The slots, again whenever they change, until the kubelet goes away or the plugin closes."""
         context.add_callback(self._wake)
         sent = -1
-        while True:
-            with self._changed:
-                while self._version == sent and not self._ended(context):
-                    self._changed.wait()
-                if self._ended(context):
-                    return
-                sent, offered = self._version, self._offered
-            yield messages.ListAndWatchResponse(devices=[_device(slot) for slot in offered])
+        self._listened(1)
+        try:
+            while True:
+                with self._changed:
+                    while self._version == sent and not self._ended(context):
+                        self._changed.wait()
+                    if self._ended(context):
+                        return
+                    sent, offered = self._version, self._offered
+                yield messages.ListAndWatchResponse(devices=[_device(slot) for slot in offered])
+        finally:
+            self._listened(-1)
 
     def GetPreferredAllocation(  # noqa: N802 - the protocol's name
         self, request: messages.PreferredAllocationRequest, _context: grpc.ServicerContext
@@ -168,6 +178,10 @@ class VolcanoDevicePlugin(DevicePluginServicer):
             self._refuse("PreStartContainer", started, refusal, context)
         self._watcher.called("PreStartContainer", self._clock() - started, "")
         return messages.PreStartContainerResponse()
+
+    def _listened(self, more: int) -> None:
+        with self._changed:
+            self._listening += more
 
     def _ended(self, context: grpc.ServicerContext) -> bool:
         return self._closed or not context.is_active()

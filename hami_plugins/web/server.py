@@ -125,11 +125,11 @@ def _serve(server: _Server, listener: socket.socket) -> None:
 def _listen(host: str, port: int) -> socket.socket:
     try:
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-        # Handed down to its connections. asyncio does it only for sockets made with the protocol's number, and without
-        # it each answer waits for the client's delayed acknowledgement, 40 ms.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return listener
     except OSError as error:
         raise ConfigError(
             f"{host}:{port} cannot be served: {error.strerror or error}; choose another address or port"
         ) from error
+    # Handed down to its connections. asyncio does it only for sockets made with the protocol's number, and without it
+    # each answer waits for the client's delayed acknowledgement, 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener

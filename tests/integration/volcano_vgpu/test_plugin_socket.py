@@ -71,7 +71,7 @@ def node(tmp_path: Path) -> Node:
 
 @pytest.fixture
 def endpoint(node: Node) -> Iterator[Endpoint]:
-    found = Endpoint(node.plugin, directory=node.directory, resource=COUNT, poll=0.05)
+    found = Endpoint(node.plugin, directory=node.directory, resource=COUNT, poll=0.05, clock=lambda: 0.0)
     yield found
     found.stop(0)
 
@@ -222,3 +222,20 @@ def test_calls_work_over_the_socket_and_refusals_arrive_as_text(
     text = node.kubelet.start("uid-bare", "main")
     assert "FAILED_PRECONDITION" in text
     assert "pod team/bare: Volcano bound it without granting a card" in text
+
+
+def test_a_plugin_that_nobody_listens_to_registers_again(kubelet: Registrations, node: Node) -> None:
+    endpoint = Endpoint(node.plugin, directory=node.directory, resource=COUNT, poll=0.05)
+    kubelet.start()
+    endpoint.start()
+    try:
+        kubelet.requests.get(timeout=PATIENCE)
+        with grpc.insecure_channel(f"unix://{node.directory / SOCKET}") as channel:
+            stream = DevicePluginStub(channel).ListAndWatch(messages.Empty())
+            next(stream)
+            time.sleep(2)
+            assert kubelet.requests.empty()
+            stream.cancel()
+        kubelet.requests.get(timeout=PATIENCE)
+    finally:
+        endpoint.stop(0)
