@@ -218,7 +218,10 @@ class Bookkeeper:
     def _seen(self, uid: PodUid, task: _Task) -> Raw | None:
         """The pod from the watch, or read anew where the watch lags behind; ``None`` when nothing is to be done."""
         raw = self._pods.get(uid)
-        if raw is not None and task.stale in (_UNKNOWN, raw["metadata"].get("resourceVersion")):
+        if raw is None:
+            # The kubelet may be faster than the watch: a pod that is not to be seen there is not gone for that.
+            raw = next((each for each in self._pods.read_of_node() if each["metadata"].get("uid") == uid), None)
+        elif task.stale in (_UNKNOWN, raw["metadata"].get("resourceVersion")):
             raw = self._pods.read(raw["metadata"]["namespace"], raw["metadata"]["name"])
         if raw is None or raw["metadata"].get("uid") != uid:
             return None

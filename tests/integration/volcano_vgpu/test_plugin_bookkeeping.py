@@ -161,6 +161,15 @@ def test_one_pod_that_cannot_be_written_holds_up_no_other(world: World) -> None:
         time.sleep(0.01)
 
 
+def test_a_pod_that_the_watch_has_not_shown_yet_is_written_all_the_same(world: World) -> None:
+    uid = world.add()
+    world.pods.watched.clear()
+    world.keeper.start()
+    world.serve(uid)
+    assert world.keeper.settle(PATIENCE)
+    assert world.phase(uid) == "success"
+
+
 def test_a_pod_that_is_gone_is_forgotten(world: World) -> None:
     uid, deleted = world.add(), world.add("deleted")
     world.pods.delete(uid)
