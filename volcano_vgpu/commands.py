@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 import tenacity
+from starlette.applications import Starlette
 
 from hami_plugins.cli import output
 from hami_plugins.cli.edge import Exit, failed
@@ -22,6 +23,8 @@ from hami_plugins.kube.client import KubeClient, connect
 from hami_plugins.kube.counting import api_requests
 from hami_plugins.observe import logging
 from hami_plugins.report.tables import Row, Table
+from hami_plugins.web.probes import probe_routes
+from hami_plugins.web.server import WebServer
 from volcano_vgpu import config, register
 from volcano_vgpu.app import Agent
 from volcano_vgpu.cleaning import Cleaner
@@ -35,6 +38,9 @@ from volcano_vgpu.settings import AgentSettings
 COMPONENT: Final = "volcano-vgpu"
 CALL_SECONDS: Final = 5.0
 """How long a request to the API server may take while the kubelet waits for an answer."""
+
+READ_AGAIN_SECONDS: Final = 10.0
+"""At most so long between two tries to read the own node at the start; until then the kubelet rejects pods for good."""
 
 _log = structlog.get_logger(__name__)
 
@@ -86,7 +92,7 @@ def run_agent(inputs: Inputs) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
-    labelled = _with_labels(settings, client, stop)
+    labelled = _with_labels(settings, client, stop, _waiting_room(settings, metrics))
     if labelled is None:
         return Exit.FINE
     agent = Agent(
@@ -163,16 +169,33 @@ def discovery_of(settings: AgentSettings) -> Discovery:
     return NvmlDiscovery(counts=XidFilter.of(health.disabled, health.enabled), recovery=health.recovery)
 
 
-def _with_labels(settings: AgentSettings, client: KubeClient, stop: threading.Event) -> AgentSettings | None:
-    """The settings for a node with its labels; waits for the API server, ``None`` where the end comes first."""
+def _waiting_room(settings: AgentSettings, metrics: AgentMetrics) -> WebServer:
+    """Probes for a process that waits for the API server: it is well, and to restart it would help nobody."""
+    ready = {"node": lambda: "the API server has not told of this node yet"}
+    return WebServer(
+        Starlette(routes=probe_routes(alive={}, ready=ready, metrics=metrics.metrics)),
+        host=settings.listen.host,
+        port=settings.listen.port,
+    )
+
+
+def _with_labels(
+    settings: AgentSettings, client: KubeClient, stop: threading.Event, waiting: WebServer
+) -> AgentSettings | None:
+    """The settings for a node with its labels; ``None`` where the end comes before the API server answers.
+
+    ``waiting`` answers probes meanwhile.
+    """
 
     def told(state: tenacity.RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome is not None else None
         _log.warning("node_not_read", node=settings.node, error=str(error))
+        if state.attempt_number == 1:
+            waiting.start()
 
     patient = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(KubeError),
-        wait=tenacity.wait_random_exponential(multiplier=0.5, max=30),
+        wait=tenacity.wait_random_exponential(multiplier=0.5, max=READ_AGAIN_SECONDS),
         sleep=tenacity.sleep_using_event(stop),
         stop=lambda _state: stop.is_set(),
         before_sleep=told,
@@ -182,6 +205,8 @@ def _with_labels(settings: AgentSettings, client: KubeClient, stop: threading.Ev
         node = patient(client.get, paths.node(settings.node))
     except KubeError:
         return None
+    finally:
+        waiting.stop()
     return settings.on((node.get("metadata") or {}).get("labels") or {})
 
 
