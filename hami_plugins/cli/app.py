@@ -192,12 +192,21 @@ def snapshot(
 
 @app.command()
 def demo(
-    html: Annotated[str, typer.Option("--html", metavar="FILE", help="Where to write the page.")] = "build/demo.html",
+    html: Annotated[
+        str,
+        typer.Option("--html", metavar="FILE", help="Where to write the page; that of the live part goes beside it."),
+    ] = "build/demo.html",
+    live: Annotated[
+        bool, typer.Option("--live/--no-live", help="Whether to go on with an embedded cluster and real node agents.")
+    ] = True,
 ) -> None:
-    """Plan a dozen workloads on a fleet of many vendors, all of it shipped; nothing is needed, nothing is changed."""
+    """Plan a dozen workloads on a fleet of many vendors, then run a gang on an embedded cluster with real node agents.
+
+    All of it is shipped; it needs no cluster and no cards, uses only this machine, and leaves nothing but the pages.
+    """
     from hami_plugins.cli.demo import run
 
-    raise typer.Exit(run(html))
+    raise typer.Exit(run(html, live=live))
 
 
 @app.command()

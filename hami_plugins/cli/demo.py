@@ -1,8 +1,13 @@
-"""The work of ``demo``: the shipped workloads on the shipped fleet ``mixed``, told step by step."""
+"""The work of ``demo``: the shipped workloads planned on the shipped fleet ``mixed``, then a small cluster for real."""
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from hami_plugins import examples
 from hami_plugins.cli import inputs, output, planning
@@ -12,20 +17,79 @@ from hami_plugins.report import manifests, tables, workloads
 from hami_plugins.report.explain.answers import Answers
 from hami_plugins.report.plan import Planner, submission
 
-FLEET = "mixed"
+if TYPE_CHECKING:
+    from hami_plugins.cli.live.cluster import Cluster
+    from hami_plugins.cli.live.ending import DemoError, Ending
+    from hami_plugins.config.settings import Settings
+    from hami_plugins.engine.registry import Registry
+
+FLEET: Final = "mixed"
 
 
-def run(html: str) -> int:
-    """Tell the story. It ends well even though one of its jobs does not fit: that is what it shows."""
+def run(html: str, *, live: bool = True) -> int:
+    """Tell the story. It ends well even though one of its jobs does not fit: that is what it shows.
+
+    Raises ``DemoError`` when everything that can be shown here has been, and the live part is not among it.
+    """
+    began = time.monotonic()
     settings = inputs.settings_of(None)
     registry = inputs.registry_of(settings)
+    if not live:
+        _plan(html, settings, registry)
+        output.line()
+        _pages(html)
+        return Exit.FINE
+    _plan_and_live(html, settings, registry, lambda: time.monotonic() - began)
+    return Exit.FINE
+
+
+def _plan_and_live(html: str, settings: Settings, registry: Registry, seconds: Callable[[], float]) -> None:
+    """Both parts. The agents start up while the plan is made."""
+    from hami_plugins.cli.live.ending import Ending
+    from hami_plugins.cli.live.story import Story
+
+    page = _beside(html)
+    with Ending() as ending, ExitStack() as stack:
+        cluster, obstacle = _staged(stack, ending)
+        _plan(html, settings, registry)
+        ending.check()
+        output.line()
+        if cluster is not None:
+            output.line(
+                "Live: an embedded cluster and the real node agents, on 127.0.0.1 and in a temporary directory."
+            )
+            Story(cluster, registry, seconds).tell(page)
+    if obstacle is not None:
+        _pages(html)
+        sys.stdout.flush()
+        raise obstacle
+    output.line(f"{seconds():5.1f} s  agents and cluster have ended, nothing of them is left")
+    output.line()
+    _pages(html, page)
+
+
+def _staged(stack: ExitStack, ending: Ending) -> tuple[Cluster | None, DemoError | None]:
+    """The cluster, for as long as the stack, or why it cannot be had."""
+    from hami_plugins.cli.live.cluster import staged
+    from hami_plugins.cli.live.ending import DemoError
+
+    try:
+        return stack.enter_context(staged(ending)), None
+    except DemoError as error:
+        return None, error
+
+
+def _plan(html: str, settings: Settings, registry: Registry) -> None:
+    """The first part: many makers, one plan."""
     snapshot = inputs.cluster(Source(fleet=FLEET), registry)
     cards = sum(len(entry.ids) for entry in snapshot.nodes)
     files = examples.workload_files()
     documents = [each for name, text in files for each in manifests.read(text, source=name)]
     submitted = workloads.read(documents, pod_groups=snapshot.pod_groups)
-    output.line(f"A cluster of {len(snapshot.nodes)} nodes with {cards} cards of many makers (fleet {FLEET}), idle.")
-    output.line(f"{len(submitted.workloads)} workloads are submitted to it, from {len(files)} files.")
+    output.line(
+        f"Planned: {len(submitted.workloads)} workloads from {len(files)} files, on an idle cluster of "
+        f"{len(snapshot.nodes)} nodes with {cards} cards of many makers (fleet {FLEET})."
+    )
     output.line()
     snapshot = submission.with_objects(snapshot, submitted)
     planner = Planner(registry, settings.rules())
@@ -34,7 +98,17 @@ def run(html: str) -> int:
     output.table(tables.plan(found))
     planning.tell(found, answers)
     planning.write_page(html, answers, submitted, title="Demo: many makers, one plan", source=f"fleet {FLEET}")
-    output.line()
+    sys.stdout.flush()
+
+
+def _pages(html: str, live: str = "") -> None:
     output.line(f"Every card with what it holds: {Path(html).absolute().as_uri()}")
+    if live:
+        output.line(f"The same of the live cluster:  {Path(live).absolute().as_uri()}")
     output.line(f"The same by hand: hami-plugins plan --fleet {FLEET} -f YOUR.yaml")
-    return Exit.FINE
+
+
+def _beside(html: str) -> str:
+    """Where the page of the live cluster goes."""
+    file = Path(html)
+    return str(file.with_name(f"{file.stem}-live{file.suffix}"))

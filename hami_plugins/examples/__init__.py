@@ -1,7 +1,8 @@
 """Fleets and workloads that the demo, the documentation and the tests all use, as package data.
 
 ``fleets/<name>.yaml`` are declared fleets (``report.fleets``), ``workloads/<name>.yaml`` manifests as one would
-hand them to kubectl. Nothing is read before it is asked for.
+hand them to kubectl, ``live/<name>.yaml`` what the demo's live part has beside them: the cards of a node, and a job
+that has to wait. Nothing is read before it is asked for.
 """
 
 from __future__ import annotations
@@ -38,6 +39,16 @@ def workload_text(name: str) -> str:
 def workload_files() -> tuple[tuple[str, str], ...]:
     """Every shipped workload as file name and text, in the order in which the demo submits them."""
     return tuple((f"{name}.yaml", workload_text(name)) for name in workload_names())
+
+
+def live_names() -> tuple[str, ...]:
+    """What is shipped for the demo's live part, sorted."""
+    return _names("live")
+
+
+def live_text(name: str) -> str:
+    """A file of the demo's live part; raises ``ManifestError`` with the known names for any other."""
+    return _text("live", name)
 
 
 def _folder(kind: str) -> Traversable:

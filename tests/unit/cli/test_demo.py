@@ -1,4 +1,4 @@
-"""``demo``: a story that ends well."""
+"""``demo``: a story that ends well. Its live part is in ``tests/integration``."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from hami_plugins import examples
+from hami_plugins.cli.live import agents
 from tests.unit.cli.conftest import Type
 
 
-def test_the_demo_needs_nothing_and_ends_with_the_page(
+def test_the_planning_part_needs_nothing_and_ends_with_the_page(
     type_in: Type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = type_in("demo")
+    said = type_in("demo", "--no-live")
     assert (said.code, said.err) == (0, "")
     page = tmp_path / "build" / "demo.html"
     assert page.as_uri() in said.out
@@ -21,5 +23,22 @@ def test_the_demo_needs_nothing_and_ends_with_the_page(
 
 
 def test_the_page_can_go_elsewhere(type_in: Type, tmp_path: Path) -> None:
-    type_in("demo", "--html", tmp_path / "x.html")
+    type_in("demo", "--no-live", "--html", tmp_path / "x.html")
+    assert [each.name for each in tmp_path.iterdir()] == ["x.html"]
+
+
+def test_without_an_agent_to_start_the_rest_is_shown_and_the_reason_is_told(
+    type_in: Type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "COMMAND", "no-such-agent")
+    said = type_in("demo", "--html", tmp_path / "x.html")
+    assert said.code == 2
+    assert said.out.endswith("hami-plugins plan --fleet mixed -f YOUR.yaml\n")
     assert (tmp_path / "x.html").exists()
+    assert "there is no command no-such-agent" in said.err
+    assert "--no-live" in said.err
+
+
+def test_files_of_the_live_part_are_shipped() -> None:
+    assert examples.live_names() == ("cards", "evaluation")
+    assert all(map(examples.live_text, examples.live_names()))

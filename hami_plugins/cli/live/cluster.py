@@ -1,0 +1,254 @@
+"""The embedded cluster: API server, two nodes with kubelets and fake cards, Volcano's stand-in, an agent per node."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+import yaml
+
+from hami_plugins import examples
+from hami_plugins.cli.live import agents
+from hami_plugins.cli.live.agents import AgentProcess
+from hami_plugins.cli.live.ending import DemoError, Ending
+from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
+from hami_plugins.emulator.fleet import bare_node
+from hami_plugins.emulator.kubelet import EmulatedKubelet, Times
+from hami_plugins.emulator.volcano import EmulatedVolcano
+from hami_plugins.errors import HamiPluginsError
+from hami_plugins.kube.client import KubeClient, connect_to
+from hami_plugins.kube.port import Raw
+from hami_plugins.model.units import DeviceId
+from hami_plugins.vendors import volcano as vendor
+from hami_plugins.wire import volcano
+
+NODES: Final = ("gpu-1", "gpu-2")
+NAMESPACE: Final = "research"
+
+PATIENCE: Final = 120.0
+"""Seconds that any one thing may take. On a machine with nothing else to do everything takes less than three."""
+
+_PROXIES: Final = frozenset({"http_proxy", "https_proxy", "all_proxy"})
+_SETTING: Final = "HAMI_PLUGINS__VOLCANO_VGPU__"
+_ROOM: Final = {"cpu": "96", "memory": "1Ti"}
+_CALM: Final = 0.05
+"""Seconds between two sessions of the scheduler."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """What a node says of its cards: how many are registered, and what pods can have of each resource.
+
+    ``memory`` is in MiB, ``cores`` in percent of a card.
+    """
+
+    cards: int
+    slots: int
+    memory: int
+    cores: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """The cluster while it lives. It is read where the API server keeps it, so that looking costs no request."""
+
+    server: ApiServer
+    api: KubeClient
+    root: Path
+    ending: Ending
+    kubelets: Mapping[str, EmulatedKubelet]
+    agents: dict[str, AgentProcess] = field(default_factory=dict)
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Waits; raises ``DemoError`` where that takes too long or an agent is gone, and what a signal asks for."""
+
+        def come_true() -> bool:
+            for agent in self.agents.values():
+                agent.check()
+            return condition()
+
+        try:
+            self.ending.wait_for(come_true, what, seconds=PATIENCE)
+        except DemoError as error:
+            said = [f"agent of {node}, last lines:\n{agent.last_words()}" for node, agent in self.agents.items()]
+            raise DemoError("\n".join([str(error), *map(_state, self.pods()), *said])) from None
+
+    def start_agent(self, node: str) -> AgentProcess:
+        """Starts the agent of a node."""
+        files = {"--cards-file": self._cards_file(node), "--kubeconfig": self.root / f"{node}.kubeconfig"}
+        arguments = ["--node-name", node, *(str(word) for option in files.items() for word in option)]
+        started = AgentProcess(arguments, self._settings(node), self.root / f"{node}.log")
+        self.agents[node] = started
+        return started
+
+    def set_cards(self, node: str, *, failed: Mapping[int, str] | None = None) -> None:
+        """Writes the cards file of a node; ``failed`` are cards with what is wrong with them."""
+        content = yaml.safe_load(examples.live_text("cards"))
+        for at, problem in (failed or {}).items():
+            content["cards"][at]["problems"] = [problem]
+        draft = self.root / f"{node}.draft"
+        draft.write_text(yaml.safe_dump(content | {"seed": node}), encoding="utf-8")
+        draft.replace(self._cards_file(node))
+
+    def sums(self, node: str) -> Sums:
+        """What a node says now."""
+        left = self.server.get("nodes", node)["status"]["allocatable"]
+        names = vendor.RESOURCES
+        slots, memory, cores = (int(left.get(name, "0")) for name in (names.count, names.memory, names.cores))
+        return Sums(cards=len(self.register(node)), slots=slots, memory=memory, cores=cores)
+
+    def register(self, node: str) -> Mapping[DeviceId, str]:
+        """The cards that a node has registered, with their models."""
+        key = vendor.SPEC.keys.register
+        text = self.server.get("nodes", node)["metadata"].get("annotations", {}).get(key, "")
+        return {card.id: card.model for card in volcano.decode_register(key, text)}
+
+    def pods(self) -> list[dict[str, Any]]:
+        """The pods of the demo, by name."""
+        return sorted(self.server.objects("pods", NAMESPACE), key=lambda pod: str(pod["metadata"]["name"]))
+
+    def seen(self, pod: Raw) -> Mapping[str, str]:
+        """The environment in the newest start of a pod's container; nothing before it has started."""
+        spec = pod["spec"]
+        kubelet = self.kubelets.get(spec.get("nodeName", ""))
+        found = kubelet.containers(pod["metadata"]["uid"], spec["containers"][0]["name"]) if kubelet else ()
+        return found[-1].env if found else {}
+
+    def starts(self) -> int:
+        """How often containers were started."""
+        kubelets = self.kubelets.values()
+        return sum(container.attempt + 1 for kubelet in kubelets for container in kubelet.running())
+
+    def writes(self, node: str) -> int:
+        """How often the agent of a node has written to the API server, also in vain."""
+        return self.server.requests.writes(user=_user(node))
+
+    def _cards_file(self, node: str) -> Path:
+        return self.root / f"{node}.cards.yaml"
+
+    def _settings(self, node: str) -> Mapping[str, str]:
+        kubelet, own = self.kubelets[node], self.root / node
+        chosen = {
+            "KUBELET_DIRECTORY": kubelet.plugin_directory,
+            "POD_RESOURCES_SOCKET": kubelet.pod_resources_socket,
+            "CDI_DIRECTORY": kubelet.cdi_directory,
+            "HOOK_PATH": own / "hook",
+            "LOCK_PATH": own / "lock",
+            "LIBRARY_SOURCE": self.root / "library",
+            "START_JITTER": 0,
+            "LISTEN__HOST": "127.0.0.1",
+            "LISTEN__PORT": 0,
+            # The stand-in counts what pods hold anew in each session, so its ledger is never in need of healing.
+            "SCHEDULER__TOUCH": "never",
+        }
+        return {f"{_SETTING}{name}": str(value) for name, value in chosen.items()}
+
+
+@contextlib.contextmanager
+def staged(ending: Ending) -> Iterator[Cluster]:
+    """The cluster with its agents on their way; at the end processes, threads, sockets and files are gone.
+
+    Raises ``DemoError`` where it cannot be had on this machine.
+    """
+    with ExitStack() as stack:
+        try:
+            cluster = _opened(stack, ending)
+        except (OSError, HamiPluginsError) as error:
+            raise DemoError(f"the live part cannot run here: {error}\n--no-live leaves it out") from error
+        yield cluster
+
+
+def _opened(stack: ExitStack, ending: Ending) -> Cluster:
+    agents.find()
+    stack.enter_context(_quiet())
+    root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hami-")))
+    _try_sockets(root)
+    server = stack.enter_context(ApiServer(kinds=VOLCANO, users={_user(node): _user(node) for node in NODES}))
+    with _straight():
+        api = connect_to(server.url, component="demo")
+    stack.callback(api.close)
+    server.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    for queue in yaml.safe_load_all(examples.workload_text("01-queues")):
+        server.put(queue)
+    (root / "library").mkdir()
+    (root / "library" / "libvgpu.so").write_bytes(b"stands in for HAMi-core: nothing runs in these containers\n")
+    kubelets = {node: EmulatedKubelet(api, node, root / node, times=Times.fast()) for node in NODES}
+    cluster = Cluster(server=server, api=api, root=root, ending=ending, kubelets=kubelets)
+    for node, kubelet in kubelets.items():
+        server.put(bare_node(node, capacity=_ROOM))
+        server.kubeconfig(root / f"{node}.kubeconfig", token=_user(node))
+        cluster.set_cards(node)
+        stack.enter_context(kubelet)
+    stack.enter_context(EmulatedVolcano(api, period=_CALM))
+    stack.callback(_stop_all, cluster.agents)
+    for node in NODES:
+        cluster.start_agent(node)
+    return cluster
+
+
+def _stop_all(running: Mapping[str, AgentProcess]) -> None:
+    for agent in running.values():
+        agent.ask_to_stop()
+    for agent in running.values():
+        agent.stop()
+
+
+def _try_sockets(root: Path) -> None:
+    """Raises ``DemoError`` where kubelets and agents could not talk."""
+    path = root / "try.sock"
+    try:
+        with socket.socket(socket.AF_UNIX) as tried:
+            tried.bind(str(path))
+    except (AttributeError, OSError) as error:
+        raise DemoError(
+            f"{path}: no unix socket can be made there ({error}); set TMPDIR to a directory where one can"
+        ) from error
+    path.unlink()
+
+
+@contextlib.contextmanager
+def _straight() -> Iterator[None]:
+    """A client that is made meanwhile talks to this machine itself, whatever proxies the environment names."""
+    proxies = {name: text for name, text in os.environ.items() if name.lower() in _PROXIES}
+    for name in proxies:
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.update(proxies)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """What the embedded cluster logs is not part of the story."""
+    before = structlog.get_config() if structlog.is_configured() else None
+    silence = logging.NullHandler()
+    logging.getLogger().addHandler(silence)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
+        if before is not None:
+            structlog.configure(**before)
+        logging.getLogger().removeHandler(silence)
+
+
+def _state(pod: Raw) -> str:
+    """How far a pod has come, for those who look for what went wrong."""
+    status = pod.get("status") or {}
+    words = [status.get(name, "") for name in ("phase", "reason", "message")]
+    return f"pod {pod['metadata']['name']} on {pod['spec'].get('nodeName', 'no node')}: {' '.join(filter(None, words))}"
+
+
+def _user(node: str) -> str:
+    return f"agent-{node}"
