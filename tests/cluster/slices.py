@@ -169,6 +169,18 @@ def settled(plane: ControlPlane, namespace: str, names: Sequence[str], *, timeou
     return wait_until(all_of_them, f"all of {len(names)} pods run or were rejected", timeout, interval=0.2, show=story)
 
 
+def wait_admitting(plane: ControlPlane, namespace: str) -> None:
+    """Until the kubelet admits pods with slices: one that has just started knows no plugin for a moment."""
+    for at in range(30):
+        name = f"probe-{at}"
+        plane.api.create(pods(namespace), volcano_pod(name))
+        (found,) = settled(plane, namespace, [name])
+        plane.api.delete(f"{pods(namespace)}/{name}")
+        if not rejected(found):
+            return
+    raise AssertionError("the kubelet rejects every pod with a slice")
+
+
 def rejected(found: Object) -> str:
     """Why the kubelet did not admit a pod, empty where it did."""
     status = found["status"]
