@@ -1,0 +1,30 @@
+"""The real API server keeps what the embedded one is built to: the same cases, one test each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.keeping import keeping
+from tests.cluster.kubernetes import ControlPlane
+from tests.contract.apiserver import CASES, Api, Case
+
+
+@pytest.fixture(scope="module")
+def kept(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[set[str]]:
+    def versions() -> dict[str, str]:
+        version: str = control_plane.api.get("/version")["gitVersion"]
+        return {"kube-apiserver": version.removeprefix("v")}
+
+    with keeping(request.config, "apiserver", [case.claim for case in CASES], versions) as found:
+        yield found
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_real_api_server_keeps_what_kubernetes_promises(
+    case: Case, control_plane: ControlPlane, kept: set[str]
+) -> None:
+    with Api(control_plane.url, token=control_plane.admin_token, ca=control_plane.pki.ca) as api:
+        case.check(api)
+    kept.add(case.claim)

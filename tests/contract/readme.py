@@ -1,0 +1,78 @@
+"""``README.md`` of this folder: ``python -m tests.contract.readme`` writes it from the cases and the last real run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.contract import apiserver, record
+from tests.contract.corrections import CORRECTIONS
+from tests.contract.kubelet.cases import CASES as KUBELET_CASES
+
+FILE: Final = Path(__file__).with_name("README.md")
+
+_HEAD: Final = """\
+# Contracts
+
+One promise, every implementation. Generated: `python -m tests.contract.readme` writes this page anew, and a test holds
+it to the cases.
+
+| folder | who is held to it in `make test` | who is held to it in `make test-cluster` |
+| --- | --- | --- |
+| `apiserver/` | the embedded API server | kube-apiserver, `tests/cluster/test_apiserver_contract.py` |
+| `kubelet/` | the emulated kubelet | kubelet and containerd, `tests/cluster/test_kubelet_contract.py` |
+| `test_vendors.py`, `test_new_vendor.py` | every vendor | |
+
+The cases are the same functions on both sides. Where the real component contradicts a case, the case is wrong, and the
+emulator with it. A run of all cases of a suite that all hold, with `--update-golden`, writes down the day and the
+versions in `real_run.json`; a case that is younger than that has a dash in its column.
+
+No case is for an emulator alone: faults on purpose and deaths at a chosen step, which a real component has no handle
+for, are no promises of Kubernetes and are tested in `tests/integration/emulator`.
+
+    make test-cluster ARGS='-k contract --update-golden'
+    python -m tests.contract.readme
+"""
+
+
+def text() -> str:
+    """The whole page."""
+    api_claims = [case.claim for case in apiserver.CASES]
+    kubelet_claims = [case.sentence for case in KUBELET_CASES]
+    parts = (
+        _HEAD,
+        *_suite("API server", "apiserver", api_claims),
+        *_suite("Kubelet", "kubelet", kubelet_claims),
+        *_corrections(),
+    )
+    return "\n".join(parts) + "\n"
+
+
+def _suite(title: str, name: str, claims: Sequence[str]) -> Iterator[str]:
+    run = record.runs().get(name)
+    kept = frozenset(run["kept"]) if run else frozenset()
+    yield f"## {title}\n"
+    if run:
+        versions = ", ".join(f"{part} {version}" for part, version in run["versions"].items())
+        yield f"{len(claims)} cases, {len(kept & set(claims))} of them against {versions} on {run['day']}.\n"
+    else:
+        yield f"{len(claims)} cases, none of them against the real one yet.\n"
+    yield "| case | emulator | real |\n| --- | --- | --- |"
+    yield from (f"| {_cell(claim)} | yes | {'yes' if claim in kept else '-'} |" for claim in claims)
+    yield ""
+
+
+def _corrections() -> Iterator[str]:
+    yield "## What the real components corrected\n"
+    yield "All of it at the API server; no case of the kubelet was contradicted.\n"
+    yield "| about | claimed at first | real |\n| --- | --- | --- |"
+    yield from (f"| {_cell(each.about)} | {_cell(each.claimed)} | {_cell(each.real)} |" for each in CORRECTIONS)
+
+
+def _cell(words: str) -> str:
+    return " ".join(words.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    FILE.write_text(text(), encoding="utf-8")
