@@ -67,7 +67,8 @@ class Agent:
     keep the kubelet waiting (its calls give up early).
 
     It can be started once. ``trouble`` says why it does not serve yet, or not any more; ``collect_seconds`` and
-    ``rival_seconds`` are for tests.
+    ``rival_seconds`` are for tests. Without ``serving`` it speaks with the API server alone: kubelets and scrapers are
+    not answered, so that many can run in one process.
     """
 
     def __init__(  # noqa: PLR0913 - what it is made of, and what tests choose
@@ -79,12 +80,14 @@ class Agent:
         metrics: AgentMetrics,
         hasty: KubeApi | None = None,
         own_pod: str = "",
+        serving: bool = True,
         collect_seconds: float = COLLECT_SECONDS,
         rival_seconds: float = RIVAL_SECONDS,
     ) -> None:
         self._settings = settings
         self._api = api
         self._own_pod = own_pod
+        self._serves = serving
         self._collect_seconds = collect_seconds
         self._rival_seconds = rival_seconds
         self._metrics = metrics
@@ -151,7 +154,8 @@ class Agent:
 
     def start(self) -> None:
         """Begins; what is not there yet (a driver, the API server, a kubelet) is waited for in the background."""
-        self._web.start()
+        if self._serves:
+            self._web.start()
         self._events.start()
         self._own.start()
         self.pods.store.start()
@@ -183,9 +187,10 @@ class Agent:
         self.cards.start(self.publisher)
         self._bookkeeper.start()
         self.pods.subscribe(self._pod_changed)
-        self._plugin, self._endpoint = self._serving()
         self._metrics.read_from(self._sources())
-        self._endpoint.start()
+        if self._serves:
+            self._plugin, self._endpoint = self._serving()
+            self._endpoint.start()
         while not self._stop.wait(self._collect_seconds):
             self._leftovers.collect()
 
