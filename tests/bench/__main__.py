@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.bench import commands, decisions, loading
+from tests.bench import agents, commands, decisions, loading, node
 from tests.bench.measuring import Figure, machine, printed, write
 
 GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
@@ -20,6 +20,11 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "loading": loading.figures,
     "commands": commands.plan_and_relax,
     "start": commands.start,
+    "agent-pieces": node.pieces,
+    "agent-list": node.listing,
+    "agent-starts": node.starts,
+    "agent-process": node.process,
+    "agents": agents.thousand,
 }
 
 
