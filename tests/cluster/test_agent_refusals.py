@@ -1,0 +1,203 @@
+"""What cannot be right is refused with a text that says why, and disturbs nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import pytest
+import yaml
+
+from tests.cluster.agents import CDI, CHECKPOINT, NodeAgent, uuid
+from tests.cluster.api import Object
+from tests.cluster.kubernetes import NODE, ControlPlane
+from tests.cluster.node import Node
+from tests.cluster.objects import pod
+from tests.cluster.slices import (
+    GRANTED_NODE,
+    IDS,
+    LEFT,
+    PHASE,
+    amiss,
+    gpu,
+    pods,
+    settled,
+    volcano_pod,
+    wait_admitting,
+    wait_refused,
+)
+from tests.cluster.volcano import Volcano
+from tests.cluster.waiting import wait_until
+
+STATIC: Final = "/var/lib/kubelet/static"
+
+
+class Forged(NamedTuple):
+    """A pod that somebody bound and annotated by hand, and a part of the text by which it is refused."""
+
+    what: str
+    ids: str
+    text: str
+    node: str = NODE
+    more: Mapping[str, str] = {}
+
+
+FORGED: Final = (
+    Forged("wrong-grammar", f"{uuid(1)},NVIDIA,much,0:", IDS),
+    Forged("no-grammar", "two cards please", "Volcano granted 0 cards"),
+    Forged("unknown-card", f"GPU-00000009{uuid(1)[12:]},NVIDIA,1000,0:", f"the nearest is {uuid(1)}"),
+    Forged("of-another-node", f"{uuid(1)},NVIDIA,1000,0:", "the grant is for node node-9", node="node-9"),
+    Forged("too-many-segments", f"{uuid(1)},NVIDIA,1000,0:;{uuid(2)},NVIDIA,1000,0:", "to 2 containers, 1 ask"),
+    Forged("too-many-cards", f"{uuid(1)},NVIDIA,1000,0:{uuid(2)},NVIDIA,1000,0:", "Volcano granted 2 cards"),
+    Forged("too-few-cards", "", "Volcano granted 0 cards"),
+    Forged("larger-than-the-card", f"{uuid(1)},NVIDIA,99999,0:", "which has 40960 in all"),
+    Forged("more-cores-than-a-card", f"{uuid(1)},NVIDIA,1000,101:", "a card has 100"),
+    Forged("partition-of-a-whole-card", f"{uuid(1)}[group1-0],NVIDIA,1000,0:", "is not shared by MIG"),
+    Forged("contradiction", f"{uuid(1)},NVIDIA,1000,0:", LEFT, more={LEFT: f"{uuid(2)},NVIDIA,1000,0:"}),
+    Forged("marked-failed", f"{uuid(1)},NVIDIA,1000,0:", "failed before", more={PHASE: "failed"}),
+)
+
+
+@pytest.fixture
+def alive(volcano: Volcano) -> Iterator[None]:
+    """Volcano's scheduler does not end meanwhile."""
+    pid = volcano.scheduler.pid
+    yield
+    assert (volcano.scheduler.running, volcano.scheduler.pid) == (True, pid), volcano.scheduler.log()[-3000:]
+
+
+def by_hand(name: str, ids: str, *, node: str = NODE, more: Mapping[str, str] | None = None, **spec: Any) -> Object:
+    """A pod with a grant that Volcano did not write."""
+    notes = {IDS: ids, GRANTED_NODE: node, **(more or {})}
+    return volcano_pod(name, gpu(memory=1000), annotations=notes, node=NODE, **spec)
+
+
+@pytest.mark.usefixtures("alive")
+def test_what_somebody_forged_is_refused_and_harms_nobody(
+    agent: NodeAgent, control_plane: ControlPlane, namespace: str
+) -> None:
+    for each in FORGED:
+        body = by_hand(each.what, each.ids, node=each.node, more=each.more)
+        control_plane.api.create(pods(namespace), body)
+    control_plane.api.create(pods(namespace), volcano_pod("honest", gpu(memory=1500)))
+    assert not amiss(control_plane, settled(control_plane, namespace, ["honest"])[0])
+    for each in FORGED:
+        assert "delete the pod" in wait_refused(control_plane, namespace, each.what, each.text).lower(), each.what
+    wait_until(
+        lambda: all("VgpuRefused" in "".join(control_plane.events(namespace, each.what)) for each in FORGED),
+        "each of them has an event that says so",
+    )
+
+
+@pytest.mark.usefixtures("alive")
+def test_a_card_that_is_promised_twice_stays_with_who_had_it_first(
+    agent: NodeAgent, control_plane: ControlPlane, namespace: str
+) -> None:
+    control_plane.api.create(pods(namespace), by_hand("first", f"{uuid(1)},NVIDIA,30000,0:"))
+    found = settled(control_plane, namespace, ["first"])
+    control_plane.api.create(pods(namespace), by_hand("second", f"{uuid(1)},NVIDIA,30000,0:"))
+    wait_refused(control_plane, namespace, "second", "those that came first keep theirs")
+    assert not amiss(control_plane, found[0])
+    control_plane.api.delete(f"{pods(namespace)}/first")
+    assert not amiss(control_plane, settled(control_plane, namespace, ["second"])[0])
+
+
+@pytest.mark.usefixtures("alive")
+def test_a_pod_that_no_scheduler_granted_anything_is_refused(
+    agent: NodeAgent, control_plane: ControlPlane, namespace: str
+) -> None:
+    control_plane.api.create(pods(namespace), pod("unscheduled", gpu(memory=1000), node=NODE))
+    wait_refused(control_plane, namespace, "unscheduled", "set schedulerName: volcano")
+
+
+@pytest.mark.usefixtures("alive")
+def test_a_pod_bound_by_hand_past_volcano_is_refused_and_the_node_touched(
+    agent: NodeAgent, control_plane: ControlPlane, namespace: str
+) -> None:
+    before = agent.annotation("volcano.sh/vgpu-touched")
+    control_plane.api.create(pods(namespace), volcano_pod("bound", gpu(memory=1000), node=NODE))
+    wait_refused(control_plane, namespace, "bound", "Volcano bound it without granting a card")
+    wait_until(lambda: agent.annotation("volcano.sh/vgpu-touched") != before, "the node is touched", 30)
+
+
+@pytest.mark.usefixtures("alive")
+def test_a_grant_that_changes_while_its_container_runs_is_not_followed(
+    agent: NodeAgent, control_plane: ControlPlane, namespace: str
+) -> None:
+    body = volcano_pod("steady", gpu(memory=1000, then="sleep 5; exit 1"), restart="Always")
+    control_plane.api.create(pods(namespace), body)
+    settled(control_plane, namespace, ["steady"])
+    path = f"{pods(namespace)}/steady"
+    grant = control_plane.api.get(path)["metadata"]["annotations"][IDS]
+    control_plane.api.merge_patch(path, {"metadata": {"annotations": {IDS: grant.replace("1000", "9000")}}})
+    wait_refused(control_plane, namespace, "steady", "what a container has never changes", timeout=90)
+
+
+def test_a_static_pod_is_refused(agent: NodeAgent, control_plane: ControlPlane, node: Node, namespace: str) -> None:
+    """The kubelet reads its files only with a setting, so that it restarts for this."""
+    config = node.machine.root / "kubelet.yaml"
+    plain = config.read_text()
+    place = node.path(STATIC)
+    place.mkdir(parents=True)
+    body = pod("static", gpu(memory=1000)) | {"metadata": {"name": "static", "namespace": "default"}}
+    config.write_text(plain + f"staticPodPath: {STATIC}\n")
+    try:
+        node.kubelet.restart()
+        node.wait_ready()
+        wait_admitting(control_plane, namespace)
+        (place / "static.yaml").write_text(yaml.safe_dump(body))
+        wait_refused(control_plane, "default", f"static-{NODE}", "a static pod has no grant", timeout=90)
+    finally:
+        (place / "static.yaml").unlink(missing_ok=True)
+        wait_until(lambda: not control_plane.api.find(f"{pods('default')}/static-{NODE}"), "it is gone", 60)
+        config.write_text(plain)
+        node.kubelet.restart()
+        node.wait_ready()
+        wait_admitting(control_plane, namespace)
+        place.rmdir()
+
+
+def test_a_cdi_directory_that_cannot_be_written_is_named_and_waited_for(
+    agent: NodeAgent, control_plane: ControlPlane, namespace: str
+) -> None:
+    agent.in_its_mounts("mount", "--bind", CDI, CDI)
+    agent.in_its_mounts("mount", "-o", "remount,bind,ro", CDI)
+    try:
+        control_plane.api.create(pods(namespace), volcano_pod("patient"))
+        text = wait_refused(control_plane, namespace, "patient", "Read-only file system")
+        assert CDI in text
+    finally:
+        agent.in_its_mounts("umount", CDI)
+    assert not amiss(control_plane, settled(control_plane, namespace, ["patient"])[0])
+
+
+def test_a_full_disk_is_named_and_waited_for(agent: NodeAgent, control_plane: ControlPlane, namespace: str) -> None:
+    agent.in_its_mounts("mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", CDI)
+    try:
+        agent.in_its_mounts("sh", "-c", f"head -c 4096 /dev/zero > {CDI}/full")
+        control_plane.api.create(pods(namespace), volcano_pod("patient"))
+        text = wait_refused(control_plane, namespace, "patient", "No space left on device")
+        assert CDI in text
+    finally:
+        agent.in_its_mounts("umount", CDI)
+    assert not amiss(control_plane, settled(control_plane, namespace, ["patient"])[0])
+
+
+def test_while_the_kubelets_record_cannot_be_read_nobody_is_served_and_nothing_guessed(
+    agent: NodeAgent, control_plane: ControlPlane, namespace: str
+) -> None:
+    """A secret that is not there yet holds the pod between Allocate and PreStartContainer."""
+    mount = {"name": "held", "mountPath": "/held"}
+    volume = {"name": "held", "secret": {"secretName": "late"}}
+    body = volcano_pod("held", gpu(memory=1000, volumeMounts=[mount]), volumes=[volume])
+    uid = control_plane.api.create(pods(namespace), body)["metadata"]["uid"]
+    record = agent.path(CHECKPOINT)
+    wait_until(lambda: uid in record.read_text(), "the pod is admitted", 60)
+    good = record.read_bytes()
+    record.write_bytes(good[: len(good) // 2])
+    control_plane.api.create(f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": "late"}})
+    try:
+        wait_refused(control_plane, namespace, "held", "checkpoint cannot be read", timeout=90)
+    finally:
+        record.write_bytes(good)
+    assert not amiss(control_plane, settled(control_plane, namespace, ["held"])[0])
