@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -39,6 +40,28 @@ _BACKOFF: Final = Backoff(first=0.1, most=30.0)
 
 FIRST_SESSION: Final = timedelta(seconds=4)
 """How long a scheduler needs from taking over to its first session; a touch before that is lost (``peers.md`` 1)."""
+
+
+def _time_of_day() -> datetime:
+    return datetime.now(UTC)
+
+
+class SteadyClock:
+    """The time of day as it was at the start, and as much later as has passed since.
+
+    A machine that starts may set its clock back by hours, and whatever was due by the old one would wait so long.
+    """
+
+    def __init__(
+        self, wall: Callable[[], datetime] = _time_of_day, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._started = wall()
+        self._at = monotonic()
+        self._monotonic = monotonic
+
+    def __call__(self) -> datetime:
+        """What time it is."""
+        return self._started + timedelta(seconds=self._monotonic() - self._at)
 
 
 class OwnNode(Protocol):
@@ -80,7 +103,7 @@ class NodePublisher:
         on_offer: Callable[[frozenset[DeviceId]], None],
         timing: Timing = _TIMING,
         backoff: Backoff = _BACKOFF,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], datetime] | None = None,
         luck: random.Random | None = None,
     ) -> None:
         self.written = 0
@@ -91,7 +114,7 @@ class NodePublisher:
         self._on_offer = on_offer
         self._timing = timing
         self._backoff = backoff
-        self._now = now
+        self._now = now or SteadyClock()
         self._luck = luck or random.Random()  # noqa: S311 - spreads load, guards nothing
         self._log = structlog.get_logger(__name__).bind(node=settings.node)
         self._path = paths.node(settings.node)
@@ -175,11 +198,13 @@ class NodePublisher:
     def led_by(self, leader: Leader, fresh: bool) -> None:
         """Sees to it that the node is written once after this scheduler took over.
 
-        ``fresh``: it has just done so. Otherwise it has been there, and a write since then is enough.
+        ``fresh``: it has just done so. Otherwise it has been there, and a write since then is enough. Its clock may be
+        ahead of ours.
         """
         with self._changed:
             if self._needs.touch(Why.RESTART):
-                since = self._now() if fresh or leader.since is None else leader.since
+                now = self._now()
+                since = now if fresh or leader.since is None else min(leader.since, now)
                 self._touch_after(since + FIRST_SESSION + self._timing.settle, Why.RESTART)
 
     def release_lock(self, taken_by: datetime) -> None:

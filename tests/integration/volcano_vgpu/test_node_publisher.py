@@ -17,7 +17,7 @@ from hami_plugins.model.units import DeviceId
 from tests.integration.kube.waiting import eventually
 from tests.integration.volcano_vgpu.node_api import NodeApi
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, sick, uuid
-from volcano_vgpu.node import NodePublisher
+from volcano_vgpu.node import NodePublisher, SteadyClock
 from volcano_vgpu.publishing import Timing
 from volcano_vgpu.register import HANDSHAKE, HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, TOUCHED_KEY
 from volcano_vgpu.scheduler import Leader, Needs, Version, Why
@@ -306,3 +306,24 @@ def test_the_first_write_comes_at_a_random_moment(api: NodeApi) -> None:
         publisher.publish(TWO)
         assert waits.is_set()
         settled(publisher, api, 2)
+
+
+def test_a_clock_that_is_set_back_holds_nothing_up(api: NodeApi) -> None:
+    ahead = [timedelta(hours=1)]
+    clock = SteadyClock(wall=lambda: datetime.now(UTC) + ahead[0])
+    chosen = settings(start_jitter=0.1)
+    with NodePublisher(api, api, chosen, on_offer=Kubelet(api), timing=QUICK, now=clock) as publisher:
+        ahead[0] = timedelta()
+        publisher.publish(TWO)
+        settled(publisher, api, 2)
+
+
+def test_a_leader_whose_clock_is_ahead_is_shown_the_node_all_the_same(
+    api: NodeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("volcano_vgpu.node.FIRST_SESSION", MOMENT)
+    with publishing(api) as (publisher, _):
+        publisher.publish(TWO)
+        settled(publisher, api, 2)
+        publisher.led_by(Leader("vc-1", datetime.now(UTC) + timedelta(hours=1)), False)
+        eventually(lambda: api.annotations[TOUCHED_KEY].endswith(" scheduler-restarted"))
