@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -45,6 +46,8 @@ def run(html: str, *, live: bool = True) -> int:
 
 def _plan_and_live(html: str, settings: Settings, registry: Registry, seconds: Callable[[], float]) -> None:
     """Both parts. The agents start up while the plan is made."""
+    # gRPC reads it when it is imported; what it says of calls that end with their agent is no part of the story.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from hami_plugins.cli.live.ending import Ending
     from hami_plugins.cli.live.story import Story
 
