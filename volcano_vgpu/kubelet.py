@@ -94,10 +94,15 @@ class Endpoint:
         """Serve and register whenever there is a kubelet that does not know this plugin."""
         known: tuple[_Identity | None, _Identity | None] | None = None
         while not self._stop.is_set():
-            now = self._seen()
-            if now[0] is not None and (now != known or self._unheard()):
-                known = self._introduced()
-            elif now[0] is None and known is not None:
+            try:
+                now = self._seen()
+                if now[0] is not None and (now != known or self._unheard()):
+                    known = self._introduced()
+                elif now[0] is None and known is not None:
+                    self.registered.clear()
+                    known = None
+            except Exception:  # noqa: BLE001 - the outermost loop: without it no kubelet would ever know the plugin again
+                _log.exception("endpoint_failed")
                 self.registered.clear()
                 known = None
             self._stop.wait(self._poll)
@@ -194,8 +199,9 @@ class CheckpointFile:
 
 
 def _identity(path: Path) -> _Identity | None:
+    """What is there; a directory that cannot be looked into has nothing for now."""
     try:
         found = path.stat()
-    except FileNotFoundError:
+    except OSError:
         return None
     return _Identity(found.st_ino, found.st_ctime_ns)

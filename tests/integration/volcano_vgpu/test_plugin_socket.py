@@ -239,3 +239,27 @@ def test_a_plugin_that_nobody_listens_to_registers_again(kubelet: Registrations,
         kubelet.requests.get(timeout=PATIENCE)
     finally:
         endpoint.stop(0)
+
+
+def test_a_plugin_directory_that_is_no_directory_for_a_while_is_waited_for(tmp_path: Path, node: Node) -> None:
+    directory = tmp_path / "plugins"
+    directory.mkdir()
+    kubelet = Registrations(directory)
+    endpoint = Endpoint(node.plugin, directory=directory, resource=COUNT, poll=0.02, clock=lambda: 0.0)
+    kubelet.start()
+    endpoint.start()
+    try:
+        kubelet.requests.get(timeout=PATIENCE)
+        kubelet.stop()
+        for path in directory.iterdir():
+            path.unlink()
+        directory.rmdir()
+        directory.write_text("in the way")
+        until(lambda: not endpoint.registered.is_set())
+        directory.unlink()
+        directory.mkdir()
+        kubelet.start()
+        kubelet.requests.get(timeout=PATIENCE)
+    finally:
+        endpoint.stop(0)
+        kubelet.stop()
