@@ -192,7 +192,10 @@ class Agent:
             self._plugin, self._endpoint = self._serving()
             self._endpoint.start()
         while not self._stop.wait(self._collect_seconds):
-            self._leftovers.collect()
+            try:
+                self._leftovers.collect()
+            except Exception:  # noqa: BLE001 - the outermost loop: whatever cannot be removed, the agent goes on
+                _log.exception("leftovers_not_removed")
 
     def _synced(self) -> bool:
         """Waits for node and pods; whether they came before the end."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from hami_plugins.emulator.apiserver import Fault, Refuse
 from hami_plugins.kube import paths
@@ -272,3 +273,16 @@ def test_slots_are_the_kubelets_alone(node: Machine) -> None:
         status = {"status": {"capacity": {NUMBER: "3"}}}
         node.api.merge_patch(paths.node_status(NODE), status)
         wait_for(lambda: node.node()["status"]["capacity"][NUMBER] == "20", "the kubelet puts its number back")
+
+
+def test_what_cannot_be_tidied_up_ends_nothing(node: Machine) -> None:
+    folder = node.root / "hook" / "vgpu" / "containers"
+    folder.parent.mkdir(parents=True)
+    folder.write_text("in the way")
+    with capture_logs() as logs, node.agent() as agent:
+        node.wait_ready(agent, 20)
+        wait_for(lambda: [each for each in logs if each["event"] == "leftovers_not_removed"], "it is told")
+        assert page(agent, "/healthz")[0] == 200
+        folder.unlink()
+        uid = node.create(pod("one", container(memory=2000), ids=f"{A},NVIDIA,2000,0:"))
+        node.started(uid)
