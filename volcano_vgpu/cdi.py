@@ -83,9 +83,16 @@ class CdiDirectory:
             self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
             for left in self._directory.glob(f".{_PREFIX}*"):
                 left.unlink(missing_ok=True)
-            found = {self._uid_of(path): self._read(path) for path in self._directory.glob(f"{_PREFIX}*{_SUFFIX}")}
+            paths = sorted(self._directory.glob(f"{_PREFIX}*{_SUFFIX}"))
         except OSError as error:
             return _unusable(self._directory, error)
+        found: dict[PodUid, Devices] = {}
+        for path in paths:
+            try:
+                found[self._uid_of(path)] = self._read(path)
+            except OSError as error:
+                # One file hides no other. Its own pod is refused when it starts, for then it is read again.
+                _log.warning("cdi_file_unreadable", path=str(path), error=str(error))
         with self._lock:
             self._pods = {uid: devices for uid, devices in found.items() if devices}
             self._served = {uid: _allocations(uid, devices) for uid, devices in self._pods.items()}
@@ -170,7 +177,7 @@ class CdiDirectory:
             return {
                 device["name"]: device
                 for device in document["devices"]
-                if {CONTAINER_KEY, SLOTS_KEY} <= device["annotations"].keys()
+                if all(isinstance(device["annotations"].get(key), str) for key in (CONTAINER_KEY, SLOTS_KEY))
             }
         except FileNotFoundError:
             return {}

@@ -116,10 +116,13 @@ class Book:
 
     def busy(self, held_by: Collection[Allocation]) -> frozenset[SlotId]:
         """The slots that somebody holds. Forgets what the kubelet has forgotten."""
-        now = self._clock()
+        self.forget(held_by)
+        return identity.in_use(held_by, self.calls, now=self._clock())
+
+    def forget(self, held_by: Iterable[Allocation]) -> None:
+        """Forgets answers that nobody holds and that the kubelet will not write down any more."""
         with self._lock:
-            self.calls = identity.remembered(self.calls, held_by, now=now)
-        return identity.in_use(held_by, self.calls, now=now)
+            self.calls = identity.remembered(self.calls, held_by, now=self._clock())
 
 
 class Starter:
@@ -139,6 +142,8 @@ class Starter:
         except (WireError, OSError) as error:
             text = f"the kubelet's checkpoint cannot be read: {error}; the kubelet asks again, restart it if this stays"
             return Refusal(Code.UNREADABLE_CHECKPOINT, text)
+        # A kubelet with one slot left asks for no preference, so that this is where it is certain to come by.
+        self._book.forget((*recorded, *self._ports.specifications.served))
         whose = self._whose(recorded, ids)
         if isinstance(whose, Unclear):
             return Refusal(_DOUBTS[whose.doubt], whose.text)

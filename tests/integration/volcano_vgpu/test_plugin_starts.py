@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hami_plugins.model.units import PodUid
 from tests.integration.volcano_vgpu.kubelets import Node
 from tests.unit.volcano_vgpu.granted import IDS, card, container, offer, pod
 from volcano_vgpu.refusals import Code
@@ -104,7 +105,16 @@ def test_a_lost_specification_is_written_again(node: Node) -> None:
     assert node.specified() == before
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"devices": 1}', '{"devices": [{}]}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        '{"devices": 1}',
+        '{"devices": [{}]}',
+        '{"devices": [{"name": "x", "annotations": {"volcano.sh/container": "main", "volcano.sh/slots": 5}}]}',
+    ],
+)
 def test_a_specification_that_was_cut_short_is_written_again(node: Node, text: str) -> None:
     started(node, pod())
     before = node.specified()
@@ -347,3 +357,24 @@ def test_nothing_is_removed_while_the_record_cannot_be_read(node: Node) -> None:
     node.kubelet.file.write_text("{")
     for _ in range(3):
         assert node.leftovers.collect() == frozenset()
+
+
+def test_a_specification_that_cannot_be_read_hides_no_other(node: Node) -> None:
+    started(node, pod(name="a"))
+    node.cdi.joinpath("volcano.sh-vgpu_uid-b.json").mkdir()
+    node.restart_agent()
+    assert node.specifications.pods == {"uid-a"}
+    assert "uid-b" in started(node, pod(name="b"))[0]
+
+
+def test_answers_that_came_to_nothing_are_forgotten(node: Node) -> None:
+    """A kubelet with as many slots left as are asked for asks for no preference."""
+    node.kubelet.offered = tuple(node.offered[:1])
+    book = node.plugin._book  # noqa: SLF001 - nobody else has to know it
+    for at in range(20):
+        assert started(node, pod(name=f"p{at}")) == [""]
+        node.kubelet.forget(f"uid-p{at}")
+        node.pods.delete(f"uid-p{at}")
+        node.specifications.forget(PodUid(f"uid-p{at}"))
+        node.now += 60
+    assert len(book.calls) == 1
