@@ -57,15 +57,20 @@ class Reporter:
         self._pod = pod
         self._holders = holders
         self._now = now
+        self._ungranted: frozenset[PodUid] = frozenset()
 
     def served(self, uid: PodUid, containers: Mapping[str, Granted]) -> None:
         """See ``serving.Outcomes``."""
         self._bookkeeping.served(uid, containers)
 
     def refused(self, uid: PodUid, container: str, refusal: Refusal) -> None:
-        """See ``serving.Outcomes``. A pod that was bound without cards also means that Volcano's ledger is wrong."""
+        """See ``serving.Outcomes``. A pod that was bound without cards also means that Volcano's ledger is wrong.
+
+        The kubelet asks for such a pod until somebody deletes it; the node is touched for the first time only.
+        """
         self._metrics.refused(refusal)
-        if refusal.code is Code.NO_GRANT:
+        if refusal.code is Code.NO_GRANT and uid not in self._ungranted:
+            self._ungranted = frozenset(each for each in self._ungranted if self._pod(each) is not None) | {uid}
             self._touch(Why.UNGRANTED)
         raw = self._pod(uid)
         if raw is not None and refusal.code not in _QUIET:

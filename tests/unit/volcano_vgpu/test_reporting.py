@@ -93,6 +93,17 @@ def test_a_pod_that_was_bound_without_cards_has_the_node_touched() -> None:
     assert heard.touches == [Why.UNGRANTED]
 
 
+def test_a_pod_that_stays_without_cards_has_the_node_touched_once() -> None:
+    """The kubelet asks again for as long as the pod is there; the ledger was right after the first time."""
+    heard = Heard()
+    told = reporter(heard)
+    for _ in range(3):
+        told.refused(PodUid("u1"), "main", Refusal(Code.NO_GRANT, "nothing granted"))
+    assert heard.touches == [Why.UNGRANTED]
+    told.refused(PodUid("u3"), "main", Refusal(Code.NO_GRANT, "nothing granted"))
+    assert heard.touches == [Why.UNGRANTED, Why.UNGRANTED]
+
+
 def test_a_pod_that_nobody_knows_any_more_makes_no_event() -> None:
     heard = Heard()
     reporter(heard).refused(PodUid("u2"), "main", Refusal(Code.COUNT, "too many"))
