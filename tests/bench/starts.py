@@ -15,6 +15,7 @@ from tests.bench.processes import serve
 from tests.bench.station import NODE
 from volcano_vgpu import config
 from volcano_vgpu.app import Agent
+from volcano_vgpu.commands import rest
 from volcano_vgpu.discovery.file import FileDiscovery
 from volcano_vgpu.kubelet import Endpoint
 from volcano_vgpu.metrics import AgentMetrics
@@ -90,6 +91,7 @@ class Solo:
         cards = FileDiscovery(Path(root) / "cards.yaml")
         self._agent = Watched(settings, client, cards, metrics=AgentMetrics())
         self._agent.start()
+        rest()
 
     def starts(self) -> list[tuple[float, float]]:
         """Milliseconds of each start since the last question, by the clock and of CPU time."""
