@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -67,6 +68,7 @@ class Trial:
     plugin: ScriptedPlugin = field(init=False)
     _pods: list[str] = field(default_factory=list)
     _plugins: list[ScriptedPlugin] = field(default_factory=list)
+    _specs: list[Path] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.plugin = self.another_plugin(f"contract.example/{self.name}")
@@ -83,8 +85,8 @@ class Trial:
             self.delete(name)
         for plugin in self._plugins:
             plugin.stop()
-        for path in self.kubelet.cdi_directory.glob(f"{self.name}*"):
-            path.unlink()
+        for path in self._specs:
+            path.unlink(missing_ok=True)
 
     def another_plugin(self, resource: str, *, socket: str = "") -> ScriptedPlugin:
         """One more plugin, with four devices, not yet started."""
@@ -188,6 +190,7 @@ class Trial:
         }
         spec = {"cdiVersion": "0.6.0", "kind": kind, "devices": [{"name": device, "containerEdits": edits}]}
         path = self.kubelet.cdi_directory / f"{self.name}-{file}.json"
+        self._specs.append(path)
         unfinished = path.with_suffix(".tmp")
         unfinished.write_text(json.dumps(spec))
         unfinished.replace(path)
