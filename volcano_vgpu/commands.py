@@ -114,7 +114,7 @@ def run_agent(inputs: Inputs) -> int:
 
 
 def rest() -> None:
-    """Lets the garbage collector pass over what is there for good: modules and messages, all but a few thousand objects.
+    """Lets the garbage collector pass over what is there for good, modules above all.
 
     Looking at them again takes tens of milliseconds, in which no call of the kubelet is answered.
     """
