@@ -220,7 +220,7 @@ def _by_container(segments: AssignedContainers, case: _Case) -> Answers:
             text = f"the kubelet gave {len(ids)} slots to it, and the pod has no such container; delete the pod"
             answers[name] = Refusal(Code.SEGMENTS, text)
         elif container.kind is ContainerKind.APP:
-            answers[name] = _app(container, granted.get(name, ()), ids, case.offer)
+            answers[name] = _app(container, granted.get(name, ()), ids, case)
         elif container.kind is ContainerKind.SIDECAR:
             answers[name] = _sidecar(case.offer)
     for name, ids in case.question.held.items():
@@ -230,8 +230,9 @@ def _by_container(segments: AssignedContainers, case: _Case) -> Answers:
 
 
 def _app(
-    container: Container, segment: Sequence[AssignedDevice], ids: frozenset[SlotId], offer: NodeOffer
+    container: Container, segment: Sequence[AssignedDevice], ids: frozenset[SlotId], case: _Case
 ) -> Granted | Refusal:
+    offer = case.offer
     if len(segment) != len(ids):
         cards = volcano.encode_assignment([segment]) or "none"
         return Refusal(
@@ -243,7 +244,8 @@ def _app(
     if len({device.device for device in segment}) < len(segment):
         text = f"{volcano.encode_assignment([segment])} names a card twice; only Volcano may write this, delete the pod"
         return Refusal(Code.MALFORMED, text, heals=False)
-    shares = [share_of(device, offer) for device in segment]
+    served = container.name in case.question.served
+    shares = [share_of(device, offer, served=served) for device in segment]
     refused = next((share for share in shares if isinstance(share, Refusal)), None)
     return refused or Granted(tuple(share for share in shares if not isinstance(share, Refusal)))
 

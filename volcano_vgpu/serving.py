@@ -307,6 +307,7 @@ class Starter:
 
     def _written(self, whose: Starting, raw: Raw, answers: Answers, offer: NodeOffer) -> Answers:
         settings = self._ports.settings
+        had = self._nonces(whose.pod_uid)
         servings: list[Serving] = []
         checked = dict(answers)
         for name, answer in answers.items():
@@ -314,10 +315,12 @@ class Starter:
                 continue
             owner = Owner(pod_uid=whose.pod_uid, container=name, raw=edits.container_in(raw, name))
             wanted = edits.edits_of(answer, owner, settings, offer.inventory)
-            if (wrong := _answered_otherwise(whose.containers[name], wanted)) is not None:
+            allocation = whose.containers[name]
+            wrong = None if allocation.nonce in had else _answered_otherwise(allocation, wanted)
+            if wrong is not None:
                 checked[name] = wrong
                 continue
-            servings.append(Serving(allocation=whose.containers[name], granted=answer, edits=wanted))
+            servings.append(Serving(allocation=allocation, granted=answer, edits=wanted))
         if not servings:
             return checked
         names = [f"{whose.pod_uid}_{each.allocation.container}" for each in servings]

@@ -97,8 +97,8 @@ class NodeOffer:
         return None if at is None else self.entry.state.shape.devices[at]
 
 
-def share_of(assigned: AssignedDevice, offer: NodeOffer) -> Share | Refusal:
-    """One card of a grant as this node can give it."""
+def share_of(assigned: AssignedDevice, offer: NodeOffer, *, served: bool = False) -> Share | Refusal:
+    """One card of a grant as this node can give it. Who was ``served`` keeps amounts that would be too large today."""
     try:
         slot = volcano.decode_slot(offer.spec.keys.allocated, assigned.device)
     except WireError as error:
@@ -109,17 +109,8 @@ def share_of(assigned: AssignedDevice, offer: NodeOffer) -> Share | Refusal:
         return _absent(name, card, offer)
     if not card.healthy:
         return _unhealthy(card)
-    if assigned.memory > device.memory:
-        return Refusal(
-            Code.CARD_MEMORY,
-            f"Volcano granted {assigned.memory} of memory on {name}, which has {device.memory} in all (in units of the "
-            "node's register); delete the pod, so that it is placed anew",
-            heals=False,
-        )
-    if assigned.cores > device.cores:
-        text = f"Volcano granted {assigned.cores} cores on {name}, a card has {device.cores}; delete the pod"
-        return Refusal(Code.CARD_CORES, text, heals=False)
-    return _placed(assigned, slot, card, device)
+    wrong = None if served else _too_large(assigned, name, device)
+    return wrong or _placed(assigned, slot, card, device)
 
 
 def overbooked(record: PodRecord, others: Sequence[PodRecord], offer: NodeOffer) -> Mapping[DeviceId, Refusal]:
@@ -156,6 +147,20 @@ def _unhealthy(card: Card) -> Refusal:
         f"Volcano granted {card.uuid}, which cannot be used now: {'; '.join(card.problems)}. It starts when the card "
         "is well again; delete the pod to have it placed elsewhere",
     )
+
+
+def _too_large(assigned: AssignedDevice, name: DeviceId, device: Device) -> Refusal | None:
+    if assigned.memory > device.memory:
+        return Refusal(
+            Code.CARD_MEMORY,
+            f"Volcano granted {assigned.memory} of memory on {name}, which has {device.memory} in all (in units of the "
+            "node's register); delete the pod, so that it is placed anew",
+            heals=False,
+        )
+    if assigned.cores > device.cores:
+        text = f"Volcano granted {assigned.cores} cores on {name}, a card has {device.cores}; delete the pod"
+        return Refusal(Code.CARD_CORES, text, heals=False)
+    return None
 
 
 def _placed(assigned: AssignedDevice, slot: MigSlot | None, card: Card, device: Device) -> Share | Refusal:

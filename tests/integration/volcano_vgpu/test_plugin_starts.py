@@ -96,6 +96,17 @@ def test_other_settings_change_nothing_for_a_container_that_was_served(node: Nod
     assert node.specified() == before
 
 
+def test_a_smaller_register_changes_nothing_for_a_container_that_was_served(node: Node) -> None:
+    """Scaling of memory was taken back, or the unit of memory has grown."""
+    started(node, pod(ids="GPU-a,NVIDIA,30000,30:"))
+    before = node.specified()
+    node.offer = offer(card("GPU-a", memory=20000), card("GPU-b", memory=20000))
+    node.restart_agent()
+    assert node.kubelet.start("uid-p", "main") == ""
+    assert node.specified() == before
+    assert "20000 in all" in started(node, pod(name="q", ids="GPU-b,NVIDIA,30000,30:"))[0]
+
+
 def test_a_lost_specification_is_written_again(node: Node) -> None:
     started(node, pod())
     before = node.specified()

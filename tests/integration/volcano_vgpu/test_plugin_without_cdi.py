@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,14 @@ def test_the_only_pod_under_admission_has_its_slice_in_the_answer(node: Node) ->
     assert response.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-b"
     assert not response.cdi_devices
     assert (node.directory / "hook" / "vgpu" / "containers" / "uid-p_main").is_dir()
+    assert node.kubelet.start("uid-p", "main") == ""
+
+
+def test_other_settings_do_not_hold_a_container_back_that_was_served(node: Node) -> None:
+    node.kubelet.admit(node.create(pod()))
+    assert node.kubelet.start("uid-p", "main") == ""
+    node.settings = replace(node.settings, factor=10)
+    node.restart_agent(cdi=False)
     assert node.kubelet.start("uid-p", "main") == ""
 
 
