@@ -27,7 +27,7 @@ $(READY): $(VENV)/.locked pyproject.toml
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(READY) ## a dozen workloads on a fleet of many makers
+demo: $(READY) ## plans on a fleet of many makers, then real node agents on an embedded cluster
 	@$(BIN)/hami-plugins demo $(ARGS)
 
 test: $(READY) ## every test that needs nothing but Python, in random order, on all cores

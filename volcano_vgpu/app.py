@@ -7,6 +7,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,8 +27,8 @@ from hami_plugins.vendors import volcano
 from hami_plugins.web.probes import Check, probe_routes
 from hami_plugins.web.server import WebServer
 from hami_plugins.wire.volcano_config import VolcanoConfig
-from volcano_vgpu import library, node, rivals
-from volcano_vgpu.bookkeeping import Bookkeeper
+from volcano_vgpu import library, node, publishing, rivals
+from volcano_vgpu.bookkeeping import Bookkeeper, bound_at
 from volcano_vgpu.cards import CardKeeper, Sharing
 from volcano_vgpu.cdi import CdiDirectory
 from volcano_vgpu.containers import ContainerDirectories, Leftovers
@@ -40,6 +41,7 @@ from volcano_vgpu.metrics import AgentMetrics, Sources
 from volcano_vgpu.model import Mode
 from volcano_vgpu.node import NodePublisher
 from volcano_vgpu.pods import NodePods
+from volcano_vgpu.publishing import Timing
 from volcano_vgpu.reporting import Reporter
 from volcano_vgpu.rivals import Surroundings
 from volcano_vgpu.runtime import cdi_support
@@ -103,7 +105,8 @@ class Agent:
         sharing = Sharing(node=NodeName(settings.node), split_count=settings.device_split_count, spec=spec)
         self.cards = CardKeeper(discovery, sharing, on_change=self._cards_changed)
         self._discovery = discovery
-        self.publisher = NodePublisher(api, self._own, settings, on_offer=self.cards.offered)
+        timing = Timing(interval=timedelta(seconds=settings.scheduler.touch_interval))
+        self.publisher = NodePublisher(api, self._own, settings, on_offer=self.cards.offered, timing=timing)
         self._scheduler = SchedulerWatch(
             api, settings.scheduler, on_needs=self.publisher.adapt, on_leader=self.publisher.led_by
         )
@@ -290,11 +293,18 @@ class Agent:
         return self._resources.list(timeout=LIST_SECONDS)
 
     def _pod_changed(self, change: Change) -> None:
-        """A pod that Volcano has just bound is counted twice by some schedulers until they hear of the node again."""
-        if change.kind != "added" or change.object is None or not self.pods.store.synced.is_set():
+        """A pod that Volcano has bound is counted twice by some schedulers until they hear of the node again."""
+        raw = change.object
+        if change.kind != "added" or raw is None or not self._cards_of(raw):
             return
-        if (change.object.get("status") or {}).get("phase") == "Pending" and self._cards_of(change.object):
+        if (raw.get("status") or {}).get("phase") == "Pending" or self._bound_unheard(raw):
             self.publisher.touch(Why.BIND)
+
+    def _bound_unheard(self, raw: Raw) -> bool:
+        """Whether the node was not written since the pod was bound: an agent before this one was ended in between."""
+        bound = bound_at((raw.get("metadata") or {}).get("annotations") or {})
+        touched = publishing.touched_at(self._own.by_name("", self._settings.node) or {})
+        return bound is not None and (touched is None or touched < bound)
 
     def _cards_of(self, raw: Raw) -> Mapping[str, tuple[DeviceId, ...]]:
         return granted_cards(raw, self.cards.sight.offer)

@@ -79,6 +79,12 @@ def settled(raw: Raw, served: Collection[str], *, failed: bool, spec: VendorSpec
     return {key: text for key, text in wanted.items() if pod.annotations.get(key) != text}
 
 
+def bound_at(annotations: Mapping[str, str]) -> datetime | None:
+    """When Volcano gave the pod to the node: the node's lock was taken just before."""
+    text = annotations.get(BIND_TIME_KEY, "")
+    return datetime.fromtimestamp(int(text), UTC) if text.isascii() and text.isdigit() and len(text) < 12 else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Task:
     """A pod to be looked at: when, how often that failed, whether one of its containers was refused for good, and which
@@ -211,7 +217,7 @@ class Bookkeeper:
                 raise
             _log.info("pod_written", pod=place, **{key.rpartition("/")[2]: text for key, text in changes.items()})
         annotations = {**(metadata.get("annotations") or {}), **changes}
-        if annotations.get(PHASE_KEY) in (SUCCESS, FAILED) and (taken := _bound(annotations)) is not None:
+        if annotations.get(PHASE_KEY) in (SUCCESS, FAILED) and (taken := bound_at(annotations)) is not None:
             self._release_lock(taken)
         return None
 
@@ -230,9 +236,3 @@ class Bookkeeper:
     def _later(self, task: _Task, stale: str) -> _Task:
         delay = min(LONGEST_DELAY, FIRST_DELAY * 2.0**task.failures) * self._luck.uniform(0.5, 1.5)
         return replace(task, due=self._clock() + delay, failures=task.failures + 1, stale=stale)
-
-
-def _bound(annotations: Mapping[str, str]) -> datetime | None:
-    """When Volcano gave the pod to the node: the node's lock was taken just before."""
-    text = annotations.get(BIND_TIME_KEY, "")
-    return datetime.fromtimestamp(int(text), UTC) if text.isascii() and text.isdigit() and len(text) < 12 else None

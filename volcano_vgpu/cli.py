@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -57,6 +58,7 @@ def agent(
 
     Writes: annotations and capacity of its own node, annotations of pods that it serves, events.
     """
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # read once, when gRPC is loaded; its remarks are no log lines
     from volcano_vgpu.commands import Inputs, run_agent
 
     raise typer.Exit(run_agent(Inputs(config, device_config, node_config, node_name, cards_file, context, kubeconfig)))

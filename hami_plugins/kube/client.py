@@ -77,6 +77,7 @@ def connect_to(url: str, *, component: str = "cli") -> KubeClient:
     """A client for the server at ``url``, which asks nobody who he is: an embedded cluster, ``kubectl proxy``."""
     settings = client.Configuration()
     settings.host = url.rstrip("/")
+    settings.proxy = None  # it is on this machine; a proxy from the environment knows another one of that name
     return KubeClient(Transport(settings), component=component)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -286,3 +287,22 @@ def test_what_cannot_be_tidied_up_ends_nothing(node: Machine) -> None:
         folder.unlink()
         uid = node.create(pod("one", container(memory=2000), ids=f"{A},NVIDIA,2000,0:"))
         node.started(uid)
+
+
+@pytest.mark.parametrize(("bound", "touches"), [("4102444800", 1), ("1", 0)])
+def test_a_pod_that_was_bound_while_no_agent_ran_has_its_node_touched(node: Machine, bound: str, touches: int) -> None:
+    with node.agent() as agent:
+        node.wait_ready(agent, 20)
+        body = pod("one", container(memory=2000), ids=f"{A},NVIDIA,2000,0:")
+        body["metadata"]["annotations"]["volcano.sh/bind-time"] = bound
+        uid = node.create(body)
+        node.started(uid)
+        wait_for(lambda: node.pod("one")["status"].get("phase") == "Running", "the pod runs")
+        wait_for(lambda: agent.publisher.written == 3, "the node is touched")
+    with node.agent("scheduler: {touchInterval: 1}") as agent:
+        wait_for(lambda: not agent.trouble, "the agent is ready")
+        if touches:
+            wait_for(lambda: agent.publisher.written == touches, "the node is touched once more")
+        else:
+            time.sleep(2.5)
+            assert agent.publisher.written == 0
