@@ -17,6 +17,7 @@ from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.machine import Machine, leftovers
 from tests.cluster.node import Node
 from tests.cluster.processes import Component
+from tests.cluster.slices import wait_serving
 from tests.cluster.volcano import Volcano
 
 LOGS = Path("build") / "cluster-logs"
@@ -96,6 +97,7 @@ def agent(node: Node, volcano: Volcano) -> Iterator[NodeAgent]:
     found = NodeAgent(node)
     found.cards(*map(card, range(1, 7)))
     found.start(60)
+    wait_serving(node.plane)
     yield found
     found.stop()
 

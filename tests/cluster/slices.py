@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from tests.cluster.agents import CORES, HOOK, MEMORY, NUMBER
@@ -169,16 +171,26 @@ def settled(plane: ControlPlane, namespace: str, names: Sequence[str], *, timeou
     return wait_until(all_of_them, f"all of {len(names)} pods run or were rejected", timeout, interval=0.2, show=story)
 
 
-def wait_admitting(plane: ControlPlane, namespace: str) -> None:
-    """Until the kubelet admits pods with slices: one that has just started knows no plugin for a moment."""
-    for at in range(30):
-        name = f"probe-{at}"
-        plane.api.create(pods(namespace), volcano_pod(name))
-        (found,) = settled(plane, namespace, [name])
-        plane.api.delete(f"{pods(namespace)}/{name}")
-        if not rejected(found):
-            return
-    raise AssertionError("the kubelet rejects every pod with a slice")
+def wait_serving(plane: ControlPlane, container: Object | None = None) -> None:
+    """Until a pod with a slice runs: a kubelet that has just started knows no plugin, a scheduler no cards."""
+    namespace = f"probe-{secrets.token_hex(3)}"
+    plane.create_namespace(namespace)
+
+    def verdict(name: str) -> str:
+        found = plane.api.get(f"{pods(namespace)}/{name}")
+        told = "bound without cards" if "has not looked at" in str(found["status"]) else rejected(found)
+        return told or ("runs" if found["status"].get("phase") == "Running" else "")
+
+    try:
+        for at in range(30):
+            plane.api.create(pods(namespace), volcano_pod(f"p{at}", container or gpu()))
+            if wait_until(partial(verdict, f"p{at}"), "the probe runs, or is told why not", 90) == "runs":
+                return
+            plane.touch_node()
+        raise AssertionError("no pod with a slice ever runs")
+    finally:
+        plane.clear_namespace(namespace)
+        plane.api.delete(f"/api/v1/namespaces/{namespace}")
 
 
 def rejected(found: Object) -> str:

@@ -23,8 +23,8 @@ from tests.cluster.slices import (
     pods,
     settled,
     volcano_pod,
-    wait_admitting,
     wait_refused,
+    wait_serving,
 )
 from tests.cluster.volcano import Volcano
 from tests.cluster.waiting import wait_until
@@ -144,7 +144,7 @@ def test_a_static_pod_is_refused(agent: NodeAgent, control_plane: ControlPlane, 
     try:
         node.kubelet.restart()
         node.wait_ready()
-        wait_admitting(control_plane, namespace)
+        wait_serving(control_plane)
         (place / "static.yaml").write_text(yaml.safe_dump(body))
         wait_refused(control_plane, "default", f"static-{NODE}", "a static pod has no grant", timeout=90)
     finally:
@@ -153,7 +153,7 @@ def test_a_static_pod_is_refused(agent: NodeAgent, control_plane: ControlPlane, 
         config.write_text(plain)
         node.kubelet.restart()
         node.wait_ready()
-        wait_admitting(control_plane, namespace)
+        wait_serving(control_plane)
         place.rmdir()
 
 
