@@ -20,7 +20,7 @@ from hami_plugins.errors import KubeletError, WireError
 from hami_plugins.kubelet import deviceplugin_pb2 as messages
 from hami_plugins.kubelet.deviceplugin_pb2_grpc import DevicePluginServicer
 from hami_plugins.kubelet.sockets import HEALTHY, UNHEALTHY
-from volcano_vgpu import edits, identity
+from volcano_vgpu import edits
 from volcano_vgpu.edits import Owner
 from volcano_vgpu.grants import Question, grants_of
 from volcano_vgpu.identity import KIND
@@ -201,7 +201,7 @@ class VolcanoDevicePlugin(DevicePluginServicer):
     ) -> messages.ContainerPreferredAllocationResponse:
         self._named = None
         try:
-            recorded = identity.allocations(self._ports.checkpoint(), self._ports.resource)
+            recorded = self._starter.recorded()
             pod = admitted(self._listed(), self._ports.pods.by_name, self._ports.offer())
         except (WireError, KubeletError, OSError) as error:
             _log.warning("no_preference", error=str(error))

@@ -88,7 +88,11 @@ class Outcomes(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Everything that the serving of containers needs of the rest. ``resource`` is the one that the kubelet counts."""
+    """Everything that the serving of containers needs of the rest.
+
+    ``resource`` is the one that the kubelet counts; ``unlimited`` says why no limit would hold on this node, where that
+    is so.
+    """
 
     resource: str
     offer: Callable[[], NodeOffer]
@@ -99,6 +103,7 @@ class Ports:
     specifications: CdiDirectory
     directories: ContainerDirectories
     outcomes: Outcomes
+    unlimited: Callable[[], Refusal | None] = lambda: None
 
 
 class Book:
@@ -134,11 +139,12 @@ class Starter:
         self._deciding = threading.Lock()
         self._reserved: frozenset[PodUid] = frozenset()
         self._records: dict[tuple[PodUid, str], PodRecord | None] = {}
+        self._recorded: tuple[Checkpoint, tuple[Allocation, ...]] | None = None
 
     def start(self, ids: frozenset[SlotId]) -> Refusal | None:
         """Make the container that holds these ids ready; ``None`` where it is."""
         try:
-            recorded = identity.allocations(self._ports.checkpoint(), self._ports.resource)
+            recorded = self.recorded()
         except (WireError, OSError) as error:
             text = f"the kubelet's checkpoint cannot be read: {error}; the kubelet asks again, restart it if this stays"
             return Refusal(Code.UNREADABLE_CHECKPOINT, text)
@@ -154,6 +160,14 @@ class Starter:
         if isinstance(raw, Refusal):
             return raw
         return self._listed_elsewhere(whose, ids, raw) or self._started(whose, raw, recorded)
+
+    def recorded(self) -> tuple[Allocation, ...]:
+        """The kubelet's record, worked out once for each state of it. Raises ``OSError`` and ``WireError``."""
+        record = self._ports.checkpoint()
+        last = self._recorded
+        if last is None or last[0] is not record:
+            last = self._recorded = (record, identity.allocations(record, self._ports.resource))
+        return last[1]
 
     def held(self, recorded: Iterable[Allocation]) -> tuple[Allocation, ...]:
         """Who holds slots: by the kubelet's record, and by what was served to pods that it has forgotten.
@@ -324,7 +338,9 @@ class Starter:
         if not servings:
             return checked
         names = [f"{whose.pod_uid}_{each.allocation.container}" for each in servings]
-        wrong = None if settings.mode is Mode.MIG else self._ports.directories.make(names)
+        wrong = None
+        if settings.mode is not Mode.MIG:
+            wrong = self._ports.unlimited() or self._ports.directories.make(names)
         wrong = wrong or self._ports.specifications.write(whose.pod_uid, servings)
         if wrong is not None:
             checked.update((each.allocation.container, wrong) for each in servings)

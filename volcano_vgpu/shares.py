@@ -115,13 +115,19 @@ def share_of(assigned: AssignedDevice, offer: NodeOffer, *, served: bool = False
 
 def overbooked(record: PodRecord, others: Sequence[PodRecord], offer: NodeOffer) -> Mapping[DeviceId, Refusal]:
     """The cards that this pod cannot have beside ``others``, who had them before."""
-    entry = with_pods(offer.entry, (*others, record))
+    # Pods on other cards have no say here, and counting them would take most of the time.
+    named = _cards_of(record)
+    entry = with_pods(offer.entry, (*(other for other in others if named & _cards_of(other)), record))
     refused: dict[DeviceId, Refusal] = {}
     for flaw in flaws_of(record, entry):
         refusal = _flawed(flaw)
         if refusal is not None:
             refused.setdefault(flaw.device, refusal)
     return refused
+
+
+def _cards_of(record: PodRecord) -> frozenset[DeviceId]:
+    return frozenset(share.device for grant in record.grants for share in grant.shares)
 
 
 def _absent(name: DeviceId, card: Card | None, offer: NodeOffer) -> Refusal:
