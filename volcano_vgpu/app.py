@@ -35,7 +35,7 @@ from volcano_vgpu.containers import ContainerDirectories, Leftovers
 from volcano_vgpu.discovery.port import Discovery
 from volcano_vgpu.edits import EditSettings
 from volcano_vgpu.grants import FINISHED, granted_cards
-from volcano_vgpu.health import Holder, Transition
+from volcano_vgpu.health import Holder
 from volcano_vgpu.kubelet import CheckpointFile, Endpoint
 from volcano_vgpu.metrics import AgentMetrics, Sources
 from volcano_vgpu.model import Mode
@@ -103,7 +103,11 @@ class Agent:
             api, Selection(paths.NODES, "Node", fields=name, cached=True), name="own-node", trim=node.trimmed
         )
         sharing = Sharing(node=NodeName(settings.node), split_count=settings.device_split_count, spec=spec)
-        self.cards = CardKeeper(discovery, sharing, on_change=self._cards_changed)
+        self.cards = CardKeeper(
+            discovery,
+            sharing,
+            on_change=lambda changes: self._reporter.cards_changed(changes),  # noqa: PLW0108 - the reporter comes later
+        )
         self._discovery = discovery
         timing = Timing(interval=timedelta(seconds=settings.scheduler.touch_interval))
         self.publisher = NodePublisher(api, self._own, settings, on_offer=self.cards.offered, timing=timing)
@@ -118,7 +122,7 @@ class Agent:
         self._bookkeeper = Bookkeeper(
             api,
             self.pods,
-            held=self._served_containers,
+            held=lambda uid: [each.container for each in self._specifications.served_to(uid)],
             known=lambda: self._specifications.pods,
             release_lock=self.publisher.release_lock,
             clock=time.monotonic,
@@ -181,7 +185,7 @@ class Agent:
         self._web.stop()
 
     def _run(self) -> None:
-        """The start in its order, then the tidying up."""
+        """The start in its order, then the tidying up, and the library again where it is not there (a full disk)."""
         if not self._synced() or not self._alone():
             return
         self._prepare()
@@ -196,6 +200,8 @@ class Agent:
             self._endpoint.start()
         while not self._stop.wait(self._collect_seconds):
             try:
+                if library.missing(Path(self._settings.hook_path)):
+                    self._install()
                 self._leftovers.collect()
             except Exception:  # noqa: BLE001 - the outermost loop: whatever cannot be removed, the agent goes on
                 _log.exception("leftovers_not_removed")
@@ -242,13 +248,16 @@ class Agent:
 
     def _prepare(self) -> None:
         """Library and CDI directory. Without them containers are refused with the reason, but the agent goes on."""
+        self._install()
+        refusal = self._specifications.open()
+        if refusal is not None:
+            _log.error("cdi_directory_unusable", error=refusal.text)
+
+    def _install(self) -> None:
         source = self._settings.library_source
         found = library.install(None if source is None else Path(source), Path(self._settings.hook_path))
         if found.problem and self._settings.mode is not Mode.MIG:
             _log.warning("library_missing", reason=found.problem)
-        refusal = self._specifications.open()
-        if refusal is not None:
-            _log.error("cdi_directory_unusable", error=refusal.text)
 
     def _serving(self) -> tuple[VolcanoDevicePlugin, Endpoint]:
         settings = self._settings
@@ -262,6 +271,7 @@ class Agent:
             specifications=self._specifications,
             directories=self._directories,
             outcomes=self._reporter,
+            unlimited=lambda: library.missing(Path(settings.hook_path)),
         )
         plugin = VolcanoDevicePlugin(
             ports,
@@ -323,9 +333,6 @@ class Agent:
             )
         return found
 
-    def _served_containers(self, uid: PodUid) -> list[str]:
-        return [each.container for each in self._specifications.served if each.pod_uid == uid]
-
     def _live_pods(self) -> frozenset[PodUid] | None:
         """The pods of the node by the watch; ``None`` while it may lag behind."""
         if not self.pods.store.healthy:
@@ -358,9 +365,6 @@ class Agent:
             "register": lambda: "" if self.publisher.valid else "the node has no valid register of healthy cards",
             "kubelet": lambda: "" if self._registered() else "the kubelet does not know the plugin yet",
         }
-
-    def _cards_changed(self, changes: tuple[Transition, ...]) -> None:
-        self._reporter.cards_changed(changes)
 
 
 def edit_settings(settings: AgentSettings) -> EditSettings:

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from volcano_vgpu.edits import LIBRARY, LIBRARY_IN_CONTAINER, PRELOAD
+from volcano_vgpu.refusals import Code, Refusal
 
 RECORD: Final = f"{LIBRARY}.version"
 
@@ -25,7 +26,8 @@ _log = structlog.get_logger(__name__)
 class Library(NamedTuple):
     """The library of this node: its digest (empty where there is none) and version.
 
-    ``problem`` says what is wrong and what to do; containers are served all the same where a library is there.
+    ``problem`` says what is wrong and what to do; containers are served all the same where a library is there
+    (``missing``).
     """
 
     digest: str = ""
@@ -66,6 +68,19 @@ def installed(hook: Path) -> Library:
             "to the directory of the image that has it, or install HAMi-core on the node"
         )
         return Library(problem=problem)
+
+
+def missing(hook: Path) -> Refusal | None:
+    """Why no container can be limited here: what it has to have mounted is not there.
+
+    A runtime that finds nothing at the path of a mount may make a directory there, and the container runs without any
+    limit.
+    """
+    lacking = [str(hook / name) for name in (LIBRARY, PRELOAD) if not (hook / name).is_file()]
+    if not lacking:
+        return None
+    text = f"{' and '.join(lacking)}: no such file, so that no limit would hold; set librarySource to the directory of "
+    return Refusal(Code.LIBRARY, f"{text}the image that has HAMi-core and see the agent's log, or install it there")
 
 
 def _described(directory: Path, version: str) -> Library:

@@ -36,6 +36,7 @@ class Code(StrEnum):
     GRANT_CHANGED = "grant-changed"
     SPECIFICATION = "specification-not-written"
     DIRECTORY = "directory-not-made"
+    LIBRARY = "library-missing"
     NO_CDI = "no-cdi"
 
 

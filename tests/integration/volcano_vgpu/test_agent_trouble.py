@@ -306,3 +306,14 @@ def test_a_pod_that_was_bound_while_no_agent_ran_has_its_node_touched(node: Mach
         else:
             time.sleep(2.5)
             assert agent.publisher.written == 0
+
+
+def test_without_the_library_no_container_starts_and_once_it_is_there_all_do(node: Machine) -> None:
+    image = node.root / "image"
+    image.rename(node.root / "elsewhere")
+    with node.agent() as agent:
+        node.wait_ready(agent, 20)
+        uid = node.create(pod("one", container(memory=2000), ids=f"{A},NVIDIA,2000,0:"))
+        assert "no limit would hold" in wait_for(lambda: node.waits("one"), "the container waits")
+        (node.root / "elsewhere").rename(image)
+        node.started(uid)
