@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import structlog
@@ -24,6 +25,9 @@ LOOK_SECONDS: Final = 15.0
 
 RETRY_SECONDS: Final = 10.0
 """Until a driver that is not there is looked for again."""
+
+LOST_SECONDS: Final = 30.0
+"""For so long a driver may be away (it is replaced, it starts again) before its cards are no longer handed out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +60,11 @@ class CardKeeper:
     """Looks at the cards from a thread of its own.
 
     ``on_change`` is told what happened to cards. ``trouble`` says why there is nothing to be seen of them, and is empty
-    where there is.
+    where there is. Cards whose driver has been away for ``lost`` seconds stay known, and are unhealthy until it is
+    back.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it looks at, and what tests choose
         self,
         discovery: Discovery,
         sharing: Sharing,
@@ -67,6 +72,8 @@ class CardKeeper:
         on_change: Callable[[tuple[Transition, ...]], None],
         look: float = LOOK_SECONDS,
         retry: float = RETRY_SECONDS,
+        lost: float = LOST_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.trouble = "the cards have not been looked for yet"
         self._discovery = discovery
@@ -75,6 +82,9 @@ class CardKeeper:
         self._on_change = on_change
         self._look = look
         self._retry = retry
+        self._lost = lost
+        self._clock = clock
+        self._away_since: float | None = None
         self._publisher: Publishing | None = None
         self._log = structlog.get_logger(__name__)
         self._stop = threading.Event()
@@ -120,7 +130,9 @@ class CardKeeper:
             try:
                 self._discovery.open()
                 while not self._stop.is_set():
-                    self._take(self._discovery.inventory())
+                    found = self._discovery.inventory()
+                    self.trouble, self._away_since = "", None
+                    self._take(found)
                     self._discovery.wait(self._look)
             except DiscoveryError as error:
                 self._waiting(str(error))
@@ -132,10 +144,15 @@ class CardKeeper:
         if why != self.trouble:
             self._log.warning("cards_not_found", reason=why, retry_seconds=self._retry)
         self.trouble = why
+        now = self._clock()
+        self._away_since = now if self._away_since is None else self._away_since
+        if self._found and now - self._away_since >= self._lost:
+            known = self._sight.inventory
+            sick = tuple(replace(card, problems=card.problems or (why,)) for card in known.cards)
+            self._take(replace(known, cards=sick))
         self._stop.wait(self._retry)
 
     def _take(self, inventory: Inventory) -> None:
-        self.trouble = ""
         if self._found and inventory == self._sight.inventory:
             return
         changed = transitions(self._sight.inventory if self._found else None, inventory)

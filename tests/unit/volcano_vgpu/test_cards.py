@@ -72,7 +72,7 @@ class Bench:
 
 
 @contextmanager
-def keeper() -> Iterator[Bench]:
+def keeper(*, lost: float = 60) -> Iterator[Bench]:
     driver, publisher = Cards(), Publisher()
     changes: list[Transition] = []
     made = CardKeeper(
@@ -81,6 +81,7 @@ def keeper() -> Iterator[Bench]:
         on_change=changes.extend,
         look=60,
         retry=0.01,
+        lost=lost,
     )
     bench = Bench(made, driver, publisher)
     bench.changes = changes
@@ -163,6 +164,24 @@ def test_a_driver_that_breaks_down_is_opened_again_and_the_cards_stay_known() ->
         bench.driver.report(inventory(card(1)))
         until(lambda: not bench.keeper.trouble)
         assert len(bench.publisher.published) == 1
+
+
+def test_cards_whose_driver_stays_away_are_not_handed_out_until_it_is_back() -> None:
+    with keeper(lost=0.05) as bench:
+        bench.driver.report(inventory(card(1)))
+        until(lambda: bench.publisher.published)
+        bench.keeper.offered(frozenset({uuid(1)}))
+        bench.driver.report(None)
+        until(lambda: bench.changes)
+        (sick_now,) = bench.keeper.sight.inventory.cards
+        assert "no driver; install one" in sick_now.problems[0]
+        assert not bench.keeper.sight.words.registered
+        assert bench.keeper.trouble
+        bench.driver.report(inventory(card(1)))
+        until(lambda: len(bench.changes) == 2)
+        assert [change.turn for change in bench.changes] == [Turn.FAILED, Turn.RECOVERED]
+        assert bench.keeper.sight.words.registered
+        assert len(bench.publisher.published) == 3
 
 
 @pytest.mark.parametrize("number", [1, 2])
