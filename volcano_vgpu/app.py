@@ -31,7 +31,7 @@ from volcano_vgpu import library, node, publishing, rivals
 from volcano_vgpu.bookkeeping import Bookkeeper, bound_at
 from volcano_vgpu.cards import CardKeeper, Sharing
 from volcano_vgpu.cdi import CdiDirectory
-from volcano_vgpu.containers import ContainerDirectories, Leftovers
+from volcano_vgpu.containers import ContainerDirectories, Leftovers, device_files
 from volcano_vgpu.discovery.port import Discovery
 from volcano_vgpu.edits import EditSettings
 from volcano_vgpu.grants import FINISHED, granted_cards
@@ -261,10 +261,11 @@ class Agent:
 
     def _serving(self) -> tuple[VolcanoDevicePlugin, Endpoint]:
         settings = self._settings
+        passing = settings.container.pass_device_specs
         ports = Ports(
             resource=settings.resources.count,
             offer=lambda: self.cards.sight.offer,
-            settings=edit_settings(settings),
+            settings=lambda: EditSettings.of(settings, device_files() if passing else ()),
             pods=self.pods,
             checkpoint=self._record.read,
             listed=self._listed,
@@ -365,26 +366,6 @@ class Agent:
             "register": lambda: "" if self.publisher.valid else "the node has no valid register of healthy cards",
             "kubelet": lambda: "" if self._registered() else "the kubelet does not know the plugin yet",
         }
-
-
-def edit_settings(settings: AgentSettings) -> EditSettings:
-    """What the settings say about containers."""
-    container = settings.container
-    return EditSettings(
-        mode=settings.mode,
-        factor=settings.gpu_memory_factor,
-        memory_scaling=settings.device_memory_scaling,
-        hook_path=settings.hook_path,
-        lock_path=settings.lock_path,
-        disable_core_limit=settings.disable_core_limit,
-        core_policy=container.core_policy,
-        log_level=container.log_level,
-        active_oom_killer=container.active_oom_killer,
-        gdrcopy=container.gdrcopy,
-        gds=container.gds,
-        mofed=container.mofed,
-        priority=settings.resources.priority,
-    )
 
 
 def _spec(settings: AgentSettings) -> VendorSpec:

@@ -32,6 +32,8 @@ from volcano_vgpu.refusals import Code, Refusal
 FOR_ALL: Final = 0o777
 FOR_ROOT: Final = 0o755
 
+_DEVICE_FILES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
+
 _NAME: Final = re.compile(r"([A-Za-z0-9-]{1,64})_([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)", re.ASCII)
 
 _log = structlog.get_logger(__name__)
@@ -124,6 +126,11 @@ class Leftovers:
         if gone:
             _log.info("leftovers_removed", pods=sorted(gone))
         return gone
+
+
+def device_files(root: Path = Path("/dev")) -> tuple[str, ...]:
+    """The device files that a container needs beside those of its cards, as far as the driver has made them by now."""
+    return tuple(str(root / name) for name in _DEVICE_FILES if (root / name).exists())
 
 
 def _make(path: Path) -> None:

@@ -24,6 +24,7 @@ from hami_plugins.kubelet.deviceplugin_pb2 import Mount as MountMessage
 from hami_plugins.model.units import PodUid
 from volcano_vgpu.identity import NONCE_KEY
 from volcano_vgpu.model import Inventory, Mode
+from volcano_vgpu.settings import AgentSettings
 from volcano_vgpu.shares import Granted
 
 LIBRARY: Final = "libvgpu.so"
@@ -83,6 +84,27 @@ class EditSettings:
     priority: str = ""
     device_nodes: tuple[str, ...] = ()
     mps_root: str = "/run/nvidia/mps"
+
+    @classmethod
+    def of(cls, settings: AgentSettings, device_nodes: tuple[str, ...] = ()) -> EditSettings:
+        """What the agent's settings say about containers."""
+        container = settings.container
+        return cls(
+            mode=settings.mode,
+            factor=settings.gpu_memory_factor,
+            memory_scaling=settings.device_memory_scaling,
+            hook_path=settings.hook_path,
+            lock_path=settings.lock_path,
+            disable_core_limit=settings.disable_core_limit,
+            core_policy=container.core_policy,
+            log_level=container.log_level,
+            active_oom_killer=container.active_oom_killer,
+            gdrcopy=container.gdrcopy,
+            gds=container.gds,
+            mofed=container.mofed,
+            priority=settings.resources.priority,
+            device_nodes=device_nodes,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -256,7 +256,7 @@ class VolcanoDevicePlugin(DevicePluginServicer):
         if not isinstance(answer, Granted):
             return answer
         owner = Owner(pod_uid=uid, container=container, raw=edits.container_in(raw, container))
-        settings = self._ports.settings
+        settings = self._ports.settings()
         wrong = None if settings.mode is Mode.MIG else self._ports.directories.make([owner.directory])
         return wrong or edits.answer(nonce, edits.edits_of(answer, owner, settings, offer.inventory))
 

@@ -96,7 +96,7 @@ class Ports:
 
     resource: str
     offer: Callable[[], NodeOffer]
-    settings: EditSettings
+    settings: Callable[[], EditSettings]
     pods: Pods
     checkpoint: Callable[[], Checkpoint]
     listed: Callable[[], Iterable[Held]]
@@ -320,7 +320,7 @@ class Starter:
         return tuple(record for record in records.values() if record is not None)
 
     def _written(self, whose: Starting, raw: Raw, answers: Answers, offer: NodeOffer) -> Answers:
-        settings = self._ports.settings
+        settings = self._ports.settings()
         had = self._nonces(whose.pod_uid)
         servings: list[Serving] = []
         checked = dict(answers)

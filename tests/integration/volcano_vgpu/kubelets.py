@@ -255,7 +255,7 @@ class Node:
         ports = Ports(
             resource=COUNT,
             offer=lambda: self.offer,
-            settings=self.settings,
+            settings=lambda: self.settings,
             pods=self.pods,
             checkpoint=self.checkpoint.read,
             listed=lambda: self.kubelet.listed(),  # noqa: PLW0108 - the kubelet is made after the agent

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import pytest
+
 from tests.integration.volcano_vgpu.machines import CARDS, Machine, container, pod, wait_for
+from volcano_vgpu.containers import device_files
 
 A, B = "GPU-aaaaaaaa-1", "GPU-bbbbbbbb-2"
 
@@ -85,3 +91,21 @@ def test_a_restarted_agent_changes_nothing_and_goes_on(node: Machine) -> None:
         wait_for(lambda: len(node.kubelet.containers(uid, "main")) == 2, "the container starts again")
         assert node.started(uid) == before
         assert agent.publisher.written == 0
+
+
+def test_device_files_are_handed_over_where_that_is_set(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("volcano_vgpu.app.device_files", lambda: ("/dev/nvidiactl",))
+    with node.agent("container: {passDeviceSpecs: true}") as agent:
+        node.wait_ready(agent, 20)
+        uid = node.create(pod("one", container(memory=2000), ids=f"{B},NVIDIA,2000,0:"))
+        node.started(uid)
+        (text,) = (path.read_text() for path in node.kubelet.cdi_directory.glob("*.json"))
+        (device,) = json.loads(text)["devices"]
+        paths = [each["path"] for each in device["containerEdits"]["deviceNodes"]]
+        assert paths == ["/dev/nvidiactl", "/dev/nvidia1"]
+
+
+def test_device_files_are_those_that_the_driver_has_made(tmp_path: Path) -> None:
+    (tmp_path / "nvidia-uvm").touch()
+    (tmp_path / "nvidiactl").touch()
+    assert device_files(tmp_path) == (str(tmp_path / "nvidiactl"), str(tmp_path / "nvidia-uvm"))
