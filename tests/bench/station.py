@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
+from hami_plugins.emulator.fleet import bare_node
 from hami_plugins.emulator.kubelet import EmulatedKubelet, Times
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
@@ -81,6 +82,7 @@ class Station:
         (Path(root) / "cards.yaml").write_text(yaml.safe_dump({"driver": "550.54.15", "cards": described}))
         (Path(root) / "image").mkdir()
         (Path(root) / "image" / "libvgpu.so").write_bytes(b"library")
+        self._server.put(bare_node(NODE))
         self._api = connect_to(self._server.start(), component="bench")
         self._kubelet = EmulatedKubelet(self._api, NODE, Path(root), times=_TIMES, rate=None)
         self._kubelet.start()
