@@ -1,7 +1,7 @@
 """Reads the agent's settings.
 
 Built-in defaults, then Volcano's own device configuration, then the agent's YAML, then the environment, then what is
-said about this node. Later ones win, member by member.
+said about this node: by the node file, then by our own overrides (``nodes``). Later ones win, member by member.
 
 Volcano's ConfigMap ``volcano-vgpu-device-config`` and the node file of its plugin are taken as they are
 (``volcano.md`` 1.3), also as the manifests that hold them.
@@ -93,11 +93,9 @@ def load(
     for layer in layers:
         _merge(merged, layer.values)
     settings = _made(merged, layers)
-    if labels is not None or any(override.name for override in settings.nodes):
-        settings = settings.on(labels or {})
     if node_config is not None:
         settings = _with_node_file(settings, node_config)
-    return settings
+    return settings.on(labels or {})
 
 
 def _from_device_config(text: str) -> _Layer:

@@ -178,3 +178,13 @@ def test_a_wrong_value_in_the_node_file_is_said_to_be_there(text: str, says: str
 def test_resources_with_other_names_are_allowed_with_a_warning() -> None:
     (concern,) = load("resources: {cores: example.com/cores}", ENV).concerns
     assert "example.com/cores instead of volcano.sh/vgpu-cores" in concern
+
+
+def test_an_override_wins_over_the_node_file_before_and_after_labels_are_known() -> None:
+    """What ``cards`` prints without an API server is what the agent registers."""
+    text = "nodes: [{name: n1, settings: {deviceSplitCount: 5}}]"
+    found = load(
+        text, ENV, node_config='{"nodeconfig": [{"name": "n1", "devicesplitcount": 7, "devicecorescaling": 2}]}'
+    )
+    assert (found.device_split_count, found.device_core_scaling) == (5, 2)
+    assert found.on({}) == found
