@@ -41,7 +41,7 @@ from hami_plugins.wire import quantity
 from volcano_vgpu.discovery.port import DiscoveryError
 from volcano_vgpu.model import Card, CardUse, Inventory, Link, MigInstance
 
-POLL_SECONDS: Final = 0.25
+POLL_SECONDS: Final = 0.5
 """How soon a change is seen, at a cost that a thousand agents in one process can bear."""
 
 MOST_CARDS: Final = 64
