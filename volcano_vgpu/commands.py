@@ -102,7 +102,8 @@ def run_agent(inputs: Inputs) -> int:
         discovery_of(labelled),
         metrics=metrics,
         hasty=client.within(CALL_SECONDS),
-        own_pod=os.environ.get("POD_UID", ""),
+        # A container's host name is its pod's, for a manifest that does not say more.
+        own_pod=os.environ.get("POD_UID") or os.environ.get("HOSTNAME", ""),
     )
     agent.start()
     rest()

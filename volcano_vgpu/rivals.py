@@ -45,7 +45,8 @@ class Rival:
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What is to be seen on the node: sockets that somebody answers on, the node, its pods, and the ids that the
-    kubelet remembers for our resource (``Checkpoint.registered``). ``own_pod`` is the UID of the agent's own pod."""
+    kubelet remembers for our resource (``Checkpoint.registered``). ``own_pod`` is the UID or the name of the agent's
+    own pod."""
 
     sockets: tuple[str, ...]
     node: Raw
@@ -113,7 +114,8 @@ def _suspects(around: Surroundings, directory: str) -> tuple[str, ...]:
     for pod in around.pods:
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
         ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed") or "deletionTimestamp" in metadata
-        if ended or metadata.get("uid") == around.own_pod or not _mounts(spec, directory):
+        own = around.own_pod in (metadata.get("uid"), metadata.get("name"))
+        if ended or own or not _mounts(spec, directory):
             continue
         images = [str(each.get("image") or "") for each in spec.get("containers") or []]
         name = f"{metadata.get('namespace')}/{metadata.get('name')}"

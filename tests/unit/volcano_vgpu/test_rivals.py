@@ -105,6 +105,7 @@ def test_a_pod_that_is_ending_is_none(facts: dict[str, Any]) -> None:
 def test_the_agents_own_pod_is_none() -> None:
     own = pod("volcano-vgpu-1", "hami-plugins:v0.1", uid="mine")
     assert found(pods=(own,), own_pod="mine") == ()
+    assert found(pods=(own,), own_pod=own["metadata"]["name"]) == ()
     assert len(found(pods=(own,), own_pod="other")) == 1
 
 
