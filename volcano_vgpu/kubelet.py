@@ -126,6 +126,8 @@ class Endpoint:
         try:
             self._end(0)
             self._serve()
+            # Before anybody hears of it: whoever takes it away from now on is noticed.
+            own = _identity(self._directory / self._socket)
             self._register()
         except (KubeletError, OSError, RuntimeError) as error:
             _log.warning("registration_failed", resource=self._resource, error=str(error))
@@ -133,7 +135,7 @@ class Endpoint:
         _log.info("registered", resource=self._resource, socket=self._socket)
         self.registered.set()
         self._on_registered()
-        return kubelet, _identity(self._directory / self._socket)
+        return None if own is None else (kubelet, own)
 
     def _serve(self) -> None:
         path = self._directory / self._socket
