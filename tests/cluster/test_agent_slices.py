@@ -41,6 +41,17 @@ def test_a_container_has_the_slice_that_volcano_granted(
     volcano.wait_for_job(namespace, "one", "Running")
 
 
+def test_every_pod_of_a_gang_of_two_tasks_has_its_own_slice(
+    agent: NodeAgent, control_plane: ControlPlane, volcano: Volcano, namespace: str
+) -> None:
+    tasks = (task("chief", 1, pod_spec(gpu(memory=8000))), task("worker", 4, pod_spec(gpu(memory=4000, cores=10))))
+    control_plane.api.create(jobs(namespace), vcjob("gang", *tasks))
+    volcano.wait_for_job(namespace, "gang", "Running", timeout=90)
+    names = ["gang-chief-0", *(f"gang-worker-{at}" for at in range(4))]
+    found = settled(control_plane, namespace, names)
+    assert not [problem for each in found for problem in amiss(control_plane, each)]
+
+
 def test_volcano_is_told_that_the_slice_was_handed_over(
     agent: NodeAgent, control_plane: ControlPlane, namespace: str
 ) -> None:
@@ -110,9 +121,9 @@ def test_a_container_that_restarts_has_the_same_slice_again(
 
     def restarted() -> Object | None:
         found = control_plane.api.get(f"{pods(namespace)}/again")
-        return found if found["status"]["containerStatuses"][0]["restartCount"] >= 2 else None
+        return found if found["status"]["containerStatuses"][0]["restartCount"] else None
 
-    found = wait_until(restarted, "the container has restarted twice", 90)
+    found = wait_until(restarted, "the container has restarted", 90)
     assert found is not None
     assert not amiss(control_plane, found)
 
@@ -141,6 +152,7 @@ def test_no_slice_is_swapped_in_bursts_of_ten(
     numbers.add("API requests of the agent per started container", f"{each:.2f}", "<= 3")
     assert not problems
     assert each <= 3
+    assert median <= 0.02  # the tail belongs to whoever else is at work on the machine; the table has it
 
 
 def test_pods_of_two_namespaces_with_the_same_names_each_have_their_own(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from signal import SIGKILL
 from typing import Any, Final
 
@@ -14,12 +15,13 @@ from tests.cluster.agents import CORES, HANDSHAKE, MEMORY, NUMBER, REGISTER, RUL
 from tests.cluster.api import Object
 from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.objects import pod_spec, queue, task, vcjob
-from tests.cluster.slices import amiss, gpu, granted, jobs, pods, rejected, settled, volcano_pod
+from tests.cluster.slices import amiss, gpu, granted, jobs, pods, rejected, settled, volcano_pod, wait_serving
 from tests.cluster.soak import CARDS, survived
-from tests.cluster.volcano import QUEUES, Volcano
+from tests.cluster.volcano import CONFIGURATION, QUEUES, Volcano
 from tests.cluster.waiting import wait_until
 
 TOUCHED: Final = "volcano.sh/vgpu-touched"
+LOCK: Final = "hamivgpu"
 LEASE: Final = "/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases/volcano"
 ELECTION: Final = (
     "--leader-elect=true",
@@ -149,6 +151,9 @@ def test_a_queue_with_a_capability_on_the_cards_is_kept_to_it(
     agent: NodeAgent, control_plane: ControlPlane, namespace: str
 ) -> None:
     control_plane.api.create(QUEUES, queue(namespace, capability={NUMBER: "2", MEMORY: "100000"}))
+    wait_until(
+        lambda: control_plane.api.get(f"{QUEUES}/{namespace}")["status"]["state"] == "Open", "the queue is open", 60
+    )
     try:
         for name in ("a", "b", "c"):
             job = vcjob(name, task("worker", 1, pod_spec(gpu(memory=1000))), queue=namespace)
@@ -204,30 +209,30 @@ def test_after_a_restart_of_the_leading_scheduler_the_next_pod_gets_its_cards(
         volcano.scheduler.restart(SIGKILL)
         for at in range(2):
             leader = wait_until(lambda: _leader(control_plane), "the scheduler leads", 60)
-            before = agent.annotation(TOUCHED)
             if at:
                 volcano.scheduler.restart(SIGKILL)
                 _wait_for_another(control_plane, leader)
-            _wait_touched(agent, before, "restarted")
+            _wait_touched(agent, datetime.now(UTC), "restarted")
             control_plane.api.create(pods(namespace), volcano_pod(f"next-{at}"))
             assert not amiss(control_plane, settled(control_plane, namespace, [f"next-{at}"])[0])
     finally:
         volcano.scheduler.arguments = usual
         volcano.restart_scheduler(SIGKILL)
+        wait_serving(control_plane)
 
 
 def _wait_for_another(plane: ControlPlane, leader: str) -> None:
     wait_until(lambda: _leader(plane) not in ("", leader), "another scheduler leads", 60)
 
 
-def _wait_touched(agent: NodeAgent, before: str, why: str) -> None:
-    """Until the agent has written to the node because of that; ``before`` is what it wrote last."""
-    wait_until(
-        lambda: agent.annotation(TOUCHED) != before and why in agent.annotation(TOUCHED),
-        f"the agent has touched the node: {why}",
-        60,
-        show=lambda: agent.annotation(TOUCHED) + agent.component.log()[-2000:],
-    )
+def _wait_touched(agent: NodeAgent, since: datetime, why: str) -> None:
+    """Until the agent has written to the node because of that."""
+
+    def touched() -> bool:
+        stamp, _, reasons = agent.annotation(TOUCHED).partition(" ")
+        return datetime.fromisoformat(stamp) > since and why in reasons
+
+    wait_until(touched, f"the agent has touched the node: {why}", 60, show=lambda: agent.component.log()[-2000:])
 
 
 def _leader(plane: ControlPlane) -> str:
@@ -253,6 +258,28 @@ def test_after_a_restart_of_a_scheduler_without_a_lease_pods_run_right_or_are_to
 
     attempts = next(at for at in range(10) if ran(f"p{at}"))
     assert not amiss(control_plane, control_plane.api.get(f"{pods(namespace)}/p{attempts}"))
+
+
+def test_the_lock_of_the_node_is_released_once_its_pod_is_served(
+    agent: NodeAgent, control_plane: ControlPlane, volcano: Volcano, namespace: str
+) -> None:
+    """Else the next pod would be bound without cards, for five minutes."""
+    enabled = "deviceshare.VGPUEnable: true\n"
+    volcano.configure(CONFIGURATION.replace(enabled, f"{enabled}      deviceshare.NodeLockEnable: true\n"))
+    released = len(releases(agent))
+    try:
+        for at in range(3):
+            control_plane.api.create(pods(namespace), volcano_pod(f"p{at}"))
+            assert not amiss(control_plane, settled(control_plane, namespace, [f"p{at}"])[0])
+            wait_until(lambda: not agent.annotation(LOCK), "the lock is released", 30)
+    finally:
+        volcano.configure(CONFIGURATION)
+    assert len(releases(agent)) == released + 3
+
+
+def releases(agent: NodeAgent) -> list[str]:
+    """The agent's writes to the node that released its lock."""
+    return [each["why"] for each in agent.said("node_written") if "lock" in each["why"].split(",")]
 
 
 def test_volcano_survives_agents_that_start_stop_crash_and_clean(
