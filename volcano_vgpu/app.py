@@ -66,7 +66,7 @@ _log = structlog.get_logger(__name__)
 
 class Agent:
     """One node's agent. ``settings`` are those for this node, its labels considered; ``hasty`` is the API for those who
-    keep the kubelet waiting (its calls give up early).
+    keep the kubelet, or the end, waiting (its calls give up early).
 
     It can be started once. ``trouble`` says why it does not serve yet, or not any more; ``collect_seconds`` and
     ``rival_seconds`` are for tests. Without ``serving`` it speaks with the API server alone: kubelets and scrapers are
@@ -87,7 +87,7 @@ class Agent:
         rival_seconds: float = RIVAL_SECONDS,
     ) -> None:
         self._settings = settings
-        self._api = api
+        self._hasty = hasty or api
         self._own_pod = own_pod
         self._serves = serving
         self._collect_seconds = collect_seconds
@@ -97,7 +97,7 @@ class Agent:
         self._rivals = ""
         self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
         spec = _spec(settings)
-        self.pods = NodePods(api, settings.node, hasty=hasty or api)
+        self.pods = NodePods(api, settings.node, hasty=self._hasty)
         name = f"metadata.name={settings.node}"
         self._own = Store(
             api, Selection(paths.NODES, "Node", fields=name, cached=True), name="own-node", trim=node.trimmed
@@ -112,7 +112,7 @@ class Agent:
         timing = Timing(interval=timedelta(seconds=settings.scheduler.touch_interval))
         self.publisher = NodePublisher(api, self._own, settings, on_offer=self.cards.offered, timing=timing)
         self._scheduler = SchedulerWatch(
-            api, settings.scheduler, on_needs=self.publisher.adapt, on_leader=self.publisher.led_by
+            self._hasty, settings.scheduler, on_needs=self.publisher.adapt, on_leader=self.publisher.led_by
         )
         self._events = EventRecorder(api, "volcano-vgpu", settings.node)
         self._record = CheckpointFile(Path(settings.kubelet_directory))
@@ -291,7 +291,7 @@ class Agent:
             return self._settings.cdi == "always"
         while not self._stop.is_set():
             try:
-                support = cdi_support(self._api.get(paths.node(self._settings.node)))
+                support = cdi_support(self._hasty.get(paths.node(self._settings.node)))
             except KubeError as error:
                 _log.warning("runtime_unknown", error=str(error))
                 self._stop.wait(1.0)

@@ -112,11 +112,13 @@ class Machine:
                 "HAMI_PLUGINS__VOLCANO_VGPU__LISTEN__PORT": "0",
             },
         )
+        api = replace(self.api, component="agent")
         agent = Agent(
             settings,
-            replace(self.api, component="agent"),
+            api,
             FileDiscovery(self.cards),
             metrics=AgentMetrics(),
+            hasty=api.within(5.0),
             collect_seconds=0.1,
             rival_seconds=0.1,
         )

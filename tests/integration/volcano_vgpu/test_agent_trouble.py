@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from hami_plugins.emulator.apiserver import Fault, Refuse
+from hami_plugins.emulator.apiserver import Delay, Fault, Refuse
 from hami_plugins.kube import paths
 from hami_plugins.model.units import DeviceId
 from tests.integration.volcano_vgpu.machines import CARDS, NODE, NUMBER, Machine, container, pod, wait_for
@@ -317,3 +317,13 @@ def test_without_the_library_no_container_starts_and_once_it_is_there_all_do(nod
         assert "no limit would hold" in wait_for(lambda: node.waits("one"), "the container waits")
         (node.root / "elsewhere").rename(image)
         node.started(uid)
+
+
+def test_an_agent_ends_soon_while_the_api_server_is_slow(node: Machine) -> None:
+    node.server.faults.add(Fault(action=Delay(15.0), verb="get", agent="agent", times=None))
+    agent = node.start_agent()
+    wait_for(agent.pods.store.synced.is_set, "the agent is about to look for the scheduler")
+    time.sleep(0.5)
+    began = time.monotonic()
+    agent.stop()
+    assert time.monotonic() - began < 10
