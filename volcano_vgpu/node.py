@@ -75,10 +75,10 @@ class OwnNode(Protocol):
 
 
 def trimmed(node: Raw) -> Raw:
-    """What the publisher reads of a node. Labels are kept for the settings, the rest is not."""
+    """What the publisher reads of a node."""
     metadata = node.get("metadata") or {}
     status = node.get("status") or {}
-    kept = ("name", "uid", "resourceVersion", "annotations", "labels")
+    kept = ("name", "uid", "resourceVersion", "annotations")
     return {
         "kind": "Node",
         "metadata": {name: metadata[name] for name in kept if name in metadata},
