@@ -33,7 +33,7 @@ from volcano_vgpu.cards import CardKeeper, Sharing
 from volcano_vgpu.cdi import CdiDirectory
 from volcano_vgpu.containers import ContainerDirectories, Leftovers, device_files
 from volcano_vgpu.discovery.port import Discovery
-from volcano_vgpu.edits import EditSettings
+from volcano_vgpu.edits import MPS_ROOT, EditSettings
 from volcano_vgpu.grants import FINISHED, granted_cards
 from volcano_vgpu.health import Holder
 from volcano_vgpu.kubelet import CheckpointFile, Endpoint
@@ -42,6 +42,7 @@ from volcano_vgpu.model import Mode
 from volcano_vgpu.node import NodePublisher
 from volcano_vgpu.pods import NodePods
 from volcano_vgpu.publishing import Timing
+from volcano_vgpu.refusals import Refusal
 from volcano_vgpu.reporting import Reporter
 from volcano_vgpu.rivals import Surroundings
 from volcano_vgpu.runtime import cdi_support
@@ -272,7 +273,7 @@ class Agent:
             specifications=self._specifications,
             directories=self._directories,
             outcomes=self._reporter,
-            unlimited=lambda: library.missing(Path(settings.hook_path)),
+            unlimited=self._unlimited,
         )
         plugin = VolcanoDevicePlugin(
             ports,
@@ -285,6 +286,11 @@ class Agent:
         endpoint = Endpoint(plugin, directory=Path(settings.kubelet_directory), resource=settings.resources.count)
         self.cards.tell(plugin.offer)
         return plugin, endpoint
+
+    def _unlimited(self) -> Refusal | None:
+        settings = self._settings
+        mps = settings.mode is Mode.MPS
+        return library.missing(Path(settings.hook_path)) or (library.without_mps(Path(MPS_ROOT)) if mps else None)
 
     def _uses_cdi(self) -> bool:
         if self._settings.cdi != "auto":
@@ -348,6 +354,7 @@ class Agent:
             use=self._discovery.use,
             registered=self._registered,
             offered=lambda: len(self.publisher.offered),
+            unwritten=lambda: self._bookkeeper.waiting,
             factor=self._settings.gpu_memory_factor,
         )
 

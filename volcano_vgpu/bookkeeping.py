@@ -130,9 +130,10 @@ class Bookkeeper:
         self._thread = threading.Thread(target=self._run, name="bookkeeper", daemon=True)
 
     def start(self) -> None:
-        """Begin, with all that may have been left undone before."""
+        """Begin, with all that may have been left undone before; the watch has shown every pod by then."""
         for uid in self._known():
-            self._add(uid, failed=False)
+            if self._pods.get(uid) is not None:
+                self._add(uid, failed=False)
         self._thread.start()
 
     def stop(self, timeout: float = 10.0) -> bool:

@@ -83,6 +83,13 @@ class CdiDirectory:
             self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
             for left in self._directory.glob(f".{_PREFIX}*"):
                 left.unlink(missing_ok=True)
+        except OSError as error:
+            return _unusable(self._directory, error)
+        return self.look()
+
+    def look(self) -> Refusal | None:
+        """Read what was served before, and change nothing."""
+        try:
             paths = sorted(self._directory.glob(f"{_PREFIX}*{_SUFFIX}"))
         except OSError as error:
             return _unusable(self._directory, error)

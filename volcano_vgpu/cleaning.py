@@ -56,7 +56,7 @@ class Cleaner:
 
     def left(self) -> Remains:
         """What is there."""
-        self._specifications.open()
+        self._specifications.look()
         running = self._running()
         removed = [*self._on_node(self._node()), *map(str, self._files(running))]
         return Remains(tuple(removed), self._kept(running))

@@ -86,6 +86,8 @@ def cards(
 def clean(
     *,
     config: ConfigFile = None,
+    device_config: DeviceConfig = None,
+    node_config: NodeConfig = None,
     node_name: NodeName = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
     context: options.Context = None,
@@ -98,5 +100,5 @@ def clean(
     """
     from volcano_vgpu.commands import Inputs, run_clean
 
-    inputs = Inputs(config, node_name=node_name, context=context, kubeconfig=kubeconfig)
+    inputs = Inputs(config, device_config, node_config, node_name, context=context, kubeconfig=kubeconfig)
     raise typer.Exit(run_clean(inputs, dry_run=dry_run))

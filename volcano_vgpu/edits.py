@@ -33,6 +33,7 @@ CACHE_DIRECTORY: Final = "/tmp/vgpu"  # noqa: S108 - a path of the protocol, ins
 LOCK_DIRECTORY: Final = "/tmp/vgpulock"  # noqa: S108 - a path of the protocol
 LIBRARY_IN_CONTAINER: Final = "/usr/local/vgpu/libvgpu.so"
 PRELOAD_IN_CONTAINER: Final = "/etc/ld.so.preload"
+MPS_ROOT: Final = "/run/nvidia/mps"
 DISABLE: Final = "CUDA_DISABLE_CONTROL"
 CDI_VERSION: Final = "0.6.0"
 
@@ -83,7 +84,7 @@ class EditSettings:
     mofed: bool = True
     priority: str = ""
     device_nodes: tuple[str, ...] = ()
-    mps_root: str = "/run/nvidia/mps"
+    mps_root: str = MPS_ROOT
 
     @classmethod
     def of(cls, settings: AgentSettings, device_nodes: tuple[str, ...] = ()) -> EditSettings:

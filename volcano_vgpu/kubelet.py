@@ -34,7 +34,12 @@ SOCKET: Final = "volcano-vgpu.sock"
 POLL_SECONDS: Final = 0.2
 REGISTER_SECONDS: Final = 5.0
 UNHEARD_SECONDS: Final = 1.0
-"""How long nobody may listen before the plugin registers again; a kubelet listens within milliseconds."""
+"""How long nobody may listen before the plugin registers again; a kubelet listens within milliseconds. Each try in vain
+doubles it, so that a machine that is out of breath is left alone."""
+
+MOST_UNHEARD_SECONDS: Final = 30.0
+END_SECONDS: Final = 0.5
+"""How long a call may go on when the socket is served anew: a broken ``Allocate`` rejects its pod for good."""
 WORKERS: Final = 16
 """Calls at the same time; each open ``ListAndWatch`` is one, and each pod that starts another."""
 
@@ -51,7 +56,7 @@ class _Identity(NamedTuple):
 class Endpoint:
     """Serves a device plugin for as long as it runs, to one kubelet after the other.
 
-    ``registered`` is set while a kubelet knows it; ``on_registered`` is told of each that does, from our own thread.
+    ``registered`` is set while a kubelet knows it.
     """
 
     def __init__(  # noqa: PLR0913 - one parameter for each thing that a test may want otherwise
@@ -63,7 +68,6 @@ class Endpoint:
         socket: str = SOCKET,
         poll: float = POLL_SECONDS,
         clock: Callable[[], float] = time.monotonic,
-        on_registered: Callable[[], None] = lambda: None,
     ) -> None:
         self._plugin = plugin
         self._directory = directory
@@ -72,7 +76,7 @@ class Endpoint:
         self._poll = poll
         self._clock = clock
         self._heard = clock()
-        self._on_registered = on_registered
+        self._patience = UNHEARD_SECONDS
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kubelet", daemon=True)
         self._server: grpc.Server | None = None
@@ -111,8 +115,11 @@ class Endpoint:
         """Whether nobody has listened for too long."""
         now = self._clock()
         if self._plugin.listening:
-            self._heard = now
-        return now - self._heard > UNHEARD_SECONDS
+            self._heard, self._patience = now, UNHEARD_SECONDS
+        if now - self._heard <= self._patience:
+            return False
+        self._patience = min(2 * self._patience, MOST_UNHEARD_SECONDS)
+        return True
 
     def _seen(self) -> tuple[_Identity | None, _Identity | None]:
         """The kubelet's socket and our own, as they are now."""
@@ -124,7 +131,7 @@ class Endpoint:
         self._heard = self._clock()
         kubelet = _identity(self._directory / sockets.KUBELET_SOCKET)
         try:
-            self._end(0)
+            self._end(END_SECONDS)
             self._serve()
             # Before anybody hears of it: whoever takes it away from now on is noticed.
             own = _identity(self._directory / self._socket)
@@ -134,7 +141,6 @@ class Endpoint:
             return None
         _log.info("registered", resource=self._resource, socket=self._socket)
         self.registered.set()
-        self._on_registered()
         return None if own is None else (kubelet, own)
 
     def _serve(self) -> None:

@@ -83,6 +83,14 @@ def missing(hook: Path) -> Refusal | None:
     return Refusal(Code.LIBRARY, f"{text}the image that has HAMi-core and see the agent's log, or install it there")
 
 
+def without_mps(root: Path) -> Refusal | None:
+    """Why no container can share a card through MPS here: its control daemon has no directories yet."""
+    if (root / "pipe").is_dir() and (root / "shm").is_dir():
+        return None
+    text = f"{root}: MPS's control daemon has no pipe and shm there; start it on this node (nvidia-cuda-mps-control -d "
+    return Refusal(Code.MPS, f"{text}with that directory), or set mode hami-core for it")
+
+
 def _described(directory: Path, version: str) -> Library:
     """What a directory has; raises ``OSError`` where that is no library."""
     with (directory / LIBRARY).open("rb") as file:

@@ -35,7 +35,8 @@ class Sources:
     """Where the figures of a reading come from.
 
     ``pods`` are all pods of the node, ``grants`` what containers were handed, by pod UID and container name. ``use`` is
-    what the driver measures; ``factor`` the MiB in a unit of the register.
+    what the driver measures, ``unwritten`` how many pods Volcano is still to be told of, ``factor`` the MiB in a
+    unit of the register.
     """
 
     sight: Callable[[], Sight]
@@ -44,6 +45,7 @@ class Sources:
     use: Callable[[DeviceId], CardUse]
     registered: Callable[[], bool]
     offered: Callable[[], int]
+    unwritten: Callable[[], int]
     factor: int = 1
 
 
@@ -86,6 +88,7 @@ def _collected(sources: Sources) -> Iterator[Metric]:
     sight = sources.sight()
     yield _one("registered", "Whether the kubelet knows the agent", float(sources.registered()))
     yield _one("cards_offered", "Cards whose slots may be handed out", float(sources.offered()))
+    yield _one("pods_unwritten", "Pods that Volcano is still to be told of", float(sources.unwritten()))
     yield from _cards(sight, sources.use)
     yield from _bookings(sight, sources)
     yield from _containers(sources)

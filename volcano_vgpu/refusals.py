@@ -37,6 +37,7 @@ class Code(StrEnum):
     SPECIFICATION = "specification-not-written"
     DIRECTORY = "directory-not-made"
     LIBRARY = "library-missing"
+    MPS = "mps-daemon-missing"
     NO_CDI = "no-cdi"
 
 

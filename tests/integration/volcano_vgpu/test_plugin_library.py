@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from volcano_vgpu.library import RECORD, Library, install, installed
+from volcano_vgpu.library import RECORD, Library, install, installed, without_mps
+from volcano_vgpu.refusals import Code
 
 
 @pytest.fixture
@@ -91,3 +92,13 @@ def test_a_place_that_cannot_be_written_is_named(source: Path, hook: Path) -> No
     hook.parent.mkdir()
     hook.write_text("a file")
     assert str(hook) in install(source, hook).problem
+
+
+def test_mps_is_missing_until_its_daemon_has_both_directories(tmp_path: Path) -> None:
+    for name in ("pipe", "shm"):
+        refusal = without_mps(tmp_path)
+        assert refusal is not None
+        assert refusal.code is Code.MPS
+        assert str(tmp_path) in refusal.text
+        (tmp_path / name).mkdir()
+    assert without_mps(tmp_path) is None

@@ -263,3 +263,21 @@ def test_a_plugin_directory_that_is_no_directory_for_a_while_is_waited_for(tmp_p
     finally:
         endpoint.stop(0)
         kubelet.stop()
+
+
+def test_a_plugin_in_vain_registers_less_and_less_often(kubelet: Registrations, node: Node) -> None:
+    now = [0.0]
+    endpoint = Endpoint(node.plugin, directory=node.directory, resource=COUNT, poll=0.01, clock=lambda: now[0])
+    kubelet.start()
+    endpoint.start()
+    try:
+        kubelet.requests.get(timeout=PATIENCE)
+        now[0] = 1.5
+        kubelet.requests.get(timeout=PATIENCE)
+        now[0] = 3.0
+        with pytest.raises(queue.Empty):
+            kubelet.requests.get(timeout=0.5)
+        now[0] = 4.0
+        kubelet.requests.get(timeout=PATIENCE)
+    finally:
+        endpoint.stop(0)

@@ -61,6 +61,7 @@ def exposed(**changes: Any) -> Mapping[str, float]:
         "use": lambda found: CardUse(memory_used=5, utilization=0.5) if found == uuid(1) else CardUse(),
         "registered": lambda: True,
         "offered": lambda: 1,
+        "unwritten": lambda: 3,
         "factor": 2,
     }
     metrics = AgentMetrics()
@@ -124,7 +125,11 @@ def test_a_node_without_cards_is_told_as_such() -> None:
     empty = register.desired(inventory(), settings())
     offer = NodeOffer.of(NodeName("n1"), "", inventory(), spec=SPEC)
     found = exposed(sight=lambda: Sight(inventory(), empty, Slots.of((), 2), offer), pods=list, grants=dict)
-    assert found == {"volcano_vgpu_registered": 1.0, "volcano_vgpu_cards_offered": 1.0}
+    assert found == {
+        "volcano_vgpu_registered": 1.0,
+        "volcano_vgpu_cards_offered": 1.0,
+        "volcano_vgpu_pods_unwritten": 3.0,
+    }
 
 
 def test_use_is_asked_only_for_cards_that_are_there() -> None:
