@@ -168,6 +168,11 @@ def run_clean(inputs: Inputs, *, dry_run: bool) -> int:
         output.line(f"{'would remove' if dry_run else 'removed'}: {item}")
     for item in found.kept:
         output.line(f"kept: {item}", "warn")
+    count = settings.resources.count
+    if not dry_run and any(item.endswith(f"capacity {count}") for item in found.removed):
+        output.remark(
+            f"the kubelet may write {count}: 0 again for five minutes; to remove that too, run this after them"
+        )
     if not found.removed and not found.kept:
         output.line(f"nothing of the agent is left on node {settings.node}")
     return Exit.FINDINGS if found.kept else Exit.FINE
