@@ -169,7 +169,7 @@ def run_clean(inputs: Inputs, *, dry_run: bool) -> int:
     for item in found.kept:
         output.line(f"kept: {item}", "warn")
     count = settings.resources.count
-    if not dry_run and any(count in item for item in found.removed):
+    if found.removed and not dry_run:
         output.remark(
             f"the kubelet may write {count}: 0 again for five minutes; to remove that too, run this after them"
         )
