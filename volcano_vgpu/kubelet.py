@@ -31,7 +31,7 @@ from hami_plugins.model.units import PodUid
 from volcano_vgpu.server import OPTIONS, VolcanoDevicePlugin
 
 SOCKET: Final = "volcano-vgpu.sock"
-POLL_SECONDS: Final = 0.2
+POLL_SECONDS: Final = 0.4
 REGISTER_SECONDS: Final = 5.0
 UNHEARD_SECONDS: Final = 1.0
 """How long nobody may listen before the plugin registers again; a kubelet listens within milliseconds. Each try in vain

@@ -119,7 +119,7 @@ def test_an_unhealthy_card_is_withdrawn_and_comes_back(
     try:
         agent.wait_offering(50)
         assert uuid(ill) not in agent.annotation()
-        assert "XID 79" in "".join(wait_until(lambda: control_plane.events(namespace, "p0"), "the pod has an event"))
+        wait_until(lambda: "XID 79" in "".join(control_plane.events(namespace, "p0")), "the pod has an event")
         wait_until(lambda: "XID 79" in "".join(control_plane.events("default", NODE)), "the node has an event")
         assert not [
             problem for each in settled(control_plane, namespace, names) for problem in amiss(control_plane, each)
