@@ -76,8 +76,10 @@ def cards(
     no_headers: options.NoHeaders = False,
 ) -> None:
     """List the cards of this machine, and what a node with them would say to Volcano. Reads only."""
+    from hami_plugins.observe import logging
     from volcano_vgpu.commands import Inputs, list_cards
 
+    logging.configure("warning", "auto")
     inputs = Inputs(config, device_config, node_config, node_name, cards_file)
     raise typer.Exit(list_cards(inputs, form=output, headers=not no_headers))
 
@@ -98,7 +100,9 @@ def clean(
     To be run on the node after the agent has ended. What running containers still use stays, is listed, and makes the
     exit code 1.
     """
+    from hami_plugins.observe import logging
     from volcano_vgpu.commands import Inputs, run_clean
 
+    logging.configure("warning", "auto")
     inputs = Inputs(config, device_config, node_config, node_name, context=context, kubeconfig=kubeconfig)
     raise typer.Exit(run_clean(inputs, dry_run=dry_run))
