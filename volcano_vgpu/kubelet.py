@@ -12,7 +12,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -27,6 +26,7 @@ from hami_plugins.kubelet.deviceplugin_pb2_grpc import (
     RegistrationStub,
     add_DevicePluginServicer_to_server,
 )
+from hami_plugins.kubelet.serving import UnixServer
 from hami_plugins.model.units import PodUid
 from volcano_vgpu.server import OPTIONS, VolcanoDevicePlugin
 
@@ -79,7 +79,7 @@ class Endpoint:
         self._patience = UNHEARD_SECONDS
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kubelet", daemon=True)
-        self._server: grpc.Server | None = None
+        self._server: UnixServer | None = None
         self.registered = threading.Event()
 
     def start(self) -> None:
@@ -146,11 +146,12 @@ class Endpoint:
     def _serve(self) -> None:
         path = self._directory / self._socket
         path.unlink(missing_ok=True)
-        server = grpc.server(ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="plugin"))
-        add_DevicePluginServicer_to_server(self._plugin, server)
-        server.add_insecure_port(f"unix://{path}")
-        server.start()
-        self._server = server
+        self._server = UnixServer(
+            path,
+            lambda server: add_DevicePluginServicer_to_server(self._plugin, server),
+            workers=WORKERS,
+            name="plugin",
+        )
 
     def _register(self) -> None:
         request = messages.RegisterRequest(
@@ -165,7 +166,7 @@ class Endpoint:
     def _end(self, grace: float) -> None:
         server, self._server = self._server, None
         if server is not None:
-            server.stop(grace).wait()
+            server.stop(grace)
         self.registered.clear()
 
 

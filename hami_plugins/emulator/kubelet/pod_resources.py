@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from hami_plugins.kubelet.podresources_pb2_grpc import (
     PodResourcesListerServicer,
     add_PodResourcesListerServicer_to_server,
 )
+from hami_plugins.kubelet.serving import UnixServer
 
 
 class Rate(NamedTuple):
@@ -70,21 +70,23 @@ class PodResourcesServer(PodResourcesListerServicer):
         self._active = active
         self._release = release
         self._limiter = None if rate is None else Limiter(rate, clock)
-        self._server: grpc.Server | None = None
+        self._server: UnixServer | None = None
 
     def start(self) -> None:
         """Opens the socket."""
         self._socket.parent.mkdir(parents=True, exist_ok=True)
         self._socket.unlink(missing_ok=True)
-        self._server = grpc.server(ThreadPoolExecutor(8, "kubelet-pod-resources"))
-        add_PodResourcesListerServicer_to_server(self, self._server)
-        self._server.add_insecure_port(f"unix://{self._socket}")
-        self._server.start()
+        self._server = UnixServer(
+            self._socket,
+            lambda server: add_PodResourcesListerServicer_to_server(self, server),
+            workers=8,
+            name="kubelet-pod-resources",
+        )
 
     def stop(self) -> None:
         """Closes it."""
         if self._server is not None:
-            self._server.stop(grace=None).wait()
+            self._server.stop()
 
     def List(  # noqa: N802 - gRPC's name
         self, _request: messages.ListPodResourcesRequest, context: grpc.ServicerContext

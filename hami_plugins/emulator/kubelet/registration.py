@@ -5,7 +5,6 @@ from __future__ import annotations
 import stat
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -18,6 +17,7 @@ from hami_plugins.emulator.kubelet.times import Times
 from hami_plugins.errors import KubeletError
 from hami_plugins.kubelet import deviceplugin_pb2 as messages
 from hami_plugins.kubelet.deviceplugin_pb2_grpc import RegistrationServicer, add_RegistrationServicer_to_server
+from hami_plugins.kubelet.serving import UnixServer
 from hami_plugins.kubelet.sockets import API_VERSION, CHECKPOINT, HEALTHY, KUBELET_SOCKET
 
 _log = structlog.get_logger(__name__)
@@ -48,7 +48,7 @@ class Registrations(RegistrationServicer):
         self._endpoints: dict[str, Endpoint] = {}
         self._connected: dict[str, Endpoint] = {}
         self._listening: list[threading.Thread] = []
-        self._server: grpc.Server | None = None
+        self._server: UnixServer | None = None
         self._over = False
 
     def start(self) -> None:
@@ -57,15 +57,17 @@ class Registrations(RegistrationServicer):
         for path in self._directory.iterdir():
             if path.name != CHECKPOINT and stat.S_ISSOCK(path.lstat().st_mode):
                 path.unlink(missing_ok=True)
-        self._server = grpc.server(ThreadPoolExecutor(4, "kubelet-registration"))
-        add_RegistrationServicer_to_server(self, self._server)
-        self._server.add_insecure_port(f"unix://{self._directory / KUBELET_SOCKET}")
-        self._server.start()
+        self._server = UnixServer(
+            self._directory / KUBELET_SOCKET,
+            lambda server: add_RegistrationServicer_to_server(self, server),
+            workers=4,
+            name="kubelet-registration",
+        )
 
     def stop(self) -> None:
         """Closes the socket and hangs up on all plugins; the book is left as it is."""
         if self._server is not None:
-            self._server.stop(grace=None).wait()
+            self._server.stop()
         with self._lock:
             self._over = True
             endpoints = [*self._endpoints.values(), *self._connected.values()]

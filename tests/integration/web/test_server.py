@@ -32,13 +32,13 @@ def an_app() -> Starlette:
 
 
 def test_a_server_answers_from_its_start_to_its_stop() -> None:
-    before = set(threading.enumerate())
     server = WebServer(an_app())
     port = server.start()
+    assert f"web-{port}" in {thread.name for thread in threading.enumerate()}
     assert read(f"http://127.0.0.1:{port}/") == (200, "here")
     server.stop()
     server.stop()
-    assert set(threading.enumerate()) <= before
+    assert f"web-{port}" not in {thread.name for thread in threading.enumerate()}
     with pytest.raises(urllib3.exceptions.HTTPError):
         read(f"http://127.0.0.1:{port}/")
 
