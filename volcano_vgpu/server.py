@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Protocol
 import grpc
 import structlog
 
-from hami_plugins.errors import KubeletError, WireError
+from hami_plugins.errors import KubeError, KubeletError, WireError
 from hami_plugins.kubelet import deviceplugin_pb2 as messages
 from hami_plugins.kubelet.deviceplugin_pb2_grpc import DevicePluginServicer
 from hami_plugins.kubelet.sockets import HEALTHY, UNHEALTHY
@@ -27,7 +27,7 @@ from volcano_vgpu.identity import KIND
 from volcano_vgpu.model import Mode, SlotId
 from volcano_vgpu.preferred import Admitted, Listed, admitted, preferred
 from volcano_vgpu.refusals import Code, Refusal
-from volcano_vgpu.serving import Book, Ports, Starter
+from volcano_vgpu.serving import Book, Ports, Raw, Starter
 from volcano_vgpu.shares import Granted
 from volcano_vgpu.slots import Slots
 
@@ -202,8 +202,8 @@ class VolcanoDevicePlugin(DevicePluginServicer):
         self._named = None
         try:
             recorded = self._starter.recorded()
-            pod = admitted(self._listed(), self._ports.pods.by_name, self._ports.offer())
-        except (WireError, KubeletError, OSError) as error:
+            pod = admitted(self._listed(), self._known, self._ports.offer())
+        except (WireError, KubeError, KubeletError, OSError) as error:
             _log.warning("no_preference", error=str(error))
             return messages.ContainerPreferredAllocationResponse()
         if pod is not None:
@@ -217,6 +217,10 @@ class VolcanoDevicePlugin(DevicePluginServicer):
             busy=self._book.busy(self._starter.held(recorded)),
         )
         return messages.ContainerPreferredAllocationResponse(deviceIDs=found)
+
+    def _known(self, namespace: str, name: str) -> Raw | None:
+        """The pod from the watch, or read where the kubelet was faster than that."""
+        return self._ports.pods.by_name(namespace, name) or self._ports.pods.read(namespace, name)
 
     def _listed(self) -> Iterator[Listed]:
         resource = self._ports.resource
