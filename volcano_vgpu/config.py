@@ -13,10 +13,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-import yaml
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
+from hami_plugins.config import texts
 from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.wire import volcano_config
 from volcano_vgpu.settings import AgentSettings, Sharing
@@ -25,9 +25,6 @@ __all__ = ["AgentSettings", "load"]
 
 PREFIX: Final = "HAMI_PLUGINS__VOLCANO_VGPU__"
 """What a variable begins with that sets something: ``HAMI_PLUGINS__VOLCANO_VGPU__SCHEDULER__VERSION``."""
-
-MOST_SHOWN: Final = 100
-"""Characters of a refused value that are shown."""
 
 NODE_FILE: Final = "config.json"
 """The key under which the existing plugin's ConfigMap holds the node file."""
@@ -88,7 +85,7 @@ def load(
     source, the path, the value and what is allowed.
     """
     layers = [_from_device_config(device_config)] if device_config is not None else []
-    layers += [_Layer("settings", _mapping(text, "settings")), _from_environment(env)]
+    layers += [_Layer("settings", texts.mapping(text, "settings")), _from_environment(env)]
     merged: dict[str, Any] = {}
     for layer in layers:
         _merge(merged, layer.values)
@@ -101,7 +98,7 @@ def load(
 def _from_device_config(text: str) -> _Layer:
     """The part ``nvidia`` of Volcano's device configuration; what nobody reads of it is passed over."""
     source = "device configuration"
-    document = _held(_mapping(text, source), volcano_config.KEY, source)
+    document = _held(texts.mapping(text, source), volcano_config.KEY, source)
     try:
         volcano_config.decode(document)
     except WireError as error:
@@ -135,7 +132,7 @@ def _value(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise ConfigError(f"environment: {name}: not JSON: {error} (found {_short(text)})") from error
+        raise ConfigError(f"environment: {name}: not JSON: {error} (found {texts.short(text)})") from error
 
 
 def _put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
@@ -171,7 +168,7 @@ def _complaints(error: ValidationError, layers: list[_Layer]) -> list[str]:
     for each in error.errors(include_url=False):
         source = next((layer.source for layer in reversed(layers) if _says(layer.values, each["loc"])), "settings")
         where = ".".join(str(part) for part in each["loc"]) or "(top)"
-        lines.append(f"{source}: {where}: {each['msg']} (found {_short(each['input'])})")
+        lines.append(f"{source}: {where}: {each['msg']} (found {texts.short(each['input'])})")
     return lines
 
 
@@ -191,9 +188,9 @@ def _says(values: Mapping[str, Any], path: tuple[int | str, ...]) -> bool:
 def _with_node_file(settings: AgentSettings, text: str) -> AgentSettings:
     """The settings with this node's entry of the existing plugin's node file. Numbers count where they are positive."""
     source = "node file"
-    entries = _held(_mapping(text, source), NODE_FILE, source).get("nodeconfig") or []
+    entries = _held(texts.mapping(text, source), NODE_FILE, source).get("nodeconfig") or []
     if not isinstance(entries, list):
-        raise ConfigError(f"{source}: nodeconfig: not a list (found {_short(entries)})")
+        raise ConfigError(f"{source}: nodeconfig: not a list (found {texts.short(entries)})")
     named = [each for each in entries if isinstance(each, dict) and each.get("name") == settings.node]
     if not named:
         return settings
@@ -219,24 +216,5 @@ def _held(document: dict[str, Any], key: str, source: str) -> dict[str, Any]:
     """The document itself, or the one that a ConfigMap's manifest holds under ``key``."""
     data = document.get("data")
     if document.get("kind") == "ConfigMap" and isinstance(data, dict) and key in data:
-        return _mapping(str(data[key]), f"{source}: {key}")
+        return texts.mapping(str(data[key]), f"{source}: {key}")
     return document
-
-
-def _mapping(text: str, source: str) -> dict[str, Any]:
-    try:
-        raw = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = "" if mark is None else f": line {mark.line + 1}, column {mark.column + 1}"
-        raise ConfigError(f"{source}: not YAML{where}: {getattr(error, 'problem', None) or error}") from error
-    if raw is None:
-        return {}
-    if not isinstance(raw, dict):
-        raise ConfigError(f"{source}: not a mapping but {type(raw).__name__}")
-    return raw
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."

@@ -16,11 +16,9 @@ from typing import Any, Final
 
 from hami_plugins.kubelet import sockets
 from volcano_vgpu import register, slots
+from volcano_vgpu.kubelet import SOCKET
 
 Raw = Mapping[str, Any]
-
-OWN_SOCKET: Final = "volcano-vgpu.sock"
-"""The agent's own socket in the kubelet's plugin directory."""
 
 WHOLE_CARDS: Final = "nvidia.com/gpu"
 """The resource of NVIDIA's own plugin, and of HAMi's."""
@@ -68,7 +66,7 @@ def rivals(around: Surroundings, *, resource: str, directory: str) -> tuple[Riva
     """Everybody who owns the same cards or the same resource."""
     suspects = _suspects(around, directory)
     named = f" (it may be {', '.join(suspects)})" if suspects else ""
-    found = [_of_socket(name, named) for name in around.sockets if name == OWN_SOCKET or _NVIDIAS.fullmatch(name)]
+    found = [_of_socket(name, named) for name in around.sockets if name == SOCKET or _NVIDIAS.fullmatch(name)]
     if (cards := register.allocatable(around.node, WHOLE_CARDS)) > 0:
         found.append(
             Rival(
@@ -95,7 +93,7 @@ def rivals(around: Surroundings, *, resource: str, directory: str) -> tuple[Riva
 
 
 def _of_socket(name: str, named: str) -> Rival:
-    if name == OWN_SOCKET:
+    if name == SOCKET:
         return Rival(f"another agent answers on {name}{named}", "end it first; one agent serves a node")
     return Rival(
         f"another device plugin answers on {name}{named}", "remove it from this node before the agent takes over"

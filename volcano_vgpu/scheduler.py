@@ -17,8 +17,8 @@ from urllib.parse import quote
 import structlog
 
 from hami_plugins.errors import KubeError
-from hami_plugins.kube import paths
-from hami_plugins.kube.port import KubeApi, Selection
+from hami_plugins.kube.leases import lease_selection
+from hami_plugins.kube.port import KubeApi
 from hami_plugins.kube.reflector import Backoff, Change, Reflector
 from volcano_vgpu.settings import Choice, Scheduler
 
@@ -139,7 +139,7 @@ class SchedulerWatch:
         self._log = structlog.get_logger(__name__)
         self._lock = threading.Lock()
         self._needs: Needs | None = None
-        lease = Selection(paths.leases(settings.namespace), "Lease", fields=f"metadata.name={settings.lease}")
+        lease = lease_selection(settings.namespace, settings.lease)
         self._reflector = Reflector(api, lease, on_change=self._saw, name="scheduler-lease", backoff=backoff)
 
     @property

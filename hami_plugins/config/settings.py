@@ -5,13 +5,13 @@ Built-in defaults, then the YAML file, then ``HAMI_PLUGINS__SECTION__KEY`` from 
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from hami_plugins.config import texts
 from hami_plugins.config.device_config import DeviceConfig, configured
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.mutate import WebhookSettings
@@ -20,9 +20,6 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.vendors import BUILTIN, volcano
 from hami_plugins.wire import volcano_config
-
-MOST_SHOWN: Final = 100
-"""Characters of a refused value that are shown."""
 
 
 class _Strict(BaseModel):
@@ -111,35 +108,13 @@ def parse(text: str, *, source: str = "settings") -> Settings:
 
     Raises ``ConfigError`` with path, value and what is allowed.
     """
-    raw = _mapping(text, source)
+    raw = texts.mapping(text, source)
     held = raw.get("data")
     if raw.get("kind") == "ConfigMap" and isinstance(held, dict) and volcano_config.KEY in held:
-        raw = _mapping(str(held[volcano_config.KEY]), f"{source}: {volcano_config.KEY}")
+        raw = texts.mapping(str(held[volcano_config.KEY]), f"{source}: {volcano_config.KEY}")
     if "version" not in raw and raw.keys() & DeviceConfig.model_fields.keys():
         raw = {"volcano": {"deviceConfig": raw}} if _is_volcanos(raw) else {"devices": raw}
     return made(raw, source=source)
-
-
-def _mapping(text: str, source: str) -> dict[str, Any]:
-    try:
-        raw = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{source}: not YAML{_place(error)}") from error
-    if raw is None:
-        return {}
-    if not isinstance(raw, dict):
-        raise ConfigError(f"{source}: not a mapping but {type(raw).__name__}")
-    for key in raw:
-        if not isinstance(key, str):
-            raise ConfigError(f"{source}: {key!r}: no setting has this name")
-    return raw
-
-
-def _place(error: yaml.YAMLError) -> str:
-    """Where a text stops being YAML, and why."""
-    mark, why = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-    where = "" if mark is None else f": line {mark.line + 1}, column {mark.column + 1}"
-    return f"{where}: {why or str(error).splitlines()[0]}"
 
 
 def _is_volcanos(raw: dict[str, Any]) -> bool:
@@ -160,11 +135,5 @@ def _complaints(error: ValidationError) -> list[str]:
     lines: list[str] = []
     for each in error.errors(include_url=False):
         where = ".".join(str(part) for part in each["loc"]) or "(top)"
-        lines.append(f"{where}: {each['msg']} (found {_short(each['input'])})")
+        lines.append(f"{where}: {each['msg']} (found {texts.short(each['input'])})")
     return lines
-
-
-def _short(value: object) -> str:
-    """A value for a message: a file of another kind may stand where a word should."""
-    text = repr(value)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
