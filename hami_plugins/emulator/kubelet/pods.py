@@ -198,7 +198,9 @@ class PodWorker:
             self._around.paper.event(self._pod, "Failed", f"Error: {message}")
         self._waiting[container.name] = Waiting(reason, message)
         self._retry_at[container.name] = self._around.clock() + self._around.times.retry
-        _log.info("container_not_created", pod=self._pod.full_name, container=container.name, reason=reason)
+        _log.info(
+            "container_not_created", pod=self._pod.full_name, container=container.name, reason=reason, message=message
+        )
 
     def _wind_down(self, deadline: float) -> float | None:
         runtime, now, late = self._around.runtime, self._around.clock(), False

@@ -157,10 +157,17 @@ class Trial:
         name = resource or self.plugin.resource
         return (status.get("capacity") or {}).get(name), (status.get("allocatable") or {}).get(name)
 
+    def knows_devices(self) -> bool:
+        """Whether the kubelet has the plugin's list; until then a kubelet that remembers nothing admits any pod."""
+        with self._pod_resources() as channel:
+            answer = PodResourcesListerStub(channel).GetAllocatableResources(
+                listing.AllocatableResourcesRequest(), timeout=10, wait_for_ready=True
+            )
+        return any(devices.resource_name == self.plugin.resource for devices in answer.devices)
+
     def listed(self) -> dict[str, dict[str, list[str]]]:
         """What pod-resources says of this case's pods: pod to container to ids."""
-        options = [("grpc.use_local_subchannel_pool", 1)]
-        with grpc.insecure_channel(f"unix://{self.kubelet.pod_resources_socket}", options=options) as channel:
+        with self._pod_resources() as channel:
             answer = PodResourcesListerStub(channel).List(
                 listing.ListPodResourcesRequest(), timeout=10, wait_for_ready=True
             )
@@ -215,6 +222,10 @@ class Trial:
         while time.monotonic() < deadline:
             assert holds(), f"no longer: {what}"
             time.sleep(self._pause)
+
+    def _pod_resources(self) -> grpc.Channel:
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        return grpc.insecure_channel(f"unix://{self.kubelet.pod_resources_socket}", options=options)
 
     @property
     def _pause(self) -> float:

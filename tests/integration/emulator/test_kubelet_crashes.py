@@ -101,6 +101,7 @@ def test_a_checkpoint_that_cannot_be_read_is_as_good_as_none(kubelet: EmbeddedKu
     kubelet.kubelet.checkpoint.write_text('{"Data": ')
     kubelet.start()
     trial.plugin_comes_back()
+    trial.until(lambda: trial.knows_devices() or None, "the kubelet has the plugin's list")
     trial.phase(trial.pod("q", app("c1")), "Running")
 
 
