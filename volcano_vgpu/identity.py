@@ -138,15 +138,9 @@ def identify(
     )
 
 
-def in_use(
-    held_by: Iterable[Allocation],
-    calls: Iterable[Call],
-    *,
-    now: float,
-    gone: Collection[PodUid] = frozenset(),
-) -> frozenset[SlotId]:
+def in_use(held_by: Iterable[Allocation], calls: Iterable[Call], *, now: float) -> frozenset[SlotId]:
     """The ids that somebody holds: by the kubelet's record, by what was served, by calls that are not recorded yet."""
-    held = {slot for each in held_by if each.pod_uid not in gone for slot in each.slots}
+    held = {slot for each in held_by for slot in each.slots}
     held.update(slot for call in calls if now - call.at < IN_FLIGHT_SECONDS for slot in call.slots)
     return frozenset(held)
 

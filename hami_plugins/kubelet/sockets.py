@@ -3,11 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-PLUGIN_DIRECTORY: Final = Path("/var/lib/kubelet/device-plugins")
-"""Where device plugins put their sockets; fixed in the kubelet, whatever its root directory is."""
-
 KUBELET_SOCKET: Final = "kubelet.sock"
-"""The kubelet's registration socket in that directory."""
+"""The kubelet's registration socket in the directory of device plugins."""
 
 CHECKPOINT: Final = "kubelet_internal_checkpoint"
 """The kubelet's record of allocations in that directory."""

@@ -168,7 +168,7 @@ def test_a_contradiction_about_other_pods_hides_nobody() -> None:
 def test_a_slot_is_in_use_by_record_by_service_and_while_its_call_is_young() -> None:
     calls = [call("x", "s1", at=0), call("y", "s2", at=90)]
     record = [held("a", "main", "s0"), held("b", "main", "s3")]
-    assert in_use(record, calls, now=100, gone={PodUid("b")}) == {"s0", "s2"}
+    assert in_use(record, calls, now=100) == {"s0", "s2", "s3"}
 
 
 def test_old_calls_are_remembered_as_long_as_the_kubelet_remembers_them() -> None:
