@@ -5,7 +5,6 @@ Sources: ``volcano.md`` 1.8 and 1.9, ``peers.md`` 1 (facts 2 to 5) and 3.4. What
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,22 +19,10 @@ from hami_plugins.errors import KubeError
 from hami_plugins.kube.leases import lease_selection
 from hami_plugins.kube.port import KubeApi
 from hami_plugins.kube.reflector import Backoff, Change, Reflector
+from hami_plugins.vendors.volcano_releases import HANDSHAKE, Version, version_of, version_of_image
 from volcano_vgpu.settings import Choice, Scheduler
 
-_VERSION: Final = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?:[-+.].*)?", re.ASCII)
 _BACKOFF: Final = Backoff(first=1.0, most=300.0)
-
-
-class Version(NamedTuple):
-    """A release; what is before a release counts as the release."""
-
-    major: int
-    minor: int
-    patch: int
-
-    def __str__(self) -> str:
-        """As releases are called."""
-        return f"{self.major}.{self.minor}.{self.patch}"
 
 
 class Why(StrEnum):
@@ -46,21 +33,9 @@ class Why(StrEnum):
     UNGRANTED = "pod-bound-without-cards"
 
 
-def version_of(text: str) -> Version | None:
-    """The release that a text names: ``1.14.1``, ``v1.15.0-alpha.1``; ``None`` for ``latest`` and the like."""
-    match = _VERSION.fullmatch(text.strip())
-    return None if match is None else Version(int(match[1]), int(match[2]), int(match[3] or 0))
-
-
-def version_of_image(image: str) -> Version | None:
-    """The release that an image's tag names: ``registry:5000/volcanosh/vc-scheduler:v1.14.1@sha256:...``."""
-    _, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
-    return version_of(tag)
-
-
 def needs_handshake(version: Version | None) -> bool:
     """Whether nodes without a handshake have no cards to that scheduler: all up to 1.14.2, and 1.15.0."""
-    return version is None or version <= (1, 14, 2) or version == (1, 15, 0)
+    return HANDSHAKE.covers(version)
 
 
 def needs_touch(version: Version | None, why: Why) -> bool:

@@ -18,12 +18,13 @@ from hami_plugins.kube.port import Selection
 from hami_plugins.kube.reflector import Backoff
 from hami_plugins.kube.store import Store
 from hami_plugins.model.units import DeviceId
+from hami_plugins.vendors.volcano_releases import Version
 from tests.integration.kube.waiting import eventually
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, uuid
 from volcano_vgpu.node import NodePublisher, trimmed
 from volcano_vgpu.publishing import Timing
 from volcano_vgpu.register import HANDSHAKE_KEY, REGISTER_KEY, TOUCHED_KEY
-from volcano_vgpu.scheduler import Leader, Needs, SchedulerWatch, Version, Why
+from volcano_vgpu.scheduler import Leader, Needs, SchedulerWatch, Why
 from volcano_vgpu.settings import Scheduler
 
 COUNT, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"

@@ -14,13 +14,14 @@ import pytest
 from hami_plugins.errors import KubeError
 from hami_plugins.kube.reflector import Backoff
 from hami_plugins.model.units import DeviceId
+from hami_plugins.vendors.volcano_releases import Version
 from tests.integration.kube.waiting import eventually
 from tests.integration.volcano_vgpu.node_api import NodeApi
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, sick, uuid
 from volcano_vgpu.node import NodePublisher, SteadyClock
 from volcano_vgpu.publishing import Timing
 from volcano_vgpu.register import HANDSHAKE, HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, TOUCHED_KEY
-from volcano_vgpu.scheduler import Leader, Needs, Version, Why
+from volcano_vgpu.scheduler import Leader, Needs, Why
 
 COUNT, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
 MOMENT = timedelta(milliseconds=20)

@@ -7,26 +7,10 @@ from typing import Any
 
 import pytest
 
+from hami_plugins.vendors.volcano_releases import Version, version_of
 from volcano_vgpu import scheduler
-from volcano_vgpu.scheduler import Leader, Needs, Version, Why
+from volcano_vgpu.scheduler import Leader, Needs, Why
 from volcano_vgpu.settings import Choice, Scheduler
-
-
-@pytest.mark.parametrize(
-    ("image", "version"),
-    [
-        ("volcanosh/vc-scheduler:v1.14.1", (1, 14, 1)),
-        ("registry:5000/volcanosh/vc-scheduler:1.15.0-alpha.2@sha256:0123", (1, 15, 0)),
-        ("vc-scheduler:v1.9", (1, 9, 0)),
-        ("vc-scheduler:v1.12.0+build.5", (1, 12, 0)),
-        ("registry:5000/vc-scheduler", None),
-        ("vc-scheduler:latest", None),
-        ("vc-scheduler@sha256:0123", None),
-        ("", None),
-    ],
-)
-def test_the_version_is_read_off_the_images_tag(image: str, version: tuple[int, int, int] | None) -> None:
-    assert scheduler.version_of_image(image) == version
 
 
 @pytest.mark.parametrize(
@@ -47,7 +31,7 @@ def test_the_version_is_read_off_the_images_tag(image: str, version: tuple[int, 
     ],
 )
 def test_which_versions_need_a_handshake(version: str | None, needed: bool) -> None:
-    assert scheduler.needs_handshake(None if version is None else scheduler.version_of(version)) is needed
+    assert scheduler.needs_handshake(None if version is None else version_of(version)) is needed
 
 
 @pytest.mark.parametrize(
@@ -55,7 +39,7 @@ def test_which_versions_need_a_handshake(version: str | None, needed: bool) -> N
     [(None, True), ("1.13.0", True), ("1.14.1", True), ("1.15.1", True), ("1.16.0", False), ("1.17.2", False)],
 )
 def test_which_versions_need_a_touch(version: str | None, after_a_bind: bool) -> None:
-    found = None if version is None else scheduler.version_of(version)
+    found = None if version is None else version_of(version)
     assert scheduler.needs_touch(found, Why.BIND) is after_a_bind
     assert scheduler.needs_touch(found, Why.RESTART)
     assert scheduler.needs_touch(found, Why.UNGRANTED)

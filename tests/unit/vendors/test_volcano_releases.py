@@ -1,0 +1,63 @@
+"""What releases of Volcano do, and which they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from hami_plugins.vendors import volcano_releases
+from hami_plugins.vendors.volcano_releases import EVERY, Grants, Quirk, Span, Version, version_of_image
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("volcanosh/vc-scheduler:v1.14.1", (1, 14, 1)),
+        ("registry:5000/volcanosh/vc-scheduler:1.15.0-alpha.2@sha256:0123", (1, 15, 0)),
+        ("vc-scheduler:v1.9", (1, 9, 0)),
+        ("vc-scheduler:v1.12.0+build.5", (1, 12, 0)),
+        ("registry:5000/vc-scheduler", None),
+        ("vc-scheduler:latest", None),
+        ("vc-scheduler@sha256:0123", None),
+        ("", None),
+    ],
+)
+def test_the_version_is_read_off_the_images_tag(image: str, version: tuple[int, int, int] | None) -> None:
+    assert version_of_image(image) == version
+
+
+@pytest.mark.parametrize(
+    ("span", "inside", "outside", "words"),
+    [
+        (Span(), ["0.1.0", "9.0.0"], [], "of every release"),
+        (Span(Version(1, 13, 0)), ["1.13.0", "2.0.0"], ["1.12.9"], "from 1.13.0 on"),
+        (Span(None, Version(1, 16, 0)), ["1.15.9"], ["1.16.0"], "before 1.16.0"),
+        (Span(Version(1, 14, 1), Version(1, 14, 2)), ["1.14.1"], ["1.14.0", "1.14.2"], "from 1.14.1 to before 1.14.2"),
+    ],
+)
+def test_spans_end_before_their_end(span: Span, inside: list[str], outside: list[str], words: str) -> None:
+    def covered(text: str) -> bool:
+        version = volcano_releases.version_of(text)
+        assert version is not None
+        return span.covers(version)
+
+    assert all(covered(text) for text in inside)
+    assert not any(covered(text) for text in outside)
+    assert str(span) == words
+
+
+def test_a_quirk_holds_for_its_releases_unless_somebody_puts_it_right() -> None:
+    quirk = Quirk(spans=(Span(None, Version(1, 16, 0)),), cured_by=frozenset({Grants.GUARD}))
+    assert quirk.holds(Version(1, 14, 1), Grants.VOLCANO)
+    assert quirk.holds(Version(1, 14, 1), Grants.LEDGER)
+    assert not quirk.holds(Version(1, 14, 1), Grants.GUARD)
+    assert not quirk.holds(Version(1, 16, 0), Grants.VOLCANO)
+
+
+def test_of_an_unknown_release_the_worst_is_assumed() -> None:
+    assert Quirk(spans=(Span(None, Version(1, 0, 0)),)).holds(None, Grants.VOLCANO)
+
+
+def test_quirks_say_which_releases_they_are_about() -> None:
+    assert str(Quirk(spans=EVERY)) == "Volcano of every release"
+    assert str(Quirk(seen=Version(1, 14, 1))) == "seen with Volcano 1.14.1"
+    assert str(volcano_releases.HANDSHAKE) == "Volcano before 1.14.3 and from 1.15.0 to before 1.15.1"
