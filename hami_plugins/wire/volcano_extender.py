@@ -1,0 +1,132 @@
+"""The calls of Volcano's plugin ``extender`` and the replies that it understands (``peers.md`` 3.8).
+
+A predicate call carries the whole node with all pods on it, tens of kilobytes, of which only the name is wanted: the
+body is cut where Volcano's writer puts the node, and only the task is parsed. A body that is written otherwise is
+parsed as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from hami_plugins.errors import WireError
+from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.wire import fields
+from hami_plugins.wire.fields import Json
+
+PLACE: Final = "extender call:"
+
+SUCCESS: Final = 0
+ERROR: Final = 1
+UNSCHEDULABLE: Final = 2
+"""Codes of a predicate's reply. A reason with ``SUCCESS`` counts as ``ERROR``."""
+
+_BEGIN: Final = b'{"task":'
+_NODE: Final = b',"node":{"Name":"'
+_END: Final = b'"'
+_SHOWN: Final = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """The pod that a call is about. ``node`` is where the session puts it, empty before; ``pod`` is the Pod object."""
+
+    uid: PodUid
+    namespace: str
+    name: str
+    node: NodeName
+    pod: Json
+
+
+class OnNode(NamedTuple):
+    """A predicate call: the task as text, equal texts for equal tasks, and the name of the node."""
+
+    task: bytes
+    node: NodeName
+
+
+def predicate(body: bytes) -> OnNode:
+    """What a predicate call asks. Raises ``WireError`` for what is no such call."""
+    at = body.find(_NODE)
+    # In a text each quote has a backslash before it, so what is found is the member itself.
+    if at > 0 and body.startswith(_BEGIN):
+        begin = at + len(_NODE)
+        name = body[begin : body.find(_END, begin)]
+        if name and b"\\" not in name:
+            return OnNode(body[len(_BEGIN) : at], NodeName(_text(name)))
+    call = _loaded(body)
+    task = fields.member(call, "task", PLACE)
+    node = fields.member(call, "node", PLACE)
+    return OnNode(orjson.dumps(task), NodeName(_required(node, "Name", f"{PLACE} node")))
+
+
+def task(text: bytes) -> Task:
+    """The task of a text that ``predicate`` found. Raises ``WireError``."""
+    return _task(_loaded(text), f"{PLACE} task")
+
+
+def prioritize(body: bytes) -> tuple[Task, tuple[NodeName, ...]]:
+    """The task and the names of the nodes that are to be ranked. Raises ``WireError``."""
+    call = _loaded(body)
+    names = []
+    for at, raw in enumerate(fields.items(call, "nodes", PLACE)):
+        place = f"{PLACE} nodes[{at}]"
+        names.append(NodeName(_required(fields.whole(raw, place), "Name", place)))
+    return _task(fields.member(call, "task", PLACE), f"{PLACE} task"), tuple(names)
+
+
+def event(body: bytes) -> Task:
+    """The task of an ``allocate`` or ``deallocate`` call. Raises ``WireError``."""
+    return _task(fields.member(_loaded(body), "task", PLACE), f"{PLACE} task")
+
+
+def predicate_reply(reason: str = "", *, code: int = UNSCHEDULABLE) -> bytes:
+    """The reply to a predicate call; without a reason the node takes the pod."""
+    return orjson.dumps({"status": reason, "code": code if reason else SUCCESS})
+
+
+def prioritize_reply(scores: Mapping[NodeName, float]) -> bytes:
+    """The reply to a prioritize call. Nodes that are missing have the score 0."""
+    return orjson.dumps({"nodeScore": dict(scores), "errorMessage": ""})
+
+
+def event_reply(error: str = "") -> bytes:
+    """The reply to ``allocate``, ``deallocate`` and, with an error, ``prioritize``; then Volcano undoes the try."""
+    return orjson.dumps({"errorMessage": error})
+
+
+def _task(body: Json, place: str) -> Task:
+    return Task(
+        uid=PodUid(_required(body, "UID", place)),
+        namespace=_required(body, "Namespace", place),
+        name=_required(body, "Name", place),
+        node=NodeName(fields.text(body, "NodeName", place)),
+        pod=fields.member(body, "Pod", place),
+    )
+
+
+def _required(holder: Json, name: str, place: str) -> str:
+    found = fields.text(holder, name, place)
+    if not found:
+        raise fields.wrong(f"{place}.{name}", None, "a name")
+    return found
+
+
+def _loaded(body: bytes) -> Json:
+    try:
+        document: Any = orjson.loads(body)
+    except ValueError as error:
+        shown = body[:_SHOWN].decode(errors="replace")
+        raise WireError(PLACE.rstrip(":"), shown, f"not JSON: {error}") from None
+    return fields.whole(document, PLACE)
+
+
+def _text(name: bytes) -> str:
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        raise WireError(f"{PLACE} node.Name", repr(name[:_SHOWN]), "not UTF-8") from None

@@ -1,0 +1,121 @@
+"""The calls of Volcano's extender plugin, taken apart, and the replies."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hami_plugins.errors import WireError
+from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.wire import volcano_extender
+from hami_plugins.wire.volcano_extender import Task
+
+POD = {"metadata": {"name": "p", "namespace": "x", "uid": "u1"}, "spec": {"containers": []}, "status": {}}
+TASK: dict[str, Any] = {
+    "UID": "u1",
+    "Job": "x/podgroup-u1",
+    "Name": "p",
+    "Namespace": "x",
+    "Resreq": {"MilliCPU": 0, "Memory": 0, "ScalarResources": {"volcano.sh/vgpu-number": 1000, "pods": 1}},
+    "NodeName": "",
+    "Status": 1,
+    "Pod": POD,
+}
+NODE = {"Name": "n1", "Node": {"metadata": {"name": "n1"}}, "Tasks": {"x/q": {"Name": "q", "Pod": POD}}}
+
+
+def body(**members: Any) -> bytes:
+    return json.dumps(members, separators=(",", ":")).encode()
+
+
+def test_a_predicate_call_names_the_task_and_the_node() -> None:
+    found = volcano_extender.predicate(body(task=TASK, node=NODE))
+    assert found.node == "n1"
+    assert volcano_extender.task(found.task) == Task(
+        uid=PodUid("u1"), namespace="x", name="p", node=NodeName(""), pod=POD
+    )
+
+
+def test_equal_tasks_have_equal_texts_on_every_node() -> None:
+    texts = {volcano_extender.predicate(body(task=TASK, node={"Name": name})).task for name in ("n1", "n2")}
+    assert len(texts) == 1
+
+
+def test_what_follows_the_nodes_name_is_not_even_looked_at() -> None:
+    whole = body(task=TASK, node=NODE)
+    cut = whole[: whole.index(b'"n1"') + 4]
+    assert volcano_extender.predicate(cut) == volcano_extender.predicate(whole)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        body(node=NODE, task=TASK),
+        json.dumps({"task": TASK, "node": NODE}, indent=1).encode(),
+        body(task=TASK, node={"Node": {}, "Name": "n1"}),
+        body(task=TASK, node=NODE).replace(b'"Name":"n1"', b'"Name":"\\u006e1"'),
+    ],
+)
+def test_a_call_that_is_written_otherwise_means_the_same(written: bytes) -> None:
+    found = volcano_extender.predicate(written)
+    assert (found.node, volcano_extender.task(found.task).uid) == ("n1", "u1")
+
+
+@given(st.text())
+def test_no_text_in_a_pod_is_taken_for_the_node(text: str) -> None:
+    task = {**TASK, "Pod": {"metadata": {"annotations": {"a": text + ',"node":{"Name":"evil"', "node": text}}}}
+    found = volcano_extender.predicate(body(task=task, node=NODE))
+    assert (found.node, volcano_extender.task(found.task).pod) == ("n1", task["Pod"])
+
+
+@pytest.mark.parametrize(
+    ("sent", "wrong"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"[]", "expected an object"),
+        (b"{}", "node.Name: expected a name"),
+        (body(task=TASK), "node.Name: expected a name"),
+        (body(task=TASK, node={"Name": 3}), "node.Name: expected text"),
+        (body(task=TASK, node="n1"), "node: expected an object"),
+        (b'{"task":{},"node":{"Name":"\xff"}}', "not UTF-8"),
+    ],
+)
+def test_what_is_no_predicate_call_is_refused(sent: bytes, wrong: str) -> None:
+    with pytest.raises(WireError, match=wrong):
+        volcano_extender.predicate(sent)
+
+
+@pytest.mark.parametrize("missing", ["UID", "Namespace", "Name"])
+def test_a_task_without_a_name_is_refused(missing: str) -> None:
+    task = {name: value for name, value in TASK.items() if name != missing}
+    with pytest.raises(WireError, match=rf"task\.{missing}: expected a name"):
+        volcano_extender.event(body(task=task))
+
+
+def test_a_prioritize_call_names_the_nodes_in_their_order() -> None:
+    task, nodes = volcano_extender.prioritize(body(task=TASK, nodes=[{"Name": "n2"}, NODE]))
+    assert (task.uid, nodes) == ("u1", ("n2", "n1"))
+
+
+def test_a_prioritize_call_with_a_nameless_node_says_which() -> None:
+    with pytest.raises(WireError, match=r"nodes\[1\]\.Name"):
+        volcano_extender.prioritize(body(task=TASK, nodes=[NODE, {}]))
+
+
+def test_an_event_names_the_node_that_the_session_chose() -> None:
+    assert volcano_extender.event(body(task={**TASK, "NodeName": "n5"})).node == "n5"
+
+
+def test_replies_have_the_members_that_volcano_reads() -> None:
+    assert orjson.loads(volcano_extender.predicate_reply()) == {"status": "", "code": 0}
+    assert orjson.loads(volcano_extender.predicate_reply("no room")) == {"status": "no room", "code": 2}
+    assert orjson.loads(volcano_extender.predicate_reply("what?", code=volcano_extender.ERROR))["code"] == 1
+    scores = {NodeName("n1"): 12.5}
+    assert orjson.loads(volcano_extender.prioritize_reply(scores)) == {"nodeScore": {"n1": 12.5}, "errorMessage": ""}
+    assert orjson.loads(volcano_extender.event_reply("no")) == {"errorMessage": "no"}
