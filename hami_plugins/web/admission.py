@@ -1,0 +1,62 @@
+"""Admission webhooks: AdmissionReview in, AdmissionReview out.
+
+What cannot be understood, and what breaks the handler, is answered with an HTTP error instead of a refusal: the API
+server then does what the webhook's ``failurePolicy`` says, and hands the text to whoever asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from starlette.routing import Route
+
+from hami_plugins.errors import AdmissionDeniedError, WireError
+from hami_plugins.observe.metrics import Metrics
+from hami_plugins.web.documents import MAX_BODY, DocumentMetrics, Reply, document_route, error_reply
+from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Refused, decode, encode
+
+Handler = Callable[[AdmissionRequest], Answer]
+"""What is said to a request. An ``AdmissionDeniedError`` is a refusal, too."""
+
+_BAD_REQUEST: Final = 400
+
+
+class AdmissionMetrics:
+    """What is counted of the webhooks of one process, beside what is counted of every document."""
+
+    def __init__(self, metrics: Metrics, documents: DocumentMetrics) -> None:
+        self.documents = documents
+        self.total = metrics.counter(
+            "admission_requests_total", "Requests answered: allowed, patched or refused", ("webhook", "outcome", "dry")
+        )
+
+
+def admission_route(  # noqa: PLR0913 - those of document_route
+    path: str, handler: Handler, *, name: str, metrics: AdmissionMetrics, limit: int = MAX_BODY, waits: bool = False
+) -> Route:
+    """The route of a webhook; the parameters are those of ``document_route``."""
+
+    def answer(body: bytes) -> Reply:
+        try:
+            request = decode(body)
+        except WireError as error:
+            return error_reply(_BAD_REQUEST, str(error))
+        said = _said(handler, request)
+        metrics.total.labels(name, _outcome(said), str(request.dry_run).lower()).inc()
+        return Reply(200, encode(request.uid, said))
+
+    return document_route(path, answer, name=name, metrics=metrics.documents, limit=limit, waits=waits)
+
+
+def _said(handler: Handler, request: AdmissionRequest) -> Answer:
+    try:
+        return handler(request)
+    except AdmissionDeniedError as error:
+        return Refused(error.message, error.code)
+
+
+def _outcome(said: Answer) -> str:
+    if isinstance(said, Allowed):
+        return "patched" if said.operations else "allowed"
+    return "refused"
