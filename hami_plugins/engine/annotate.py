@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from hami_plugins.engine.inventory import asks_for_a_card
@@ -10,7 +10,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.devices import CoreMask, GrantedShare, Instance
 from hami_plugins.model.nodes import NodeEntry
-from hami_plugins.model.pods import Pod
+from hami_plugins.model.pods import ContainerGrant, Pod
 from hami_plugins.model.units import CoreShare, DeviceId
 from hami_plugins.model.vendor import AllocationView, Dialect, VendorSpec
 from hami_plugins.wire import pod_devices, volcano
@@ -25,18 +25,23 @@ def annotations_of(pod: Pod, placed: Placed, entry: NodeEntry, registry: Registr
 
     ``now_ns`` is the time to write, in Unix nanoseconds. A pod without devices gets nothing.
     """
+    return annotations_with(pod, placed.containers, entry, registry, now_ns=now_ns)
+
+
+def annotations_with(
+    pod: Pod, grants: Sequence[ContainerGrant], entry: NodeEntry, registry: Registry, *, now_ns: int
+) -> dict[str, str]:
+    """The same for a pod that is given these shares of a node's devices."""
     devices = dict(zip(entry.ids, entry.state.shape.devices, strict=True))
     written: dict[str, str] = {}
     for spec in registry:
-        containers = tuple(
-            tuple(share for share in grant.shares if share.vendor == spec.name) for grant in placed.containers
-        )
+        containers = tuple(tuple(share for share in grant.shares if share.vendor == spec.name) for grant in grants)
         if not any(containers) and not _lists_nothing(spec, pod):
             continue
         view = AllocationView(
             spec=spec,
             pod=pod,
-            node=placed.node,
+            node=entry.name,
             containers=containers,
             indexes={name: device.index for name, device in devices.items()},
             devices=devices,

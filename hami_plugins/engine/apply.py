@@ -10,17 +10,22 @@ from hami_plugins.engine.usage import add
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.nodes import NodeEntry, NodeState
-from hami_plugins.model.pods import Pod, PodRecord
+from hami_plugins.model.pods import ContainerGrant, Pod, PodRecord
 from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY, TASK_KEY
 
 
 def record_of(pod: Pod, placed: Placed) -> PodRecord:
     """The record of a pod that a decision placed."""
+    return record_with(pod, placed.containers)
+
+
+def record_with(pod: Pod, grants: tuple[ContainerGrant, ...]) -> PodRecord:
+    """The record of a pod that is given these shares."""
     return PodRecord(
         namespace=pod.namespace,
         name=pod.name,
         uid=pod.uid,
-        grants=placed.containers,
+        grants=grants,
         requests=pod.constraints.requests,
         queue=pod.annotations.get(QUEUE_KEY, ""),
         group=pod.annotations.get(GROUP_KEY, ""),

@@ -15,7 +15,7 @@ from operator import is_not
 from typing import Final
 
 from hami_plugins.engine.eligibility import objection
-from hami_plugins.engine.place import Mask, Placer
+from hami_plugins.engine.place import Given, Mask, Placer
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import UNREGISTERED, Decision, NodeObjection, Placed, Refusal, Refused
@@ -93,6 +93,14 @@ class Decider:
     ) -> Sequence[tuple[NodeEntry, Fit | Refusal]]:
         """What every node says to the pod, in node order: what ``decide`` chose from."""
         return self._column(demand, policy).answers(snapshot)
+
+    def answer(self, entry: NodeEntry, demand: PodDemand, policy: Policy) -> Fit | Refusal:
+        """What one node says to the pod: what ``answers`` would say of it."""
+        return self._column(demand, policy).answer(entry)
+
+    def accepts(self, entry: NodeEntry, demand: PodDemand, policy: Policy, grants: Sequence[ContainerGrant]) -> bool:
+        """Whether a node's devices can be had just as somebody has granted them: by every rule that ``place`` knows."""
+        return self._column(demand, policy).accepts(entry, grants)
 
     def _column(self, demand: PodDemand, policy: Policy) -> _Column:
         key = (demand, policy)
@@ -209,7 +217,7 @@ class _Column:
         self._nodes = nodes
 
     def _renew(self, at: int, entry: NodeEntry) -> None:
-        answer = self._answer(entry)
+        answer = self.answer(entry)
         self._fitting -= self._ranks[at] != _OUT
         self._answers[at] = answer
         if isinstance(answer, Fit):
@@ -218,7 +226,8 @@ class _Column:
         else:
             self._ranks[at] = _OUT
 
-    def _answer(self, entry: NodeEntry) -> Fit | Refusal:
+    def answer(self, entry: NodeEntry) -> Fit | Refusal:
+        """What one node answers."""
         why = objection(entry, self.demand.constraints, self.owner.uncounted)
         if why is not None and not self._is_about_devices(why):
             return why
@@ -228,6 +237,21 @@ class _Column:
         if isinstance(verdict, NoFit):
             return verdict.on(entry.name)
         return verdict if why is None else why
+
+    def accepts(self, entry: NodeEntry, grants: Sequence[ContainerGrant]) -> bool:
+        """Whether the placer, given just these devices container by container, makes just these shares of them."""
+        devices, registry = self.demand.devices, self.owner.registry
+        given = _positions(entry, grants)
+        if given is None or len(grants) != len(devices.containers):
+            return False
+        verdict = self._placer(entry.state, self._mask(entry) if self._selectors else None, given)
+        if isinstance(verdict, NoFit):
+            return False
+        made = granted(entry, verdict, devices, registry)
+        return all(
+            len(one.shares) == len(other.shares) and set(one.shares) == set(other.shares)
+            for one, other in zip(made, grants, strict=True)
+        )
 
     def _is_about_devices(self, why: NodeObjection) -> bool:
         """Whether a node sum is short of something that HAMi looks up card by card: the cards then say more."""
@@ -264,6 +288,21 @@ def granted(entry: NodeEntry, fit: Fit, demand: DeviceDemand, registry: Registry
             )
         )
     return tuple(grants)
+
+
+def _positions(entry: NodeEntry, grants: Sequence[ContainerGrant]) -> Given | None:
+    """Where the granted devices stand on the node, or ``None`` when it has not all of them."""
+    found: list[dict[VendorName, tuple[int, ...]]] = []
+    for grant in grants:
+        of_container: dict[VendorName, tuple[int, ...]] = {}
+        for share in grant.shares:
+            at = entry.position(share.device)
+            if at is None or entry.state.shape.devices[at].vendor != share.vendor:
+                return None
+            known = of_container.get(share.vendor, ())
+            of_container[share.vendor] = known if at in known else (*known, at)
+        found.append(of_container)
+    return found
 
 
 def _word(spec: VendorSpec, device: Device) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hami_plugins.engine.registry import Registry
@@ -72,6 +72,12 @@ def with_pods(entry: NodeEntry, pods: Iterable[PodRecord]) -> NodeEntry:
         requested=requested,
         problems=entry.problems,
     )
+
+
+def with_strangers(record: PodRecord, known: Collection[str]) -> PodRecord:
+    """The record with what it holds of devices that are not ``known`` on its node set apart."""
+    strangers = tuple(share for grant in record.grants for share in grant.shares if share.device not in known)
+    return record if strangers == record.strangers else replace(record, strangers=strangers)
 
 
 def add_requests(requested: dict[str, int], record: PodRecord, *, sign: int) -> None:

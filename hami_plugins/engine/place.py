@@ -25,6 +25,9 @@ NEUTRAL_WEIGHT: Final = 10_000
 Mask = Mapping[VendorName, frozenset[int]]
 """Positions that a pod's id lists accept, per vendor that has such lists."""
 
+Given = Sequence[Mapping[VendorName, tuple[int, ...]]]
+"""Positions that each container of a pod is to get, per vendor, where somebody has chosen already."""
+
 _NO_SHARES: Final = ContainerShares()
 
 
@@ -62,8 +65,11 @@ class Placer:
         )
         self._plain = all(container.kind is ContainerKind.APP for container in demand.containers)
 
-    def __call__(self, state: NodeState, mask: Mask | None = None) -> Verdict:
-        """Place the pod on a node in this state, or say what is missing first."""
+    def __call__(self, state: NodeState, mask: Mask | None = None, given: Given | None = None) -> Verdict:
+        """Place the pod on a node in this state, or say what is missing first.
+
+        With ``given`` no other positions are looked at, so that the answer says whether somebody's choice may stand.
+        """
         running = _Phase(list(state.usage), {}, {})
         placed: list[ContainerShares] = []
         for at, container in enumerate(self._demand.containers):
@@ -71,6 +77,8 @@ class Placer:
                 placed.append(_NO_SHARES)
                 continue
             phase = running if self._plain or container.kind is not ContainerKind.INIT else running.copy()
+            if given is not None:
+                phase.arrangement.update(given[at])
             answer = self._container(at, state, phase, placed, mask)
             if isinstance(answer, NoFit):
                 return answer

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Final
 
-from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
+from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods, with_strangers
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota, PodGroup, Queue
@@ -115,7 +114,7 @@ class ListingReader:
             problems.extend(entry.problems)
             placed = self._placed.pop(name, [])
             known = frozenset(entry.ids)
-            records = [_with_strangers(record, known) for record in placed]
+            records = [with_strangers(record, known) for record in placed]
             problems.extend(
                 Problem(
                     f"pod {record.full_name}",
@@ -150,8 +149,3 @@ def snapshot_of(items: Iterable[object], registry: Registry) -> ClusterSnapshot:
 
 def _run(pods: int) -> str:
     return "1 pod runs" if pods == 1 else f"{pods:,} pods run"
-
-
-def _with_strangers(record: PodRecord, known: frozenset[str]) -> PodRecord:
-    strangers = tuple(share for grant in record.grants for share in grant.shares if share.device not in known)
-    return replace(record, strangers=strangers) if strangers else record

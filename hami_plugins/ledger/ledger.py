@@ -1,0 +1,333 @@
+"""The ledger of grants: one place that knows who holds what, and that answers, reserves and grants from it.
+
+It is fed what a watch shows (nodes, pods) and what a scheduler asks. Everything is keyed by pod UID, so that a pod that
+was created again is another one. A pod that the watch shows on a node holds what its annotations say, whatever was
+assumed before; until then an ``Assumption`` holds its place.
+
+One process owns a ledger, and one thread at a time uses it. Times are any clock that only goes forward, in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from hami_plugins.engine.annotate import annotations_with
+from hami_plugins.engine.apply import record_with
+from hami_plugins.engine.decide import Decider, PodDemand, granted
+from hami_plugins.engine.holdings import flaws_of
+from hami_plugins.engine.intake import Intake
+from hami_plugins.engine.inventory import NodeBuilder, RecordReader
+from hami_plugins.engine.relax.changes import Question
+from hami_plugins.engine.shortfall import WhyNot, why_not
+from hami_plugins.ledger.answers import Assumption, Code, Declined, Granted, Source, Statistics
+from hami_plugins.ledger.nodes import LedgerNode
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import NodeObjection, Refusal
+from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.model.vendor import NodeObject
+from hami_plugins.model.verdicts import Fit, NoFit
+
+KEEP: Final = 90.0
+"""Seconds that an assumption lasts: the API server may carry out a request for 60 s after it was made."""
+
+FINISHED: Final = frozenset({"Succeeded", "Failed"})
+UNKNOWN_NODE: Final = NodeObjection("node is not known")
+
+
+class Ledger:
+    """Who holds what, and what else can be had. ``decider`` decides, with the registry that it was made with.
+
+    ``keep`` is how many seconds an assumption lasts that nothing else ends.
+    """
+
+    def __init__(self, decider: Decider, *, keep: float = KEEP) -> None:
+        self.decider = decider
+        self.keep = keep
+        self._registry = decider.registry
+        self._builder = NodeBuilder(self._registry)
+        self._records = RecordReader(self._registry)
+        self._nodes: dict[NodeName, LedgerNode] = {}
+        self._bound: dict[PodUid, NodeName] = {}
+        self._assumed: dict[PodUid, dict[NodeName, Assumption]] = {}
+        self._gone: dict[PodUid, float] = {}
+
+    # What a watch shows
+
+    def see_node(self, node: NodeObject) -> tuple[Problem, ...]:
+        """The node as it is now. What cannot be read of it is a problem, and then it has none of those devices."""
+        bare = self._builder.entry(node, NodeFacts())
+        self._node(node.name).see(bare)
+        return bare.problems
+
+    def forget_node(self, name: NodeName) -> None:
+        """The node is gone. Pods that hold something there do so until they are gone, too."""
+        self._node(name).see(None)
+        self._tidy(name)
+
+    def see_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
+        """The pod as it is now: on a node it holds what it says, and nothing else, and nowhere else.
+
+        A pod without a node changes nothing, one that has finished holds nothing. What cannot be read is a problem.
+        """
+        if pod.phase in FINISHED:
+            self.forget_pod(pod.uid, now)
+            return ()
+        self._gone.pop(pod.uid, None)
+        if pod.node is None:
+            return ()
+        record, problems = self._records.record(pod)
+        self._end(pod.uid)
+        self._leave(pod.uid)
+        if any(grant.shares for grant in record.grants):
+            self._bound[pod.uid] = pod.node
+            self._node(pod.node).put(record)
+        return problems
+
+    def forget_pod(self, uid: PodUid, now: float) -> None:
+        """The pod is gone, and with it all that it held. For a while it is remembered, so that it gets nothing new."""
+        self._end(uid)
+        self._leave(uid)
+        self._gone[uid] = now + self.keep
+
+    def expire(self, now: float) -> tuple[Assumption, ...]:
+        """End the assumptions whose time is up, and say which."""
+        ended = [each for held in self._assumed.values() for each in held.values() if each.until <= now]
+        for each in ended:
+            self._end(each.record.uid, each.node)
+        self._gone = {uid: until for uid, until in self._gone.items() if until > now}
+        return tuple(ended)
+
+    # What a scheduler asks
+
+    def answer(self, node: NodeName, intake: Intake) -> Fit | Refusal:
+        """Whether the node's devices can hold the pod; what it is assumed to hold there itself does not count.
+
+        Labels, taints and plain resources are the scheduler's own matter. ``intake.refusal`` must be empty.
+        """
+        entry = self._entry_for(node, intake.pod.uid)
+        if entry is None:
+            return UNKNOWN_NODE
+        return self.decider.answer(entry, _devices_only(intake), intake.policy)
+
+    def why_not(self, node: NodeName, intake: Intake, refusal: Refusal) -> WhyNot | None:
+        """The numbers behind a node's refusal: asked, largest free, total; ``None`` where cards are not the reason."""
+        entry = self._entry_for(node, intake.pod.uid)
+        if entry is None or not isinstance(refusal, NoFit):
+            return None
+        return why_not(Question(_devices_only(intake), intake.policy), [(entry, refusal)], self._registry)
+
+    def reserve(self, node: NodeName, intake: Intake, now: float) -> Granted | Declined:
+        """Hold what the pod would get on the node, instead of any reservation that it has elsewhere.
+
+        Asked again for the same node, the pod keeps what it has there, if that is still right.
+        """
+        return self._grant(node, intake, now, carried=None, answered=False, dry=False)
+
+    def release(self, uid: PodUid) -> bool:
+        """Give up a pod's reservation, and say whether there was one.
+
+        What a Binding was answered with stays, because it may be in effect: the watch or the time ends it.
+        """
+        held = self._assumed.get(uid, {})
+        waiting = [each.node for each in held.values() if not each.answered]
+        for node in waiting:
+            self._end(uid, node)
+        return bool(waiting)
+
+    def grant(
+        self,
+        node: NodeName,
+        intake: Intake,
+        now: float,
+        *,
+        carried: Mapping[str, str] | None = None,
+        dry: bool = False,
+    ) -> Granted | Declined:
+        """The answer to a Binding: what is reserved there, else what ``carried`` annotations name if that is right,
+        else the pod is placed on that node anew. It is refused only if the node cannot hold it at all.
+
+        A ``dry`` run gets the same answer, and nothing is kept of it.
+        """
+        return self._grant(node, intake, now, carried=carried, answered=True, dry=dry)
+
+    def annotations(self, granted: Granted, pod: Pod, *, now_ns: int) -> dict[str, str]:
+        """What is to be written on the pod for a grant of this ledger, in its scheduler's words.
+
+        ``now_ns`` is the time to write, in Unix nanoseconds.
+        """
+        entry = self.entry(granted.node)
+        if entry is None:
+            return {}
+        return annotations_with(pod, granted.containers, entry, self._registry, now_ns=now_ns)
+
+    # What it knows
+
+    def entry(self, name: NodeName) -> NodeEntry | None:
+        """The node with everybody who holds something there, or ``None``."""
+        node = self._nodes.get(name)
+        return None if node is None else node.entry()
+
+    def snapshot(self) -> ClusterSnapshot:
+        """All nodes, with devices and who holds them, and nothing else of the cluster."""
+        return ClusterSnapshot(
+            nodes=tuple(entry for node in self._nodes.values() if (entry := node.entry()) is not None)
+        )
+
+    def assumptions(self, uid: PodUid) -> tuple[Assumption, ...]:
+        """What a pod is assumed to hold."""
+        return tuple(self._assumed.get(uid, {}).values())
+
+    def bound_to(self, uid: PodUid) -> NodeName | None:
+        """The node on which the watch has shown the pod, if it holds devices there."""
+        return self._bound.get(uid)
+
+    def statistics(self) -> Statistics:
+        """Sizes, for metrics."""
+        assumed = [each for held in self._assumed.values() for each in held.values()]
+        known = [node.entry() for node in self._nodes.values()]
+        answered = sum(each.answered for each in assumed)
+        return Statistics(
+            nodes=sum(entry is not None for entry in known),
+            devices=sum(len(entry.ids) for entry in known if entry is not None),
+            holders=len(self._bound),
+            reservations=len(assumed) - answered,
+            answered=answered,
+        )
+
+    def _grant(  # noqa: PLR0913 - one question in its two forms
+        self,
+        node: NodeName,
+        intake: Intake,
+        now: float,
+        *,
+        carried: Mapping[str, str] | None,
+        answered: bool,
+        dry: bool,
+    ) -> Granted | Declined:
+        pod = intake.pod
+        declined = self._out_of_question(node, intake)
+        if declined is not None:
+            return declined
+        demand = _devices_only(intake)
+        if not demand.devices.wants_devices:
+            return Granted(uid=pod.uid, node=node, containers=(), source=Source.NOTHING)
+        found = self._chosen(node, intake, demand, carried)
+        if isinstance(found, Declined) or dry:
+            return found
+        held = self._assumed.get(pod.uid, {})
+        for other in [each.node for each in held.values() if each.node != node and not each.answered]:
+            self._end(pod.uid, other)
+        before = held.get(node)
+        self._assume(
+            Assumption(
+                node=node,
+                record=record_with(pod, found.containers),
+                devices=demand.devices,
+                made=now,
+                until=now + self.keep,
+                answered=answered or (before is not None and before.answered),
+            )
+        )
+        return found
+
+    def _out_of_question(self, node: NodeName, intake: Intake) -> Declined | None:
+        """Why the pod gets nothing at all, whatever is free."""
+        uid = intake.pod.uid
+        if not uid:
+            return Declined(uid=uid, node=node, code=Code.REQUEST, text=f"pod {intake.pod.full_name} has no UID")
+        if uid in self._gone:
+            text = f"pod {intake.pod.full_name} (UID {uid}) is gone; nothing to do"
+            return Declined(uid=uid, node=node, code=Code.GONE, text=text)
+        bound = self._bound.get(uid)
+        if bound is not None:
+            text = f"pod {intake.pod.full_name} is bound to {bound} already and keeps what it holds there"
+            return Declined(uid=uid, node=node, code=Code.BOUND, text=text)
+        if intake.refusal:
+            return Declined(uid=uid, node=node, code=Code.REQUEST, text=intake.refusal)
+        return None
+
+    def _chosen(
+        self, node: NodeName, intake: Intake, demand: PodDemand, carried: Mapping[str, str] | None
+    ) -> Granted | Declined:
+        """Reserved, else carried, else placed anew, else refused."""
+        uid = intake.pod.uid
+        kept = self._kept(node, uid, demand)
+        if kept is not None:
+            return Granted(uid=uid, node=node, containers=kept.record.grants, source=Source.RESERVED)
+        entry = self._entry_for(node, uid)
+        if entry is None:
+            text = f"node {node} is not known; it has no devices to give"
+            return Declined(uid=uid, node=node, code=Code.NODE, text=text, refusal=UNKNOWN_NODE)
+        if carried is not None:
+            grants = self._records.record(replace(intake.pod, annotations=carried))[0].grants
+            if self.decider.accepts(entry, demand, intake.policy, grants):
+                return Granted(uid=uid, node=node, containers=grants, source=Source.CARRIED)
+        answer = self.decider.answer(entry, demand, intake.policy)
+        if not isinstance(answer, Fit):
+            return self._refused(entry, intake, answer)
+        grants = granted(entry, answer, demand.devices, self._registry)
+        return Granted(uid=uid, node=node, containers=grants, source=Source.PLACED)
+
+    def _refused(self, entry: NodeEntry, intake: Intake, refusal: Refusal) -> Declined:
+        problems = "; ".join(problem.what for problem in entry.problems)
+        return Declined(
+            uid=intake.pod.uid,
+            node=entry.name,
+            code=Code.CARDS if isinstance(refusal, NoFit) else Code.NODE,
+            text=f"node {entry.name}: {refusal.words}{f' ({problems})' if problems else ''}",
+            refusal=refusal,
+            why=self.why_not(entry.name, intake, refusal),
+        )
+
+    def _kept(self, name: NodeName, uid: PodUid, demand: PodDemand) -> Assumption | None:
+        """What the pod is assumed to hold on the node, if that is what it asks for and nothing is wrong with it."""
+        assumed = self._assumed.get(uid, {}).get(name)
+        entry = self.entry(name)
+        if assumed is None or entry is None or assumed.devices != demand.devices:
+            return None
+        record = next(record for record in entry.pods if record.uid == uid)
+        return None if flaws_of(record, entry) else assumed
+
+    def _assume(self, assumption: Assumption) -> None:
+        self._assumed.setdefault(assumption.record.uid, {})[assumption.node] = assumption
+        self._node(assumption.node).put(assumption.record)
+
+    def _end(self, uid: PodUid, node: NodeName | None = None) -> None:
+        """End what a pod is assumed to hold, on one node or everywhere."""
+        held = self._assumed.get(uid, {})
+        for name in [name for name in held if node is None or name == node]:
+            del held[name]
+            self._nodes[name].take(uid)
+            self._tidy(name)
+        if not held:
+            self._assumed.pop(uid, None)
+
+    def _leave(self, uid: PodUid) -> None:
+        """Take a bound pod off its node."""
+        name = self._bound.pop(uid, None)
+        if name is not None:
+            self._nodes[name].take(uid)
+            self._tidy(name)
+
+    def _node(self, name: NodeName) -> LedgerNode:
+        node = self._nodes.get(name)
+        if node is None:
+            node = self._nodes[name] = LedgerNode()
+        return node
+
+    def _tidy(self, name: NodeName) -> None:
+        """Forget a node that does not exist and on which nobody is."""
+        if self._nodes[name].idle:
+            del self._nodes[name]
+
+    def _entry_for(self, name: NodeName, uid: PodUid) -> NodeEntry | None:
+        node = self._nodes.get(name)
+        return None if node is None else node.entry_without(uid)
+
+
+def _devices_only(intake: Intake) -> PodDemand:
+    return PodDemand(intake.demand.devices)

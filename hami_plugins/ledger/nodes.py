@@ -1,0 +1,81 @@
+"""One node of the ledger: what it says of its devices, who holds something there, and the two together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hami_plugins.engine.apply import with_pod, without_pods
+from hami_plugins.engine.inventory import with_pods, with_strangers
+from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.pods import PodRecord
+from hami_plugins.model.units import PodUid
+
+
+class LedgerNode:
+    """The entry is brought up to date when somebody asks for it, one pod after another where that is cheaper."""
+
+    __slots__ = ("_bare", "_entry", "_holders")
+
+    def __init__(self) -> None:
+        self._bare: NodeEntry | None = None
+        self._entry: NodeEntry | None = None
+        self._holders: dict[PodUid, PodRecord] = {}
+
+    @property
+    def holders(self) -> Iterable[PodRecord]:
+        """Who holds something here."""
+        return self._holders.values()
+
+    @property
+    def known(self) -> bool:
+        """Whether the node itself has been seen."""
+        return self._bare is not None
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to be known about it."""
+        return self._bare is None and not self._holders
+
+    def see(self, bare: NodeEntry | None) -> None:
+        """The node says this of itself now (``None``: it is gone); who holds something stays."""
+        before = self._bare
+        if (
+            bare is not None
+            and before is not None
+            and bare.state == before.state
+            and bare.ids == before.ids
+            and bare.problems == before.problems
+        ):
+            return
+        self._bare, self._entry = bare, None
+
+    def put(self, record: PodRecord) -> None:
+        """A pod holds this here from now on, instead of what it held before."""
+        if record.uid in self._holders:
+            self.take(record.uid)
+        self._holders[record.uid] = record
+        if self._entry is not None:
+            self._entry = with_pod(self._entry, with_strangers(record, self._entry.ids))
+
+    def take(self, uid: PodUid) -> None:
+        """A pod holds nothing here any more."""
+        if self._holders.pop(uid, None) is not None:
+            self._entry = None
+
+    def holder(self, uid: PodUid) -> PodRecord | None:
+        """What a pod holds here, or ``None``."""
+        return self._holders.get(uid)
+
+    def entry(self) -> NodeEntry | None:
+        """The node with everybody who holds something there; ``None`` for one that is not known."""
+        if self._entry is None and self._bare is not None:
+            known = self._bare.ids
+            self._entry = with_pods(self._bare, (with_strangers(record, known) for record in self._holders.values()))
+        return self._entry
+
+    def entry_without(self, uid: PodUid) -> NodeEntry | None:
+        """The same as if one pod held nothing there."""
+        entry = self.entry()
+        if entry is None or uid not in self._holders:
+            return entry
+        return without_pods(entry, lambda record: record.uid == uid)
