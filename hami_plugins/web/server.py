@@ -3,40 +3,42 @@
 from __future__ import annotations
 
 import socket
-import ssl
 import threading
-from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import uvicorn
 
 from hami_plugins.errors import ConfigError
+from hami_plugins.web.tls import Rotation, Tls, TlsMetrics
 
 _START_SECONDS: Final = 10.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tls:
-    """Files of a certificate chain and its key, PEM."""
-
-    certificate: Path
-    key: Path
 
 
 class WebServer:
     """Serves ``app`` on ``host``, by default for this machine alone; port 0 takes any free one.
 
-    ``address`` is where it serves, once it is started. Requests that are being answered may take ``grace`` seconds to
+    ``address`` is where it serves, once it is started. With ``tls`` it speaks TLS 1.2 or newer and follows the files
+    while it runs, looking every ``look_every`` seconds. Requests that are being answered may take ``grace`` seconds to
     finish when the server stops.
     """
 
-    def __init__(
-        self, app: Any, *, host: str = "127.0.0.1", port: int = 0, tls: Tls | None = None, grace: float = 5.0
+    def __init__(  # noqa: PLR0913 - each has a default that fits
+        self,
+        app: Any,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: Tls | None = None,
+        tls_metrics: TlsMetrics | None = None,
+        look_every: float = 1.0,
+        grace: float = 5.0,
     ) -> None:
         self._app = app
         self._tls = tls
+        self._tls_metrics = tls_metrics
+        self._look_every = look_every
+        self._rotation: Rotation | None = None
         self._grace = grace
         self.address = (host, port)
         self._server: _Server | None = None
@@ -58,6 +60,8 @@ class WebServer:
         if not self._server.serving.wait(_START_SECONDS) or not self._server.started:
             self.stop()
             raise ConfigError(f"{host}:{port}: the server did not start; its log says why")
+        if self._rotation is not None:
+            self._rotation.start()
         return port
 
     def stop(self) -> None:
@@ -65,6 +69,8 @@ class WebServer:
         server, thread = self._server, self._thread
         if server is None or thread is None:
             return
+        if self._rotation is not None:
+            self._rotation.stop()
         server.should_exit = True
         thread.join(self._grace + _START_SECONDS)
 
@@ -80,8 +86,6 @@ class WebServer:
     def _config(self) -> uvicorn.Config:
         config = uvicorn.Config(
             self._app,
-            ssl_certfile=str(self._tls.certificate) if self._tls else None,
-            ssl_keyfile=str(self._tls.key) if self._tls else None,
             timeout_graceful_shutdown=max(1, round(self._grace)),
             # How the process logs is not the server's matter, and probes come every few seconds.
             log_config=None,
@@ -93,11 +97,10 @@ class WebServer:
             http="h11",
             ws="none",
         )
-        try:
-            config.load()
-        except (OSError, ssl.SSLError) as error:
-            files = f"{self._tls.certificate} and {self._tls.key}" if self._tls else "no certificate"
-            raise ConfigError(f"TLS with {files}: {error}") from error
+        config.load()
+        if self._tls is not None:
+            self._rotation = Rotation(self._tls, metrics=self._tls_metrics, every=self._look_every)
+            config.ssl = self._rotation.context
         return config
 
 

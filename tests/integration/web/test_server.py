@@ -17,7 +17,8 @@ from starlette.routing import Route
 from hami_plugins.errors import ConfigError
 from hami_plugins.observe.metrics import Metrics
 from hami_plugins.web.probes import probe_routes
-from hami_plugins.web.server import Tls, WebServer
+from hami_plugins.web.server import WebServer
+from hami_plugins.web.tls import Tls
 from tests.integration.web.certificates import a_certificate
 
 
