@@ -29,6 +29,7 @@ holds it to what is here.
 | `corpus/` | answers that the real HAMi and Volcano gave | `test_corpus.py`, `python -m tests.golden.corpus FILE...` |
 | `rules/` | the differences from those answers that are meant, each a predicate | the same |
 | `scenarios/` | whole clusters before a submission, and what Volcano made of it | `test_scenarios.py` |
+| `shared_region/` | files of HAMi-core's shared region, one of each layout, and broken ones | `test_shared_region.py` |
 | `torchx/` | what TorchX submits | `tests/unit/report/test_workloads.py` |
 | `output/` | what the commands print | `test_output.py`, `python -m tests.golden.output` |
 | `wire_keys.txt` | every name on the wire | `test_wire_keys.py`, `pytest --update-golden` |
