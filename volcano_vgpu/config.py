@@ -9,16 +9,16 @@ Volcano's ConfigMap ``volcano-vgpu-device-config`` and the node file of its plug
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pydantic import ValidationError
-from pydantic.alias_generators import to_camel
 
 from hami_plugins.config import texts
 from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.wire import volcano_config
+from volcano_vgpu import layering
+from volcano_vgpu.layering import Layer
 from volcano_vgpu.settings import AgentSettings, Sharing
 
 __all__ = ["AgentSettings", "load"]
@@ -63,13 +63,6 @@ _NODE_NUMBERS: Final = {
 }
 
 
-class _Layer(NamedTuple):
-    """Where values come from, and the values."""
-
-    source: str
-    values: dict[str, Any]
-
-
 def load(
     text: str,
     env: Mapping[str, str],
@@ -85,20 +78,22 @@ def load(
     source, the path, the value and what is allowed.
     """
     layers = [_from_device_config(device_config)] if device_config is not None else []
-    layers += [_Layer("settings", texts.mapping(text, "settings")), _from_environment(env)]
-    merged: dict[str, Any] = {}
-    for layer in layers:
-        _merge(merged, layer.values)
-    settings = _made(merged, layers)
+    layers += [
+        Layer("settings", texts.mapping(text, "settings")),
+        layering.of_environment(env, PREFIX, _KNOWN_VARIABLES),
+    ]
+    if "node" not in layering.merged(layers):
+        raise ConfigError("settings: node: the name of this node is missing; set NODE_NAME from spec.nodeName")
+    settings = layering.made(AgentSettings, layers)
     if node_config is not None:
         settings = _with_node_file(settings, node_config)
     return settings.on(labels or {})
 
 
-def _from_device_config(text: str) -> _Layer:
+def _from_device_config(text: str) -> Layer:
     """The part ``nvidia`` of Volcano's device configuration; what nobody reads of it is passed over."""
     source = "device configuration"
-    document = _held(texts.mapping(text, source), volcano_config.KEY, source)
+    document = held(texts.mapping(text, source), volcano_config.KEY, source)
     try:
         volcano_config.decode(document)
     except WireError as error:
@@ -110,85 +105,13 @@ def _from_device_config(text: str) -> _Layer:
         values["resources"] = names
     if raw.get("passDeviceSpecs") is not None:
         values["container"] = {"passDeviceSpecs": raw["passDeviceSpecs"]}
-    return _Layer(source, values)
-
-
-def _from_environment(env: Mapping[str, str]) -> _Layer:
-    values: dict[str, Any] = {}
-    for name, path in _KNOWN_VARIABLES.items():
-        if env.get(name):
-            _put(values, path, env[name])
-    for name in sorted(env):
-        if name.startswith(PREFIX):
-            path = tuple(to_camel(part.lower()) for part in name.removeprefix(PREFIX).split("__"))
-            _put(values, path, _value(name, env[name]))
-    return _Layer("environment", values)
-
-
-def _value(name: str, text: str) -> Any:
-    """A variable's value: JSON where it begins like a list or an object, the text itself otherwise."""
-    if text[:1] not in ("[", "{"):
-        return text
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"environment: {name}: not JSON: {error} (found {texts.short(text)})") from error
-
-
-def _put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    *folders, last = path
-    for folder in folders:
-        inner = values.setdefault(folder, {})
-        values = inner if isinstance(inner, dict) else {}
-    values[last] = value
-
-
-def _merge(into: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """Lays values over others, objects member by member. Everything is brought to one spelling, that of the files."""
-    for name, value in values.items():
-        key = to_camel(name) if "_" in name else name
-        held = into.get(key)
-        if isinstance(held, dict) and isinstance(value, dict) and key != "labels":
-            _merge(held, value)
-        else:
-            into[key] = dict(value) if isinstance(value, dict) else value
-
-
-def _made(merged: dict[str, Any], layers: list[_Layer]) -> AgentSettings:
-    if "node" not in merged:
-        raise ConfigError("settings: node: the name of this node is missing; set NODE_NAME from spec.nodeName")
-    try:
-        return AgentSettings.model_validate(merged)
-    except ValidationError as error:
-        raise ConfigError("\n".join(_complaints(error, layers))) from error
-
-
-def _complaints(error: ValidationError, layers: list[_Layer]) -> list[str]:
-    lines: list[str] = []
-    for each in error.errors(include_url=False):
-        source = next((layer.source for layer in reversed(layers) if _says(layer.values, each["loc"])), "settings")
-        where = ".".join(str(part) for part in each["loc"]) or "(top)"
-        lines.append(f"{source}: {where}: {each['msg']} (found {texts.short(each['input'])})")
-    return lines
-
-
-def _says(values: Mapping[str, Any], path: tuple[int | str, ...]) -> bool:
-    """Whether a layer has a value at a path, or at the list that the path leads into."""
-    held: Any = values
-    for part in path:
-        if not isinstance(held, dict):
-            return True
-        found = [value for name, value in held.items() if part in (name, to_camel(name))]
-        if not found:
-            return False
-        held = found[0]
-    return True
+    return Layer(source, values)
 
 
 def _with_node_file(settings: AgentSettings, text: str) -> AgentSettings:
     """The settings with this node's entry of the existing plugin's node file. Numbers count where they are positive."""
     source = "node file"
-    entries = _held(texts.mapping(text, source), NODE_FILE, source).get("nodeconfig") or []
+    entries = held(texts.mapping(text, source), NODE_FILE, source).get("nodeconfig") or []
     if not isinstance(entries, list):
         raise ConfigError(f"{source}: nodeconfig: not a list (found {texts.short(entries)})")
     named = [each for each in entries if isinstance(each, dict) and each.get("name") == settings.node]
@@ -208,11 +131,11 @@ def _with_node_file(settings: AgentSettings, text: str) -> AgentSettings:
         overrides = Sharing.model_validate(values)
     except ValidationError as error:
         place = f"{source}: nodeconfig[{entries.index(entry)}]"
-        raise ConfigError("\n".join(_complaints(error, [_Layer(place, values)]))) from error
+        raise ConfigError("\n".join(layering.complaints(error, [Layer(place, values)]))) from error
     return settings.model_copy(update={name: getattr(overrides, name) for name in overrides.model_fields_set})
 
 
-def _held(document: dict[str, Any], key: str, source: str) -> dict[str, Any]:
+def held(document: dict[str, Any], key: str, source: str) -> dict[str, Any]:
     """The document itself, or the one that a ConfigMap's manifest holds under ``key``."""
     data = document.get("data")
     if document.get("kind") == "ConfigMap" and isinstance(data, dict) and key in data:
