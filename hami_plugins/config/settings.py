@@ -38,11 +38,14 @@ class SchedulerSettings(_Strict):
 class VolcanoSettings(_Strict):
     """Volcano's scheduler: ``deviceshare.SchedulePolicy`` of its configuration, and its device configuration.
 
+    ``queue_plugin`` is the plugin that divides the cluster among queues; empty takes ``capacity`` where any queue has
+    something ``deserved``, else ``proportion``.
     ``device_config`` is the content of ``device-config.yaml`` in Volcano's ConfigMap. Without it Volcano knows no MIG
     geometries and does not read memory percentages.
     """
 
     schedule_policy: Literal["binpack", "spread", ""] = "binpack"
+    queue_plugin: Literal["proportion", "capacity", ""] = ""
     device_config: dict[str, Any] | None = None
 
     @field_validator("device_config")
@@ -99,6 +102,7 @@ class Settings(BaseSettings):
                 device=self.scheduler.gpu_scheduler_policy,
                 volcano=self.volcano.schedule_policy,
             ),
+            queue_plugin=self.volcano.queue_plugin,
         )
 
 

@@ -23,10 +23,14 @@ NO_DEVICES = DeviceDemand(())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How this cluster admits and ranks pods."""
+    """How this cluster admits and ranks pods.
+
+    ``queue_plugin`` is what divides it among Volcano's queues, ``proportion`` or ``capacity``; empty where nobody says.
+    """
 
     webhook: WebhookSettings = field(default_factory=WebhookSettings)
     policies: PolicyDefaults = field(default_factory=PolicyDefaults)
+    queue_plugin: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,14 +6,12 @@ once, a pod without memory counts none. So does Volcano 1.14.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, NamedTuple
 
 from hami_plugins.engine.shares import Claim, divided
-from hami_plugins.model.cluster import ClusterSnapshot, Queue
-from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Pod, PodRecord
 from hami_plugins.model.quantity import NANO
 from hami_plugins.wire import quantity
@@ -24,26 +22,23 @@ OVERCOMMIT: Final = Fraction(12, 10)
 """Of the cluster, the part that may be held and waited for together (plugin ``overcommit``)."""
 
 INQUEUE: Final = "Inqueue"
-ADMITTED: Final = frozenset({INQUEUE, "Running"})
+RUNNING: Final = "Running"
+ADMITTED: Final = frozenset({INQUEUE, RUNNING})
 """Phases of PodGroups that have passed the gate."""
 
-_EVERYWHERE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-
+EVERYWHERE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+"""What every real node has, also where a listing leaves it out."""
 
 DEFAULT: Final = "default"
 """The queue of whoever names none."""
-
-
-class _Group(NamedTuple):
-    name: str
-    queue: str
 
 
 class Lack(NamedTuple):
     """A resource of which too little is left: what was asked, what is left, and the limit it is left of (nano units).
 
     ``queue`` is whose limit it is; empty for the whole cluster's. ``by_weight`` says that it is the queue's share
-    beside other queues that ask, too, and not its capability.
+    beside other queues that ask, too, and not its capability. Of the limit pods hold ``allocated``; gangs that were let
+    in wait for ``inqueue``; ``elastic`` is held beyond what gangs need, and does not count.
     """
 
     resource: str
@@ -52,19 +47,37 @@ class Lack(NamedTuple):
     limit: int
     queue: str = ""
     by_weight: bool = False
+    allocated: int = 0
+    inqueue: int = 0
+    elastic: int = 0
+
+    @property
+    def missing(self) -> int:
+        """How much more would have to be left."""
+        return self.asked - self.left
 
     def __str__(self) -> str:
-        asked, left, limit = (_shown(self.resource, nano) for nano in (self.asked, max(self.left, 0), self.limit))
-        holder = f"queue {self.queue}" if self.queue else "the cluster"
-        holder = f"{holder} (share by weight)" if self.by_weight else holder
-        return f"{self.resource}: asks {asked}, {holder} has {left} of {limit} left"
+        asked, left, limit = (shown(self.resource, nano) for nano in (self.asked, max(self.left, 0), self.limit))
+        return f"{self.resource}: asks {asked}, {self.holder} has {left} of {limit} left{self._sums()}"
+
+    @property
+    def holder(self) -> str:
+        """Whose limit it is, in words."""
+        whose = f"queue {self.queue}" if self.queue else "the cluster"
+        return f"{whose} (share by weight)" if self.by_weight else whose
+
+    def _sums(self) -> str:
+        parts = (("allocated", self.allocated), ("inqueue", self.inqueue), ("of it elastic", self.elastic))
+        said = [f"{shown(self.resource, amount)} {word}" for word, amount in parts if amount]
+        return f" ({', '.join(said)})" if said else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
     """One queue: the most it may hold, what its pods hold, what let-in gangs wait for, and what is held above minima.
 
-    ``share`` is what it may hold while other queues ask, too; ``None`` where nobody has worked it out.
+    ``share`` is what it may hold while other queues ask, too; ``None`` where nobody has worked it out. ``parent`` is
+    the queue whose limit holds for it, too; empty for none. Queues of higher ``priority`` come first.
     """
 
     queue: str
@@ -75,6 +88,8 @@ class Account:
     waited_for: Amounts
     elastic: Amounts
     share: Amounts | None = None
+    parent: str = ""
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,19 +115,18 @@ class Gate:
             most = self.most.get(resource, 0)
             left = most - self.used.get(resource, 0) - self.waited_for.get(resource, 0)
             if amount > left:
-                cluster.append(Lack(resource, amount, left, most))
-        account = self.accounts.get(queue)
-        if cluster or account is None:
+                taken, waiting = self.used.get(resource, 0), self.waited_for.get(resource, 0)
+                cluster.append(Lack(resource, amount, left, most, allocated=taken, inqueue=waiting))
+        if cluster:
             return tuple(cluster)
-        return tuple(_over(account, self._judged(least), with_waiting=True))
+        return self._first(queue, self._judged(least), with_waiting=True)
 
     def let_in(self, queue: str, least: Amounts) -> Gate:
         """The gate after a gang passed it."""
-        account = self.accounts.get(queue)
-        accounts = self.accounts
-        if account is not None:
-            accounts = {**accounts, queue: replace(account, waited_for=plus(account.waited_for, least))}
-        return replace(self, waited_for=plus(self.waited_for, least), accounts=accounts)
+        accounts = {
+            account.queue: replace(account, waited_for=plus(account.waited_for, least)) for account in self._line(queue)
+        }
+        return replace(self, waited_for=plus(self.waited_for, least), accounts={**self.accounts, **accounts})
 
     def divided(self, asked: Mapping[str, Amounts]) -> Gate:
         """The gate with the shares of queues whose pods ask for so much beyond what they hold."""
@@ -133,47 +147,49 @@ class Gate:
         if account is None:
             return ()
         judged = self._judged(requests)
-        return tuple(_over(account, judged, with_waiting=False)) or tuple(_beyond_share(account, judged))
+        return self._first(queue, judged, with_waiting=False) or tuple(_beyond_share(account, judged))
 
-    def portion(self, queue: str) -> float:
-        """How much of its share a queue holds, by the resource of which it holds most; 1 where it has none of it."""
+    def turn(self, queue: str) -> tuple[int, float]:
+        """Which queue comes first, as a sort key: its priority, then how much of its share it holds.
+
+        That is by the resource of which it holds most; 1 where it has no share of what it holds.
+        """
         account = self.accounts.get(queue)
         if account is None:
-            return 0.0
+            return 0, 0.0
         share = account.limit if account.share is None else account.share
-        return max((_part(account.held.get(resource, 0), amount) for resource, amount in share.items()), default=0.0)
+        parts = (_part(account.held.get(resource, 0), amount) for resource, amount in share.items())
+        return -account.priority, max(parts, default=0.0)
 
     def given(self, queue: str, requests: Amounts) -> Gate:
         """The gate after a pod of a queue got its place."""
-        account = self.accounts.get(queue)
-        if account is None:
-            return self
-        return replace(self, accounts={**self.accounts, queue: replace(account, held=plus(account.held, requests))})
+        accounts = {account.queue: replace(account, held=plus(account.held, requests)) for account in self._line(queue)}
+        return replace(self, accounts={**self.accounts, **accounts})
 
-    def _judged(self, requests: Amounts) -> Iterable[tuple[str, int]]:
+    def _line(self, queue: str) -> list[Account]:
+        """The account of a queue and those of the queues above it."""
+        line: list[Account] = []
+        account = self.accounts.get(queue)
+        while account is not None and account not in line:
+            line.append(account)
+            account = self.accounts.get(account.parent)
+        return line
+
+    def _first(self, queue: str, requests: Sequence[tuple[str, int]], *, with_waiting: bool) -> tuple[Lack, ...]:
+        """What the first queue that has too little lacks: the queue itself, else those above it."""
+        for account in self._line(queue):
+            lacks = tuple(_over(account, requests, with_waiting=with_waiting))
+            if lacks:
+                return lacks
+        return ()
+
+    def _judged(self, requests: Amounts) -> list[tuple[str, int]]:
         """What is compared; of what every real node has, a listing without it says nothing."""
         return [
             (resource, amount)
             for resource, amount in requests.items()
-            if amount > 0 and (resource in self.most or resource not in _EVERYWHERE)
+            if amount > 0 and (resource in self.most or resource not in EVERYWHERE)
         ]
-
-
-def gate_of(snapshot: ClusterSnapshot) -> Gate | None:
-    """The gate as the cluster is, or ``None`` when the listing has no queues, so that nobody knows of one."""
-    if not snapshot.queues:
-        return None
-    total = _total(snapshot.nodes)
-    held = _held_by_group(snapshot)
-    waiting = [group for group in snapshot.pod_groups.values() if group.phase == INQUEUE and group.min_resources]
-    return Gate(
-        by_weight=not any(amount > 0 for queue in snapshot.queues.values() for amount in queue.deserved.values()),
-        total=total,
-        most={resource: int(amount * OVERCOMMIT) for resource, amount in total.items()},
-        used=_sum(entry.requested for entry in snapshot.nodes),
-        waited_for=_sum(plain(group.min_resources or {}) for group in waiting),
-        accounts={queue.name: _account(queue, snapshot, total, held) for queue in snapshot.queues.values()},
-    )
 
 
 def plain(requests: Amounts) -> dict[str, int]:
@@ -190,6 +206,27 @@ def plus(one: Amounts, other: Amounts) -> dict[str, int]:
     return {resource: one.get(resource, 0) + other.get(resource, 0) for resource in (*one, *other)}
 
 
+def minus(one: Amounts, other: Amounts) -> dict[str, int]:
+    """Of the first what the second leaves; what is used up is not named."""
+    return {resource: over for resource, amount in one.items() if (over := amount - other.get(resource, 0)) > 0}
+
+
+def summed(parts: Iterable[Amounts]) -> dict[str, int]:
+    """All amounts together."""
+    total: dict[str, int] = {}
+    for part in parts:
+        for resource, amount in part.items():
+            total[resource] = total.get(resource, 0) + amount
+    return total
+
+
+def shown(resource: str, nano: int) -> str:
+    """An amount as people write it: whole devices and MiB as they are, the rest as Kubernetes does."""
+    if "/" in resource:
+        return f"{nano / NANO:g}" if nano % NANO else str(nano // NANO)
+    return quantity.canonical(nano, binary=resource != "cpu")
+
+
 def words(lacks: Iterable[Lack]) -> str:
     """Volcano's event on the PodGroup; it says nothing of shares."""
     listed = list(lacks)
@@ -201,79 +238,28 @@ def words(lacks: Iterable[Lack]) -> str:
     return f"resource in cluster is overused: {', '.join(f'overused {name}' for name in names)}"
 
 
-def _total(nodes: Iterable[NodeEntry]) -> dict[str, int]:
-    """What the nodes have in all; of what every node has, only if every node says so."""
-    listed = list(nodes)
-    total: dict[str, int] = {}
-    for entry in listed:
-        for resource, amount in entry.facts.allocatable.items():
-            total[resource] = total.get(resource, 0) + amount.nano
-    for resource in _EVERYWHERE:
-        if not all(resource in entry.facts.allocatable for entry in listed):
-            total.pop(resource, None)
-    return total
-
-
-def _account(queue: Queue, snapshot: ClusterSnapshot, total: Amounts, held: Mapping[_Group, Amounts]) -> Account:
-    """A queue as it is. It may hold the cluster less what others are guaranteed, and at most its own capability."""
-    others = _sum(other.guarantee for other in snapshot.queues.values() if other.name != queue.name)
-    limit: dict[str, int] = {}
-    for resource, amount in total.items():
-        left = max(amount - others.get(resource, 0), queue.guarantee.get(resource, 0))
-        limit[resource] = min(left, _cap(queue, resource, amount))
-    groups = {name: group for name, group in snapshot.pod_groups.items() if group.queue == queue.name}
-    of_queue = {group.name: amounts for group, amounts in held.items() if group.queue == queue.name}
-    least = {name: plain(group.min_resources or {}) for name, group in groups.items()}
-    return Account(
-        queue=queue.name,
-        weight=max(queue.weight, 1),
-        guarantee=queue.guarantee,
-        limit=limit,
-        held=_sum(of_queue.values()),
-        waited_for=_sum(least[name] for name, group in groups.items() if group.phase == INQUEUE),
-        elastic=_sum(_above(amounts, least[name]) for name, amounts in of_queue.items() if name in least),
-    )
-
-
-def _cap(queue: Queue, resource: str, amount: int) -> int:
-    """A capability of 0 CPU or memory means none is set; one that does not name a resource leaves it open."""
-    cap = queue.capability.get(resource)
-    return amount if cap is None or (cap <= 0 and resource in {"cpu", "memory"}) else cap
-
-
-def _held_by_group(snapshot: ClusterSnapshot) -> dict[_Group, dict[str, int]]:
-    """What the pods of each PodGroup hold; a pod that is being deleted holds nothing for it."""
-    held: dict[_Group, dict[str, int]] = {}
-    for entry in snapshot.nodes:
-        for record in entry.pods:
-            if record.group and not record.terminating:
-                name = f"{record.namespace}/{record.group}"
-                known = snapshot.pod_groups.get(name)
-                group = _Group(name, known.queue if known is not None else record.queue or DEFAULT)
-                held[group] = plus(held.get(group, {}), requests_of(record))
-    return held
-
-
 def requests_of(pod: Pod | PodRecord) -> dict[str, int]:
     """What a pod counts for; how many pods there are does not matter to queues."""
     return dict(pod.requests if isinstance(pod, PodRecord) else pod.constraints.requests)
 
 
-def _shown(resource: str, nano: int) -> str:
-    """An amount as people write it: whole devices and MiB as they are, the rest as Kubernetes does."""
-    if "/" in resource:
-        return f"{nano / NANO:g}" if nano % NANO else str(nano // NANO)
-    return quantity.canonical(nano, binary=resource != "cpu")
-
-
 def _over(account: Account, requests: Iterable[tuple[str, int]], *, with_waiting: bool) -> Iterable[Lack]:
     for resource, amount in requests:
-        limit = account.limit.get(resource, 0)
-        taken = account.held.get(resource, 0)
-        if with_waiting:
-            taken += account.waited_for.get(resource, 0) - account.elastic.get(resource, 0)
-        if amount + taken > limit:
-            yield Lack(resource, amount, limit - taken, limit, account.queue)
+        limit, held = account.limit.get(resource, 0), account.held.get(resource, 0)
+        waiting = account.waited_for.get(resource, 0) if with_waiting else 0
+        elastic = account.elastic.get(resource, 0) if with_waiting else 0
+        left = limit - held - waiting + elastic
+        if amount > left:
+            yield Lack(
+                resource,
+                amount,
+                left,
+                limit,
+                account.queue,
+                allocated=held,
+                inqueue=waiting,
+                elastic=elastic,
+            )
 
 
 def _part(held: int, share: int) -> float:
@@ -286,15 +272,4 @@ def _beyond_share(account: Account, requests: Iterable[tuple[str, int]]) -> Iter
     for resource, amount in requests:
         share, held = account.share.get(resource, 0), account.held.get(resource, 0)
         if amount + held > share:
-            yield Lack(resource, amount, share - held, share, account.queue, by_weight=True)
-
-
-def _above(held: Amounts, least: Amounts) -> dict[str, int]:
-    return {resource: over for resource, amount in held.items() if (over := amount - least.get(resource, 0)) > 0}
-
-
-def _sum(parts: Iterable[Amounts]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for part in parts:
-        total = plus(total, part)
-    return total
+            yield Lack(resource, amount, share - held, share, account.queue, by_weight=True, allocated=held)

@@ -41,6 +41,7 @@ class Queue:
     deserved: Mapping[str, int] = field(default_factory=dict)
     parent: str = ""
     open: bool = True
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,7 @@ class PodGroup:
     """A Volcano gang: ``min_member`` pods start together or none does. ``min_by_task`` holds it per task, too.
 
     ``min_resources`` (nano units) is what has to be free before its pods are looked at; without it they always are.
+    ``made_at`` is when it was created (Unix seconds), ``None`` where nobody knows.
     """
 
     namespace: str
@@ -58,6 +60,12 @@ class PodGroup:
     min_resources: Mapping[str, int] | None = None
     phase: str = "Pending"
     priority_class: str = ""
+    made_at: int | None = None
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,7 +73,8 @@ class ClusterSnapshot:
     """Nodes in name order with what is promised of them, and everything else that a plan honours.
 
     ``pending`` are the pods that hold nothing yet. ``priorities`` are the values of priority classes by name.
-    ``problems`` are the objects that could not be read.
+    ``problems`` are the objects that could not be read. ``taken_at`` is the latest time that any object names (Unix
+    seconds), which is when the snapshot was taken as far as it can tell; ``None`` where none names any.
     """
 
     nodes: tuple[NodeEntry, ...] = ()
@@ -75,6 +84,7 @@ class ClusterSnapshot:
     pod_groups: Mapping[str, PodGroup] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    taken_at: int | None = None
     position: Mapping[NodeName, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -105,6 +115,6 @@ class ClusterSnapshot:
 
 def _shallow_copy(snapshot: ClusterSnapshot) -> ClusterSnapshot:
     successor = object.__new__(ClusterSnapshot)
-    for name in ("pending", "quotas", "queues", "pod_groups", "priorities", "problems", "position"):
+    for name in ("pending", "quotas", "queues", "pod_groups", "priorities", "problems", "taken_at", "position"):
         object.__setattr__(successor, name, getattr(snapshot, name))
     return successor

@@ -41,6 +41,7 @@ class ListingReader:
         self._groups: dict[str, PodGroup] = {}
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
         self._problems: list[Problem] = []
+        self._latest = ""
 
     def feed(self, raw: object, place: str = "listing") -> None:
         """Take one object; lists are taken apart. What cannot be read becomes a problem of the snapshot.
@@ -55,8 +56,9 @@ class ListingReader:
         if isinstance(items, list) and (kind.endswith("List") or kind == SNAPSHOT_KIND):
             self._feed_items(items, kind.removesuffix("List"), place)
             return
+        self._latest = max(self._latest, objects.latest_time(raw))
         try:
-            self._take(kind, raw)
+            self._take(kind, raw, place)
         except WireError as error:
             self._problems.append(Problem(place, str(error)))
 
@@ -65,7 +67,7 @@ class ListingReader:
         for at, item in enumerate(items):
             self.feed(with_kind(item, kind), f"{place} item {at}")
 
-    def _take(self, kind: str, raw: object) -> None:
+    def _take(self, kind: str, raw: object, place: str) -> None:
         match kind:
             case "Node":
                 node = objects.node_object(raw)
@@ -79,11 +81,13 @@ class ListingReader:
                 known = self._quotas.get(quota.namespace)
                 self._quotas[quota.namespace] = quota if known is None else known.together_with(quota)
             case "Queue":
-                queue = objects.queue(raw)
+                queue, wrong = objects.readable_queue(raw)
                 self._queues[queue.name] = queue
+                self._problems.extend(Problem(place, f"{each}; counts as not set") for each in wrong)
             case "PodGroup":
-                group = objects.pod_group(raw)
-                self._groups[f"{group.namespace}/{group.name}"] = group
+                group, wrong = objects.readable_pod_group(raw)
+                self._groups[group.full_name] = group
+                self._problems.extend(Problem(place, f"{each}; counts as not set") for each in wrong)
             case "PriorityClass":
                 name, value = objects.priority_class(raw)
                 self._priorities[name] = value
@@ -136,6 +140,7 @@ class ListingReader:
             pod_groups=self._groups,
             priorities=self._priorities,
             problems=tuple(problems),
+            taken_at=objects.seconds(self._latest),
         )
 
 

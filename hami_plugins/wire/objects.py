@@ -3,6 +3,11 @@
 Each function takes the JSON object as it was read and raises ``WireError`` with the path of what is wrong in it.
 """
 
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Final, TypeVar
+
+from hami_plugins.errors import WireError
 from hami_plugins.model.cluster import NamespaceQuota, PodGroup, Queue
 from hami_plugins.model.nodes import NodeFacts, Taint
 from hami_plugins.model.pods import ResourceList
@@ -12,7 +17,26 @@ from hami_plugins.wire import fields, quantity
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import pod
 
-__all__ = ["node_facts", "node_object", "pod", "pod_group", "priority_class", "queue", "resource_quota"]
+__all__ = [
+    "latest_time",
+    "node_facts",
+    "node_object",
+    "pod",
+    "pod_group",
+    "priority_class",
+    "queue",
+    "readable_pod_group",
+    "readable_queue",
+    "resource_quota",
+    "seconds",
+]
+
+HEAVIEST: Final = 65_535
+"""The largest weight that Volcano stores on a queue."""
+
+T = TypeVar("T")
+
+_EMPTY: Final[Json] = {}
 
 
 def node_object(raw: object) -> NodeObject:
@@ -60,37 +84,131 @@ def priority_class(raw: object) -> tuple[str, int]:
 
 def queue(raw: object) -> Queue:
     """A Volcano Queue. Without weight it weighs 1; it takes pods unless it is closed or closing."""
+    found, wrong = readable_queue(raw)
+    for each in wrong:
+        raise each
+    return found
+
+
+def readable_queue(raw: object) -> tuple[Queue, tuple[WireError, ...]]:
+    """A Volcano Queue as far as it can be read, and what is wrong with the rest, which counts as not set.
+
+    Raises ``WireError`` for what has no name. Pods of a queue with a mistake in it are not pods without a queue.
+    """
     body, place = _named(raw, "queue")
-    spec = fields.member(body, "spec", place)
+    tolerant = _Tolerant()
+    spec = tolerant.read(lambda: fields.member(body, "spec", place), _EMPTY)
+    status = tolerant.read(lambda: fields.member(body, "status", place), _EMPTY)
     inside = f"{place} spec"
-    return Queue(
-        name=fields.member(body, "metadata", place)["name"],
-        weight=fields.number(spec, "weight", inside) or 1,
-        capability=_nano(_amounts(spec, "capability", inside)),
-        guarantee=_nano(_amounts(fields.member(spec, "guarantee", inside), "resource", f"{inside}.guarantee")),
-        deserved=_nano(_amounts(spec, "deserved", inside)),
-        parent=fields.text(spec, "parent", inside),
-        open=fields.text(fields.member(body, "status", place), "state", f"{place} status") not in ("Closed", "Closing"),
+    guarantee = tolerant.read(lambda: fields.member(spec, "guarantee", inside), _EMPTY)
+    weight = tolerant.read(lambda: _count(spec, "weight", inside, most=HEAVIEST), 1)
+    found = Queue(
+        name=body["metadata"]["name"],
+        weight=weight or 1,
+        capability=tolerant.amounts(spec, "capability", inside),
+        guarantee=tolerant.amounts(guarantee, "resource", f"{inside}.guarantee"),
+        deserved=tolerant.amounts(spec, "deserved", inside),
+        parent=tolerant.read(lambda: fields.text(spec, "parent", inside), ""),
+        open=tolerant.read(lambda: fields.text(status, "state", f"{place} status"), "") not in ("Closed", "Closing"),
+        priority=tolerant.read(lambda: fields.number(spec, "priority", inside), 0),
     )
+    return found, tuple(tolerant.errors)
 
 
 def pod_group(raw: object) -> PodGroup:
     """A Volcano PodGroup. The API leaves out a ``minMember`` of 0, which is "no gang"."""
+    found, wrong = readable_pod_group(raw)
+    for each in wrong:
+        raise each
+    return found
+
+
+def readable_pod_group(raw: object) -> tuple[PodGroup, tuple[WireError, ...]]:
+    """A Volcano PodGroup as far as it can be read, and what is wrong with the rest, which counts as not set.
+
+    Raises ``WireError`` for what has no name.
+    """
     body, place = _named(raw, "podgroup")
-    metadata = fields.member(body, "metadata", place)
-    spec = fields.member(body, "spec", place)
+    tolerant = _Tolerant()
+    metadata: Json = body["metadata"]
+    spec = tolerant.read(lambda: fields.member(body, "spec", place), _EMPTY)
+    status = tolerant.read(lambda: fields.member(body, "status", place), _EMPTY)
     inside = f"{place} spec"
-    least = _amounts(spec, "minResources", inside)
-    return PodGroup(
+    least = tolerant.amounts(spec, "minResources", inside)
+    found = PodGroup(
         namespace=fields.text(metadata, "namespace", f"{place} metadata") or "default",
         name=metadata["name"],
-        min_member=fields.number(spec, "minMember", inside),
-        min_by_task=fields.number_map(spec, "minTaskMember", inside),
-        queue=fields.text(spec, "queue", inside) or "default",
-        min_resources=_nano(least) if least else None,
-        phase=fields.text(fields.member(body, "status", place), "phase", f"{place} status") or "Pending",
-        priority_class=fields.text(spec, "priorityClassName", inside),
+        min_member=tolerant.read(lambda: _count(spec, "minMember", inside), 0),
+        min_by_task=tolerant.read(lambda: fields.number_map(spec, "minTaskMember", inside), dict[str, int]()),
+        queue=tolerant.read(lambda: fields.text(spec, "queue", inside), "") or "default",
+        min_resources=least or None,
+        phase=tolerant.read(lambda: fields.text(status, "phase", f"{place} status"), "") or "Pending",
+        priority_class=tolerant.read(lambda: fields.text(spec, "priorityClassName", inside), ""),
+        made_at=seconds(metadata.get("creationTimestamp")),
     )
+    return found, tuple(tolerant.errors)
+
+
+def seconds(stamp: object) -> int | None:
+    """A time as the API server writes it, in Unix seconds; ``None`` for anything else."""
+    if not isinstance(stamp, str) or not stamp.endswith("Z"):
+        return None
+    try:
+        return int(datetime.fromisoformat(stamp).timestamp())
+    except (ValueError, OverflowError):
+        return None
+
+
+def latest_time(raw: Mapping[str, object]) -> str:
+    """The latest time that an object names as the API server writes it: when it was made, or last reported on.
+
+    Such texts compare as the times do. Empty where there is none.
+    """
+    metadata, status = raw.get("metadata"), raw.get("status")
+    stamps = [metadata.get("creationTimestamp")] if isinstance(metadata, Mapping) else []
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    for each in conditions if isinstance(conditions, list) else ():
+        if isinstance(each, Mapping):
+            stamps += [each.get("lastHeartbeatTime"), each.get("lastTransitionTime")]
+    return max((stamp for stamp in stamps if isinstance(stamp, str) and stamp.endswith("Z")), default="")
+
+
+class _Tolerant:
+    """Reads members one by one; of what is wrong it keeps the error and goes on."""
+
+    def __init__(self) -> None:
+        self.errors: list[WireError] = []
+
+    def read(self, reader: Callable[[], T], otherwise: T) -> T:
+        """What a member says, or the value that stands for one that cannot be read."""
+        try:
+            return reader()
+        except WireError as error:
+            self.errors.append(error)
+            return otherwise
+
+    def amounts(self, holder: Json, name: str, place: str) -> dict[str, int]:
+        """The amounts of a resource list (nano units), without those that no cluster can hold."""
+        where = fields.path(place, name)
+        found: dict[str, int] = {}
+        for resource, amount in self.read(lambda: fields.member(holder, name, place), _EMPTY).items():
+            try:
+                found |= _nano(quantity.amounts({resource: amount}, key=where))
+            except WireError as error:
+                self.errors.append(error)
+            else:
+                if found[resource] < 0:
+                    del found[resource]
+                    self.errors.append(WireError(f"{where}[{resource}]", str(amount), "an amount below 0"))
+        return found
+
+
+def _count(holder: Json, name: str, place: str, *, most: int | None = None) -> int:
+    number = fields.number(holder, name, place)
+    if number < 0 or (most is not None and number > most):
+        upper = "" if most is None else f" and at most {most}"
+        raise fields.wrong(fields.path(place, name), number, f"a number of at least 0{upper}")
+    return number
 
 
 def _named(raw: object, kind: str) -> tuple[Json, str]:

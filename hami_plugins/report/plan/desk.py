@@ -28,13 +28,13 @@ class Desk:
 
     def __init__(self, registry: Registry, rules: Rules, decider: Decider, *, now_ns: int) -> None:
         self.registry = registry
-        self._rules = rules
+        self.rules = rules
         self._decider = decider
         self._now_ns = now_ns
 
     def read(self, pod: Pod) -> Intake:
         """What the webhook and the pod's own words make of it, no quota of HAMi's in the way."""
-        return take_in(pod, self.registry, self._rules)
+        return take_in(pod, self.registry, self.rules)
 
     def read_within_quota(self, snapshot: ClusterSnapshot, pod: Pod) -> Intake:
         """The same with what HAMi's quota leaves its namespace."""
@@ -42,7 +42,7 @@ class Desk:
         if limits is None:
             return self.read(pod)
         used = quota.used_by(snapshot, pod.namespace, self.registry)
-        return take_in(pod, self.registry, self._rules, dict(quota.headroom(limits, used, self.registry)))
+        return take_in(pod, self.registry, self.rules, dict(quota.headroom(limits, used, self.registry)))
 
     def refused(self, snapshot: ClusterSnapshot, unit: str, intake: Intake) -> PodPlan:
         """The plan of a pod that never gets to a decision, because of what it says itself."""

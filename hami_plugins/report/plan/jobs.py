@@ -31,7 +31,8 @@ class Job:
     """A unit on its way: ``members`` wait for a place, ``have`` counts those with one per task.
 
     ``gated`` have scheduling gates, ``held`` were stopped before any decision. ``created`` says that its pods exist,
-    ``holds`` what planned members hold, which tells whose turn it is among equals.
+    ``holds`` what planned members hold, which tells whose turn it is among equals. ``counts`` is what it counts for at
+    the gate, ``None`` until it is let in.
     """
 
     unit: Unit
@@ -46,6 +47,7 @@ class Job:
     gated: list[Member] = field(default_factory=list)
     held: list[Member] = field(default_factory=list)
     holds: dict[str, int] = field(default_factory=dict)
+    counts: Amounts | None = None
 
     @property
     def queue(self) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from hami_plugins.engine.intake import Intake
+from hami_plugins.engine.queues import Amounts, Lack
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Decision
 from hami_plugins.model.pods import Pod
@@ -51,13 +53,25 @@ class Unit:
     made_late: bool = False
 
 
+class Hold(NamedTuple):
+    """What holds a pod back at Volcano's gate: what its gang asks of which queue, and of what too little is left.
+
+    ``lacks`` is empty where the queue takes nobody: it is closed, or there is none of that name.
+    """
+
+    queue: str
+    asked: Amounts
+    lacks: tuple[Lack, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodPlan:
     """What happens to one pod.
 
     ``before`` is the snapshot it was decided on; ``decision`` is ``None`` when it never came to one; ``words`` is the
     reason as the upstream scheduler spells it (empty when placed), ``why`` the reason in ours. ``notes`` say where the
-    upstream scheduler may do otherwise, and what of the cluster one may not expect.
+    upstream scheduler may do otherwise, and what of the cluster one may not expect. ``hold`` is set where a queue or
+    the cluster's gate is the reason.
     """
 
     unit: str
@@ -70,6 +84,7 @@ class PodPlan:
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    hold: Hold | None = None
 
     @property
     def pod(self) -> Pod:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from hami_plugins.engine import gangs, neighbours, queues, resource_quota
+from hami_plugins.engine import accounts, gangs, neighbours, queues, resource_quota
 from hami_plugins.engine.apply import assigned
 from hami_plugins.engine.intake import Intake
 from hami_plugins.engine.queues import Amounts, Gate
@@ -24,7 +24,7 @@ from hami_plugins.model.vendor import Dialect
 from hami_plugins.report import old_names
 from hami_plugins.report.plan.desk import Desk
 from hami_plugins.report.plan.jobs import Job, Member, job_of, least_of, without_gated
-from hami_plugins.report.plan.stages import PodPlan, Stage, Unit
+from hami_plugins.report.plan.stages import Hold, PodPlan, Stage, Unit
 from hami_plugins.report.workloads.pods import VOLCANO
 from hami_plugins.wire.gang_keys import GROUP_KEY
 
@@ -43,6 +43,7 @@ class _Stop(NamedTuple):
     stage: Stage
     why: str
     words: str = ""
+    hold: Hold | None = None
 
 
 class Turns:
@@ -53,7 +54,8 @@ class Turns:
         self.plans: list[PodPlan] = []
         self._desk = desk
         self._jobs = [job_of(snapshot, at, unit) for at, unit in enumerate(units)]
-        self._gate: Gate | None = queues.gate_of(snapshot) if any(job.volcano for job in self._jobs) else None
+        known = any(job.volcano for job in self._jobs)
+        self._gate: Gate | None = accounts.gate_of(snapshot, desk.rules.queue_plugin) if known else None
         self._taken: dict[str, dict[str, int]] = {}
         self._neighbours_matter = neighbours.matter(snapshot)
 
@@ -73,7 +75,7 @@ class Turns:
         created: list[Member] = []
         for member in job.members:
             if self._is_for_another(member.pod):
-                self._emit(job, member, Stage.ELSEWHERE, _elsewhere(member.pod))
+                self._emit(job, member, _Stop(Stage.ELSEWHERE, _elsewhere(member.pod)))
                 continue
             if member.waits:
                 created.append(member)
@@ -86,7 +88,7 @@ class Turns:
         job.members = deque(member for member in created if not member.pod.gated)
         job.gated = [member for member in created if member.pod.gated]
         for member in job.gated:
-            self._emit(job, member, Stage.GATE, GATED)
+            self._emit(job, member, _Stop(Stage.GATE, GATED))
 
     def _read(self, job: Job, member: Member) -> Member:
         """The member as the webhook leaves it, where that is needed now; HAMi's own quota is looked at in its turn."""
@@ -114,7 +116,7 @@ class Turns:
         if missing:
             why = f"quota: every container has to name {', '.join(missing)}"
             words = f'pods "{pod.name}" is forbidden: failed quota: must specify {",".join(missing)}'
-            self._emit(job, member, Stage.QUOTA, why, words)
+            self._emit(job, member, _Stop(Stage.QUOTA, why, words))
             return False
         taken = self._taken.get(pod.namespace)
         if taken is None:
@@ -123,25 +125,16 @@ class Turns:
         broken = resource_quota.excesses(quota, taken, counts)
         if broken:
             why = "; ".join(map(str, broken))
-            self._emit(job, member, Stage.QUOTA, why, resource_quota.words(pod, broken))
+            self._emit(job, member, _Stop(Stage.QUOTA, why, resource_quota.words(pod, broken)))
             return False
         resource_quota.add(taken, counts)
         return True
 
     def _admit(self, job: Job) -> None:
         """Volcano's gate. The pods of a Volcano Job are created only when it has passed."""
-        why, words = self._closed(job)
-        least = None if why else least_of(job)
-        if least is not None and self._gate is not None:
-            lacks = self._gate.objections(job.queue, least)
-            if lacks:
-                said = "; ".join(f"{lack}{old_names.remark(lack.resource)}" for lack in lacks)
-                why, words = f"held at Volcano's gate: {said}", queues.words(lacks)
-            else:
-                self._gate = self._gate.let_in(job.queue, without_gated(job, least))
-        if why:
-            stage = Stage.ADMISSION if job.unit.made_late and not words else Stage.GATE
-            self._emit_all(job, stage, why, words)
+        stop = self._closed(job) or self._held(job)
+        if stop is not None:
+            self._emit_all(job, stop)
             return
         if job.unit.made_late:
             self._create(job)
@@ -149,20 +142,37 @@ class Turns:
         there = job.have + Counter(member.task for member in (*job.members, *job.gated))
         missing = gangs.missing(job.need, there)
         if missing:
-            self._emit_all(job, Stage.GANG, _incomplete(missing, "exist"))
+            self._emit_all(job, _Stop(Stage.GANG, _incomplete(missing, "exist")))
 
-    def _closed(self, job: Job) -> tuple[str, str]:
-        """Why the gang cannot even be made, and Volcano's words where there are any."""
+    def _closed(self, job: Job) -> _Stop | None:
+        """Why the gang cannot even be made."""
+        stage = Stage.ADMISSION if job.unit.made_late else Stage.GATE
         if not job.unit.exists and job.known is None:
-            return f"it names the PodGroup {job.unit.group}, which nobody has made", ""
+            return _Stop(stage, f"it names the PodGroup {job.unit.group}, which nobody has made")
         if not self.snapshot.queues:
-            return "", ""
+            return None
+        hold = Hold(job.queue, least_of(job) or {})
         queue = self.snapshot.queues.get(job.queue)
         if queue is None:
-            return f"there is no queue {job.queue}", ""
+            return _Stop(stage, f"there is no queue {job.queue}", hold=hold)
         if job.unit.made_late and any(each.parent == queue.name for each in self.snapshot.queues.values()):
-            return f"queue {job.queue} has child queues, and jobs go into queues without", ""
-        return ("", "") if queue.open else (f"queue {job.queue} is closed", "")
+            why = f"queue {job.queue} has child queues, and jobs go into queues without"
+            return _Stop(stage, why, hold=hold)
+        return None if queue.open else _Stop(stage, f"queue {job.queue} is closed", hold=hold)
+
+    def _held(self, job: Job) -> _Stop | None:
+        """Why the gang has to wait before its pods are looked at; ``None`` lets it in."""
+        least = least_of(job)
+        if least is None or self._gate is None:
+            return None
+        lacks = self._gate.objections(job.queue, least)
+        if lacks:
+            said = "; ".join(f"{lack}{old_names.remark(lack.resource)}" for lack in lacks)
+            why = f"held at Volcano's gate: {said}"
+            return _Stop(Stage.GATE, why, queues.words(lacks), Hold(job.queue, least, lacks))
+        job.counts = without_gated(job, least)
+        self._gate = self._gate.let_in(job.queue, job.counts)
+        return None
 
     def _session(self, jobs: Sequence[Job]) -> None:
         """Give every job its turns until nobody has anything left to try; the queue with the smallest part first."""
@@ -171,7 +181,7 @@ class Turns:
         for job in jobs:
             heapq.heappush(lanes.setdefault(_lane(job), []), (self._rank(job), job))
         while lanes:
-            name = min(lanes, key=lambda lane: (self._portion(lane), lanes[lane][0][1].at))
+            name = min(lanes, key=lambda lane: (self._turn(lane), lanes[lane][0][1].at))
             _, job = heapq.heappop(lanes[name])
             going_on = self._complete(job) if not job.ready else self._one_more(job)
             if going_on and job.members:
@@ -201,11 +211,11 @@ class Turns:
         first: dict[str, int] = {}
         for job in jobs:
             first.setdefault(job.queue, job.at)
-        return sorted(jobs, key=lambda job: (self._portion(job.queue), first[job.queue], -job.priority, job.at))
+        return sorted(jobs, key=lambda job: (self._turn(job.queue), first[job.queue], -job.priority, job.at))
 
-    def _portion(self, lane: str) -> float:
-        """How much of its share a queue holds."""
-        return self._gate.portion(lane) if self._gate is not None and lane else 0.0
+    def _turn(self, lane: str) -> tuple[int, float]:
+        """Which queue comes first."""
+        return self._gate.turn(lane) if self._gate is not None and lane else (0, 0.0)
 
     def _rank(self, job: Job) -> _Rank:
         """Priority, then incomplete gangs, then who holds the smallest part of the cluster, then age."""
@@ -268,7 +278,8 @@ class Turns:
             lacks = gate.overdrawn(job.queue, queues.requests_of(intake.pod))
             if lacks:
                 why = f"its queue may hold no more: {'; '.join(map(str, lacks))}"
-                return _stopped(job, intake, snapshot, _Stop(Stage.GATE, why, queues.words(lacks)))
+                hold = Hold(job.queue, queues.requests_of(intake.pod), lacks)
+                return _stopped(job, intake, snapshot, _Stop(Stage.GATE, why, queues.words(lacks), hold))
         return self._desk.decided(snapshot, job.unit.name, self._among_others(snapshot, intake))
 
     def _among_others(self, snapshot: ClusterSnapshot, intake: Intake) -> Intake:
@@ -280,16 +291,16 @@ class Turns:
         constraints = replace(intake.demand.constraints, barred=neighbours.barred(snapshot, pod))
         return replace(intake, demand=replace(intake.demand, constraints=constraints))
 
-    def _emit_all(self, job: Job, stage: Stage, why: str, words: str = "") -> None:
+    def _emit_all(self, job: Job, stop: _Stop) -> None:
         for member in job.members:
-            self._emit(job, member, stage, why, words)
+            self._emit(job, member, stop)
         job.held.extend(job.members)
         job.members.clear()
 
-    def _emit(self, job: Job, member: Member, stage: Stage, why: str, words: str = "") -> None:
+    def _emit(self, job: Job, member: Member, stop: _Stop) -> None:
         """The plan of a member that does not come to a decision."""
         intake = member.intake or self._desk.read(member.pod)
-        self.plans.append(_stopped(job, intake, self.snapshot, _Stop(stage, why, words)))
+        self.plans.append(_stopped(job, intake, self.snapshot, stop))
 
 
 def _lane(job: Job) -> str:
@@ -317,7 +328,15 @@ def _elsewhere(pod: Pod) -> str:
 
 
 def _stopped(job: Job, intake: Intake, snapshot: ClusterSnapshot, stop: _Stop) -> PodPlan:
-    return PodPlan(unit=job.unit.name, intake=intake, stage=stop.stage, before=snapshot, why=stop.why, words=stop.words)
+    return PodPlan(
+        unit=job.unit.name,
+        intake=intake,
+        stage=stop.stage,
+        before=snapshot,
+        why=stop.why,
+        words=stop.words,
+        hold=stop.hold,
+    )
 
 
 def _held_back(plan: PodPlan, why: str) -> PodPlan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hami_plugins.engine import queues
+from hami_plugins.engine import accounts, queues
 from hami_plugins.engine.queues import Gate, Lack
 from hami_plugins.model.cluster import ClusterSnapshot, PodGroup, Queue
 from hami_plugins.model.nodes import NodeEntry, NodeFacts
@@ -37,7 +37,7 @@ def held(count: int, group: str = "g", **about: object) -> PodRecord:
 
 
 def gate(*records: PodRecord, **about: object) -> Gate:
-    found = queues.gate_of(a_cluster(*records, **about))  # type: ignore[arg-type]
+    found = accounts.gate_of(a_cluster(*records, **about))  # type: ignore[arg-type]
     assert found is not None
     return found
 
@@ -51,7 +51,7 @@ def group(
 
 
 def test_without_queues_there_is_no_gate() -> None:
-    assert queues.gate_of(a_cluster(queues={})) is None
+    assert accounts.gate_of(a_cluster(queues={})) is None
 
 
 def test_one_queue_may_wait_for_the_whole_cluster_and_no_more() -> None:
@@ -63,7 +63,7 @@ def test_several_queues_may_wait_for_a_fifth_more_than_there_is() -> None:
     both = {name: Queue(name=name) for name in ("a", "b")}
     found = gate(queues=both).let_in("a", gpus(8))
     assert found.objections("b", gpus(4)) == ()
-    assert found.objections("b", gpus(5)) == (Lack(GPU, 5 * NANO, 4 * NANO, 12 * NANO),)
+    assert found.objections("b", gpus(5)) == (Lack(GPU, 5 * NANO, 4 * NANO, 12 * NANO, inqueue=8 * NANO),)
 
 
 def test_who_was_let_in_counts_until_it_has_its_place() -> None:
@@ -75,7 +75,8 @@ def test_who_was_let_in_counts_until_it_has_its_place() -> None:
 def test_a_capability_is_a_hard_limit() -> None:
     capped = {"team": Queue(name="team", capability=gpus(4))}
     found = gate(held(3), queues=capped, pod_groups=group(queue="team", least=3))
-    assert found.objections("team", gpus(2)) == (Lack(GPU, 2 * NANO, NANO, 4 * NANO, "team"),)
+    lack = Lack(GPU, 2 * NANO, NANO, 4 * NANO, "team", allocated=3 * NANO)
+    assert found.objections("team", gpus(2)) == (lack,)
     assert found.overdrawn("team", gpus(2)) != ()
     assert found.overdrawn("team", gpus(1)) == ()
     assert found.given("team", gpus(1)).overdrawn("team", gpus(1)) != ()
@@ -108,7 +109,7 @@ def test_pods_of_a_group_that_is_not_listed_count_for_the_queue_they_name() -> N
 def test_pods_that_are_being_deleted_count_for_the_cluster_alone() -> None:
     leaving = gate(held(6, terminating=True), pod_groups=group())
     assert leaving.overdrawn("default", gpus(10)) == ()
-    assert leaving.objections("default", gpus(7)) == (Lack(GPU, 7 * NANO, 6 * NANO, 12 * NANO),)
+    assert leaving.objections("default", gpus(7)) == (Lack(GPU, 7 * NANO, 6 * NANO, 12 * NANO, allocated=6 * NANO),)
 
 
 def test_a_listing_without_cpu_says_nothing_of_cpu_but_much_of_devices() -> None:
@@ -121,7 +122,7 @@ def test_an_unknown_queue_is_held_to_the_cluster() -> None:
     assert gate().let_in("nobody", gpus(12)).objections("nobody", gpus(1)) != ()
     assert gate().overdrawn("nobody", gpus(100)) == ()
     assert gate().given("nobody", gpus(1)) == gate()
-    assert gate().portion("nobody") == 0.0
+    assert gate().turn("nobody") == (0, 0.0)
 
 
 TWO = {name: Queue(name=name, weight=weight) for name, weight in (("a", 1), ("b", 4))}
@@ -143,10 +144,10 @@ class TestShares:
 
     def test_the_part_of_a_share_tells_whose_turn_it_is(self) -> None:
         found = gate(held(1, "x"), queues=TWO, pod_groups=group("x", queue="a", least=1))
-        assert found.portion("a") == 0.1
+        assert found.turn("a") == (0, 0.1)
         shared = found.divided({"a": gpus(9), "b": gpus(10)})
-        assert shared.portion("a") == 0.5
-        assert shared.portion("b") == 0.0
+        assert shared.turn("a") == (0, 0.5)
+        assert shared.turn("b") == (0, 0.0)
 
 
 class TestWords:
@@ -160,6 +161,11 @@ class TestWords:
 
     def test_volcano_says_nothing_of_shares(self) -> None:
         assert queues.words([Lack("a", 1, 0, 0, "q", by_weight=True)]) == ""
+
+    def test_ours_say_who_has_the_rest(self) -> None:
+        lack = Lack(GPU, 2 * NANO, NANO, 9 * NANO, "q", allocated=6 * NANO, inqueue=3 * NANO, elastic=NANO)
+        assert lack.missing == NANO
+        assert str(lack) == "a.com/gpu: asks 2, queue q has 1 of 9 left (6 allocated, 3 inqueue, 1 of it elastic)"
 
     def test_ours_have_numbers(self) -> None:
         assert str(Lack(GPU, NANO, NANO // 2, 12 * NANO)) == "a.com/gpu: asks 1, the cluster has 0.5 of 12 left"

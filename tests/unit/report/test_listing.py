@@ -166,3 +166,27 @@ def test_an_unreadable_assignment_is_a_problem_of_its_pod() -> None:
     snapshot = read(a_node(), a_pod(grant="n0-acme-0,Acme,lots,5:;"), a_pod("p1"))
     assert snapshot.nodes[0].state.usage[0].memory == 100
     assert [problem.place for problem in snapshot.problems] == ["pod team/p0"]
+
+
+def test_a_queue_with_a_mistake_is_a_queue_all_the_same() -> None:
+    bad = {"kind": "Queue", "metadata": {"name": "team"}, "spec": {"capability": {"cpu": "-1", "memory": "1Gi"}}}
+    found = snapshot_of([bad], REGISTRY)
+    assert found.queues["team"].capability == {"memory": 2**30 * 10**9}
+    (problem,) = found.problems
+    assert "queue team: spec.capability[cpu]: an amount below 0 (in '-1'); counts as not set" in problem.what
+
+
+def test_a_group_with_a_mistake_is_a_group_all_the_same() -> None:
+    bad = {"kind": "PodGroup", "metadata": {"name": "g", "namespace": "ns"}, "spec": {"minResources": {"cpu": "x"}}}
+    found = snapshot_of([bad], REGISTRY)
+    assert found.pod_groups["ns/g"].min_resources is None
+    assert len(found.problems) == 1
+
+
+def test_the_snapshot_is_as_old_as_the_latest_time_in_it() -> None:
+    stamped = [
+        {"kind": "Queue", "metadata": {"name": name, "creationTimestamp": f"1970-01-01T00:0{at}:00Z"}}
+        for at, name in enumerate(("a", "c", "b"))
+    ]
+    assert snapshot_of(stamped, REGISTRY).taken_at == 120
+    assert snapshot_of([], REGISTRY).taken_at is None

@@ -248,7 +248,7 @@ class TestQueues:
         plans = planned(cluster, a_pod("a", 100, queue="team"), a_pod("b", 100, queue="team"))
         assert stages(plans) == {"a": Stage.PLACED, "b": Stage.GATE}
         held = the("b", plans)
-        assert held.why == f"held at Volcano's gate: {GPU}: asks 1, queue team has 0 of 1 left"
+        assert held.why == f"held at Volcano's gate: {GPU}: asks 1, queue team has 0 of 1 left (1 inqueue)"
         assert held.words == f"queue resource quota insufficient: insufficient {GPU}"
 
     def test_a_name_that_nobody_reads_any_more_is_said_at_the_gate(self) -> None:

@@ -1,0 +1,189 @@
+"""Volcano's gate as a cluster stands: what every queue may hold, what its pods hold, and who has been let in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from hami_plugins.engine.queues import (
+    DEFAULT,
+    EVERYWHERE,
+    INQUEUE,
+    OVERCOMMIT,
+    RUNNING,
+    Account,
+    Amounts,
+    Gate,
+    minus,
+    plain,
+    plus,
+    summed,
+)
+from hami_plugins.model.cluster import ClusterSnapshot, PodGroup, Queue
+from hami_plugins.model.nodes import NodeEntry
+
+CAPACITY: Final = "capacity"
+PROPORTION: Final = "proportion"
+ROOT: Final = "root"
+"""The queue above all that name no other."""
+
+
+class _Group(NamedTuple):
+    """A PodGroup (``namespace/name``) and its queue."""
+
+    name: str
+    queue: str
+
+
+class _Held(NamedTuple):
+    """What the pods of PodGroups hold, how many there are, and which groups have members that are being deleted."""
+
+    amounts: Mapping[_Group, Amounts]
+    members: Mapping[str, int]
+    leaving: frozenset[str]
+
+
+def gate_of(snapshot: ClusterSnapshot, plugin: str = "") -> Gate | None:
+    """The gate as the cluster is, or ``None`` when the listing has no queues, so that nobody knows of one.
+
+    ``plugin`` is the one that divides the cluster among queues, ``proportion`` or ``capacity``; where nobody says, it
+    is ``capacity`` if any queue has something ``deserved``, which ``proportion`` does not read.
+    """
+    if not snapshot.queues:
+        return None
+    total = _total(snapshot.nodes)
+    held = _held(snapshot)
+    waiting = {name: least for name, group in snapshot.pod_groups.items() if (least := _waited_for(group, held))}
+    by_weight = plugin == PROPORTION if plugin else not _has_deserved(snapshot.queues.values())
+    accounts = _Accounts(snapshot, total, held, waiting, nested=not by_weight)
+    return Gate(
+        by_weight=by_weight,
+        total=total,
+        most={resource: int(amount * OVERCOMMIT) for resource, amount in total.items()},
+        used=summed(entry.requested for entry in snapshot.nodes),
+        waited_for=summed(waiting.values()),
+        accounts={name: accounts.account(queue) for name, queue in snapshot.queues.items()},
+    )
+
+
+def _has_deserved(queues: Iterable[Queue]) -> bool:
+    return any(amount > 0 for queue in queues for amount in queue.deserved.values())
+
+
+def _waited_for(group: PodGroup, held: _Held) -> Amounts:
+    """What a PodGroup that was let in still counts for beside what its pods hold.
+
+    Nobody takes its place back: it counts until its pods run, whether they ever can or not. One that runs counts for
+    what it lacks of its least. One whose pods are being deleted is looked at anew, goes back, and counts on top.
+    """
+    least = plain(group.min_resources or {})
+    members = held.members.get(group.full_name, 0)
+    if group.phase == INQUEUE or (group.full_name in held.leaving and members < max(group.min_member, 1)):
+        return least
+    if group.phase == RUNNING and members >= max(group.min_member, 1):
+        return minus(least, held.amounts.get(_Group(group.full_name, group.queue), {}))
+    return {}
+
+
+class _Accounts:
+    """Makes the accounts of all queues. ``nested`` says that a queue's limit holds for the queues under it, too."""
+
+    def __init__(
+        self,
+        snapshot: ClusterSnapshot,
+        total: Amounts,
+        held: _Held,
+        waiting: Mapping[str, Amounts],
+        *,
+        nested: bool,
+    ) -> None:
+        self._queues = snapshot.queues
+        self._total = total
+        self._nested = nested and any(queue.parent not in {"", ROOT} for queue in snapshot.queues.values())
+        self._held = held
+        self._waiting = waiting
+        self._groups: dict[str, list[PodGroup]] = {}
+        for group in snapshot.pod_groups.values():
+            self._groups.setdefault(group.queue, []).append(group)
+        self._amounts: dict[str, list[tuple[str, Amounts]]] = {}
+        for (name, queue), amounts in held.amounts.items():
+            self._amounts.setdefault(queue, []).append((name, amounts))
+
+    def account(self, queue: Queue) -> Account:
+        """One queue as it is, with what the queues under it hold where these are its own."""
+        names = self._family(queue)
+        groups = [group for name in names for group in self._groups.get(name, ())]
+        amounts = [each for name in names for each in self._amounts.get(name, ())]
+        least = {group.full_name: plain(group.min_resources or {}) for group in groups}
+        return Account(
+            queue=queue.name,
+            weight=max(queue.weight, 1),
+            guarantee=queue.guarantee,
+            limit=self._limit(queue),
+            held=summed(each for _, each in amounts),
+            waited_for=summed(self._waiting.get(group.full_name, {}) for group in groups),
+            elastic=summed(minus(each, least[name]) for name, each in amounts if name in least),
+            priority=queue.priority,
+            parent=queue.parent if self._nested and queue.parent in self._queues else "",
+        )
+
+    def _family(self, queue: Queue) -> list[str]:
+        """The queue and, where limits are nested, all under it; a ring of queues is walked once."""
+        names = [queue.name]
+        for name in names if self._nested else ():
+            names += [each.name for each in self._queues.values() if each.parent == name and each.name not in names]
+        return names
+
+    def _limit(self, queue: Queue) -> Amounts:
+        """What a queue may hold: the cluster less what others are guaranteed, and at most its own capability."""
+        others = summed(
+            other.guarantee
+            for other in self._queues.values()
+            if other.name != queue.name and (not self._nested or _above(other) == _above(queue))
+        )
+        limit: dict[str, int] = {}
+        for resource, amount in self._total.items():
+            left = max(amount - others.get(resource, 0), queue.guarantee.get(resource, 0))
+            limit[resource] = min(left, _cap(queue, resource, amount))
+        return limit
+
+
+def _above(queue: Queue) -> str:
+    return queue.parent or ("" if queue.name == ROOT else ROOT)
+
+
+def _cap(queue: Queue, resource: str, amount: int) -> int:
+    """A capability of 0 CPU or memory means none is set; one that does not name a resource leaves it open."""
+    cap = queue.capability.get(resource)
+    return amount if cap is None or (cap <= 0 and resource in {"cpu", "memory"}) else cap
+
+
+def _total(nodes: Iterable[NodeEntry]) -> dict[str, int]:
+    """What the nodes have in all; of what every node has, only if every node says so."""
+    listed = list(nodes)
+    total = summed({name: amount.nano for name, amount in entry.facts.allocatable.items()} for entry in listed)
+    for resource in EVERYWHERE:
+        if not all(resource in entry.facts.allocatable for entry in listed):
+            total.pop(resource, None)
+    return total
+
+
+def _held(snapshot: ClusterSnapshot) -> _Held:
+    """What the pods of each PodGroup hold; a pod that is being deleted holds nothing for it."""
+    amounts: dict[_Group, dict[str, int]] = {}
+    members: Counter[str] = Counter()
+    leaving: set[str] = set()
+    for entry in snapshot.nodes:
+        for record in entry.pods:
+            if not record.group:
+                continue
+            name = f"{record.namespace}/{record.group}"
+            if record.terminating:
+                leaving.add(name)
+                continue
+            known = snapshot.pod_groups.get(name)
+            group = _Group(name, known.queue if known is not None else record.queue or DEFAULT)
+            amounts[group] = plus(amounts.get(group, {}), dict(record.requests))
+            members[name] += 1
+    return _Held(amounts, members, frozenset(leaving))

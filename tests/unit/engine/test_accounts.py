@@ -1,0 +1,120 @@
+"""The gate as a cluster stands: who counts for what, and whose limit holds for whom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hami_plugins.engine import accounts
+from hami_plugins.engine.queues import Gate
+from hami_plugins.model.cluster import PodGroup, Queue
+from hami_plugins.model.pods import PodRecord
+from tests.unit.engine.test_queues import GPU, a_cluster, gpus, held
+
+
+def gate(*records: PodRecord, plugin: str = "", **about: object) -> Gate:
+    found = accounts.gate_of(a_cluster(*records, **about), plugin)  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def a_group(phase: str, least: int, *, members: int = 1) -> dict[str, PodGroup]:
+    made = PodGroup(namespace="default", name="g", phase=phase, min_resources=gpus(least), min_member=members)
+    return {made.full_name: made}
+
+
+class TestWhoCounts:
+    @pytest.mark.parametrize(
+        ("phase", "waits"), [("Inqueue", 4), ("Pending", 0), ("Running", 0), ("Completed", 0), ("Unknown", 0)]
+    )
+    def test_a_group_without_pods_counts_while_it_is_inqueue(self, phase: str, waits: int) -> None:
+        assert gate(pod_groups=a_group(phase, 4)).waited_for.get(GPU, 0) == gpus(waits).get(GPU, 0)
+
+    def test_a_group_that_runs_counts_for_what_it_lacks_of_its_least(self) -> None:
+        found = gate(held(3), pod_groups=a_group("Running", 4))
+        assert found.waited_for == gpus(1)
+        assert gate(held(4), pod_groups=a_group("Running", 4)).waited_for == {}
+
+    def test_a_group_with_too_few_members_has_lost_its_turn(self) -> None:
+        assert gate(held(3), pod_groups=a_group("Running", 4, members=2)).waited_for == {}
+
+    def test_a_group_whose_pod_is_being_deleted_counts_on_top_of_it(self) -> None:
+        found = gate(held(4, terminating=True), pod_groups=a_group("Running", 4))
+        assert found.used[GPU] == found.waited_for[GPU] == gpus(4)[GPU]
+
+    def test_one_that_has_enough_members_without_it_does_not(self) -> None:
+        leaving = replace(held(4, terminating=True), name="leaving")
+        assert gate(held(4), leaving, pod_groups=a_group("Running", 4)).waited_for == {}
+
+    def test_a_group_without_minimum_never_counts(self) -> None:
+        group = {"default/g": PodGroup(namespace="default", name="g", phase="Inqueue")}
+        assert gate(pod_groups=group).waited_for == {}
+
+
+class TestPlugins:
+    def test_who_deserves_something_is_in_a_cluster_with_capacity(self) -> None:
+        deserving = {"a": Queue(name="a", deserved=gpus(1))}
+        assert gate().by_weight
+        assert not gate(queues=deserving).by_weight
+
+    def test_whoever_knows_the_plugin_says_so(self) -> None:
+        deserving = {"a": Queue(name="a", deserved=gpus(1))}
+        assert gate(queues=deserving, plugin=accounts.PROPORTION).by_weight
+        assert not gate(plugin=accounts.CAPACITY).by_weight
+
+
+FAMILY = {
+    "root": Queue(name="root"),
+    "parent": Queue(name="parent", parent="root", capability=gpus(4)),
+    "one": Queue(name="one", parent="parent"),
+    "two": Queue(name="two", parent="parent", guarantee=gpus(1)),
+    "other": Queue(name="other", parent="root"),
+}
+
+
+class TestNestedQueues:
+    def test_the_limit_of_a_queue_holds_for_those_under_it(self) -> None:
+        found = gate(queues=FAMILY, plugin=accounts.CAPACITY)
+        (lack,) = found.objections("one", gpus(5))
+        assert (lack.queue, lack.limit) == ("parent", gpus(4)[GPU])
+        assert found.objections("other", gpus(10)) == ()
+
+    def test_what_one_child_was_promised_the_other_cannot_have(self) -> None:
+        found = gate(queues=FAMILY, plugin=accounts.CAPACITY).let_in("one", gpus(3))
+        assert found.objections("two", gpus(1)) == ()
+        (lack,) = found.objections("two", gpus(2))
+        assert (lack.queue, lack.inqueue) == ("parent", gpus(3)[GPU])
+
+    def test_what_pods_of_a_child_hold_counts_above(self) -> None:
+        found = gate(held(3, queue="one"), queues=FAMILY, plugin=accounts.CAPACITY)
+        assert found.accounts["parent"].held == gpus(3)
+        assert found.overdrawn("two", gpus(2)) != ()
+        assert found.given("one", gpus(1)).overdrawn("two", gpus(1)) != ()
+
+    def test_guarantees_are_kept_from_brothers_alone(self) -> None:
+        found = gate(queues=FAMILY, plugin=accounts.CAPACITY)
+        assert found.accounts["one"].limit == gpus(9)
+        assert found.accounts["other"].limit == gpus(10)
+
+    def test_under_proportion_parents_do_not_matter(self) -> None:
+        assert gate(queues=FAMILY, plugin=accounts.PROPORTION).objections("one", gpus(5)) == ()
+
+    def test_a_ring_of_queues_ends(self) -> None:
+        ring = {"a": Queue(name="a", parent="b", capability=gpus(4)), "b": Queue(name="b", parent="a")}
+        found = gate(queues=ring, plugin=accounts.CAPACITY)
+        assert found.objections("b", gpus(5)) != ()
+        assert found.let_in("b", gpus(4)).objections("a", gpus(1)) != ()
+
+
+def test_queues_of_higher_priority_come_first() -> None:
+    two = {"low": Queue(name="low"), "high": Queue(name="high", priority=5)}
+    found = gate(held(9, queue="high"), queues=two)
+    assert found.turn("high") < found.turn("low")
+
+
+def test_a_capability_below_what_is_guaranteed_wins() -> None:
+    odd = {"a": Queue(name="a", capability=gpus(2), guarantee=gpus(50)), "b": Queue(name="b")}
+    found = gate(queues=odd)
+    assert found.accounts["a"].limit == gpus(2)
+    assert found.objections("b", gpus(1)) != ()
