@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 from urllib.parse import quote
 
 NODES: Final = "/api/v1/nodes"
@@ -60,6 +60,21 @@ def leases(namespace: str) -> str:
 def lease(namespace: str, name: str) -> str:
     """A lease."""
     return f"{leases(namespace)}/{quote(name, safe='')}"
+
+
+def secrets(namespace: str) -> str:
+    """The secrets of a namespace."""
+    return f"{_namespaced('/api/v1', namespace)}/secrets"
+
+
+def secret(namespace: str, name: str) -> str:
+    """A secret."""
+    return f"{secrets(namespace)}/{quote(name, safe='')}"
+
+
+def webhook_configuration(kind: Literal["mutating", "validating"], name: str) -> str:
+    """A MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
+    return f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{quote(name, safe='')}"
 
 
 class Target(NamedTuple):

@@ -1,0 +1,221 @@
+"""One self-signed certificate for all replicas of a server: kept in a Secret, trusted by its webhook configurations.
+
+Every replica does the same, so it does not matter which comes first: what is there is read, what is missing is made,
+and each write holds only if nobody else has written in between.
+"""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+import structlog
+
+from hami_plugins.errors import ConfigError, ContentionError, KubeError
+from hami_plugins.kube import paths
+from hami_plugins.kube.port import KubeApi, Raw
+from hami_plugins.web.certificates import USUAL, Lifetimes, Material, renewed, write
+from hami_plugins.web.tls import Tls
+
+_TRIES: Final = 8
+"""Writes that lose a race, until something else must be wrong."""
+
+_RETRY_SECONDS: Final = 5.0
+_MISSING: Final = 404
+
+
+class SecretName(NamedTuple):
+    """Where the material is kept."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class WebhookConfiguration(NamedTuple):
+    """A configuration whose webhooks are all ours. It belongs to the cluster, not to a namespace."""
+
+    kind: Literal["mutating", "validating"]
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} webhook configuration {self.name}"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def shared_material(
+    api: KubeApi,
+    secret: SecretName,
+    names: Sequence[str],
+    *,
+    lifetimes: Lifetimes = USUAL,
+    now: Callable[[], datetime] = _now,
+) -> Material:
+    """What the Secret holds, renewed and written back if that is due; who loses a race takes what the winner wrote.
+
+    A Secret that is there and empty is filled, one that holds something else is overwritten, and logged. Raises
+    ``KubeError``.
+    """
+    for _ in range(_TRIES):
+        found = _existing(api, paths.secret(*secret))
+        held, material = _renewed(found, secret, partial(renewed, names=names, now=now(), lifetimes=lifetimes))
+        if material == held:
+            return material
+        try:
+            _write(api, secret, found, material)
+        except ContentionError:
+            continue
+        return material
+    raise KubeError(f"secret {secret}: it changed {_TRIES} times while it was to be written; who else writes it?")
+
+
+def put_trust(api: KubeApi, configuration: WebhookConfiguration, trusted: bytes) -> bool:
+    """Make the webhooks of a configuration trust the authorities; whether that changed it.
+
+    Raises ``KubeError``, with status 404 where there is no such configuration.
+    """
+    path = paths.webhook_configuration(configuration.kind, configuration.name)
+    bundle = base64.b64encode(trusted).decode()
+    for _ in range(_TRIES):
+        found = api.get(path)
+        webhooks = found.get("webhooks") or []
+        wanted = [
+            {**each, "clientConfig": {**(each.get("clientConfig") or {}), "caBundle": bundle}} for each in webhooks
+        ]
+        if wanted == webhooks:
+            return False
+        version = found["metadata"]["resourceVersion"]
+        try:
+            api.merge_patch(path, {"metadata": {"resourceVersion": version}, "webhooks": wanted})
+        except ContentionError:
+            continue
+        return True
+    raise KubeError(f"{configuration}: it changed {_TRIES} times while it was to be written; who else writes it?")
+
+
+class CertificateKeeper:
+    """Keeps the files of a server and what its clients trust up to date, from a thread, until it is stopped.
+
+    ``folder`` gets the files (``Tls`` of ``start``). Every ``every`` seconds the Secret is read, and each of the
+    ``configurations`` trusts what it says; one that is not there yet is waited for.
+    """
+
+    def __init__(  # noqa: PLR0913 - where it is kept, for whom, and what tests want to choose
+        self,
+        api: KubeApi,
+        secret: SecretName,
+        *,
+        names: Sequence[str],
+        folder: Path,
+        configurations: Sequence[WebhookConfiguration] = (),
+        lifetimes: Lifetimes = USUAL,
+        every: float = 60.0,
+        now: Callable[[], datetime] = _now,
+    ) -> None:
+        self._api = api
+        self._secret = secret
+        self._names = tuple(names)
+        self._folder = folder
+        self._configurations = tuple(configurations)
+        self._lifetimes = lifetimes
+        self._every = every
+        self._now = now
+        self._wrong: dict[object, str] = dict.fromkeys(self._configurations, "not looked at yet")
+        self._log = structlog.get_logger(__name__).bind(secret=str(secret))
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> Tls:
+        """The files, ready to be served; they are kept up to date from now on. Raises ``KubeError``."""
+        files = self._renew()
+        self._thread = threading.Thread(target=self._keep, name="certificate-keeper", daemon=True)
+        self._thread.start()
+        return files
+
+    def stop(self) -> None:
+        """Ends. May be called twice."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def check(self) -> str:
+        """What is wrong, in words for an operator; empty when all is well (see ``probes.Check``)."""
+        return "; ".join(why for why in self._wrong.values() if why)
+
+    def _renew(self) -> Tls:
+        """One round: the Secret, the files, the configurations."""
+        material = shared_material(self._api, self._secret, self._names, lifetimes=self._lifetimes, now=self._now)
+        files = write(material, self._folder)
+        for configuration in self._configurations:
+            self._note(configuration, partial(self._trust, configuration, material.trusted))
+        return files
+
+    def _trust(self, configuration: WebhookConfiguration, trusted: bytes) -> None:
+        if put_trust(self._api, configuration, trusted):
+            self._log.info("webhook_trusts_certificate", configuration=str(configuration))
+
+    def _keep(self) -> None:
+        while not self._stop.wait(_RETRY_SECONDS if self.check() else self._every):
+            self._note(self._secret, self._renew)
+
+    def _note(self, what: object, act: Callable[[], object]) -> None:
+        """Do it; what goes wrong is told once, until it goes wrong otherwise."""
+        try:
+            act()
+        except Exception as error:  # noqa: BLE001 - the outermost loop: nothing may end it but stop()
+            why = f"{what}: {error}"
+            if self._wrong.get(what) != why:
+                self._log.warning("certificate_upkeep_failed", what=str(what), error=str(error))
+            self._wrong[what] = why
+        else:
+            self._wrong[what] = ""
+
+
+def _existing(api: KubeApi, path: str) -> Raw | None:
+    try:
+        return api.get(path)
+    except KubeError as error:
+        if error.status == _MISSING:
+            return None
+        raise
+
+
+def _renewed(
+    found: Raw | None, secret: SecretName, renew: Callable[[Material | None], Material]
+) -> tuple[Material | None, Material]:
+    """What the Secret holds, if that can be used, and what it is to hold."""
+    data = (found or {}).get("data") or {}
+    if any(data.values()):
+        try:
+            held = Material.of_secret(data)
+            return held, renew(held)
+        except ValueError as error:
+            structlog.get_logger(__name__).warning("secret_not_usable", secret=str(secret), error=str(error))
+    return None, renew(None)
+
+
+def _write(api: KubeApi, secret: SecretName, found: Raw | None, material: Material) -> None:
+    if found is None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"namespace": secret.namespace, "name": secret.name},
+            "type": "kubernetes.io/tls",
+            "data": material.secret_data(),
+        }
+        api.create(paths.secrets(secret.namespace), body)
+        return
+    if found.get("immutable"):
+        raise ConfigError(f"secret {secret} is immutable, and its certificate has to be renewed; delete it")
+    version = found["metadata"]["resourceVersion"]
+    api.merge_patch(paths.secret(*secret), {"metadata": {"resourceVersion": version}, "data": material.secret_data()})

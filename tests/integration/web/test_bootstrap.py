@@ -1,0 +1,259 @@
+"""Replicas that share one certificate by a Secret, and the webhook configurations that trust it."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+from cryptography import x509
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from structlog.testing import capture_logs
+
+from hami_plugins.emulator.apiserver import ApiServer, Fault, Refuse
+from hami_plugins.errors import ConfigError, KubeError
+from hami_plugins.kube.client import KubeClient, connect_to
+from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration, put_trust, shared_material
+from hami_plugins.web.certificates import Lifetimes, Material
+from hami_plugins.web.server import WebServer
+from tests.integration.kube.waiting import eventually
+
+SECRET = SecretName("kube-system", "grants-tls")
+NAMES = ("localhost", "127.0.0.1")
+OURS = WebhookConfiguration("mutating", "grants")
+DAY = timedelta(days=1)
+
+
+class Clock:
+    """A time that tests set."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def server() -> Iterator[ApiServer]:
+    with ApiServer() as running:
+        yield running
+
+
+@pytest.fixture
+def api(server: ApiServer) -> Iterator[KubeClient]:
+    client = connect_to(server.url, component="test").within(5)
+    yield client
+    client.close()
+
+
+def configuration(*bundles: str, kind: str = "Mutating", name: str = "grants") -> dict[str, Any]:
+    webhooks = [
+        {
+            "name": f"w{at}.example.org",
+            "clientConfig": {"url": "https://127.0.0.1:1/x"} | ({"caBundle": bundle} if bundle else {}),
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "failurePolicy": "Ignore",
+        }
+        for at, bundle in enumerate(bundles)
+    ]
+    api_version = "admissionregistration.k8s.io/v1"
+    return {
+        "apiVersion": api_version,
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": webhooks,
+    }
+
+
+def bundles(server: ApiServer, resource: str = "mutatingwebhookconfigurations") -> list[bytes]:
+    found = server.get(resource, "grants")["webhooks"]
+    return [base64.b64decode(each["clientConfig"].get("caBundle", "")) for each in found]
+
+
+def held(server: ApiServer) -> Material:
+    return Material.of_secret(server.get("secrets", SECRET.name, SECRET.namespace)["data"])
+
+
+def writes(server: ApiServer) -> int:
+    return server.requests.writes()
+
+
+def test_the_first_replica_makes_the_secret_and_the_next_ones_read_it(server: ApiServer, api: KubeClient) -> None:
+    made = shared_material(api, SECRET, NAMES)
+    assert held(server) == made
+    assert server.get("secrets", SECRET.name, SECRET.namespace)["type"] == "kubernetes.io/tls"
+    before = writes(server)
+    assert shared_material(api, SECRET, NAMES) == made
+    assert writes(server) == before
+
+
+def test_replicas_that_start_together_agree(server: ApiServer, api: KubeClient) -> None:
+    together = threading.Barrier(6)
+
+    def start(_: int) -> Material:
+        together.wait()
+        return shared_material(api, SECRET, NAMES)
+
+    with ThreadPoolExecutor(6) as replicas:
+        found = list(replicas.map(start, range(6)))
+    assert set(found) == {held(server)}
+
+
+def test_replicas_that_renew_together_agree(server: ApiServer, api: KubeClient) -> None:
+    clock = Clock()
+    first = shared_material(api, SECRET, NAMES, now=clock)
+    clock.now += 61 * DAY
+    with ThreadPoolExecutor(6) as replicas:
+        found = list(replicas.map(lambda _: shared_material(api, SECRET, NAMES, now=clock), range(6)))
+    assert set(found) == {held(server)}
+    assert (held(server).trusted, held(server).chain == first.chain) == (first.trusted, False)
+
+
+@pytest.mark.parametrize("data", [None, {"tls.crt": "", "tls.key": ""}])
+def test_a_secret_that_was_made_empty_is_filled(
+    server: ApiServer, api: KubeClient, data: dict[str, str] | None
+) -> None:
+    metadata = {"namespace": SECRET.namespace, "name": SECRET.name, "labels": {"chart": "x"}}
+    server.put({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, **({"data": data} if data else {})})
+    with capture_logs() as logs:
+        made = shared_material(api, SECRET, NAMES)
+    assert held(server) == made
+    assert server.get("secrets", SECRET.name, SECRET.namespace)["metadata"]["labels"] == {"chart": "x"}
+    assert logs == []
+
+
+def test_a_secret_of_something_else_is_overwritten_and_logged(server: ApiServer, api: KubeClient) -> None:
+    metadata = {"namespace": SECRET.namespace, "name": SECRET.name}
+    server.put(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"tls.crt": "AAAA", "mine": "AA=="}}
+    )
+    with capture_logs() as logs:
+        made = shared_material(api, SECRET, NAMES)
+    assert held(server) == made
+    assert server.get("secrets", SECRET.name, SECRET.namespace)["data"]["mine"] == "AA=="
+    assert [line["event"] for line in logs] == ["secret_not_usable"]
+
+
+def test_an_immutable_secret_is_an_error_that_says_so(server: ApiServer, api: KubeClient) -> None:
+    metadata = {"namespace": SECRET.namespace, "name": SECRET.name}
+    server.put({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "immutable": True})
+    with pytest.raises(ConfigError, match="kube-system/grants-tls is immutable"):
+        shared_material(api, SECRET, NAMES)
+
+
+def test_a_secret_that_changes_all_the_time_is_given_up(server: ApiServer, api: KubeClient) -> None:
+    shared_material(api, SECRET, NAMES)
+    server.faults.add(Fault(action=Refuse(409), verb="patch", resource="secrets", times=None))
+    with pytest.raises(KubeError, match="who else writes it"):
+        shared_material(api, SECRET, ("other",))
+
+
+def test_configurations_trust_the_authorities_and_are_written_once(server: ApiServer, api: KubeClient) -> None:
+    server.put(configuration("", base64.b64encode(b"old").decode()))
+    server.put(configuration("", kind="Validating"))
+    server.put(configuration("", name="foreign"))
+    assert put_trust(api, OURS, b"ca")
+    assert put_trust(api, WebhookConfiguration("validating", "grants"), b"ca")
+    assert bundles(server) == [b"ca", b"ca"]
+    assert bundles(server, "validatingwebhookconfigurations") == [b"ca"]
+    before = writes(server)
+    assert not put_trust(api, OURS, b"ca")
+    assert writes(server) == before
+    assert "caBundle" not in server.get("mutatingwebhookconfigurations", "foreign")["webhooks"][0]["clientConfig"]
+
+
+def test_a_configuration_that_changes_meanwhile_keeps_the_change(server: ApiServer, api: KubeClient) -> None:
+    server.put(configuration(""))
+    number = server.faults.add(
+        Fault(
+            action=Refuse(409), verb="patch", resource=OURS.kind + "webhookconfigurations.admissionregistration.k8s.io"
+        )
+    )
+    assert put_trust(api, OURS, b"ca")
+    assert server.faults.struck(number) == 1
+    assert bundles(server) == [b"ca"]
+
+
+def test_a_keeper_serves_what_the_cluster_trusts_through_a_change_of_authority(
+    server: ApiServer, api: KubeClient, tmp_path: Path
+) -> None:
+    clock = Clock()
+    clock.now = datetime.now(UTC)
+    lifetimes = Lifetimes(authority=300 * DAY, server=90 * DAY)
+    server.put(configuration(""))
+    keeper = CertificateKeeper(
+        api, SECRET, names=NAMES, folder=tmp_path, configurations=[OURS], lifetimes=lifetimes, every=0.02, now=clock
+    )
+    app = Starlette(routes=[Route("/", lambda request: PlainTextResponse("here"))])
+    files = keeper.start()
+    try:
+        with WebServer(app, tls=files, look_every=0.02) as web:
+
+            def asked_with_the_bundle() -> int:
+                trusted = tmp_path / "bundle"
+                trusted.write_bytes(bundles(server)[0])
+                with urllib3.PoolManager(ca_certs=str(trusted)) as pool:
+                    return pool.request("GET", f"https://localhost:{web.address[1]}/", retries=False).status
+
+            assert keeper.check() == ""
+            assert asked_with_the_bundle() == 200
+            first = held(server)
+            clock.now += 201 * DAY
+            eventually(lambda: len(x509.load_pem_x509_certificates(bundles(server)[0])) == 2)
+            clock.now += 1 * DAY
+            eventually(lambda: files.certificate.read_bytes().endswith(held(server).chain) and held(server) != first)
+            assert bundles(server)[0] == held(server).trusted
+    finally:
+        keeper.stop()
+        keeper.stop()
+
+
+def test_a_keeper_says_what_it_waits_for_and_goes_on_when_it_is_there(
+    server: ApiServer, api: KubeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hami_plugins.web.bootstrap._RETRY_SECONDS", 0.02)
+    keeper = CertificateKeeper(api, SECRET, names=NAMES, folder=tmp_path, configurations=[OURS])
+    with capture_logs() as logs:
+        keeper.start()
+        try:
+            assert "mutating webhook configuration grants" in keeper.check()
+            assert "404" in keeper.check()
+            server.put(configuration(""))
+            eventually(lambda: keeper.check() == "")
+        finally:
+            keeper.stop()
+    assert [line["event"] for line in logs] == ["certificate_upkeep_failed", "webhook_trusts_certificate"]
+    assert bundles(server) == [held(server).trusted]
+
+
+def test_a_keeper_without_an_api_server_does_not_start(tmp_path: Path, server: ApiServer, api: KubeClient) -> None:
+    server.pause()
+    keeper = CertificateKeeper(api.within(0.2), SECRET, names=NAMES, folder=tmp_path)
+    with pytest.raises(KubeError):
+        keeper.start()
+    keeper.stop()
+
+
+def test_a_keeper_outlives_an_api_server_that_is_away(
+    server: ApiServer, api: KubeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hami_plugins.web.bootstrap._RETRY_SECONDS", 0.02)
+    keeper = CertificateKeeper(api.within(0.2), SECRET, names=NAMES, folder=tmp_path, every=0.02)
+    keeper.start()
+    try:
+        server.pause()
+        eventually(lambda: keeper.check() != "")
+        server.resume()
+        eventually(lambda: keeper.check() == "")
+    finally:
+        keeper.stop()
