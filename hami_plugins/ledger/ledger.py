@@ -21,7 +21,8 @@ from hami_plugins.engine.intake import Intake
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader
 from hami_plugins.engine.relax.changes import Question
 from hami_plugins.engine.shortfall import WhyNot, why_not
-from hami_plugins.ledger.answers import Assumption, Code, Declined, Granted, Source, Statistics
+from hami_plugins.ledger.answers import Assumption, Code, Declined, Found, Granted, Source, Statistics
+from hami_plugins.ledger.findings import Bound, homes_of, on_node, wanting
 from hami_plugins.ledger.nodes import LedgerNode
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import NodeObjection, Refusal
@@ -51,7 +52,7 @@ class Ledger:
         self._builder = NodeBuilder(self._registry)
         self._records = RecordReader(self._registry)
         self._nodes: dict[NodeName, LedgerNode] = {}
-        self._bound: dict[PodUid, NodeName] = {}
+        self._bound: dict[PodUid, Bound] = {}
         self._assumed: dict[PodUid, dict[NodeName, Assumption]] = {}
         self._gone: dict[PodUid, float] = {}
 
@@ -80,17 +81,18 @@ class Ledger:
         if pod.node is None:
             return ()
         record, problems = self._records.record(pod)
-        self._end(pod.uid)
-        self._leave(pod.uid)
-        if any(grant.shares for grant in record.grants):
-            self._bound[pod.uid] = pod.node
+        unreadable = "; ".join(problem.what for problem in problems)
+        bound = Bound(pod.node, unreadable, wanting(pod, record, self._registry))
+        holds = bool(bound.unreadable or bound.wanting or any(grant.shares for grant in record.grants))
+        self._drop(pod.uid, but=pod.node if holds else None)
+        if holds:
+            self._bound[pod.uid] = bound
             self._node(pod.node).put(record)
         return problems
 
     def forget_pod(self, uid: PodUid, now: float) -> None:
         """The pod is gone, and with it all that it held. For a while it is remembered, so that it gets nothing new."""
-        self._end(uid)
-        self._leave(uid)
+        self._drop(uid)
         self._gone[uid] = now + self.keep
 
     def expire(self, now: float) -> tuple[Assumption, ...]:
@@ -182,8 +184,15 @@ class Ledger:
         return tuple(self._assumed.get(uid, {}).values())
 
     def bound_to(self, uid: PodUid) -> NodeName | None:
-        """The node on which the watch has shown the pod, if it holds devices there."""
-        return self._bound.get(uid)
+        """The node on which the watch has shown the pod, if it holds devices there or asks for some."""
+        bound = self._bound.get(uid)
+        return None if bound is None else bound.node
+
+    def findings(self) -> tuple[Found, ...]:
+        """What is wrong with what bound pods hold, node by node: grants of another scheduler, or by hand."""
+        entries = self.snapshot().nodes
+        homes = homes_of(entries)
+        return tuple(found for entry in entries for found in on_node(entry, self._bound, homes))
 
     def statistics(self) -> Statistics:
         """Sizes, for metrics."""
@@ -242,7 +251,7 @@ class Ledger:
         if uid in self._gone:
             text = f"pod {intake.pod.full_name} (UID {uid}) is gone; nothing to do"
             return Declined(uid=uid, node=node, code=Code.GONE, text=text)
-        bound = self._bound.get(uid)
+        bound = self.bound_to(uid)
         if bound is not None:
             text = f"pod {intake.pod.full_name} is bound to {bound} already and keeps what it holds there"
             return Declined(uid=uid, node=node, code=Code.BOUND, text=text)
@@ -296,22 +305,24 @@ class Ledger:
         self._assumed.setdefault(assumption.record.uid, {})[assumption.node] = assumption
         self._node(assumption.node).put(assumption.record)
 
-    def _end(self, uid: PodUid, node: NodeName | None = None) -> None:
-        """End what a pod is assumed to hold, on one node or everywhere."""
-        held = self._assumed.get(uid, {})
-        for name in [name for name in held if node is None or name == node]:
-            del held[name]
-            self._nodes[name].take(uid)
-            self._tidy(name)
+    def _end(self, uid: PodUid, name: NodeName) -> None:
+        """End what a pod is assumed to hold on a node."""
+        held = self._assumed[uid]
+        del held[name]
         if not held:
-            self._assumed.pop(uid, None)
+            del self._assumed[uid]
+        self._take(name, uid)
 
-    def _leave(self, uid: PodUid) -> None:
-        """Take a bound pod off its node."""
-        name = self._bound.pop(uid, None)
-        if name is not None:
-            self._nodes[name].take(uid)
-            self._tidy(name)
+    def _drop(self, uid: PodUid, but: NodeName | None = None) -> None:
+        """The pod is neither bound nor assumed anywhere; what it holds on one node can be left there for now."""
+        bound = self._bound.pop(uid, None)
+        for name in {*self._assumed.pop(uid, ()), *(() if bound is None else (bound.node,))}:
+            if name != but:
+                self._take(name, uid)
+
+    def _take(self, name: NodeName, uid: PodUid) -> None:
+        self._nodes[name].take(uid)
+        self._tidy(name)
 
     def _node(self, name: NodeName) -> LedgerNode:
         node = self._nodes.get(name)

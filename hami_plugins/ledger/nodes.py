@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from hami_plugins.engine.apply import with_pod, without_pods
 from hami_plugins.engine.inventory import with_pods, with_strangers
 from hami_plugins.model.nodes import NodeEntry
@@ -20,16 +18,6 @@ class LedgerNode:
         self._bare: NodeEntry | None = None
         self._entry: NodeEntry | None = None
         self._holders: dict[PodUid, PodRecord] = {}
-
-    @property
-    def holders(self) -> Iterable[PodRecord]:
-        """Who holds something here."""
-        return self._holders.values()
-
-    @property
-    def known(self) -> bool:
-        """Whether the node itself has been seen."""
-        return self._bare is not None
 
     @property
     def idle(self) -> bool:
@@ -51,7 +39,10 @@ class LedgerNode:
 
     def put(self, record: PodRecord) -> None:
         """A pod holds this here from now on, instead of what it held before."""
-        if record.uid in self._holders:
+        before = self._holders.get(record.uid)
+        if before is not None:
+            if _same(before, record):
+                return
             self.take(record.uid)
         self._holders[record.uid] = record
         if self._entry is not None:
@@ -61,10 +52,6 @@ class LedgerNode:
         """A pod holds nothing here any more."""
         if self._holders.pop(uid, None) is not None:
             self._entry = None
-
-    def holder(self, uid: PodUid) -> PodRecord | None:
-        """What a pod holds here, or ``None``."""
-        return self._holders.get(uid)
 
     def entry(self) -> NodeEntry | None:
         """The node with everybody who holds something there; ``None`` for one that is not known."""
@@ -79,3 +66,13 @@ class LedgerNode:
         if entry is None or uid not in self._holders:
             return entry
         return without_pods(entry, lambda record: record.uid == uid)
+
+
+def _same(one: PodRecord, other: PodRecord) -> bool:
+    """Whether two records of a pod are alike in all that anybody asks a ledger for."""
+    return (one.grants, one.init_finished, one.terminating, one.requests) == (
+        other.grants,
+        other.init_finished,
+        other.terminating,
+        other.requests,
+    )

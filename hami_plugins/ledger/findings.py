@@ -1,0 +1,119 @@
+"""What is wrong with what bound pods hold, in words for whoever runs the cluster.
+
+Pods that another scheduler bound are taken as they are, because they run. What does not add up about them is shown, and
+nothing is taken away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from hami_plugins.engine.holdings import Flaw, FlawKind, flaws_of
+from hami_plugins.engine.registry import Registry
+from hami_plugins.ledger.answers import Finding, Found
+from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.pods import Container, Pod, PodRecord
+from hami_plugins.model.requests import ContainerKind
+from hami_plugins.model.units import DeviceId, NodeName, PodUid
+from hami_plugins.model.vendor import VendorSpec
+
+_OVERDRAWN: Final = {
+    FlawKind.SLOTS: (Finding.SLOTS, "slots"),
+    FlawKind.MEMORY: (Finding.MEMORY, "of memory"),
+    FlawKind.CORES: (Finding.CORES, "cores"),
+}
+
+_MOST_NAMES: Final = 5
+
+
+class Bound(NamedTuple):
+    """A pod that the watch shows on a node. ``unreadable`` is what could not be read of its grant, ``wanting`` are the
+    containers that ask for devices and have none."""
+
+    node: NodeName
+    unreadable: str = ""
+    wanting: tuple[str, ...] = ()
+
+
+def wanting(pod: Pod, record: PodRecord, registry: Registry) -> tuple[str, ...]:
+    """The containers that ask for devices and hold none. Init containers may use what an application has later."""
+    return tuple(
+        container.name
+        for container, grant in zip(pod.containers, record.grants, strict=True)
+        if not grant.shares and container.kind is not ContainerKind.INIT
+        if any(_asks(spec, container) for spec in registry)
+    )
+
+
+def _asks(spec: VendorSpec, container: Container) -> bool:
+    """Whether a container wants anything of a vendor: an explicit zero of devices wants nothing."""
+    count = container.amount(spec.resources.count)
+    if count is not None:
+        return bool(count.nano)
+    return any((amount := container.amount(name)) is not None and amount.nano for name in spec.resources.all())
+
+
+def on_node(entry: NodeEntry, bound: Mapping[PodUid, Bound], homes: Mapping[DeviceId, NodeName]) -> Iterator[Found]:
+    """What is wrong on one node: pod by pod, and once for each device that is promised more than it has.
+
+    Pods that are not ``bound`` yet are left out; ``homes`` are the nodes of all known devices.
+    """
+    told: set[tuple[FlawKind, DeviceId]] = set()
+    for record in entry.pods:
+        known = bound.get(record.uid)
+        if known is None:
+            continue
+        if known.unreadable:
+            yield _of_pod(Finding.UNREADABLE, entry, record, f"has a grant that means nothing: {known.unreadable}")
+        elif known.wanting:
+            words = f"runs without the devices that it asks for (container {', '.join(known.wanting)})"
+            yield _of_pod(Finding.UNGRANTED, entry, record, words)
+        for flaw in flaws_of(record, entry):
+            if (flaw.kind, flaw.device) not in told:
+                if flaw.kind in _OVERDRAWN:
+                    told.add((flaw.kind, flaw.device))
+                yield from _found(flaw, record, entry, homes)
+
+
+def _found(flaw: Flaw, record: PodRecord, entry: NodeEntry, homes: Mapping[DeviceId, NodeName]) -> Iterator[Found]:
+    overdrawn = _OVERDRAWN.get(flaw.kind)
+    if overdrawn is not None:
+        finding, unit = overdrawn
+        pods = sorted({record.full_name, *flaw.others})
+        remedy = "delete some, so that they are" if flaw.others else "delete it, so that it is"
+        text = (
+            f"{flaw.device} on node {entry.name} has {flaw.capacity} {unit}, {flaw.promised} are promised to "
+            f"{_named(pods)}; {remedy} placed anew"
+        )
+        yield Found(finding=finding, node=entry.name, pods=tuple(pods), text=text, device=flaw.device)
+    elif flaw.kind is FlawKind.STRANGER:
+        home = homes.get(flaw.device)
+        if home is None:
+            words = f"holds {flaw.device}, which no node has registered"
+            yield _of_pod(Finding.UNKNOWN_CARD, entry, record, words, flaw.device)
+        else:
+            words = f"holds {flaw.device}, which is a card of node {home}"
+            yield _of_pod(Finding.OTHER_NODE, entry, record, words, flaw.device)
+    elif flaw.kind is FlawKind.UNPLACED:
+        yield _of_pod(Finding.PARTITION, entry, record, f"{flaw.device}: {flaw.why}", flaw.device)
+    elif flaw.kind is FlawKind.OVERLAP:
+        words = f"holds a partition of {flaw.device} that {_named(flaw.others)} hold, too"
+        yield _of_pod(Finding.PARTITION, entry, record, words, flaw.device)
+
+
+def _of_pod(
+    finding: Finding, entry: NodeEntry, record: PodRecord, words: str, device: DeviceId = DeviceId("")
+) -> Found:
+    text = f"pod {record.full_name} on node {entry.name} {words}. Delete it, so that it is placed anew"
+    return Found(finding=finding, node=entry.name, pods=(record.full_name,), text=text, device=device)
+
+
+def _named(pods: Sequence[str]) -> str:
+    rest = len(pods) - _MOST_NAMES
+    return ", ".join(pods[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def homes_of(entries: Iterable[NodeEntry]) -> dict[DeviceId, NodeName]:
+    """On which node each device is."""
+    return {device: entry.name for entry in entries for device in entry.ids}

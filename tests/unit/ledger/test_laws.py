@@ -1,0 +1,422 @@
+"""What holds after every step of any history: events late and twice, Bindings that fail, the ledger made anew."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from hami_plugins.engine.decide import Decider, PodDemand
+from hami_plugins.engine.holdings import flaws_of
+from hami_plugins.engine.intake import Intake
+from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
+from hami_plugins.engine.registry import Registry
+from hami_plugins.ledger.answers import Code, Declined, Granted, Source
+from hami_plugins.ledger.ledger import Ledger
+from hami_plugins.model.nodes import NodeEntry, NodeFacts
+from hami_plugins.model.pods import ContainerGrant, PodRecord
+from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.model.verdicts import Fit
+from hami_plugins.wire import objects
+from tests.machines import MACHINES, SPECS, Machine
+from tests.unit.ledger.objects import asking
+
+Raw = dict[str, Any]
+
+CHOSEN = [machine for machine in MACHINES if machine.name in ("volcano", "volcano-mig", "nvidia")]
+REGISTRY = Registry([spec for spec in SPECS if spec.name in {machine.vendor for machine in CHOSEN}])
+LATEST = 20
+"""Seconds until the watch shows what happened, at the latest."""
+CARRIED_OUT = 60
+"""Seconds in which the API server carries a Binding out, or never."""
+
+picks = st.integers(0, 2**16)
+
+
+@dataclass
+class Belief:
+    """What the ledger should take a pod to hold on a node that it has not been seen on."""
+
+    grants: tuple[ContainerGrant, ...]
+    until: float
+    answered: bool
+
+
+@dataclass
+class Flight:
+    """A Binding that was answered and may still be carried out."""
+
+    uid: str
+    node: str
+    written: dict[str, str]
+    since: float
+
+
+@dataclass
+class Event:
+    """Something that the watch has yet to show: the object as it was then, ``None`` for one that is gone."""
+
+    kind: str
+    name: str
+    raw: Raw | None
+    at: float
+
+
+@dataclass
+class Cluster:
+    """The truth, and what has been shown of it."""
+
+    nodes: dict[str, Raw] = field(default_factory=dict)
+    pods: dict[str, Raw] = field(default_factory=dict)
+    ours: set[str] = field(default_factory=set)
+    events: list[Event] = field(default_factory=list)
+    shown_nodes: dict[str, Raw] = field(default_factory=dict)
+    shown_pods: dict[str, Raw] = field(default_factory=dict)
+
+
+class Histories(RuleBasedStateMachine):
+    """The cluster, the ledger that follows it, and by plain rules what that ledger should believe."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1000.0
+        self.made = 0
+        self.cluster = Cluster()
+        self.machines: dict[str, Machine] = {}
+        self.first: dict[str, Raw] = {}
+        self.beliefs: dict[str, dict[str, Belief]] = {}
+        self.gone: set[str] = set()
+        self.flights: list[Flight] = []
+        self.builder = NodeBuilder(REGISTRY)
+        self.reader = RecordReader(REGISTRY)
+        self.ledger = Ledger(Decider(REGISTRY))
+
+    # Nodes
+
+    @initialize(machines=st.lists(st.sampled_from(CHOSEN), min_size=1, max_size=3))
+    def begin(self, machines: list[Machine]) -> None:
+        for machine in machines:
+            name = f"node-{len(self.machines)}"
+            self.machines[name] = machine
+            self.first[name] = machine.node(name)
+            self.cluster.nodes[name] = machine.node(name)
+            self.event("Node", name, self.cluster.nodes[name])
+        self.show_all()
+
+    @rule(pick=picks, change=st.sampled_from(["sick", "lost", "cut", "as before", "leave"]))
+    def node_changes(self, pick: int, change: str) -> None:
+        name = sorted(self.first)[pick % len(self.first)]
+        raw = copy.deepcopy(self.first[name])
+        held = raw["metadata"]["annotations"]
+        for key in [key for key in held if key.endswith("register")]:
+            held[key] = changed(held[key], change, pick)
+        if change == "leave":
+            self.cluster.nodes.pop(name, None)
+            self.event("Node", name, None)
+        else:
+            self.cluster.nodes[name] = raw
+            self.event("Node", name, raw)
+
+    # Pods
+
+    @rule(pick=picks, ask=picks, words=picks, kinds=st.lists(st.sampled_from(["app", "app", "idle"]), max_size=2))
+    def pod_is_made(self, pick: int, ask: int, words: int, kinds: list[str]) -> None:
+        machine = self.machines[sorted(self.machines)[pick % len(self.machines)]]
+        self.made += 1
+        uid = f"uid-{self.made}"
+        containers = []
+        for at, kind in enumerate([*kinds, "app"]):
+            limits = {key: str(each) for key, each in machine.asks[(ask + at) % len(machine.asks)].items()}
+            containers.append({"name": f"c{at}", **({} if kind == "idle" else {"resources": {"limits": limits}})})
+        # Half of the pods have the name of an earlier one.
+        name = f"pod-{self.made // 2}"
+        annotations = dict(machine.words[words % len(machine.words)])
+        volcano = {"schedulerName": "volcano"} if machine.vendor.startswith("Volcano") else {}
+        self.cluster.pods[uid] = {
+            "metadata": {"name": name, "namespace": "team", "uid": uid, "annotations": annotations},
+            "spec": {"containers": containers, **volcano},
+            "status": {"phase": "Pending"},
+        }
+        self.event("Pod", uid, self.cluster.pods[uid])
+
+    @precondition(lambda self: self.cluster.pods)
+    @rule(pick=picks, end=st.sampled_from(["deleted", "finished"]))
+    def pod_ends(self, pick: int, end: str) -> None:
+        uid = self.some_pod(pick)
+        if end == "deleted":
+            del self.cluster.pods[uid]
+            self.event("Pod", uid, None)
+        else:
+            self.cluster.pods[uid] = {**self.cluster.pods[uid], "status": {"phase": "Succeeded"}}
+            self.event("Pod", uid, self.cluster.pods[uid])
+
+    # What a scheduler does
+
+    @precondition(lambda self: self.cluster.pods)
+    @rule(pod=picks, node=picks)
+    def reserve(self, pod: int, node: int) -> None:
+        uid, name = self.some_pod(pod), self.some_node(node)
+        intake = asking(self.cluster.pods[uid], REGISTRY)
+        said = self.ledger.reserve(NodeName(name), intake, self.now)
+        self.judge(said, intake, name)
+        if isinstance(said, Granted):
+            self.believe(uid, name, said, answered=False)
+
+    @precondition(lambda self: self.cluster.pods)
+    @rule(pod=picks)
+    def release(self, pod: int) -> None:
+        uid = self.some_pod(pod)
+        held = self.beliefs.get(uid, {})
+        waiting = [name for name, belief in held.items() if not belief.answered]
+        assert self.ledger.release(PodUid(uid)) == bool(waiting)
+        for name in waiting:
+            del held[name]
+
+    @precondition(lambda self: self.cluster.pods)
+    @rule(pod=picks, node=picks, stale=st.booleans(), dry=st.sampled_from([False, False, False, True]))
+    def bind(self, pod: int, node: int, stale: bool, dry: bool) -> None:
+        uid, name = self.some_pod(pod), self.some_node(node)
+        raw = self.cluster.pods[uid]
+        intake = asking(raw, REGISTRY)
+        carried = raw["metadata"]["annotations"]
+        if stale:
+            carried = next((flight.written for flight in self.flights if flight.node == name), carried)
+        said = self.ledger.grant(NodeName(name), intake, self.now, carried=carried, dry=dry)
+        self.judge(said, intake, name, carried)
+        if isinstance(said, Granted) and not dry:
+            written = self.ledger.annotations(said, intake.pod, now_ns=int(self.now * 1e9))
+            self.believe(uid, name, said, answered=True)
+            self.flights.append(Flight(uid, name, written, self.now))
+
+    @precondition(lambda self: self.flights)
+    @rule(pick=picks, well=st.sampled_from([True, True, True, False]))
+    def binding_ends(self, pick: int, well: bool) -> None:
+        flight = self.flights.pop(pick % len(self.flights))
+        raw = self.cluster.pods.get(flight.uid)
+        if well and raw is not None and not raw["spec"].get("nodeName"):
+            self.put_on(flight.uid, flight.node, flight.written)
+            self.cluster.ours.add(flight.uid)
+
+    @precondition(lambda self: self.cluster.pods)
+    @rule(pod=picks, node=picks, other=picks)
+    def somebody_else_binds(self, pod: int, node: int, other: int) -> None:
+        """Without ids, or with those of any pod."""
+        uid, name = self.some_pod(pod), self.some_node(node)
+        like = self.cluster.pods[self.some_pod(other)]["metadata"]["annotations"]
+        if not self.cluster.pods[uid]["spec"].get("nodeName"):
+            self.put_on(uid, name, like)
+
+    # What the watch does
+
+    @precondition(lambda self: self.cluster.events)
+    @rule(pick=picks)
+    def show(self, pick: int) -> None:
+        """Any event, except that those of one object come in their order."""
+        event = self.cluster.events[pick % len(self.cluster.events)]
+        self.show_event(next(each for each in self.cluster.events if each.name == event.name))
+
+    @precondition(lambda self: self.cluster.shown_pods)
+    @rule(pick=picks)
+    def show_again(self, pick: int) -> None:
+        before = list(self.ledger.snapshot().nodes)
+        uid = sorted(self.cluster.shown_pods)[pick % len(self.cluster.shown_pods)]
+        if uid not in self.gone:
+            self.ledger.see_pod(objects.pod(self.cluster.shown_pods[uid]), self.now)
+        for name in self.cluster.shown_nodes:
+            self.ledger.see_node(objects.node_object(self.cluster.shown_nodes[name]))
+        assert all(one is other for one, other in zip(before, self.ledger.snapshot().nodes, strict=True))
+
+    @rule(seconds=st.sampled_from([1, 10, 31, 100]))
+    def time_goes_on(self, seconds: int) -> None:
+        until = self.now + seconds
+        while self.now < until:
+            self.now = min(self.now + 10, until)
+            self.flights = [flight for flight in self.flights if flight.since + CARRIED_OUT > self.now]
+            for event in [event for event in self.cluster.events if event.at + LATEST <= self.now]:
+                self.show_event(event)
+        ended = self.ledger.expire(self.now)
+        due = [
+            (uid, name)
+            for uid, held in self.beliefs.items()
+            for name, belief in held.items()
+            if belief.until <= self.now
+        ]
+        assert sorted((each.record.uid, each.node) for each in ended) == sorted(due)
+        for uid, name in due:
+            del self.beliefs[uid][name]
+
+    @rule()
+    def restart(self) -> None:
+        """Bindings that were answered are carried out before we list the pods; what was reserved is forgotten."""
+        while self.flights:
+            self.binding_ends(0, well=True)
+        self.ledger = Ledger(Decider(REGISTRY))
+        self.cluster.events.clear()
+        self.cluster.shown_nodes, self.cluster.shown_pods = {}, {}
+        self.beliefs.clear()
+        self.gone.clear()
+        for name, raw in self.cluster.nodes.items():
+            self.show_event(Event("Node", name, raw, self.now))
+        for uid, raw in self.cluster.pods.items():
+            self.show_event(Event("Pod", uid, raw, self.now))
+
+    # What has to hold
+
+    @invariant()
+    def usage_is_that_of_a_rebuild(self) -> None:
+        for entry in self.ledger.snapshot().nodes:
+            anew = self.rebuilt(entry.name)
+            assert anew is not None
+            assert anew.state == entry.state
+            assert anew.ids == entry.ids
+        assert [entry.name for entry in self.ledger.snapshot().nodes] == sorted(self.cluster.shown_nodes)
+
+    @invariant()
+    def no_two_pods_of_ours_hold_one_slice(self) -> None:
+        for name, raw in self.first.items():
+            records = [
+                self.record(pod)
+                for uid, pod in self.cluster.pods.items()
+                if uid in self.cluster.ours
+                and pod["spec"]["nodeName"] == name
+                and pod["status"]["phase"] != "Succeeded"
+            ]
+            entry = with_pods(self.bare(raw), records)
+            for record in records:
+                assert not flaws_of(record, entry), name
+
+    # How it is told
+
+    def judge(self, said: Granted | Declined, intake: Intake, name: str, carried: Raw | None = None) -> None:
+        """An answer is right by a decision on a node that was built anew."""
+        uid = intake.pod.uid
+        demand = PodDemand(intake.demand.devices)
+        entry = self.rebuilt(name, without=uid)
+        fits = entry is not None and isinstance(Decider(REGISTRY).answer(entry, demand, intake.policy), Fit)
+        if isinstance(said, Declined):
+            seen = self.cluster.shown_pods.get(uid)
+            if said.code is Code.BOUND:
+                assert seen is not None
+                assert seen["spec"]["nodeName"]
+            elif said.code is Code.GONE:
+                assert uid in self.gone
+            else:
+                assert not fits, said
+            return
+        assert entry is not None
+        believed = self.beliefs.get(uid, {}).get(name)
+        if said.source is Source.RESERVED:
+            assert believed is not None
+            assert believed.grants == said.containers
+        elif said.source is Source.CARRIED:
+            assert carried is not None
+        else:
+            assert fits
+        record = PodRecord(namespace="", name="asking", uid=uid, grants=said.containers)
+        full = with_pods(entry, (*entry.pods, record))
+        assert not flaws_of(record, full)
+        for asked, given in zip(demand.devices.containers, said.containers, strict=True):
+            assert sum(request.count for request in asked.requests) == len(given.shares)
+
+    def believe(self, uid: str, name: str, said: Granted, *, answered: bool) -> None:
+        held = self.beliefs.setdefault(uid, {})
+        before = held.get(name)
+        self.beliefs[uid] = {other: belief for other, belief in held.items() if belief.answered}
+        answered = answered or (before is not None and before.answered)
+        self.beliefs[uid][name] = Belief(said.containers, self.now + 90, answered)
+
+    def rebuilt(self, name: str, without: str = "") -> NodeEntry | None:
+        """The node from what has been shown and what should be believed."""
+        raw = self.cluster.shown_nodes.get(name)
+        if raw is None:
+            return None
+        records = [
+            self.record(pod)
+            for uid, pod in self.cluster.shown_pods.items()
+            if pod["spec"].get("nodeName") == name and uid not in self.gone
+        ]
+        records += [
+            PodRecord(namespace="", name="", uid=PodUid(uid), grants=held[name].grants)
+            for uid, held in self.beliefs.items()
+            if name in held
+        ]
+        return with_pods(self.bare(raw), (record for record in records if record.uid != without))
+
+    def bare(self, raw: Raw) -> NodeEntry:
+        return self.builder.entry(objects.node_object(raw), NodeFacts())
+
+    def record(self, raw: Raw) -> PodRecord:
+        return self.reader.record(objects.pod(raw))[0]
+
+    def some_pod(self, pick: int) -> str:
+        return sorted(self.cluster.pods)[pick % len(self.cluster.pods)]
+
+    def some_node(self, pick: int) -> str:
+        return sorted(self.first)[pick % len(self.first)]
+
+    def put_on(self, uid: str, node: str, annotations: dict[str, str]) -> None:
+        raw = copy.deepcopy(self.cluster.pods[uid])
+        raw["spec"]["nodeName"] = node
+        raw["metadata"]["annotations"] |= annotations
+        self.cluster.pods[uid] = raw
+        self.event("Pod", uid, raw)
+
+    def event(self, kind: str, name: str, raw: Raw | None) -> None:
+        self.cluster.events.append(Event(kind, name, raw, self.now))
+
+    def show_all(self) -> None:
+        for event in list(self.cluster.events):
+            self.show_event(event)
+
+    def show_event(self, event: Event) -> None:
+        self.cluster.events = [each for each in self.cluster.events if each is not event]
+        if event.kind == "Node":
+            self.show_node(event)
+            return
+        if event.raw is None:
+            self.ledger.forget_pod(PodUid(event.name), self.now)
+        else:
+            self.ledger.see_pod(objects.pod(event.raw), self.now)
+            self.cluster.shown_pods[event.name] = event.raw
+        ended = event.raw is None or event.raw["status"]["phase"] == "Succeeded"
+        if ended:
+            self.gone.add(event.name)
+        if ended or (event.raw is not None and event.raw["spec"].get("nodeName")):
+            self.beliefs.pop(event.name, None)
+
+    def show_node(self, event: Event) -> None:
+        if event.raw is None:
+            self.ledger.forget_node(NodeName(event.name))
+            self.cluster.shown_nodes.pop(event.name, None)
+        else:
+            self.ledger.see_node(objects.node_object(event.raw))
+            self.cluster.shown_nodes[event.name] = event.raw
+
+
+def changed(text: str, change: str, pick: int) -> str:
+    """A register in which a card is sick or missing, or that lost its end."""
+    if text.startswith("["):
+        cards = json.loads(text)
+        if change == "sick":
+            cards[pick % len(cards)]["health"] = False
+        elif change == "lost":
+            del cards[pick % len(cards)]
+        text = json.dumps(cards)
+    else:
+        parts = text.split(":")[:-1]
+        at = pick % len(parts)
+        if change == "sick":
+            parts[at] = parts[at].replace("true", "false")
+        elif change == "lost":
+            del parts[at]
+        text = "".join(f"{part}:" for part in parts)
+    return text[: len(text) // 2] if change == "cut" else text
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(stateful_step_count=50)
