@@ -39,6 +39,8 @@ from volcano_vgpu.health import Holder
 from volcano_vgpu.kubelet import CheckpointFile, Endpoint
 from volcano_vgpu.metrics import AgentMetrics, Sources
 from volcano_vgpu.model import Mode
+from volcano_vgpu.monitor.join import Known
+from volcano_vgpu.monitor.running import NodeMonitor, known_of
 from volcano_vgpu.node import NodePublisher
 from volcano_vgpu.pods import NodePods
 from volcano_vgpu.publishing import Timing
@@ -142,6 +144,7 @@ class Agent:
         self._leftovers = Leftovers(
             self._specifications, self._directories, recorded=self._record.pods, live=self._live_pods
         )
+        self._monitor = NodeMonitor(settings, metrics.metrics, known=self._known, pods=self.pods.all)
         self._plugin: VolcanoDevicePlugin | None = None
         self._endpoint: Endpoint | None = None
         self._web = WebServer(
@@ -175,6 +178,7 @@ class Agent:
         self._thread.join()
         if self._endpoint is not None:
             self._endpoint.stop()
+        self._monitor.stop()
         self.cards.stop()
         self._scheduler.stop()
         self.publisher.stop()
@@ -196,6 +200,7 @@ class Agent:
         self._bookkeeper.start()
         self.pods.subscribe(self._pod_changed)
         self._metrics.read_from(self._sources())
+        self._monitor.start()
         if self._serves:
             self._plugin, self._endpoint = self._serving()
             self._endpoint.start()
@@ -357,6 +362,11 @@ class Agent:
             unwritten=lambda: self._bookkeeper.waiting,
             factor=self._settings.gpu_memory_factor,
         )
+
+    def _known(self) -> Known:
+        offer, factor = self.cards.sight.offer, self._settings.gpu_memory_factor
+        served = self._specifications.grants
+        return known_of(self.pods.all(), served, offer.entry, spec=offer.spec, factor=factor)
 
     def _registered(self) -> bool:
         return self._endpoint is not None and self._endpoint.registered.is_set()

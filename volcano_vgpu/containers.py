@@ -46,6 +46,11 @@ class ContainerDirectories:
         self._root = hook / "vgpu" / "containers"
         self._lock = lock
 
+    @property
+    def root(self) -> Path:
+        """The directory that all of them are in."""
+        return self._root
+
     def make(self, names: Collection[str]) -> Refusal | None:
         """Make the directories of these containers (``<pod UID>_<container>``) where they are not there yet."""
         path = self._root
@@ -126,6 +131,12 @@ class Leftovers:
         if gone:
             _log.info("leftovers_removed", pods=sorted(gone))
         return gone
+
+
+def owner_of(name: str) -> tuple[PodUid, str] | None:
+    """The pod and the container that a directory of that name is for; ``None`` where it is no such name."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else (PodUid(match.group(1)), match.group(2))
 
 
 def device_files(root: Path = Path("/dev")) -> tuple[str, ...]:

@@ -134,6 +134,11 @@ def edits_of(granted: Granted, owner: Owner, settings: EditSettings, inventory: 
     )
 
 
+def cache_name(directory: str) -> str:
+    """The name of the shared cache in a container's directory."""
+    return f"{uuid.uuid5(_CACHES, directory)}.cache"
+
+
 def container_in(raw_pod: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """A container's part of a pod's specification; empty where there is none of that name."""
     spec = raw_pod.get("spec") or {}
@@ -185,8 +190,7 @@ def _limits(granted: Granted, settings: EditSettings) -> tuple[tuple[str, str], 
 
 
 def _library_words(owner: Owner, settings: EditSettings) -> tuple[tuple[str, str], ...]:
-    cache = uuid.uuid5(_CACHES, owner.directory)
-    words = [("CUDA_DEVICE_MEMORY_SHARED_CACHE", f"{CACHE_DIRECTORY}/{cache}.cache")]
+    words = [("CUDA_DEVICE_MEMORY_SHARED_CACHE", f"{CACHE_DIRECTORY}/{cache_name(owner.directory)}")]
     if settings.memory_scaling > 1:
         words.append(("CUDA_OVERSUBSCRIBE", "true"))
     policy = "disable" if settings.disable_core_limit else settings.core_policy

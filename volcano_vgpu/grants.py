@@ -104,16 +104,24 @@ def asking(pod: Pod, spec: VendorSpec) -> list[str]:
     ]
 
 
+def granted_devices(raw: Raw, spec: VendorSpec) -> Mapping[str, tuple[AssignedDevice, ...]]:
+    """What is granted to each container that asks; empty for a pod without a grant that can be read."""
+    try:
+        pod = wire_pods.pod(raw)
+        key = spec.keys.allocated
+        segments = volcano.decode_assignment(key, pod.annotations.get(key, ""))
+        names = asking(pod, spec)
+    except WireError:
+        return {}
+    return dict(zip(names, segments, strict=True)) if len(names) == len(segments) else {}
+
+
 def granted_cards(raw: Raw, offer: NodeOffer) -> Mapping[str, tuple[DeviceId, ...]]:
     """The cards named for each container that asks; empty for a pod without a grant that can be read."""
     try:
-        pod = wire_pods.pod(raw)
-        segments = volcano.decode_assignment(KEY, pod.annotations.get(KEY, ""))
-        names = asking(pod, offer.spec)
-        named = [tuple(_card(device) for device in segment) for segment in segments]
+        return {name: tuple(map(_card, devices)) for name, devices in granted_devices(raw, offer.spec).items()}
     except WireError:
         return {}
-    return dict(zip(names, named, strict=True)) if len(names) == len(named) else {}
 
 
 def _card(assigned: AssignedDevice) -> DeviceId:

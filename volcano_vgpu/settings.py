@@ -47,18 +47,20 @@ Seconds = Annotated[float, Field(ge=0)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """Values as files spell them; a name that nobody knows is refused."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
 
 
-class Exclusion(_Strict):
+class Exclusion(Strict):
     """Cards that are left alone, by UUID or by NVML's index."""
 
     uuids: frozenset[str] = frozenset()
     indexes: frozenset[int] = frozenset()
 
 
-class Sharing(_Strict):
+class Sharing(Strict):
     """How cards are shared: the part that may differ from node to node.
 
     ``device_memory_scaling`` multiplies the memory that is registered and granted (Volcano's own plugin reads this
@@ -90,7 +92,7 @@ class Sharing(_Strict):
         return _geometries(self.known_mig_geometries)
 
 
-class NodeOverride(_Strict):
+class NodeOverride(Strict):
     """What differs on the node of that name, or on nodes with all of those labels; later ones win."""
 
     name: str = ""
@@ -104,7 +106,7 @@ class NodeOverride(_Strict):
         return self.name in ("", node) and self.labels.items() <= labels.items()
 
 
-class Resources(_Strict):
+class Resources(Strict):
     """The names of the resources. Without a name there is no percentage and no priority."""
 
     count: ResourceName = RESOURCES.count
@@ -114,7 +116,7 @@ class Resources(_Strict):
     priority: OptionalResourceName = ""
 
 
-class Container(_Strict):
+class Container(Strict):
     """What every container is told beside its slice.
 
     ``log_level`` becomes ``LIBCUDA_LOG_LEVEL``, ``core_policy`` ``GPU_CORE_UTILIZATION_POLICY`` (``default`` writes
@@ -130,7 +132,7 @@ class Container(_Strict):
     pass_device_specs: bool = False
 
 
-class Scheduler(_Strict):
+class Scheduler(Strict):
     """Volcano's scheduler. Without a ``version`` that of its Deployment is looked up.
 
     ``touch`` and ``handshake`` say whether the node is patched to heal the scheduler's ledger, and whether it gets a
@@ -146,7 +148,7 @@ class Scheduler(_Strict):
     touch_interval: Annotated[float, Field(ge=1)] = 5.0
 
 
-class Health(_Strict):
+class Health(Strict):
     """Which XID errors count, in the existing plugin's words: ``DP_DISABLE_HEALTHCHECKS``, ``DP_ENABLE_HEALTHCHECKS``.
 
     After ``recovery`` seconds without a new error a card is probed, and healthy again where it answers.
@@ -157,14 +159,27 @@ class Health(_Strict):
     recovery: Seconds = 300.0
 
 
-class Listen(_Strict):
+class Monitor(Strict):
+    """What containers really use. ``enabled`` reads it; ``feedback`` also writes: it blocks containers of low priority.
+
+    ``directories`` are looked at beside those of the agent itself: where HAMi and Volcano's older plugin have theirs.
+    ``proc`` shows the host's processes, if anything does; without them killed processes count on and are told as such.
+    """
+
+    enabled: bool = True
+    feedback: bool = False
+    directories: tuple[AbsolutePath, ...] = ("/usr/local/vgpu/containers", "/tmp/vgpu/containers")  # noqa: S108 - theirs
+    proc: AbsolutePath = "/proc"
+
+
+class Listen(Strict):
     """Where ``/healthz``, ``/readyz`` and ``/metrics`` are served; port 0 takes a free one."""
 
     host: str = "0.0.0.0"  # noqa: S104 - a scraper comes from another machine
     port: Port = 9394
 
 
-class Logging(_Strict):
+class Logging(Strict):
     """How the agent logs."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
@@ -190,6 +205,7 @@ class AgentSettings(Sharing):
     container: Container = Container()
     scheduler: Scheduler = Scheduler()
     health: Health = Health()
+    monitor: Monitor = Monitor()
     listen: Listen = Listen()
     log: Logging = Logging()
     nodes: tuple[NodeOverride, ...] = ()

@@ -1,0 +1,98 @@
+"""The monitor put together for a node: for the agent, which runs it, and for the command that looks once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.units import DeviceId, PodUid
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.observe.metrics import Metrics
+from volcano_vgpu.containers import ContainerDirectories
+from volcano_vgpu.grants import granted_devices
+from volcano_vgpu.monitor import metrics as usage_metrics
+from volcano_vgpu.monitor.files import RegionFiles
+from volcano_vgpu.monitor.join import MIB, Grants, Known
+from volcano_vgpu.monitor.processes import HostProcesses
+from volcano_vgpu.monitor.scrape import Scraper
+from volcano_vgpu.monitor.writer import FeedbackLoop, FeedbackWriter, WriterLock
+from volcano_vgpu.settings import AgentSettings
+
+Raw = Mapping[str, Any]
+
+LOCK: Final = "feedback.lock"
+
+_log = structlog.get_logger(__name__)
+
+
+def known_of(pods: tuple[Raw, ...], served: Grants, entry: NodeEntry | None, *, spec: VendorSpec, factor: int) -> Known:
+    """What is known of a node: its pods' grants as they were handed over, else as they are written; its cards."""
+    written = {
+        (PodUid(str((raw.get("metadata") or {}).get("uid"))), container): devices
+        for raw in pods
+        for container, devices in granted_devices(raw, spec).items()
+    }
+    sizes: dict[DeviceId, int] = {}
+    if entry is not None:
+        sizes = {
+            name: device.memory * factor * MIB
+            for name, device in zip(entry.ids, entry.state.shape.devices, strict=True)
+        }
+    return Known(pods=pods, grants={**written, **served}, sizes=sizes, factor=factor)
+
+
+def files_of(settings: AgentSettings) -> RegionFiles:
+    """The directories of containers: the agent's own, and those of monitors before it."""
+    own = ContainerDirectories(Path(settings.hook_path), Path(settings.lock_path)).root
+    return RegionFiles([own, *map(Path, settings.monitor.directories)])
+
+
+def scraper_of(settings: AgentSettings, known: Callable[[], Known]) -> Scraper:
+    """Looks at the regions of a node."""
+    return Scraper(files_of(settings), HostProcesses(Path(settings.monitor.proc)), known, clock=time.time)
+
+
+class NodeMonitor:
+    """The monitor of a node's agent: tells metrics what containers use and, where that is set, writes feedback."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        metrics: Metrics,
+        *,
+        known: Callable[[], Known],
+        pods: Callable[[], tuple[Raw, ...]],
+    ) -> None:
+        self._settings = settings.monitor
+        self._metrics = metrics
+        self._scraper = scraper_of(settings, known)
+        lock = WriterLock(Path(settings.hook_path) / "vgpu" / LOCK)
+        writes = metrics.counter("feedback_writes_total", "Fields of containers that feedback has changed")
+        self._writer = FeedbackWriter(files_of(settings), lock, pods, wrote=writes.inc)
+        self._loop: FeedbackLoop | None = None
+
+    def start(self) -> None:
+        """Begins. Containers that an earlier writer left blocked are let go where no feedback is written any more."""
+        if self._settings.enabled:
+            usage_metrics.read_from(self._metrics, self._scraper.scrape)
+        if self._settings.feedback:
+            self._metrics.gauge("feedback_active", "Whether the agent writes feedback to containers").set_function(
+                lambda: float(not self._writer.obstacle)
+            )
+            self._loop = FeedbackLoop(self._writer)
+            self._loop.start()
+            return
+        try:
+            self._writer.let_go()
+        except OSError as error:
+            _log.warning("containers_not_let_go", error=str(error))
+
+    def stop(self) -> None:
+        """Ends."""
+        if self._loop is not None:
+            self._loop.stop()
