@@ -1,0 +1,67 @@
+"""What is installed in the API server: who waits for whom while the server is away."""
+
+from __future__ import annotations
+
+import pytest
+
+from volcano_vgpu.granting import manifests
+from volcano_vgpu.granting.manifests import Target
+from volcano_vgpu.granting.modes import GRANT_KEYS, MARKER_KEY
+
+
+def test_only_the_bindings_of_marked_pods_wait_for_the_server() -> None:
+    hooks = {each["name"].partition(".")[0]: each for each in manifests.webhooks(Target())["webhooks"]}
+    assert {name: hook["failurePolicy"] for name, hook in hooks.items()} == {
+        "pods": "Ignore",
+        "marked": "Fail",
+        "unmarked": "Ignore",
+    }
+    (marked,), (unmarked,) = (hooks[name]["matchConditions"] for name in ("marked", "unmarked"))
+    assert marked["expression"] == f"has(object.metadata.annotations) && '{MARKER_KEY}' in object.metadata.annotations"
+    assert unmarked["expression"] == f"!({marked['expression']})"
+
+
+def test_both_ways_to_bind_a_pod_are_watched() -> None:
+    for hook in manifests.webhooks(Target())["webhooks"][1:]:
+        assert [rule["resources"] for rule in hook["rules"]] == [["pods/binding", "bindings"]]
+        assert hook["sideEffects"] == "NoneOnDryRun"
+
+
+def test_the_namespaces_of_the_cluster_and_of_the_server_are_left_alone() -> None:
+    for hook in manifests.webhooks(Target(namespace="grants"))["webhooks"]:
+        (expression,) = hook["namespaceSelector"]["matchExpressions"]
+        assert (expression["operator"], expression["values"]) == ("NotIn", ["kube-system", "grants"])
+
+
+def test_names_that_are_set_are_those_that_are_matched() -> None:
+    hook = manifests.webhooks(Target(), schedulers=("volcano", "batch"))["webhooks"][0]
+    of_volcano, asks = (each["expression"] for each in hook["matchConditions"])
+    assert of_volcano.endswith("object.spec.schedulerName in ['volcano', 'batch']")
+    assert "'volcano.sh/vgpu-cores'" in asks
+
+
+@pytest.mark.parametrize(
+    ("target", "client"),
+    [
+        (
+            Target(namespace="v", ca="Q0E="),
+            {
+                "service": {"name": "volcano-vgpu-grants", "namespace": "v", "port": 443, "path": "/p"},
+                "caBundle": "Q0E=",
+            },
+        ),
+        (Target(url="https://127.0.0.1:9443/"), {"url": "https://127.0.0.1:9443/p"}),
+    ],
+)
+def test_the_server_is_reached_by_its_service_or_by_an_address(target: Target, client: object) -> None:
+    assert target.client("/p") == client
+
+
+def test_the_policy_takes_all_six_keys_off_and_asks_for_annotations_first() -> None:
+    policy, binding = manifests.policy("v1beta1")
+    assert policy["apiVersion"] == "admissionregistration.k8s.io/v1beta1"
+    (mutation,) = policy["spec"]["mutations"]
+    assert len(GRANT_KEYS) == 6
+    assert all(f"'{key}'" in mutation["jsonPatch"]["expression"] for key in GRANT_KEYS)
+    assert policy["spec"]["matchConditions"][0]["expression"].startswith("has(object.metadata.annotations) && ")
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]

@@ -1,0 +1,35 @@
+"""The three ways in which a cluster's grants are put right, and the words that all parts of them share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from hami_plugins.vendors.volcano import SPEC
+
+MARKER_KEY: Final = "hami-plugins.io/volcano-vgpu-grant"
+"""On a pod from its creation: its grant comes from the ledger, so that it must not be bound without one.
+
+Volcano's Binding carries the pod's annotations, and nothing else of the pod; API servers tell by it whom to ask.
+"""
+
+MARKER: Final = "required"
+
+GRANT_KEYS: Final = tuple(sorted((SPEC.keys.allocated, SPEC.keys.to_allocate, *SPEC.keys.extra)))
+"""The six annotations of a grant. A Binding that carries some of them carries those of an earlier try."""
+
+SCHEDULER: Final = "volcano"
+"""How Volcano's scheduler is called unless an operator has it otherwise."""
+
+
+class Mode(StrEnum):
+    """Who decides about cards, and what of it is ours (``peers.md`` 7).
+
+    ``ledger``: Volcano asks our ledger through its plugin ``extender``, and the Binding carries its word. ``guard``:
+    Volcano's plugin ``deviceshare`` decides, and the Binding is put right. ``policy``: an admission policy of the API
+    server takes stale grants off Bindings, without a process.
+    """
+
+    LEDGER = "ledger"
+    GUARD = "guard"
+    POLICY = "policy"

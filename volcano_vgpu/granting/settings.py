@@ -1,0 +1,151 @@
+"""What an operator can set about the server of grants, and where that comes from.
+
+Built-in defaults, then the YAML file, then ``HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__...`` from the environment. Resource
+names and MIG geometries are Volcano's: they come from its own device configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from hami_plugins.config import texts
+from hami_plugins.engine.intake import Rules
+from hami_plugins.engine.policies import PolicyDefaults
+from hami_plugins.errors import ConfigError, WireError
+from hami_plugins.kube.election import Timing
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.vendors import volcano
+from hami_plugins.wire import volcano_config
+from volcano_vgpu import config, layering
+from volcano_vgpu.granting.modes import SCHEDULER, Mode
+from volcano_vgpu.layering import Layer
+from volcano_vgpu.settings import AbsolutePath, Listen, Logging, Port, Seconds, Strict
+
+PREFIX: Final = "HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__"
+"""What a variable begins with that sets something: ``HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE``."""
+
+REQUEST_SECONDS: Final = 60.0
+"""How long the API server may carry out a request; what was answered in it may come true until then."""
+
+NAMESPACE_VARIABLE: Final = "POD_NAMESPACE"
+
+Name = Annotated[str, Field(min_length=1, max_length=253)]
+
+
+class Webhooks(Strict):
+    """Where the API server reaches the webhooks, over TLS."""
+
+    host: str = "0.0.0.0"  # noqa: S104 - the API server is another machine
+    port: Port = 9443
+
+
+class Certificate(Strict):
+    """Files of the server's certificate and key (PEM) in ``directory``; they may change at any time.
+
+    With ``bootstrap`` the server makes them itself, keeps them in the ``secret`` of its namespace for all replicas, and
+    has the webhooks' configuration trust them. ``names`` are further names and addresses that it is good for.
+    """
+
+    directory: AbsolutePath = "/var/run/volcano-vgpu-grants"
+    file: Annotated[str, Field(min_length=1)] = "tls.crt"
+    key: Annotated[str, Field(min_length=1)] = "tls.key"
+    bootstrap: bool = False
+    secret: Name = "volcano-vgpu-grants-tls"  # noqa: S105 - the name of one
+    names: tuple[Name, ...] = ()
+
+
+class Service(Strict):
+    """The Service in front of the server; certificates are for its name."""
+
+    name: Name = "volcano-vgpu-grants"
+    namespace: Name = "volcano-system"
+    port: Annotated[int, Field(ge=1, le=65535)] = 443
+
+    @property
+    def host(self) -> str:
+        """Its name in the cluster."""
+        return f"{self.name}.{self.namespace}.svc"
+
+
+class Lease(Strict):
+    """By which one of several replicas is the one that answers; seconds.
+
+    Who holds it renews it every ``retry``, gives up where that has not worked for ``deadline``, and may be replaced
+    ``duration`` after it last did.
+    """
+
+    name: Name = "volcano-vgpu-grants"
+    duration: Annotated[float, Field(ge=1)] = 15.0
+    deadline: Annotated[float, Field(gt=0)] = 10.0
+    retry: Annotated[float, Field(gt=0)] = 2.0
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        try:
+            _ = self.timing
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    @property
+    def timing(self) -> Timing:
+        """The same for an election."""
+        return Timing(duration=self.duration, deadline=self.deadline, retry=self.retry)
+
+
+class GrantSettings(Strict):
+    """All of the server's settings.
+
+    ``policy`` and ``weight`` say which nodes and cards come first in mode ``ledger``, in the words of Volcano's
+    ``deviceshare.SchedulePolicy`` and ``ScheduleWeight``; a weight of 0 leaves the nodes to the other plugins.
+    ``reservation`` is how long what was promised is kept where nothing else ends it. ``schedulers`` are those whose
+    pods are marked. ``touch_interval`` bounds how often a node is written in mode ``guard``.
+    """
+
+    version: Literal[1] = 1
+    mode: Literal[Mode.LEDGER, Mode.GUARD] = Mode.LEDGER
+    policy: Literal["binpack", "spread", ""] = "binpack"
+    weight: Annotated[float, Field(ge=0, le=1_000_000)] = 10.0
+    reservation: Annotated[float, Field(gt=REQUEST_SECONDS, le=3600)] = 90.0
+    schedulers: Annotated[tuple[Name, ...], Field(min_length=1)] = (SCHEDULER,)
+    touch_interval: Seconds = 0.1
+    webhooks: Webhooks = Webhooks()
+    certificate: Certificate = Certificate()
+    service: Service = Service()
+    lease: Lease = Lease()
+    listen: Listen = Listen(port=9395)
+    log: Logging = Logging()
+
+    @property
+    def rules(self) -> Rules:
+        """How pods are ranked: which card of a node comes first is said by the policy, as in Volcano from 1.15 on."""
+        return Rules(policies=PolicyDefaults(volcano=self.policy, volcano_orders_cards=True))
+
+
+def load(text: str, env: Mapping[str, str]) -> GrantSettings:
+    """The settings; ``text`` is the YAML and may be empty.
+
+    Raises ``ConfigError`` with the source, the path, the value and what is allowed.
+    """
+    usual = {"service": {"namespace": env[NAMESPACE_VARIABLE]}} if env.get(NAMESPACE_VARIABLE) else {}
+    layers = [
+        Layer(NAMESPACE_VARIABLE, usual),
+        Layer("settings", texts.mapping(text, "settings")),
+        layering.of_environment(env, PREFIX),
+    ]
+    return layering.made(GrantSettings, layers)
+
+
+def spec_of(device_config: str | None) -> VendorSpec:
+    """The vendor as Volcano's device configuration has it. Raises ``ConfigError``."""
+    if device_config is None:
+        return volcano.SPEC
+    source = "device configuration"
+    document = config.held(texts.mapping(device_config, source), volcano_config.KEY, source)
+    try:
+        return volcano.configured(volcano_config.decode(document))
+    except WireError as error:
+        raise ConfigError(f"{source}: {error}") from error
