@@ -84,13 +84,20 @@ def objects(source: Source) -> Iterator[tuple[object, str]]:
         yield from _live(source)
 
 
-def cluster(source: Source, registry: Registry) -> ClusterSnapshot:
-    """The snapshot. Raises ``ManifestError`` for a dump in which there is no node at all."""
+def cluster(
+    source: Source, registry: Registry, *, also: Callable[[object, str], None] | None = None
+) -> ClusterSnapshot:
+    """The snapshot. Raises ``ManifestError`` for a dump in which there is no node at all.
+
+    ``also`` is told of every raw object as it comes, with its place.
+    """
     from hami_plugins.report.listing import ListingReader
 
     reader = ListingReader(registry)
     for raw, place in objects(source):
         reader.feed(raw, place)
+        if also is not None:
+            also(raw, place)
     found = reader.finish()
     if not found.nodes:
         why = "; ".join(f"{each.place}: {each.what}" for each in found.problems[:3])

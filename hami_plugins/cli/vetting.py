@@ -11,9 +11,13 @@ from hami_plugins.cli.inputs import Source
 from hami_plugins.cli.options import Form, VetForm
 from hami_plugins.errors import ManifestError, ManifestPlace
 from hami_plugins.report import vet
-from hami_plugins.report.vet import answers
+from hami_plugins.report.vet import answers, listed
+from hami_plugins.report.vet.listed import Cluster
+from hami_plugins.vendors.volcano_releases import version_of
 
 if TYPE_CHECKING:
+    from hami_plugins.engine.registry import Registry
+    from hami_plugins.report.manifests import Document
     from hami_plugins.report.vet import Finding, Sources
 
 _TONES = {"error": "bad", "warning": "warn", "note": "dim"}
@@ -35,8 +39,10 @@ class Order:
 
 def run(order: Order) -> int:
     """Look, print, and say whether anything is wrong; notes are not."""
-    if not order.files:
-        raise ManifestError("nothing to look at; give manifests with -f FILE, a folder, or - for stdin")
+    if not order.files and order.source is None:
+        raise ManifestError(
+            "nothing to look at; give manifests with -f FILE, a folder, or - for stdin, or a cluster with --snapshot"
+        )
     snapshots = () if order.source is None else order.source.snapshots
     if order.files.count(inputs.STDIN) + snapshots.count(inputs.STDIN) > 1:
         raise ManifestError("stdin can be read once: only one of -f and --snapshot may be -")
@@ -48,12 +54,25 @@ def run(order: Order) -> int:
     found = vet.vet(
         sources.documents,
         registry,
-        vet.VetSettings(rules=settings.rules(), namespace=order.namespace, ignore=ignored),
-        None if order.source is None else inputs.cluster(order.source, registry),
+        vet.VetSettings(
+            rules=settings.rules(),
+            namespace=order.namespace,
+            ignore=ignored,
+            release=version_of(settings.volcano.release),
+            grants=settings.volcano.grants,
+        ),
+        None if order.source is None else _cluster(order.source, registry),
         unreadable=sources.unreadable,
     )
-    _answer(found, order.form, files=len(names))
+    _answer(found, order.form, files=len(names) + len(snapshots) or 1)
     return Exit.FINDINGS if answers.fails(found) else Exit.FINE
+
+
+def _cluster(source: Source, registry: Registry) -> Cluster:
+    """The cluster, and those of its own objects that are looked at."""
+    kept: list[Document] = []
+    snapshot = inputs.cluster(source, registry, also=lambda raw, place: kept.extend(listed.of(raw, place)))
+    return Cluster(snapshot, tuple(kept))
 
 
 def list_rules(form: VetForm) -> int:

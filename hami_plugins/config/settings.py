@@ -19,6 +19,7 @@ from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.vendors import BUILTIN, volcano
+from hami_plugins.vendors.volcano_releases import Grants, version_of
 from hami_plugins.wire import volcano_config
 
 
@@ -41,12 +42,22 @@ class VolcanoSettings(_Strict):
     ``queue_plugin`` is the plugin that divides the cluster among queues; empty takes ``capacity`` where any queue has
     something ``deserved``, else ``proportion``.
     ``device_config`` is the content of ``device-config.yaml`` in Volcano's ConfigMap. Without it Volcano knows no MIG
-    geometries and does not read memory percentages.
+    geometries and does not read memory percentages. ``release`` is the scheduler's (``1.14.1``), ``grants`` who writes
+    down which cards pods get; where they are not set, ``vet`` looks for them among the objects.
     """
 
     schedule_policy: Literal["binpack", "spread", ""] = "binpack"
     queue_plugin: Literal["proportion", "capacity", ""] = ""
     device_config: dict[str, Any] | None = None
+    release: str = ""
+    grants: Grants | None = None
+
+    @field_validator("release")
+    @classmethod
+    def _is_a_release(cls, found: str) -> str:
+        if found and version_of(found) is None:
+            raise ValueError("not a release of Volcano; write one such as 1.14.1")
+        return found
 
     @field_validator("device_config")
     @classmethod

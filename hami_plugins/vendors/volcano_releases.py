@@ -50,15 +50,9 @@ class Span(NamedTuple):
 
     def __str__(self) -> str:
         """As messages say it, after the word Volcano."""
-        match (self.first, self.end):
-            case (None, None):
-                return "of every release"
-            case (first, None):
-                return f"from {first} on"
-            case (None, end):
-                return f"before {end}"
-            case (first, end):
-                return f"from {first} to before {end}"
+        if self.first is None:
+            return "of any release" if self.end is None else f"before {self.end}"
+        return f"from {self.first} on" if self.end is None else f"from {self.first} to before {self.end}"
 
 
 EVERY: Final = (Span(),)
@@ -96,10 +90,14 @@ class Quirk:
         """The releases, as messages say them."""
         if self.seen is not None:
             return f"seen with Volcano {self.seen}"
+        if self.spans == EVERY:
+            return "every release of Volcano"
         return f"Volcano {' and '.join(map(str, self.spans))}"
 
 
-_TRIED: Final = Version(1, 14, 1)
+TRIED: Final = Version(1, 14, 1)
+"""The release whose answers were recorded."""
+
 _OWN_LEDGER: Final = frozenset({Grants.GUARD, Grants.LEDGER})
 _NODE_SUMS: Final = (Span(Version(1, 13, 0)),)
 """Since then memory and cores count in the sums of nodes and queues, too."""
@@ -125,28 +123,31 @@ PERCENTAGE: Final = Quirk(spans=_NODE_SUMS)
 PLAIN_CAPS: Final = Quirk(spans=_NODE_SUMS)
 """What queues may hold of memory and cores is compared with plain requests, not with what cards give."""
 
-OPEN_GATE: Final = Quirk(seen=_TRIED)
+OPEN_GATE: Final = Quirk(seen=TRIED)
 """A PodGroup without ``minResources`` passes the enqueue gate always, and counts nothing there."""
 
-NO_GANG: Final = Quirk(seen=_TRIED)
+NO_GANG: Final = Quirk(seen=TRIED)
 """A Job that reaches the scheduler without ``minAvailable`` is no gang."""
 
-HELD_GATE: Final = Quirk(seen=_TRIED)
+HELD_GATE: Final = Quirk(seen=TRIED)
 """A PodGroup that was let in counts at the gate for ever, also when its pods fit nowhere."""
 
-HELD_BACK: Final = Quirk(seen=_TRIED)
+HELD_BACK: Final = Quirk(seen=TRIED)
 """The guarantee of a queue is kept from the others while the queue is idle."""
 
-SILENT_QUEUE: Final = Quirk(seen=_TRIED)
+SILENT_QUEUE: Final = Quirk(seen=TRIED)
 """Bare pods for a queue that is closed or missing wait without a word."""
 
-PARTIAL_GANG: Final = Quirk(seen=_TRIED)
+PARTIAL_GANG: Final = Quirk(seen=TRIED)
 """A quota lets in a part of a Job's pods, which then wait for the others."""
 
-CRASH: Final = Quirk(spans=(Span(_TRIED, Version(1, 14, 2)),), seen=_TRIED, cured_by=frozenset({Grants.LEDGER}))
+NO_REGISTER: Final = Quirk(cured_by=frozenset({Grants.LEDGER}))
+"""Pods that fit the sums of a node without known cards are bound there, with no card looked at."""
+
+CRASH: Final = Quirk(spans=(Span(TRIED, Version(1, 14, 2)),), seen=TRIED, cured_by=frozenset({Grants.LEDGER}))
 """The scheduler ends with a nil pointer at the first pod that fits a node with slots and without known cards."""
 
-READY_IGNORED: Final = Quirk(seen=_TRIED)
+READY_IGNORED: Final = Quirk(seen=TRIED)
 """Taints and ``spec.unschedulable`` keep pods off a node, its ``Ready`` condition does not."""
 
 HEALTH_IGNORED: Final = Quirk(cured_by=_OWN_LEDGER)
@@ -154,3 +155,34 @@ HEALTH_IGNORED: Final = Quirk(cured_by=_OWN_LEDGER)
 
 SUMS: Final = Quirk(spans=_NODE_SUMS)
 """Pods have to fit the sums in the node's status before cards are looked at."""
+
+GANG_TOGETHER: Final = Quirk(spans=(Span(None, Version(1, 15, 0)),))
+"""``volcano.sh/vgpu-podgroup-policy: spread`` is not read."""
+
+SAME_SLOT: Final = Quirk()
+"""Containers of one pod may be given the same slot of a MIG card."""
+
+STALE_GANG: Final = Quirk(
+    spans=(Span(None, Version(1, 16, 0)),), cured_by=frozenset({Grants.POLICY, Grants.GUARD, Grants.LEDGER})
+)
+"""A gang that had to wait is bound with the ids of an earlier try that was rolled back."""
+
+BOOKED_BY_TRIES: Final = Quirk(
+    spans=(Span(None, Version(1, 15, 0)), Span(Version(1, 16, 0))), cured_by=frozenset({Grants.LEDGER})
+)
+"""A gang that does not fit leaves cards booked within a session, because its tries are rolled back only in part."""
+
+STUCK_QUEUES: Final = Quirk(seen=TRIED)
+"""Of two queues that compete more is let in than there is, and who is above its share never steps back."""
+
+COUNTED_TWICE: Final = Quirk(seen=TRIED, cured_by=frozenset({Grants.LEDGER}))
+"""A pod that has just been bound counts twice on its card until the node changes."""
+
+FRESH: Final = Quirk(seen=TRIED, cured_by=_OWN_LEDGER)
+"""A scheduler that has just started binds pods without looking at cards until the node changes."""
+
+LEAVING_FREED: Final = Quirk(cured_by=frozenset({Grants.LEDGER}))
+"""Cards of a pod that is being deleted count as free at once, while its containers still run."""
+
+FIRST_CONTAINER: Final = Quirk(cured_by=frozenset({Grants.LEDGER}))
+"""Of the containers of one pod that share a card only the first is counted."""

@@ -43,6 +43,12 @@ def decode_register(key: str, text: str) -> tuple[RegisteredDevice, ...]:
     return tuple(_card(key, at, part) for at, part in enumerate(text.split(":")) if "," in part)
 
 
+def is_unseen(text: str) -> bool:
+    """Whether Volcano sees no card in a register at all: none is in it, or one record is too short."""
+    records = [part for part in text.split(":") if "," in part]
+    return ":" not in text or not records or any(part.count(",") < 5 for part in records)
+
+
 def encode_register(cards: Iterable[RegisteredDevice]) -> str:
     """The register of a node, cards in the order given; no cards give the empty text."""
     return "".join(_record(card) for card in cards)

@@ -10,6 +10,7 @@ from hami_plugins.report.vet import facts, memory, values
 from hami_plugins.report.vet.context import Context, each_request, where
 from hami_plugins.report.vet.findings import Flaw, Rewrite, Rule, Severity
 from hami_plugins.report.vet.subjects import Amount, ContainerView, PodView
+from hami_plugins.vendors import volcano_releases
 
 
 def request_alone(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -> Iterator[Flaw]:
@@ -98,7 +99,10 @@ def count_missing(spec: VendorSpec, container: ContainerView, pod: PodView, cont
         return
     what = f"{where(container, pod)}: {asked.resource}={asked.text} without {names.count}"
     fix = f"add {names.count}: 1 under resources.limits"
-    if reading.request is None:
+    if reading.request is None and spec.dialect is Dialect.VOLCANO:
+        bound = "Volcano binds the pod, and the container gets no card"
+        yield Flaw(asked.path, f"{what}: {bound}", fix, quirk=volcano_releases.CORES_ALONE)
+    elif reading.request is None:
         yield Flaw(asked.path, f"{what}: the container gets no card", fix)
     else:
         yield Flaw(

@@ -30,7 +30,7 @@ class FixDocument(TypedDict):
 
 
 class FindingDocument(TypedDict):
-    """One finding."""
+    """One finding. ``holdsFor`` names the releases of Volcano that it is about, empty for all clusters alike."""
 
     rule: str
     name: str
@@ -42,6 +42,7 @@ class FindingDocument(TypedDict):
     line: int
     column: int
     path: str
+    holdsFor: str
     fix: FixDocument
 
 
@@ -55,7 +56,7 @@ class VetDocument(TypedDict):
 
 
 class RuleDocument(TypedDict):
-    """One rule."""
+    """One rule; ``holdsFor`` as with findings."""
 
     id: str
     name: str
@@ -63,6 +64,7 @@ class RuleDocument(TypedDict):
     summary: str
     why: str
     fix: str
+    holdsFor: str
 
 
 class RulesDocument(TypedDict):
@@ -114,6 +116,7 @@ def rules_document(rules: Iterable[Rule]) -> RulesDocument:
                 "summary": rule.summary,
                 "why": rule.why,
                 "fix": rule.fix,
+                "holdsFor": rule.holds_for,
             }
             for rule in rules
         ],
@@ -122,8 +125,9 @@ def rules_document(rules: Iterable[Rule]) -> RulesDocument:
 
 def rules_table(rules: Iterable[Rule]) -> str:
     """The rules as a Markdown table, for documentation."""
-    rows = (f"| {rule.id} | {rule.name} | {rule.severity} | {rule.summary} |" for rule in rules)
-    return "\n".join(("| id | name | severity | finds |", "| --- | --- | --- | --- |", *rows)) + "\n"
+    rows = (f"| {rule.id} | {rule.name} | {rule.severity} | {rule.summary} | {rule.holds_for} |" for rule in rules)
+    head = ("| id | name | severity | finds | holds for |", "| --- | --- | --- | --- | --- |")
+    return "\n".join((*head, *rows)) + "\n"
 
 
 def fails(findings: Iterable[Finding]) -> bool:
@@ -143,6 +147,7 @@ def _finding(finding: Finding) -> FindingDocument:
         "line": finding.line,
         "column": finding.column,
         "path": spelled(finding.path),
+        "holdsFor": finding.holds_for,
         "fix": {
             "text": finding.fix,
             "replacement": None if finding.replacement is None else _replacement(finding.replacement),

@@ -7,17 +7,19 @@ from dataclasses import dataclass, field
 
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.cluster import ClusterSnapshot, Queue
 from hami_plugins.model.vendor import Dialect, VendorSpec
 from hami_plugins.report.manifests import Document
 from hami_plugins.report.vet import readings
 from hami_plugins.report.vet.findings import Check, Flaw
 from hami_plugins.report.vet.hardware import Hardware
+from hami_plugins.report.vet.installed import NOTHING_KNOWN, Installed
 from hami_plugins.report.vet.readings import Reading
 from hami_plugins.report.vet.settings import VetSettings
 from hami_plugins.report.vet.subjects import ContainerView, PodView, Subject
 from hami_plugins.report.vet.suppression import NOTHING, Suppression
 from hami_plugins.report.vet.vocabulary import Vocabulary, domain, speaks
+from hami_plugins.vendors.volcano_releases import Quirk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,7 +28,8 @@ class Context:
     is what devices it has; both are set with ``snapshot``.
 
     ``declared`` are the full names of the objects by group and kind, ``unseen`` the namespaces that the webhook is told
-    to ignore. ``rule_names`` are the ids and names of all rules, in lower case.
+    to ignore. ``rule_names`` are the ids and names of all rules, in lower case. ``listed`` are the documents that are
+    objects of the cluster itself, ``volcano`` is what is known of its Volcano, ``queues`` are those of both.
     """
 
     registry: Registry
@@ -38,6 +41,9 @@ class Context:
     suppressions: Mapping[Document, Suppression]
     rule_names: frozenset[str]
     decider: Decider
+    listed: frozenset[Document] = frozenset()
+    volcano: Installed = NOTHING_KNOWN
+    queues: Mapping[str, Queue] = field(default_factory=dict)
     snapshot: ClusterSnapshot | None = None
     idle: ClusterSnapshot | None = None
     hardware: Hardware | None = None
@@ -47,6 +53,14 @@ class Context:
     def overlooked(self, subject: Subject) -> Suppression:
         """What the author of an object asks to overlook."""
         return self.suppressions.get(subject.document, NOTHING)
+
+    def does(self, quirk: Quirk) -> bool:
+        """Whether the cluster's Volcano is to be expected to do something."""
+        return quirk.holds(self.volcano.release, self.volcano.grants)
+
+    def is_declared(self, subject: Subject) -> bool:
+        """Whether an object stands among the manifests."""
+        return subject.full_name in self.declared.get((subject.group, subject.kind), ())
 
     def reading(self, spec: VendorSpec, container: ContainerView) -> Reading:
         """What a vendor makes of a container."""

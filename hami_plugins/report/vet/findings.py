@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from hami_plugins.report.manifests import Path
+from hami_plugins.vendors.volcano_releases import Quirk
 
 if TYPE_CHECKING:
     from hami_plugins.report.vet.context import Context
@@ -60,7 +61,7 @@ class Flaw(NamedTuple):
 
     ``path`` starts at the object; ``edit`` is the fix where a program can make it; ``severity`` overrides the rule's.
     A flaw with a ``scope`` steps back when another rule finds an error inside that part of the object, because then the
-    other says more.
+    other says more. ``quirk`` overrides the rule's.
     """
 
     path: Path
@@ -69,6 +70,7 @@ class Flaw(NamedTuple):
     edit: Edit | None = None
     severity: Severity | None = None
     scope: Path | None = None
+    quirk: Quirk | None = None
 
 
 Check: TypeAlias = "Callable[[Subject, Context], Iterator[Flaw]]"
@@ -85,6 +87,8 @@ class Rule:
     """One thing that ``vet`` looks for.
 
     ``id`` is what people suppress and programs compare; it never changes its meaning. ``name`` is in kebab case.
+    ``quirk`` is what Volcano does that makes it a mistake, with the releases that do; ``None`` where that is no matter
+    of a release.
     """
 
     id: str
@@ -94,6 +98,15 @@ class Rule:
     why: str
     fix: str
     check: Check
+    quirk: Quirk | None = None
+
+    @property
+    def holds_for(self) -> str:
+        """The releases of Volcano that it is about, and what puts it right for all; empty for all clusters alike."""
+        if self.quirk is None:
+            return ""
+        cured = " and ".join(sorted(self.quirk.cured_by))
+        return f"{self.quirk}; not with grants by {cured}" if cured else str(self.quirk)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +114,8 @@ class Finding:
     """One rule broken at one place; numbers count from 1.
 
     ``message`` names the object, the key, the value and the remedy; ``fix`` is the remedy alone, ``replacement`` the
-    same for programs where there is one. ``path`` leads from the top of the document to what is wrong.
+    same for programs where there is one. ``path`` leads from the top of the document to what is wrong. ``holds_for``
+    names the releases of Volcano that it is about, if it is about some.
     """
 
     rule: str
@@ -116,6 +130,7 @@ class Finding:
     fix: str
     object: str = ""
     replacement: Replacement | None = None
+    holds_for: str = ""
 
     @property
     def order(self) -> tuple[str, int, int, str, str]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hami_plugins.engine.apply import assigned
 from hami_plugins.engine.intake import take_in
 from hami_plugins.engine.relax import relax
 from hami_plugins.engine.relax.changes import Change, ChangeKind, Counterfactual, Dropped, LessOf, LessPlain, Tolerated
-from hami_plugins.errors import HamiPluginsError, ManifestError
+from hami_plugins.errors import ManifestError, WireError
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed, Refused
+from hami_plugins.model.pods import Pod
 from hami_plugins.report import workloads
 from hami_plugins.report.vet.capacity import asking_path, more_than_a_node, no_such_device, prefix, taken_in
 from hami_plugins.report.vet.context import Context, each_pod
 from hami_plugins.report.vet.findings import Edit, Flaw, Rewrite, Rule, Severity
+from hami_plugins.report.vet.gangs import percentage_unadvertised
 from hami_plugins.report.vet.subjects import PodView, Subject
 from hami_plugins.report.workloads import Workload
 from hami_plugins.wire import objects, quantity
@@ -56,7 +58,7 @@ def gang_too_large(subject: Subject, context: Context) -> Iterator[Flaw]:
         gang = workload.gang
         if gang is None or not gang.exists or not 1 < len(workload.pods) <= MOST_MEMBERS:
             continue
-        placed = _placed_together(workload, context.idle, context)
+        placed = fit_together(members(workload), context.idle, context, alone=False)
         if placed is not None and placed < gang.min_member:
             yield Flaw(
                 ("spec", "minAvailable") if "minAvailable" in subject.inside("spec") else (),
@@ -66,23 +68,31 @@ def gang_too_large(subject: Subject, context: Context) -> Iterator[Flaw]:
             )
 
 
-def _placed_together(workload: Workload, idle: ClusterSnapshot, context: Context) -> int | None:
-    """How many pods fit beside each other; ``None`` when some of them fit nowhere alone, which another rule says."""
+def fit_together(pods: Iterable[Pod], idle: ClusterSnapshot, context: Context, *, alone: bool = True) -> int | None:
+    """How many pods fit beside each other; ``None`` when some of them ask for no devices, or for none that exist.
+
+    Unless ``alone``, also when some fit nowhere even alone, which another rule says.
+    """
     current, placed = idle, 0
-    for copy in workload.pods:
-        try:
-            intake = take_in(objects.pod(copy.raw), context.registry, context.settings.rules)
-        except HamiPluginsError:
-            return None
+    for pod in pods:
+        intake = take_in(pod, context.registry, context.settings.rules)
         if intake.refusal or not intake.demand.devices.wants_devices:
             return None
         decision = context.decider.decide(current, intake.demand, intake.policy)
         if isinstance(decision, Placed):
             current = assigned(current, intake.pod, decision)
             placed += 1
-        elif isinstance(context.decider.decide(idle, intake.demand, intake.policy), Refused):
+        elif not alone and isinstance(context.decider.decide(idle, intake.demand, intake.policy), Refused):
             return None
     return placed
+
+
+def members(workload: Workload) -> tuple[Pod, ...]:
+    """The pods of a workload, none if the API server would not take one of them, which another rule says."""
+    try:
+        return tuple(objects.pod(copy.raw) for copy in workload.pods)
+    except WireError:
+        return ()
 
 
 def _explained(pod: PodView, context: Context) -> bool:
@@ -91,7 +101,7 @@ def _explained(pod: PodView, context: Context) -> bool:
         next(check(spec, container, pod, context), None) is not None
         for container in pod.containers
         for spec in context.asked_of(container)
-        for check in (no_such_device, more_than_a_node)
+        for check in (no_such_device, more_than_a_node, percentage_unadvertised)
     )
 
 

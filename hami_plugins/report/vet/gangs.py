@@ -6,49 +6,86 @@ from collections.abc import Iterator
 from typing import Final
 
 from hami_plugins.model.vendor import Dialect, VendorSpec
-from hami_plugins.report.manifests import Path
 from hami_plugins.report.vet import facts
 from hami_plugins.report.vet.context import Context, each_request, where
 from hami_plugins.report.vet.findings import Flaw, Rename, Rule, Severity
+from hami_plugins.report.vet.queues import BEFORE_THE_GATE, GROUPS, JOB, QUEUE, count, group_named, named, replicas
 from hami_plugins.report.vet.subjects import ContainerView, PodView, Subject, mapping, text, whole
 from hami_plugins.report.workloads.gangs import DEFAULT_QUEUE
+from hami_plugins.vendors import volcano_releases
 from hami_plugins.vendors.volcano import PERCENTAGE, SPREAD_KEY
-from hami_plugins.wire.gang_keys import COSCHEDULING_LABEL, GROUP_KEY, QUEUE_KEY
+from hami_plugins.wire.gang_keys import GROUP_KEY
 
-JOB: Final = ("batch.volcano.sh", "Job")
-_GROUPS: Final = frozenset({("scheduling.volcano.sh", "PodGroup"), ("scheduling.x-k8s.io", "PodGroup")})
-_QUEUES: Final = ("scheduling.volcano.sh", "Queue")
 _ALWAYS_THERE: Final = frozenset({DEFAULT_QUEUE, "root", ""})
 
 
-def percentage_unconfigured(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -> Iterator[Flaw]:
+def percentage_unconfigured(
+    spec: VendorSpec, container: ContainerView, pod: PodView, context: Context
+) -> Iterator[Flaw]:
     """Percentages that Volcano does not read."""
     name = spec.resources.memory_percentage
     asked = container.amount(name) if name else None
     if spec.dialect is not Dialect.VOLCANO or asked is None or spec.options.flags.get(PERCENTAGE, False):
         return
+    if _is_advertised(name, context) is False:
+        return
     yield Flaw(
         asked.path,
         f"{where(container, pod)}: {name}={asked.text} is not read unless Volcano's device configuration names it "
-        "(resourceMemoryPercentageName), and no node has it in its status",
+        "(resourceMemoryPercentageName), and had only where nodes advertise it",
         f"write {spec.resources.memory} in MiB, or give the configuration with --settings",
     )
+
+
+def percentage_unadvertised(
+    spec: VendorSpec, container: ContainerView, pod: PodView, context: Context
+) -> Iterator[Flaw]:
+    """Percentages that no node has in its status."""
+    name = spec.resources.memory_percentage
+    asked = container.amount(name) if name else None
+    if spec.dialect is not Dialect.VOLCANO or asked is None or pod.placed:
+        return
+    what = f"{where(container, pod)}: {name}={asked.text}"
+    fix = f"write {spec.resources.memory} in MiB, or have the agents of the nodes advertise {name}"
+    advertised = _is_advertised(name, context)
+    if advertised is False and context.snapshot is not None:
+        nodes = len(context.snapshot.nodes)
+        yield Flaw(
+            asked.path, f"{what}: none of the {nodes} nodes advertises it, so the pod is held at the gate for ever", fix
+        )
+    elif advertised is None and spec.options.flags.get(PERCENTAGE, False):
+        yield Flaw(
+            asked.path,
+            f"{what}: it is had only where nodes advertise it in their status, which the usual agent does not",
+            fix,
+            severity=Severity.NOTE,
+        )
+
+
+def _is_advertised(resource: str, context: Context) -> bool | None:
+    """Whether any node of the cluster has some of a resource; ``None`` without a cluster."""
+    if context.snapshot is None:
+        return None
+    found = (entry.facts.allocatable.get(resource) for entry in context.snapshot.nodes)
+    return any(amount is not None and amount.nano > 0 for amount in found)
 
 
 def unknown_queue(subject: Subject, context: Context) -> Iterator[Flaw]:
     """Queues that the cluster does not have, or that are closed."""
     if context.snapshot is None or not context.snapshot.queues:
         return
-    made = context.declared.get(_QUEUES, frozenset())
-    for path, name in _queues_named(subject, context):
+    made = context.declared.get(QUEUE, frozenset())
+    bare = (subject.group, subject.kind) != JOB
+    consequence = ": its pods wait without a condition or an event" if bare else ": the webhook refuses the job"
+    for path, name in named(subject, context):
         queue = context.snapshot.queues.get(name)
         if name in _ALWAYS_THERE or name in made or (queue is not None and queue.open):
             continue
         if queue is None:
             known = ", ".join(sorted({*context.snapshot.queues, *made})[:5])
-            yield Flaw(path, f"queue {name} does not exist", f"make the Queue, or use one of {known}")
+            yield Flaw(path, f"queue {name} does not exist{consequence}", f"make the Queue, or use one of {known}")
         else:
-            yield Flaw(path, f"queue {name} is closed", "open it, or use another one")
+            yield Flaw(path, f"queue {name} is closed{consequence}", "open it, or use another one")
 
 
 def too_few_replicas(subject: Subject, _: Context) -> Iterator[Flaw]:
@@ -59,14 +96,14 @@ def too_few_replicas(subject: Subject, _: Context) -> Iterator[Flaw]:
     tasks = spec.get("tasks")
     total = 0
     for at, task in enumerate(tasks if isinstance(tasks, list) else ()):
-        replicas = _count(mapping(task).get("replicas"))
-        total += replicas
+        copies = count(mapping(task).get("replicas"))
+        total += copies
         needed = whole(mapping(task).get("minAvailable"))
-        if needed is not None and needed > replicas:
+        if needed is not None and needed > copies:
             yield Flaw(
                 ("spec", "tasks", at, "minAvailable"),
-                f"task {text(mapping(task).get('name')) or at}: minAvailable={needed} is more than {replicas} replicas",
-                f"write at most {replicas}, or more replicas",
+                f"task {text(mapping(task).get('name')) or at}: minAvailable={needed} is more than {copies} replicas",
+                f"write at most {copies}, or more replicas",
             )
     needed = whole(spec.get("minAvailable"))
     if needed is not None and needed > total:
@@ -83,9 +120,9 @@ def missing_group(subject: Subject, context: Context) -> Iterator[Flaw]:
         return
     snapshot = context.snapshot
     for pod in subject.pods:
-        path, name = _group_named(pod)
+        path, name = group_named(pod)
         full_name = f"{subject.namespace}/{name}"
-        if not name or pod.placed or any(full_name in context.declared.get(kind, ()) for kind in _GROUPS):
+        if not name or pod.placed or any(full_name in context.declared.get(kind, ()) for kind in GROUPS):
             continue
         if snapshot is not None and full_name in snapshot.pod_groups:
             continue
@@ -101,10 +138,10 @@ def missing_group(subject: Subject, context: Context) -> Iterator[Flaw]:
 
 def group_too_small(subject: Subject, context: Context) -> Iterator[Flaw]:
     """Gangs that need more pods than name them."""
-    if (subject.group, subject.kind) not in _GROUPS:
+    if (subject.group, subject.kind) not in GROUPS:
         return
     needed = whole(subject.inside("spec").get("minMember"))
-    if needed is None:
+    if needed is None or subject.inside("status").get("phase", "") not in BEFORE_THE_GATE:
         return
     pods = _members(subject, context)
     if pods is None or not 0 < pods < needed:
@@ -136,63 +173,25 @@ def wrong_key(subject: Subject, context: Context) -> Iterator[Flaw]:
             )
 
 
-def _queues_named(subject: Subject, context: Context) -> Iterator[tuple[Path, str]]:
-    if (subject.group, subject.kind) == JOB or (subject.group, subject.kind) in _GROUPS:
-        yield ("spec", "queue"), text(subject.inside("spec").get("queue"))
-        return
-    for pod in subject.pods:
-        if pod.scheduler not in context.settings.volcano:
-            continue
-        own = pod.annotations.get(QUEUE_KEY)
-        if own is not None:
-            yield pod.annotation(QUEUE_KEY), own
-        elif QUEUE_KEY in subject.annotations:
-            yield ("metadata", "annotations", QUEUE_KEY), subject.annotations[QUEUE_KEY]
-
-
-def _group_named(pod: PodView) -> tuple[Path, str]:
-    if pod.annotations.get(GROUP_KEY):
-        return pod.annotation(GROUP_KEY), pod.annotations[GROUP_KEY]
-    return pod.of("metadata", "labels", COSCHEDULING_LABEL), pod.labels.get(COSCHEDULING_LABEL, "")
-
-
 def _members(group: Subject, context: Context) -> int | None:
     """How many pods name a group, here and in the cluster; ``None`` when some owner does not say how many it makes."""
-    count = 0
+    total = 0
     for subject in context.subjects:
         if subject.namespace != group.namespace:
             continue
-        if any(_group_named(pod)[1] == group.name for pod in subject.pods):
-            made = _replicas(subject)
+        if any(group_named(pod)[1] == group.name for pod in subject.pods):
+            made = replicas(subject)
             if made is None:
                 return None
-            count += made
+            total += made
     snapshot = context.snapshot
-    if snapshot is not None and count:
+    if snapshot is not None and (total or group.document in context.listed):
         full_name = group.full_name
         running = (record for entry in snapshot.nodes for record in entry.pods)
-        count += sum(f"{record.namespace}/{record.group}" == full_name for record in running)
+        total += sum(f"{record.namespace}/{record.group}" == full_name for record in running)
         waiting = (f"{pod.namespace}/{pod.annotations.get(GROUP_KEY, '')}" for pod in snapshot.pending)
-        count += sum(name == full_name for name in waiting)
-    return count
-
-
-def _replicas(subject: Subject) -> int | None:
-    spec = subject.inside("spec")
-    match subject.kind:
-        case "Pod":
-            return 1
-        case "Deployment" | "ReplicaSet" | "StatefulSet" | "ReplicationController":
-            return _count(spec.get("replicas"))
-        case "Job" if subject.group == "batch":
-            return _count(spec.get("parallelism"))
-        case _:
-            return None
-
-
-def _count(value: object) -> int:
-    found = whole(value)
-    return 1 if found is None else max(found, 0)
+        total += sum(name == full_name for name in waiting)
+    return total
 
 
 RULES: Final = (
@@ -211,9 +210,10 @@ RULES: Final = (
         name="unknown-queue",
         severity=Severity.ERROR,
         summary="A queue does not exist in the cluster, or is closed.",
-        why="Volcano refuses jobs of such a queue, and leaves pods of it pending.",
+        why="Volcano refuses jobs of such a queue. Of bare pods it refuses the PodGroup, and nothing on a pod says so.",
         fix="Make or open the queue.",
         check=unknown_queue,
+        quirk=volcano_releases.SILENT_QUEUE,
     ),
     Rule(
         id="HP703",
@@ -250,5 +250,16 @@ RULES: Final = (
         why="The pod lands in the default queue, or in a gang of its own.",
         fix="Write scheduling.volcano.sh/queue-name and scheduling.k8s.io/group-name.",
         check=wrong_key,
+    ),
+    Rule(
+        id="HP707",
+        name="percentage-unadvertised",
+        severity=Severity.ERROR,
+        summary="A pod asks for a percentage of memory in Volcano's words, and no node advertises that resource.",
+        why="Volcano looks for it in the sums of the nodes' status before it looks at cards. The usual agent never "
+        "writes it there, so the pod is held at the gate whatever the configuration names.",
+        fix="Write volcano.sh/vgpu-memory in MiB.",
+        check=each_request(percentage_unadvertised),
+        quirk=volcano_releases.PERCENTAGE,
     ),
 )

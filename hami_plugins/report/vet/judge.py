@@ -13,6 +13,9 @@ from hami_plugins.report.vet import edits, objects, suppression
 from hami_plugins.report.vet.context import Context, declared
 from hami_plugins.report.vet.findings import Finding, Flaw, Rule, Severity
 from hami_plugins.report.vet.hardware import Hardware
+from hami_plugins.report.vet.installed import installed
+from hami_plugins.report.vet.listed import Cluster, is_looked_at
+from hami_plugins.report.vet.queues import queues
 from hami_plugins.report.vet.reading import Unreadable
 from hami_plugins.report.vet.scheduling import is_unseen
 from hami_plugins.report.vet.settings import VetSettings
@@ -25,41 +28,58 @@ def vet(
     documents: Iterable[Document],
     registry: Registry,
     settings: VetSettings | None = None,
-    snapshot: ClusterSnapshot | None = None,
+    snapshot: Cluster | ClusterSnapshot | None = None,
     *,
     unreadable: Iterable[Unreadable] = (),
 ) -> tuple[Finding, ...]:
     """Everything that the rules find in some documents, in the order of files and lines.
 
-    With a snapshot the rules about the cluster speak, too. ``unreadable`` is what ``reading.read`` set aside. Nothing
-    in a document raises: what cannot be read is a finding.
+    With a snapshot the rules about the cluster speak, too; with a ``Cluster`` its own objects are judged as well.
+    ``unreadable`` is what ``reading.read`` set aside. Nothing in a document raises: what cannot be read is a finding.
     """
     settings = settings or VetSettings()
     subjects = tuple(subject_of(document, namespace=settings.namespace) for document in documents)
-    context = Context(
+    known = snapshot if isinstance(snapshot, Cluster) else Cluster(snapshot)
+    there = tuple(subject_of(document, namespace=settings.namespace) for document in known.objects)
+    context = _context(subjects, there, registry, settings, known.snapshot)
+    ignored = frozenset(name.lower() for name in settings.ignore)
+    wanted = tuple(rule for rule in RULES if ignored.isdisjoint((rule.id.lower(), rule.name)))
+    names = {rule.id for rule in wanted}
+    looked_at = (*subjects, *(each for each in there if is_looked_at(each) and not context.is_declared(each)))
+    found = [finding for subject in looked_at for finding in _findings(subject, wanted, context)]
+    found += [finding for finding in map(objects.finding_of, unreadable) if finding.rule in names]
+    return tuple(sorted(found, key=lambda finding: finding.order))
+
+
+def _context(
+    subjects: tuple[Subject, ...],
+    there: tuple[Subject, ...],
+    registry: Registry,
+    settings: VetSettings,
+    snapshot: ClusterSnapshot | None,
+) -> Context:
+    """All that the rules may look at."""
+    return Context(
         registry=registry,
         vocabulary=Vocabulary.of(registry),
         settings=settings,
         subjects=subjects,
         declared=declared(subjects),
+        listed=frozenset(each.document for each in there),
+        volcano=installed((*subjects, *there), settings),
+        queues=queues((*there, *subjects), snapshot),
         unseen=frozenset(each.name for each in subjects if each.kind == "Namespace" and is_unseen(each.labels)),
-        suppressions=suppression.suppressions(subjects),
+        suppressions=suppression.suppressions((*subjects, *there)),
         rule_names=frozenset(name.lower() for rule in RULES for name in (rule.id, rule.name)),
         decider=Decider(registry),
         snapshot=snapshot,
         idle=None if snapshot is None else removed(snapshot, lambda _: True),
         hardware=None if snapshot is None else Hardware.of(snapshot),
     )
-    ignored = frozenset(name.lower() for name in settings.ignore)
-    wanted = tuple(rule for rule in RULES if ignored.isdisjoint((rule.id.lower(), rule.name)))
-    names = {rule.id for rule in wanted}
-    found = [finding for subject in subjects for finding in _findings(subject, wanted, context)]
-    found += [finding for finding in map(objects.finding_of, unreadable) if finding.rule in names]
-    return tuple(sorted(found, key=lambda finding: finding.order))
 
 
 def _findings(subject: Subject, rules: Sequence[Rule], context: Context) -> Iterator[Finding]:
-    found = [(rule, flaw) for rule in rules for flaw in rule.check(subject, context)]
+    found = [(rule, flaw) for rule in rules for flaw in rule.check(subject, context) if _holds(rule, flaw, context)]
     errors = [
         flaw.path for rule, flaw in found if flaw.scope is None and (flaw.severity or rule.severity) is Severity.ERROR
     ]
@@ -72,14 +92,22 @@ def _findings(subject: Subject, rules: Sequence[Rule], context: Context) -> Iter
             yield finding
 
 
+def _holds(rule: Rule, flaw: Flaw, context: Context) -> bool:
+    """Whether the cluster's Volcano is one that does what makes it a mistake."""
+    quirk = flaw.quirk or rule.quirk
+    return quirk is None or context.does(quirk)
+
+
 def _finding(subject: Subject, rule: Rule, flaw: Flaw) -> Finding:
     document = subject.document
+    quirk = flaw.quirk or rule.quirk
+    about = "" if quirk is None else f" ({quirk})"
     spot = document.spot_of(flaw.path)
     return Finding(
         rule=rule.id,
         name=rule.name,
         severity=flaw.severity or rule.severity,
-        message=f"{subject.label}: {flaw.what}; {flaw.fix}",
+        message=f"{subject.label}: {flaw.what}{about}; {flaw.fix}",
         file=document.source,
         document=document.number,
         line=spot.line,
@@ -88,4 +116,5 @@ def _finding(subject: Subject, rule: Rule, flaw: Flaw) -> Finding:
         fix=flaw.fix,
         object=subject.label,
         replacement=None if flaw.edit is None else edits.replacement(document, flaw.edit),
+        holds_for="" if quirk is None else str(quirk),
     )

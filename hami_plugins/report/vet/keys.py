@@ -13,6 +13,7 @@ from hami_plugins.report.vet.context import Context, each_pod
 from hami_plugins.report.vet.findings import Flaw, Rename, Rule, Severity
 from hami_plugins.report.vet.subjects import PodView, Subject
 from hami_plugins.report.vet.vocabulary import HAMI_DOMAIN, POLICY_KEYS, domain
+from hami_plugins.vendors import volcano_releases
 
 _WISH: Final = re.compile(r"(^(no-?)?use-)|uuid|gpu|npu|policy|-mode$|bind|type$|weights", re.IGNORECASE)
 """Looks like something that somebody wishes of a scheduler."""
@@ -122,6 +123,23 @@ def of_nodes(pod: PodView, context: Context) -> Iterator[Flaw]:
             yield Flaw(pod.annotation(key), f"{_said(pod, key)} is read on nodes, not on pods", "drop it")
 
 
+def ids_unread(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Lists of cards that Volcano does not read."""
+    if context.in_hami_words(pod):
+        return
+    for spec in context.in_volcano_words(pod):
+        for key in (*spec.keys.use_ids, *spec.keys.avoid_ids):
+            if key not in pod.annotations or not pod.annotations[key].strip():
+                continue
+            own = domain(key) == domain(spec.resources.count)
+            yield Flaw(
+                pod.annotation(key),
+                f"{_said(pod, key)}: Volcano does not read it, and gives any card",
+                f"select models by {spec.keys.use_models}, or have volcano-vgpu grant the cards",
+                quirk=volcano_releases.ID_LISTS if own else volcano_releases.FOREIGN_ID_LISTS,
+            )
+
+
 def _among_labels(path: Path, labels: Mapping[str, str], wanted: set[str]) -> Iterator[Flaw]:
     for key, value in labels.items():
         if key in wanted:
@@ -219,5 +237,16 @@ RULES: Final = (
         why="It has no effect there.",
         fix="Drop it.",
         check=each_pod(of_nodes),
+    ),
+    Rule(
+        id="HP408",
+        name="ids-unread",
+        severity=Severity.WARNING,
+        summary="A pod selects cards by id, and the cluster's Volcano does not read that.",
+        why="It gives the pod any card. volcano.sh/vgpu-use-gpuuuid and its opposite are read from 1.16 on, those of "
+        "nvidia.com by no release.",
+        fix="Select models, or have volcano-vgpu grant the cards.",
+        check=each_pod(ids_unread),
+        quirk=volcano_releases.ID_LISTS,
     ),
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from hami_plugins.engine.intake import Rules
 from hami_plugins.report.workloads.pods import VOLCANO
+from hami_plugins.vendors.volcano_releases import Grants, Version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,10 +14,12 @@ class VetSettings:
     """``rules`` is how the cluster admits and ranks pods, ``namespace`` where objects go that do not say.
 
     ``volcano`` are the names under which Volcano's scheduler runs, ``ignore`` rules (by id or name) that are not looked
-    at.
+    at. ``release`` is Volcano's and ``grants`` who grants its cards; without them the objects are asked.
     """
 
     rules: Rules = field(default_factory=Rules)
     namespace: str = "default"
     volcano: frozenset[str] = frozenset({VOLCANO})
     ignore: frozenset[str] = frozenset()
+    release: Version | None = None
+    grants: Grants | None = None

@@ -14,6 +14,7 @@ from hami_plugins.report.vet import facts, readings
 from hami_plugins.report.vet.context import Context, each_pod, each_request, where
 from hami_plugins.report.vet.findings import Flaw, Rewrite, Rule, Severity
 from hami_plugins.report.vet.subjects import Amount, ContainerView, PodView
+from hami_plugins.vendors import volcano_releases
 
 _INSTANCE_LABEL: Final = "node.kubernetes.io/instance-type"
 
@@ -131,16 +132,17 @@ def rewritten(spec: VendorSpec, container: ContainerView, pod: PodView, context:
 
 
 def init_container(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -> Iterator[Flaw]:
-    """Devices of init containers, which Volcano does not look at."""
+    """Devices of init containers and sidecars, to which Volcano gives none."""
     if spec.dialect is not Dialect.VOLCANO or container.kind is ContainerKind.APP:
         return
     asked = next((amount for name in spec.resources.all() if (amount := container.amount(name)) is not None), None)
     if asked is not None:
         yield Flaw(
             asked.path,
-            f"{where(container, pod)}: {asked.resource}={asked.text} in an init container: Volcano neither looks at it "
-            "nor books it, so the container starts without a card of its own",
-            "do the work in an application container",
+            f"{where(container, pod)}: {asked.resource}={asked.text} in "
+            f"{'a sidecar' if container.kind is ContainerKind.SIDECAR else 'an init container'}: Volcano counts it in "
+            "the sums of the node and never gives a card for it, and even more than any card has is bound",
+            "do the work in an application container, or have volcano-vgpu grant the cards",
         )
 
 
@@ -289,10 +291,11 @@ RULES: Final = (
         id="HP306",
         name="init-container-devices",
         severity=Severity.WARNING,
-        summary="An init container asks for vGPUs in Volcano's words.",
-        why="Volcano looks at application containers alone.",
-        fix="Use the card in an application container.",
+        summary="An init container or a sidecar asks for vGPUs in Volcano's words.",
+        why="Volcano gives cards to application containers alone. What others ask counts in the sums of the node.",
+        fix="Use the card in an application container, or have volcano-vgpu grant the cards.",
         check=each_request(init_container),
+        quirk=volcano_releases.SIDE_CONTAINERS,
     ),
     Rule(
         id="HP307",

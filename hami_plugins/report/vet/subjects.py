@@ -45,7 +45,7 @@ class Amount(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ContainerView:
-    """One container of a template. ``env`` is what is set to plain text, with its place.
+    """One container of a template. ``env`` is what is set to plain text, with its place; ``image`` what it runs.
 
     ``alone`` is a pod that has this container only, as far as it can be read: what vendors are asked about.
     """
@@ -58,6 +58,7 @@ class ContainerView:
     env: Mapping[str, tuple[str, Path]]
     privileged: bool
     alone: Pod
+    image: str = ""
 
     def amount(self, resource: str) -> Amount | None:
         """The limit of a resource, else its request."""
@@ -133,7 +134,12 @@ class Subject:
         return found
 
 
-_CLUSTER_WIDE: Final = frozenset({"Namespace", "Node", "Queue", "PriorityClass", "HyperNode"})
+_CLUSTER_WIDE: Final = frozenset(
+    {
+        "Namespace", "Node", "Queue", "PriorityClass", "HyperNode",
+        "MutatingWebhookConfiguration", "MutatingAdmissionPolicy",
+    }
+)  # fmt: skip
 
 
 def subject_of(document: Document, *, namespace: str) -> Subject:
@@ -293,6 +299,7 @@ def _container(body: Tree, key: str, path: Path, frame: _Frame) -> ContainerView
         requests=requests,
         env=env,
         privileged=privileged,
+        image=text(body.get("image")),
         alone=Pod(
             namespace=frame.namespace,
             name=frame.name,

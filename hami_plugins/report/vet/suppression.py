@@ -48,9 +48,10 @@ def suppressions(subjects: Iterable[Subject]) -> Mapping[Document, Suppression]:
     found: dict[Document, Suppression] = {}
     for of_file in by_file.values():
         text = of_file[0].document.file.text
-        if KEY not in text:
-            continue
         annotated = {subject.document: _annotated(subject) for subject in of_file}
+        if KEY not in text:  # objects of a cluster have no text
+            found.update((document, Suppression(words)) for document, words in annotated.items() if words)
+            continue
         comments = {at: said for at, line in enumerate(text.split("\n"), start=1) if (said := _comment(line))}
         for document, lines in lines_of(annotated, text):
             everywhere = set(annotated[document])

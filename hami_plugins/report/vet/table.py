@@ -10,9 +10,11 @@ from hami_plugins.report.vet import (
     capacity,
     fitting,
     gangs,
+    gates,
     keys,
     memory,
     names,
+    nodes,
     objects,
     quotas,
     safety,
@@ -34,6 +36,8 @@ RULES: Final[tuple[Rule, ...]] = (
     *safety.RULES,
     *gangs.RULES,
     *quotas.RULES,
+    *gates.RULES,
+    *nodes.RULES,
     *sorted((*capacity.RULES, *fitting.RULES), key=lambda rule: rule.id),
 )
 BY_ID: Final[Mapping[str, Rule]] = {rule.id: rule for rule in RULES}

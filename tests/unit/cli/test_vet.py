@@ -65,6 +65,22 @@ def test_a_cluster_shows_what_fits_nowhere(type_in: Type, too_big: Path) -> None
     assert "HP803 error: Pod default/big" in said.out
 
 
+def test_a_cluster_alone_is_looked_at(type_in: Type, tmp_path: Path) -> None:
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n1"},
+        "status": {"allocatable": {"volcano.sh/vgpu-number": "10"}},
+    }
+    said = type_in("vet", "--snapshot", "-", stdin=json.dumps({"kind": "List", "items": [node]}))
+    assert said.code == 1
+    assert said.out.startswith("stdin:1:1: HP731 error: Node n1: the node offers 10 volcano.sh/vgpu-number")
+    assert type_in("vet", "--fleet", "mixed").code == 0
+    granted = tmp_path / "settings.yaml"
+    granted.write_text("version: 1\nvolcano: {grants: ledger, release: 1.14.1}\n", encoding="utf-8")
+    assert type_in("vet", "--snapshot", "-", "--settings", granted, stdin=json.dumps(node)).code == 0
+
+
 def test_rules_are_left_out_by_id_and_name(type_in: Type, wrong: Path) -> None:
     assert type_in("vet", "-f", wrong, "--ignore", "HP211,unusable-request").code == 0
     said = type_in("vet", "-f", wrong, "--ignore", "HP1")
@@ -96,7 +112,11 @@ def test_the_rules_are_listed_in_every_form(type_in: Type, form: str) -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ((), "error: nothing to look at; give manifests with -f FILE, a folder, or - for stdin\n"),
+        (
+            (),
+            "error: nothing to look at; give manifests with -f FILE, a folder, or - for stdin, or a cluster with "
+            "--snapshot\n",
+        ),
         (("-f", "-", "--snapshot", "-"), "error: stdin can be read once: only one of -f and --snapshot may be -\n"),
         (("-f", "no-such-file.yaml"), "error: no-such-file.yaml: No such file or directory\n"),
     ],

@@ -120,3 +120,10 @@ def test_volcanos_own_device_config_is_taken_as_it_is(text: str) -> None:
 def test_a_broken_volcano_config_names_the_place() -> None:
     with pytest.raises(ConfigError, match=r"volcano.deviceConfig.*knownMigGeometries"):
         settings.parse("version: 1\nvolcano: {deviceConfig: {nvidia: {knownMigGeometries: 7}}}")
+
+
+def test_the_release_of_volcano_is_one() -> None:
+    found = settings.parse("version: 1\nvolcano: {release: v1.14.1, grants: guard}\n").volcano
+    assert (found.release, found.grants) == ("v1.14.1", "guard")
+    with pytest.raises(ConfigError, match=r"volcano.release.*not a release of Volcano; write one such as 1.14.1"):
+        settings.parse("version: 1\nvolcano: {release: latest}\n")

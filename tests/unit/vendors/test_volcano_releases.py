@@ -28,7 +28,7 @@ def test_the_version_is_read_off_the_images_tag(image: str, version: tuple[int, 
 @pytest.mark.parametrize(
     ("span", "inside", "outside", "words"),
     [
-        (Span(), ["0.1.0", "9.0.0"], [], "of every release"),
+        (Span(), ["0.1.0", "9.0.0"], [], "of any release"),
         (Span(Version(1, 13, 0)), ["1.13.0", "2.0.0"], ["1.12.9"], "from 1.13.0 on"),
         (Span(None, Version(1, 16, 0)), ["1.15.9"], ["1.16.0"], "before 1.16.0"),
         (Span(Version(1, 14, 1), Version(1, 14, 2)), ["1.14.1"], ["1.14.0", "1.14.2"], "from 1.14.1 to before 1.14.2"),
@@ -58,6 +58,6 @@ def test_of_an_unknown_release_the_worst_is_assumed() -> None:
 
 
 def test_quirks_say_which_releases_they_are_about() -> None:
-    assert str(Quirk(spans=EVERY)) == "Volcano of every release"
+    assert str(Quirk(spans=EVERY)) == "every release of Volcano"
     assert str(Quirk(seen=Version(1, 14, 1))) == "seen with Volcano 1.14.1"
     assert str(volcano_releases.HANDSHAKE) == "Volcano before 1.14.3 and from 1.15.0 to before 1.15.1"

@@ -149,3 +149,19 @@ def test_any_text_gives_values_or_a_wire_error(text: str) -> None:
     for decode in (volcano.decode_register, volcano.decode_assignment, volcano.decode_slot):
         with suppress(WireError):
             decode(KEY, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "unseen"),
+    [
+        ("", True),
+        (CARD[:-1], True),
+        (":::", True),
+        ("GPU-a,10,16384,NVIDIA-T4,true:", True),
+        (CARD + "GPU-b,10,16384,NVIDIA-T4,true:", True),
+        (CARD, False),
+        (CARD + "GPU-b,ten,16384,NVIDIA-T4,true,mig,more", False),
+    ],
+)
+def test_volcano_sees_no_card_of_a_register_with_a_short_record_or_none(text: str, unseen: bool) -> None:
+    assert volcano.is_unseen(text) is unseen

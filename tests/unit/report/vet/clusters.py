@@ -55,6 +55,43 @@ def member(name: str, group: str, **spec: str) -> dict[str, Any]:
     }
 
 
+def waiting(name: str, group: str, memory: int) -> dict[str, Any]:
+    """A pod that waits for a slice, alone or in a gang."""
+    found = member(name, group)
+    found["spec"]["containers"] = [{"name": "main", "resources": slices(memory)}]
+    if not group:
+        found["metadata"]["annotations"] = {}
+    return found
+
+
+def holder(name: str, group: str, annotations: dict[str, str]) -> dict[str, Any]:
+    """A pod that holds 3000 MiB of the Volcano node's card."""
+    found = waiting(name, group, 3000)
+    held = "GPU-three-0,NVIDIA,3000,10:"
+    found["metadata"]["annotations"] |= {"volcano.sh/vgpu-ids-new": held, **annotations}
+    found["spec"]["nodeName"] = "three"
+    found["status"] = {"phase": "Running"}
+    return found
+
+
+def slices(memory: int) -> dict[str, Any]:
+    """The resources of a container that asks for a slice."""
+    return {"limits": {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": str(memory)}}
+
+
+def group(name: str, *, phase: str, queue: str = "default") -> dict[str, Any]:
+    """A PodGroup as a controller makes it."""
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"minMember": 2, "queue": queue, "minResources": {"volcano.sh/vgpu-number": "2", "cpu": "4"}},
+        "status": {"phase": phase},
+    }
+
+
+QUEUE = "scheduling.volcano.sh/queue-name"
+
 OBJECTS: list[dict[str, Any]] = [
     member("first-of-four", "four", nodeName="three"),
     member("second-of-four", "four"),
@@ -69,6 +106,21 @@ OBJECTS: list[dict[str, Any]] = [
     ),
     {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}, "spec": {}},
     {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "team-a"}, "spec": {}},
+    {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "exceeded"},
+        "spec": {"capability": {"volcano.sh/vgpu-memory": "4000", "volcano.sh/vgpu-cores": "100"}},
+    },
+    holder("plain", "exceeded-group", {QUEUE: "default"}),
+    holder("direct", "", {QUEUE: "exceeded"}),
+    group("exceeded-group", phase="Running", queue="exceeded"),
+    group("giants", phase="Inqueue"),
+    waiting("giant-0", "giants", 90000),
+    waiting("giant-1", "giants", 1000),
+    group("lone", phase="Inqueue"),
+    waiting("of-lone", "lone", 1000),
+    waiting("elsewhere", "", 1000),
     {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "Queue",

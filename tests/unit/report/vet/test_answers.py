@@ -86,6 +86,7 @@ def test_a_document_has_every_finding_with_its_fix() -> None:
                 "line": 11,
                 "column": 9,
                 "path": 'spec.containers[0].resources.limits["nvidia.com/gpumem"]',
+                "holdsFor": "",
                 "fix": {
                     "text": "write 16384",
                     "replacement": {"line": 11, "column": 28, "endColumn": 32, "old": "16Gi", "new": "16384"},
@@ -102,6 +103,7 @@ def test_a_document_has_every_finding_with_its_fix() -> None:
                 "line": 1,
                 "column": 1,
                 "path": "",
+                "holdsFor": "",
                 "fix": {"text": "leave it out", "replacement": None},
             },
         ],
@@ -114,7 +116,7 @@ def test_the_rules_are_a_document_and_a_table() -> None:
     assert [item["id"] for item in listed["items"]] == [rule.id for rule in vet.RULES]
     table = answers.rules_table(vet.RULES).splitlines()
     assert len(table) == len(vet.RULES) + 2
-    assert all(line.count(" | ") == 3 for line in table[2:])
+    assert all(line.count(" | ") == 4 for line in table[2:])
 
 
 def run_of(log: Any) -> Any:

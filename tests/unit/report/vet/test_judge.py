@@ -80,7 +80,7 @@ def test_a_configured_percentage_is_read() -> None:
     options = replace(volcano.SPEC.options, flags={volcano.PERCENTAGE: True})
     specs = tuple(replace(spec, options=options) if spec is volcano.SPEC else spec for spec in BUILTIN)
     assert rules(text) == {"HP701"}
-    assert rules(text, registry=Registry(specs)) == set()
+    assert rules(text, registry=Registry(specs)) == {"HP707"}
 
 
 def test_a_vendor_of_ones_own_is_known_with_its_units_and_near_names() -> None:

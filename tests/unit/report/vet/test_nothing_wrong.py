@@ -1,5 +1,7 @@
 """Manifests that are right: the examples we ship, upstream's own, and what the real Volcano was given."""
 
+import gzip
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ import yaml
 from hami_plugins import examples
 from hami_plugins.report import fleets, vet
 from hami_plugins.report.listing import snapshot_of
+from hami_plugins.report.vet import listed
+from hami_plugins.report.vet.listed import Cluster
 from hami_plugins.vendors import builtin
 from tests.golden import cases
 
@@ -74,9 +78,13 @@ def test_examples_of_upstreams_documents_are_right(case: cases.Case) -> None:
 SUBMITTED_ON_PURPOSE: Mapping[str, set[tuple[str, str]]] = {
     "03-request-combos": {("HP205", "Pod default/number-zero"), ("HP206", "Pod default/cores-only")},
     "06-percentage-configured-not-advertised": {("HP701", "Pod default/half")},
-    "24-gang-missing-member": {("HP705", "PodGroup default/g")},
+    "21-two-bare-gangs-in-order": {("HP722", "PodGroup default/g1"), ("HP722", "PodGroup default/g2")},
+    "24-gang-missing-member": {("HP705", "PodGroup default/g"), ("HP722", "PodGroup default/g")},
     "54-vgpu-mode": {("HP411", "Pod default/want-mps")},
     "57-other-scheduler": {("HP505", "Pod default/theirs"), ("HP505", "Pod default/custom")},
+    "69-gang-and-selectors": {("HP722", "PodGroup default/h"), ("HP722", "PodGroup default/any")},
+    "81-pending-gang-before": {("HP722", "PodGroup default/duo")},
+    "83-gang-after-room": {("HP722", "PodGroup default/g")},
 }
 
 
@@ -84,3 +92,18 @@ SUBMITTED_ON_PURPOSE: Mapping[str, set[tuple[str, str]]] = {
 def test_submissions_to_the_real_volcano_are_right_but_for_those_it_does_not_place_as_asked(folder: Path) -> None:
     text = (folder / "submit.yaml").read_text(encoding="utf-8")
     assert complaints(text) == SUBMITTED_ON_PURPOSE.get(folder.name, set())
+
+
+AILING_ON_PURPOSE: Mapping[str, set[tuple[str, str]]] = {
+    "45-unhealthy-card": {("HP735", "Node n1")},
+    "72-notready-without-taint": {("HP734", "Node n2")},
+    "81-pending-gang-before": {("HP722", "PodGroup default/big"), ("HP726", "PodGroup default/big")},
+}
+
+
+@pytest.mark.parametrize("folder", sorted(SCENARIOS.iterdir()), ids=lambda folder: folder.name)
+def test_clusters_of_the_real_volcano_are_right_but_for_those_with_a_fault(folder: Path) -> None:
+    dump, registry = json.loads(gzip.decompress((folder / "before.json.gz").read_bytes())), builtin()
+    cluster = Cluster(snapshot_of([dump], registry), tuple(listed.of(dump, "before.json")))
+    found = {(each.rule, each.object) for each in vet.vet((), registry, None, cluster) if each.severity.fails}
+    assert found == AILING_ON_PURPOSE.get(folder.name, set())
