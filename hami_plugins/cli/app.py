@@ -49,6 +49,7 @@ def plan(
     without: options.Without = None,
     add_nodes: options.AddNodes = None,
     policy: options.Policy = None,
+    scheduler: options.Scheduler = None,
     annotations: options.Annotations = None,
     html: options.Html = None,
     output: options.Output = Form.TABLE,
@@ -74,6 +75,7 @@ def plan(
         without=tuple(without or ()),
         add_nodes=tuple(add_nodes or ()),
         policy=policy or "",
+        scheduler=scheduler or "",
         annotations=annotations,
         html=html,
         form=output,
@@ -103,10 +105,15 @@ def vet(
 ) -> None:
     """Look for mistakes in manifests: names, units, ignored annotations, shapes that fit nowhere, wrong schedulers.
 
-    Without --snapshot or --fleet nothing is said about a cluster. An annotation or a comment in a manifest,
-    hami-plugins.io/vet-ignore: HP305, hides findings of an object. Exit code 1 for errors and warnings, not for notes.
+    With --snapshot or --fleet it also says what the cluster cannot give, and what is wrong with its own nodes, queues
+    and gangs; --snapshot alone looks at those. What Volcano does differently from release to release holds for the one
+    that settings (volcano: {release: 1.14.1, grants: ledger}) or the given objects name, else for the worst. An
+    annotation or a comment, hami-plugins.io/vet-ignore: HP305, hides findings of an object. Exit code 1 for errors and
+    warnings, not for notes.
 
     Example: hami-plugins vet -f manifests/ -o sarif > vet.sarif
+
+    Example: kubectl get nodes,pods,queues,podgroups -A --show-managed-fields -o json | hami-plugins vet --snapshot -
     """
     from hami_plugins.cli.inputs import Source
     from hami_plugins.cli.vetting import Order, list_rules, run
@@ -137,6 +144,7 @@ def explain(
     fleet: options.Fleet = None,
     namespace: options.Namespace = None,
     everywhere: options.AllNamespaces = False,
+    scheduler: options.Scheduler = None,
     output: options.Output = Form.TABLE,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
@@ -155,6 +163,7 @@ def explain(
         names=tuple(names or ()),
         namespace=namespace,
         everywhere=everywhere,
+        scheduler=scheduler or "",
         source=Source(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig),
         form=output,
         settings=settings,

@@ -13,7 +13,7 @@ from hami_plugins.errors import ManifestError
 from hami_plugins.report import documents
 from hami_plugins.report.explain import explain
 from hami_plugins.report.explain import lines as explanations
-from hami_plugins.report.plan import Planner
+from hami_plugins.report.plan import Planner, differences
 
 if TYPE_CHECKING:
     from hami_plugins.model.cluster import ClusterSnapshot
@@ -29,6 +29,7 @@ class Order:
     names: tuple[str, ...]
     namespace: str | None
     everywhere: bool
+    scheduler: str
     source: Source
     form: Form
     settings: str | None
@@ -39,7 +40,8 @@ def run(order: Order) -> int:
     settings = inputs.settings_of(order.settings)
     registry = inputs.registry_of(settings)
     snapshot = inputs.cluster(order.source, registry)
-    planner = Planner(registry, settings.rules())
+    release = differences.release_of(order.scheduler) if order.scheduler else None
+    planner = Planner(registry, settings.rules(), release=release)
     names = _named(order) or _waiting(order, snapshot)
     found = [explain(snapshot, name, planner) for name in names]
     if order.form is not Form.TABLE:

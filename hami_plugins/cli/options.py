@@ -93,6 +93,14 @@ Policy = Annotated[
         autocompletion=completing.policies,
     ),
 ]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        metavar="volcano-RELEASE",
+        help="Say what this release of Volcano (such as volcano-1.14) will do where it differs from what is right.",
+    ),
+]
 Annotations = Annotated[
     Words | None,
     typer.Option("--annotations", help="Print the annotations that the scheduler of this dialect would write."),

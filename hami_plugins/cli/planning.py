@@ -17,7 +17,7 @@ from hami_plugins.model.vendor import Dialect
 from hami_plugins.report import documents, tables, workloads
 from hami_plugins.report.explain.answers import Answers
 from hami_plugins.report.explain.wording import counted
-from hami_plugins.report.plan import Planner, Stage, submission, what_if
+from hami_plugins.report.plan import Planner, Stage, differences, submission, what_if
 
 if TYPE_CHECKING:
     from hami_plugins.report.plan import Plan
@@ -38,6 +38,7 @@ class Order:
     without: tuple[str, ...]
     add_nodes: tuple[str, ...]
     policy: str
+    scheduler: str
     annotations: Words | None
     html: str | None
     form: Form
@@ -61,7 +62,8 @@ def run(order: Order) -> int:
     snapshot = what_if.with_nodes(what_if.without(snapshot, order.without), order.add_nodes, registry)
     submitted = workloads.read(read, namespace=order.namespace, pod_groups=snapshot.pod_groups)
     snapshot = submission.with_objects(snapshot, submitted)
-    planner = Planner(registry, what_if.with_policy(rules, order.policy))
+    release = differences.release_of(order.scheduler) if order.scheduler else None
+    planner = Planner(registry, what_if.with_policy(rules, order.policy), release=release)
     found = planner.plan(snapshot, submission.units(submitted, snapshot), now_ns=time.time_ns())
     _answer(order, found, submitted, planner)
     unplanned = any(each.has_pods for each in submitted.ignored)

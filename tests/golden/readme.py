@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from tests.golden import cases, corpus
+from tests.golden import cases, corpus, scenarios
 from tests.golden.rules import all_rules
 
 HERE: Final = Path(__file__).parent
@@ -28,7 +28,8 @@ holds it to what is here.
 | `vectors/` | cases from the references, one shape per file | one parametrised test per file, `test_*.py` |
 | `corpus/` | answers that the real HAMi and Volcano gave | `test_corpus.py`, `python -m tests.golden.corpus FILE...` |
 | `rules/` | the differences from those answers that are meant, each a predicate | the same |
-| `scenarios/` | whole clusters before a submission, and what Volcano made of it | `test_scenarios.py` |
+| `scenarios/` | whole clusters before a submission, and what Volcano made of it | `test_scenarios.py`, \
+`python -m tests.golden.scenarios DIR...` |
 | `shared_region/` | files of HAMi-core's shared region, one of each layout, and broken ones | `test_shared_region.py` |
 | `torchx/` | what TorchX submits | `tests/unit/report/test_workloads.py` |
 | `output/` | what the commands print | `test_output.py`, `python -m tests.golden.output` |
@@ -40,9 +41,15 @@ value that was inferred, and that over prose. An ambiguous vector is decided, no
 """
 
 
+_SCENARIOS: Final = """\
+Plans of submissions that the real Volcano 1.14.1 answered: pods here of pods there. *explained* is a fault of Volcano
+of which the plan says what it will be (`plan --scheduler volcano-1.14.1`).
+"""
+
+
 def text() -> str:
     """The whole page."""
-    parts = (_HEAD, *_vectors(), *_deviations(), *_agreement(), *_rules())
+    parts = (_HEAD, *_vectors(), *_deviations(), *_agreement(), *_rules(), *_scenarios())
     return "\n".join(parts) + "\n"
 
 
@@ -136,6 +143,13 @@ def _rules() -> Iterator[str]:
         met = by_rule.get(rule.name, [])
         shown = ", ".join((*rule.examples, *met)[:2])
         yield f"| {rule.name} | {len(met)} | {shown} | {_cell(rule.reason)} |"
+
+
+def _scenarios() -> Iterator[str]:
+    yield f"\n## Whole clusters\n\n{_SCENARIOS}"
+    yield "| scenario | kind | placed | waiting | refused | Volcano's cards possible | verdict | Volcano's faults |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    yield from (f"| {' | '.join(map(_cell, row))} |" for row in scenarios.rows(scenarios.judgements()))
 
 
 if __name__ == "__main__":

@@ -97,6 +97,8 @@ def _pending(found: Explanation, about: Pending, registry: Registry) -> Iterator
         yield Line("  it asks for no devices", "dim")
     if plan.words and plan.words != answer.why:
         yield Line(f"  as its scheduler says it: {plan.words}", "dim")
+    for note in plan.notes:
+        yield Line(f"  note: {note}", "warn")
 
 
 def _running(found: Explanation, about: Running, registry: Registry) -> Iterator[Line]:

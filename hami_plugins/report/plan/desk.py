@@ -13,7 +13,6 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import NodeObjection, Refused
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.vendor import Dialect
-from hami_plugins.report.plan import caveats
 from hami_plugins.report.plan.stages import PodPlan, Stage
 
 DEVICE_SHARING: Final = "hami-vgpuDeviceSharing error"
@@ -52,7 +51,6 @@ class Desk:
     def decided(self, snapshot: ClusterSnapshot, unit: str, intake: Intake) -> PodPlan:
         """The plan of a pod that may go to the nodes."""
         decision = self._decider.decide(snapshot, intake.demand, intake.policy)
-        notes = caveats.of(intake, decision, snapshot)
         if isinstance(decision, Refused):
             spell = _volcano_words if intake.dialect is Dialect.VOLCANO else _hami_words
             return PodPlan(
@@ -62,7 +60,6 @@ class Desk:
                 before=snapshot,
                 decision=decision,
                 words=spell(decision),
-                notes=notes,
             )
         entry = snapshot.nodes[snapshot.position[decision.node]]
         written = annotations_of(intake.pod, decision, entry, self.registry, now_ns=self._now_ns)
@@ -74,7 +71,6 @@ class Desk:
             decision=decision,
             annotations=written,
             labels=labels_of(written),
-            notes=notes,
         )
 
 

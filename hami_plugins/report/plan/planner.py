@@ -7,27 +7,36 @@ happens before a decision (quotas, gates, the order of turns) is in ``turns``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.report.plan.course import Course
 from hami_plugins.report.plan.desk import Desk
+from hami_plugins.report.plan.differences import differences
 from hami_plugins.report.plan.remarks import remarked
 from hami_plugins.report.plan.stages import PodPlan, Stage, Unit
 from hami_plugins.report.plan.turns import Turns
+from hami_plugins.vendors.volcano_releases import Version
 
 __all__ = ["Plan", "Planner", "PodPlan", "Stage", "Unit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The whole answer: the pods in the order in which they were decided, and the cluster before and after."""
+    """The whole answer: the pods in the order in which they were decided, and the cluster before and after.
+
+    ``units`` are what was planned; ``standing`` is the cluster afterwards as its scheduler sees it, with the PodGroups
+    of the plan and the pods that wait.
+    """
 
     before: ClusterSnapshot
     after: ClusterSnapshot
     pods: tuple[PodPlan, ...]
+    units: tuple[Unit, ...] = ()
+    standing: ClusterSnapshot = field(default_factory=ClusterSnapshot)
 
     @property
     def complete(self) -> bool:
@@ -36,10 +45,21 @@ class Plan:
 
 
 class Planner:
-    """Plans units on snapshots. Keeps a decider, so that planning again on a similar snapshot is fast."""
+    """Plans units on snapshots. Keeps a decider, so that planning again on a similar snapshot is fast.
 
-    def __init__(self, registry: Registry, rules: Rules | None = None, decider: Decider | None = None) -> None:
+    With ``release`` it notes where that release of Volcano will do otherwise.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        rules: Rules | None = None,
+        decider: Decider | None = None,
+        *,
+        release: Version | None = None,
+    ) -> None:
         self.registry = registry
+        self.release = release
         self.rules = rules or Rules()
         self.decider = decider or Decider(registry)
 
@@ -48,4 +68,15 @@ class Planner:
         wanted = tuple(units)
         turns = Turns(Desk(self.registry, self.rules, self.decider, now_ns=now_ns), snapshot, wanted)
         turns.take()
-        return Plan(before=snapshot, after=turns.snapshot, pods=tuple(remarked(turns.plans, wanted, snapshot)))
+        told = differences(Course(snapshot, turns.plans, wanted, self.registry), self.release)
+        noted = [
+            replace(plan, notes=tuple(each.words for each in found), differences=found) if found else plan
+            for plan, found in zip(turns.plans, told, strict=True)
+        ]
+        return Plan(
+            before=snapshot,
+            after=turns.snapshot,
+            pods=tuple(remarked(noted, wanted, snapshot)),
+            units=wanted,
+            standing=turns.standing(),
+        )

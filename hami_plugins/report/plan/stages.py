@@ -64,14 +64,21 @@ class Hold(NamedTuple):
     lacks: tuple[Lack, ...] = ()
 
 
+class Difference(NamedTuple):
+    """One thing that a release of Volcano does otherwise with one pod: which rule it is, and the sentence."""
+
+    rule: str
+    words: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodPlan:
     """What happens to one pod.
 
     ``before`` is the snapshot it was decided on; ``decision`` is ``None`` when it never came to one; ``words`` is the
     reason as the upstream scheduler spells it (empty when placed), ``why`` the reason in ours. ``notes`` say where the
-    upstream scheduler may do otherwise, and what of the cluster one may not expect. ``hold`` is set where a queue or
-    the cluster's gate is the reason.
+    upstream scheduler may do otherwise, and what of the cluster one may not expect; ``differences`` are those of them
+    that are about a release of Volcano. ``hold`` is set where a queue or the cluster's gate is the reason.
     """
 
     unit: str
@@ -85,6 +92,7 @@ class PodPlan:
     labels: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     hold: Hold | None = None
+    differences: tuple[Difference, ...] = ()
 
     @property
     def pod(self) -> Pod:

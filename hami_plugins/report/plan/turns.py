@@ -22,6 +22,7 @@ from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.vendor import Dialect
 from hami_plugins.report import old_names
+from hami_plugins.report.plan import aftermath
 from hami_plugins.report.plan.desk import Desk
 from hami_plugins.report.plan.jobs import Job, Member, job_of, least_of, without_gated
 from hami_plugins.report.plan.stages import Hold, PodPlan, Stage, Unit
@@ -33,6 +34,9 @@ UNNAMED: Final = "default-scheduler"
 
 GATED: Final = "it has scheduling gates; no scheduler looks at it before they are removed"
 
+
+_CREATED: Final = frozenset({Stage.REQUEST, Stage.GATE, Stage.GANG, Stage.NODES, Stage.ELSEWHERE})
+"""Stages of pods that exist without a node."""
 
 _Rank = tuple[int, bool, float, int]
 
@@ -69,6 +73,11 @@ class Turns:
             self._admit(job)
         for made_late in (False, True):
             self._session([job for job in self._jobs if job.unit.made_late is made_late and job.members])
+
+    def standing(self) -> ClusterSnapshot:
+        """The cluster afterwards as Volcano sees it."""
+        waiting = [(plan.unit, plan.pod) for plan in self.plans if plan.stage in _CREATED]
+        return aftermath.standing(self.snapshot, self._jobs, waiting)
 
     def _create(self, job: Job) -> None:
         """What happens when the pods are created: webhooks, then quotas. Those that remain are the job's members."""

@@ -1,0 +1,151 @@
+"""A plan as the rules about a scheduler's releases look at it: one pod, and what is true of the plan as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from hami_plugins.engine.queues import INQUEUE
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import Placed
+from hami_plugins.model.requests import DeviceRequest
+from hami_plugins.model.units import NodeName
+from hami_plugins.model.vendor import Dialect
+from hami_plugins.report.plan.stages import PodPlan, Stage, Unit
+from hami_plugins.report.workloads.pods import VOLCANO
+from hami_plugins.wire.gang_keys import GROUP_KEY
+
+
+class Course:
+    """A plan as far as rules need to know it beyond a single pod: made once, asked for every pod."""
+
+    def __init__(
+        self, snapshot: ClusterSnapshot, plans: Sequence[PodPlan], units: Iterable[Unit], registry: Registry
+    ) -> None:
+        self.snapshot = snapshot
+        self.plans = plans
+        self.units: Mapping[str, Unit] = {unit.name: unit for unit in units}
+        self.specs = tuple(spec for spec in registry if spec.dialect is Dialect.VOLCANO)
+
+    @cached_property
+    def mute(self) -> NodeName | None:
+        """A node that offers slots of cards and has registered none."""
+        for entry in self.snapshot.nodes:
+            for spec in self.specs:
+                slots = entry.facts.allocatable.get(spec.resources.count)
+                if slots is not None and slots.nano > 0 and spec.name not in entry.state.shape.positions:
+                    return entry.name
+        return None
+
+    @cached_property
+    def advertised(self) -> frozenset[str]:
+        """Every resource that any node has."""
+        return frozenset(name for entry in self.snapshot.nodes for name in entry.facts.allocatable)
+
+    @cached_property
+    def blocked(self) -> str:
+        """A gang that was let in and finds no place, of the plan or of the cluster; empty for none."""
+        for name in self.tried_in_vain:
+            unit = self.units[name]
+            if unit.gang and unit.min_member > 1:
+                return unit.group or unit.name
+        planned = {unit.group for unit in self.units.values()}
+        waiting = {f"{pod.namespace}/{pod.annotations.get(GROUP_KEY, '')}" for pod in self.snapshot.pending}
+        for name, group in self.snapshot.pod_groups.items():
+            if group.phase == INQUEUE and group.min_member > 1 and name in waiting and name not in planned:
+                return name
+        return ""
+
+    @cached_property
+    def tried_in_vain(self) -> tuple[str, ...]:
+        """The units of which a member that asks for cards was looked at, and found no node."""
+        return tuple(
+            dict.fromkeys(plan.unit for plan in self.plans if plan.stage is Stage.NODES and asks_for_cards(plan))
+        )
+
+    @cached_property
+    def first_on(self) -> Mapping[NodeName, str]:
+        """The first pod that the plan gives cards of each node."""
+        first: dict[NodeName, str] = {}
+        for plan in self.plans:
+            if isinstance(plan.decision, Placed) and plan.stage is Stage.PLACED and plan.decision.grants():
+                first.setdefault(plan.decision.node, plan.pod.full_name)
+        return first
+
+    @cached_property
+    def rivals(self) -> tuple[str, ...]:
+        """The queues whose pods ask for cards at once, where not all of them get some."""
+        asking = [plan for plan in self.plans if plan.pod.scheduler == VOLCANO and asks_for_cards(plan)]
+        names = tuple(sorted({self.queue_of(plan) for plan in asking}))
+        return names if len(names) > 1 and any(waits_for_room(plan) or self._shares(plan) for plan in asking) else ()
+
+    def _shares(self, plan: PodPlan) -> bool:
+        """Whether a pod is held because others ask, too, and not because its own queue may not have more."""
+        queue = self.snapshot.queues.get(plan.hold.queue) if plan.hold is not None else None
+        lacks = plan.hold.lacks if plan.hold is not None else ()
+        return queue is not None and any(lack.resource not in queue.capability for lack in lacks)
+
+    @cached_property
+    def cut_short(self) -> frozenset[str]:
+        """Volcano Jobs of which a quota keeps pods out, but not all."""
+        stages: dict[str, set[bool]] = {}
+        for plan in self.plans:
+            if self.units[plan.unit].made_late:
+                stages.setdefault(plan.unit, set()).add(plan.stage is Stage.QUOTA)
+        return frozenset(name for name, found in stages.items() if len(found) > 1)
+
+    @cached_property
+    def leaving(self) -> bool:
+        """Whether any pod that is being deleted still holds cards."""
+        names = {spec.name for spec in self.specs}
+        return any(
+            share.vendor in names
+            for entry in self.snapshot.nodes
+            for record in entry.pods
+            if record.terminating
+            for grant in record.grants
+            for share in grant.shares
+        )
+
+    def queue_of(self, plan: PodPlan) -> str:
+        """The queue of a planned pod."""
+        unit = self.units[plan.unit]
+        known = self.snapshot.pod_groups.get(unit.group)
+        return (known.queue if known is not None else unit.queue) or "default"
+
+
+class Case(NamedTuple):
+    """One pod of a plan."""
+
+    plan: PodPlan
+    course: Course
+
+    @property
+    def unit(self) -> Unit:
+        """What it was submitted as."""
+        return self.course.units[self.plan.unit]
+
+    @property
+    def placed(self) -> Placed | None:
+        """Where it goes, with its cards."""
+        decision = self.plan.decision
+        return decision if self.plan.stage is Stage.PLACED and isinstance(decision, Placed) else None
+
+    def requests(self) -> Iterator[DeviceRequest]:
+        """What its containers ask of cards."""
+        for container in self.plan.intake.demand.devices.containers:
+            yield from container.requests
+
+
+def is_volcanos(plan: PodPlan) -> bool:
+    return plan.intake.dialect is Dialect.VOLCANO or plan.pod.scheduler == VOLCANO
+
+
+def asks_for_cards(plan: PodPlan) -> bool:
+    return plan.intake.dialect is Dialect.VOLCANO
+
+
+def waits_for_room(plan: PodPlan) -> bool:
+    return plan.stage in {Stage.NODES, Stage.GANG}

@@ -1,0 +1,52 @@
+"""Where a release of Volcano does something else than a plan says, because the plan does what people would want.
+
+Nothing else in a plan depends on the release; the rules are data, in ``volcano_rules``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hami_plugins.errors import ManifestError
+from hami_plugins.report.plan.course import Case, Course, is_volcanos
+from hami_plugins.report.plan.stages import Difference
+from hami_plugins.report.plan.volcano_rules import RULES, Rule
+from hami_plugins.vendors import volcano_releases
+from hami_plugins.vendors.volcano_releases import TRIED, Version
+
+PREFIX: Final = "volcano-"
+
+
+def release_of(text: str) -> Version:
+    """The release that ``--scheduler`` names (``volcano-1.14``, ``volcano-1.15.1``).
+
+    Without a patch it is the one that was tried, where there is one, else the first of its kind. Raises
+    ``ManifestError`` for anything else.
+    """
+    named = text.removeprefix(PREFIX)
+    found = volcano_releases.version_of(named) if text.startswith(PREFIX) else None
+    if found is None:
+        raise ManifestError(f"--scheduler {text}: no release; write {PREFIX}1.14 or {PREFIX}{TRIED}")
+    return TRIED if named.count(".") == 1 and found[:2] == TRIED[:2] else found
+
+
+def differences(course: Course, release: Version | None) -> Iterator[tuple[Difference, ...]]:
+    """What the release does otherwise, for each pod of the plan in turn.
+
+    Without a release it is what any may do with what the pod asks for.
+    """
+    rules = [rule for rule in RULES if (rule.unasked if release is None else rule.quirk.covers(release))]
+    for plan in course.plans:
+        case = Case(plan, course)
+        yield tuple(_told(rule, case, release) for rule in rules if rule.applies(case)) if is_volcanos(plan) else ()
+
+
+def _told(rule: Rule, case: Case, release: Version | None) -> Difference:
+    """The sentence of a rule for one pod."""
+    words = rule.words if isinstance(rule.words, str) else rule.words(case)
+    if release is not None:
+        name = f"Volcano {release}"
+    else:
+        name = "Volcano" if rule.quirk.spans == volcano_releases.EVERY else str(rule.quirk)
+    return Difference(rule.name, words.replace("{volcano}", name))

@@ -1,0 +1,161 @@
+"""Whole clusters, planned: what somebody submitted on a listing, and what the real Volcano did with it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from hami_plugins.config import settings
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.decisions import Placed
+from hami_plugins.model.pods import Pod
+from hami_plugins.report import manifests, workloads
+from hami_plugins.report.listing import snapshot_of
+from hami_plugins.report.plan import Plan, Planner, PodPlan, Stage, submission, what_if
+from hami_plugins.vendors.volcano_releases import TRIED
+
+FOLDER: Final = Path(__file__).parent / "scenarios"
+
+PRIORITIES: Final = {"low": 10, "high": 1000}
+"""The classes that existed; listings do not hold them."""
+
+STAGES: Final[Mapping[str, frozenset[Stage]]] = {
+    "enqueue": frozenset({Stage.GATE}),
+    "allocate": frozenset({Stage.NODES, Stage.GANG, Stage.REQUEST}),
+    "not-volcano": frozenset({Stage.ELSEWHERE}),
+    "scheduling-gate": frozenset({Stage.GATE}),
+    "no-podgroup": frozenset({Stage.GATE}),
+}
+"""Where a pod that waits may stop in a plan, by where it stopped in Volcano."""
+
+REFUSED: Final = frozenset({Stage.QUOTA, Stage.ADMISSION})
+"""Stages of objects that the API server does not take."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One folder, planned as it stands, and as it is after what happened later (``during``)."""
+
+    name: str
+    expect: dict[str, Any]
+    plan: Plan
+    earlier: Plan
+    registry: Registry
+
+    @cached_property
+    def placed(self) -> dict[str, Placed]:
+        """The placements by pod, named as in ``expect.yaml``."""
+        return {
+            named(each.pod): each.decision
+            for each in self.plan.pods
+            if each.stage is Stage.PLACED and isinstance(each.decision, Placed)
+        }
+
+    @cached_property
+    def pending(self) -> dict[str, PodPlan]:
+        """The pods that exist and have no place."""
+        return {
+            named(each.pod): each
+            for each in self.plan.pods
+            if each.stage is not Stage.PLACED and not self._absent(each) and each.stage not in REFUSED
+        }
+
+    @cached_property
+    def rejected(self) -> frozenset[str]:
+        """The objects that are refused, as ``kind/name`` or ``kind/namespace/name``."""
+        return frozenset(
+            plain_key(f"pod/{each.pod.full_name}" if not self._late(each) else each.unit)
+            for each in self.plan.pods
+            if each.stage in REFUSED and not (self._late(each) and each.stage is Stage.QUOTA)
+        )
+
+    @cached_property
+    def jobs(self) -> dict[str, int]:
+        """How many pods each Volcano Job has."""
+        found = {unit.name.partition("/")[2].removeprefix("default/"): 0 for unit in self.plan.units if unit.made_late}
+        for each in self.plan.pods:
+            if self._late(each) and not self._absent(each) and each.stage not in REFUSED:
+                found[each.unit.partition("/")[2].removeprefix("default/")] += 1
+        return found
+
+    @cached_property
+    def by_pod(self) -> dict[str, PodPlan]:
+        """Every pod."""
+        return {named(each.pod): each for each in self.plan.pods}
+
+    @cached_property
+    def said(self) -> dict[str, dict[str, str]]:
+        """What Volcano does otherwise: the sentences by rule, for each pod that they are about."""
+        found: dict[str, dict[str, str]] = {}
+        for each in (*self.plan.pods, *self.earlier.pods):
+            for rule, words in each.differences:
+                found.setdefault(named(each.pod), {}).setdefault(rule, words)
+        return found
+
+    def _late(self, plan: PodPlan) -> bool:
+        return any(unit.name == plan.unit and unit.made_late for unit in self.plan.units)
+
+    def _absent(self, plan: PodPlan) -> bool:
+        """A pod of a Job that its controller has not made: the Job is held at the gate, or the quota is full."""
+        gated = plan.pod.gated
+        return self._late(plan) and not gated and plan.stage in {Stage.GATE, Stage.QUOTA} and not _shared(plan)
+
+
+def _shared(plan: PodPlan) -> bool:
+    """Whether a pod passed the gate and is kept back by its queue's share only."""
+    return plan.why.startswith("its queue may hold no more")
+
+
+def named(pod: Pod) -> str:
+    """A pod as ``expect.yaml`` names it."""
+    return pod.name if pod.namespace == "default" else pod.full_name
+
+
+def plain_key(key: str) -> str:
+    kind, _, rest = key.lower().partition("/")
+    return f"{kind}/{rest.removeprefix('default/')}"
+
+
+def names() -> list[str]:
+    """The scenarios that are kept here."""
+    return sorted(folder.name for folder in FOLDER.iterdir())
+
+
+def scenario(folder: Path) -> Scenario:
+    """A folder, planned."""
+    expect = yaml.safe_load((folder / "expect.yaml").read_text(encoding="utf-8"))
+    config = folder / "device-config.yaml"
+    found = settings.parse(config.read_text(encoding="utf-8") if config.exists() else "")
+    registry = found.registry()
+    rules = replace(found.rules(), queue_plugin=expect.get("submission", {}).get("queue_plugin", ""))
+    before = snapshot_of([_listing(folder)], registry)
+    before = replace(before, priorities={**before.priorities, **PRIORITIES})
+    text = (folder / "submit.yaml").read_text(encoding="utf-8")
+    submitted = workloads.read(manifests.read(text, source="submit.yaml"), pod_groups=before.pod_groups)
+    before = submission.with_objects(before, submitted)
+    planner = Planner(registry, rules, release=TRIED)
+    earlier = planner.plan(before, submission.units(submitted, before))
+    # Pods that ended while the submission was waiting.
+    ended = [f"pod/{event['pod'] if '/' in event['pod'] else 'default/' + event['pod']}" for event in during(expect)]
+    later = what_if.without(before, ended)
+    plan = planner.plan(later, submission.units(submitted, later)) if ended else earlier
+    return Scenario(folder.name, expect, plan, earlier, registry)
+
+
+def during(expect: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [event for event in expect.get("during") or [] if event.get("pod")]
+
+
+def _listing(folder: Path) -> Any:
+    packed = folder / "before.json.gz"
+    if packed.exists():
+        with gzip.open(packed, "rt", encoding="utf-8") as listing:
+            return json.load(listing)
+    return json.loads((folder / "before.json").read_text(encoding="utf-8"))
