@@ -14,6 +14,7 @@ from hami_plugins.report.vet import readings
 from hami_plugins.report.vet.findings import Check, Flaw
 from hami_plugins.report.vet.hardware import Hardware
 from hami_plugins.report.vet.installed import NOTHING_KNOWN, Installed
+from hami_plugins.report.vet.occupants import NOBODY, Occupants
 from hami_plugins.report.vet.readings import Reading
 from hami_plugins.report.vet.settings import VetSettings
 from hami_plugins.report.vet.subjects import ContainerView, PodView, Subject
@@ -29,7 +30,8 @@ class Context:
 
     ``declared`` are the full names of the objects by group and kind, ``unseen`` the namespaces that the webhook is told
     to ignore. ``rule_names`` are the ids and names of all rules, in lower case. ``listed`` are the documents that are
-    objects of the cluster itself, ``volcano`` is what is known of its Volcano, ``queues`` are those of both.
+    objects of the cluster itself, ``volcano`` is what is known of its Volcano, ``queues`` are those of both, and
+    ``occupants`` the cluster's pods.
     """
 
     registry: Registry
@@ -44,6 +46,7 @@ class Context:
     listed: frozenset[Document] = frozenset()
     volcano: Installed = NOTHING_KNOWN
     queues: Mapping[str, Queue] = field(default_factory=dict)
+    occupants: Occupants = NOBODY
     snapshot: ClusterSnapshot | None = None
     idle: ClusterSnapshot | None = None
     hardware: Hardware | None = None

@@ -184,13 +184,9 @@ def _members(group: Subject, context: Context) -> int | None:
             if made is None:
                 return None
             total += made
-    snapshot = context.snapshot
-    if snapshot is not None and (total or group.document in context.listed):
-        full_name = group.full_name
-        running = (record for entry in snapshot.nodes for record in entry.pods)
-        total += sum(f"{record.namespace}/{record.group}" == full_name for record in running)
-        waiting = (f"{pod.namespace}/{pod.annotations.get(GROUP_KEY, '')}" for pod in snapshot.pending)
-        total += sum(name == full_name for name in waiting)
+    if total or group.document in context.listed:
+        total += context.occupants.placed.get(group.full_name, 0)
+        total += len(context.occupants.waiting.get(group.full_name, ()))
     return total
 
 

@@ -10,7 +10,7 @@ from hami_plugins.engine.demand import WHOLE
 from hami_plugins.engine.queues import INQUEUE
 from hami_plugins.errors import ManifestError, WireError
 from hami_plugins.model.cluster import NamespaceQuota, Queue
-from hami_plugins.model.pods import Pod, PodRecord
+from hami_plugins.model.pods import Pod
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.vendor import Dialect, VendorSpec
@@ -19,10 +19,11 @@ from hami_plugins.report.vet import fitting, queues
 from hami_plugins.report.vet.context import Context, where
 from hami_plugins.report.vet.findings import Flaw, Rule, Severity
 from hami_plugins.report.vet.subjects import ContainerView, PodView, Subject, mapping, whole
-from hami_plugins.report.workloads.gangs import DEFAULT_QUEUE
 from hami_plugins.vendors import volcano_releases
 from hami_plugins.wire import objects
-from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY
+
+_MADE: Final = "podgroup-"
+"""How the PodGroups begin that Volcano makes for pods outside its jobs."""
 
 
 def cap_of_plain_requests(subject: Subject, context: Context) -> Iterator[Flaw]:
@@ -84,9 +85,7 @@ def _slipping(
 def _held(queue: str, spec: VendorSpec, resource: str, context: Context) -> int:
     """What the pods of a queue hold of cards' memory or cores, in the units of the register."""
     total = 0
-    for record in _records(context):
-        if _queue_of_record(record, context) != queue:
-            continue
+    for record in context.occupants.by_queue.get(queue, ()):
         for grant in record.grants:
             for share in grant.shares if grant.kind is not ContainerKind.INIT else ():
                 if share.vendor == spec.name:
@@ -199,14 +198,14 @@ def _kept(resource: str, kept: int, queue: Queue, context: Context) -> Flaw:
             if (amount := entry.facts.allocatable.get(resource)) is not None
         )
         what = f"{what} of {total // NANO} in the cluster"
-        waiting = [
-            pod
-            for pod in context.snapshot.pending
-            if dict(pod.constraints.requests).get(resource) and _queue_of_pod(pod, context) != queue.name
-        ]
-        if waiting and not any(_queue_of_record(record, context) == queue.name for record in _records(context)):
+        waiting = sum(
+            any(name == resource and amount > 0 for name, amount in pod.constraints.requests)
+            for other, pods in context.occupants.waiting_by_queue.items()
+            for pod in (pods if other != queue.name else ())
+        )
+        if waiting and not context.occupants.by_queue.get(queue.name):
             severity = Severity.WARNING
-            what = f"{what}, and the queue is idle while {len(waiting)} pods of other queues wait for some"
+            what = f"{what}, and the queue is idle while {waiting} pods of other queues wait for some"
     return Flaw(
         ("spec", "guarantee", "resource", resource),
         f"{what}: other queues do not get it, also while queue {queue.name} is idle",
@@ -218,13 +217,13 @@ def _kept(resource: str, kept: int, queue: Queue, context: Context) -> Flaw:
 def held_for_ever(subject: Subject, context: Context) -> Iterator[Flaw]:
     """Gangs that were let in and fit nowhere."""
     idle = context.idle
-    if (subject.group, subject.kind) != queues.GROUP or idle is None or context.snapshot is None:
+    if (subject.group, subject.kind) != queues.GROUP or idle is None:
         return
     if subject.inside("status").get("phase") != INQUEUE:
         return
-    waiting = [pod for pod in context.snapshot.pending if _group_of(pod) == subject.full_name]
-    there = sum(f"{record.namespace}/{record.group}" == subject.full_name for record in _records(context))
-    needed = max(whole(subject.inside("spec").get("minMember")) or 0, 1) - there
+    waiting = context.occupants.waiting.get(subject.full_name, [])
+    placed_already = context.occupants.placed.get(subject.full_name, 0)
+    needed = max(whole(subject.inside("spec").get("minMember")) or 0, 1) - placed_already
     placed = fitting.fit_together(waiting, idle, context) if len(waiting) >= needed > 0 else None
     if placed is None or placed >= needed:
         return
@@ -252,8 +251,8 @@ def speaking_volcano(context: Context) -> tuple[VendorSpec, ...]:
 
 
 def _is_made(subject: Subject) -> bool:
-    """Whether a controller made the object."""
-    return bool(subject.inside("metadata").get("ownerReferences"))
+    """Whether a controller made the PodGroup; snapshot files of ours keep its name, and not its owner."""
+    return subject.name.startswith(_MADE) or bool(subject.inside("metadata").get("ownerReferences"))
 
 
 def _members(group: Subject, context: Context) -> Iterator[Pod]:
@@ -265,8 +264,8 @@ def _members(group: Subject, context: Context) -> Iterator[Pod]:
                 copies = queues.replicas(subject) or 1
                 seen = True
                 yield from [pod.pod] * min(copies, fitting.MOST_MEMBERS)
-    if not seen and context.snapshot is not None:
-        yield from (pod for pod in context.snapshot.pending if _group_of(pod) == group.full_name)
+    if not seen:
+        yield from context.occupants.waiting.get(group.full_name, ())
 
 
 def _sum_of_devices(pods: Iterable[Pod], context: Context) -> Mapping[str, int]:
@@ -293,28 +292,6 @@ def _quota(namespace: str, context: Context) -> NamespaceQuota | None:
                 continue
             known = found if known is None else known.together_with(found)
     return known
-
-
-def _records(context: Context) -> Iterator[PodRecord]:
-    if context.snapshot is not None:
-        for entry in context.snapshot.nodes:
-            yield from entry.pods
-
-
-def _group_of(pod: Pod) -> str:
-    return f"{pod.namespace}/{pod.annotations.get(GROUP_KEY, '')}"
-
-
-def _queue_of_pod(pod: Pod, context: Context) -> str:
-    known = None if context.snapshot is None else context.snapshot.pod_groups.get(_group_of(pod))
-    return pod.annotations.get(QUEUE_KEY) or DEFAULT_QUEUE if known is None else known.queue
-
-
-def _queue_of_record(record: PodRecord, context: Context) -> str:
-    known = None
-    if context.snapshot is not None:
-        known = context.snapshot.pod_groups.get(f"{record.namespace}/{record.group}")
-    return record.queue or DEFAULT_QUEUE if known is None else known.queue
 
 
 RULES: Final = (

@@ -15,6 +15,7 @@ from hami_plugins.report.vet.findings import Finding, Flaw, Rule, Severity
 from hami_plugins.report.vet.hardware import Hardware
 from hami_plugins.report.vet.installed import installed
 from hami_plugins.report.vet.listed import Cluster, is_looked_at
+from hami_plugins.report.vet.occupants import NOBODY, Occupants
 from hami_plugins.report.vet.queues import queues
 from hami_plugins.report.vet.reading import Unreadable
 from hami_plugins.report.vet.scheduling import is_unseen
@@ -68,6 +69,7 @@ def _context(
         listed=frozenset(each.document for each in there),
         volcano=installed((*subjects, *there), settings),
         queues=queues((*there, *subjects), snapshot),
+        occupants=NOBODY if snapshot is None else Occupants.of(snapshot),
         unseen=frozenset(each.name for each in subjects if each.kind == "Namespace" and is_unseen(each.labels)),
         suppressions=suppression.suppressions((*subjects, *there)),
         rule_names=frozenset(name.lower() for rule in RULES for name in (rule.id, rule.name)),
