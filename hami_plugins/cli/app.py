@@ -102,14 +102,15 @@ def vet(
         VetForm, typer.Option("--output", "-o", help="How to print the findings; sarif is for CI.")
     ] = VetForm.TEXT,
     settings: options.Settings = None,
+    scheduler: options.Scheduler = None,
 ) -> None:
     """Look for mistakes in manifests: names, units, ignored annotations, shapes that fit nowhere, wrong schedulers.
 
     With --snapshot or --fleet it also says what the cluster cannot give, and what is wrong with its own nodes, queues
-    and gangs; --snapshot alone looks at those. What Volcano does differently from release to release holds for the one
-    that settings (volcano: {release: 1.14.1, grants: ledger}) or the given objects name, else for the worst. An
-    annotation or a comment, hami-plugins.io/vet-ignore: HP305, hides findings of an object. Exit code 1 for errors and
-    warnings, not for notes.
+    and gangs; --snapshot alone looks at those. What Volcano does differently from release to release is said of the one
+    that --scheduler, the settings (volcano: {release: 1.14.1, grants: ledger}) or the given objects name; of an unknown
+    one the worst is assumed. An annotation or a comment, hami-plugins.io/vet-ignore: HP305, hides findings of an
+    object. Exit code 1 for errors and warnings, not for notes.
 
     Example: hami-plugins vet -f manifests/ -o sarif > vet.sarif
 
@@ -128,6 +129,7 @@ def vet(
         ignore=tuple(ignore or ()),
         form=output,
         settings=settings,
+        scheduler=scheduler or "",
     )
     raise typer.Exit(run(order))
 

@@ -13,9 +13,10 @@ from hami_plugins.errors import ManifestError, ManifestPlace
 from hami_plugins.report import vet
 from hami_plugins.report.vet import answers, listed
 from hami_plugins.report.vet.listed import Cluster
-from hami_plugins.vendors.volcano_releases import version_of
+from hami_plugins.vendors.volcano_releases import Version, version_of
 
 if TYPE_CHECKING:
+    from hami_plugins.config.settings import Settings
     from hami_plugins.engine.registry import Registry
     from hami_plugins.report.manifests import Document
     from hami_plugins.report.vet import Finding, Sources
@@ -26,7 +27,10 @@ _DOCUMENTS = {VetForm.JSON: Form.JSON, VetForm.SARIF: Form.JSON, VetForm.YAML: F
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What somebody wants to have looked at; ``source`` is ``None`` without a cluster to hold it against."""
+    """What somebody wants to have looked at; ``source`` is ``None`` without a cluster to hold it against.
+
+    ``scheduler`` is the release of Volcano (``volcano-1.14``), empty to take the one that is set or found.
+    """
 
     files: tuple[str, ...]
     recursive: bool
@@ -35,6 +39,7 @@ class Order:
     ignore: tuple[str, ...]
     form: VetForm
     settings: str | None
+    scheduler: str = ""
 
 
 def run(order: Order) -> int:
@@ -58,7 +63,7 @@ def run(order: Order) -> int:
             rules=settings.rules(),
             namespace=order.namespace,
             ignore=ignored,
-            release=version_of(settings.volcano.release),
+            release=_release(order.scheduler, settings),
             grants=settings.volcano.grants,
         ),
         None if order.source is None else _cluster(order.source, registry),
@@ -66,6 +71,15 @@ def run(order: Order) -> int:
     )
     _answer(found, order.form, files=len(names) + len(snapshots) or 1)
     return Exit.FINDINGS if answers.fails(found) else Exit.FINE
+
+
+def _release(scheduler: str, settings: Settings) -> Version | None:
+    """The release of Volcano that is asked about, else the one that is set."""
+    if not scheduler:
+        return version_of(settings.volcano.release)
+    from hami_plugins.report.plan.differences import release_of
+
+    return release_of(scheduler)
 
 
 def _cluster(source: Source, registry: Registry) -> Cluster:

@@ -81,6 +81,21 @@ def test_a_cluster_alone_is_looked_at(type_in: Type, tmp_path: Path) -> None:
     assert type_in("vet", "--snapshot", "-", "--settings", granted, stdin=json.dumps(node)).code == 0
 
 
+IDS = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: ids, annotations: {volcano.sh/vgpu-use-gpuuuid: GPU-0}}
+spec:
+  schedulerName: volcano
+  containers: [{name: c, resources: {limits: {volcano.sh/vgpu-number: 1}}}]
+"""
+
+
+@pytest.mark.parametrize(("scheduler", "code"), [("volcano-1.14", 1), ("volcano-1.16", 0)])
+def test_the_release_of_volcano_is_an_option(type_in: Type, scheduler: str, code: int) -> None:
+    assert type_in("vet", "-f", "-", "--scheduler", scheduler, stdin=IDS).code == code
+
+
 def test_rules_are_left_out_by_id_and_name(type_in: Type, wrong: Path) -> None:
     assert type_in("vet", "-f", wrong, "--ignore", "HP211,unusable-request").code == 0
     said = type_in("vet", "-f", wrong, "--ignore", "HP1")
