@@ -22,11 +22,8 @@ from hami_plugins.kube.reflector import Change
 from hami_plugins.kube.store import Store
 from hami_plugins.kubelet.pod_resources import Held, PodResources
 from hami_plugins.model.units import DeviceId, NodeName, PodUid
-from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.vendors import volcano
 from hami_plugins.web.probes import Check, probe_routes
 from hami_plugins.web.server import WebServer
-from hami_plugins.wire.volcano_config import VolcanoConfig
 from volcano_vgpu import library, node, publishing, rivals
 from volcano_vgpu.bookkeeping import Bookkeeper, bound_at
 from volcano_vgpu.cards import CardKeeper, Sharing
@@ -99,7 +96,7 @@ class Agent:
         self._stop = threading.Event()
         self._rivals = ""
         self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
-        spec = _spec(settings)
+        spec = settings.spec
         self.pods = NodePods(api, settings.node, hasty=self._hasty)
         name = f"metadata.name={settings.node}"
         self._own = Store(
@@ -383,16 +380,3 @@ class Agent:
             "register": lambda: "" if self.publisher.valid else "the node has no valid register of healthy cards",
             "kubelet": lambda: "" if self._registered() else "the kubelet does not know the plugin yet",
         }
-
-
-def _spec(settings: AgentSettings) -> VendorSpec:
-    names = settings.resources
-    return volcano.configured(
-        VolcanoConfig(
-            count=names.count,
-            memory=names.memory,
-            memory_percentage=names.memory_percentage,
-            cores=names.cores,
-            geometries=settings.geometries,
-        )
-    )

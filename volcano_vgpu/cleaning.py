@@ -22,6 +22,7 @@ from volcano_vgpu.edits import LIBRARY, PRELOAD
 from volcano_vgpu.grants import FINISHED
 from volcano_vgpu.kubelet import SOCKET
 from volcano_vgpu.library import RECORD
+from volcano_vgpu.monitor.running import lock_of, writer_of
 from volcano_vgpu.node import NodePublisher
 from volcano_vgpu.pods import NodePods
 from volcano_vgpu.settings import AgentSettings
@@ -73,6 +74,7 @@ class Cleaner:
         for name in self._directories.names():
             if PodUid(name.partition("_")[0]) not in running:
                 self._directories.remove(name)
+        writer_of(self._settings).let_go()
         for path in self._own_files(running):
             path.unlink(missing_ok=True)
         after = {*self._on_node(self._node()), *map(str, self._files(running))}
@@ -124,9 +126,9 @@ class Cleaner:
         yield from self._own_files(running)
 
     def _own_files(self, running: frozenset[PodUid]) -> list[Path]:
-        """Library and socket; the library stays as long as a container has it mounted."""
+        """Library, socket and lock; the library stays as long as a container has it mounted."""
         hook = Path(self._settings.hook_path)
-        names = [Path(self._settings.kubelet_directory) / SOCKET]
+        names = [Path(self._settings.kubelet_directory) / SOCKET, lock_of(self._settings)]
         if not self._specifications.pods & running and (hook / RECORD).exists():
             names += [hook / LIBRARY, hook / PRELOAD, hook / RECORD]
         return [path for path in names if path.exists()]

@@ -85,6 +85,31 @@ def cards(
 
 
 @app.command()
+def usage(
+    *,
+    config: ConfigFile = None,
+    device_config: DeviceConfig = None,
+    node_config: NodeConfig = None,
+    node_name: NodeName = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+) -> None:
+    """List what the containers of this node use of their cards, beside what they were granted. Reads only.
+
+    To be run on the node, or in the agent's pod. Whoever leaves most of his grant unused comes first.
+    """
+    from hami_plugins.observe import logging
+    from volcano_vgpu.commands import Inputs
+    from volcano_vgpu.monitor.command import show_usage
+
+    logging.configure("error", "auto")
+    inputs = Inputs(config, device_config, node_config, node_name, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(show_usage(inputs, form=output, headers=not no_headers))
+
+
+@app.command()
 def clean(
     *,
     config: ConfigFile = None,

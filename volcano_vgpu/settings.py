@@ -13,9 +13,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from pydantic.alias_generators import to_camel
 
 from hami_plugins.errors import WireError
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.vendors import volcano
 from hami_plugins.vendors.volcano import RESOURCES
 from hami_plugins.wire import volcano_config
-from hami_plugins.wire.volcano_config import Geometry
+from hami_plugins.wire.volcano_config import Geometry, VolcanoConfig
 from volcano_vgpu.model import Mode
 from volcano_vgpu.slots import MOST_SLOTS
 
@@ -219,6 +221,20 @@ class AgentSettings(Sharing):
             for name in override.settings.model_fields_set
         }
         return self.model_copy(update=changes) if changes else self
+
+    @property
+    def spec(self) -> VendorSpec:
+        """Volcano's cards under the names of resources that are set."""
+        names = self.resources
+        return volcano.configured(
+            VolcanoConfig(
+                count=names.count,
+                memory=names.memory,
+                memory_percentage=names.memory_percentage,
+                cores=names.cores,
+                geometries=self.geometries,
+            )
+        )
 
     @property
     def concerns(self) -> tuple[str, ...]:

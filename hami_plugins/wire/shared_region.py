@@ -50,14 +50,16 @@ class Reason(StrEnum):
     NO_ACCESS = "no-access"
 
 
-class Unreadable(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Unreadable:
     """A file that is not taken for a region; the text has its magic, size and version, and never its bytes."""
 
     reason: Reason
     text: str
 
 
-class NotReady(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class NotReady:
     """A region that is being made, or whose container has not used its cards yet; to be read again later."""
 
     text: str

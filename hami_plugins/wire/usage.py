@@ -162,7 +162,7 @@ def _container(usage: ContainerUsage) -> dict[str, object]:
         "unconfirmedProcesses": usage.unconfirmed,
         "goneProcesses": usage.gone,
         "lastKernelAgeSeconds": usage.last_kernel_age,
-        "doubts": sorted(usage.doubts),
+        "doubts": sorted(doubt.value for doubt in usage.doubts),
         "cards": [_card(each) for each in usage.cards],
     }
 

@@ -30,13 +30,12 @@ _log = structlog.get_logger(__name__)
 def read_from(metrics: Metrics, scrape: Callable[[], Scrape]) -> None:
     """Adds what is looked up at each reading. A look that fails is logged, and takes no other metric away."""
 
-    def collect() -> Iterator[Metric]:
+    def collect() -> list[Metric]:
         try:
-            found = scrape()
+            return list(told(scrape()))
         except Exception:  # noqa: BLE001 - whatever goes wrong here, the agent's own metrics are still to be read
             _log.exception("usage_not_read")
-            return iter(())
-        return told(found)
+            return []
 
     metrics.collected(collect)
 

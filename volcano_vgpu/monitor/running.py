@@ -20,7 +20,7 @@ from volcano_vgpu.monitor.files import RegionFiles
 from volcano_vgpu.monitor.join import MIB, Grants, Known
 from volcano_vgpu.monitor.processes import HostProcesses
 from volcano_vgpu.monitor.scrape import Scraper
-from volcano_vgpu.monitor.writer import FeedbackLoop, FeedbackWriter, WriterLock
+from volcano_vgpu.monitor.writer import TICK_SECONDS, FeedbackLoop, FeedbackWriter, WriterLock
 from volcano_vgpu.settings import AgentSettings
 
 Raw = Mapping[str, Any]
@@ -57,6 +57,18 @@ def scraper_of(settings: AgentSettings, known: Callable[[], Known]) -> Scraper:
     return Scraper(files_of(settings), HostProcesses(Path(settings.monitor.proc)), known, clock=time.time)
 
 
+def lock_of(settings: AgentSettings) -> Path:
+    """The file that a feedback writer of this node holds."""
+    return Path(settings.hook_path) / "vgpu" / LOCK
+
+
+def writer_of(
+    settings: AgentSettings, pods: Callable[[], tuple[Raw, ...]] = tuple, *, wrote: Callable[[], None] = lambda: None
+) -> FeedbackWriter:
+    """Writes feedback to the containers of a node."""
+    return FeedbackWriter(files_of(settings), WriterLock(lock_of(settings)), pods, wrote=wrote)
+
+
 class NodeMonitor:
     """The monitor of a node's agent: tells metrics what containers use and, where that is set, writes feedback."""
 
@@ -71,9 +83,8 @@ class NodeMonitor:
         self._settings = settings.monitor
         self._metrics = metrics
         self._scraper = scraper_of(settings, known)
-        lock = WriterLock(Path(settings.hook_path) / "vgpu" / LOCK)
         writes = metrics.counter("feedback_writes_total", "Fields of containers that feedback has changed")
-        self._writer = FeedbackWriter(files_of(settings), lock, pods, wrote=writes.inc)
+        self._writer = writer_of(settings, pods, wrote=writes.inc)
         self._loop: FeedbackLoop | None = None
 
     def start(self) -> None:
@@ -84,7 +95,7 @@ class NodeMonitor:
             self._metrics.gauge("feedback_active", "Whether the agent writes feedback to containers").set_function(
                 lambda: float(not self._writer.obstacle)
             )
-            self._loop = FeedbackLoop(self._writer)
+            self._loop = FeedbackLoop(self._writer, seconds=TICK_SECONDS)
             self._loop.start()
             return
         try:
