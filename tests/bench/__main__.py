@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.bench import agents, commands, decisions, loading, node
+from tests.bench import agents, commands, decisions, ledger, loading, node
 from tests.bench.measuring import Figure, machine, printed, write
 
 GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
@@ -18,6 +18,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "first-sight": decisions.first_sight,
     "replay": decisions.replay,
     "loading": loading.figures,
+    "ledger": ledger.figures,
     "commands": commands.plan_and_relax,
     "start": commands.start,
     "agent-pieces": node.pieces,
