@@ -187,17 +187,18 @@ def test_feedback_blocks_the_lower_priority_and_the_end_of_the_agent_lets_it_go(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "TICK_SECONDS", 0.02)
-    low = put(regions(node), Made(priority=5, recent=0), whose=f"{OTHER}_low")
+    theirs = node.root / "theirs"  # where no agent tidies up after pods that it does not know
+    low = put(theirs, Made(priority=5, recent=0), whose=f"{OTHER}_low")
     at = len(low.read_bytes()) - 49
 
     def recent() -> int:
         return int.from_bytes(low.read_bytes()[at : at + 4], "little", signed=True)
 
     def blocked() -> bool:
-        put(regions(node), Made(priority=0, recent=3), whose=f"{OTHER}_high")
+        put(theirs, Made(priority=0, recent=3), whose=f"{OTHER}_high")
         return recent() == -1
 
-    with node.agent(settings(node, feedback=True)) as agent:
+    with node.agent(settings(node, feedback=True, directories=[str(theirs)])) as agent:
         node.wait_ready(agent, 10)
         wait_for(blocked, "the lower priority is blocked")
         wait_for(lambda: scraped(agent)["volcano_vgpu_feedback_active"] == 1, "it says that it writes")
@@ -207,11 +208,13 @@ def test_feedback_blocks_the_lower_priority_and_the_end_of_the_agent_lets_it_go(
 
 
 def test_an_agent_without_feedback_lets_go_what_one_with_it_left_blocked(node: Machine) -> None:
-    low = put(regions(node), Made(recent=-1), whose=f"{OTHER}_low")
+    theirs = node.root / "theirs"
+    low = put(theirs, Made(recent=-1), whose=f"{OTHER}_low")
     lock = node.root / "hook" / "vgpu" / "feedback.lock"
+    lock.parent.mkdir(parents=True)
     lock.touch()
     at = len(low.read_bytes()) - 49
-    with node.agent(settings(node)) as agent:
+    with node.agent(settings(node, directories=[str(theirs)])) as agent:
         node.wait_ready(agent, 10)
         wait_for(lambda: low.read_bytes()[at : at + 4] == bytes(4), "it may compute")
         wait_for(lambda: not lock.exists(), "the lock is gone")
