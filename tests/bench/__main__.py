@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.bench import agents, commands, decisions, ledger, loading, node
+from tests.bench import agents, commands, decisions, ledger, loading, monitor, node
 from tests.bench.measuring import Figure, machine, printed, write
 
 GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
@@ -25,6 +25,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "agent-list": node.listing,
     "agent-starts": node.starts,
     "agent-process": node.process,
+    "monitor": monitor.figures,
     "agents": agents.thousand,
 }
 
