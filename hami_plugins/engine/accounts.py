@@ -44,6 +44,23 @@ class _Held(NamedTuple):
     leaving: frozenset[str]
 
 
+class Claim(NamedTuple):
+    """What one PodGroup (``namespace/name``) counts for: what its pods hold, and what it was let in for beside that."""
+
+    group: str
+    queue: str
+    held: Amounts
+    waited_for: Amounts
+
+
+def claims_of(snapshot: ClusterSnapshot) -> tuple[Claim, ...]:
+    """Every PodGroup that counts for anything at the gate."""
+    held = _held(snapshot)
+    waiting = {name: least for name, group in snapshot.pod_groups.items() if (least := _waited_for(group, held))}
+    found = [Claim(name, queue, amounts, waiting.pop(name, {})) for (name, queue), amounts in held.amounts.items()]
+    return (*found, *(Claim(name, snapshot.pod_groups[name].queue, {}, least) for name, least in waiting.items()))
+
+
 def gate_of(snapshot: ClusterSnapshot, plugin: str = "") -> Gate | None:
     """The gate as the cluster is, or ``None`` when the listing has no queues, so that nobody knows of one.
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from hami_plugins.engine.queues import shown
 from hami_plugins.model.decisions import Placed
 from hami_plugins.report.explain import Explanation, Pending, Running
 from hami_plugins.report.explain import lines as explanations
 from hami_plugins.report.explain.answers import Answer, bare
+from hami_plugins.report.explain.gates import holder_words
 from hami_plugins.report.explain.wording import choice_words
 from hami_plugins.report.plan import Plan, PodPlan, Stage
 from hami_plugins.report.slices import Slice, planned_slices
 
 if TYPE_CHECKING:
     from hami_plugins.engine.mutate import Admission
+    from hami_plugins.engine.queues import Lack
     from hami_plugins.engine.registry import Registry
     from hami_plugins.model.nodes import Problem
     from hami_plugins.model.pods import ResourceList
@@ -75,6 +78,7 @@ def pod(answer: Answer, *, dialect: Dialect | None = None) -> schema.PodDocument
         "reason": answer.why if placed is None else "",
         "hamiReason": content.words,
         "reasons": [_reason(each) for each in answer.causes],
+        "gate": _gate(answer),
         "counterfactuals": [
             {"changes": list(each.changes), "words": each.sentence, "node": each.node} for each in answer.ways_out
         ],
@@ -174,6 +178,44 @@ def _admission(admission: Admission) -> schema.AdmissionDocument:
             }
             for each in admission.changes
         ],
+    }
+
+
+def _gate(answer: Answer) -> schema.GateDocument | None:
+    hold = answer.plan.hold
+    if hold is None:
+        return None
+    return {
+        "queue": hold.queue,
+        "lacks": [_lack(each) for each in hold.lacks],
+        "heldBy": [
+            {
+                "name": each.name,
+                "prospect": each.prospect.value,
+                "phase": each.phase,
+                "ageSeconds": each.age,
+                "planned": each.planned,
+                "pods": list(each.pods),
+                "resource": each.resource,
+                "takes": shown(each.resource, each.takes),
+                "limit": shown(each.resource, each.limit),
+                "words": holder_words(each),
+            }
+            for each in answer.holders
+        ],
+    }
+
+
+def _lack(lack: Lack) -> schema.LackDocument:
+    return {
+        "resource": lack.resource,
+        "queue": lack.queue or None,
+        "byWeight": lack.by_weight,
+        "asked": shown(lack.resource, lack.asked),
+        "allocated": shown(lack.resource, lack.allocated),
+        "inqueue": shown(lack.resource, lack.inqueue),
+        "elastic": shown(lack.resource, lack.elastic),
+        "limit": shown(lack.resource, lack.limit),
     }
 
 

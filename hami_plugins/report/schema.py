@@ -81,6 +81,53 @@ class CounterfactualDocument(TypedDict):
     node: str
 
 
+class LackDocument(TypedDict):
+    """A resource of which a limit leaves too little, in the amounts that people write."""
+
+    resource: str
+    queue: str | None
+    """Whose limit it is; null for the whole cluster's."""
+    byWeight: bool
+    """Whether the limit is a share beside other queues that ask, too."""
+    asked: str
+    allocated: str
+    """What pods hold."""
+    inqueue: str
+    """What gangs wait for that were let in."""
+    elastic: str
+    """What is held beyond what gangs need, which does not count."""
+    limit: str
+
+
+class HolderDocument(TypedDict):
+    """Somebody who takes part of what a pod lacks at Volcano's gate."""
+
+    name: str
+    """A PodGroup (namespace and name), or a queue where the prospect is ``kept``."""
+    prospect: Literal["never", "lacking", "waits", "runs", "kept"]
+    """``never``: its pods do not fit on the cluster without any other. ``lacking``: some of its pods do not exist yet.
+    ``waits``: it would fit without others. ``runs``: its pods hold it. ``kept``: it is guaranteed to a queue."""
+    phase: str
+    ageSeconds: int | None
+    planned: bool
+    """Whether it is of the plan itself."""
+    pods: list[str]
+    """Its pods that wait."""
+    resource: str
+    takes: str
+    limit: str
+    words: str
+
+
+class GateDocument(TypedDict):
+    """What holds a pod back at Volcano's gate."""
+
+    queue: str
+    lacks: list[LackDocument]
+    """Empty where the queue takes no pods at all."""
+    heldBy: list[HolderDocument]
+
+
 class PodDocument(TypedDict):
     """What happens to one pod of a plan."""
 
@@ -108,6 +155,8 @@ class PodDocument(TypedDict):
     hamiReason: str
     """The same as the upstream scheduler spells it."""
     reasons: list[ReasonDocument]
+    gate: GateDocument | None
+    """Null for a pod that no queue and no limit of the cluster holds back."""
     counterfactuals: list[CounterfactualDocument]
     annotations: dict[str, str]
     """What the scheduler of the dialect writes on the pod."""

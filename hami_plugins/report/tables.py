@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.report.explain.answers import Refusal, briefly
+from hami_plugins.report.explain.gates import holder_lines
 from hami_plugins.report.plan import Plan, PodPlan, Stage
 from hami_plugins.report.slices import cards_words, planned_slices, shares_words
 
@@ -79,6 +80,7 @@ def refusal(content: Refusal) -> tuple[Line, ...]:
         lines += [Line(f"  {cause.tally}: {cause.words}") for cause in answer.causes]
     else:
         lines.append(Line(f"  {answer.why}"))
+    lines += [Line(f"  {words}", "warn") for words in holder_lines(answer.holders)]
     lines += [Line(f"  -> {way_out.sentence}", "good") for way_out in answer.ways_out]
     return tuple(lines)
 

@@ -17,10 +17,12 @@ from hami_plugins.engine.shortfall import WhyNot
 from hami_plugins.model.decisions import Placed, Refused
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.policy import NodePolicy, Policy
-from hami_plugins.report.explain import advice, wording
+from hami_plugins.report.explain import advice, gates, wording
 from hami_plugins.report.explain.counterfactuals import counterfactuals
+from hami_plugins.report.explain.gates import Freed, GateKeeper
 from hami_plugins.report.explain.reasons import choice_of_plan, why_of
 from hami_plugins.report.plan import Plan, Planner, PodPlan, Stage
+from hami_plugins.report.plan.holders import Holder
 
 MOST_ADVISED: Final = 24
 """Different refusals for which ways out are looked for."""
@@ -53,12 +55,16 @@ class WayOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A pod of a plan, explained. ``why`` is one sentence: why this node, or why none."""
+    """A pod of a plan, explained. ``why`` is one sentence: why this node, or why none.
+
+    ``holders`` are who holds it at Volcano's gate.
+    """
 
     plan: PodPlan
     why: str
     causes: tuple[Cause, ...] = ()
     ways_out: tuple[WayOut, ...] = ()
+    holders: tuple[Holder, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +99,7 @@ class Answers:
         self._spare_shapes = spare_shapes
         self._reasons: dict[_Asked, tuple[tuple[Cause, ...], str]] = {}
         self._advice: dict[_Told, tuple[WayOut, ...]] = {}
+        self._keeper = GateKeeper(plan, planner)
         self._in_full = len(plan.pods) * len(plan.before.nodes) <= MOST_LOOKS
         self.all = tuple(self._answer(each) for each in plan.pods)
 
@@ -110,8 +117,8 @@ class Answers:
         if isinstance(plan.decision, Placed):
             return Answer(plan=plan, why=self._choice(plan))
         causes, why = self._refused(plan) if isinstance(plan.decision, Refused) else ((), plan.why or plan.words)
-        ways_out = self._ways_out(plan, why) if plan.stage in _CHANGEABLE else ()
-        return Answer(plan=plan, why=why, causes=causes, ways_out=ways_out)
+        ways_out = self._ways_out(plan, why) if plan.stage in _CHANGEABLE or plan.hold is not None else ()
+        return Answer(plan=plan, why=why, causes=causes, ways_out=ways_out, holders=self._keeper.holders(plan))
 
     def _choice(self, plan: PodPlan) -> str:
         choice = choice_of_plan(self._planner.decider, plan) if self._in_full else None
@@ -138,6 +145,9 @@ class Answers:
             return known
         if len(self._advice) >= MOST_ADVISED:
             return ()
+        if plan.hold is not None:
+            made = self._advice[key] = ways_through(self._keeper.freed(plan))
+            return made
         found = counterfactuals(self._planner, plan.before, plan.intake.submitted, spare_shapes=self._spare_shapes)
         if plan.unit.startswith("daemonset/"):  # its controller names the node, and no manifest can take that back
             found = tuple(each for each in found if ChangeKind.NODE_NAME not in each.kinds)
@@ -166,6 +176,14 @@ def ways_out_of(found: Iterable[Counterfactual], names: Sequence[str]) -> tuple[
             sentence=advice.sentence(each, names),
             node=each.placed.node,
         )
+        for each in found
+    )
+
+
+def ways_through(found: Iterable[Freed]) -> tuple[WayOut, ...]:
+    """The changes that would let a pod through Volcano's gate, in words."""
+    return tuple(
+        WayOut(changes=tuple(map(gates.change_words, each.changes)), sentence=gates.freed_words(each), node=each.node)
         for each in found
     )
 

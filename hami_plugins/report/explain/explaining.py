@@ -23,8 +23,10 @@ from hami_plugins.model.nodes import NodeEntry, Problem
 from hami_plugins.model.pods import NodeConstraints, Pod, PodRecord
 from hami_plugins.model.vendor import Dialect
 from hami_plugins.report.explain.counterfactuals import counterfactuals
+from hami_plugins.report.explain.gates import Freed, GateKeeper
 from hami_plugins.report.explain.reasons import choice_of_plan, why_of
 from hami_plugins.report.plan import Planner, PodPlan, Unit, submission
+from hami_plugins.report.plan.holders import Holder
 from hami_plugins.report.workloads import gangs
 from hami_plugins.vendors import builtin
 from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY
@@ -40,13 +42,16 @@ MOST_NEAR: Final = 3
 class Pending:
     """A pod without a node: what a plan says of it now (it may fit by now), with the numbers and the ways out.
 
-    ``why`` is set when nodes are the reason, ``choice`` when the pod would fit.
+    ``why`` is set when nodes are the reason, ``choice`` when the pod would fit; ``holders`` are who holds it at
+    Volcano's gate, ``freed`` what would let it through.
     """
 
     plan: PodPlan
     why: WhyNot | None = None
     choice: Choice | None = None
     offers: tuple[Counterfactual, ...] = ()
+    holders: tuple[Holder, ...] = ()
+    freed: tuple[Freed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,13 +117,16 @@ def explain(
 def _pending(
     planner: Planner, snapshot: ClusterSnapshot, pod: Pod, limit: int, spare_shapes: Sequence[NodeEntry]
 ) -> Pending:
-    plans = planner.plan(_as_created(snapshot, pod), (_unit(snapshot, pod),)).pods
-    plan = next(each for each in plans if each.pod.full_name == pod.full_name)
+    whole = planner.plan(_as_created(snapshot, pod), (_unit(snapshot, pod),))
+    plan = next(each for each in whole.pods if each.pod.full_name == pod.full_name)
+    keeper = GateKeeper(whole, planner)
     return Pending(
         plan=plan,
         why=why_of(planner.decider, plan),
         choice=choice_of_plan(planner.decider, plan),
         offers=counterfactuals(planner, plan.before, pod, limit=limit, spare_shapes=spare_shapes),
+        holders=keeper.holders(plan),
+        freed=keeper.freed(plan, limit=limit),
     )
 
 

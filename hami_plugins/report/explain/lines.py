@@ -8,7 +8,7 @@ from hami_plugins.engine.holdings import Flaw, FlawKind
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
 from hami_plugins.report import tables
-from hami_plugins.report.explain.answers import Answer, Cause, Refusal, causes_of, names_of, ways_out_of
+from hami_plugins.report.explain.answers import Answer, Cause, Refusal, causes_of, names_of, ways_out_of, ways_through
 from hami_plugins.report.explain.explaining import Explanation, Pending, Running
 from hami_plugins.report.explain.wording import choice_words, summary
 from hami_plugins.report.slices import Slice, cards_words, planned_slices, shares_words, slices_of
@@ -44,7 +44,8 @@ def answer_of(about: Pending, registry: Registry) -> Answer:
         plan=about.plan,
         why=why,
         causes=() if about.why is None else causes_of(about.why, registry, names),
-        ways_out=ways_out_of(about.offers, names),
+        ways_out=(*ways_out_of(about.offers, names), *ways_through(about.freed)),
+        holders=about.holders,
     )
 
 

@@ -21,6 +21,7 @@ from markupsafe import Markup
 from hami_plugins.model.decisions import Placed
 from hami_plugins.report import tables
 from hami_plugins.report.explain.answers import briefly
+from hami_plugins.report.explain.gates import holder_lines
 from hami_plugins.report.explain.wording import counted
 from hami_plugins.report.page import bars
 from hami_plugins.report.page.bars import Bit, NodePanel, Panels
@@ -82,7 +83,10 @@ class Why:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Pods that do not fit, and why. ``reasons`` are counted, ``changes`` are ways out, ``upstream`` HAMi's words."""
+    """Pods that do not fit, and why. ``reasons`` are counted, ``changes`` are ways out, ``upstream`` HAMi's words.
+
+    ``holders`` say who holds them at Volcano's gate.
+    """
 
     title: str
     stage: str
@@ -91,6 +95,7 @@ class Refusal:
     changes: tuple[str, ...] = ()
     upstream: str = ""
     more: str = ""
+    holders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +212,7 @@ def refusals_of(answers: Answers) -> tuple[Refusal, ...]:
             reasons=tuple(Why(cause.tally, cause.words) for cause in each.answer.causes),
             changes=tuple(way_out.sentence for way_out in each.answer.ways_out),
             upstream=each.answer.plan.words,
+            holders=tuple(holder_lines(each.answer.holders)),
         )
         for each in answers.refusals()
     )

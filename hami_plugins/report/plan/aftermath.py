@@ -14,14 +14,15 @@ from hami_plugins.wire.gang_keys import GROUP_KEY
 
 
 def standing(snapshot: ClusterSnapshot, jobs: Sequence[Job], waiting: Iterable[tuple[str, Pod]]) -> ClusterSnapshot:
-    """The snapshot that a plan ended with, with the groups of its Volcano jobs.
+    """The snapshot that a plan ended with, with the groups of the Volcano jobs that were let in.
 
     ``waiting`` are the pods that found no place, each with the name of its unit.
     """
-    groups = {job.unit.name: _group(job) for job in jobs if job.volcano}
+    counted = [job for job in jobs if job.volcano and (job.known is not None or job.counts is not None)]
+    groups = {job.unit.name: _group(job) for job in counted}
     if not groups:
         return snapshot
-    of_pod = {pod.full_name: groups[job.unit.name] for job in jobs if job.volcano for pod in job.unit.pods}
+    of_pod = {pod.full_name: groups[job.unit.name] for job in counted for pod in job.unit.pods}
     nodes = tuple(_with_groups(entry, of_pod) for entry in snapshot.nodes)
     left = [_member(pod, groups.get(unit)) for unit, pod in waiting]
     named = {pod.full_name for pod in left} | of_pod.keys()
@@ -41,7 +42,6 @@ def _group(job: Job) -> PodGroup:
         return replace(job.known, phase=phase)
     first = job.unit.pods[0] if job.unit.pods else None
     namespace, _, name = (job.unit.group or (first.full_name if first else job.unit.name)).partition("/")
-    let_in = job.counts is not None
     return PodGroup(
         namespace=namespace,
         name=name if job.unit.group else f"podgroup-{name}",
@@ -49,7 +49,7 @@ def _group(job: Job) -> PodGroup:
         min_by_task=dict(job.need.by_task),
         queue=job.queue,
         min_resources=job.counts,
-        phase=(RUNNING if job.ready else INQUEUE) if let_in else "Pending",
+        phase=RUNNING if job.ready else INQUEUE,
     )
 
 

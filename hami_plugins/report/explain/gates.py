@@ -1,0 +1,189 @@
+"""Who holds a pod at Volcano's gate, in words, and what would let it through, proven by planning it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from hami_plugins.engine import accounts
+from hami_plugins.engine.queues import shown
+from hami_plugins.engine.relax import gates
+from hami_plugins.engine.relax.gates import (
+    GateChange,
+    InTheWay,
+    LeftOut,
+    LoweredGuarantee,
+    Proposal,
+    RaisedCapability,
+    Shrunk,
+)
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import Placed
+from hami_plugins.report.explain.wording import counted
+from hami_plugins.report.plan import Plan, PodPlan, Stage
+from hami_plugins.report.plan.holders import Holder, Holders, Prospect
+from hami_plugins.report.plan.stages import Unit
+
+if TYPE_CHECKING:
+    from hami_plugins.report.plan import Planner
+
+MOST_HOLDERS: Final = 5
+"""Holders that are named; the others are counted."""
+
+MOST_TRIALS: Final = 12
+"""Proposals that are tried for one pod."""
+
+MINUTE: Final = 60
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freed:
+    """Changes of the cluster after which a held pod is let in and placed, and the node that takes it."""
+
+    changes: tuple[GateChange, ...]
+    node: str
+    cost: float
+
+
+class GateKeeper:
+    """Looks at the pods of one plan that are held at the gate."""
+
+    def __init__(self, plan: Plan, planner: Planner) -> None:
+        self._plan = plan
+        self._planner = planner
+        self._holders = Holders(plan, planner)
+        self._units = {unit.name: unit for unit in plan.units}
+
+    def holders(self, pod: PodPlan) -> tuple[Holder, ...]:
+        """Who holds a pod; nobody where a queue takes no pods at all, or nothing holds it."""
+        return () if pod.hold is None else self._holders.of(pod.hold)
+
+    def freed(self, pod: PodPlan, *, limit: int = 3) -> tuple[Freed, ...]:
+        """The cheapest changes that let a held pod in and find it a place, one of each kind.
+
+        Each has been planned under the same gate, on the cluster as the plan leaves it.
+        """
+        unit = self._units.get(pod.unit)
+        if pod.hold is None or not pod.hold.lacks or unit is None:
+            return ()
+        standing = self._standing(unit)
+        gate = accounts.gate_of(standing, self._planner.rules.queue_plugin)
+        lacks = gate.objections(pod.hold.queue, pod.hold.asked) if gate is not None else ()
+        blockers = [_in_the_way(each, standing) for each in self.holders(pod) if each.prospect is not Prospect.KEPT]
+        found: dict[str, Freed] = {}
+        for proposal in gates.proposals(standing, lacks or pod.hold.lacks, blockers)[:MOST_TRIALS]:
+            kind = _kind(proposal)
+            if len(found) >= limit or kind in found or any(_includes(proposal, each) for each in found.values()):
+                continue
+            node = self._proven(standing, unit, proposal)
+            if node is not None:
+                found[kind] = Freed(changes=proposal.changes, node=node, cost=proposal.cost)
+        return tuple(found.values())
+
+    def _standing(self, unit: Unit) -> ClusterSnapshot:
+        """The cluster after the plan, the unit's own pods yet to come."""
+        standing = self._plan.standing
+        own = {pod.full_name for pod in unit.pods}
+        return replace(standing, pending=tuple(pod for pod in standing.pending if pod.full_name not in own))
+
+    def _proven(self, standing: ClusterSnapshot, unit: Unit, proposal: Proposal) -> str | None:
+        """The first node of the unit, planned again on the changed cluster; ``None`` when it is not placed."""
+        again = self._planner.plan(gates.applied(standing, proposal.changes), (unit,))
+        placed = [plan.decision for plan in again.pods if plan.unit == unit.name and plan.stage is Stage.PLACED]
+        enough = len(placed) >= min(max(unit.min_member, 1), len(unit.pods))
+        return placed[0].node if enough and placed and isinstance(placed[0], Placed) else None
+
+
+def _in_the_way(holder: Holder, standing: ClusterSnapshot) -> InTheWay:
+    group = standing.pod_groups.get(holder.name)
+    waits = group is not None and holder.prospect is not Prospect.RUNS
+    return InTheWay(
+        group=holder.name,
+        never=holder.prospect is Prospect.NEVER,
+        runs=holder.prospect is Prospect.RUNS,
+        waits_for=tuple((group.min_resources or {}).items()) if waits and group is not None else (),
+        part=holder.takes / max(holder.limit, 1),
+    )
+
+
+def _kind(proposal: Proposal) -> str:
+    """What kind of change a proposal is: of several pods that run, the first is enough to name."""
+    first = proposal.changes[0]
+    return f"{type(first).__name__} {first.never} {first.runs}" if isinstance(first, LeftOut) else type(first).__name__
+
+
+def _includes(proposal: Proposal, found: Freed) -> bool:
+    """Whether something that works already is part of a proposal, which then changes more than it has to."""
+    return len(found.changes) < len(proposal.changes) and set(found.changes) <= set(proposal.changes)
+
+
+def holder_lines(holders: Sequence[Holder]) -> Iterator[str]:
+    """Who holds a pod, the most important ones each in a sentence."""
+    for holder in holders[:MOST_HOLDERS]:
+        yield holder_words(holder)
+    rest = holders[MOST_HOLDERS:]
+    if rest:
+        yield f"{counted(len(rest), 'more holder')}, all of them smaller"
+
+
+def holder_words(holder: Holder) -> str:
+    """One holder in a sentence."""
+    amount = f"{shown(holder.resource, holder.takes)} of {shown(holder.resource, holder.limit)} {holder.resource}"
+    match holder.prospect:
+        case Prospect.KEPT:
+            kept = shown(holder.resource, holder.takes)
+            return f"queue {holder.name} is guaranteed {kept} {holder.resource}, which others cannot have"
+        case Prospect.NEVER:
+            return f"{_title(holder)} can never fit and takes {amount} at the gate"
+        case Prospect.LACKING:
+            have = f"has {len(holder.pods)} of the {counted(holder.minimum, 'pod')} it needs"
+            return f"{_title(holder)} {have} and takes {amount} at the gate"
+        case Prospect.WAITS:
+            return f"{_title(holder)} waits, too, and takes {amount} at the gate"
+        case _:
+            return f"{_title(holder)} holds {amount}"
+
+
+def age_words(seconds: int) -> str:
+    """How long something has been there, in the largest unit of which there is a whole one."""
+    for unit, name in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
+        if seconds >= unit:
+            return f"{seconds // unit} {name}"
+    return f"{seconds} s"
+
+
+def _title(holder: Holder) -> str:
+    single = f" of pod {holder.pods[0]}" if len(holder.pods) == 1 and "/podgroup-" in holder.name else ""
+    since = "" if holder.age is None else f" for {age_words(holder.age)}"
+    phase = "placed" if holder.planned and holder.prospect is Prospect.RUNS else holder.phase
+    about = f"of this plan, {phase}" if holder.planned else f"{phase}{since}"
+    return f"PodGroup {holder.name}{single}{f' ({about})' if about else ''}"
+
+
+def freed_words(found: Freed) -> str:
+    """The whole advice as one sentence."""
+    return f"fits {' and '.join(map(change_words, found.changes))} (on {found.node})"
+
+
+def change_words(change: GateChange) -> str:
+    """One change, to stand after "fits"."""
+    match change:
+        case LeftOut(group=group, never=True):
+            return f"without PodGroup {group}, which can never fit"
+        case LeftOut(group=group, runs=True):
+            return f"without PodGroup {group}, which runs"
+        case LeftOut(group=group):
+            return f"without PodGroup {group}, which waits, too"
+        case Shrunk(group=group, resource=resource, before=had, after=after):
+            less = f"{shown(resource, after)} instead of {shown(resource, had)} {resource}"
+            return f"with PodGroup {group} asking for {less}"
+        case RaisedCapability(queue=queue, resource=resource, before=had, after=after):
+            more = f"{shown(resource, after)} instead of {shown(resource, had)} {resource}"
+            return f"with queue {queue} capable of {more}"
+        case LoweredGuarantee(queue=queue, resource=resource, before=had, after=after):
+            return (
+                f"with queue {queue} guaranteed {shown(resource, after)} instead of {shown(resource, had)} {resource}"
+            )
