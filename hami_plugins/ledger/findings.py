@@ -107,7 +107,7 @@ def _found(flaw: Flaw, record: PodRecord, entry: NodeEntry, homes: Mapping[Devic
     elif flaw.kind is FlawKind.UNPLACED:
         yield _of_pod(Finding.PARTITION, entry, record, f"{flaw.device}: {flaw.why}", flaw.device)
     elif flaw.kind is FlawKind.OVERLAP:
-        words = f"holds a partition of {flaw.device} that {_named(flaw.others)} hold, too"
+        words = f"holds the same partition of {flaw.device} as {_named(flaw.others)}"
         yield _of_pod(Finding.PARTITION, entry, record, words, flaw.device)
 
 

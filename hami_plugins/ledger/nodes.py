@@ -49,9 +49,9 @@ class LedgerNode:
             self._entry = with_pod(self._entry, with_strangers(record, self._entry.ids))
 
     def take(self, uid: PodUid) -> None:
-        """A pod holds nothing here any more."""
-        if self._holders.pop(uid, None) is not None:
-            self._entry = None
+        """A pod that held something here holds nothing any more."""
+        del self._holders[uid]
+        self._entry = None
 
     def entry(self) -> NodeEntry | None:
         """The node with everybody who holds something there; ``None`` for one that is not known."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import json
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -24,7 +25,7 @@ from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.wire import objects
 from tests.machines import MACHINES, SPECS, Machine
-from tests.unit.ledger.objects import asking
+from tests.unit.ledger.objects import a_node, a_pod, asking, bound, register
 
 Raw = dict[str, Any]
 
@@ -320,8 +321,8 @@ class Histories(RuleBasedStateMachine):
         record = PodRecord(namespace="", name="asking", uid=uid, grants=said.containers)
         full = with_pods(entry, (*entry.pods, record))
         assert not flaws_of(record, full)
-        for asked, given in zip(demand.devices.containers, said.containers, strict=True):
-            assert sum(request.count for request in asked.requests) == len(given.shares)
+        for asked, got in zip(demand.devices.containers, said.containers, strict=True):
+            assert sum(request.count for request in asked.requests) == len(got.shares)
 
     def believe(self, uid: str, name: str, said: Granted, *, answered: bool) -> None:
         held = self.beliefs.setdefault(uid, {})
@@ -416,6 +417,37 @@ def changed(text: str, change: str, pick: int) -> str:
             del parts[at]
         text = "".join(f"{part}:" for part in parts)
     return text[: len(text) // 2] if change == "cut" else text
+
+
+@given(random=st.randoms(use_true_random=False), seed=picks)
+def test_it_does_not_matter_which_of_two_objects_is_shown_first(random: Random, seed: int) -> None:
+    events: dict[str, list[Raw | None]] = {}
+    for at in range(3):
+        name = f"n{at}"
+        whole, half = a_node(name), a_node(name, register(f"GPU-{name}-0", memory=20_000))
+        events[name] = random.choice([[whole], [half, whole], [whole, None], [whole, None, half]])
+    for at in range(6):
+        name = f"n{seed % (at + 2) % 3}"
+        held = bound(a_pod(f"p{at}"), name, f"GPU-{name}-0,NVIDIA,{1_000 * at},0:")
+        events[f"uid-p{at}"] = random.choice([[held], [held, held], [a_pod(f"p{at}"), held], [held, None]])
+
+    def shown(order: list[str]) -> list[Any]:
+        ledger, left = Ledger(Decider(REGISTRY)), {name: list(events[name]) for name in events}
+        for name in order:
+            match left[name].pop(0), name.startswith("uid"):
+                case None, True:
+                    ledger.forget_pod(PodUid(name), 0)
+                case None, False:
+                    ledger.forget_node(NodeName(name))
+                case raw, True:
+                    ledger.see_pod(objects.pod(raw), 0)
+                case raw, False:
+                    ledger.see_node(objects.node_object(raw))
+        known = [(entry.name, entry.ids, entry.state, entry.requested) for entry in ledger.snapshot().nodes]
+        return [*known, ledger.statistics(), sorted(found.text for found in ledger.findings())]
+
+    order = [name for name, raws in events.items() for _ in raws]
+    assert shown(random.sample(order, len(order))) == shown(order)
 
 
 TestHistories = Histories.TestCase

@@ -1,79 +1,106 @@
-"""What the ledger answers, and what it holds for whom."""
+"""What the ledger answers, what it keeps of that, and what ends it."""
 
 from typing import Any
 
 import pytest
 
 from hami_plugins.engine.decide import Decider
-from hami_plugins.engine.intake import Intake, Rules, take_in
-from hami_plugins.engine.registry import Registry
-from hami_plugins.ledger.answers import Code, Declined, Granted, Source
+from hami_plugins.engine.intake import Intake
+from hami_plugins.ledger.answers import Code, Declined, Granted, Source, Statistics
 from hami_plugins.ledger.ledger import Ledger
+from hami_plugins.model.decisions import UNREGISTERED
 from hami_plugins.model.units import NodeName, PodUid
-from hami_plugins.model.verdicts import Fit
-from hami_plugins.vendors.volcano import SPEC
+from hami_plugins.model.verdicts import Fit, NoFit, Reason
 from hami_plugins.wire import objects
+from tests.unit.ledger.objects import IDS, N1, N2, REGISTRY, Raw, a_node, a_pod, asking, bound, register
 
-REGISTRY = Registry([SPEC])
-RULES = Rules()
 NOW_NS = 1_790_000_000_000_000_000
-
-
-def a_node(name: str = "n1", *cards: str, memory: int = 40_960, slots: int = 10) -> dict[str, Any]:
-    """A node with one card of 40,960 MiB, unless told otherwise."""
-    names = cards or (f"GPU-{name}-0",)
-    register = "".join(f"{card},{slots},{memory},NVIDIA-A100,true,hami-core:" for card in names)
-    return {
-        "kind": "Node",
-        "metadata": {"name": name, "annotations": {"volcano.sh/node-vgpu-register": register}},
-        "status": {},
-    }
-
-
-def a_pod(name: str = "p", *, memory: int = 10_000, count: int = 1, uid: str = "", **spec: Any) -> dict[str, Any]:
-    """A pod that asks for 10,000 MiB of one card."""
-    limits = {"volcano.sh/vgpu-number": str(count), "volcano.sh/vgpu-memory": str(memory)}
-    return {
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "team", "uid": uid or f"uid-{name}", "annotations": {}},
-        "spec": {"schedulerName": "volcano", "containers": [{"name": "main", "resources": {"limits": limits}}], **spec},
-        "status": {"phase": "Pending"},
-    }
-
-
-def asks(raw: dict[str, Any]) -> Intake:
-    """The pod as it reaches the ledger."""
-    return take_in(objects.pod(raw), REGISTRY, RULES)
+LATER = 95.0
 
 
 @pytest.fixture
 def ledger() -> Ledger:
-    """A ledger that knows one node with one card."""
+    """A ledger that knows two nodes with one card each."""
     made = Ledger(Decider(REGISTRY))
-    made.see_node(objects.node_object(a_node()))
+    for name in ("n1", "n2"):
+        see_node(made, a_node(name))
     return made
 
 
-def test_a_pod_gets_a_place_and_the_last_slice_is_given_once(ledger: Ledger) -> None:
-    first, second = asks(a_pod("a", memory=30_000)), asks(a_pod("b", memory=30_000))
+def see_node(ledger: Ledger, raw: Raw) -> None:
+    ledger.see_node(objects.node_object(raw))
 
-    granted = ledger.grant(NodeName("n1"), first, 0)
-    refused = ledger.grant(NodeName("n1"), second, 0)
 
-    assert isinstance(granted, Granted)
-    assert granted.source is Source.PLACED
-    assert isinstance(refused, Declined)
+def see(ledger: Ledger, raw: Raw, now: float = 0) -> None:
+    ledger.see_pod(objects.pod(raw), now)
+
+
+def grant(ledger: Ledger, raw: Raw, node: NodeName = N1, now: float = 0, **more: Any) -> Granted:
+    """What a Binding is answered with, which must be a grant."""
+    said = ledger.grant(node, asking(raw), now, **more)
+    assert isinstance(said, Granted), said
+    return said
+
+
+def declined(ledger: Ledger, raw: Raw, node: NodeName = N1, now: float = 0, **more: Any) -> Declined:
+    """What a Binding is answered with, which must be a refusal."""
+    said = ledger.grant(node, asking(raw), now, **more)
+    assert isinstance(said, Declined), said
+    return said
+
+
+def reserve(ledger: Ledger, raw: Raw, node: NodeName = N1, now: float = 0) -> Granted:
+    said = ledger.reserve(node, asking(raw), now)
+    assert isinstance(said, Granted), said
+    return said
+
+
+def cards(said: Granted) -> list[str]:
+    return [share.device for share in said.shares()]
+
+
+def free(ledger: Ledger, node: NodeName = N1) -> int:
+    """The memory that nobody holds on the node's cards, in MiB."""
+    entry = ledger.entry(node)
+    assert entry is not None
+    devices, usage = entry.state.shape.devices, entry.state.usage
+    return sum(device.memory - used.memory for device, used in zip(devices, usage, strict=True))
+
+
+def test_two_pods_at_once_on_the_last_slice_one_gets_it(ledger: Ledger) -> None:
+    grant(ledger, a_pod("a", memory=30_000))
+
+    refused = declined(ledger, a_pod("b", memory=30_000))
+
     assert refused.code is Code.CARDS
-    ledger.forget_pod(PodUid("uid-a"), 1)
-    assert isinstance(ledger.answer(NodeName("n1"), second), Fit)
+    assert isinstance(refused.refusal, NoFit)
+    assert dict(refused.refusal.reasons) == {Reason.MEMORY: 1}
+
+
+def test_a_refusal_comes_with_asked_largest_and_total(ledger: Ledger) -> None:
+    grant(ledger, a_pod("a", memory=30_000))
+
+    why = declined(ledger, a_pod("b", memory=30_000)).why
+
+    assert why is not None
+    (reason,) = why.reasons
+    assert reason.supply is not None
+    assert (reason.supply.largest, reason.supply.total) == (10_960, 10_960)
+
+
+def test_exactly_what_is_left_is_given_and_not_one_mebibyte_more(ledger: Ledger) -> None:
+    grant(ledger, a_pod("a", memory=30_000))
+
+    declined(ledger, a_pod("b", memory=10_961))
+    grant(ledger, a_pod("c", memory=10_960))
 
 
 def test_a_grant_is_written_with_all_six_keys(ledger: Ledger) -> None:
-    intake = asks(a_pod())
-    granted = ledger.grant(NodeName("n1"), intake, 0)
-    assert isinstance(granted, Granted)
+    pod = a_pod()
 
-    assert ledger.annotations(granted, intake.pod, now_ns=NOW_NS) == {
+    written = ledger.annotations(grant(ledger, pod), asking(pod).pod, now_ns=NOW_NS)
+
+    assert written == {
         "volcano.sh/vgpu-ids-new": "GPU-n1-0,NVIDIA,10000,0:",
         "volcano.sh/devices-to-allocate": "GPU-n1-0,NVIDIA,10000,0:",
         "volcano.sh/vgpu-node": "n1",
@@ -81,3 +108,459 @@ def test_a_grant_is_written_with_all_six_keys(ledger: Ledger) -> None:
         "volcano.sh/bind-phase": "allocating",
         "volcano.sh/bind-time": "1790000000",
     }
+
+
+def test_nothing_is_written_for_a_node_that_went_meanwhile(ledger: Ledger) -> None:
+    said = grant(ledger, a_pod())
+    ledger.forget_node(N1)
+
+    assert ledger.annotations(said, asking(a_pod()).pod, now_ns=NOW_NS) == {}
+
+
+def test_a_pod_without_devices_gets_nothing_and_nothing_is_kept(ledger: Ledger) -> None:
+    pod = a_pod()
+    del pod["spec"]["containers"][0]["resources"]
+
+    said = grant(ledger, pod)
+
+    assert (said.source, list(said.shares())) == (Source.NOTHING, [])
+    assert ledger.annotations(said, asking(pod).pod, now_ns=NOW_NS) == {}
+    assert ledger.assumptions(PodUid("uid-p")) == ()
+
+
+def test_a_dry_run_gets_the_same_answer_and_keeps_nothing(ledger: Ledger) -> None:
+    dry = grant(ledger, a_pod(), dry=True)
+
+    assert ledger.assumptions(PodUid("uid-p")) == ()
+    assert free(ledger) == 40_960
+    assert grant(ledger, a_pod()).containers == dry.containers
+
+
+def test_a_dry_run_does_not_end_a_reservation_elsewhere(ledger: Ledger) -> None:
+    reserve(ledger, a_pod(), N2)
+
+    grant(ledger, a_pod(), N1, dry=True)
+
+    assert [each.node for each in ledger.assumptions(PodUid("uid-p"))] == [N2]
+
+
+# What is reserved
+
+
+def test_a_binding_gets_what_was_reserved(ledger: Ledger) -> None:
+    see_node(ledger, a_node("n1", register("GPU-a", "GPU-b")))
+    reserved = reserve(ledger, a_pod("p"))
+    grant(ledger, a_pod("q"))
+
+    said = grant(ledger, a_pod("p"))
+
+    assert (said.source, said.containers) == (Source.RESERVED, reserved.containers)
+
+
+def test_a_reservation_elsewhere_replaces_the_one_before(ledger: Ledger) -> None:
+    reserve(ledger, a_pod(), N1)
+    reserve(ledger, a_pod(), N2)
+
+    assert (free(ledger, N1), free(ledger, N2)) == (40_960, 30_960)
+
+
+def test_a_released_reservation_leaves_its_place(ledger: Ledger) -> None:
+    reserve(ledger, a_pod())
+
+    assert ledger.release(PodUid("uid-p"))
+    assert not ledger.release(PodUid("uid-p"))
+    assert free(ledger) == 40_960
+
+
+def test_what_a_binding_was_answered_with_cannot_be_released(ledger: Ledger) -> None:
+    grant(ledger, a_pod())
+
+    assert not ledger.release(PodUid("uid-p"))
+    assert free(ledger) == 30_960
+
+
+def test_what_a_binding_was_answered_with_stays_when_the_pod_is_tried_elsewhere(ledger: Ledger) -> None:
+    grant(ledger, a_pod(), N1)
+    reserve(ledger, a_pod(), N2)
+    reserve(ledger, a_pod(), N1)
+
+    assert [(each.node, each.answered) for each in ledger.assumptions(PodUid("uid-p"))] == [(N1, True)]
+    assert (free(ledger, N1), free(ledger, N2)) == (30_960, 40_960)
+
+
+def test_a_pod_that_asks_for_something_else_now_is_placed_anew(ledger: Ledger) -> None:
+    reserve(ledger, a_pod(memory=10_000))
+
+    said = grant(ledger, a_pod(memory=12_000))
+
+    assert said.source is Source.PLACED
+    assert free(ledger) == 28_960
+
+
+def test_a_pod_does_not_stand_in_its_own_way(ledger: Ledger) -> None:
+    reserve(ledger, a_pod(memory=30_000))
+
+    assert isinstance(ledger.answer(N1, asking(a_pod(memory=30_000))), Fit)
+    assert isinstance(ledger.answer(N1, asking(a_pod("other", memory=30_000))), NoFit)
+
+
+def test_time_ends_what_nothing_else_ended(ledger: Ledger) -> None:
+    grant(ledger, a_pod("answered"), now=0)
+    reserve(ledger, a_pod("reserved"), now=30)
+
+    assert ledger.expire(89) == ()
+    (ended,) = ledger.expire(90)
+    assert (ended.record.name, ended.answered) == ("answered", True)
+    assert free(ledger) == 30_960
+
+
+def test_what_is_asked_for_again_lasts_longer(ledger: Ledger) -> None:
+    reserve(ledger, a_pod(), now=0)
+    reserve(ledger, a_pod(), now=60)
+
+    assert ledger.expire(100) == ()
+
+
+# What a pod carries
+
+
+def test_ids_that_are_right_are_kept(ledger: Ledger) -> None:
+    see_node(ledger, a_node("n1", register("GPU-a", "GPU-b")))
+    for card in ("GPU-a", "GPU-b"):
+        said = grant(ledger, a_pod(card), carried={IDS: f"{card},NVIDIA,10000,0:"})
+        assert (said.source, cards(said)) == (Source.CARRIED, [card])
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        "GPU-n2-0,NVIDIA,10000,0:",
+        "GPU-nobody,NVIDIA,10000,0:",
+        "GPU-n1-0,NVIDIA,9999,0:",
+        "GPU-n1-0,NVIDIA,10000,1:",
+        "GPU-n1-0,NVIDIA,10000,0:GPU-n1-0,NVIDIA,10000,0:",
+        "GPU-n1-0,NVIDIA,many,0:",
+        "GPU-n1-0[group1-0],NVIDIA,10000,0:",
+        ";GPU-n1-0,NVIDIA,10000,0:;",
+        "",
+    ],
+    ids=["other node", "unknown", "less", "cores", "twice", "unreadable", "slot", "containers", "empty"],
+)
+def test_ids_that_are_wrong_are_replaced(ledger: Ledger, ids: str) -> None:
+    said = grant(ledger, a_pod(), carried={IDS: ids})
+
+    assert (said.source, cards(said)) == (Source.PLACED, ["GPU-n1-0"])
+
+
+def test_ids_of_a_card_that_is_full_by_now_are_replaced(ledger: Ledger) -> None:
+    see_node(ledger, a_node("n1", register("GPU-a", "GPU-b")))
+    grant(ledger, a_pod("first", memory=40_000), carried={IDS: "GPU-a,NVIDIA,40000,0:"})
+
+    said = grant(ledger, a_pod("second"), carried={IDS: "GPU-a,NVIDIA,10000,0:"})
+
+    assert (said.source, cards(said)) == (Source.PLACED, ["GPU-b"])
+
+
+def test_ids_of_a_sick_card_are_replaced(ledger: Ledger) -> None:
+    see_node(ledger, a_node("n1", register("GPU-a", healthy=False) + register("GPU-b")))
+
+    said = grant(ledger, a_pod(), carried={IDS: "GPU-a,NVIDIA,10000,0:"})
+
+    assert cards(said) == ["GPU-b"]
+
+
+def test_ids_that_the_pod_itself_does_not_want_are_replaced(ledger: Ledger) -> None:
+    see_node(ledger, a_node("n1", register("GPU-a", "GPU-b")))
+    pod = a_pod(annotations={"volcano.sh/vgpu-use-gpuuuid": "GPU-b"})
+
+    said = grant(ledger, pod, carried={**pod["metadata"]["annotations"], IDS: "GPU-a,NVIDIA,10000,0:"})
+
+    assert cards(said) == ["GPU-b"]
+
+
+def test_what_is_reserved_goes_before_what_is_carried(ledger: Ledger) -> None:
+    see_node(ledger, a_node("n1", register("GPU-a", "GPU-b")))
+    (reserved,) = cards(reserve(ledger, a_pod()))
+    (other,) = {"GPU-a", "GPU-b"} - {reserved}
+
+    said = grant(ledger, a_pod(), carried={IDS: f"{other},NVIDIA,10000,0:"})
+
+    assert cards(said) == [reserved]
+
+
+# What a watch shows
+
+
+def test_a_bound_pod_holds_what_it_says_and_not_what_was_assumed(ledger: Ledger) -> None:
+    grant(ledger, a_pod(), N1)
+
+    see(ledger, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,5000,0:"))
+
+    assert ledger.assumptions(PodUid("uid-p")) == ()
+    assert ledger.bound_to(PodUid("uid-p")) == N1
+    assert free(ledger) == 35_960
+
+
+def test_a_pod_bound_elsewhere_holds_nothing_here_any_more(ledger: Ledger) -> None:
+    grant(ledger, a_pod(), N1)
+    grant(ledger, a_pod(), N2)
+
+    see(ledger, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:"))
+
+    assert (free(ledger, N1), free(ledger, N2)) == (30_960, 40_960)
+
+
+def test_both_answers_count_until_the_watch_says_which_was_carried_out(ledger: Ledger) -> None:
+    grant(ledger, a_pod(), N1)
+    grant(ledger, a_pod(), N2)
+
+    assert (free(ledger, N1), free(ledger, N2)) == (30_960, 30_960)
+
+
+def test_a_pod_that_somebody_bound_without_ids_frees_what_was_assumed(ledger: Ledger) -> None:
+    grant(ledger, a_pod(), N1)
+
+    see(ledger, bound(a_pod(), "n1"))
+
+    assert free(ledger) == 40_960
+
+
+def test_a_pod_without_devices_on_a_node_is_nobody_to_the_ledger(ledger: Ledger) -> None:
+    pod = bound(a_pod(), "n1")
+    del pod["spec"]["containers"][0]["resources"]
+
+    see(ledger, pod)
+
+    assert ledger.statistics().holders == 0
+
+
+def test_what_a_pod_carries_before_it_has_a_node_is_no_grant(ledger: Ledger) -> None:
+    see(ledger, a_pod(annotations={IDS: "GPU-n1-0,NVIDIA,10000,0:"}))
+
+    assert free(ledger) == 40_960
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_has_finished_holds_nothing(ledger: Ledger, phase: str) -> None:
+    held = bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:")
+    see(ledger, held)
+
+    see(ledger, {**held, "status": {"phase": phase}})
+
+    assert free(ledger) == 40_960
+
+
+def test_a_terminating_pod_holds_what_it_has_until_it_is_gone(ledger: Ledger) -> None:
+    held = bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:")
+    see(ledger, {**held, "metadata": {**held["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+
+    assert free(ledger) == 30_960
+    ledger.forget_pod(PodUid("uid-p"), 0)
+    assert free(ledger) == 40_960
+
+
+def test_an_event_that_says_nothing_new_changes_nothing(ledger: Ledger) -> None:
+    held = bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:")
+    see(ledger, held)
+    before = ledger.entry(N1)
+
+    see(ledger, {**held, "status": {"phase": "Running", "message": "started"}})
+    see_node(ledger, a_node("n1"))
+
+    assert ledger.entry(N1) is before
+
+
+def test_a_grant_that_the_watch_confirms_changes_nothing(ledger: Ledger) -> None:
+    pod = a_pod()
+    said = grant(ledger, pod)
+    before = ledger.entry(N1)
+
+    written = ledger.annotations(said, asking(pod).pod, now_ns=NOW_NS)
+    see(ledger, bound({**pod, "metadata": {**pod["metadata"], "annotations": written}}, "n1"))
+
+    assert ledger.entry(N1) is before
+
+
+# Pods that are gone, new or bound
+
+
+def test_a_binding_for_a_pod_that_is_gone_is_refused(ledger: Ledger) -> None:
+    see(ledger, a_pod())
+    ledger.forget_pod(PodUid("uid-p"), 0)
+
+    refused = declined(ledger, a_pod())
+
+    assert refused.code is Code.GONE
+    assert "team/p (UID uid-p) is gone" in refused.text
+
+
+def test_a_pod_that_was_created_again_is_another_one(ledger: Ledger) -> None:
+    see(ledger, bound(a_pod(uid="old"), "n1", "GPU-n1-0,NVIDIA,30000,0:"))
+
+    assert declined(ledger, a_pod(uid="new", memory=30_000)).code is Code.CARDS
+    ledger.forget_pod(PodUid("old"), 0)
+    assert grant(ledger, a_pod(uid="new", memory=30_000)).uid == "new"
+
+
+def test_that_a_pod_is_gone_is_remembered_for_a_while(ledger: Ledger) -> None:
+    ledger.forget_pod(PodUid("uid-p"), 0)
+
+    ledger.expire(LATER)
+
+    grant(ledger, a_pod())
+
+
+def test_a_pod_that_the_watch_shows_again_is_not_gone(ledger: Ledger) -> None:
+    ledger.forget_pod(PodUid("uid-p"), 0)
+
+    see(ledger, a_pod())
+
+    grant(ledger, a_pod())
+
+
+@pytest.mark.parametrize("ids", [None, "GPU-n1-0,NVIDIA,10000,0:"])
+def test_a_pod_that_is_bound_gets_nothing_more(ledger: Ledger, ids: str | None) -> None:
+    see(ledger, bound(a_pod(), "n1", ids))
+
+    refused = declined(ledger, a_pod(), N2)
+
+    assert refused.code is Code.BOUND
+    assert "bound to n1 already" in refused.text
+
+
+def test_a_pod_without_a_uid_cannot_be_told_from_others(ledger: Ledger) -> None:
+    pod = a_pod()
+    pod["metadata"]["uid"] = ""
+
+    assert declined(ledger, pod).code is Code.REQUEST
+
+
+def test_a_request_that_means_nothing_is_refused_with_its_reason(ledger: Ledger) -> None:
+    refused = declined(ledger, a_pod(memory=-5))
+
+    assert refused.code is Code.REQUEST
+    assert "volcano.sh/vgpu-memory" in refused.text
+
+
+# Nodes and their registers
+
+
+def test_a_node_that_nobody_knows_takes_nothing(ledger: Ledger) -> None:
+    nowhere = NodeName("nowhere")
+
+    refused = declined(ledger, a_pod(), nowhere)
+
+    assert (refused.code, refused.why) == (Code.NODE, None)
+    assert "node nowhere is not known" in refused.text
+    answer = ledger.answer(nowhere, asking(a_pod()))
+    assert not isinstance(answer, Fit)
+    assert ledger.why_not(nowhere, asking(a_pod()), answer) is None
+    assert ledger.entry(nowhere) is None
+
+
+def test_a_node_without_a_register_takes_nothing(ledger: Ledger) -> None:
+    see_node(ledger, {"metadata": {"name": "n1", "annotations": {}}})
+
+    refused = declined(ledger, a_pod())
+
+    assert (refused.code, refused.refusal) == (Code.NODE, UNREGISTERED)
+
+
+def test_a_node_with_half_a_register_says_why_it_takes_nothing(ledger: Ledger) -> None:
+    (problem,) = ledger.see_node(objects.node_object(a_node("n1", "GPU-n1-0,10,409")))
+
+    refused = declined(ledger, a_pod())
+
+    assert refused.code is Code.NODE
+    assert problem.what in refused.text
+    assert "volcano.sh/node-vgpu-register" in refused.text
+
+
+def test_what_runs_on_a_node_with_half_a_register_counts_when_the_register_is_back(ledger: Ledger) -> None:
+    see(ledger, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:"))
+    see_node(ledger, a_node("n1", "GPU-n1-0,10,409"))
+    entry = ledger.entry(N1)
+    assert entry is not None
+    assert [share.device for record in entry.pods for share in record.strangers] == ["GPU-n1-0"]
+
+    see_node(ledger, a_node("n1"))
+
+    assert free(ledger) == 30_960
+
+
+def test_a_reservation_on_a_card_that_left_the_node_is_made_anew(ledger: Ledger) -> None:
+    reserve(ledger, a_pod())
+    see_node(ledger, a_node("n1", register("GPU-other")))
+
+    said = grant(ledger, a_pod())
+
+    assert (said.source, cards(said)) == (Source.PLACED, ["GPU-other"])
+
+
+def test_a_reservation_on_a_card_that_fell_sick_is_made_anew(ledger: Ledger) -> None:
+    see_node(ledger, a_node("n1", register("GPU-a", "GPU-b")))
+    (card,) = cards(reserve(ledger, a_pod()))
+    (other,) = {"GPU-a", "GPU-b"} - {card}
+    see_node(ledger, a_node("n1", register(card, healthy=False) + register(other)))
+
+    said = grant(ledger, a_pod())
+
+    assert (said.source, cards(said)) == (Source.PLACED, [other])
+
+
+def test_a_card_that_is_smaller_now_is_given_only_as_far_as_it_goes(ledger: Ledger) -> None:
+    reserve(ledger, a_pod(memory=30_000))
+    see_node(ledger, a_node("n1", register("GPU-n1-0", memory=20_000)))
+
+    assert declined(ledger, a_pod(memory=30_000)).code is Code.CARDS
+
+
+def test_a_pod_on_a_node_that_is_not_known_yet_counts_once_it_is(ledger: Ledger) -> None:
+    see(ledger, bound(a_pod(), "n3", "GPU-n3-0,NVIDIA,10000,0:"))
+    assert ledger.entry(NodeName("n3")) is None
+
+    see_node(ledger, a_node("n3"))
+
+    assert free(ledger, NodeName("n3")) == 30_960
+
+
+def test_pods_outlive_their_node_and_leave_nothing_behind(ledger: Ledger) -> None:
+    see(ledger, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:"))
+    ledger.forget_node(N1)
+    assert declined(ledger, a_pod("q")).code is Code.NODE
+
+    see_node(ledger, a_node("n1"))
+    assert free(ledger) == 30_960
+
+    ledger.forget_node(N1)
+    ledger.forget_pod(PodUid("uid-p"), 0)
+    ledger.forget_node(N2)
+    ledger.forget_node(NodeName("n9"))
+    assert ledger.statistics() == Statistics(nodes=0, devices=0, holders=0, reservations=0, answered=0)
+
+
+def test_sizes_are_told(ledger: Ledger) -> None:
+    see_node(ledger, a_node("n1", register("GPU-a", "GPU-b")))
+    see(ledger, bound(a_pod("bound"), "n1", "GPU-a,NVIDIA,10000,0:"))
+    reserve(ledger, a_pod("reserved"))
+    grant(ledger, a_pod("granted"))
+
+    assert ledger.statistics() == Statistics(nodes=2, devices=3, holders=1, reservations=1, answered=1)
+
+
+def test_a_thousand_questions_of_one_shape_are_one_decision(ledger: Ledger) -> None:
+    for at in range(1_000):
+        ledger.answer((N1, N2)[at % 2], asking(a_pod(f"p{at}")))
+
+    assert ledger.decider.statistics.misses == 1
+
+
+def test_numbers_of_a_refusal_are_those_of_the_engine(ledger: Ledger) -> None:
+    intake: Intake = asking(a_pod(memory=50_000))
+    answer = ledger.answer(N1, intake)
+    assert isinstance(answer, NoFit)
+
+    why = ledger.why_not(N1, intake, answer)
+
+    assert why is not None
+    assert (why.nodes, why.fitting) == (1, 0)

@@ -1,0 +1,165 @@
+"""What is told of pods that another scheduler bound: what is wrong, with which card, and what to do."""
+
+import pytest
+
+from hami_plugins.engine.decide import Decider
+from hami_plugins.engine.registry import Registry
+from hami_plugins.ledger.answers import Finding, Found
+from hami_plugins.ledger.ledger import Ledger
+from hami_plugins.wire import objects
+from tests.machines import VOLCANO
+from tests.unit.ledger.objects import N1, REGISTRY, Raw, a_node, a_pod, asking, bound, register
+
+
+def found(*pods: Raw, nodes: tuple[Raw, ...] = (), registry: Registry = REGISTRY) -> list[Found]:
+    """What is wrong with these pods on two nodes with one card of 40,960 MiB each."""
+    return list(a_ledger(*pods, nodes=nodes, registry=registry).findings())
+
+
+def a_ledger(*pods: Raw, nodes: tuple[Raw, ...] = (), registry: Registry = REGISTRY) -> Ledger:
+    ledger = Ledger(Decider(registry))
+    for raw in nodes or (a_node("n1"), a_node("n2")):
+        ledger.see_node(objects.node_object(raw))
+    for raw in pods:
+        ledger.see_pod(objects.pod(raw), 0)
+    return ledger
+
+
+def holds(name: str, ids: str | None, memory: int = 10_000) -> Raw:
+    """A pod on node n1."""
+    return bound(a_pod(name, memory=memory), "n1", ids)
+
+
+def test_pods_that_hold_what_there_is_are_fine() -> None:
+    assert found(holds("a", "GPU-n1-0,NVIDIA,30000,0:"), holds("b", "GPU-n1-0,NVIDIA,10960,0:")) == []
+
+
+def test_a_card_that_is_promised_twice_is_told_once_with_both_pods() -> None:
+    (one,) = found(holds("a", "GPU-n1-0,NVIDIA,30000,0:"), holds("b", "GPU-n1-0,NVIDIA,30000,0:"))
+
+    assert (one.finding, one.node, one.device) == (Finding.MEMORY, "n1", "GPU-n1-0")
+    assert one.pods == ("team/a", "team/b")
+    assert one.text == (
+        "GPU-n1-0 on node n1 has 40960 of memory, 60000 are promised to team/a, team/b; delete some, so that they are "
+        "placed anew"
+    )
+
+
+def test_a_pod_that_has_more_than_there_is_for_itself_alone_is_told() -> None:
+    (one,) = found(holds("a", "GPU-n1-0,NVIDIA,50000,0:"))
+
+    assert "delete it, so that it is placed anew" in one.text
+
+
+@pytest.mark.parametrize(
+    ("ids", "finding"), [("GPU-n1-0,NVIDIA,1,60:", Finding.CORES), ("GPU-n1-0,NVIDIA,1,0:", Finding.SLOTS)]
+)
+def test_slots_and_cores_are_counted_too(ids: str, finding: Finding) -> None:
+    pods = [holds(f"p{at}", ids) for at in range(11)]
+
+    assert finding in {each.finding for each in found(*pods)}
+
+
+def test_many_pods_on_one_card_are_not_all_named() -> None:
+    pods = [holds(f"p{at:02}", "GPU-n1-0,NVIDIA,1,0:") for at in range(12)]
+
+    (one,) = found(*pods)
+
+    assert "team/p00, team/p01, team/p02, team/p03, team/p04 and 7 more" in one.text
+
+
+def test_a_card_of_another_node_is_told_with_that_node() -> None:
+    (one,) = found(holds("a", "GPU-n2-0,NVIDIA,10000,0:"))
+
+    assert (one.finding, one.node, one.pods) == (Finding.OTHER_NODE, "n1", ("team/a",))
+    assert "pod team/a on node n1 holds GPU-n2-0, which is a card of node n2" in one.text
+
+
+def test_a_card_that_nobody_has_is_told() -> None:
+    (one,) = found(holds("a", "GPU-lost,NVIDIA,10000,0:"))
+
+    assert (one.finding, one.device) == (Finding.UNKNOWN_CARD, "GPU-lost")
+
+
+def test_a_pod_that_was_bound_without_a_card_is_told() -> None:
+    (one,) = found(holds("a", None))
+
+    assert one.finding is Finding.UNGRANTED
+    assert "runs without the devices that it asks for (container main)" in one.text
+
+
+def test_cores_alone_were_bound_without_a_card() -> None:
+    pod = holds("a", None)
+    pod["spec"]["containers"][0]["resources"]["limits"] = {"volcano.sh/vgpu-cores": "10"}
+
+    assert [each.finding for each in found(pod)] == [Finding.UNGRANTED]
+
+
+def test_a_sidecar_that_asks_for_a_card_has_none() -> None:
+    pod = holds("a", "GPU-n1-0,NVIDIA,10000,0:")
+    limits = {"volcano.sh/vgpu-number": "1"}
+    pod["spec"]["initContainers"] = [
+        {"name": "first", "resources": {"limits": limits}},
+        {"name": "side", "restartPolicy": "Always", "resources": {"limits": limits}},
+    ]
+
+    (one,) = found(pod)
+
+    assert "(container side)" in one.text
+
+
+@pytest.mark.parametrize("limits", [{"volcano.sh/vgpu-number": "0"}, {"volcano.sh/vgpu-cores": "0"}, {"cpu": "1"}])
+def test_who_asks_for_nothing_lacks_nothing(limits: dict[str, str]) -> None:
+    pod = holds("a", None)
+    pod["spec"]["containers"][0]["resources"]["limits"] = limits
+
+    assert found(pod) == []
+
+
+def test_a_grant_that_cannot_be_read_is_told_with_what_is_wrong_in_it() -> None:
+    (one,) = found(holds("a", "GPU-n1-0,NVIDIA,many,0:"))
+
+    assert one.finding is Finding.UNREADABLE
+    assert "volcano.sh/vgpu-ids-new" in one.text
+    assert "many" in one.text
+
+
+def test_what_is_only_assumed_is_not_told() -> None:
+    ledger = a_ledger()
+    ledger.grant(N1, asking(a_pod()), 0)
+    ledger.see_node(objects.node_object(a_node("n1", register("GPU-new"))))
+
+    assert ledger.findings() == ()
+
+
+def test_a_slot_that_two_pods_hold_is_told() -> None:
+    mig = "GPU-m,4,24576,NVIDIA-A30,true,mig:"
+    pods = [holds(name, "GPU-m[group1-0],NVIDIA,3000,0:") for name in "ab"]
+
+    told = found(*pods, nodes=(a_node("n1", mig),), registry=Registry([VOLCANO]))
+
+    assert [each.finding for each in told] == [Finding.PARTITION, Finding.PARTITION]
+    assert "holds the same partition of GPU-m as team/b" in told[0].text
+
+
+def test_a_slot_that_two_containers_of_a_pod_hold_is_told() -> None:
+    mig = "GPU-m,4,24576,NVIDIA-A30,true,mig:"
+    pod = holds("a", "GPU-m[group1-0],NVIDIA,3000,0:GPU-m[group1-0],NVIDIA,3000,0:")
+
+    (one,) = found(pod, nodes=(a_node("n1", mig),), registry=Registry([VOLCANO]))
+
+    assert one.finding is Finding.PARTITION
+    assert "GPU-m[group1-0] is named twice" in one.text
+
+
+def test_a_sick_card_is_no_fault_of_its_pods() -> None:
+    sick = a_node("n1", register("GPU-n1-0", healthy=False))
+    pods = [holds("a", "GPU-n1-0,NVIDIA,30000,0:"), holds("b", "GPU-n1-0,NVIDIA,30000,0:")]
+
+    assert [each.finding for each in found(*pods, nodes=(sick,))] == [Finding.MEMORY]
+
+
+def test_what_is_wrong_is_told_node_by_node() -> None:
+    pods = [bound(a_pod(name), name, "GPU-lost,NVIDIA,1,0:") for name in ("n2", "n1")]
+
+    assert [each.node for each in found(*pods)] == ["n1", "n2"]
