@@ -62,5 +62,4 @@ def reading_of(content: Content) -> Reading:
             return Reading.NOT_READY
         case Unreadable():
             return Reading.UNREADABLE
-        case None:
-            return Reading.NO_FILE
+    return Reading.NO_FILE

@@ -10,7 +10,7 @@ from typing import Any, Final
 import structlog
 
 from hami_plugins.model.nodes import NodeEntry
-from hami_plugins.model.units import DeviceId, PodUid
+from hami_plugins.model.units import PodUid
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.observe.metrics import Metrics
 from volcano_vgpu.containers import ContainerDirectories
@@ -30,19 +30,15 @@ LOCK: Final = "feedback.lock"
 _log = structlog.get_logger(__name__)
 
 
-def known_of(pods: tuple[Raw, ...], served: Grants, entry: NodeEntry | None, *, spec: VendorSpec, factor: int) -> Known:
+def known_of(pods: tuple[Raw, ...], served: Grants, entry: NodeEntry, *, spec: VendorSpec, factor: int) -> Known:
     """What is known of a node: its pods' grants as they were handed over, else as they are written; its cards."""
     written = {
         (PodUid(str((raw.get("metadata") or {}).get("uid"))), container): devices
         for raw in pods
         for container, devices in granted_devices(raw, spec).items()
     }
-    sizes: dict[DeviceId, int] = {}
-    if entry is not None:
-        sizes = {
-            name: device.memory * factor * MIB
-            for name, device in zip(entry.ids, entry.state.shape.devices, strict=True)
-        }
+    devices = zip(entry.ids, entry.state.shape.devices, strict=True)
+    sizes = {name: device.memory * factor * MIB for name, device in devices}
     return Known(pods=pods, grants={**written, **served}, sizes=sizes, factor=factor)
 
 

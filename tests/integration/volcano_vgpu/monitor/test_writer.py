@@ -217,13 +217,18 @@ def test_without_a_lock_left_nobody_is_let_go_for_nobody_was_blocked_by_us(node:
     assert node.fields() == ("-1/0",)
 
 
-def test_a_lock_that_its_holder_removed_locks_nobody_out(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("made_anew", [True, False])
+def test_a_lock_that_its_holder_removed_locks_nobody_out(
+    node: Node, monkeypatch: pytest.MonkeyPatch, *, made_anew: bool
+) -> None:
     """Somebody opens the file just before its holder removes it and lets go: that lock is on no file any more."""
     lock = WriterLock(node.lock)
     really = fcntl.flock
 
     def flock(file: int, how: int) -> None:
         node.lock.unlink(missing_ok=True)
+        if made_anew:
+            node.lock.touch()
         really(file, how)
 
     monkeypatch.setattr(fcntl, "flock", flock)
