@@ -87,6 +87,8 @@ class WebServer:
         config = uvicorn.Config(
             self._app,
             timeout_graceful_shutdown=max(1, round(self._grace)),
+            # Longer than the 90 s for which Go keeps an idle connection: so no request meets a connection that ends.
+            timeout_keep_alive=120,
             # How the process logs is not the server's matter, and probes come every few seconds.
             log_config=None,
             access_log=False,
@@ -115,6 +117,15 @@ class _Server(uvicorn.Server):
         """See ``uvicorn.Server``."""
         await super().startup(sockets)
         self.serving.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See ``uvicorn.Server``. Idle connections end at once, where TLS would wait for their clients to agree."""
+        for connection in list(self.server_state.connections):
+            transport, cycle = getattr(connection, "transport", None), getattr(connection, "cycle", None)
+            idle = cycle is None or cycle.response_complete
+            if idle and transport is not None and not transport.get_write_buffer_size():
+                transport.abort()
+        await super().shutdown(sockets)
 
 
 def _serve(server: _Server, listener: socket.socket) -> None:

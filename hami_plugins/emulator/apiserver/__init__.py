@@ -2,10 +2,13 @@
 
 It keeps the promises that controllers lean on (one counter of versions, watches from a version on, 409 on stale writes,
 the three patch types, status apart from spec, bindings, graceful deletion) and breaks on request: see ``faults``.
-It is not: it does not authenticate, runs no admission webhooks and no controllers (but ends namespaces and accepts
-definitions itself), does not collect garbage by owners, knows no server-side apply, no protobuf and no tables, checks a
-small part of the rules for specs, keeps members that Kubernetes' own kinds do not have inside of a spec, records no
-managed fields, and adds neither tolerations nor token volumes to pods nor the not-ready taint to nodes.
+Admission webhooks are called as the real server calls them (``webhooks``, ``calling``), by URL, with the part of CEL
+that ``conditions`` names.
+It is not: it does not authenticate, runs no controllers (but ends namespaces and accepts definitions itself), knows no
+services behind webhooks, no reinvocation and no admission policies, does not collect garbage by owners, knows no
+server-side apply, no protobuf and no tables, checks a small part of the rules for specs, keeps members that Kubernetes'
+own kinds do not have inside of a spec, records no managed fields, and adds neither tolerations nor token volumes to
+pods nor the not-ready taint to nodes.
 """
 
 from hami_plugins.emulator.apiserver.faults import (

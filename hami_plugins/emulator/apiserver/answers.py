@@ -109,6 +109,11 @@ def internal(message: str) -> ApiError:
     return ApiError(500, message, reason="")
 
 
+def internal_error(why: str) -> ApiError:
+    """Something that the server needs for the request did not work."""
+    return ApiError(500, f"Internal error occurred: {why}", details={"causes": [{"message": why}]})
+
+
 def already_exists(kind: Kind, name: str) -> ApiError:
     """The name is taken."""
     return ApiError(

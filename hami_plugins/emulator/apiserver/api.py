@@ -26,11 +26,13 @@ from hami_plugins.emulator.apiserver.answers import (
 )
 from hami_plugins.emulator.apiserver.binding import bind
 from hami_plugins.emulator.apiserver.decoding import DecodeError, decoded
-from hami_plugins.emulator.apiserver.kinds import NAMESPACES, PODS, Kind
+from hami_plugins.emulator.apiserver.kinds import BINDINGS, EVICTIONS, NAMESPACES, PODS, Kind
+from hami_plugins.emulator.apiserver.reviewing import WebhookGate
 from hami_plugins.emulator.apiserver.routing import Request, Target, allowed
 from hami_plugins.emulator.apiserver.selectors import parse
 from hami_plugins.emulator.apiserver.store import Key, Stored
 from hami_plugins.emulator.apiserver.watching import Hub, Watch
+from hami_plugins.emulator.apiserver.webhooks import STORAGES
 from hami_plugins.emulator.apiserver.writing import DeleteOptions, Preconditions, Writer, decode
 
 MAX_BODY: Final = 3 * 1024 * 1024
@@ -83,6 +85,21 @@ class Api:
         with self.store.lock:
             return self._VERBS[target.verb](self, request, target, kind)
 
+    def gate(self, request: Request, target: Target, user: str) -> WebhookGate | None:
+        """What the request has to pass; ``None`` where no webhook is configured."""
+        if target.kind is None or not any(self.store.collection(storage).objects for storage in STORAGES):
+            return None
+        old_way = target.subresource == "binding" and not target.name
+        return WebhookGate(
+            store=self.store,
+            group=target.kind.group,
+            version=target.kind.version,
+            resource=BINDINGS.plural if old_way else target.kind.plural,
+            subresource="" if old_way else target.subresource,
+            dry=request.dry,
+            user=user,
+        )
+
     def _no_resource(self, request: Request) -> Answer:
         if request.path.rstrip("/") in _HEALTH or request.path.startswith(("/livez/", "/readyz/", "/healthz/")):
             return Answer(200, b"ok", media="text/plain; charset=utf-8")
@@ -113,17 +130,21 @@ class Api:
             return self._evict(request, target, body)
         obj = decode(kind, listing.stored_form(kind, body))
         _same_place(target, kind, obj)
-        stored = self.writer.create(kind, target.namespace, obj, dry=request.dry)
+        stored = self.writer.create(kind, target.namespace, obj, dry=request.dry, gate=request.gate)
         return Answer(201, listing.rendered(kind, stored))
 
     def _bind(self, request: Request, target: Target, body: Mapping[str, Any]) -> Answer:
         name = target.name or str((body.get("metadata") or {}).get("name", ""))
-        bind(self.writer, Key(target.namespace, name), body, dry=request.dry)
+        obj = decode(BINDINGS, body)
+        bind(self.writer, Key(target.namespace, name), obj, dry=request.dry, gate=request.gate)
         return Answer(201, orjson.dumps(success(201)))
 
     def _evict(self, request: Request, target: Target, body: Mapping[str, Any]) -> Answer:
         options = _delete_options(request.query, body.get("deleteOptions") or {})
-        self.writer.delete(PODS, Key(target.namespace, target.name), options, dry=request.dry)
+        key = Key(target.namespace, target.name)
+        eviction = request.gate.mutated("CREATE", EVICTIONS, key, decode(EVICTIONS, body), None)
+        request.gate.validated("CREATE", EVICTIONS, key, eviction, None)
+        self.writer.delete(PODS, key, options, dry=request.dry)
         return Answer(201, orjson.dumps(success(201)))
 
     def _update(self, request: Request, target: Target, kind: Kind) -> Answer:
@@ -141,7 +162,8 @@ class Api:
         if "uid" in metadata:
             why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: "
             raise conflict(kind, target.name, why)
-        stored = self.writer.create(kind, target.namespace, {**obj, "metadata": metadata}, dry=request.dry)
+        made = {**obj, "metadata": metadata}
+        stored = self.writer.create(kind, target.namespace, made, dry=request.dry, gate=request.gate)
         return Answer(201, listing.rendered(kind, stored))
 
     def _patch(self, request: Request, target: Target, kind: Kind) -> Answer:
@@ -161,12 +183,13 @@ class Api:
         self, request: Request, target: Target, kind: Kind, change: Callable[[Stored], Mapping[str, Any]]
     ) -> Answer:
         key = _key(target, kind)
-        stored = self.writer.change(kind, key, change, status=target.subresource == "status", dry=request.dry)
+        status = target.subresource == "status"
+        stored = self.writer.change(kind, key, change, status=status, dry=request.dry, gate=request.gate)
         return Answer(200, listing.rendered(kind, stored))
 
     def _delete(self, request: Request, target: Target, kind: Kind) -> Answer:
         options = _delete_options(request.query, _body(request) if request.body else {})
-        deleted = self.writer.delete(kind, _key(target, kind), options, dry=request.dry)
+        deleted = self.writer.delete(kind, _key(target, kind), options, dry=request.dry, gate=request.gate)
         if not deleted.gone or kind.storage in _SHOWN_WHEN_DELETED:
             return Answer(200, listing.rendered(kind, deleted.stored))
         uid = deleted.stored.raw["metadata"]["uid"]
@@ -176,6 +199,8 @@ class Api:
         selector = parse(kind, request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
         options = _delete_options(request.query, _body(request) if request.body else {})
         found = self.store.select(kind, target.namespace, selector)
+        for stored in found:
+            self.writer.delete(kind, stored.key, options, dry=True, gate=request.gate)
         deleted = [self.writer.delete(kind, stored.key, options, dry=request.dry).stored for stored in found]
         metadata = {"resourceVersion": str(self.store.version)}
         head = orjson.dumps({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata})

@@ -9,17 +9,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from hami_plugins.emulator.apiserver.answers import bad_request, conflict, internal, not_found
-from hami_plugins.emulator.apiserver.kinds import PODS, Raw
+from hami_plugins.emulator.apiserver.kinds import BINDINGS, PODS, Raw
+from hami_plugins.emulator.apiserver.reviewing import OPEN, Gate
 from hami_plugins.emulator.apiserver.store import Key, Stored
 from hami_plugins.emulator.apiserver.writing import Preconditions, Writer
 
 
-def bind(writer: Writer, key: Key, binding: Raw, *, dry: bool = False) -> Stored:
+def bind(writer: Writer, key: Key, binding: Raw, *, dry: bool = False, gate: Gate = OPEN) -> Stored:
     """Assign the pod. Raises ``ApiError`` 404 without it, 409 when it is bound, gated, deleted or another pod."""
+    inside = {**binding, "metadata": {**(binding.get("metadata") or {}), "namespace": key.namespace}}
+    binding = gate.mutated("CREATE", BINDINGS, key, inside, None)
     metadata = binding.get("metadata") or {}
     if metadata.get("name", "") != key.name:
         raise bad_request("name in URL does not match name in Binding object")
     node = _target(binding)
+    gate.validated("CREATE", BINDINGS, key, binding, None)
     stored = writer.store.get(PODS, key)
     if stored is None:
         raise not_found(PODS, key.name)

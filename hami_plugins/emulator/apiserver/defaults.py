@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from hami_plugins.emulator.apiserver.kinds import Kind
+from hami_plugins.emulator.apiserver.webhooks import STORAGES, with_webhook_defaults
 
 Raw = Mapping[str, Any]
 
@@ -29,6 +30,8 @@ def complete(kind: Kind, obj: Raw) -> Raw:
     """The same for an object that is changed: a pod's spec and a secret's type get what they lack."""
     if kind.storage == ("", "secrets"):
         return _secret(dict(obj), "")
+    if kind.storage in STORAGES:
+        return with_webhook_defaults(obj)
     return _pod_spec(obj) if kind.storage == ("", "pods") else obj
 
 
@@ -139,4 +142,5 @@ _FILL: Final[Mapping[tuple[str, str], Callable[[dict[str, Any], str], dict[str, 
     ("", "namespaces"): _namespace,
     ("", "secrets"): _secret,
     ("apiextensions.k8s.io", "customresourcedefinitions"): _definition,
+    **dict.fromkeys(STORAGES, lambda configuration, _: with_webhook_defaults(configuration)),
 }

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -17,9 +18,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from hami_plugins.emulator.apiserver.answers import ApiError
 from hami_plugins.emulator.apiserver.api import JSON, MAX_BODY, Answer, Api, refusal
 from hami_plugins.emulator.apiserver.faults import Action, CloseWatch, Delay, Drop, Faults, Gone, Refuse, Seen
+from hami_plugins.emulator.apiserver.reviewing import Ask, ReviewNeededError, WebhookGate
 from hami_plugins.emulator.apiserver.routing import Request, Target, target_of
 from hami_plugins.emulator.apiserver.tally import Asked, Requests
 from hami_plugins.emulator.apiserver.watching import Watch
+
+_GUARDED = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_NOBODY = "system:anonymous"
 
 _log = structlog.get_logger(__name__)
 
@@ -85,9 +90,9 @@ class Connections:
 
 
 class App:
-    """The ASGI application. ``users`` names the callers behind bearer tokens."""
+    """The ASGI application. ``users`` names the callers behind bearer tokens, ``ask`` asks webhooks."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what serves a request
         self,
         api: Api,
         *,
@@ -95,8 +100,10 @@ class App:
         requests: Requests,
         connections: Connections,
         users: Mapping[str, str],
+        ask: Ask,
     ) -> None:
         self._api = api
+        self._ask = ask
         self._faults = faults
         self._requests = requests
         self._connections = connections
@@ -109,6 +116,8 @@ class App:
         exchange = _Exchange(request, client, send)
         seen, target, refused = self._look(request)
         action = self._faults.strike(seen)
+        if refused is None and target.kind is not None and target.verb in _GUARDED:
+            exchange.gate = self._api.gate(request, target, seen.user or _NOBODY)
         answer = await self._decide(exchange, target, refused, action)
         code = 0 if answer is None else 200 if isinstance(answer, Watch) else answer.code
         agent = seen.agent.partition(" ")[0]
@@ -151,16 +160,33 @@ class App:
                 return refusal(ApiError(code, message, retry_after=retry_after))
             case _:
                 pass
-        answer = self._handled(exchange.request, target) if refused is None else refusal(refused)
+        answer = await self._reviewed(exchange, target) if refused is None else refusal(refused)
         if isinstance(action, Drop):
             if isinstance(answer, Watch):
                 self._api.hub.close(answer)
             return None
         return answer
 
+    async def _reviewed(self, exchange: _Exchange, target: Target) -> Answer | Watch:
+        """Handle the request, and again after each question to webhooks that comes up."""
+        gate = exchange.gate
+        if gate is None:
+            return self._handled(exchange.request, target)
+        request = replace(exchange.request, gate=gate)
+        while True:
+            try:
+                return _warning(self._handled(request, target), gate.warnings)
+            except ReviewNeededError as needed:
+                try:
+                    await gate.review(needed, self._ask)
+                except ApiError as error:
+                    return _warning(refusal(error), gate.warnings)
+
     def _handled(self, request: Request, target: Target) -> Answer | Watch:
         try:
             return self._api.handle(request, target)
+        except ReviewNeededError:
+            raise
         except ApiError as error:
             return refusal(error)
         except Exception as error:  # noqa: BLE001 - the outermost loop: one request must not hide the others
@@ -210,6 +236,7 @@ class _Exchange:
     def __init__(self, request: Request, client: Address, send: Send) -> None:
         self.request = request
         self.client = client
+        self.gate: WebhookGate | None = None
         self._send = send
 
     async def send(self, answer: Answer) -> None:
@@ -231,6 +258,14 @@ class _Exchange:
     async def end(self) -> None:
         """The end of a stream."""
         await self._send({"type": "http.response.body", "body": b""})
+
+
+def _warning(answer: Answer | Watch, warnings: Iterable[str]) -> Answer | Watch:
+    """The answer with what webhooks warn of."""
+    texts = ", ".join(f"299 - {orjson.dumps(text).decode()}" for text in warnings)
+    if not texts or isinstance(answer, Watch):
+        return answer
+    return replace(answer, headers={**answer.headers, "Warning": texts})
 
 
 def _waker(woken: asyncio.Event) -> Callable[[], None]:

@@ -94,6 +94,12 @@ NAMESPACES: Final = _core("namespaces", "Namespace", namespaced=False, status=Tr
 NODES: Final = _core("nodes", "Node", namespaced=False, status=True, short_names=("no",))
 PODS: Final = _core("pods", "Pod", status=True, generation=True, short_names=("po",))
 
+BINDINGS: Final = _core("bindings", "Binding")
+"""What is posted to bind a pod; never stored."""
+
+EVICTIONS: Final = _kind("policy/v1", "evictions", "Eviction")
+"""What is posted to evict a pod; never stored."""
+
 BUILTIN: Final = (
     NAMESPACES,
     NODES,

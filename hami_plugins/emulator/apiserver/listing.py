@@ -45,6 +45,11 @@ def rendered(kind: Kind, stored: Stored) -> bytes:
     return b'{"kind":"%s","apiVersion":"%s",%s' % (kind.kind.encode(), kind.api_version.encode(), data[1:])
 
 
+def shown(kind: Kind, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """An object as clients see it: with its kind, in a version of its API."""
+    return {"kind": kind.kind, "apiVersion": kind.api_version, **_renamed(kind, raw)}
+
+
 def item(kind: Kind, stored: Stored) -> bytes:
     """An object's JSON in a list: Kubernetes' own kinds leave out there what they are."""
     if kind.renames:

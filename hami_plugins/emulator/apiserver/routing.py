@@ -8,17 +8,19 @@ from typing import Any
 
 from hami_plugins.emulator.apiserver.answers import no_such_method, no_such_resource
 from hami_plugins.emulator.apiserver.kinds import Kind, Kinds
+from hami_plugins.emulator.apiserver.reviewing import OPEN, Gate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One HTTP request, read; header names are lower case."""
+    """One HTTP request, read; header names are lower case. What it writes has to pass its ``gate``."""
 
     method: str
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    gate: Gate = OPEN
 
     @property
     def dry(self) -> bool:

@@ -121,6 +121,21 @@ def parse(kind: Kind, labels: str, fields: str) -> Selector:
     return Selector(_labels(labels), _fields(kind, fields))
 
 
+_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+def written(selector: Raw | None) -> Selector:
+    """A ``LabelSelector`` as objects carry it; none, and an empty one, match everything."""
+    told = selector or {}
+    equal = [LabelTerm(key, frozenset({value}), _is_in) for key, value in (told.get("matchLabels") or {}).items()]
+    tests = dict(zip(_OPERATORS, (_is_in, _is_not_in, _is_there, _is_absent), strict=True))
+    terms = [
+        LabelTerm(each["key"], frozenset(each.get("values") or ()), tests[each["operator"]])
+        for each in told.get("matchExpressions") or []
+    ]
+    return Selector((*equal, *terms))
+
+
 def field_text(obj: Raw, path: tuple[str, ...]) -> str:
     """A field as selectors compare it: text, lower-case booleans, empty when absent."""
     value: Any = obj

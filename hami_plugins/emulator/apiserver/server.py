@@ -18,6 +18,7 @@ import uvicorn
 
 from hami_plugins.emulator.apiserver.answers import not_found
 from hami_plugins.emulator.apiserver.api import Api
+from hami_plugins.emulator.apiserver.calling import Caller
 from hami_plugins.emulator.apiserver.decoding import decoded
 from hami_plugins.emulator.apiserver.faults import Faults
 from hami_plugins.emulator.apiserver.http import App, Connections
@@ -75,12 +76,14 @@ class ApiServer:
         self._hub = Hub(self.store)
         self._api = Api(self._writer, self._hub)
         self._connections = Connections()
+        self._caller = Caller()
         self._app = App(
             self._api,
             faults=self.faults,
             requests=self.requests,
             connections=self._connections,
             users=dict(users or {}),
+            ask=self._caller.ask,
         )
         self._bookmark_seconds = bookmark_seconds
         self._running: _Running | None = None
@@ -128,6 +131,7 @@ class ApiServer:
         if self._running is not None:
             self._running.stop()
             self._running = None
+            self._caller.close()
 
     def resume(self) -> None:
         """The server is back, on the same port, with everything it stored."""

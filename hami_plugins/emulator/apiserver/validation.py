@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from hami_plugins.emulator.apiserver import webhooks
 from hami_plugins.emulator.apiserver.answers import Cause
 from hami_plugins.emulator.apiserver.kinds import DEFINITIONS, Kind
 from hami_plugins.model.quantity import NANO
@@ -57,6 +58,8 @@ def violations(kind: Kind, obj: Raw) -> list[Cause]:
         found += _pod(obj.get("spec") or {})
     if kind == DEFINITIONS:
         found += _definition(obj)
+    if kind.storage in webhooks.STORAGES:
+        found += webhooks.violations(obj)
     return found
 
 

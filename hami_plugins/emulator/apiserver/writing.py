@@ -28,6 +28,7 @@ from hami_plugins.emulator.apiserver.answers import (
 from hami_plugins.emulator.apiserver.decoding import DecodeError, decoded
 from hami_plugins.emulator.apiserver.defaults import GRACE_SECONDS, complete, with_defaults
 from hami_plugins.emulator.apiserver.kinds import DEFINITIONS, NAMESPACES, PODS, Kind, Kinds, declared
+from hami_plugins.emulator.apiserver.reviewing import OPEN, Gate
 from hami_plugins.emulator.apiserver.store import Key, Store, Stored
 
 Raw = Mapping[str, Any]
@@ -96,26 +97,13 @@ class Writer:
         """The time as objects carry it."""
         return self._clock().astimezone(UTC).strftime(STAMP)
 
-    def create(self, kind: Kind, namespace: str, obj: Raw, *, dry: bool = False) -> Stored:
+    def create(self, kind: Kind, namespace: str, obj: Raw, *, dry: bool = False, gate: Gate = OPEN) -> Stored:
         """A new object. Raises ``ApiError`` 404 without its namespace, 409 for a taken name, 422 for broken rules."""
         if kind.namespaced:
             self._namespace_takes(kind, namespace, str(obj["metadata"].get("name", "")))
-        metadata = dict(obj["metadata"])
-        version = metadata.pop("resourceVersion", "")
-        uid = self._new_uid()
-        if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = f"{metadata['generateName'][:58]}{_suffix(uid)}"
-        for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
-            metadata.pop(name, None)
-        metadata |= {"uid": uid, "creationTimestamp": self.now()}
-        metadata |= {"namespace": namespace} if kind.namespaced else {}
-        metadata |= {"generation": 1} if kind.generation else {}
-        made = with_defaults(kind, {**obj, "metadata": metadata}, self.now())
-        if broken := validation.violations(kind, made):
-            raise invalid(kind, metadata.get("name", ""), broken)
-        if version.isdigit() and int(version):
-            raise internal("resourceVersion should not be set on objects to be created")
-        key = Key(namespace if kind.namespaced else "", metadata["name"])
+        key = Key(namespace if kind.namespaced else "", str(obj["metadata"].get("name") or ""))
+        made = self._made(kind, key, gate.mutated("CREATE", kind, key, _placed(kind, obj, namespace), None), gate)
+        key = key._replace(name=made["metadata"]["name"])
         if self.store.get(kind, key) is not None:
             raise already_exists(kind, key.name)
         if dry:
@@ -124,8 +112,35 @@ class Writer:
             self._define(made)
         return self.store.put(kind, key, made)
 
-    def change(
-        self, kind: Kind, key: Key, change: Callable[[Stored], Raw], *, status: bool = False, dry: bool = False
+    def _made(self, kind: Kind, key: Key, obj: Raw, gate: Gate) -> dict[str, Any]:
+        """The object as it is to be stored, if its rules and the gate allow that."""
+        metadata = dict(obj["metadata"])
+        version = metadata.pop("resourceVersion", "")
+        uid, now = gate.birth(self._new_uid, self.now)
+        if not metadata.get("name") and metadata.get("generateName"):
+            metadata["name"] = f"{metadata['generateName'][:58]}{_suffix(uid)}"
+        for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+            metadata.pop(name, None)
+        metadata |= {"uid": uid, "creationTimestamp": now}
+        metadata |= {"namespace": key.namespace} if kind.namespaced else {}
+        metadata |= {"generation": 1} if kind.generation else {}
+        made = with_defaults(kind, {**obj, "metadata": metadata}, now)
+        if broken := validation.violations(kind, made):
+            raise invalid(kind, metadata.get("name", ""), broken)
+        if version.isdigit() and int(version):
+            raise internal("resourceVersion should not be set on objects to be created")
+        gate.validated("CREATE", kind, key._replace(name=metadata["name"]), made, None)
+        return made
+
+    def change(  # noqa: PLR0913 - how, and under which conditions
+        self,
+        kind: Kind,
+        key: Key,
+        change: Callable[[Stored], Raw],
+        *,
+        status: bool = False,
+        dry: bool = False,
+        gate: Gate = OPEN,
     ) -> Stored:
         """Replace an object by what ``change`` makes of it, on the main endpoint or on its status.
 
@@ -133,7 +148,7 @@ class Writer:
         nothing is written.
         """
         old = self._existing(kind, key)
-        wanted = change(old)
+        wanted = gate.mutated("UPDATE", kind, key, complete(kind, change(old)), old.raw)
         self._same_object(kind, old, wanted)
         new = self._kept_apart(kind, old.raw, complete(kind, wanted), status=status)
         broken = [
@@ -143,6 +158,7 @@ class Writer:
         ]
         if broken:
             raise invalid(kind, key.name, broken)
+        gate.validated("UPDATE", kind, key, new, old.raw)
         return self.settle(kind, old, new, dry=dry)
 
     def settle(self, kind: Kind, old: Stored, new: Raw, *, dry: bool = False) -> Stored:
@@ -157,7 +173,7 @@ class Writer:
             return self._remove(kind, old.key, new)
         return self.store.put(kind, old.key, new)
 
-    def delete(self, kind: Kind, key: Key, options: DeleteOptions, *, dry: bool = False) -> Deleted:
+    def delete(self, kind: Kind, key: Key, options: DeleteOptions, *, dry: bool = False, gate: Gate = OPEN) -> Deleted:
         """Take an object away, or mark it: a bound pod ends gracefully, finalizers are waited for.
 
         A pod is always marked first, so its watchers hear of a change and of the end, even where both are at once.
@@ -165,6 +181,8 @@ class Writer:
         """
         old = self._existing(kind, key)
         options.preconditions.check(kind, old)
+        gate.mutated("DELETE", kind, key, None, old.raw)
+        gate.validated("DELETE", kind, key, None, old.raw)
         if dry:
             return Deleted(old, gone=True)
         if kind == NAMESPACES:
@@ -300,6 +318,12 @@ def decode(kind: Kind, obj: Raw) -> dict[str, Any]:
         return decoded(kind, obj)
     except DecodeError as error:
         raise bad_request(f"{found} cannot be handled as a {kind.kind}: {error}") from error
+
+
+def _placed(kind: Kind, obj: Raw, namespace: str) -> dict[str, Any]:
+    """A new object with its namespace and the defaults of its spec, as webhooks see it first."""
+    inside = {"namespace": namespace} if kind.namespaced else {}
+    return {**complete(kind, obj), "metadata": {**obj["metadata"], **inside}}
 
 
 def _grace(pod: Raw, asked: int | None) -> int:

@@ -135,19 +135,27 @@ def test_nothing_older_than_tls_1_2_is_spoken(tmp_path: Path) -> None:
             a_line(port, maximum_version=ssl.TLSVersion.TLSv1_1).__enter__()
 
 
+def in_one_file(folder: Path, pair: Pair) -> Tls:
+    """Both in one file, which changes at once."""
+    draft, path = folder / "draft", folder / "tls.pem"
+    draft.write_bytes(pair.key + pair.certificate)
+    draft.replace(path)
+    return Tls(certificate=path, key=path)
+
+
 def test_a_broken_file_is_told_once_and_the_last_good_one_goes_on(tmp_path: Path) -> None:
     first, second = a_pair(), a_pair()
-    files = written(tmp_path, first)
+    files = in_one_file(tmp_path, first)
     metrics = Metrics("tests")
     with (
         capture_logs() as logs,
         WebServer(an_app(), tls=files, tls_metrics=TlsMetrics(metrics), look_every=0.02) as server,
     ):
         port = server.address[1]
-        files.certificate.write_bytes(b"-----BEGIN CERTIFICATE-----\nnothing\n")
+        in_one_file(tmp_path, Pair(b"nothing", b"", 0))
         eventually(lambda: metrics.value("tls_certificate_changes_total", outcome="broken") == 1)
         assert serial_of(port) == first.serial
-        written(tmp_path, second)
+        in_one_file(tmp_path, second)
         eventually(lambda: serial_of(port) == second.serial)
     assert [line["event"] for line in logs] == ["certificate_not_usable", "certificate_changed"]
 
