@@ -9,11 +9,12 @@ import typer
 
 from hami_plugins.cli import options
 from hami_plugins.cli.options import Form
+from volcano_vgpu.granting.modes import Mode
 
 app = typer.Typer(
     name="volcano-vgpu",
-    help="The node agent for clusters scheduled by Volcano: finds the cards of its node, registers them, and hands out "
-    "to each container exactly the slice that Volcano granted.",
+    help="For clusters scheduled by Volcano. The node agent finds the cards of its node, registers them, and hands out "
+    "to each container exactly the slice that was granted. The server of grants sees to it that grants are right.",
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -131,3 +132,138 @@ def clean(
     logging.configure("warning", "auto")
     inputs = Inputs(config, device_config, node_config, node_name, context=context, kubeconfig=kubeconfig)
     raise typer.Exit(run_clean(inputs, dry_run=dry_run))
+
+
+GrantsConfig = Annotated[
+    str | None,
+    typer.Option("--config", metavar="FILE", help="The server's settings (YAML). Default: built-in ones."),
+]
+ModeName = Annotated[
+    Mode | None, typer.Option("--mode", help="Who decides about cards. Default: what is set, else ledger.")
+]
+
+
+@app.command()
+def grants(
+    *,
+    config: GrantsConfig = None,
+    device_config: DeviceConfig = None,
+    mode: ModeName = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Run the server that puts the grants of the whole cluster right, until it is told to stop.
+
+    Answers Volcano's extender and the API server's webhooks from one ledger (mode ledger), or puts right what Volcano
+    has decided (mode guard). Of several replicas one answers; /readyz says which. Every setting can also come from the
+    environment: HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE=guard.
+
+    Writes: its lease; in mode guard an annotation of nodes; with its own certificates a Secret and the authorities that
+    its webhooks' configuration trusts.
+    """
+    from volcano_vgpu.granting.commands import Inputs, run_server
+
+    if mode is Mode.POLICY:
+        raise typer.BadParameter("policy needs no server; print it with `policy`", param_hint="--mode")
+    inputs = Inputs(config=config, device_config=device_config, mode=mode, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(run_server(inputs))
+
+
+@app.command()
+def conf(
+    *,
+    check: Annotated[
+        str | None, typer.Option("--check", metavar="FILE|-", help="Check this configuration instead of printing one.")
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Check the one in the cluster.")] = False,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", metavar="NAME", help="Where Volcano runs.")
+    ] = "volcano-system",
+    config: GrantsConfig = None,
+    device_config: DeviceConfig = None,
+    mode: ModeName = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Print Volcano's scheduler configuration for a mode, or check one that is there. Reads only.
+
+    Exit code 1 where something is wrong with it; each finding says what to write instead.
+    """
+    from volcano_vgpu.granting.commands import Inputs, check_conf, print_conf
+
+    inputs = Inputs(config=config, device_config=device_config, mode=mode, context=context, kubeconfig=kubeconfig)
+    if check is None and not live:
+        raise typer.Exit(print_conf(inputs, form=output))
+    source = None if live else check
+    raise typer.Exit(check_conf(inputs, source=source, namespace=namespace, form=output, headers=not no_headers))
+
+
+@app.command()
+def webhooks(
+    *,
+    url: Annotated[
+        str, typer.Option("--url", metavar="URL", help="Reach the server there, and not by its Service.")
+    ] = "",
+    ca_file: Annotated[
+        str | None,
+        typer.Option("--ca-file", metavar="FILE", help="The authority of its certificate. Not needed with bootstrap."),
+    ] = None,
+    exempt: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exempt", metavar="NAMESPACE", help="Leave a namespace alone. Default: kube-system. Repeatable."
+        ),
+    ] = None,
+    config: GrantsConfig = None,
+    device_config: DeviceConfig = None,
+    output: options.Output = Form.YAML,
+) -> None:
+    """Print the configuration of the webhooks, to be applied. Reads only.
+
+    Pods that ask for cards are marked; the Binding of a marked pod waits for the server, all others pass while it is
+    away.
+    """
+    from volcano_vgpu.granting.commands import Inputs, print_webhooks
+
+    inputs = Inputs(config=config, device_config=device_config)
+    raise typer.Exit(print_webhooks(inputs, url=url, ca_file=ca_file, exempt=exempt or [], form=output))
+
+
+@app.command()
+def policy(
+    *,
+    version: Annotated[
+        str, typer.Option("--version", metavar="VERSION", help="Which version of the API the server serves.")
+    ] = "v1beta1",
+    output: options.Output = Form.YAML,
+) -> None:
+    """Print the admission policy that takes stale grants off Bindings, to be applied. Reads only.
+
+    The smallest cure, without a process of ours: a gang that had to wait gets its own cards. Nothing else is put right.
+    """
+    from volcano_vgpu.granting.commands import print_policy
+
+    raise typer.Exit(print_policy(version=version, form=output))
+
+
+@app.command()
+def audit(
+    *,
+    config: GrantsConfig = None,
+    device_config: DeviceConfig = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """List the bound pods whose cards are not theirs: of another node, given twice, unknown, or none. Reads only.
+
+    Exit code 1 where there are any.
+    """
+    from volcano_vgpu.granting.commands import Inputs
+    from volcano_vgpu.granting.commands import audit as run_audit
+
+    inputs = Inputs(config=config, device_config=device_config, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(run_audit(inputs, form=output, headers=not no_headers))

@@ -1,0 +1,217 @@
+"""The webhook on Bindings: whose word a grant is, what passes, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from hami_plugins.errors import KubeError
+from hami_plugins.wire.admission_review import Allowed, Refused
+from tests.unit.volcano_vgpu.granting.cluster import CORES, IDS, NODE, NUMBER, Cluster, a_node, a_pod, request, written
+from volcano_vgpu.granting.modes import GRANT_KEYS, MARKER, MARKER_KEY, Mode
+
+STALE = dict.fromkeys(GRANT_KEYS, "GPU-old-0,NVIDIA,1,0:")
+
+
+def test_a_reservation_becomes_the_grant_with_all_six_keys() -> None:
+    cluster, pod = Cluster(a_node(cards=2)), a_pod()
+    cluster.shows(pod)
+    assert cluster.event("allocate", pod) == ""
+
+    grant = written(cluster.bind(pod))
+
+    assert set(grant) == set(GRANT_KEYS)
+    assert (grant[IDS], grant[NODE]) == ("GPU-n1-0,NVIDIA,10000,0:", "n1")
+    assert cluster.counted("binding", "reserved") == 1
+
+
+def test_what_an_earlier_try_left_on_the_binding_is_overwritten_whole() -> None:
+    cluster, pod = Cluster(), a_pod()
+    cluster.shows(pod)
+    grant = written(cluster.bind(pod, annotations={**STALE, "mine": "stays"}))
+    assert set(grant) == set(GRANT_KEYS)
+    assert "GPU-old-0" not in "".join(grant.values())
+
+
+def test_without_a_reservation_the_pod_is_placed_on_the_node_that_was_chosen() -> None:
+    cluster, pod = Cluster(a_node("n1"), a_node("n2")), a_pod()
+    cluster.shows(pod)
+    assert written(cluster.bind(pod, "n2"))[IDS] == "GPU-n2-0,NVIDIA,10000,0:"
+    assert cluster.counted("binding", "placed") == 1
+
+
+def test_a_reservation_elsewhere_is_given_up_when_the_binding_names_another_node() -> None:
+    cluster, pod, big = Cluster(a_node("n1"), a_node("n2")), a_pod(memory=30_000), a_pod("big", memory=40_000)
+    cluster.shows(pod)
+    cluster.event("allocate", pod, "n1")
+    cluster.bind(pod, "n2")
+    assert cluster.predicate(big, "n1")["status"] == ""
+
+
+def test_the_last_slice_is_given_to_one_of_two() -> None:
+    cluster, first, second = Cluster(), a_pod("a", memory=30_000), a_pod("b", memory=30_000)
+    cluster.shows(first)
+    cluster.shows(second)
+    assert isinstance(cluster.bind(first), Allowed)
+    answer = cluster.bind(second)
+    assert isinstance(answer, Refused)
+    assert "node n1: vGPU memory: asked 30,000 MiB on 1 card; largest free 10,960 MiB" in answer.reason
+    assert cluster.metrics.metrics.value("refusals_total", reason="cards") == 1
+
+
+def test_a_dry_run_hears_the_same_and_holds_nothing() -> None:
+    cluster, first, second = Cluster(), a_pod("a", memory=40_000), a_pod("b", memory=40_000)
+    cluster.shows(first)
+    cluster.shows(second)
+    assert written(cluster.bind(first, dry=True))[IDS] == "GPU-n1-0,NVIDIA,40000,0:"
+    assert isinstance(cluster.bind(second), Allowed)
+    assert isinstance(cluster.bind(first, dry=True), Refused)
+
+
+@pytest.mark.parametrize("asked", [{"cpu": "1"}, {NUMBER: "0"}])
+def test_pods_without_cards_pass_untouched_and_unread(asked: dict[str, str]) -> None:
+    cluster, pod = Cluster(), a_pod(limits=asked)
+    cluster.shows(pod)
+    assert cluster.bind(pod, annotations=STALE) == Allowed()
+    assert not cluster.metrics.metrics.value("pod_reads_total")
+
+
+def test_a_pod_that_the_watch_has_not_shown_yet_is_read_once() -> None:
+    cluster, pod = Cluster(), a_pod()
+    cluster.server["x", "p"] = pod
+    assert written(cluster.bind(pod))[NODE] == "n1"
+    assert cluster.metrics.metrics.value("pod_reads_total") == 1
+
+
+def test_a_pod_that_was_created_again_is_another_one() -> None:
+    cluster, pod = Cluster(), a_pod()
+    cluster.shows(pod)
+    again = {**pod, "metadata": {**pod["metadata"], "uid": "uid-2"}}
+    cluster.server["x", "p"] = again
+    assert written(cluster.bind(again))[NODE] == "n1"
+    # The Binding of the first one is refused by the API server itself.
+    cluster.shows(again)
+    assert cluster.bind(pod) == Allowed()
+
+
+def test_without_a_uid_the_name_says_which_pod_is_meant() -> None:
+    cluster, pod = Cluster(), a_pod()
+    cluster.shows(pod)
+    assert written(cluster.bind(pod, uid=None))[NODE] == "n1"
+
+
+def test_what_the_api_server_refuses_itself_passes() -> None:
+    cluster, gone, bound = Cluster(), a_pod("gone"), a_pod("bound", node="n1", ids="GPU-n1-0,NVIDIA,5,0:")
+    assert cluster.bind(gone) == Allowed()
+    cluster.server["x", "bound"] = bound
+    assert cluster.bind(bound) == Allowed()
+    cluster.shows(bound)
+    assert cluster.bind(bound) == Allowed()
+    assert cluster.bindings(request({"metadata": {"name": "p"}, "target": {}})) == Allowed()
+    assert cluster.bindings(request({"metadata": {"name": "p"}, "target": {"kind": "Moon", "name": "n1"}})) == Allowed()
+
+
+def test_a_pod_that_is_deleted_between_two_answers_gets_nothing_any_more() -> None:
+    cluster, pod = Cluster(), a_pod(memory=40_000)
+    cluster.shows(pod)
+    cluster.bind(pod)
+    cluster.shows(pod, "deleted")
+    cluster.server["x", "p"] = pod
+    assert cluster.bind(pod) == Allowed()
+    assert cluster.predicate(a_pod("other", memory=40_000))["status"] == ""
+
+
+def test_while_the_api_server_is_away_only_marked_pods_wait() -> None:
+    cluster, pod = Cluster(), a_pod()
+    cluster.server["x", "p"] = KubeError("no answer")
+    assert cluster.bind(pod) == Allowed()
+    answer = cluster.bind(pod, annotations={MARKER_KEY: MARKER})
+    assert isinstance(answer, Refused)
+    assert answer.code == 503
+    assert "cannot be read: no answer; try again" in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [({NUMBER: "1500m"}, "not a number of devices"), ({NUMBER: "lots"}, "not a quantity")],
+)
+def test_what_no_node_can_hold_is_refused_with_the_reason(limits: dict[str, str], said: str) -> None:
+    cluster, pod = Cluster(), a_pod(limits=limits)
+    cluster.shows(pod)
+    unseen = a_pod("unseen", limits=limits)
+    cluster.server["x", "unseen"] = unseen
+    for answer in (cluster.bind(pod), cluster.bind(unseen)):
+        assert isinstance(answer, Refused)
+        assert said in answer.reason
+
+
+def test_a_node_without_a_register_holds_nobody() -> None:
+    cluster, pod = Cluster(a_node(cards=0)), a_pod()
+    cluster.shows(pod)
+    said_of = {"n1": "volcano.sh/node-vgpu-register is missing or empty", "n9": "node n9: vGPU: the node is not known"}
+    for node, said in said_of.items():
+        answer = cluster.bind(pod, node)
+        assert isinstance(answer, Refused)
+        assert said in answer.reason
+
+
+@pytest.mark.parametrize("broken", [None, {"metadata": 3}, {"target": {"name": ["n1"]}}])
+def test_what_is_no_binding_is_refused_as_unreadable(broken: dict[str, object] | None) -> None:
+    answer = Cluster().bindings(request(broken))
+    assert isinstance(answer, Refused)
+    assert answer.code == 422
+
+
+def test_cores_alone_pass_for_a_kubelet_hands_out_nothing_for_them() -> None:
+    cluster, pod = Cluster(), a_pod(limits={CORES: "10"})
+    cluster.shows(pod)
+    assert cluster.bind(pod) == Allowed()
+
+
+def test_a_guard_keeps_valid_ids_of_the_pod() -> None:
+    cluster = Cluster(a_node(cards=3), mode=Mode.GUARD)
+    pod = a_pod()
+    pod["metadata"]["annotations"] = {IDS: "GPU-n1-2,NVIDIA,10000,0:", NODE: "n1"}
+    cluster.shows(pod)
+    assert written(cluster.bind(pod, annotations=STALE))[IDS] == "GPU-n1-2,NVIDIA,10000,0:"
+    assert cluster.counted("binding", "carried") == 1
+
+
+def test_a_guard_keeps_valid_ids_of_the_binding_where_the_pod_has_none() -> None:
+    cluster, pod = Cluster(a_node(cards=3), mode=Mode.GUARD), a_pod()
+    cluster.shows(pod)
+    fresh = {IDS: "GPU-n1-2,NVIDIA,10000,0:", NODE: "n1"}
+    # What is right already is not written again; the other four keys are.
+    assert {**written(cluster.bind(pod, annotations=fresh)), **fresh}.keys() == set(GRANT_KEYS)
+    assert cluster.counted("binding", "carried") == 1
+
+
+@pytest.mark.parametrize(
+    ("ids", "node"),
+    [
+        ("GPU-n2-0,NVIDIA,10000,0:", "n2"),
+        ("GPU-n2-0,NVIDIA,10000,0:", "n1"),
+        ("GPU-n1-0,NVIDIA,1,0:", "n1"),
+        ("GPU-n1-0,NVIDIA", "n1"),
+        ("", "n1"),
+    ],
+)
+def test_a_guard_places_anew_what_is_stale(ids: str, node: str) -> None:
+    cluster, pod = Cluster(mode=Mode.GUARD), a_pod()
+    pod["metadata"]["annotations"] = {IDS: ids, NODE: node}
+    cluster.shows(pod)
+    assert written(cluster.bind(pod))[IDS] == "GPU-n1-0,NVIDIA,10000,0:"
+    assert cluster.counted("binding", "placed") == 1
+
+
+def test_after_each_answer_about_cards_the_node_is_touched() -> None:
+    cluster, pod = Cluster(mode=Mode.GUARD), a_pod(memory=30_000)
+    cluster.shows(pod)
+    cluster.shows(a_pod("plain", limits={"cpu": "1"}))
+    cluster.bind(pod, dry=True)
+    cluster.bind(a_pod("plain", limits={"cpu": "1"}))
+    assert cluster.touched == []
+    cluster.bind(pod)
+    second = a_pod("b", memory=30_000)
+    cluster.shows(second)
+    cluster.bind(second)
+    assert cluster.touched == ["n1", "n1"]

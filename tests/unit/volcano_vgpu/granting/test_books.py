@@ -1,0 +1,103 @@
+"""The ledger behind its lock: what the watches put into it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hami_plugins.kube.reflector import Change
+from tests.unit.volcano_vgpu.granting.cluster import CORES, NUMBER, Cluster, a_node, a_pod
+
+
+def holders(cluster: Cluster) -> int:
+    return cluster.books.statistics.holders
+
+
+def test_bound_pods_hold_what_they_say_until_they_end() -> None:
+    cluster = Cluster()
+    bound = a_pod(node="n1", ids="GPU-n1-0,NVIDIA,40000,0:")
+    cluster.shows(bound, "added")
+    assert (holders(cluster), len(cluster.books)) == (1, 1)
+    cluster.shows({**bound, "status": {"phase": "Succeeded"}})
+    assert (holders(cluster), len(cluster.books)) == (0, 1)
+    cluster.shows(bound, "deleted")
+    assert len(cluster.books) == 0
+
+
+def test_cards_that_somebody_wrote_on_a_pod_by_hand_are_taken_all_the_same() -> None:
+    cluster = Cluster()
+    by_hand = a_pod(node="n1", ids="GPU-n1-0,NVIDIA,40000,0:")
+    by_hand["spec"]["containers"] = [{"name": "main"}]
+    cluster.shows(by_hand)
+    assert cluster.predicate(a_pod("b", memory=30_000))["status"]
+
+
+def test_a_deletion_that_was_found_out_by_listing_comes_without_an_object() -> None:
+    cluster = Cluster()
+    cluster.shows(a_pod(node="n1", ids="GPU-n1-0,NVIDIA,40000,0:"))
+    cluster.books.pod_changed(Change("deleted", None, "uid-p"))
+    cluster.books.pod_changed(Change("deleted", None, "never seen"))
+    assert (holders(cluster), len(cluster.books)) == (0, 0)
+
+
+def test_the_end_of_an_older_pod_of_that_name_is_not_the_end_of_the_newer() -> None:
+    cluster, pod = Cluster(), a_pod()
+    newer = {**pod, "metadata": {**pod["metadata"], "uid": "uid-2"}}
+    cluster.shows(pod)
+    cluster.shows(newer)
+    cluster.shows(pod, "deleted")
+    seen = cluster.books.seen("x", "p")
+    assert seen is not None
+    assert seen.uid == "uid-2"
+
+
+def test_nodes_that_go_take_their_cards_along() -> None:
+    cluster = Cluster()
+    cluster.books.node_changed(Change("deleted", None, "uid-n1"))
+    cluster.books.node_changed(Change("deleted", None, "uid-n1"))
+    assert cluster.predicate(a_pod())["status"] == "vGPU: the node is not known"
+
+
+def test_a_register_that_changes_counts_from_then_on() -> None:
+    cluster = Cluster(a_node(memory=5_000))
+    assert cluster.predicate(a_pod())["status"]
+    cluster.books.node_changed(Change("modified", a_node(memory=50_000), "uid-n1"))
+    assert cluster.predicate(a_pod())["status"] == ""
+
+
+@pytest.mark.parametrize("broken", [{"metadata": {"name": 3, "uid": "uid-b"}}, {"metadata": {"uid": "uid-b"}}])
+def test_a_malformed_object_hides_no_other(broken: dict[str, Any]) -> None:
+    cluster = Cluster()
+    cluster.books.node_changed(Change("added", broken, "uid-b"))
+    unreadable = a_pod("b", limits={NUMBER: "lots"})
+    cluster.shows(unreadable)
+    cluster.shows(a_pod("c", node="n1", ids="GPU-n1-0,NVIDIA,five,0:"))
+    assert cluster.books.problems == 3
+    assert cluster.predicate(a_pod())["status"] == ""
+
+
+def test_the_word_that_a_list_is_through_changes_nothing() -> None:
+    cluster = Cluster()
+    cluster.books.node_changed(Change("synced", None, ""))
+    cluster.books.pod_changed(Change("synced", None, ""))
+    assert cluster.books.statistics.nodes == 1
+
+
+def test_pods_bound_by_somebody_else_are_adopted_and_wrong_ones_are_found() -> None:
+    cluster = Cluster(a_node("n1"), a_node("n2"))
+    cluster.shows(a_pod("right", node="n1", ids="GPU-n1-0,NVIDIA,10000,0:"))
+    assert cluster.books.findings() == ()
+    cluster.shows(a_pod("foreign", node="n1", ids="GPU-n2-0,NVIDIA,10000,0:"))
+    cluster.shows(a_pod("none", node="n2"))
+    found = {(each.finding.value, each.pods) for each in cluster.books.findings()}
+    assert found == {("card-of-another-node", ("x/foreign",)), ("no-cards", ("x/none",))}
+
+
+def test_init_containers_and_requests_say_that_a_pod_asks_for_cards() -> None:
+    cluster, pod = Cluster(), a_pod(limits={"cpu": "1"})
+    pod["spec"]["initContainers"] = [{"name": "i", "resources": {"requests": {CORES: "10"}}}]
+    cluster.shows(pod)
+    seen = cluster.books.seen("x", "p")
+    assert seen is not None
+    assert seen.intake is not None

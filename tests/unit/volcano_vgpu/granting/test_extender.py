@@ -1,0 +1,158 @@
+"""The calls of Volcano's extender, answered from the ledger."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hami_plugins.engine.intake import Intake
+from hami_plugins.kube.port import Raw
+from tests.unit.volcano_vgpu.granting.cluster import CORES, MEMORY, NUMBER, Cluster, a_node, a_pod
+
+
+def test_a_node_with_room_takes_the_pod_and_a_full_one_says_why_with_numbers() -> None:
+    cluster = Cluster(a_node("n1"), a_node("n2", memory=81_920))
+    pod = a_pod(memory=50_000)
+    assert cluster.predicate(pod, "n2") == {"status": "", "code": 0}
+    assert cluster.predicate(pod, "n1") == {
+        "status": "vGPU memory: asked 50,000 MiB on 1 card; largest free 40,960 MiB, total free 40,960 MiB",
+        "code": 2,
+    }
+    assert (cluster.counted("predicate", "fits"), cluster.counted("predicate", "refused")) == (1, 1)
+
+
+def test_nodes_in_the_same_state_give_the_same_words_so_that_volcano_counts_them() -> None:
+    cluster = Cluster(a_node("n1"), a_node("n2"))
+    pod = a_pod(memory=50_000)
+    assert cluster.predicate(pod, "n1") == cluster.predicate(pod, "n2") == cluster.predicate(pod, "n1")
+
+
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        (a_node(cards=0), "vGPU: no cards registered (volcano.sh/node-vgpu-register is missing or empty)"),
+        (a_node(healthy="false"), "vGPU cards: 1 of 1 card is unhealthy"),
+    ],
+)
+def test_a_node_whose_cards_cannot_be_had_says_so(node: dict[str, object], said: str) -> None:
+    assert Cluster(node).predicate(a_pod())["status"] == said
+
+
+def test_half_a_register_is_no_register_and_the_reason_quotes_it() -> None:
+    node = a_node()
+    node["metadata"]["annotations"] = {"volcano.sh/node-vgpu-register": "GPU-1,10,40960:"}
+    cluster = Cluster(node)
+    assert "3 fields" in cluster.predicate(a_pod())["status"]
+    assert cluster.books.problems == 1
+
+
+def test_a_node_that_nobody_has_seen_is_refused() -> None:
+    assert Cluster().predicate(a_pod(), "n9")["status"] == "vGPU: the node is not known"
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({CORES: "10"}, "create the pod again with volcano.sh/vgpu-number: 1"),
+        ({NUMBER: "1", MEMORY: "0.5"}, "not an amount of MiB"),
+    ],
+)
+def test_a_pod_that_can_never_have_a_card_is_told_so_before_it_is_placed(limits: dict[str, str], said: str) -> None:
+    cluster, pod = Cluster(), a_pod(limits=limits)
+    assert said in cluster.predicate(pod)["status"]
+    assert said in cluster.event("allocate", pod)
+
+
+def test_id_lists_of_pods_are_obeyed() -> None:
+    cluster, pod = Cluster(a_node(cards=2)), a_pod()
+    pod["metadata"]["annotations"] = {"volcano.sh/vgpu-use-gpuuuid": "GPU-n9-0"}
+    assert "GPU-n9-0" in cluster.predicate(pod)["status"]
+
+
+def test_what_is_reserved_is_not_there_for_others_until_it_is_released() -> None:
+    cluster, first, second = Cluster(), a_pod("a", memory=30_000), a_pod("b", memory=30_000)
+    assert cluster.event("allocate", first) == ""
+    assert cluster.predicate(first)["status"] == ""
+    assert "largest free 10,960 MiB" in cluster.predicate(second)["status"]
+    assert "largest free 10,960 MiB" in cluster.event("allocate", second)
+    assert cluster.event("deallocate", first) == ""
+    assert cluster.event("deallocate", first) == ""
+    assert cluster.event("allocate", second) == ""
+    assert (cluster.counted("deallocate", "released"), cluster.counted("deallocate", "nothing")) == (1, 1)
+
+
+def test_what_is_promised_too_long_ago_is_free_again() -> None:
+    cluster, first, second = Cluster(), a_pod("a", memory=30_000), a_pod("b", memory=30_000)
+    cluster.event("allocate", first)
+    cluster.time = 89.0
+    assert cluster.books.expire() == ()
+    cluster.time = 90.0
+    assert [each.record.full_name for each in cluster.books.expire()] == ["x/a"]
+    assert cluster.predicate(second)["status"] == ""
+
+
+def test_after_an_answered_binding_a_rollback_frees_nothing_before_the_watch_has_spoken() -> None:
+    cluster, first, second = Cluster(), a_pod("a", memory=30_000), a_pod("b", memory=30_000)
+    cluster.shows(first)
+    cluster.event("allocate", first)
+    cluster.bind(first)
+    cluster.event("deallocate", first)
+    assert cluster.predicate(second)["status"]
+    cluster.shows(first, "deleted")
+    assert cluster.predicate(second)["status"] == ""
+
+
+def test_a_pod_that_the_watch_shows_elsewhere_ends_what_was_assumed() -> None:
+    cluster, first, second = Cluster(a_node("n1"), a_node("n2")), a_pod("a", memory=30_000), a_pod("b", memory=30_000)
+    cluster.shows(first)
+    cluster.bind(first, "n1")
+    cluster.shows(a_pod("a", node="n2", ids="GPU-n2-0,NVIDIA,30000,0:"))
+    assert cluster.predicate(second, "n1")["status"] == ""
+    assert cluster.predicate(second, "n2")["status"]
+
+
+@pytest.mark.parametrize(("policy", "best"), [("binpack", "n1"), ("spread", "n2")])
+def test_nodes_are_ranked_by_the_policy_for_cards(policy: str, best: str) -> None:
+    cluster = Cluster(a_node("n1"), a_node("n2"), a_node("n3", memory=5_000), policy=policy)
+    cluster.shows(a_pod("running", node="n1", ids="GPU-n1-0,NVIDIA,20000,0:"))
+    reply = cluster.prioritize(a_pod(), "n1", "n2", "n3", "n9")
+    assert reply["errorMessage"] == ""
+    scores = reply["nodeScore"]
+    assert set(scores) == {"n1", "n2"}
+    assert max(scores, key=scores.__getitem__) == best
+
+
+def test_without_a_weight_other_plugins_rank_the_nodes() -> None:
+    assert Cluster(weight=0.0).prioritize(a_pod(), "n1") == {"nodeScore": {}, "errorMessage": ""}
+
+
+@pytest.mark.parametrize("sent", [b"", b"[]", b'{"task":{}}', b'{"task":{"UID":"u"},"node":{"Name":"n1"}}'])
+def test_what_is_no_call_is_answered_with_what_is_wrong(sent: bytes) -> None:
+    cluster = Cluster()
+    reply = json.loads(cluster.extender.predicate(sent))
+    assert reply["code"] == 1
+    assert "extender call" in reply["status"]
+    for answer in (cluster.extender.prioritize, cluster.extender.allocate, cluster.extender.deallocate):
+        found = json.loads(answer(sent)) if sent != b"[]" else json.loads(answer(b"{}"))
+        assert "extender call" in found["errorMessage"]
+
+
+def test_a_pod_of_a_call_that_cannot_be_read_is_answered_with_the_place() -> None:
+    pod = a_pod(limits={NUMBER: "lots"})
+    assert "spec.containers[0].resources.limits" in Cluster().predicate(pod)["status"]
+
+
+def test_a_task_comes_once_for_every_node_and_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, pod = Cluster(a_node("n1"), a_node("n2")), a_pod()
+    taken: list[object] = []
+    intake = cluster.books.intake
+
+    def counted(raw: Raw) -> Intake:
+        taken.append(raw)
+        return intake(raw)
+
+    monkeypatch.setattr(cluster.books, "intake", counted)
+    for node in ("n1", "n2", "n1"):
+        cluster.predicate(pod, node)
+    assert len(taken) == 1

@@ -1,0 +1,270 @@
+"""The server of grants put together: everything that does IO is made, started and ended here."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+import structlog
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from hami_plugins.errors import HamiPluginsError, KubeError
+from hami_plugins.kube import paths
+from hami_plugins.kube.election import Bounded, Election
+from hami_plugins.kube.port import KubeApi, Raw
+from hami_plugins.model.units import NodeName
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.web.admission import AdmissionMetrics, admission_route
+from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration
+from hami_plugins.web.documents import DocumentMetrics, Reply, document_route
+from hami_plugins.web.probes import Check, probe_routes
+from hami_plugins.web.server import WebServer
+from hami_plugins.web.tls import Tls, TlsMetrics
+from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer
+from volcano_vgpu.granting import manifests, marking
+from volcano_vgpu.granting.bindings import Bindings
+from volcano_vgpu.granting.conf import VERBS
+from volcano_vgpu.granting.extender import Extender
+from volcano_vgpu.granting.metrics import GrantMetrics, Sizes
+from volcano_vgpu.granting.modes import Mode
+from volcano_vgpu.granting.settings import GrantSettings
+from volcano_vgpu.granting.term import Term
+from volcano_vgpu.granting.touching import Toucher
+
+EXTENDER_PATH: Final = "/extender"
+LARGEST_CALL: Final = 64 * 1024 * 1024
+"""Bytes: a call that ranks nodes carries all of them, each with its pods."""
+
+READ_SECONDS: Final = 1.5
+"""How long a Binding waits for a pod that the watch has not shown yet."""
+
+_NOT_FOUND: Final = 404
+_SESSION_VERBS: Final = ("onSessionOpen", "onSessionClose")
+
+_log = structlog.get_logger(__name__)
+
+
+class Api(KubeApi, Bounded, Protocol):
+    """An API server whose requests can be given a time to end in."""
+
+
+class StandbyError(HamiPluginsError):
+    """Another replica answers, or this one does not know the cluster yet."""
+
+    retryable = True
+    http_status = 503
+
+
+class GrantServer:
+    """One replica. ``identity`` is this process alone, among those that stand for the lease. It can be started once."""
+
+    def __init__(
+        self, settings: GrantSettings, api: Api, spec: VendorSpec, *, metrics: GrantMetrics, identity: str
+    ) -> None:
+        self._settings = settings
+        self._api = api
+        self._hasty = api.within(READ_SECONDS)
+        self._spec = spec
+        self._metrics = metrics
+        self._term: _Office | None = None
+        self._ended: list[Term] = []
+        self._stopping = threading.Event()
+        namespace = settings.service.namespace
+        self._election = Election(
+            api,
+            namespace=namespace,
+            name=settings.lease.name,
+            identity=identity,
+            timing=settings.lease.timing,
+            on_started=self._begin,
+            on_stopped=self._end,
+        )
+        self._toucher = Toucher(self._hasty, interval=settings.touch_interval, metrics=metrics)
+        self._keeper = self._certificate_keeper() if settings.certificate.bootstrap else None
+        self._documents = DocumentMetrics(metrics.metrics)
+        self._tls_metrics = TlsMetrics(metrics.metrics)
+        self._web = WebServer(Starlette(routes=self._plain()), host=settings.listen.host, port=settings.listen.port)
+        self._webhooks: WebServer | None = None
+        metrics.read_from(self._sizes)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where the extender, probes and metrics are served."""
+        return self._web.address
+
+    @property
+    def webhook_address(self) -> tuple[str, int] | None:
+        """Where the webhooks are served; ``None`` before the certificate is there."""
+        return None if self._webhooks is None else self._webhooks.address
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing is answered; empty where it is."""
+        return next((why for check in self._ready().values() if (why := check())), "")
+
+    def start(self) -> None:
+        """Begins. Raises ``ConfigError`` or ``KubeError`` where there is no certificate to serve with."""
+        self._web.start()
+        self._webhooks = WebServer(
+            Starlette(routes=self._over_tls()),
+            host=self._settings.webhooks.host,
+            port=self._settings.webhooks.port,
+            tls=self._tls(),
+            tls_metrics=self._tls_metrics,
+        )
+        self._webhooks.start()
+        self._toucher.start()
+        self._election.start()
+
+    def stop(self) -> None:
+        """Ends: answers no more, hands the lease back, then lets go of its clients. May be called twice."""
+        self._stopping.set()
+        self._election.stop()
+        for server in (self._webhooks, self._web):
+            if server is not None:
+                server.stop()
+        for term in self._ended:
+            term.stop()
+        self._toucher.stop()
+        if self._keeper is not None:
+            self._keeper.stop()
+
+    def _tls(self) -> Tls:
+        if self._keeper is not None:
+            return self._keeper.start()
+        certificate = self._settings.certificate
+        directory = Path(certificate.directory)
+        return Tls(certificate=directory / certificate.file, key=directory / certificate.key)
+
+    def _certificate_keeper(self) -> CertificateKeeper:
+        service = self._settings.service
+        certificate = self._settings.certificate
+        return CertificateKeeper(
+            self._api,
+            SecretName(service.namespace, certificate.secret),
+            names=(service.host, f"{service.host}.cluster.local", *certificate.names),
+            folder=Path(certificate.directory),
+            configurations=(WebhookConfiguration("mutating", manifests.CONFIGURATION),),
+        )
+
+    def _begin(self) -> None:
+        """The lease is ours."""
+        term = Term(self._api, self._settings, self._spec, metrics=self._metrics)
+        self._term = _Office(term, self._bindings(term), self._extender(term))
+        term.start()
+
+    def _end(self) -> None:
+        """The lease is ours no longer: what is known may be wrong from now on."""
+        office, self._term = self._term, None
+        if office is not None:
+            office.term.stop(timeout=0.0)
+            self._ended = [office.term]
+
+    def _bindings(self, term: Term) -> Bindings:
+        touches = self._settings.mode is Mode.GUARD
+        return Bindings(
+            books=term.books,
+            mode=self._settings.mode,
+            metrics=self._metrics,
+            read=self._read,
+            now_ns=time.time_ns,
+            touch=self._toucher.touch if touches else _leave,
+        )
+
+    def _extender(self, term: Term) -> Extender:
+        return Extender(term.books, weight=self._settings.weight, metrics=self._metrics)
+
+    def _read(self, namespace: str, name: str) -> Raw | None:
+        try:
+            return self._hasty.get(paths.pod(namespace, name))
+        except KubeError as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise
+
+    def _active(self) -> _Office:
+        """What answers. Raises ``StandbyError``."""
+        office = self._term
+        if office is None or self._stopping.is_set() or not self._election.active:
+            raise StandbyError(f"this replica does not answer: {self._election.check() or 'it is about to begin'}")
+        if not office.term.ready:
+            raise StandbyError(f"this replica does not answer yet: {office.term.check()}")
+        return office
+
+    def _sizes(self) -> Sizes | None:
+        office = self._term
+        if office is None or not office.term.ready:
+            return None
+        return Sizes(statistics=office.term.books.statistics, pods=len(office.term.books))
+
+    def _over_tls(self) -> list[Route]:
+        metrics = AdmissionMetrics(self._metrics.metrics, self._documents)
+        return [
+            admission_route(manifests.POD_PATH, self._mark, name="pods", metrics=metrics),
+            admission_route(manifests.BINDING_PATH, self._bind, name="bindings", metrics=metrics, waits=True),
+        ]
+
+    def _plain(self) -> list[Route]:
+        probes = probe_routes(alive=self._alive(), ready=self._ready(), metrics=self._metrics.metrics)
+        answers: dict[str, Callable[[_Office, bytes], bytes]] = {
+            "predicate": lambda office, body: office.extender.predicate(body),
+            "prioritize": lambda office, body: office.extender.prioritize(body),
+            "allocate": lambda office, body: office.extender.allocate(body),
+            "deallocate": lambda office, body: office.extender.deallocate(body),
+        }
+        verbs = [self._verb(verb, answers[verb]) for verb in VERBS.values()]
+        return [*probes, *verbs, *(self._verb(verb, lambda _office, _body: b"{}") for verb in _SESSION_VERBS)]
+
+    def _verb(self, verb: str, answer: Callable[[_Office, bytes], bytes]) -> Route:
+        def reply(body: bytes) -> Reply:
+            return Reply(200, answer(self._active(), body))
+
+        path = f"{EXTENDER_PATH}/{verb}"
+        return document_route(path, reply, name=verb, metrics=self._documents, limit=LARGEST_CALL)
+
+    def _mark(self, request: AdmissionRequest) -> Answer:
+        """New pods are marked by any replica, active or not: nothing of the ledger is needed for it."""
+        if request.object is None:
+            return Allowed()
+        answer = marking.mark(request.object, self._spec, self._settings.rules, self._settings.schedulers)
+        outcome = ("marked" if answer.operations else "untouched") if isinstance(answer, Allowed) else "refused"
+        self._metrics.answered("pod", outcome)
+        return answer
+
+    def _bind(self, request: AdmissionRequest) -> Answer:
+        answer = self._active().bindings(request)
+        # The pod may have had to be read, and the lease may be another's by now.
+        self._active()
+        return answer
+
+    def _alive(self) -> dict[str, Check]:
+        return {"server": lambda: ""}
+
+    def _ready(self) -> dict[str, Check]:
+        return {
+            "stopping": lambda: "the process ends" if self._stopping.is_set() else "",
+            "lease": self._election.check,
+            "ledger": self._ledger_check,
+            "certificate": lambda: "" if self._webhooks is not None else "the webhooks are not served yet",
+        }
+
+    def _ledger_check(self) -> str:
+        office = self._term
+        return "another replica has it" if office is None else office.term.check()
+
+
+class _Office:
+    """What answers while the lease is held."""
+
+    def __init__(self, term: Term, bindings: Bindings, extender: Extender) -> None:
+        self.term = term
+        self.bindings = bindings
+        self.extender = extender
+
+
+def _leave(_node: NodeName) -> None:
+    """In mode ``ledger`` no scheduler counts cards, so that no node has to be written."""

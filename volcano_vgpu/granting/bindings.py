@@ -1,0 +1,177 @@
+"""The webhook on Bindings: whatever a scheduler believed, the grant that goes with a Binding is the ledger's.
+
+The API server lays the Binding's annotations over the pod's in the write that sets the node, so all keys of a grant are
+written always: what an earlier try left behind would stay otherwise. A refusal breaks gangs, and schedulers do not back
+off (``peers.md`` 7.3): only what the node cannot hold at all is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import structlog
+
+from hami_plugins.engine.intake import Intake
+from hami_plugins.errors import KubeError, WireError
+from hami_plugins.ledger.answers import Code, Declined, Granted, Source
+from hami_plugins.model.units import NodeName
+from hami_plugins.vendors.volcano import NODE_KEY
+from hami_plugins.wire import admission, fields
+from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Refused
+from hami_plugins.wire.fields import Json
+from volcano_vgpu.granting.books import Books
+from volcano_vgpu.granting.metrics import GrantMetrics
+from volcano_vgpu.granting.modes import MARKER_KEY, Mode
+
+Raw = Mapping[str, Any]
+
+UNTOUCHED: Final = Allowed()
+_UNREADABLE: Final = 422
+_AWAY: Final = 503
+
+_PASS: Final = frozenset({Code.GONE, Code.BOUND})
+"""Bindings that the API server itself refuses, and says why."""
+
+_log = structlog.get_logger(__name__)
+
+ReadPod = Callable[[str, str], Raw | None]
+"""The pod of a namespace and a name as it is now, ``None`` where there is none. Raises ``KubeError``."""
+
+
+class Bound(NamedTuple):
+    """What a Binding wants: a pod, by its UID if that is told, on a node; and the annotations that it carries."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: NodeName
+    annotations: Mapping[str, str]
+
+    @property
+    def marked(self) -> bool:
+        """Whether the pod must not be bound without a grant."""
+        return MARKER_KEY in self.annotations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bindings:
+    """``read`` asks the API server for a pod that the watch has not shown yet; ``touch`` is told of the node of each
+    answer that a scheduler's own ledger has wrong now; ``now_ns`` gives Unix nanoseconds."""
+
+    books: Books
+    mode: Mode
+    metrics: GrantMetrics
+    read: ReadPod
+    now_ns: Callable[[], int]
+    touch: Callable[[NodeName], None]
+
+    def __call__(self, request: AdmissionRequest) -> Answer:
+        """The answer to one Binding."""
+        try:
+            binding = _read(request)
+        except WireError as error:
+            self.metrics.answered("binding", "unreadable")
+            return Refused(str(error), _UNREADABLE)
+        if binding is None:
+            return self._untouched("no-node")
+        intake = self._intake(binding)
+        if not isinstance(intake, Intake):
+            return intake
+        if intake.refusal:
+            return self._refused(binding, intake.refusal, Code.REQUEST)
+        return self._granted(binding, intake, request)
+
+    def _intake(self, binding: Bound) -> Intake | Answer:
+        """What the pod asks for, or the answer where that does not matter or cannot be found out."""
+        seen = self.books.seen(binding.namespace, binding.name)
+        if seen is None or binding.uid not in ("", seen.uid):
+            return self._read_now(binding)
+        if seen.fault:
+            return self._refused(binding, seen.fault, Code.REQUEST)
+        return seen.intake or self._untouched("without-cards")
+
+    def _read_now(self, binding: Bound) -> Intake | Answer:
+        """The same for a pod that the watch has not shown yet."""
+        self.metrics.read()
+        try:
+            raw = self.read(binding.namespace, binding.name)
+            if raw is None or binding.uid not in ("", (raw.get("metadata") or {}).get("uid")):
+                return self._untouched(Code.GONE)
+            bound = (raw.get("spec") or {}).get("nodeName")
+            return self._untouched(Code.BOUND) if bound else self.books.intake(raw)
+        except WireError as error:
+            return self._refused(binding, str(error), Code.REQUEST)
+        except KubeError as error:
+            if not binding.marked:
+                return self._untouched("unknown")
+            reason = f"pod {binding.namespace}/{binding.name} is not known yet and cannot be read: {error}; try again"
+            return self._refused(binding, reason, "unknown", status=_AWAY)
+
+    def _granted(self, binding: Bound, intake: Intake, request: AdmissionRequest) -> Answer:
+        carried = _carried(binding, intake) if self.mode is Mode.GUARD else None
+        found = self.books.grant(binding.node, intake, carried=carried, dry=request.dry_run, now_ns=self.now_ns())
+        if isinstance(found, Declined):
+            if found.code in _PASS:
+                return self._untouched(found.code)
+            if not request.dry_run:
+                self.touch(binding.node)
+            return self._refused(binding, self.books.words(found, intake), found.code)
+        granted, annotations = found
+        if granted.source is Source.NOTHING:
+            return self._untouched("without-cards")
+        if not request.dry_run:
+            self.touch(binding.node)
+            self._tell(binding, granted)
+        return Allowed(_operations(request.object or {}, annotations))
+
+    def _tell(self, binding: Bound, granted: Granted) -> None:
+        self.metrics.answered("binding", granted.source)
+        _log.info(
+            "granted",
+            pod=f"{binding.namespace}/{binding.name}",
+            uid=granted.uid,
+            node=binding.node,
+            source=granted.source.value,
+            cards=[share.device for share in granted.shares()],
+        )
+
+    def _untouched(self, why: str) -> Answer:
+        self.metrics.answered("binding", why)
+        return UNTOUCHED
+
+    def _refused(self, binding: Bound, reason: str, code: str, *, status: int = 403) -> Refused:
+        self.metrics.answered("binding", "refused")
+        self.metrics.refused(code)
+        _log.warning("binding_refused", pod=f"{binding.namespace}/{binding.name}", node=binding.node, reason=reason)
+        return Refused(reason, status)
+
+
+def _read(request: AdmissionRequest) -> Bound | None:
+    """What the Binding says; ``None`` for one without a node, which the API server refuses itself."""
+    place = "Binding:"
+    body = fields.whole(request.object, place)
+    metadata, target = fields.member(body, "metadata", place), fields.member(body, "target", place)
+    node = fields.text(target, "name", f"{place} target")
+    if not node or fields.text(target, "kind", f"{place} target") not in ("", "Node"):
+        return None
+    return Bound(
+        namespace=request.namespace or fields.text(metadata, "namespace", f"{place} metadata"),
+        name=fields.text(metadata, "name", f"{place} metadata") or request.name,
+        uid=fields.text(metadata, "uid", f"{place} metadata"),
+        node=NodeName(node),
+        annotations=fields.text_map(metadata, "annotations", f"{place} metadata"),
+    )
+
+
+def _carried(binding: Bound, intake: Intake) -> Mapping[str, str] | None:
+    """The grant that Volcano wrote for this node: on the pod up to 1.15, in the Binding later. The ledger checks it."""
+    written = (intake.pod.annotations, binding.annotations)
+    return next((each for each in written if each.get(NODE_KEY) == binding.node), None)
+
+
+def _operations(before: Json, annotations: Mapping[str, str]) -> list[Json]:
+    metadata = before.get("metadata") or {}
+    after = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **annotations}}
+    return admission.patch({"metadata": metadata}, {"metadata": after})

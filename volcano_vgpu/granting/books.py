@@ -1,0 +1,265 @@
+"""The ledger behind its lock, kept up to date by the watches of nodes and pods.
+
+Of an object nothing is kept but what an answer needs: of a node its cards, of a pod that waits what it asks for, of a
+pod that is bound what it holds, of all others that they are there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import structlog
+
+from hami_plugins.engine.decide import Decider, PodDemand
+from hami_plugins.engine.intake import Intake, Rules, take_in
+from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import WireError
+from hami_plugins.kube.reflector import Change
+from hami_plugins.ledger.answers import Assumption, Declined, Found, Granted, Source, Statistics
+from hami_plugins.ledger.ledger import FINISHED, Ledger
+from hami_plugins.model.decisions import Refusal
+from hami_plugins.model.nodes import NodeState
+from hami_plugins.model.policy import Policy
+from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.model.verdicts import Fit
+from hami_plugins.report.explain.wording import reason_words
+from hami_plugins.wire import objects
+from volcano_vgpu.granting import marking
+
+Raw = Mapping[str, Any]
+
+_REASONS: Final = 20_000
+"""Reasons in words that are remembered; many nodes refuse the same pod in the same state."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A pod as the watch shows it.
+
+    ``intake`` is what it asks for, while it waits; ``None`` for one that asks for no cards, and for one that is bound
+    or has finished. ``fault`` is why it cannot be read.
+    """
+
+    uid: PodUid
+    intake: Intake | None = None
+    fault: str = ""
+
+
+class _Told(NamedTuple):
+    state: NodeState
+    demand: PodDemand
+    policy: Policy
+
+
+class Books:
+    """Everything is safe to call from any thread. ``keep`` is how long an assumption lasts, ``clock`` gives seconds."""
+
+    def __init__(self, spec: VendorSpec, rules: Rules, *, keep: float, clock: Callable[[], float]) -> None:
+        self.spec = spec
+        self.problems = 0
+        self._rules = rules
+        self._clock = clock
+        self._registry = Registry([spec])
+        self._ledger = Ledger(Decider(self._registry), keep=keep)
+        self._lock = threading.Lock()
+        self._nodes: dict[str, NodeName] = {}
+        self._pods: dict[tuple[str, str], Seen] = {}
+        self._names: dict[str, tuple[str, str]] = {}
+        self._reasons: OrderedDict[_Told, str] = OrderedDict()
+        self._asked = frozenset(spec.resources.all())
+
+    # What the watches show
+
+    def node_changed(self, change: Change) -> None:
+        """A node came, changed or went."""
+        if change.kind == "deleted":
+            name = self._nodes.pop(change.uid, None)
+            if name is not None and name not in self._nodes.values():
+                with self._lock:
+                    self._ledger.forget_node(name)
+            return
+        if change.object is None:
+            return
+        try:
+            node = objects.node_object(change.object)
+        except WireError as error:
+            self._malformed("node_unreadable", str(error))
+            return
+        self._nodes[change.uid] = node.name
+        with self._lock:
+            problems = self._ledger.see_node(node)
+        for problem in problems:
+            self._malformed("node_problem", f"{problem.place}: {problem.what}")
+
+    def pod_changed(self, change: Change) -> None:
+        """A pod came, changed or went."""
+        if change.kind == "deleted":
+            name = self._names.pop(change.uid, ("", ""))
+            with self._lock:
+                if (seen := self._pods.get(name)) is not None and seen.uid == change.uid:
+                    del self._pods[name]
+                self._ledger.forget_pod(PodUid(change.uid), self._clock())
+            return
+        if change.object is None:
+            return
+        metadata = change.object.get("metadata") or {}
+        name = (str(metadata.get("namespace")), str(metadata.get("name")))
+        seen = self._read(change.object, PodUid(change.uid))
+        with self._lock:
+            self._pods[name] = seen
+        self._names[change.uid] = name
+
+    def _read(self, raw: Raw, uid: PodUid) -> Seen:
+        if not self._concerns(raw):
+            return Seen(uid)
+        try:
+            pod = objects.pod(raw)
+        except WireError as error:
+            self._malformed("pod_unreadable", str(error))
+            return Seen(uid, fault=str(error))
+        if pod.node is None and pod.phase not in FINISHED:
+            with self._lock:
+                self._ledger.see_pod(pod, self._clock())
+            return Seen(uid, take_in(pod, self._registry, self._rules))
+        with self._lock:
+            problems = self._ledger.see_pod(pod, self._clock())
+        for problem in problems:
+            self._malformed("pod_problem", f"{problem.place}: {problem.what}")
+        return Seen(uid)
+
+    def _concerns(self, raw: Raw) -> bool:
+        """Whether a pod asks for cards, or is bound with some; most pods of a cluster do neither."""
+        spec, annotations = raw.get("spec") or {}, (raw.get("metadata") or {}).get("annotations") or {}
+        if spec.get("nodeName") and self.spec.keys.allocated in annotations:
+            return True
+        return any(
+            not self._asked.isdisjoint(resources.get(kind) or ())
+            for name in ("containers", "initContainers")
+            for container in spec.get(name) or ()
+            if (resources := container.get("resources"))
+            for kind in ("limits", "requests")
+        )
+
+    def _malformed(self, event: str, reason: str) -> None:
+        self.problems += 1
+        _log.warning(event, reason=reason)
+
+    # What is asked
+
+    def seen(self, namespace: str, name: str) -> Seen | None:
+        """The pod of that name, as the watch has it."""
+        with self._lock:
+            return self._pods.get((namespace, name))
+
+    def intake(self, raw: Raw) -> Intake:
+        """What a pod asks for. Raises ``WireError`` where it cannot be read."""
+        return take_in(objects.pod(raw), self._registry, self._rules)
+
+    def obstacle(self, intake: Intake) -> str:
+        """Why a pod gets no cards whatever is free; empty where nothing is in its way."""
+        if intake.refusal:
+            return intake.refusal
+        container = marking.lacks_number(self.spec, intake.pod)
+        if not container:
+            return ""
+        return (
+            f"container {container} asks for a share of a card without {self.spec.resources.count}, so that a kubelet "
+            f"hands it nothing; create the pod again with {self.spec.resources.count}: 1"
+        )
+
+    def answer(self, node: NodeName, intake: Intake) -> str:
+        """Why the node's cards cannot hold the pod, with numbers; empty where they can."""
+        with self._lock:
+            answer = self._ledger.answer(node, intake)
+            return "" if isinstance(answer, Fit) else self._reason(node, intake, answer)
+
+    def scores(self, nodes: Iterable[NodeName], intake: Intake) -> dict[NodeName, float]:
+        """How well the pod fits on each node that can hold it, by the policy for cards."""
+        with self._lock:
+            answers = {node: self._ledger.answer(node, intake) for node in nodes}
+        return {node: answer.score for node, answer in answers.items() if isinstance(answer, Fit)}
+
+    def reserve(self, node: NodeName, intake: Intake) -> Granted | Declined:
+        """See ``Ledger``."""
+        with self._lock:
+            return self._ledger.reserve(node, intake, self._clock())
+
+    def release(self, uid: PodUid) -> bool:
+        """See ``Ledger``."""
+        with self._lock:
+            return self._ledger.release(uid)
+
+    def grant(
+        self, node: NodeName, intake: Intake, *, carried: Mapping[str, str] | None, dry: bool, now_ns: int
+    ) -> tuple[Granted, dict[str, str]] | Declined:
+        """What a Binding is answered with, and the annotations that say so; see ``Ledger``."""
+        with self._lock:
+            found = self._ledger.grant(node, intake, self._clock(), carried=carried, dry=dry)
+            if isinstance(found, Declined):
+                return found
+            if found.source is Source.NOTHING:
+                return found, {}
+            return found, self._ledger.annotations(found, intake.pod, now_ns=now_ns)
+
+    def words(self, declined: Declined, intake: Intake) -> str:
+        """Why nothing was given, in words with numbers."""
+        if declined.refusal is None:
+            return declined.text
+        with self._lock:
+            return f"node {declined.node}: {self._reason(declined.node, intake, declined.refusal)}"
+
+    def expire(self) -> tuple[Assumption, ...]:
+        """End what was promised too long ago, and say what that was."""
+        with self._lock:
+            return self._ledger.expire(self._clock())
+
+    def findings(self) -> tuple[Found, ...]:
+        """What is wrong with what bound pods hold; see ``Ledger``."""
+        with self._lock:
+            return self._ledger.findings()
+
+    @property
+    def statistics(self) -> Statistics:
+        """Sizes, for metrics."""
+        with self._lock:
+            return self._ledger.statistics()
+
+    def __len__(self) -> int:
+        """How many pods are known, whatever they ask for."""
+        return len(self._pods)
+
+    def _reason(self, node: NodeName, intake: Intake, refusal: Refusal) -> str:
+        """A refusal in words that do not name the node: Volcano counts nodes by their words."""
+        entry = self._ledger.entry(node)
+        if entry is None:
+            return "vGPU: the node is not known"
+        by_id = any(
+            request.selector.names_ids for each in intake.demand.devices.containers for request in each.requests
+        )
+        key = _Told(entry.state, PodDemand(intake.demand.devices), intake.policy)
+        known = None if by_id else self._reasons.get(key)
+        if known is not None:
+            return known
+        text = self._spelled(node, intake, refusal)
+        if not by_id and not entry.problems:
+            self._reasons[key] = text
+            if len(self._reasons) > _REASONS:
+                self._reasons.popitem(last=False)
+        return text
+
+    def _spelled(self, node: NodeName, intake: Intake, refusal: Refusal) -> str:
+        why = self._ledger.why_not(node, intake, refusal)
+        entry = self._ledger.entry(node)
+        problems = [problem.what for problem in entry.problems] if entry is not None else []
+        if why is None or not why.reasons:
+            told = problems or [f"{self.spec.keys.register} is missing or empty"]
+            return f"vGPU: no cards registered ({'; '.join(told)})"
+        names = [container.name for container in intake.pod.containers]
+        return f"vGPU {reason_words(why.reasons[0], self._registry, names)}".replace(f" ({node})", "")

@@ -1,0 +1,99 @@
+"""The calls of Volcano's plugin ``extender``, answered from the ledger (``peers.md`` 3.8).
+
+A reply always has the status 200: of anything else Volcano shows its users nothing but the number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+import structlog
+
+from hami_plugins.engine.intake import Intake
+from hami_plugins.errors import WireError
+from hami_plugins.ledger.answers import Declined
+from hami_plugins.model.units import NodeName
+from hami_plugins.wire import volcano_extender
+from hami_plugins.wire.volcano_extender import Task
+from volcano_vgpu.granting.books import Books
+from volcano_vgpu.granting.metrics import GrantMetrics
+
+TASKS: Final = 4096
+"""Tasks that are remembered as read: each comes once for every node."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Extender:
+    """``weight`` is what the score of a card counts beside those of other plugins; 0 leaves the nodes to them."""
+
+    def __init__(self, books: Books, *, weight: float, metrics: GrantMetrics) -> None:
+        self._books = books
+        self._weight = weight
+        self._metrics = metrics
+        self._remembered = lru_cache(maxsize=TASKS)(self._of_text)
+
+    def predicate(self, body: bytes) -> bytes:
+        """Whether a node can hold a pod."""
+        try:
+            call = volcano_extender.predicate(body)
+            intake, obstacle = self._remembered(call.task)
+        except WireError as error:
+            self._metrics.answered("predicate", "unreadable")
+            return volcano_extender.predicate_reply(str(error), code=volcano_extender.ERROR)
+        reason = obstacle or self._books.answer(call.node, intake)
+        self._metrics.answered("predicate", "refused" if reason else "fits")
+        return volcano_extender.predicate_reply(reason)
+
+    def prioritize(self, body: bytes) -> bytes:
+        """How well a pod would fit on each of some nodes."""
+        try:
+            task, nodes = volcano_extender.prioritize(body)
+            intake, _ = self._of_task(task)
+        except WireError as error:
+            self._metrics.answered("prioritize", "unreadable")
+            return volcano_extender.event_reply(str(error))
+        scores = self._books.scores(nodes, intake) if self._weight else {}
+        self._metrics.answered("prioritize", "ranked")
+        return volcano_extender.prioritize_reply({node: score * self._weight for node, score in scores.items()})
+
+    def allocate(self, body: bytes) -> bytes:
+        """A session wants the pod on a node: its cards are held from now on."""
+        return self._event("allocate", body, self._reserve)
+
+    def deallocate(self, body: bytes) -> bytes:
+        """A session gave the pod up."""
+        return self._event("deallocate", body, self._release)
+
+    def _event(self, verb: str, body: bytes, act: Callable[[Task], tuple[str, str]]) -> bytes:
+        try:
+            outcome, error = act(volcano_extender.event(body))
+        except WireError as wrong:
+            outcome, error = "unreadable", str(wrong)
+        self._metrics.answered(verb, outcome)
+        return volcano_extender.event_reply(error)
+
+    def _reserve(self, task: Task) -> tuple[str, str]:
+        intake, obstacle = self._of_task(task)
+        if obstacle:
+            return "refused", obstacle
+        found = self._books.reserve(NodeName(task.node), intake)
+        if not isinstance(found, Declined):
+            return "reserved", ""
+        self._metrics.refused(found.code)
+        reason = self._books.words(found, intake)
+        _log.info("reservation_refused", pod=intake.pod.full_name, node=task.node, reason=reason)
+        return "refused", reason
+
+    def _release(self, task: Task) -> tuple[str, str]:
+        return ("released" if self._books.release(task.uid) else "nothing"), ""
+
+    def _of_text(self, text: bytes) -> tuple[Intake, str]:
+        return self._of_task(volcano_extender.task(text))
+
+    def _of_task(self, task: Task) -> tuple[Intake, str]:
+        """What the pod asks for, as the scheduler has it: its watch may be ahead of ours. And what is in its way."""
+        intake = self._books.intake(task.pod)
+        return intake, self._books.obstacle(intake)

@@ -1,0 +1,90 @@
+"""What the server of grants tells Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from hami_plugins.ledger.answers import Statistics
+from hami_plugins.observe.metrics import Metrics
+
+PRODUCT: Final = "volcano_vgpu_grants"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """What is looked up at each reading; ``None`` while another replica answers."""
+
+    statistics: Statistics
+    pods: int
+
+
+class GrantMetrics:
+    """The server's metrics."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics(PRODUCT)
+        self._answers = self.metrics.counter(
+            "answers_total", "Answers to the scheduler and to the API server, by kind and outcome", ("kind", "outcome")
+        )
+        self._refusals = self.metrics.counter("refusals_total", "Reservations and Bindings refused", ("reason",))
+        self._reads = self.metrics.counter(
+            "pod_reads_total", "Bindings whose pod the watch had not shown yet, so that it was read"
+        )
+        self._expired = self.metrics.counter(
+            "assumptions_expired_total", "What was promised and never came, by state", ("state",)
+        )
+        self._touches = self.metrics.counter(
+            "node_touches_total", "Writes of nodes that make Volcano count them anew, by outcome", ("outcome",)
+        )
+
+    def answered(self, kind: str, outcome: str) -> None:
+        """Something was answered."""
+        self._answers.labels(kind, outcome).inc()
+
+    def refused(self, reason: str) -> None:
+        """A reservation or a Binding was refused."""
+        self._refusals.labels(reason).inc()
+
+    def read(self) -> None:
+        """A pod had to be read from the API server."""
+        self._reads.inc()
+
+    def expired(self, *, answered: bool) -> None:
+        """An assumption ended by time."""
+        self._expired.labels("answered" if answered else "reserved").inc()
+
+    def touched(self, outcome: str) -> None:
+        """A node was written, or could not be."""
+        self._touches.labels(outcome).inc()
+
+    def read_from(self, sizes: Callable[[], Sizes | None]) -> None:
+        """Adds what is looked up at each reading."""
+        self.metrics.collected(lambda: _collected(sizes()))
+
+
+def _collected(sizes: Sizes | None) -> Iterable[Metric]:
+    yield _one("active", "Whether this replica answers", float(sizes is not None))
+    if sizes is not None:
+        yield from _sized(sizes)
+
+
+def _sized(sizes: Sizes) -> Iterator[Metric]:
+    found = sizes.statistics
+    yield _one("nodes", "Nodes that are known", found.nodes)
+    yield _one("cards", "Cards that are registered", found.devices)
+    yield _one("pods", "Pods that are known, whatever they ask for", sizes.pods)
+    yield _one("holders", "Bound pods that hold cards", found.holders)
+    family = GaugeMetricFamily(
+        f"{PRODUCT}_assumptions", "What is promised and not seen to be in effect, by state", labels=("state",)
+    )
+    family.add_metric(("reserved",), found.reservations)
+    family.add_metric(("answered",), found.answered)
+    yield family
+
+
+def _one(name: str, what: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"{PRODUCT}_{name}", what, value=value)

@@ -1,0 +1,95 @@
+"""What exists while this replica is the active one: the ledger, the watches that fill it, the time that ends things.
+
+It begins empty, with lists that are no older than the lease, and so finds all that an earlier replica brought about.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from hami_plugins.kube import paths
+from hami_plugins.kube.port import Selection, Watching
+from hami_plugins.kube.reflector import Reflector
+from hami_plugins.model.vendor import VendorSpec
+from volcano_vgpu.granting.books import Books
+from volcano_vgpu.granting.metrics import GrantMetrics
+from volcano_vgpu.granting.settings import GrantSettings
+
+EXPIRY_SECONDS: Final = 1.0
+"""Between two looks for what was promised too long ago."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Term:
+    """From ``start`` to ``stop``. ``ready`` is whether the ledger knows the whole cluster."""
+
+    def __init__(
+        self,
+        api: Watching,
+        settings: GrantSettings,
+        spec: VendorSpec,
+        *,
+        metrics: GrantMetrics,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.books = Books(spec, settings.rules, keep=settings.reservation, clock=clock)
+        self._metrics = metrics
+        self._clock = clock
+        self._began = clock()
+        self._told = False
+        self._stop = threading.Event()
+        self._nodes = Reflector(
+            api, Selection(paths.NODES, "Node"), on_change=self.books.node_changed, name="grants-nodes"
+        )
+        self._pods = Reflector(api, Selection(paths.PODS, "Pod"), on_change=self.books.pod_changed, name="grants-pods")
+        self._thread = threading.Thread(target=self._run, name="grants-expiry", daemon=True)
+
+    @property
+    def ready(self) -> bool:
+        """Whether nodes and pods are all known."""
+        return self._nodes.synced.is_set() and self._pods.synced.is_set()
+
+    def check(self) -> str:
+        """What is missing, in words for an operator; empty where nothing is."""
+        for reflector, what in ((self._nodes, "nodes"), (self._pods, "pods")):
+            if not reflector.synced.is_set():
+                return f"the API server has not told of all {what} yet"
+            if not reflector.healthy:
+                return f"the watch of {what} is broken: {reflector.last_error}"
+        return ""
+
+    def start(self) -> None:
+        """Begins to fill the ledger."""
+        self._nodes.start()
+        self._pods.start()
+        self._thread.start()
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """Ends; the threads may live on for a moment after ``timeout`` seconds. May be called twice."""
+        self._stop.set()
+        self._nodes.stop(timeout)
+        self._pods.stop(timeout)
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        self._wait()
+        while not self._stop.wait(EXPIRY_SECONDS):
+            for ended in self.books.expire():
+                self._metrics.expired(answered=ended.answered)
+                _log.info("assumption_expired", pod=ended.record.full_name, node=ended.node, answered=ended.answered)
+
+    def _wait(self) -> None:
+        for reflector in (self._nodes, self._pods):
+            while not reflector.synced.wait(0.1):
+                if self._stop.is_set():
+                    return
+        seconds = round(self._clock() - self._began, 3)
+        sizes = self.books.statistics
+        _log.info("ledger_filled", seconds=seconds, nodes=sizes.nodes, pods=len(self.books), holders=sizes.holders)
