@@ -38,8 +38,7 @@ def group_of(pod: Raw) -> str:
 
 def decide(snapshot: ClusterSnapshot, waiting: Iterable[Raw], planner: Planner, *, now_ns: int) -> tuple[PodPlan, ...]:
     """What becomes of the waiting pods, oldest first, gang by gang."""
-    raws = sorted(waiting, key=lambda raw: (str(raw["metadata"].get("creationTimestamp")), raw["metadata"]["name"]))
-    pods = [objects.pod(raw) for raw in raws]
+    pods = [objects.pod(raw) for raw in _in_order(waiting)]
     names = {pod.full_name for pod in pods}
     # Quotas were counted when the pods were created.
     before = replace(snapshot, quotas={}, pending=tuple(pod for pod in snapshot.pending if pod.full_name not in names))
@@ -59,10 +58,10 @@ def binding(pod: Raw, node: str) -> dict[str, Any]:
     }
 
 
-def as_placed(pod: Raw, plan: PodPlan, node: str) -> Raw:
+def as_placed(pod: Raw, written: Mapping[str, str], node: str) -> Raw:
     """The pod as it will be seen once the writes have come back."""
     metadata = pod["metadata"]
-    annotations = {**(metadata.get("annotations") or {}), **plan.annotations}
+    annotations = {**(metadata.get("annotations") or {}), **written}
     return {
         **pod,
         "metadata": {**metadata, "annotations": annotations},
@@ -70,14 +69,21 @@ def as_placed(pod: Raw, plan: PodPlan, node: str) -> Raw:
     }
 
 
-def unschedulable(plan: PodPlan) -> dict[str, Any]:
-    """The condition that says why a pod has no place, in Volcano's words where there are any."""
-    return {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": "Unschedulable",
-        "message": plan.words or plan.why,
-    }
+def unschedulable(message: str, *, reason: str = "Unschedulable") -> dict[str, Any]:
+    """The condition that says why a pod has no place."""
+    return {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+
+
+def by_group(waiting: Iterable[Raw]) -> dict[str, list[Raw]]:
+    """The pods of each PodGroup (``namespace/name``), oldest first."""
+    found: dict[str, list[Raw]] = {}
+    for raw in _in_order(waiting):
+        found.setdefault(f"{raw['metadata']['namespace']}/{group_of(raw)}", []).append(raw)
+    return found
+
+
+def _in_order(waiting: Iterable[Raw]) -> list[Raw]:
+    return sorted(waiting, key=lambda raw: (str(raw["metadata"].get("creationTimestamp")), raw["metadata"]["name"]))
 
 
 def _units(snapshot: ClusterSnapshot, pods: Iterable[Pod]) -> list[Unit]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import structlog
 
 from hami_plugins.emulator.volcano import jobs, sessions
+from hami_plugins.emulator.volcano.extending import ExtendedSession, ExtenderArguments, ExtenderClient
+from hami_plugins.engine.annotate import annotations_of
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import AlreadyExistsError, HamiPluginsError, KubeError, ManifestError
 from hami_plugins.kube import paths
@@ -34,6 +36,8 @@ _FOLLOWED: Final = {
     "Job": f"/apis/{jobs.JOB_API}/jobs",
 }
 _GONE: Final = frozenset({404, 409})
+_RETRY_SECONDS: Final = 0.5
+"""Until pods that could not be bound are tried again, although nothing has changed in the cluster."""
 
 
 class EmulatedVolcano:
@@ -42,18 +46,27 @@ class EmulatedVolcano:
     ``period`` is the least time between two sessions in seconds; without changes in the cluster there is none.
     ``now_ns`` gives Unix nanoseconds for annotations. As in Volcano 1.14.1, a placed pod is first patched with its six
     annotations and then bound (``peers.md`` 3.1).
+
+    With an ``extender`` it knows no cards itself and asks for them. With ``leaves_tries`` a gang that does not fit
+    leaves the cards of the try on its pods, and the Binding that comes of a later one carries them: the fault of 1.14.1
+    (``peers.md`` 8.2).
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - whose stand-in it is, and what of it
         self,
         api: KubeApi,
         *,
         registry: Registry | None = None,
         period: float = 0.2,
         now_ns: Callable[[], int] = time.time_ns,
+        extender: ExtenderArguments | None = None,
+        leaves_tries: bool = False,
     ) -> None:
         self._api = api
         self._planner = Planner(registry or builtin())
+        self._extender = None if extender is None else ExtenderClient(extender)
+        self._leaves_tries = leaves_tries
+        self._again = False
         self._period = period
         self._now_ns = now_ns
         self._stores = {
@@ -83,6 +96,8 @@ class EmulatedVolcano:
             self._thread.join()
         for store in self._stores.values():
             store.stop()
+        if self._extender is not None:
+            self._extender.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -103,8 +118,9 @@ class EmulatedVolcano:
                 if self._stopping.is_set():
                     return
         while not self._stopping.is_set():
-            self._changed.wait()
+            self._changed.wait(_RETRY_SECONDS if self._again else None)
             self._changed.clear()
+            self._again = False
             try:
                 self._control()
                 self._session()
@@ -171,16 +187,41 @@ class EmulatedVolcano:
         if not ready:
             return
         seen = {**pods, **self._placed}
-        snapshot = load_snapshot(
-            [*seen.values(), *self._all("Node"), *self._all("PodGroup"), *self._all("Queue")], self._planner.registry
-        )
+        everything = [*seen.values(), *self._all("Node"), *self._all("PodGroup"), *self._all("Queue")]
+        if self._extender is not None:
+            self._extended(ExtendedSession(everything, self._extender), ready.values())
+            return
+        snapshot = load_snapshot(everything, self._planner.registry)
         by_name = {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": pod for pod in ready.values()}
         for plan in sessions.decide(snapshot, ready.values(), self._planner, now_ns=self._now_ns()):
             pod = by_name[plan.pod.full_name]
             if plan.stage is Stage.PLACED and isinstance(plan.decision, Placed):
                 self._place(pod, plan, str(plan.decision.node))
             else:
-                self._refuse(pod, plan)
+                if self._leaves_tries and plan.stage is Stage.GANG and isinstance(plan.decision, Placed):
+                    self._leave_try(pod, plan, plan.decision)
+                self._refuse(pod, sessions.unschedulable(plan.words or plan.why))
+
+    def _extended(self, session: ExtendedSession, ready: Iterable[Raw]) -> None:
+        """A session in which an extender knows the cards."""
+        for group, members in sessions.by_group(ready).items():
+            for outcome in session.decide(group, members):
+                if outcome.node and (why := self._bound(outcome.pod, outcome.node)):
+                    self._refuse(outcome.pod, sessions.unschedulable(why, reason="SchedulerError"))
+                elif not outcome.node:
+                    self._refuse(outcome.pod, sessions.unschedulable(outcome.why))
+                self._again = self._again or outcome.pod["metadata"]["uid"] not in self._placed
+
+    def _leave_try(self, pod: Raw, plan: PodPlan, placed: Placed) -> None:
+        """Write what a member would have got; nothing takes it off again."""
+        entry = plan.before.nodes[plan.before.position[placed.node]]
+        written = annotations_of(plan.pod, placed, entry, self._planner.registry, now_ns=self._now_ns())
+        held = pod["metadata"].get("annotations") or {}
+        if any(key in held for key in written):
+            return
+        path = paths.pod(pod["metadata"]["namespace"], pod["metadata"]["name"])
+        body = {"metadata": {"uid": pod["metadata"]["uid"], "annotations": written}}
+        self._try(lambda: self._api.merge_patch(path, body))
 
     def _place(self, pod: Raw, plan: PodPlan, node: str) -> None:
         metadata = pod["metadata"]
@@ -188,16 +229,30 @@ class EmulatedVolcano:
         body = {"metadata": {"uid": uid, "annotations": dict(plan.annotations)}}
         if plan.annotations and not self._try(lambda: self._api.merge_patch(paths.pod(namespace, name), body)):
             return
-        bound = sessions.binding(pod, node)
-        if self._try(lambda: self._api.create(paths.pod_binding(namespace, name), bound)):
-            self._placed[uid] = sessions.as_placed(pod, plan, node)
-            _log.info("pod_bound", pod=f"{namespace}/{name}", node=node)
+        if why := self._bound(pod, node, plan.annotations):
+            self._refuse(pod, sessions.unschedulable(why, reason="SchedulerError"))
+            self._again = True
 
-    def _refuse(self, pod: Raw, plan: PodPlan) -> None:
-        metadata, condition = pod["metadata"], sessions.unschedulable(plan)
+    def _bound(self, pod: Raw, node: str, annotations: Mapping[str, str] | None = None) -> str:
+        """Binds a pod, and says why that did not work; one that is gone or bound is looked at again in its turn."""
+        metadata = pod["metadata"]
+        namespace, name = metadata["namespace"], metadata["name"]
+        body = sessions.binding(pod, node)
+        try:
+            came = self._try(lambda: self._api.create(paths.pod_binding(namespace, name), body))
+        except KubeError as error:
+            _log.warning("pod_not_bound", pod=f"{namespace}/{name}", node=node, error=str(error))
+            return f"failed to bind to node {node}: {error}"
+        if came:
+            self._placed[metadata["uid"]] = sessions.as_placed(pod, annotations or {}, node)
+            _log.info("pod_bound", pod=f"{namespace}/{name}", node=node)
+        return ""
+
+    def _refuse(self, pod: Raw, condition: Mapping[str, Any]) -> None:
+        metadata = pod["metadata"]
         if self._told.get(metadata["uid"]) != condition["message"]:
             path = paths.pod_status(metadata["namespace"], metadata["name"])
-            body = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [condition]}}
+            body = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [dict(condition)]}}
             if self._try(lambda: self._api.merge_patch(path, body)):
                 self._told[metadata["uid"]] = condition["message"]
 
