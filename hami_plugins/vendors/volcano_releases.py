@@ -186,3 +186,6 @@ LEAVING_FREED: Final = Quirk(cured_by=frozenset({Grants.LEDGER}))
 
 FIRST_CONTAINER: Final = Quirk(cured_by=frozenset({Grants.LEDGER}))
 """Of the containers of one pod that share a card only the first is counted."""
+
+GRANT_BY_BINDING: Final = Quirk(spans=(Span(Version(1, 16, 0)),))
+"""The grant is written into the Binding and nowhere else."""

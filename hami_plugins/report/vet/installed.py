@@ -36,7 +36,7 @@ def installed(subjects: Iterable[Subject], settings: VetSettings) -> Installed:
     if release is None:
         release = next((found for each in known for found in _releases(each)), None)
     if grants is None:
-        grants = next((found for each in known if (found := _grants(each)) is not None), Grants.VOLCANO)
+        grants = next((found for each in known if (found := grants_of(each)) is not None), Grants.VOLCANO)
     return Installed(release, grants)
 
 
@@ -49,7 +49,7 @@ def _releases(subject: Subject) -> Iterator[Version]:
                     yield found
 
 
-def _grants(subject: Subject) -> Grants | None:
+def grants_of(subject: Subject) -> Grants | None:
     """Who an object shows to grant cards. The webhook is the same in both modes; the lesser of them is taken for it."""
     if subject.group != _ADMISSION:
         return None

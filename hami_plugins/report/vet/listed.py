@@ -17,8 +17,8 @@ from hami_plugins.report.manifests.reading import Text
 from hami_plugins.report.vet.subjects import Subject
 from hami_plugins.wire.pages import with_kind
 
-_LOOKED_AT: Final = frozenset({"Node", "Queue", "PodGroup"})
-_TELLING: Final = frozenset({"Deployment", "MutatingWebhookConfiguration", "MutatingAdmissionPolicy"})
+_LOOKED_AT: Final = frozenset({"Node", "Queue", "PodGroup", "MutatingAdmissionPolicy"})
+_TELLING: Final = frozenset({"Deployment", "MutatingWebhookConfiguration"})
 _VOLCANOS: Final = dict.fromkeys(("Queue", "PodGroup"), "scheduling.volcano.sh/v1beta1")
 _TOP: Final = Spot(1, 1)
 

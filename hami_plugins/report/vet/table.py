@@ -11,6 +11,7 @@ from hami_plugins.report.vet import (
     fitting,
     gangs,
     gates,
+    grants,
     keys,
     memory,
     names,
@@ -38,6 +39,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *quotas.RULES,
     *gates.RULES,
     *nodes.RULES,
+    *grants.RULES,
     *sorted((*capacity.RULES, *fitting.RULES), key=lambda rule: rule.id),
 )
 BY_ID: Final[Mapping[str, Rule]] = {rule.id: rule for rule in RULES}

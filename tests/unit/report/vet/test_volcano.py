@@ -132,10 +132,19 @@ def test_the_webhook_on_bindings_tells_that_cards_are_granted_by_us() -> None:
 def test_the_policy_on_bindings_does_not_make_volcano_read_more() -> None:
     spec = {"matchConstraints": {"resourceRules": [{"resources": ["pods/binding"]}]}}
     policy = admission("MutatingAdmissionPolicy", "volcano-vgpu-stale-keys", spec=spec)
-    assert rules(LISTS_IDS, policy) == {"HP408"}
+    assert rules(LISTS_IDS, policy) == {"HP408", "HP741"}
     bare = admission("MutatingAdmissionPolicy", "volcano-vgpu-else", spec={})
     other = admission("ValidatingWebhookConfiguration", "volcano-vgpu")
     assert rules(LISTS_IDS, bare, other) == {"HP408"}
+
+
+def test_the_policy_on_bindings_breaks_releases_that_grant_by_them() -> None:
+    spec = {"matchConstraints": {"resourceRules": [{"resources": ["pods/binding"]}]}}
+    policy = admission("MutatingAdmissionPolicy", "volcano-vgpu-stale-keys", spec=spec)
+    assert [each.severity for each in found(policy, chosen=VetSettings(release=NEW))] == [Severity.ERROR]
+    assert [each.severity for each in found(policy)] == [Severity.NOTE]
+    assert found(policy, chosen=VetSettings(release=OLD)) == ()
+    assert [each.rule for each in judged(policy, a_node(), chosen=VetSettings(release=NEW))] == ["HP741"]
 
 
 def the(rule: str, findings: tuple[Finding, ...]) -> Finding:
