@@ -7,17 +7,18 @@ left must agree. Volcano sometimes writes the cards of an earlier try, books a c
 anything (``peers.md`` 1 and 8.2): so every grant is held against the node, its cards and the pods that were served
 before.
 
-Init containers get no segment. The kubelet lets them use the ids of an application container that starts later, so they
-get that container's slice, as much of it as they ask for.
+Init containers and sidecars get no segment. Where our own ledger grants, what they get stands beside it by name, in
+``hami-plugins.io/vgpu-more-ids``. Without that, init containers get the slice of an application container, as much of
+it as they ask for: the kubelet lets them use the ids of one that starts later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from hami_plugins.engine.inventory import RecordReader
+from hami_plugins.engine.inventory import RecordReader, named_in
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.pods import Container, Pod, PodRecord
@@ -27,7 +28,7 @@ from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors.volcano import NODE_KEY, PHASE_KEY, SPEC, request
 from hami_plugins.wire import pods as wire_pods
 from hami_plugins.wire import volcano
-from hami_plugins.wire.pod_devices import AssignedContainers, AssignedDevice
+from hami_plugins.wire.pod_devices import AssignedDevice
 from volcano_vgpu.model import SlotId
 from volcano_vgpu.refusals import Code, Refusal
 from volcano_vgpu.shares import Granted, NodeOffer, Share, overbooked, share_of
@@ -40,6 +41,9 @@ CONFIG_SOURCE_KEY: Final = "kubernetes.io/config.source"
 CONFIG_HASH_KEY: Final = "kubernetes.io/config.hash"
 MIRROR_KEY: Final = "kubernetes.io/config.mirror"
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
+
+Segment = tuple[AssignedDevice, ...]
+"""The cards of one container."""
 
 Answers = Mapping[str, Granted | Refusal]
 """By container name."""
@@ -105,15 +109,16 @@ def asking(pod: Pod, spec: VendorSpec) -> list[str]:
 
 
 def granted_devices(raw: Raw, spec: VendorSpec) -> Mapping[str, tuple[AssignedDevice, ...]]:
-    """What is granted to each container that asks; empty for a pod without a grant that can be read."""
+    """What is granted to each container that has some written for it; empty where that cannot be read."""
     try:
         pod = wire_pods.pod(raw)
         key = spec.keys.allocated
         segments = volcano.decode_assignment(key, pod.annotations.get(key, ""))
         names = asking(pod, spec)
+        more = named_in(spec, pod)
     except WireError:
         return {}
-    return dict(zip(names, segments, strict=True)) if len(names) == len(segments) else {}
+    return {**dict(zip(names, segments, strict=True)), **more} if len(names) == len(segments) else {}
 
 
 def granted_cards(raw: Raw, offer: NodeOffer) -> Mapping[str, tuple[DeviceId, ...]]:
@@ -190,15 +195,18 @@ def _ungranted(pod: Pod, offer: NodeOffer) -> Refusal:
     )
 
 
-def _segments(case: _Case) -> AssignedContainers | Refusal:
-    """One segment for each container that asks; what is left to serve must agree with them."""
+def _segments(case: _Case) -> Mapping[str, Segment] | Refusal:
+    """The cards of each container that has some written for it; what is left to serve must agree with them."""
     keys, annotations = case.offer.spec.keys, case.pod.annotations
     try:
-        segments = volcano.decode_assignment(keys.allocated, annotations[keys.allocated]) or ((),)
+        more = named_in(case.offer.spec, case.pod)
+        segments = volcano.decode_assignment(keys.allocated, annotations[keys.allocated])
         left = volcano.decode_assignment(keys.to_allocate, annotations.get(keys.to_allocate, ""))
     except WireError as error:
         return Refusal(Code.MALFORMED, f"{error}; only Volcano may write this, delete the pod", heals=False)
     names = case.asking()
+    if not segments and not (more and not names):
+        segments = ((),)  # an empty text is that of one container without cards
     if len(segments) != len(names):
         return Refusal(
             Code.SEGMENTS,
@@ -215,11 +223,10 @@ def _segments(case: _Case) -> AssignedContainers | Refusal:
                 f"{volcano.encode_assignment([granted])!r}; only Volcano may write these, delete the pod",
                 heals=False,
             )
-    return segments
+    return {**dict(zip(names, segments, strict=True)), **more}
 
 
-def _by_container(segments: AssignedContainers, case: _Case) -> Answers:
-    granted = dict(zip(case.asking(), segments, strict=True))
+def _by_container(granted: Mapping[str, Segment], case: _Case) -> Answers:
     known = {container.name: container for container in case.pod.containers}
     answers: dict[str, Granted | Refusal] = {}
     for name, ids in case.question.held.items():
@@ -227,7 +234,7 @@ def _by_container(segments: AssignedContainers, case: _Case) -> Answers:
         if container is None:
             text = f"the kubelet gave {len(ids)} slots to it, and the pod has no such container; delete the pod"
             answers[name] = Refusal(Code.SEGMENTS, text)
-        elif container.kind is ContainerKind.APP:
+        elif container.kind is ContainerKind.APP or name in granted:
             answers[name] = _app(container, granted.get(name, ()), ids, case)
         elif container.kind is ContainerKind.SIDECAR:
             answers[name] = _sidecar(case.offer)
@@ -237,9 +244,7 @@ def _by_container(segments: AssignedContainers, case: _Case) -> Answers:
     return answers
 
 
-def _app(
-    container: Container, segment: Sequence[AssignedDevice], ids: frozenset[SlotId], case: _Case
-) -> Granted | Refusal:
+def _app(container: Container, segment: Segment, ids: frozenset[SlotId], case: _Case) -> Granted | Refusal:
     offer = case.offer
     if len(segment) != len(ids):
         cards = volcano.encode_assignment([segment]) or "none"

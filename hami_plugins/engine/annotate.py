@@ -11,6 +11,7 @@ from hami_plugins.model.decisions import Placed
 from hami_plugins.model.devices import CoreMask, GrantedShare, Instance
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import ContainerGrant, Pod
+from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, DeviceId
 from hami_plugins.model.vendor import AllocationView, Dialect, VendorSpec
 from hami_plugins.wire import pod_devices, volcano
@@ -76,14 +77,22 @@ def _hami(view: AllocationView) -> dict[str, str]:
 
 
 def _volcano(view: AllocationView) -> dict[str, str]:
-    """Volcano lists only the containers that ask for cards."""
-    asking = [
-        shares
-        for container, shares in zip(view.pod.containers, view.containers, strict=True)
-        if shares or asks_for_a_card(view.spec, container)
-    ]
+    """Volcano lists only the applications that ask for cards. What others get stands in a list of ours, by name; one
+    that the pod has already is never left as it was."""
+    asking: list[tuple[GrantedShare, ...]] = []
+    more: dict[str, tuple[GrantedShare, ...]] = {}
+    for container, shares in zip(view.pod.containers, view.containers, strict=True):
+        if container.kind is not ContainerKind.APP:
+            if shares:
+                more[container.name] = shares
+        elif shares or asks_for_a_card(view.spec, container):
+            asking.append(shares)
+    keys = view.spec.keys
     text = volcano.encode_assignment(map(_assigned, asking))
-    return {view.spec.keys.allocated: text, view.spec.keys.to_allocate: text}
+    written = {keys.allocated: text, keys.to_allocate: text}
+    if more or keys.more in view.pod.annotations:
+        written[keys.more] = volcano.encode_named({name: _assigned(shares) for name, shares in more.items()})
+    return written
 
 
 def _assigned(shares: Iterable[GrantedShare]) -> Iterable[pod_devices.AssignedDevice]:

@@ -17,6 +17,7 @@ from hami_plugins.model.units import DeviceId
 from hami_plugins.model.vendor import Dialect, NodeObject, VendorSpec
 from hami_plugins.wire import pod_devices, volcano
 from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY, TASK_KEY
+from hami_plugins.wire.pod_devices import AssignedDevice
 
 
 class NodeBuilder:
@@ -108,6 +109,7 @@ class RecordReader:
             granted: tuple[ContainerGrant, ...] = ()
             try:
                 granted = self._listed(spec, pod, key, text)
+                granted = _with_named(spec, pod, granted)
                 granted = self._recalled(spec, pod, granted)
             except WireError as error:
                 problems.append(Problem(f"pod {pod.full_name}", str(error)))
@@ -139,15 +141,7 @@ class RecordReader:
 
     def _listed(self, spec: VendorSpec, pod: Pod, key: str, text: str) -> tuple[ContainerGrant, ...]:
         decode = volcano.decode_assignment if spec.dialect is Dialect.VOLCANO else pod_devices.decode
-        segments = [
-            [
-                GrantedShare(
-                    device=found.device, vendor=spec.name, word=found.word, memory=found.memory, cores=found.cores
-                )
-                for found in segment
-            ]
-            for segment in decode(key, text)
-        ]
+        segments = [_shares(spec, segment) for segment in decode(key, text)]
         return tuple(
             ContainerGrant(container.kind, tuple(shares))
             for container, shares in zip(pod.containers, aligned(segments, spec, pod.containers), strict=True)
@@ -163,6 +157,37 @@ class RecordReader:
 def asks_for_a_card(spec: VendorSpec, container: Container) -> bool:
     """Whether Volcano writes a list of cards for a container: cores or a percentage alone ask for none."""
     return any(container.amount(name) is not None for name in (spec.resources.count, spec.resources.memory))
+
+
+def _shares(spec: VendorSpec, assigned: Iterable[AssignedDevice]) -> tuple[GrantedShare, ...]:
+    return tuple(
+        GrantedShare(device=found.device, vendor=spec.name, word=found.word, memory=found.memory, cores=found.cores)
+        for found in assigned
+    )
+
+
+def _with_named(spec: VendorSpec, pod: Pod, grants: tuple[ContainerGrant, ...]) -> tuple[ContainerGrant, ...]:
+    """The grants with what the vendor's list has no place for put in."""
+    named = named_in(spec, pod)
+    if not named:
+        return grants
+    return tuple(
+        ContainerGrant(grant.kind, (*grant.shares, *_shares(spec, named.get(container.name, ()))))
+        for container, grant in zip(pod.containers, grants, strict=True)
+    )
+
+
+def named_in(spec: VendorSpec, pod: Pod) -> Mapping[str, tuple[AssignedDevice, ...]]:
+    """What a pod's second list grants to containers that are no applications, by name. Raises ``WireError``."""
+    text = pod.annotations.get(spec.keys.more, "") if spec.keys.more else ""
+    if not text:
+        return {}
+    found = volcano.decode_named(spec.keys.more, text)
+    known = {container.name for container in pod.containers if container.kind is not ContainerKind.APP}
+    unknown = next((name for name in found if name not in known), None)
+    if unknown is not None:
+        raise WireError(spec.keys.more, text, f"the pod has no sidecar or init container {unknown}")
+    return found
 
 
 def _of_group(grants: tuple[ContainerGrant, ...], group: str) -> tuple[ContainerGrant, ...]:

@@ -46,11 +46,13 @@ class ResourceNames:
 class AnnotationKeys:
     """Every annotation key of a vendor; empty means that there is none.
 
-    ``inputs`` are further keys that it reads from pods or nodes, ``extra`` those that its ``annotate`` hook writes.
+    ``more`` has, by container name, what ``allocated`` has no place for. ``inputs`` are further keys that it reads from
+    pods or nodes, ``extra`` those that its ``annotate`` hook writes.
     """
 
     allocated: str
     to_allocate: str = ""
+    more: str = ""
     register: str = ""
     handshake: str = ""
     pair_scores: str = ""
@@ -68,6 +70,7 @@ class AnnotationKeys:
         single = (
             self.allocated,
             self.to_allocate,
+            self.more,
             self.register,
             self.handshake,
             self.pair_scores,

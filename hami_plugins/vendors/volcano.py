@@ -8,7 +8,9 @@ agent's ``gpuMemoryFactor``), as Volcano compares them. Deviations from Volcano 
 * every slot of a MIG card is given once: slots that other containers of the pod just got are taken, every slot of the
   group in force can be had, and a running pod holds all slots that it names;
 * a node that has not registered its cards has none (Volcano then binds without looking);
-* ``volcano.sh/vgpu-podgroup-policy: spread`` is honoured, as Volcano does from 1.15 on.
+* ``volcano.sh/vgpu-podgroup-policy: spread`` is honoured, as Volcano does from 1.15 on;
+* sidecars and init containers have cards of their own, in ``hami-plugins.io/vgpu-more-ids``: Volcano's list has no
+  place for them.
 """
 
 from __future__ import annotations
@@ -313,6 +315,7 @@ SPEC: Final = VendorSpec(
     keys=AnnotationKeys(
         allocated="volcano.sh/vgpu-ids-new",
         to_allocate="volcano.sh/devices-to-allocate",
+        more="hami-plugins.io/vgpu-more-ids",
         register="volcano.sh/node-vgpu-register",
         handshake="volcano.sh/node-vgpu-handshake",
         use_ids=("volcano.sh/vgpu-use-gpuuuid", "nvidia.com/use-gpuuuid"),

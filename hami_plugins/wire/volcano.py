@@ -4,12 +4,13 @@
 
     GPU-a,10,81920,NVIDIA-NVIDIA A100-SXM4-80GB,true,hami-core:        volcano.sh/node-vgpu-register
     GPU-a,NVIDIA,2000,0:;GPU-m[group2-0],NVIDIA,8000,0:                volcano.sh/vgpu-ids-new, devices-to-allocate
+    log=GPU-a,NVIDIA,500,0:;warm=GPU-b,NVIDIA,9000,0:                  hami-plugins.io/vgpu-more-ids, which is ours
 
 Amounts of memory are in the node's register units: MiB divided by the agent's ``gpuMemoryFactor``.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from hami_plugins.errors import WireError
@@ -70,6 +71,27 @@ def decode_assignment(key: str, text: str) -> AssignedContainers:
 def encode_assignment(containers: Iterable[Iterable[AssignedDevice]]) -> str:
     """The text that Volcano writes: ``;`` between containers, not after the last one."""
     return ";".join("".join(pod_devices.record(device) for device in container) for container in containers)
+
+
+def decode_named(key: str, text: str) -> Mapping[str, tuple[AssignedDevice, ...]]:
+    """The cards of containers that are named, because Volcano has no piece for them: sidecars and init containers."""
+    found: dict[str, tuple[AssignedDevice, ...]] = {}
+    for piece in text.split(";") if text else ():
+        name, equals, records = piece.partition("=")
+        if not name or not equals or name in found:
+            raise WireError(key, text, f"want <container>=<cards> once for each container, got {piece!r}")
+        try:
+            found[name] = tuple(pod_devices.records(records))
+        except ValueError as error:
+            raise WireError(key, text, f"container {name}: {error}") from None
+    return found
+
+
+def encode_named(containers: Mapping[str, Iterable[AssignedDevice]]) -> str:
+    """The text for such containers; none give the empty text."""
+    return ";".join(
+        f"{name}={''.join(pod_devices.record(device) for device in devices)}" for name, devices in containers.items()
+    )
 
 
 def decode_slot(key: str, text: str) -> MigSlot | None:

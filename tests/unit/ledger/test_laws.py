@@ -36,6 +36,8 @@ LATEST = 20
 CARRIED_OUT = 60
 """Seconds in which the API server carries a Binding out, or never."""
 
+KINDS = ["app", "idle", "init", "sidecar"]
+
 picks = st.integers(0, 2**16)
 
 
@@ -125,22 +127,25 @@ class Histories(RuleBasedStateMachine):
 
     # Pods
 
-    @rule(pick=picks, ask=picks, words=picks, kinds=st.lists(st.sampled_from(["app", "app", "idle"]), max_size=2))
+    @rule(pick=picks, ask=picks, words=picks, kinds=st.lists(st.sampled_from(KINDS), max_size=2))
     def pod_is_made(self, pick: int, ask: int, words: int, kinds: list[str]) -> None:
         machine = self.machines[sorted(self.machines)[pick % len(self.machines)]]
         self.made += 1
         uid = f"uid-{self.made}"
-        containers = []
+        containers: dict[str, list[Raw]] = {"initContainers": [], "containers": []}
         for at, kind in enumerate([*kinds, "app"]):
             limits = {key: str(each) for key, each in machine.asks[(ask + at) % len(machine.asks)].items()}
-            containers.append({"name": f"c{at}", **({} if kind == "idle" else {"resources": {"limits": limits}})})
+            container: Raw = {"name": f"c{at}", **({} if kind == "idle" else {"resources": {"limits": limits}})}
+            if kind == "sidecar":
+                container["restartPolicy"] = "Always"
+            containers["initContainers" if kind in ("init", "sidecar") else "containers"].append(container)
         # Half of the pods have the name of an earlier one.
         name = f"pod-{self.made // 2}"
         annotations = dict(machine.words[words % len(machine.words)])
         volcano = {"schedulerName": "volcano"} if machine.vendor.startswith("Volcano") else {}
         self.cluster.pods[uid] = {
             "metadata": {"name": name, "namespace": "team", "uid": uid, "annotations": annotations},
-            "spec": {"containers": containers, **volcano},
+            "spec": {**containers, **volcano},
             "status": {"phase": "Pending"},
         }
         self.event("Pod", uid, self.cluster.pods[uid])
@@ -190,9 +195,28 @@ class Histories(RuleBasedStateMachine):
         said = self.ledger.grant(NodeName(name), intake, self.now, carried=carried, dry=dry)
         self.judge(said, intake, name, carried)
         if isinstance(said, Granted) and not dry:
-            written = self.ledger.annotations(said, intake.pod, now_ns=int(self.now * 1e9))
-            self.believe(uid, name, said, answered=True)
-            self.flights.append(Flight(uid, name, written, self.now))
+            self.fly(said, uid, name)
+
+    @precondition(lambda self: any(self.beliefs.values()))
+    @rule(pick=picks, dry=st.booleans())
+    def bind_what_is_reserved(self, pick: int, dry: bool) -> None:
+        """Unless something is wrong with it by now, it is just that."""
+        waiting = [(uid, name) for uid, held in self.beliefs.items() for name in held if uid in self.cluster.pods]
+        if not waiting:
+            return
+        uid, name = waiting[pick % len(waiting)]
+        belief = self.beliefs[uid][name]
+        said = self.ledger.grant(NodeName(name), asking(self.cluster.pods[uid], REGISTRY), self.now, dry=dry)
+        self.judge(said, asking(self.cluster.pods[uid], REGISTRY), name)
+        entry = self.rebuilt(name)
+        sound = entry is not None and not flaws_of(next(each for each in entry.pods if each.uid == uid), entry)
+        if isinstance(said, Granted) and said.source is not Source.NOTHING:
+            assert (said.source is Source.RESERVED) == sound
+        if sound:
+            assert isinstance(said, Granted)
+            assert said.containers == belief.grants
+        if isinstance(said, Granted) and not dry:
+            self.fly(said, uid, name)
 
     @precondition(lambda self: self.flights)
     @rule(pick=picks, well=st.sampled_from([True, True, True, False]))
@@ -323,6 +347,12 @@ class Histories(RuleBasedStateMachine):
         assert not flaws_of(record, full)
         for asked, got in zip(demand.devices.containers, said.containers, strict=True):
             assert sum(request.count for request in asked.requests) == len(got.shares)
+
+    def fly(self, said: Granted, uid: str, name: str) -> None:
+        """The Binding is answered and on its way."""
+        pod = asking(self.cluster.pods[uid], REGISTRY).pod
+        self.flights.append(Flight(uid, name, self.ledger.annotations(said, pod, now_ns=int(self.now * 1e9)), self.now))
+        self.believe(uid, name, said, answered=True)
 
     def believe(self, uid: str, name: str, said: Granted, *, answered: bool) -> None:
         held = self.beliefs.setdefault(uid, {})

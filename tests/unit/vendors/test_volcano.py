@@ -30,6 +30,7 @@ from tests.builders import a_container, a_node_object, a_pod, a_snapshot
 NUMBER, MEMORY, CORES = SPEC.resources.count, SPEC.resources.memory, SPEC.resources.cores
 PERCENT = SPEC.resources.memory_percentage
 IDS = SPEC.keys.allocated
+MORE = SPEC.keys.more
 A100 = "NVIDIA-NVIDIA A100-SXM4-40GB"
 TWO = f"GPU-a,10,40960,{A100},true,hami-core:GPU-b,10,40960,{A100},true,hami-core:"
 CUT = f"GPU-m,10,40960,{A100},true,mig:"
@@ -167,9 +168,39 @@ class TestFit:
     def test_zero_cards_are_an_empty_list(self) -> None:
         assert ids(node(TWO), a_container({NUMBER: 0})) == ""
 
-    def test_init_containers_get_cards_and_are_listed_first(self) -> None:
+    def test_init_containers_and_sidecars_get_cards_that_are_listed_by_name(self) -> None:
         init = a_container({MEMORY: 40000}, name="i", kind=ContainerKind.INIT)
-        assert ids(node(TWO), init, a_container({MEMORY: 4096})) == "GPU-b,NVIDIA,40000,0:;GPU-b,NVIDIA,4096,0:"
+        side = a_container({MEMORY: 500}, name="s", kind=ContainerKind.SIDECAR)
+        written = place(node(TWO), init, side, a_container({MEMORY: 4096}))
+        assert isinstance(written, dict)
+        assert written[IDS] == "GPU-b,NVIDIA,4096,0:"
+        assert written[MORE] == "i=GPU-b,NVIDIA,40000,0:;s=GPU-b,NVIDIA,500,0:"
+
+    def test_what_is_listed_by_name_is_read_back(self) -> None:
+        init = a_container({MEMORY: 40000}, name="i", kind=ContainerKind.INIT)
+        side = a_container({MEMORY: 500}, name="s", kind=ContainerKind.SIDECAR)
+        written = {IDS: "GPU-b,NVIDIA,4096,0:", MORE: "i=GPU-a,NVIDIA,40000,0:;s=GPU-b,NVIDIA,500,0:"}
+        pod = a_pod(init, side, a_container({MEMORY: 4096}), annotations=written)
+        record, problems = RecordReader(Registry([SPEC])).record(pod)
+        assert [[(share.device, share.memory) for share in grant.shares] for grant in record.grants] == [
+            [("GPU-a", 40000)],
+            [("GPU-b", 500)],
+            [("GPU-b", 4096)],
+        ]
+        assert not problems
+
+    @pytest.mark.parametrize("more", ["nobody=GPU-a,NVIDIA,1,0:", "main=GPU-a,NVIDIA,1,0:", "s", "s=GPU-a,NVIDIA:"])
+    def test_a_list_by_name_that_means_nothing_hides_nothing_else(self, more: str) -> None:
+        side = a_container({MEMORY: 500}, name="s", kind=ContainerKind.SIDECAR)
+        pod = a_pod(side, a_container({MEMORY: 4096}), annotations={IDS: "GPU-b,NVIDIA,4096,0:", MORE: more})
+        record, problems = RecordReader(Registry([SPEC])).record(pod)
+        assert [len(grant.shares) for grant in record.grants] == [0, 1]
+        assert MORE in problems[0].what
+
+    def test_a_list_by_name_of_an_earlier_try_is_emptied(self) -> None:
+        written = place(node(TWO), a_container({MEMORY: 4096}), annotations={MORE: "s=GPU-a,NVIDIA,1,0:"})
+        assert isinstance(written, dict)
+        assert written[MORE] == ""
 
     def test_what_volcano_gave_a_pod_with_an_init_container_is_the_applications(self) -> None:
         init = a_container({MEMORY: 40000}, name="i", kind=ContainerKind.INIT)

@@ -10,12 +10,14 @@ import pytest
 from hami_plugins.model.devices import Placement, Profile
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import CoreShare, MiB
-from hami_plugins.vendors.volcano import configured
+from hami_plugins.vendors.volcano import SPEC, configured
 from hami_plugins.wire.volcano_config import Geometry, VolcanoConfig
 from tests.unit.volcano_vgpu.granted import LEFT, card, container, instances, offer, pod, question
-from volcano_vgpu.grants import grants_of, is_static, record_of
+from volcano_vgpu.grants import granted_cards, grants_of, is_static, record_of
 from volcano_vgpu.refusals import Code, Refusal
 from volcano_vgpu.shares import Granted, NodeOffer
+
+MORE = SPEC.keys.more
 
 
 def answer(
@@ -271,6 +273,36 @@ def test_an_init_container_with_ids_that_no_application_uses_gets_nothing() -> N
     init = found["init"]
     assert isinstance(init, Refusal)
     assert init.code is Code.INIT_CONTAINER
+
+
+@pytest.mark.parametrize("always", [{}, {"restartPolicy": "Always"}], ids=["init container", "sidecar"])
+def test_who_is_no_application_gets_what_is_listed_for_it_by_name(always: dict[str, str]) -> None:
+    raw = pod(init=[container("first", count=1, memory=9000) | always])
+    raw["metadata"]["annotations"][MORE] = "first=GPU-b,NVIDIA,9000,0:"
+    found = grants_of(raw, question({"first": ["s0"], "main": ["s0"]}), offer())
+    assert cards(found["first"]) == [("GPU-b", 9000, 0)]
+    assert cards(found["main"]) == [("GPU-a", 2000, 30)]
+    assert granted_cards(raw, offer()) == {"main": ("GPU-a",), "first": ("GPU-b",)}
+
+
+def test_a_pod_of_which_only_the_sidecar_has_cards_is_served() -> None:
+    raw = pod(container("main"), init=[container("side", count=1) | {"restartPolicy": "Always"}], ids="")
+    raw["metadata"]["annotations"][MORE] = "side=GPU-b,NVIDIA,9000,0:"
+    assert cards(answer(raw, "side", held={"side": 1})) == [("GPU-b", 9000, 0)]
+
+
+def test_a_list_by_name_of_more_cards_than_slots_is_refused() -> None:
+    raw = pod(init=[container("side", count=1) | {"restartPolicy": "Always"}])
+    raw["metadata"]["annotations"][MORE] = "side=GPU-a,NVIDIA,1,0:GPU-b,NVIDIA,1,0:"
+    assert refused(raw, "side", held={"side": 1}).code is Code.COUNT
+
+
+@pytest.mark.parametrize("more", ["nobody=GPU-b,NVIDIA,1,0:", "main=GPU-b,NVIDIA,1,0:", "side"])
+def test_a_list_by_name_that_means_nothing_is_refused(more: str) -> None:
+    raw = pod()
+    raw["metadata"]["annotations"][MORE] = more
+    assert refused(raw).code is Code.MALFORMED
+    assert granted_cards(raw, offer()) == {}
 
 
 def test_a_sidecar_gets_nothing_and_is_told_what_to_write_instead() -> None:

@@ -57,6 +57,19 @@ def test_decode_undoes_encode_of_registers(given_cards: list[RegisteredDevice]) 
     ]
 
 
+@given(
+    st.dictionaries(st.from_regex(r"[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?", fullmatch=True), st.lists(devices).map(tuple))
+)
+def test_decode_undoes_encode_of_named_containers(containers: dict[str, tuple[AssignedDevice, ...]]) -> None:
+    assert volcano.decode_named(KEY, volcano.encode_named(containers)) == containers
+
+
+@pytest.mark.parametrize("text", ["GPU-a,NVIDIA,1,0:", "=GPU-a,NVIDIA,1,0:", "a=;", "a=;a=", "a=GPU-a,NVIDIA,-1,0:"])
+def test_named_containers_that_mean_nothing_are_refused(text: str) -> None:
+    with pytest.raises(WireError, match=KEY):
+        volcano.decode_named(KEY, text)
+
+
 @given(assignments)
 def test_decode_undoes_encode_of_assignments(containers: AssignedContainers) -> None:
     assert volcano.decode_assignment(KEY, volcano.encode_assignment(containers)) == containers
@@ -146,7 +159,7 @@ def test_a_group_with_a_hyphen_is_not_written() -> None:
 
 @given(st.one_of(st.text(), mutations.garbled(CARD + CARD), mutations.garbled("GPU-m[group2-0],NVIDIA,8000,0:;")))
 def test_any_text_gives_values_or_a_wire_error(text: str) -> None:
-    for decode in (volcano.decode_register, volcano.decode_assignment, volcano.decode_slot):
+    for decode in (volcano.decode_register, volcano.decode_assignment, volcano.decode_named, volcano.decode_slot):
         with suppress(WireError):
             decode(KEY, text)
 
