@@ -13,17 +13,21 @@ import structlog
 from hami_plugins.emulator.volcano import jobs, sessions
 from hami_plugins.emulator.volcano.extending import ExtendedSession, ExtenderArguments, ExtenderClient
 from hami_plugins.engine.annotate import annotations_of
+from hami_plugins.engine.apply import assigned
+from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import AlreadyExistsError, HamiPluginsError, KubeError, ManifestError
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import KubeApi, Raw, Selection
 from hami_plugins.kube.reflector import Backoff, Change
 from hami_plugins.kube.store import Store
+from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.report.library import load_snapshot
 from hami_plugins.report.plan import Planner, PodPlan
 from hami_plugins.report.plan.stages import Stage
 from hami_plugins.vendors import builtin
+from hami_plugins.vendors.volcano import NODE_KEY
 from hami_plugins.wire.gang_keys import GROUP_KEY
 
 _log = structlog.get_logger(__name__)
@@ -193,13 +197,14 @@ class EmulatedVolcano:
             return
         snapshot = load_snapshot(everything, self._planner.registry)
         by_name = {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": pod for pod in ready.values()}
-        for plan in sessions.decide(snapshot, ready.values(), self._planner, now_ns=self._now_ns()):
+        plans = sessions.decide(snapshot, ready.values(), self._planner, now_ns=self._now_ns())
+        if self._leaves_tries:
+            self._leave_try(snapshot, plans, by_name)
+        for plan in plans:
             pod = by_name[plan.pod.full_name]
             if plan.stage is Stage.PLACED and isinstance(plan.decision, Placed):
                 self._place(pod, plan, str(plan.decision.node))
             else:
-                if self._leaves_tries and plan.stage is Stage.GANG and isinstance(plan.decision, Placed):
-                    self._leave_try(pod, plan, plan.decision)
                 self._refuse(pod, sessions.unschedulable(plan.words or plan.why))
 
     def _extended(self, session: ExtendedSession, ready: Iterable[Raw]) -> None:
@@ -212,22 +217,27 @@ class EmulatedVolcano:
                     self._refuse(outcome.pod, sessions.unschedulable(outcome.why))
                 self._again = self._again or outcome.pod["metadata"]["uid"] not in self._placed
 
-    def _leave_try(self, pod: Raw, plan: PodPlan, placed: Placed) -> None:
-        """Write what a member would have got; nothing takes it off again."""
-        entry = plan.before.nodes[plan.before.position[placed.node]]
-        written = annotations_of(plan.pod, placed, entry, self._planner.registry, now_ns=self._now_ns())
-        held = pod["metadata"].get("annotations") or {}
-        if any(key in held for key in written):
-            return
-        path = paths.pod(pod["metadata"]["namespace"], pod["metadata"]["name"])
-        body = {"metadata": {"uid": pod["metadata"]["uid"], "annotations": written}}
-        self._try(lambda: self._api.merge_patch(path, body))
+    def _leave_try(self, snapshot: ClusterSnapshot, plans: Iterable[PodPlan], by_name: Mapping[str, Raw]) -> None:
+        """Write what the members of gangs that do not fit would have got; nothing takes it off again."""
+        decider = Decider(self._planner.registry)
+        for plan in plans:
+            placed = decider.decide(snapshot, plan.intake.demand, plan.intake.policy)
+            pod = by_name[plan.pod.full_name]
+            if plan.stage is not Stage.GANG or not isinstance(placed, Placed) or NODE_KEY in plan.pod.annotations:
+                continue
+            entry = snapshot.nodes[snapshot.position[placed.node]]
+            written = annotations_of(plan.pod, placed, entry, self._planner.registry, now_ns=self._now_ns())
+            snapshot = assigned(snapshot, plan.pod, placed)
+            self._annotate(pod, written)
+
+    def _annotate(self, pod: Raw, annotations: Mapping[str, str]) -> bool:
+        """Whether a pod could be patched with annotations."""
+        metadata = pod["metadata"]
+        body = {"metadata": {"uid": metadata["uid"], "annotations": dict(annotations)}}
+        return self._try(lambda: self._api.merge_patch(paths.pod(metadata["namespace"], metadata["name"]), body))
 
     def _place(self, pod: Raw, plan: PodPlan, node: str) -> None:
-        metadata = pod["metadata"]
-        namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
-        body = {"metadata": {"uid": uid, "annotations": dict(plan.annotations)}}
-        if plan.annotations and not self._try(lambda: self._api.merge_patch(paths.pod(namespace, name), body)):
+        if plan.annotations and not self._annotate(pod, plan.annotations):
             return
         if why := self._bound(pod, node, plan.annotations):
             self._refuse(pod, sessions.unschedulable(why, reason="SchedulerError"))
