@@ -14,6 +14,7 @@ from pydantic import ConfigDict, TypeAdapter
 from hami_plugins import report
 from hami_plugins.report import schema
 from hami_plugins.report.vet import answers
+from hami_plugins.wire.usage import NodeUsageDocument
 
 ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
     schema.PlanDocument
@@ -21,6 +22,7 @@ ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
     | schema.ExplanationListDocument
     | schema.VendorListDocument
     | schema.WrittenDocument
+    | NodeUsageDocument
     | answers.VetDocument
     | answers.RulesDocument,
     config=ConfigDict(use_attribute_docstrings=True, extra="forbid"),

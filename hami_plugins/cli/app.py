@@ -57,10 +57,12 @@ def plan(
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
     settings: options.Settings = None,
+    usage: options.Usage = None,
 ) -> None:
     """Say whether workloads fit, where they go and with which slices, and what would help those that do not fit.
 
-    The cluster is a dump (--snapshot), a declared fleet (--fleet), or else the one that kubeconfig names.
+    The cluster is a dump (--snapshot), a declared fleet (--fleet), or else the one that kubeconfig names. With --usage
+    the page also says what containers use of their grants.
 
     Example: kubectl get nodes,pods,resourcequotas -A -o json | hami-plugins plan -f job.yaml --snapshot -
     """
@@ -81,6 +83,7 @@ def plan(
         form=output,
         headers=not no_headers,
         settings=settings,
+        usage=tuple(usage or ()),
     )
     raise typer.Exit(run(order))
 
@@ -151,8 +154,11 @@ def explain(
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
     settings: options.Settings = None,
+    usage: options.Usage = None,
 ) -> None:
     """Say why a pod is pending or why it is where it is, and the smallest change that works.
+
+    With --usage it also says what a running pod uses of its grant, and whose grants are left unused while a pod waits.
 
     Example: hami-plugins explain pod research/train-0
     """
@@ -169,6 +175,7 @@ def explain(
         source=Source(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig),
         form=output,
         settings=settings,
+        usage=tuple(usage or ()),
     )
     raise typer.Exit(run(order))
 

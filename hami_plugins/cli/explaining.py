@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hami_plugins.cli import inputs, output
 from hami_plugins.cli.edge import Exit
@@ -16,14 +16,20 @@ from hami_plugins.report.explain import lines as explanations
 from hami_plugins.report.plan import Planner, differences
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hami_plugins.model.cluster import ClusterSnapshot
+    from hami_plugins.report.explain import Explanation
+    from hami_plugins.report.tables import Line
+    from hami_plugins.wire.usage import ContainerUsage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """Which pods are to be explained, on which cluster, and how.
 
-    ``names`` are pods; without any it is all that wait, of one namespace or (``everywhere``) of all.
+    ``names`` are pods; without any it is all that wait, of one namespace or (``everywhere``) of all. ``usage`` are
+    files that say what containers use.
     """
 
     names: tuple[str, ...]
@@ -33,30 +39,49 @@ class Order:
     source: Source
     form: Form
     settings: str | None
+    usage: tuple[str, ...] = ()
+
+
+class Beside(NamedTuple):
+    """What containers use: as values, and in words."""
+
+    containers: tuple[ContainerUsage, ...] = ()
+    lines: tuple[Line, ...] = ()
 
 
 def run(order: Order) -> int:
     """Explain, print, and say whether everything is as it should be."""
     settings = inputs.settings_of(order.settings)
     registry = inputs.registry_of(settings)
+    beside = _beside(order)
     snapshot = inputs.cluster(order.source, registry)
     release = differences.release_of(order.scheduler) if order.scheduler else None
     planner = Planner(registry, settings.rules(), release=release)
     names = _named(order) or _waiting(order, snapshot)
     found = [explain(snapshot, name, planner) for name in names]
     if order.form is not Form.TABLE:
-        items = [documents.explanation(each, registry) for each in found]
+        items = [documents.explanation(each, registry, beside(each).containers) for each in found]
         single = len(order.names) == 1
         output.document(items[0] if single else documents.explanation_list(items), order.form)
     else:
         for at, each in enumerate(found):
             if at:
                 output.line()
-            for line in explanations.lines(each, registry):
+            for line in (*explanations.lines(each, registry), *beside(each).lines):
                 output.line(line.words, line.tone)
         if not found:
             output.line("no pod waits", "good")
     return Exit.FINE if all(map(explanations.is_fine, found)) else Exit.FINDINGS
+
+
+def _beside(order: Order) -> Callable[[Explanation], Beside]:
+    """What is told beside an explanation, where somebody said what containers use."""
+    if not order.usage:
+        return lambda _found: Beside()
+    from hami_plugins.report import usage
+
+    usages = inputs.usages(order.usage)
+    return lambda found: Beside(usage.told_beside(found, usages), usage.lines(found, usages))
 
 
 def _named(order: Order) -> list[str]:

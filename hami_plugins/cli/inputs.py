@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hami_plugins.errors import ManifestError
+from hami_plugins.errors import ManifestError, WireError
 
 if TYPE_CHECKING:
     from hami_plugins.config.settings import Settings
     from hami_plugins.engine.registry import Registry
     from hami_plugins.model.cluster import ClusterSnapshot
     from hami_plugins.report.manifests import Document
+    from hami_plugins.report.usage import Usages
 
 STDIN: Final = "-"
 _MANIFESTS: Final = frozenset({".yaml", ".yml", ".json"})
@@ -69,6 +70,21 @@ def documents(paths: Sequence[str], *, recursive: bool = False) -> tuple[Documen
         for name in manifest_files(path, recursive=recursive):
             found.extend(manifests.read(read_text(name), source="stdin" if name == STDIN else name))
     return tuple(found)
+
+
+def usages(paths: Sequence[str]) -> Usages:
+    """What containers use, one file for each node."""
+    from hami_plugins.config import texts
+    from hami_plugins.report.usage import Usages
+    from hami_plugins.wire import usage
+
+    found = []
+    for path in paths:
+        try:
+            found.append(usage.decode(texts.mapping(read_text(path), path)))
+        except WireError as error:
+            raise ManifestError(f"{path}: {error}") from error
+    return Usages.of(found)
 
 
 def objects(source: Source) -> Iterator[tuple[object, str]]:

@@ -108,3 +108,11 @@ Annotations = Annotated[
 Html = Annotated[
     str | None, typer.Option("--html", metavar="FILE", help="Write the plan as one self-contained page, too.")
 ]
+Usage = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--usage",
+        metavar="FILE",
+        help="What containers use, as `hami-plugins volcano-vgpu usage -o json` prints it on a node. Repeatable.",
+    ),
+]

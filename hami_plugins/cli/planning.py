@@ -44,12 +44,15 @@ class Order:
     form: Form
     headers: bool
     settings: str | None
+    usage: tuple[str, ...] = ()
 
 
 def run(order: Order) -> int:
     """Plan, print, and say whether every pod found a place; pods of kinds that nobody knows have found none."""
     if not order.files:
         raise ManifestError("nothing to plan; give manifests with -f FILE, a folder, or - for stdin")
+    if order.usage and order.html is None:
+        raise ManifestError("--usage is shown on the page; give --html FILE, too")
     if order.files.count(inputs.STDIN) + order.source.snapshots.count(inputs.STDIN) > 1:
         raise ManifestError("stdin can be read once: only one of -f and --snapshot may be -")
     settings = inputs.settings_of(order.settings)
@@ -78,7 +81,7 @@ def _answer(order: Order, found: Plan, submitted: Submission, planner: Planner) 
     answers = Answers(found, planner)
     if order.html is not None:
         title = f"Plan of {counted(len(found.pods), 'pod')}"
-        write_page(order.html, answers, submitted, title=title, source=order.source.words())
+        write_page(order.html, answers, submitted, title=title, source=order.source.words(), usage=order.usage)
     if order.form is not Form.TABLE:
         output.document(documents.plan(found, answers, ignored=submitted.ignored, dialect=dialect), order.form)
     elif dialect is not None:
@@ -129,13 +132,16 @@ def _note(found: Plan) -> None:
         output.line(f"note: {names[0]}{more}: {note}", "warn")
 
 
-def write_page(path: str, answers: Answers, submitted: Submission, *, title: str, source: str) -> None:
-    """The plan as a page in a file; folders on the way are made."""
+def write_page(
+    path: str, answers: Answers, submitted: Submission, *, title: str, source: str, usage: tuple[str, ...] = ()
+) -> None:
+    """The plan as a page in a file; folders on the way are made. ``usage`` are files that say what containers use."""
     from hami_plugins.report import page
 
     made_at = datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
     heading = page.Heading(title=title, source=source, made_at=made_at)
-    text = page.answered(answers, heading, ignored=submitted.ignored)
+    usages = inputs.usages(usage) if usage else None
+    text = page.answered(answers, heading, ignored=submitted.ignored, usages=usages)
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")

@@ -14,6 +14,7 @@ from hami_plugins.report.explain.gates import holder_words
 from hami_plugins.report.explain.wording import choice_words
 from hami_plugins.report.plan import Plan, PodPlan, Stage
 from hami_plugins.report.slices import Slice, planned_slices
+from hami_plugins.wire.usage import ContainerUsage, encode_container
 
 if TYPE_CHECKING:
     from hami_plugins.engine.mutate import Admission
@@ -88,8 +89,10 @@ def pod(answer: Answer, *, dialect: Dialect | None = None) -> schema.PodDocument
     }
 
 
-def explanation(found: Explanation, registry: Registry) -> schema.ExplanationDocument:
-    """All about one pod."""
+def explanation(
+    found: Explanation, registry: Registry, usages: Iterable[ContainerUsage] = ()
+) -> schema.ExplanationDocument:
+    """All about one pod; ``usages`` are the containers that are to be told of beside it."""
     about = found.about
     return {
         "apiVersion": API_VERSION,
@@ -99,6 +102,7 @@ def explanation(found: Explanation, registry: Registry) -> schema.ExplanationDoc
         "asksNothing": found.asks_nothing,
         "pending": pod(explanations.answer_of(about, registry)) if isinstance(about, Pending) else None,
         "running": _running(about, registry) if isinstance(about, Running) else None,
+        "usage": [encode_container(each) for each in usages],
         "problems": problems(found.problems),
     }
 

@@ -9,6 +9,8 @@ from typing import Final, Literal
 
 from typing_extensions import TypedDict
 
+from hami_plugins.wire.usage import ContainerUsageDocument
+
 API_VERSION: Final = "hami-plugins.io/v1alpha1"
 """Of every document. A change that breaks a reader gets another version."""
 
@@ -210,6 +212,8 @@ class ExplanationDocument(TypedDict):
     pending: PodDocument | None
     """The pod as a plan of it alone has it now; it may fit by now."""
     running: RunningDocument | None
+    usage: list[ContainerUsageDocument]
+    """What its containers use, as far as usage was given; of a pod that waits: whose grants are left unused."""
     problems: list[ProblemDocument]
     """What could not be read of it."""
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
+
+from typing_extensions import TypedDict
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.units import DeviceId, NodeName, PodUid
@@ -18,6 +20,61 @@ from hami_plugins.wire.fields import Json, wrong
 
 API_VERSION: Final = "hami-plugins.io/v1alpha1"
 KIND: Final = "DeviceUsage"
+
+
+class MemoryDocument(TypedDict):
+    """Device memory by kind, in bytes; the kinds add up to all of it."""
+
+    context: int
+    module: int
+    data: int
+    other: int
+
+
+class CardUsageDocument(TypedDict):
+    """What a container uses of one card, beside what it was granted. Null is what is not known."""
+
+    id: str
+    memoryGrantedBytes: int | None
+    coresGrantedRatio: float | None
+    memoryLimitBytes: int | None
+    """What the library lets the container book; null where it has no limit."""
+    memoryUsedBytes: int | None
+    memoryUsedByKindBytes: MemoryDocument | None
+    utilizationRatio: float | None
+    """The sum over the container's processes, each 1 at most."""
+
+
+class ContainerUsageDocument(TypedDict):
+    """What a container uses. A pod that nobody knows of has neither namespace nor name."""
+
+    namespace: str
+    pod: str
+    podUid: str
+    container: str
+    reading: str
+    """read, not-ready, no-file or unreadable; ``problem`` says why."""
+    problem: str
+    processes: int
+    unconfirmedProcesses: int
+    """Those of them that may have been killed."""
+    goneProcesses: int
+    """Killed ones, which do not count."""
+    lastKernelAgeSeconds: float | None
+    doubts: list[str]
+    """Why the numbers may be off: may-be-stale, unsettled, invalid-counters, unnamed-cards."""
+    cards: list[CardUsageDocument]
+
+
+class NodeUsageDocument(TypedDict):
+    """The answer of ``hami-plugins volcano-vgpu usage``: the containers of one node."""
+
+    apiVersion: str
+    kind: Literal["DeviceUsage"]
+    node: str
+    time: str
+    """When it was measured, RFC 3339."""
+    containers: list[ContainerUsageDocument]
 
 
 class Reading(StrEnum):
@@ -114,14 +171,32 @@ class NodeUsage:
     containers: tuple[ContainerUsage, ...] = ()
 
 
-def encode(usage: NodeUsage) -> dict[str, object]:
+def encode(usage: NodeUsage) -> NodeUsageDocument:
     """The document of a node."""
     return {
         "apiVersion": API_VERSION,
-        "kind": KIND,
+        "kind": "DeviceUsage",
         "node": usage.node,
         "time": usage.time,
-        "containers": [_container(each) for each in usage.containers],
+        "containers": [encode_container(each) for each in usage.containers],
+    }
+
+
+def encode_container(usage: ContainerUsage) -> ContainerUsageDocument:
+    """One container of such a document."""
+    return {
+        "namespace": usage.namespace,
+        "pod": usage.pod,
+        "podUid": usage.pod_uid,
+        "container": usage.container,
+        "reading": usage.reading.value,
+        "problem": usage.problem,
+        "processes": usage.processes,
+        "unconfirmedProcesses": usage.unconfirmed,
+        "goneProcesses": usage.gone,
+        "lastKernelAgeSeconds": usage.last_kernel_age,
+        "doubts": sorted(doubt.value for doubt in usage.doubts),
+        "cards": [_card(each) for each in usage.cards],
     }
 
 
@@ -150,32 +225,18 @@ def by_pod(usages: Iterable[NodeUsage]) -> Mapping[str, tuple[ContainerUsage, ..
     return {name: tuple(containers) for name, containers in found.items()}
 
 
-def _container(usage: ContainerUsage) -> dict[str, object]:
-    return {
-        "namespace": usage.namespace,
-        "pod": usage.pod,
-        "podUid": usage.pod_uid,
-        "container": usage.container,
-        "reading": usage.reading.value,
-        "problem": usage.problem,
-        "processes": usage.processes,
-        "unconfirmedProcesses": usage.unconfirmed,
-        "goneProcesses": usage.gone,
-        "lastKernelAgeSeconds": usage.last_kernel_age,
-        "doubts": sorted(doubt.value for doubt in usage.doubts),
-        "cards": [_card(each) for each in usage.cards],
-    }
-
-
-def _card(usage: CardUsage) -> dict[str, object]:
+def _card(usage: CardUsage) -> CardUsageDocument:
     used = usage.used
+    kinds: MemoryDocument | None = None
+    if used is not None:
+        kinds = {"context": used.context, "module": used.module, "data": used.data, "other": used.other}
     return {
         "id": usage.card,
         "memoryGrantedBytes": usage.granted,
         "coresGrantedRatio": usage.cores_granted,
         "memoryLimitBytes": usage.limit,
         "memoryUsedBytes": None if used is None else used.total,
-        "memoryUsedByKindBytes": None if used is None else used._asdict(),
+        "memoryUsedByKindBytes": kinds,
         "utilizationRatio": usage.utilization,
     }
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
+from hami_plugins.model.units import DeviceId
 from hami_plugins.report.page.occupancy import CardUse, NodeUse, Part, Segment, Unit, shape_of
 from hami_plugins.report.slices import model_words, runs
 
@@ -80,9 +81,13 @@ class NodePanel:
 
 
 class Panels:
-    """Makes the panels of a page; pods and nodes get numbers as they come."""
+    """Makes the panels of a page; pods and nodes get numbers as they come.
 
-    def __init__(self) -> None:
+    ``used`` says in words what a pod (``namespace/name``) uses of a card, or nothing.
+    """
+
+    def __init__(self, used: Callable[[str, DeviceId], str] = lambda _pod, _card: "") -> None:
+        self._used = used
         self._pods: dict[str, int] = {}
         self.node_at: dict[str, int] = {}
 
@@ -123,7 +128,8 @@ class Panels:
         if segment.pod:
             at = self._pods.setdefault(segment.pod, len(self._pods))
             name = segment.pod.partition("/")[2]
-            return Bit(STYLE[segment.part], segment.amount, _held_words(segment, use), name if wide else "", at)
+            label = "\n".join(filter(None, (_held_words(segment, use), self._used(segment.pod, use.id))))
+            return Bit(STYLE[segment.part], segment.amount, label, name if wide else "", at)
         words = {Part.FREE: "free", Part.STRANDED: "stranded", Part.UNAVAILABLE: "unavailable"}[segment.part]
         amount = _exact(use.unit, segment.amount)
         label = f"{words}: {amount}" + (f"\n{use.note}" if use.note else "")

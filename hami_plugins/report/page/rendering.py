@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from hami_plugins.engine.registry import Registry
     from hami_plugins.report.explain.answers import Answers
+    from hami_plugins.report.usage import Usages
     from hami_plugins.report.workloads import Ignored
 
 OPEN_NODES: Final = 60
@@ -41,6 +42,9 @@ OPEN_NODES: Final = 60
 
 MOST_ROWS: Final = 1_000
 """Most rows of the table of planned pods, and most remarks; further ones are counted."""
+
+MOST_UNUSED: Final = 20
+"""Most containers that are listed because they leave much of their grant unused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,22 +151,28 @@ class Page:
     fleet: tuple[FleetRow, ...]
     groups: tuple[Group, ...]
     bare: str
+    unused: tuple[Remark, ...]
     remarks: tuple[Remark, ...]
     remarks_more: str
     footer: str
 
 
-def render(
+def render(  # noqa: PLR0913 - a plan, and all that is said beside it
     plan: Plan,
     registry: Registry,
     heading: Heading,
     *,
     refusals: Sequence[Refusal] = (),
     remarks: Sequence[Remark] = (),
+    usages: Usages | None = None,
 ) -> str:
-    """The page of a plan. ``remarks`` are further things that were left out, beside the snapshot's own problems."""
+    """The page of a plan.
+
+    ``remarks`` are further things that were left out, beside the snapshot's own problems; ``usages`` what containers
+    use, where somebody said it.
+    """
     nodes = Occupancy(plan, registry).nodes
-    panels = Panels()
+    panels = Panels() if usages is None else Panels(usages.on_card)
     groups, bare = _groups(nodes, panels)
     placements = tuple(_placement(each, panels) for each in plan.pods if each.stage is Stage.PLACED)
     found = (*_notes(plan), *(Remark(each.place, each.what) for each in plan.before.problems), *remarks)
@@ -176,6 +186,7 @@ def render(
         fleet=tuple(_fleet(nodes)),
         groups=groups,
         bare=bare,
+        unused=() if usages is None else tuple(Remark(*each) for each in usages.unused(MOST_UNUSED)),
         remarks=found[:MOST_ROWS],
         remarks_more=_further(len(found), "remarks"),
         footer="Made by hami-plugins. This file holds everything it shows; it loads and sends nothing.",
@@ -190,13 +201,16 @@ def render(
     )
 
 
-def answered(answers: Answers, heading: Heading, *, ignored: Iterable[Ignored] = ()) -> str:
+def answered(
+    answers: Answers, heading: Heading, *, ignored: Iterable[Ignored] = (), usages: Usages | None = None
+) -> str:
     """The page of a plan with everything that is known about it, documents that make no difference included."""
     remarks = [
         Remark(f"{each.document.source} line {each.document.line}", f"{each.kind} {each.name} is left out: {each.why}")
         for each in ignored
     ]
-    return render(answers.plan, answers.registry, heading, refusals=refusals_of(answers), remarks=remarks)
+    refusals = refusals_of(answers)
+    return render(answers.plan, answers.registry, heading, refusals=refusals, remarks=remarks, usages=usages)
 
 
 def refusals_of(answers: Answers) -> tuple[Refusal, ...]:
