@@ -94,8 +94,8 @@ class WebServer:
             access_log=False,
             lifespan="off",
             server_header=False,
-            # The same on every machine, whatever else is installed there; "auto" means httptools, which comes with us and
-            # costs half of what uvicorn's own parser does.
+            # The same on every machine, whatever else is installed there. "auto" means httptools, which comes with us
+            # and costs half of what uvicorn's own parser does.
             loop="asyncio",
             http="auto",
             ws="none",
