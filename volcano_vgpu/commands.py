@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import threading
@@ -33,6 +32,7 @@ from volcano_vgpu.discovery.file import FileDiscovery
 from volcano_vgpu.discovery.nvml import NvmlDiscovery
 from volcano_vgpu.discovery.port import Discovery, DiscoveryError
 from volcano_vgpu.health import XidFilter
+from volcano_vgpu.memory import rest
 from volcano_vgpu.metrics import AgentMetrics
 from volcano_vgpu.settings import AgentSettings
 
@@ -112,15 +112,6 @@ def run_agent(inputs: Inputs) -> int:
     agent.stop()
     _log.info("agent_ended", node=labelled.node)
     return Exit.FINE
-
-
-def rest() -> None:
-    """Lets the garbage collector pass over what is there for good, modules above all.
-
-    Looking at them again takes tens of milliseconds, in which no call of the kubelet is answered.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def list_cards(inputs: Inputs, *, form: Form, headers: bool) -> int:

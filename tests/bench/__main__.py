@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.bench import agents, commands, decisions, ledger, loading, monitor, node
+from tests.bench import agents, commands, decisions, gates, granting, ledger, loading, monitor, node
 from tests.bench.measuring import Figure, machine, printed, write
 
 GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
@@ -19,7 +19,9 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "replay": decisions.replay,
     "loading": loading.figures,
     "ledger": ledger.figures,
+    "granting": granting.figures,
     "commands": commands.plan_and_relax,
+    "gates": gates.figures,
     "start": commands.start,
     "agent-pieces": node.pieces,
     "agent-list": node.listing,

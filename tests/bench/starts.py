@@ -15,9 +15,9 @@ from tests.bench.processes import serve
 from tests.bench.station import NODE
 from volcano_vgpu import config
 from volcano_vgpu.app import Agent
-from volcano_vgpu.commands import rest
 from volcano_vgpu.discovery.file import FileDiscovery
 from volcano_vgpu.kubelet import Endpoint
+from volcano_vgpu.memory import rest
 from volcano_vgpu.metrics import AgentMetrics
 from volcano_vgpu.server import VolcanoDevicePlugin
 

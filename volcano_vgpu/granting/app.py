@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -32,7 +33,7 @@ from volcano_vgpu.granting.extender import Extender
 from volcano_vgpu.granting.metrics import GrantMetrics, Sizes
 from volcano_vgpu.granting.modes import Mode
 from volcano_vgpu.granting.settings import GrantSettings
-from volcano_vgpu.granting.term import Term
+from volcano_vgpu.granting.term import Filling, Term
 from volcano_vgpu.granting.touching import Toucher
 
 EXTENDER_PATH: Final = "/extender"
@@ -60,16 +61,27 @@ class StandbyError(HamiPluginsError):
 
 
 class GrantServer:
-    """One replica. ``identity`` is this process alone, among those that stand for the lease. It can be started once."""
+    """One replica. ``identity`` is this process alone, among those that stand for the lease. It can be started once.
 
-    def __init__(
-        self, settings: GrantSettings, api: Api, spec: VendorSpec, *, metrics: GrantMetrics, identity: str
+    ``filling`` is entered while the ledger takes in the whole cluster.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it is made of
+        self,
+        settings: GrantSettings,
+        api: Api,
+        spec: VendorSpec,
+        *,
+        metrics: GrantMetrics,
+        identity: str,
+        filling: Filling = nullcontext,
     ) -> None:
         self._settings = settings
         self._api = api
         self._hasty = api.within(READ_SECONDS)
         self._spec = spec
         self._metrics = metrics
+        self._filling = filling
         self._term: _Office | None = None
         self._ended: list[Term] = []
         self._stopping = threading.Event()
@@ -153,7 +165,7 @@ class GrantServer:
 
     def _begin(self) -> None:
         """The lease is ours."""
-        term = Term(self._api, self._settings, self._spec, metrics=self._metrics)
+        term = Term(self._api, self._settings, self._spec, metrics=self._metrics, filling=self._filling)
         self._term = _Office(term, self._bindings(term), self._extender(term))
         term.start()
 

@@ -124,7 +124,7 @@ class Bindings:
         if not request.dry_run:
             self.touch(binding.node)
             self._tell(binding, granted)
-        return Allowed(_operations(request.object or {}, annotations))
+        return Allowed(_operations(request.object or {}, annotations, self.books.spec.keys.more))
 
     def _tell(self, binding: Bound, granted: Granted) -> None:
         self.metrics.answered("binding", granted.source)
@@ -171,7 +171,9 @@ def _carried(binding: Bound, intake: Intake) -> Mapping[str, str] | None:
     return next((each for each in written if each.get(NODE_KEY) == binding.node), None)
 
 
-def _operations(before: Json, annotations: Mapping[str, str]) -> list[Json]:
+def _operations(before: Json, annotations: Mapping[str, str], optional: str) -> list[Json]:
+    """What makes the Binding say just this. Of the ``optional`` key nothing stays that an earlier try left there."""
     metadata = before.get("metadata") or {}
-    after = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **annotations}}
+    others = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != optional}
+    after = {**metadata, "annotations": {**others, **annotations}}
     return admission.patch({"metadata": metadata}, {"metadata": after})

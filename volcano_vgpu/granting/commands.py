@@ -35,6 +35,7 @@ from volcano_vgpu.granting.books import Books
 from volcano_vgpu.granting.metrics import GrantMetrics
 from volcano_vgpu.granting.modes import Mode
 from volcano_vgpu.granting.settings import GrantSettings, load, spec_of
+from volcano_vgpu.memory import undisturbed
 
 COMPONENT: Final = "volcano-vgpu-grants"
 STDIN: Final = "-"
@@ -79,7 +80,7 @@ def run_server(inputs: Inputs) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
-    server = GrantServer(settings, client, spec, metrics=metrics, identity=_identity())
+    server = GrantServer(settings, client, spec, metrics=metrics, identity=_identity(), filling=undisturbed)
     server.start()
     _log.info(
         "grants_started",

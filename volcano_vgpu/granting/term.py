@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 import structlog
@@ -23,26 +24,31 @@ from volcano_vgpu.granting.settings import GrantSettings
 EXPIRY_SECONDS: Final = 1.0
 """Between two looks for what was promised too long ago."""
 
+Filling = Callable[[], AbstractContextManager[None]]
+
 _log = structlog.get_logger(__name__)
 
 
 class Term:
-    """From ``start`` to ``stop``. ``ready`` is whether the ledger knows the whole cluster."""
+    """From ``start`` to ``stop``. ``ready`` is whether the ledger knows the whole cluster.
 
-    def __init__(
+    ``filling`` is entered while the lists are taken in.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it is made of
         self,
         api: Watching,
         settings: GrantSettings,
         spec: VendorSpec,
         *,
         metrics: GrantMetrics,
+        filling: Filling = nullcontext,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.books = Books(spec, settings.rules, keep=settings.reservation, clock=clock)
         self._metrics = metrics
         self._clock = clock
-        self._began = clock()
-        self._told = False
+        self._filling = filling
         self._stop = threading.Event()
         self._nodes = Reflector(
             api, Selection(paths.NODES, "Node"), on_change=self.books.node_changed, name="grants-nodes"
@@ -66,30 +72,42 @@ class Term:
 
     def start(self) -> None:
         """Begins to fill the ledger."""
-        self._nodes.start()
-        self._pods.start()
         self._thread.start()
 
     def stop(self, timeout: float = 10.0) -> None:
         """Ends; the threads may live on for a moment after ``timeout`` seconds. May be called twice."""
         self._stop.set()
-        self._nodes.stop(timeout)
-        self._pods.stop(timeout)
         if self._thread.is_alive():
             self._thread.join(timeout)
+        self._nodes.stop(timeout)
+        self._pods.stop(timeout)
 
     def _run(self) -> None:
-        self._wait()
+        began = self._clock()
+        with self._filling():
+            if not self._filled():
+                return
+        sizes = self.books.statistics
+        _log.info(
+            "ledger_filled",
+            seconds=round(self._clock() - began, 3),
+            nodes=sizes.nodes,
+            pods=len(self.books),
+            holders=sizes.holders,
+        )
         while not self._stop.wait(EXPIRY_SECONDS):
             for ended in self.books.expire():
                 self._metrics.expired(answered=ended.answered)
                 _log.info("assumption_expired", pod=ended.record.full_name, node=ended.node, answered=ended.answered)
 
-    def _wait(self) -> None:
+    def _filled(self) -> bool:
+        """Begins to follow nodes and pods; whether all are known before the end."""
         for reflector in (self._nodes, self._pods):
-            while not reflector.synced.wait(0.1):
-                if self._stop.is_set():
-                    return
-        seconds = round(self._clock() - self._began, 3)
-        sizes = self.books.statistics
-        _log.info("ledger_filled", seconds=seconds, nodes=sizes.nodes, pods=len(self.books), holders=sizes.holders)
+            reflector.start()
+        return all(self._came(reflector) for reflector in (self._nodes, self._pods))
+
+    def _came(self, reflector: Reflector) -> bool:
+        while not reflector.synced.wait(0.05):
+            if self._stop.is_set():
+                return False
+        return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.errors import KubeError
+from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire.admission_review import Allowed, Refused
 from tests.unit.volcano_vgpu.granting.cluster import CORES, IDS, NODE, NUMBER, Cluster, a_node, a_pod, request, written
 from volcano_vgpu.granting.modes import GRANT_KEYS, MARKER, MARKER_KEY, Mode
@@ -30,6 +31,24 @@ def test_what_an_earlier_try_left_on_the_binding_is_overwritten_whole() -> None:
     grant = written(cluster.bind(pod, annotations={**STALE, "mine": "stays"}))
     assert set(grant) == set(GRANT_KEYS)
     assert "GPU-old-0" not in "".join(grant.values())
+
+
+def test_what_sidecars_had_in_an_earlier_try_does_not_stay_on_the_binding() -> None:
+    cluster, pod = Cluster(), a_pod()
+    cluster.shows(pod)
+    answer = cluster.bind(pod, annotations={SPEC.keys.more: "old"})
+    assert {"op": "remove", "path": f"/metadata/annotations/{SPEC.keys.more.replace('/', '~1')}"} in answer.operations
+
+
+def test_an_init_container_that_needs_more_than_the_app_is_granted_by_name() -> None:
+    cluster, pod = Cluster(), a_pod()
+    limits = {NUMBER: "1", "volcano.sh/vgpu-memory": "30000"}
+    pod["spec"]["initContainers"] = [{"name": "warm", "resources": {"limits": limits}}]
+    cluster.shows(pod)
+    grant = written(cluster.bind(pod))
+    assert "30000" in grant[SPEC.keys.more]
+    assert "30000" not in grant[IDS]
+    assert cluster.predicate(a_pod("b", memory=15_000))["status"]
 
 
 def test_without_a_reservation_the_pod_is_placed_on_the_node_that_was_chosen() -> None:

@@ -1,0 +1,187 @@
+"""What the server of grants adds to the ledger: bodies of schedulers and API servers in, replies out.
+
+Run as a module it fills the books in this process and prints what it measured, so that each run starts fresh.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from hami_plugins.engine.intake import Rules
+from hami_plugins.engine.policies import PolicyDefaults
+from hami_plugins.errors import KubeError
+from hami_plugins.kube.port import Raw
+from hami_plugins.kube.reflector import Change
+from hami_plugins.observe import logging
+from hami_plugins.vendors.volcano import SPEC
+from hami_plugins.wire import admission_review
+from hami_plugins.wire.admission_review import Allowed
+from hami_plugins.wire.pages import load_page
+from tests.bench.ledger import HERE, NODES, NOW_NS, PODS, ROOT, listed, node, pod, running
+from tests.bench.loading import pages
+from tests.bench.measuring import Figure, figure, timed
+from tests.bench.workload import CARDS, as_the_server_shows, node_name
+from volcano_vgpu.granting.bindings import Bindings
+from volcano_vgpu.granting.books import Books
+from volcano_vgpu.granting.extender import Extender
+from volcano_vgpu.granting.metrics import GrantMetrics
+from volcano_vgpu.granting.modes import MARKER, MARKER_KEY, Mode
+from volcano_vgpu.memory import undisturbed
+
+PODS_A_NODE = PODS // NODES
+
+
+class Server:
+    """The parts of a server that answer, filled, without sockets."""
+
+    def __init__(self) -> None:
+        metrics = GrantMetrics()
+        rules = Rules(policies=PolicyDefaults(volcano_orders_cards=True))
+        self.books = Books(SPEC, rules, keep=90.0, clock=time.monotonic)
+        self.extender = Extender(self.books, weight=10.0, metrics=metrics)
+        self.bindings = Bindings(
+            books=self.books,
+            mode=Mode.LEDGER,
+            metrics=metrics,
+            read=_unread,
+            now_ns=lambda: NOW_NS,
+            touch=lambda _node: None,
+        )
+
+    def feed(self, page: bytes) -> None:
+        """What the watches do with one page of the lists that they begin with."""
+        for item in load_page("page", page)["items"]:
+            change = Change("added", item, item["metadata"].get("uid") or item["metadata"]["name"])
+            (self.books.node_changed if item["kind"] == "Node" else self.books.pod_changed)(change)
+
+    def bind(self, body: bytes) -> Any:
+        """From the body of a review to that of its answer."""
+        request = admission_review.decode(body)
+        answer = self.bindings(request)
+        return admission_review.encode(request.uid, answer), isinstance(answer, Allowed) and answer.operations
+
+
+def _unread(namespace: str, name: str) -> Raw | None:
+    raise KubeError(f"{namespace}/{name} was read, and nothing is to be read on the way")
+
+
+def asking(turn: int, like: dict[str, Any]) -> dict[str, Any]:
+    """One of twenty shapes in turn, as the API server shows a pod that waits."""
+    shape = turn % 20
+    raw = as_the_server_shows(pod(turn, 2_000 + 700 * shape, 5 * (shape % 7), kind=2), like)
+    raw["metadata"].setdefault("annotations", {})[MARKER_KEY] = MARKER
+    raw["spec"].pop("nodeName", None)
+    raw["status"] = {"phase": "Pending"}
+    return raw
+
+
+def review(raw: Raw, on: str) -> bytes:
+    """The review of a Binding."""
+    metadata = raw["metadata"]
+    told = {name: metadata[name] for name in ("name", "namespace", "uid", "annotations")}
+    request = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "operation": "CREATE",
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "subResource": "binding",
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "userInfo": {"username": "volcano", "groups": ["system:authenticated"]},
+        "object": {"apiVersion": "v1", "kind": "Binding", "metadata": told, "target": {"kind": "Node", "name": on}},
+    }
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+
+
+def call(raw: Raw, number: int, like: dict[str, dict[str, Any]]) -> bytes:
+    """A predicate call: the task, and the node with all of its pods."""
+    tasks = {}
+    for at in range(PODS_A_NODE):
+        other = as_the_server_shows(running(number + at * NODES, 4_000, 5), like["pod"])
+        tasks[f"default/{other['metadata']['name']}"] = {"UID": other["metadata"]["uid"], "Pod": _short(other)}
+    shown = as_the_server_shows(node(number), like["node"])
+    body = {"task": _task(raw), "node": {"Name": node_name(number), "Node": shown, "Tasks": tasks}}
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def _short(raw: Raw) -> Raw:
+    """A pod of which the managed fields are left out, as Volcano keeps it: about 1.5 kB."""
+    metadata = {name: value for name, value in raw["metadata"].items() if name != "managedFields"}
+    return {"metadata": metadata, "spec": {"containers": raw["spec"]["containers"]}, "status": {"phase": "Running"}}
+
+
+def _task(raw: Raw) -> dict[str, Any]:
+    metadata = raw["metadata"]
+    return {
+        "UID": metadata["uid"],
+        "Name": metadata["name"],
+        "Namespace": metadata["namespace"],
+        "NodeName": "",
+        "Pod": raw,
+    }
+
+
+def measure(bindings: int = 2_000, pods: int = 20, nodes: int = 100) -> dict[str, list[float]]:
+    """One run, in milliseconds; the size of a call in kB."""
+    like = {
+        "node": json.loads((HERE / "node-api.json").read_text()),
+        "pod": json.loads((HERE / "scheduled-pod-api.json").read_text()),
+    }
+    server = Server()
+    found: dict[str, list[float]] = {"fill": [0.0], "binding": [], "first": [], "next": [], "size": [], "rank": []}
+    with undisturbed():
+        for page in pages(listed()):
+            found["fill"][0] += timed(server.feed, page)[0]
+    chance = random.Random(3)
+    for turn in range(bindings):
+        raw = asking(turn, like["pod"])
+        server.books.pod_changed(Change("added", raw, raw["metadata"]["uid"]))
+        body = review(raw, node_name(chance.randrange(NODES)))
+        took, (_, operations) = timed(server.bind, body)
+        found["binding"].append(took)
+        if not operations:
+            raise TypeError("the workload no longer fits")
+    for turn in range(pods):
+        raw = asking(bindings + turn, like["pod"])
+        for at in range(nodes):
+            body = call(raw, chance.randrange(NODES), like)
+            found["size"].append(len(body) / 1000)
+            found["next" if at else "first"].append(timed(server.extender.predicate, body)[0])
+    names = [{"Name": node_name(number)} for number in range(16)]
+    ranked = json.dumps({"task": _task(asking(1, like["pod"])), "nodes": names}).encode()
+    found["rank"] = [timed(server.extender.prioritize, ranked)[0] for _ in range(200)]
+    return found
+
+
+def figures(repeats: int = 3) -> Iterator[Figure]:
+    """Every run in a process of its own."""
+    runs = [
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-m", "tests.bench.granting"], check=True, capture_output=True, text=True, cwd=ROOT
+            ).stdout
+        )
+        for _ in range(repeats)
+    ]
+
+    def of(name: str) -> list[float]:
+        return [value for run in runs for value in run[name]]
+
+    size = f"{NODES:,} nodes x {CARDS} / {PODS:,} pods"
+    yield figure(f"grants: books from the bytes of the lists, {size}", of("fill"), at_most=5_000)
+    yield figure("grants: a Binding, from the review to the patch", of("binding"), at_most=1, p99_at_most=5)
+    yield figure("grants: size of a predicate call", of("size"), unit="kB")
+    yield figure("grants: a predicate call, the pod's first", of("first"), at_most=0.5)
+    yield figure("grants: a predicate call, the pod's next nodes", of("next"), at_most=0.5)
+    yield figure("grants: a prioritize call, 16 nodes", of("rank"))
+
+
+if __name__ == "__main__":
+    # As the server does it: a line for each grant.
+    logging.configure("info", "json")
+    print(json.dumps(measure()))
