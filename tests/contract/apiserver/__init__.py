@@ -11,7 +11,7 @@
 ``python -m tests.contract.apiserver`` prints the table of both.
 """
 
-from tests.contract.apiserver import custom, lists, objects, patching, pods, refusals, watches, webhooks
+from tests.contract.apiserver import custom, lists, objects, patching, pods, refusals, reviewed, watches, webhooks
 from tests.contract.apiserver.api import Api
 from tests.contract.apiserver.cases import CASES, Case, Outcome, outcomes, table
 
@@ -27,6 +27,7 @@ __all__ = [
     "patching",
     "pods",
     "refusals",
+    "reviewed",
     "table",
     "watches",
     "webhooks",

@@ -23,7 +23,8 @@ from starlette.routing import Route
 
 from hami_plugins.web.certificates import Material, renewed, write
 from hami_plugins.web.server import WebServer
-from tests.contract.apiserver.api import Api, Object
+from tests.contract.apiserver.api import Api, Object, Reply
+from tests.contract.apiserver.objects import named
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
 
@@ -152,3 +153,50 @@ def hooks(api: Api) -> Iterator[Hooks]:
         made = Hooks(api, _material(), lambda: server.address[1])
         with server:
             yield made
+
+
+def told(reply: Reply, code: int) -> str:
+    assert reply.code == code, reply
+    message: str = reply.body["message"]
+    return message
+
+
+def a_map(name: str = "a", **metadata: object) -> Object:
+    return named(name, annotations={"first": "yes"}, **metadata)
+
+
+def notes(reply: Reply) -> dict[str, str]:
+    assert reply.code in (200, 201), reply
+    found: dict[str, str] = reply.body["metadata"].get("annotations", {})
+    return found
+
+
+def make(hooked: Hooks, body: Object | None = None, **query: Any) -> Reply:
+    return hooked.api.ask("POST", f"{hooked.space}/configmaps", body or a_map(), **query)
+
+
+@contextlib.contextmanager
+def slow(hooked: Hooks, name: str = "slow") -> Iterator[tuple[threading.Event, threading.Event]]:
+    """A webhook that says that it was asked, and answers when it is let."""
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def wait(_: Object) -> Object:
+        arrived.set()
+        go_on.wait(5)
+        return {"allowed": True}
+
+    hooked.on(name, wait)
+    try:
+        yield arrived, go_on
+    finally:
+        go_on.set()
+
+
+@contextlib.contextmanager
+def meanwhile(hooked: Hooks, method: str, path: str, body: Object | None = None) -> Iterator[list[Reply]]:
+    """A request under way in the background; its answer is there after the block."""
+    got: list[Reply] = []
+    asking = threading.Thread(target=lambda: got.append(hooked.api.ask(method, path, body)))
+    asking.start()
+    yield got
+    asking.join()
