@@ -24,8 +24,8 @@ UUID_BYTES: Final = 96
 HEADER_BYTES: Final = 2048
 """As much of the beginning holds the header of every layout."""
 
-COUNTER_LIMIT: Final = 1 << 63
-"""From here on a counter has been taken below zero and has wrapped."""
+_LATEST: Final = 1 << 63
+"""Unix seconds from here on are no time."""
 
 _UUID: Final = re.compile(rb"(GPU|MIG)-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PREFIXES: Final = (b"GPU-", b"MIG-")
@@ -183,9 +183,9 @@ class DeviceUse(NamedTuple):
     utilization: int | None
 
     @property
-    def valid(self) -> bool:
-        """Whether no counter was taken below zero."""
-        return max(self[:5]) < COUNTER_LIMIT
+    def booked(self) -> tuple[int, ...]:
+        """What the process itself has booked. A counter that was taken below zero has wrapped: it is huge."""
+        return self[:5]
 
 
 class Process(NamedTuple):
@@ -295,7 +295,7 @@ def tail(layout: Layout, data: bytes) -> Tail | Unreadable:
     if not 0 <= proc_num <= PROCESSES:
         return Unreadable(Reason.COUNTS, f"{proc_num} processes, there can be {PROCESSES} ({layout.name})")
     last = None if layout.version is None else _NUMBER.unpack_from(data, _TAIL.size)[0]
-    return Tail(proc_num, switch, recent, priority, last if last and last < COUNTER_LIMIT else None)
+    return Tail(proc_num, switch, recent, priority, last if last and last < _LATEST else None)
 
 
 def processes(found: Header, data: bytes) -> tuple[Process, ...]:

@@ -1,7 +1,7 @@
 """Whose region is whose, and what it adds up to. Pure: what was read goes in, usage by container and card comes out.
 
-Numbers of processes that have exited or were killed do not count. A counter that was taken below zero, or is larger
-than both the card and the limit, is no usage: it is left out and told as a doubt.
+Numbers of processes that have exited or were killed do not count. A counter that was taken below zero, that is larger
+than both the card and the limit, or than any card, is no usage: it is left out and told as a doubt.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ Grants = Mapping[tuple[PodUid, str], tuple[AssignedDevice, ...]]
 """What containers were given, by pod UID and container name."""
 
 MIB: Final = 1 << 20
+MOST_MEMORY: Final = 1 << 50
+"""Bytes. More is no memory of any card, and sums of more would fit into no document."""
+
 _WHOLE: Final = 100
 
 
@@ -136,17 +139,18 @@ class _Counting:
         return (*used.values(), *(card for name, card in granted.items() if name not in used))
 
     def _card(self, at: int, known: CardUsage) -> CardUsage:
-        limit, size = self._header.memory_limits[at], self._sizes.get(known.card)
-        most = None if size is None else max(size, limit)
+        limit = self._header.memory_limits[at]
+        size = self._sizes.get(known.card, MOST_MEMORY)
+        most = min(max(size, limit), MOST_MEMORY)
         booked = [process.devices[at] for process in self._live]
-        valid = [use for use in booked if use.valid and (most is None or use.total <= most)]
-        self.invalid |= len(valid) < len(booked)
+        valid = [use for use in booked if max(use.booked) <= most]
+        self.invalid |= len(valid) < len(booked) or limit > MOST_MEMORY
         watched = self._header.layout.utilization is not None
         return CardUsage(
             card=known.card,
             granted=known.granted,
             cores_granted=known.cores_granted,
-            limit=limit or None,
+            limit=limit if 0 < limit <= MOST_MEMORY else None,
             used=_memory(valid),
             utilization=sum(min(use.utilization or 0, _WHOLE) for use in booked) / _WHOLE if watched else None,
         )

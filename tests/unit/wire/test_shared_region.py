@@ -206,19 +206,10 @@ def test_exited_processes_do_not_count_and_suspended_ones_do(pid: int, status: i
     assert Process(pid, 0, status, None, ()).counts is counts
 
 
-@pytest.mark.parametrize(
-    ("use", "valid"),
-    [
-        (Booked(data=2**63 - 1, total=2**63 - 1), True),
-        (Booked(data=2**63, total=1), False),
-        (Booked(total=2**64 - 5), False),
-        (Booked(context=2**64 - 5, total=1), False),
-    ],
-)
-def test_a_counter_below_zero_is_no_usage(use: Booked, *, valid: bool) -> None:
-    data = Made(slots=[Slot(booked=[use])]).data()
+def test_a_counter_below_zero_is_handed_on_as_the_huge_number_that_it_has_become() -> None:
+    data = Made(slots=[Slot(booked=[Booked(data=7, total=2**64 - 5)])]).data()
     (process,) = shared_region.processes(header(data), slots_of(data, 1))
-    assert process.devices[0].valid is valid
+    assert process.devices[0].booked == (0, 0, 7, 0, 2**64 - 5)
 
 
 def twice(first: Sequence[Slot], second: Sequence[Slot], name: str = "v1.2") -> frozenset[int]:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hami_plugins.model.units import CoreShare, DeviceId, MiB, PodUid
-from hami_plugins.wire import shared_region
+from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName, PodUid
+from hami_plugins.wire import documents, shared_region, usage
 from hami_plugins.wire.pod_devices import AssignedDevice
 from hami_plugins.wire.shared_region import Header, NotReady, Reason, Tail, Unreadable
-from hami_plugins.wire.usage import CardUsage, ContainerUsage, Doubt, MemoryUse, Reading
+from hami_plugins.wire.usage import CardUsage, ContainerUsage, Doubt, MemoryUse, NodeUsage, Reading
 from tests.shared_regions import GIB, LAST_KERNEL, Booked, Made, Slot, uuid
 from volcano_vgpu.monitor.join import Known, usage_of
 from volcano_vgpu.monitor.regions import Content, Presence, Region, Seen
@@ -36,7 +38,7 @@ def pod(name: str = "p", uid: str = "u1", phase: str = "Running") -> dict[str, A
     return {"metadata": {"namespace": "ml", "name": name, "uid": uid}, "status": {"phase": phase}}
 
 
-def given(card: DeviceId = A, memory: int = 20 * 1024, cores: int = 50) -> AssignedDevice:
+def granted(card: DeviceId = A, memory: int = 20 * 1024, cores: int = 50) -> AssignedDevice:
     return AssignedDevice(card, "NVIDIA", MiB(memory), CoreShare(cores))
 
 
@@ -52,7 +54,7 @@ def only(
 
 
 def test_a_container_is_told_with_its_pod_its_grant_and_what_it_uses() -> None:
-    found = only(region(Slot(booked=[Booked(data=2 * GIB, context=GIB, utilization=40)])), [HERE], known(given()))
+    found = only(region(Slot(booked=[Booked(data=2 * GIB, context=GIB, utilization=40)])), [HERE], known(granted()))
     assert (found.namespace, found.pod, found.pod_uid, found.container) == ("ml", "p", "u1", "main")
     assert found.cards == (
         CardUsage(
@@ -69,7 +71,7 @@ def test_a_container_is_told_with_its_pod_its_grant_and_what_it_uses() -> None:
 
 
 def test_a_grant_is_in_units_of_the_register() -> None:
-    found = only(None, about=known(given(memory=10), factor=4))
+    found = only(None, about=known(granted(memory=10), factor=4))
     assert found.cards[0].granted == 40 << 20
 
 
@@ -116,6 +118,36 @@ def test_more_than_card_and_limit_is_no_usage() -> None:
     assert only(region(*slots, limits=(6 * GIB,)), [HERE], known(sizes={A: 4 * GIB})).doubts == frozenset()
 
 
+def test_more_than_any_card_has_is_no_usage_and_no_limit() -> None:
+    found = only(region(Slot(booked=[Booked(data=2**60)]), limits=(2**64 - 1,)), [HERE])
+    assert (found.cards[0].used, found.cards[0].limit) == (MemoryUse(0, 0, 0, 0), None)
+    assert found.doubts == {Doubt.INVALID}
+
+
+@given(
+    st.lists(st.tuples(st.integers(1000, 2048 + 4 * 1960), st.binary(min_size=1, max_size=64)), max_size=4),
+    st.sampled_from(["v0-early", "v0", "v1.1", "v1.2"]),
+    st.sampled_from([HERE, GONE, UNSEEN]),
+)
+def test_whatever_a_workload_writes_becomes_a_document_that_can_be_read(
+    junk: list[tuple[int, bytes]], layout: str, presence: Presence
+) -> None:
+    data = Made(layout=layout, slots=[Slot(pid=at, booked=[Booked(data=GIB)]) for at in range(1, 5)]).data()
+    for at, written in junk:
+        data[at : at + len(written)] = written
+    whole = bytes(data)
+    header = shared_region.header(whole[:2048], len(whole))
+    if not isinstance(header, Header):
+        return
+    start, size = header.layout.slots, header.layout.slot_size
+    tail = shared_region.tail(header.layout, whole[header.layout.tail :])
+    assert isinstance(tail, Tail)
+    read = Region(header=header, tail=tail, processes=shared_region.processes(header, whole[start : start + 4 * size]))
+    containers = usage_of([Seen(WHOSE, read, [presence] * 4)], known(), now=0)
+    found = NodeUsage(node=NodeName("n"), time="", containers=containers)
+    assert usage.decode(documents.load("usage", documents.dump(usage.encode(found)))) == found
+
+
 def test_a_forged_total_makes_nothing_negative() -> None:
     used = only(region(Slot(booked=[Booked(data=5, context=5, total=3)])), [HERE]).cards[0].used
     assert used == MemoryUse(5, 0, 5, 0)
@@ -136,7 +168,7 @@ def test_each_card_has_its_own_numbers_and_a_granted_one_that_is_not_seen_is_tol
     found = only(
         region(Slot(booked=[Booked(data=1, utilization=10)]), uuids=(uuid(1),), limits=(0,)),
         [HERE],
-        known(given(B), given()),
+        known(granted(B), granted()),
     )
     assert [card.card for card in found.cards] == [A, B]
     assert (found.cards[0].granted, found.cards[0].limit) == (20 * GIB, None)
@@ -154,13 +186,13 @@ def test_each_card_has_its_own_numbers_and_a_granted_one_that_is_not_seen_is_tol
 def test_a_container_that_cannot_be_read_is_told_with_its_grant(
     content: Content, reading: Reading, problem: str
 ) -> None:
-    found = only(content, about=known(given()))
+    found = only(content, about=known(granted()))
     assert (found.reading, found.problem) == (reading, problem)
     assert found.cards == (CardUsage(card=A, granted=20 * GIB, cores_granted=0.5),)
 
 
 def test_a_container_without_a_directory_is_told_with_its_grant() -> None:
-    (found,) = usage_of([], known(given()), now=0)
+    (found,) = usage_of([], known(granted()), now=0)
     assert (found.full_name, found.reading) == ("ml/p", Reading.NO_FILE)
 
 
@@ -171,12 +203,12 @@ def test_a_pod_that_nobody_knows_is_told_by_its_uid() -> None:
 
 
 def test_a_grant_of_a_pod_that_is_gone_is_not_told() -> None:
-    assert usage_of([], known(given(), pods=()), now=0) == ()
+    assert usage_of([], known(granted(), pods=()), now=0) == ()
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_has_ended_is_not_told(phase: str) -> None:
-    about = known(given(), pods=(pod(phase=phase),))
+    about = known(granted(), pods=(pod(phase=phase),))
     assert usage_of([Seen(WHOSE, region(Slot()), [HERE])], about, now=0) == ()
 
 
