@@ -267,8 +267,8 @@ def _sidecar(offer: NodeOffer) -> Refusal:
     return Refusal(
         Code.SIDECAR,
         "a sidecar (an init container with restartPolicy: Always); Volcano grants it nothing, and it runs beside the "
-        f"other containers, so that it cannot use their cards. Make it an ordinary container, or drop its "
-        f"{offer.spec.resources.count}",
+        "other containers, so that it cannot use their cards. Make it an ordinary container, drop its "
+        f"{offer.spec.resources.count}, or let the server of grants place it (volcano-vgpu grants)",
         heals=False,
     )
 

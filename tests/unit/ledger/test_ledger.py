@@ -197,6 +197,12 @@ def test_a_pod_that_asks_for_something_else_now_is_placed_anew(ledger: Ledger) -
     assert free(ledger) == 28_960
 
 
+def test_what_a_pod_gives_up_is_free_for_itself(ledger: Ledger) -> None:
+    grant(ledger, a_pod(memory=30_000))
+
+    assert grant(ledger, a_pod(memory=35_000)).source is Source.PLACED
+
+
 def test_a_pod_does_not_stand_in_its_own_way(ledger: Ledger) -> None:
     reserve(ledger, a_pod(memory=30_000))
 
