@@ -115,6 +115,15 @@ def test_the_words_for_a_card_say_what_is_known() -> None:
     )
 
 
+def test_the_words_for_a_card_leave_out_what_is_not_known() -> None:
+    other = CardUsage(card=DeviceId("GPU-b"), granted=GIB)
+    found = usages(a_container("main", a_card(20 * GIB, 2 * GIB), other, doubts=frozenset({Doubt.STALE})))
+    assert [words for _, words in found.unused(9)] == [
+        "uses 2 GiB of 20 GiB on GPU-a, may count killed processes",
+        "1 GiB of GPU-b are granted, use is not known (may count killed processes)",
+    ]
+
+
 def test_the_page_tells_what_a_pod_uses_and_who_leaves_much_unused() -> None:
     entry = holding(a_node("n", a_device()), a_record(granted(a_share("card-0", 4096)), name="old"))
     card = CardUsage(card=DeviceId("card-0"), granted=4 * GIB, used=MemoryUse(0, 0, GIB, 0))
