@@ -27,7 +27,7 @@ from hami_plugins.ledger.nodes import LedgerNode
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import NodeObjection, Refusal
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
-from hami_plugins.model.pods import Pod
+from hami_plugins.model.pods import ContainerGrant, Pod
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.vendor import NodeObject
 from hami_plugins.model.verdicts import Fit, NoFit
@@ -223,7 +223,8 @@ class Ledger:
             return declined
         demand = _devices_only(intake)
         if not demand.devices.wants_devices:
-            return Granted(uid=pod.uid, node=node, containers=(), source=Source.NOTHING)
+            nothing = tuple(ContainerGrant(container.kind) for container in pod.containers)
+            return Granted(uid=pod.uid, node=node, containers=nothing, source=Source.NOTHING)
         found = self._chosen(node, intake, demand, carried)
         if isinstance(found, Declined) or dry:
             return found

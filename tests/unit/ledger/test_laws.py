@@ -18,7 +18,7 @@ from hami_plugins.engine.intake import Intake
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.ledger.answers import Code, Declined, Granted, Source
-from hami_plugins.ledger.ledger import Ledger
+from hami_plugins.ledger.ledger import UNKNOWN_NODE, Ledger
 from hami_plugins.model.nodes import NodeEntry, NodeFacts
 from hami_plugins.model.pods import ContainerGrant, PodRecord
 from hami_plugins.model.units import NodeName, PodUid
@@ -172,6 +172,17 @@ class Histories(RuleBasedStateMachine):
         self.judge(said, intake, name)
         if isinstance(said, Granted):
             self.believe(uid, name, said, answered=False)
+
+    @precondition(lambda self: self.cluster.pods)
+    @rule(pod=picks)
+    def ask(self, pod: int) -> None:
+        """Every node, as a scheduler does."""
+        intake = asking(self.cluster.pods[self.some_pod(pod)], REGISTRY)
+        for name in self.first:
+            entry = self.rebuilt(name, without=intake.pod.uid)
+            said = self.ledger.answer(NodeName(name), intake)
+            anew = entry and Decider(REGISTRY).answer(entry, PodDemand(intake.demand.devices), intake.policy)
+            assert said == (UNKNOWN_NODE if anew is None else anew)
 
     @precondition(lambda self: self.cluster.pods)
     @rule(pod=picks)

@@ -128,6 +128,16 @@ def test_a_pod_without_devices_gets_nothing_and_nothing_is_kept(ledger: Ledger) 
     assert ledger.assumptions(PodUid("uid-p")) == ()
 
 
+def test_a_pod_that_asks_for_zero_cards_gets_an_empty_list(ledger: Ledger) -> None:
+    pod = a_pod()
+    pod["spec"]["containers"][0]["resources"]["limits"] = {"volcano.sh/vgpu-number": "0"}
+
+    said = grant(ledger, pod)
+
+    assert said.source is Source.NOTHING
+    assert ledger.annotations(said, asking(pod).pod, now_ns=NOW_NS)["volcano.sh/vgpu-ids-new"] == ""
+
+
 def test_a_dry_run_gets_the_same_answer_and_keeps_nothing(ledger: Ledger) -> None:
     dry = grant(ledger, a_pod(), dry=True)
 
