@@ -44,6 +44,14 @@ class _Held(NamedTuple):
     leaving: frozenset[str]
 
 
+class _Counting(NamedTuple):
+    """By PodGroup: what it needs at least, what it waits for, and what its pods hold."""
+
+    least: Mapping[str, Amounts]
+    waiting: Mapping[str, Amounts]
+    held: _Held
+
+
 class Claim(NamedTuple):
     """What one PodGroup (``namespace/name``) counts for: what its pods hold, and what it was let in for beside that."""
 
@@ -56,7 +64,7 @@ class Claim(NamedTuple):
 def claims_of(snapshot: ClusterSnapshot) -> tuple[Claim, ...]:
     """Every PodGroup that counts for anything at the gate."""
     held = _held(snapshot)
-    waiting = {name: least for name, group in snapshot.pod_groups.items() if (least := _waited_for(group, held))}
+    waiting = _waiting(snapshot, _least(snapshot), held)
     found = [Claim(name, queue, amounts, waiting.pop(name, {})) for (name, queue), amounts in held.amounts.items()]
     return (*found, *(Claim(name, snapshot.pod_groups[name].queue, {}, least) for name, least in waiting.items()))
 
@@ -71,9 +79,11 @@ def gate_of(snapshot: ClusterSnapshot, plugin: str = "") -> Gate | None:
         return None
     total = _total(snapshot.nodes)
     held = _held(snapshot)
-    waiting = {name: least for name, group in snapshot.pod_groups.items() if (least := _waited_for(group, held))}
+    least = _least(snapshot)
+    waiting = _waiting(snapshot, least, held)
     by_weight = plugin == PROPORTION if plugin else not _has_deserved(snapshot.queues.values())
-    accounts = _Accounts(snapshot, total, held, waiting, nested=not by_weight)
+    counting = _Counting(least, waiting, held)
+    accounts = _Accounts(snapshot, total, counting, nested=not by_weight)
     return Gate(
         by_weight=by_weight,
         total=total,
@@ -84,22 +94,38 @@ def gate_of(snapshot: ClusterSnapshot, plugin: str = "") -> Gate | None:
     )
 
 
+def _least(snapshot: ClusterSnapshot) -> dict[str, dict[str, int]]:
+    """What every PodGroup needs at least."""
+    return {name: plain(group.min_resources or {}) for name, group in snapshot.pod_groups.items()}
+
+
+def _waiting(snapshot: ClusterSnapshot, least: Mapping[str, Amounts], held: _Held) -> dict[str, Amounts]:
+    """What PodGroups count for beside what their pods hold, of those that do."""
+    return {
+        name: amounts
+        for name, group in snapshot.pod_groups.items()
+        if (amounts := _waited_for(group, least[name], held))
+    }
+
+
 def _has_deserved(queues: Iterable[Queue]) -> bool:
     return any(amount > 0 for queue in queues for amount in queue.deserved.values())
 
 
-def _waited_for(group: PodGroup, held: _Held) -> Amounts:
+def _waited_for(group: PodGroup, least: Amounts, held: _Held) -> Amounts:
     """What a PodGroup that was let in still counts for beside what its pods hold.
 
     Nobody takes its place back: it counts until its pods run, whether they ever can or not. One that runs counts for
     what it lacks of its least. One whose pods are being deleted is looked at anew, goes back, and counts on top.
     """
-    least = plain(group.min_resources or {})
-    members = held.members.get(group.full_name, 0)
-    if group.phase == INQUEUE or (group.full_name in held.leaving and members < max(group.min_member, 1)):
+    if not least:
+        return {}
+    name = group.full_name
+    enough = held.members.get(name, 0) >= max(group.min_member, 1)
+    if group.phase == INQUEUE or (name in held.leaving and not enough):
         return least
-    if group.phase == RUNNING and members >= max(group.min_member, 1):
-        return minus(least, held.amounts.get(_Group(group.full_name, group.queue), {}))
+    if group.phase == RUNNING and enough:
+        return minus(least, held.amounts.get(_Group(name, group.queue), {}))
     return {}
 
 
@@ -110,37 +136,35 @@ class _Accounts:
         self,
         snapshot: ClusterSnapshot,
         total: Amounts,
-        held: _Held,
-        waiting: Mapping[str, Amounts],
+        counting: _Counting,
         *,
         nested: bool,
     ) -> None:
         self._queues = snapshot.queues
         self._total = total
         self._nested = nested and any(queue.parent not in {"", ROOT} for queue in snapshot.queues.values())
-        self._held = held
-        self._waiting = waiting
-        self._groups: dict[str, list[PodGroup]] = {}
-        for group in snapshot.pod_groups.values():
-            self._groups.setdefault(group.queue, []).append(group)
+        self._least = counting.least
+        self._waits: dict[str, list[Amounts]] = {}
+        for name, amounts in counting.waiting.items():
+            self._waits.setdefault(snapshot.pod_groups[name].queue, []).append(amounts)
         self._amounts: dict[str, list[tuple[str, Amounts]]] = {}
-        for (name, queue), amounts in held.amounts.items():
+        for (name, queue), amounts in counting.held.amounts.items():
             self._amounts.setdefault(queue, []).append((name, amounts))
 
     def account(self, queue: Queue) -> Account:
         """One queue as it is, with what the queues under it hold where these are its own."""
         names = self._family(queue)
-        groups = [group for name in names for group in self._groups.get(name, ())]
         amounts = [each for name in names for each in self._amounts.get(name, ())]
-        least = {group.full_name: plain(group.min_resources or {}) for group in groups}
         return Account(
             queue=queue.name,
             weight=max(queue.weight, 1),
             guarantee=queue.guarantee,
             limit=self._limit(queue),
             held=summed(each for _, each in amounts),
-            waited_for=summed(self._waiting.get(group.full_name, {}) for group in groups),
-            elastic=summed(minus(each, least[name]) for name, each in amounts if name in least),
+            waited_for=summed(each for name in names for each in self._waits.get(name, ())),
+            elastic=summed(
+                above for name, each in amounts if name in self._least and (above := minus(each, self._least[name]))
+            ),
             priority=queue.priority,
             parent=queue.parent if self._nested and queue.parent in self._queues else "",
         )
@@ -201,6 +225,7 @@ def _held(snapshot: ClusterSnapshot) -> _Held:
                 continue
             known = snapshot.pod_groups.get(name)
             group = _Group(name, known.queue if known is not None else record.queue or DEFAULT)
-            amounts[group] = plus(amounts.get(group, {}), dict(record.requests))
+            before = amounts.get(group)
+            amounts[group] = dict(record.requests) if before is None else plus(before, dict(record.requests))
             members[name] += 1
     return _Held(amounts, members, frozenset(leaving))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
 from hami_plugins.engine.apply import without_pods
 from hami_plugins.engine.queues import Lack
@@ -30,15 +30,19 @@ WAITING: Final = 1.5
 class InTheWay:
     """A PodGroup that takes part of what a gang lacks; ``never`` says that it can never run, ``runs`` that it does.
 
-    ``waits_for`` is what it was let in for and does not hold, by resource (nano units); ``part`` is how much of the
-    limit it takes.
+    ``takes`` is what it counts for, by resource (nano units), whether its pods hold it or wait for it; ``part`` is how
+    much of the limit that is.
     """
 
     group: str
     never: bool
     runs: bool
-    waits_for: tuple[tuple[str, int], ...]
+    takes: tuple[tuple[str, int], ...]
     part: float
+
+    def gives(self, lacks: Sequence[Lack]) -> bool:
+        """Whether it takes as much of everything as is missing."""
+        return _give([self], lacks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +102,11 @@ def proposals(snapshot: ClusterSnapshot, lacks: Sequence[Lack], holders: Sequenc
     """
     found = [*_raised(snapshot, lacks), *_lowered(snapshot, lacks)]
     for holder in holders:
-        found.append(_left_out([holder]))
-        found += _shrunk(holder, lacks)
-    ordered = [each for each in holders if each.never] + [each for each in holders if not each.never and not each.runs]
-    found += [_left_out(ordered[:count]) for count in range(2, len(ordered) + 1)]
+        if holder.gives(lacks):
+            found.append(_left_out([holder]))
+        if not holder.runs:
+            found += _shrunk(holder, lacks)
+    found += _several(holders, lacks)
     return tuple(sorted(found, key=lambda proposal: (proposal.cost, len(proposal.changes))))
 
 
@@ -123,6 +128,8 @@ def applied(snapshot: ClusterSnapshot, changes: Iterable[GateChange]) -> Cluster
             case LoweredGuarantee(queue=name, resource=resource, after=after):
                 queue = snapshot.queues[name]
                 snapshot = _with(snapshot, replace(queue, guarantee={**queue.guarantee, resource: after}))
+            case _ as unreachable:
+                assert_never(unreachable)
     return snapshot
 
 
@@ -145,6 +152,20 @@ def _without(snapshot: ClusterSnapshot, name: str) -> ClusterSnapshot:
     )
 
 
+def _several(holders: Sequence[InTheWay], lacks: Sequence[Lack]) -> Iterator[Proposal]:
+    """As many of those that do not run as it takes, those first that can never run."""
+    ordered = [each for each in holders if each.never] + [each for each in holders if not each.never and not each.runs]
+    for count in range(2, len(ordered) + 1):
+        if _give(ordered[:count], lacks):
+            yield _left_out(ordered[:count])
+            return
+
+
+def _give(holders: Sequence[InTheWay], lacks: Sequence[Lack]) -> bool:
+    taken = [dict(holder.takes) for holder in holders]
+    return all(sum(each.get(lack.resource, 0) for each in taken) >= lack.missing for lack in lacks)
+
+
 def _left_out(holders: Sequence[InTheWay]) -> Proposal:
     costs = (GOING if each.never else VICTIM + min(each.part, 1) if each.runs else WAITING for each in holders)
     return Proposal(
@@ -155,11 +176,11 @@ def _left_out(holders: Sequence[InTheWay]) -> Proposal:
 
 def _shrunk(holder: InTheWay, lacks: Sequence[Lack]) -> Iterator[Proposal]:
     """The group asks for just so much less of what is lacking, whole devices where devices are counted."""
-    waits_for = dict(holder.waits_for)
+    takes = dict(holder.takes)
     changes: list[GateChange] = []
     given_up = 0.0
     for lack in lacks:
-        before = waits_for.get(lack.resource, 0)
+        before = takes.get(lack.resource, 0)
         after = before - _whole(lack.resource, lack.missing)
         if after <= 0:
             return

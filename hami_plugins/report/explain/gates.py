@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from hami_plugins.engine import accounts
-from hami_plugins.engine.queues import shown
+from hami_plugins.engine.queues import Gate, shown
 from hami_plugins.engine.relax import gates
 from hami_plugins.engine.relax.gates import (
     GateChange,
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
 MOST_HOLDERS: Final = 5
 """Holders that are named; the others are counted."""
 
-MOST_TRIALS: Final = 12
-"""Proposals that are tried for one pod."""
+MOST_TRIALS: Final = 6
+"""Proposals that are tried for one pod; each is a plan of its own."""
+
+MOST_PROOFS: Final = 24
+"""Proposals that are tried for all pods of a plan."""
 
 MINUTE: Final = 60
 HOUR: Final = 60 * MINUTE
@@ -56,6 +60,7 @@ class GateKeeper:
         self._planner = planner
         self._holders = Holders(plan, planner)
         self._units = {unit.name: unit for unit in plan.units}
+        self._proofs = MOST_PROOFS
 
     def holders(self, pod: PodPlan) -> tuple[Holder, ...]:
         """Who holds a pod; nobody where a queue takes no pods at all, or nothing holds it."""
@@ -70,9 +75,8 @@ class GateKeeper:
         if pod.hold is None or not pod.hold.lacks or unit is None:
             return ()
         standing = self._standing(unit)
-        gate = accounts.gate_of(standing, self._planner.rules.queue_plugin)
-        lacks = gate.objections(pod.hold.queue, pod.hold.asked) if gate is not None else ()
-        blockers = [_in_the_way(each, standing) for each in self.holders(pod) if each.prospect is not Prospect.KEPT]
+        lacks = self._gate.objections(pod.hold.queue, pod.hold.asked) if self._gate is not None else ()
+        blockers = [_in_the_way(each) for each in self.holders(pod) if each.prospect is not Prospect.KEPT]
         found: dict[str, Freed] = {}
         for proposal in gates.proposals(standing, lacks or pod.hold.lacks, blockers)[:MOST_TRIALS]:
             kind = _kind(proposal)
@@ -83,6 +87,11 @@ class GateKeeper:
                 found[kind] = Freed(changes=proposal.changes, node=node, cost=proposal.cost)
         return tuple(found.values())
 
+    @cached_property
+    def _gate(self) -> Gate | None:
+        """The gate as the plan leaves it."""
+        return accounts.gate_of(self._plan.standing, self._planner.rules.queue_plugin)
+
     def _standing(self, unit: Unit) -> ClusterSnapshot:
         """The cluster after the plan, the unit's own pods yet to come."""
         standing = self._plan.standing
@@ -91,20 +100,21 @@ class GateKeeper:
 
     def _proven(self, standing: ClusterSnapshot, unit: Unit, proposal: Proposal) -> str | None:
         """The first node of the unit, planned again on the changed cluster; ``None`` when it is not placed."""
+        if not self._proofs:
+            return None
+        self._proofs -= 1
         again = self._planner.plan(gates.applied(standing, proposal.changes), (unit,))
         placed = [plan.decision for plan in again.pods if plan.unit == unit.name and plan.stage is Stage.PLACED]
         enough = len(placed) >= min(max(unit.min_member, 1), len(unit.pods))
         return placed[0].node if enough and placed and isinstance(placed[0], Placed) else None
 
 
-def _in_the_way(holder: Holder, standing: ClusterSnapshot) -> InTheWay:
-    group = standing.pod_groups.get(holder.name)
-    waits = group is not None and holder.prospect is not Prospect.RUNS
+def _in_the_way(holder: Holder) -> InTheWay:
     return InTheWay(
         group=holder.name,
         never=holder.prospect is Prospect.NEVER,
         runs=holder.prospect is Prospect.RUNS,
-        waits_for=tuple((group.min_resources or {}).items()) if waits and group is not None else (),
+        takes=holder.counts,
         part=holder.takes / max(holder.limit, 1),
     )
 
@@ -124,9 +134,8 @@ def holder_lines(holders: Sequence[Holder]) -> Iterator[str]:
     """Who holds a pod, the most important ones each in a sentence."""
     for holder in holders[:MOST_HOLDERS]:
         yield holder_words(holder)
-    rest = holders[MOST_HOLDERS:]
-    if rest:
-        yield f"{counted(len(rest), 'more holder')}, all of them smaller"
+    if len(holders) > MOST_HOLDERS:
+        yield "and others, who take less"
 
 
 def holder_words(holder: Holder) -> str:

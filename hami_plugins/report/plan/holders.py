@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hami_plugins.engine import accounts, gangs
 from hami_plugins.engine.accounts import Claim
-from hami_plugins.engine.queues import Lack
+from hami_plugins.engine.queues import Lack, plus
 from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
 from hami_plugins.model.nodes import NodeState
 from hami_plugins.model.pods import Pod
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from hami_plugins.report.plan.planner import Plan, Planner
 
 MOST_TRIED: Final = 64
-"""PodGroups of one plan of which it is worked out whether they can ever fit, those that take most first."""
+"""PodGroups of one plan of which it is worked out whether they can ever fit."""
+
+MOST_LISTED: Final = 64
+"""Most PodGroups of each kind (waiting, running) that are listed for one pod, those that take most."""
 
 
 class Prospect(StrEnum):
@@ -46,7 +50,8 @@ class Holder:
     """One PodGroup (or, with ``KEPT``, a queue) that takes ``takes`` of ``limit`` of a resource (nano units).
 
     ``pods`` are the members that wait; ``age`` is how long it has been there (seconds), ``None`` where nobody knows;
-    ``planned`` says that it is of the plan itself; ``minimum`` is how many pods it needs.
+    ``planned`` says that it is of the plan itself; ``minimum`` is how many pods it needs, ``counts`` all that it counts
+    for, by resource.
     """
 
     name: str
@@ -59,6 +64,16 @@ class Holder:
     age: int | None = None
     planned: bool = False
     minimum: int = 0
+    counts: tuple[tuple[str, int], ...] = ()
+
+
+class _Part(NamedTuple):
+    """The part of a limit that a PodGroup takes."""
+
+    share: float
+    takes: int
+    lack: Lack
+    claim: Claim
 
 
 class Holders:
@@ -68,24 +83,35 @@ class Holders:
         self._plan = plan
         self._planner = planner
         self._prospects: dict[str, Prospect] = {}
+        self._found: dict[tuple[Lack, ...], tuple[Holder, ...]] = {}
 
     def of(self, hold: Hold) -> tuple[Holder, ...]:
         """Who takes what a gang lacks: those first that can never run, last those that run."""
-        if not hold.lacks:
-            return ()
-        found = [
-            holder
-            for claim in self._claims
-            if (holder := self._holder(claim, [lack for lack in hold.lacks if self._is_of(claim, lack)])) is not None
-        ]
-        found += self._kept(hold.lacks)
+        known = self._found.get(hold.lacks)
+        if known is None:
+            known = self._found[hold.lacks] = self._of(hold.lacks) if hold.lacks else ()
+        return known
+
+    def _of(self, lacks: tuple[Lack, ...]) -> tuple[Holder, ...]:
+        found = list(self._kept(lacks))
+        for claims in (self._waiting, self._running):
+            parts = [part for claim in claims if (part := self._part(claim, lacks)) is not None]
+            largest = nsmallest(MOST_LISTED, parts, key=lambda part: (-part.share, part.claim.group))
+            found += [self._holder(part) for part in largest]
         order = list(Prospect)
         return tuple(sorted(found, key=lambda holder: (order.index(holder.prospect), -holder.takes, holder.name)))
 
     @cached_property
     def _claims(self) -> tuple[Claim, ...]:
-        claims = accounts.claims_of(self._plan.standing)
-        return tuple(sorted(claims, key=lambda claim: -max(claim.waited_for.values(), default=0)))
+        return accounts.claims_of(self._plan.standing)
+
+    @cached_property
+    def _waiting(self) -> tuple[Claim, ...]:
+        return tuple(claim for claim in self._claims if claim.waited_for)
+
+    @cached_property
+    def _running(self) -> tuple[Claim, ...]:
+        return tuple(claim for claim in self._claims if not claim.waited_for)
 
     @cached_property
     def _empty(self) -> ClusterSnapshot:
@@ -116,29 +142,32 @@ class Holders:
             name = "" if queue is None else queue.parent
         return name == lack.queue
 
-    def _holder(self, claim: Claim, lacks: Sequence[Lack]) -> Holder | None:
-        """A group by the resource of which it takes the largest part; ``None`` when it takes of none."""
+    def _part(self, claim: Claim, lacks: Sequence[Lack]) -> _Part | None:
+        """The resource of which a group takes the largest part; ``None`` when it takes of none."""
         parts = [
-            (takes / max(lack.limit, 1), takes, lack)
+            _Part(takes / max(lack.limit, 1), takes, lack, claim)
             for lack in lacks
             if (takes := claim.held.get(lack.resource, 0) + claim.waited_for.get(lack.resource, 0)) > 0
+            and self._is_of(claim, lack)
         ]
-        if not parts:
-            return None
-        _, takes, lack = max(parts, key=lambda part: part[0])
+        return max(parts, key=lambda part: part.share, default=None)
+
+    def _holder(self, part: _Part) -> Holder:
+        claim, lack = part.claim, part.lack
         group = self._plan.standing.pod_groups.get(claim.group)
         members = self._members.get(claim.group, [])
         return Holder(
             name=claim.group,
             prospect=self._prospect(claim, group, members, lack),
             resource=lack.resource,
-            takes=takes,
+            takes=part.takes,
             limit=lack.limit,
             phase="" if group is None else group.phase,
             pods=tuple(pod.full_name for pod in members),
             age=self._age(group),
             planned=claim.group not in self._plan.before.pod_groups,
             minimum=0 if group is None else group.min_member,
+            counts=tuple(plus(claim.held, claim.waited_for).items()),
         )
 
     def _age(self, group: PodGroup | None) -> int | None:

@@ -116,7 +116,7 @@ class TestWhoHolds:
         _, found = answered(cluster, member("small", "", 3))
         lines = list(holder_lines(found["small"].holders))
         assert len(lines) == 6
-        assert lines[-1] == "1 more holder, all of them smaller"
+        assert lines[-1] == "and others, who take less"
 
     def test_only_groups_of_the_same_queue_hold_it_at_the_queues_limit(self) -> None:
         queues = [a_queue(), a_queue("team", capability={GPU: "4"})]
