@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import Final
 
+from hami_plugins.model.decisions import Placed
 from hami_plugins.model.units import DeviceId
 from hami_plugins.report.explain import Explanation, Running
 from hami_plugins.report.page.bars import amount_words
@@ -74,8 +75,11 @@ class Usages:
 
 
 def told_beside(found: Explanation, usages: Usages) -> tuple[ContainerUsage, ...]:
-    """The containers that belong to an explanation: those of a running pod, or whose grants a waiting one could use."""
-    return usages.pod(found.pod) if isinstance(found.about, Running) else usages.wasteful()
+    """The containers that belong to an explanation: those of a running pod, or whose grants one could use that waits."""
+    if isinstance(found.about, Running):
+        return usages.pod(found.pod)
+    waits = not found.asks_nothing and not isinstance(found.about.plan.decision, Placed)
+    return usages.wasteful() if waits else ()
 
 
 def lines(found: Explanation, usages: Usages) -> tuple[Line, ...]:

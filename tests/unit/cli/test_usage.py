@@ -40,7 +40,10 @@ def dump(tmp_path: Path, card: str) -> Path:
     runs = a_pod("runs", 12_288, annotations={ALLOCATED: f"{card},NVIDIA,12288,0:;"})
     runs["spec"]["nodeName"] = "t4x1-0"
     file = tmp_path / "dump.json"
-    file.write_text(json.dumps({"kind": "List", "items": [node, runs, a_pod("big", 12_000)]}), encoding="utf-8")
+    file.write_text(
+        json.dumps({"kind": "List", "items": [node, runs, a_pod("big", 12_000), a_pod("small", 1000)]}),
+        encoding="utf-8",
+    )
     return file
 
 
@@ -77,6 +80,12 @@ def test_a_running_pod_says_what_it_uses_of_its_grant(type_in: Type, dump: Path,
 def test_while_a_pod_waits_it_says_whose_grants_are_left_unused(type_in: Type, dump: Path, used: Path) -> None:
     said = type_in("explain", "pod", "default/big", "--snapshot", dump, "--usage", used)
     assert said.out.splitlines()[-1] == "  unused meanwhile: 10 GiB of default/runs, container main"
+
+
+def test_a_pod_that_fits_by_now_needs_nobody_elses_grant(type_in: Type, dump: Path, used: Path) -> None:
+    said = type_in("explain", "pod", "default/small", "--snapshot", dump, "--usage", used)
+    assert "it fits now" in said.out
+    assert "unused meanwhile" not in said.out
 
 
 def test_the_document_has_the_usage_and_is_as_the_schema_says(type_in: Type, dump: Path, used: Path) -> None:
