@@ -36,7 +36,11 @@ MOST_TRIALS: Final = 6
 """Proposals that are tried for one pod; each is a plan of its own."""
 
 MOST_PROOFS: Final = 24
-"""Proposals that are tried for all pods of a plan."""
+LEAST_PROOFS: Final = 6
+"""Proposals that are tried for all pods of a plan: the more the smaller the cluster."""
+
+MOST_LOOKS: Final = 400_000
+"""PodGroups and pods that all trials together look at."""
 
 MINUTE: Final = 60
 HOUR: Final = 60 * MINUTE
@@ -60,7 +64,8 @@ class GateKeeper:
         self._planner = planner
         self._holders = Holders(plan, planner)
         self._units = {unit.name: unit for unit in plan.units}
-        self._proofs = MOST_PROOFS
+        size = len(plan.standing.pod_groups) + sum(len(entry.pods) for entry in plan.standing.nodes)
+        self._proofs = min(max(MOST_LOOKS // max(size, 1), LEAST_PROOFS), MOST_PROOFS)
 
     def holders(self, pod: PodPlan) -> tuple[Holder, ...]:
         """Who holds a pod; nobody where a queue takes no pods at all, or nothing holds it."""
