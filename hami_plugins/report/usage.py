@@ -75,7 +75,7 @@ class Usages:
 
 
 def told_beside(found: Explanation, usages: Usages) -> tuple[ContainerUsage, ...]:
-    """The containers that belong to an explanation: those of a running pod, or whose grants one could use that waits."""
+    """The containers to be told of: those of a running pod, or whose grants a pod that waits could use."""
     if isinstance(found.about, Running):
         return usages.pod(found.pod)
     waits = not found.asks_nothing and not isinstance(found.about.plan.decision, Placed)

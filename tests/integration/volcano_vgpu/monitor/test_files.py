@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import mmap
 import os
 import socket
+import struct
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -205,6 +208,39 @@ def test_a_writer_that_finishes_between_two_looks_leaves_no_doubt(
     found = region(path.parent)
     assert found.unsettled == frozenset()
     assert found.processes[0].devices[0].data == 2
+
+
+def test_beside_a_busy_writer_settled_numbers_belong_together(tmp_path: Path) -> None:
+    """A process books under its lock without a pause: the parts of what is read always make up the whole."""
+    path = put(tmp_path, Made(slots=[Slot(booked=[Booked(data=1)])]))
+    at, stop = OFFSETS["v1.2"], threading.Event()
+    slot = at["procs"]
+
+    def book() -> None:
+        with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as region:
+            amount = lock = 0
+            while not stop.is_set():
+                amount = (amount + 1) % 1000
+                for place, words in (
+                    (0, (lock + 1,)),
+                    (1, (amount, 0, amount, 0)),
+                    (2, (2 * amount,)),
+                    (0, (lock + 2,)),
+                ):
+                    start = slot + (at["seqlock"], at["used"], at["used"] + 32)[place]
+                    struct.pack_into(f"<{len(words)}Q", region, start, *words)
+                lock += 2
+
+    writer = threading.Thread(target=book, daemon=True)
+    writer.start()
+    try:
+        found = [region(path.parent) for _ in range(300)]
+    finally:
+        stop.set()
+        writer.join()
+    settled = [each.processes[0].devices[0] for each in found if not each.unsettled]
+    assert settled
+    assert [use for use in settled if use.context + use.data != use.total] == []
 
 
 def test_a_file_that_is_made_anew_is_read_the_next_time(tmp_path: Path) -> None:
