@@ -282,6 +282,19 @@ def test_a_sidecar_is_refused_and_its_pod_told_why(node: Node) -> None:
     assert node.given("uid-p", "side") is None
 
 
+@pytest.mark.parametrize("always", [{}, {"restartPolicy": "Always"}], ids=["init container", "sidecar"])
+def test_who_is_no_application_has_what_is_listed_for_it_by_name(node: Node, always: dict[str, str]) -> None:
+    raw = pod(init=[container("first", count=1, memory=9000) | always])
+    raw["metadata"]["annotations"]["hami-plugins.io/vgpu-more-ids"] = "first=GPU-b,NVIDIA,9000,0:"
+    assert started(node, raw, "first", "main") == ["", ""]
+    limits = []
+    for name in ("first", "main"):
+        env = node.given("uid-p", name)
+        assert env is not None
+        limits.append((env["NVIDIA_VISIBLE_DEVICES"], env["CUDA_DEVICE_MEMORY_LIMIT_0"]))
+    assert limits == [("GPU-b", "9000m"), ("GPU-a", "2000m")]
+
+
 def test_a_refused_init_container_hides_behind_nobody(node: Node) -> None:
     raw = pod(init=[container("init", count=1, memory=2001)])
     assert "asks for more than the slice of container main" in started(node, raw, "init")[0]
