@@ -56,6 +56,8 @@ class Intake:
         self._changes: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._workers: dict[str, PodWorker] = {}
+        # Pods that this kubelet has removed from the API server: what the watch still says of their end is old.
+        self._removed: set[str] = set()
         self._over = False
         self._stopping = False
         self._settled = threading.Event()
@@ -130,8 +132,11 @@ class Intake:
         ending = metadata.get("deletionTimestamp") is not None
         with self._lock:
             worker = self._workers.get(uid)
+            removed = uid in self._removed
         if worker is not None:
             worker.update(raw)
+        elif removed:
+            return
         elif ending:
             worker = self._employ(specs.read(raw))
         elif not specs.is_over(raw):
@@ -142,6 +147,7 @@ class Intake:
     def _gone(self, uid: str) -> None:
         with self._lock:
             worker = self._workers.get(uid)
+            self._removed.discard(uid)
         if worker is not None:
             worker.delete(0)
 
@@ -176,6 +182,7 @@ class Intake:
         if gone:
             with self._lock:
                 self._workers.pop(pod.uid, None)
+                self._removed.add(pod.uid)
 
 
 def _running(around: Surroundings) -> Mapping[str, frozenset[str]]:
