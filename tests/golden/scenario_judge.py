@@ -6,8 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final
 
+from hami_plugins.engine.apply import removed
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.devices import Device, Instance
@@ -16,7 +18,7 @@ from hami_plugins.model.units import DeviceId
 from hami_plugins.report.plan import PodPlan
 from hami_plugins.vendors.volcano_releases import TRIED
 from hami_plugins.wire import volcano
-from tests.golden.scenario_plans import STAGES, Scenario, during, named, plain_key
+from tests.golden.scenario_plans import STAGES, Scenario, during, is_inside, named, plain_key
 
 AGREES, EXPLAINED, UNEXPLAINED = "agrees", "explained", "unexplained"
 
@@ -157,7 +159,7 @@ def _at_fault(it: Scenario, pods: Iterable[str]) -> list[str]:
 def _objects(it: Scenario) -> set[str]:
     """What a plan can refuse at all: pods and Jobs, not queues or groups."""
     units = {plain_key(unit.name) for unit in it.plan.units}
-    return units | {plain_key(f"pod/{each.pod.full_name}") for each in it.plan.pods}
+    return units | it.mistaken | {plain_key(f"pod/{each.pod.full_name}") for each in it.plan.pods}
 
 
 def _excuse(it: Scenario, ours: set[str], theirs: set[str]) -> str:
@@ -192,7 +194,7 @@ def _judge_stages(found: Judgement) -> None:
     it = found.scenario
     for pod, stage in it.expect["pending_stage"].items():
         plan = it.pending.get(pod)
-        if plan is None or plan.stage in STAGES[stage]:
+        if plan is None or _stops_alike(plan, stage):
             continue
         agree = stage == "enqueue" and pod not in (it.expect.get("held_although_room") or [])
         excuse = "the gate and the cards agree: it would not fit either" if agree else ""
@@ -201,6 +203,10 @@ def _judge_stages(found: Judgement) -> None:
         found.differs(
             f"{pod} stops at {stage} in Volcano and at {plan.stage} here", _at_fault(it, [pod]), excuse=excuse
         )
+
+
+def _stops_alike(plan: PodPlan, stage: str) -> bool:
+    return stage == "allocate" if is_inside(plan) else plan.stage in STAGES.get(stage, frozenset())
 
 
 def _judge_cards(found: Judgement) -> None:
@@ -235,7 +241,8 @@ class _Cards:
 
     def __init__(self, it: Scenario) -> None:
         self._it = it
-        self._before: ClusterSnapshot = it.plan.before
+        # Volcano gives the cards of a pod away as soon as it is being deleted.
+        self._before: ClusterSnapshot = removed(it.plan.before, attrgetter("terminating"))
         self._memory: Counter[str] = Counter()
         self._cores: Counter[str] = Counter()
         self._slots: Counter[str] = Counter()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,11 +13,13 @@ from typing import Any, Final
 import yaml
 
 from hami_plugins.config import settings
-from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import ManifestError
+from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
 from hami_plugins.report import manifests, workloads
 from hami_plugins.report.listing import snapshot_of
+from hami_plugins.report.manifests import Document
 from hami_plugins.report.plan import Plan, Planner, PodPlan, Stage, submission, what_if
 from hami_plugins.vendors.volcano_releases import TRIED
 
@@ -35,6 +37,20 @@ STAGES: Final[Mapping[str, frozenset[Stage]]] = {
 }
 """Where a pod that waits may stop in a plan, by where it stopped in Volcano."""
 
+UNSAID: Final[Mapping[str, Any]] = {
+    "title": "",
+    "kind": "rule",
+    "placed": {},
+    "devices": {},
+    "pending": {},
+    "pending_stage": {},
+    "rejected": {},
+    "stable": True,
+    "stable_counts": True,
+    "stable_devices": False,
+}
+"""What holds where an answer leaves a member out."""
+
 REFUSED: Final = frozenset({Stage.QUOTA, Stage.ADMISSION})
 """Stages of objects that the API server does not take."""
 
@@ -47,7 +63,7 @@ class Scenario:
     expect: dict[str, Any]
     plan: Plan
     earlier: Plan
-    registry: Registry
+    mistaken: frozenset[str]
 
     @cached_property
     def placed(self) -> dict[str, Placed]:
@@ -70,7 +86,7 @@ class Scenario:
     @cached_property
     def rejected(self) -> frozenset[str]:
         """The objects that are refused, as ``kind/name`` or ``kind/namespace/name``."""
-        return frozenset(
+        return self.mistaken | frozenset(
             plain_key(f"pod/{each.pod.full_name}" if not self._late(each) else each.unit)
             for each in self.plan.pods
             if each.stage in REFUSED and not (self._late(each) and each.stage is Stage.QUOTA)
@@ -105,12 +121,12 @@ class Scenario:
     def _absent(self, plan: PodPlan) -> bool:
         """A pod of a Job that its controller has not made: the Job is held at the gate, or the quota is full."""
         gated = plan.pod.gated
-        return self._late(plan) and not gated and plan.stage in {Stage.GATE, Stage.QUOTA} and not _shared(plan)
+        return self._late(plan) and not gated and plan.stage in {Stage.GATE, Stage.QUOTA} and not is_inside(plan)
 
 
-def _shared(plan: PodPlan) -> bool:
+def is_inside(plan: PodPlan) -> bool:
     """Whether a pod passed the gate and is kept back by its queue's share only."""
-    return plan.why.startswith("its queue may hold no more")
+    return plan.hold is not None and plan.hold.inside
 
 
 def named(pod: Pod) -> str:
@@ -119,18 +135,19 @@ def named(pod: Pod) -> str:
 
 
 def plain_key(key: str) -> str:
+    """An object as ``kind/name`` or ``kind/namespace/name``, however it was written."""
     kind, _, rest = key.lower().partition("/")
     return f"{kind}/{rest.removeprefix('default/')}"
 
 
 def names() -> list[str]:
     """The scenarios that are kept here."""
-    return sorted(folder.name for folder in FOLDER.iterdir())
+    return sorted(folder.name for folder in FOLDER.iterdir() if (folder / "expect.yaml").exists())
 
 
 def scenario(folder: Path) -> Scenario:
     """A folder, planned."""
-    expect = yaml.safe_load((folder / "expect.yaml").read_text(encoding="utf-8"))
+    expect = {**UNSAID, **yaml.safe_load((folder / "expect.yaml").read_text(encoding="utf-8"))}
     config = folder / "device-config.yaml"
     found = settings.parse(config.read_text(encoding="utf-8") if config.exists() else "")
     registry = found.registry()
@@ -138,7 +155,8 @@ def scenario(folder: Path) -> Scenario:
     before = snapshot_of([_listing(folder)], registry)
     before = replace(before, priorities={**before.priorities, **PRIORITIES})
     text = (folder / "submit.yaml").read_text(encoding="utf-8")
-    submitted = workloads.read(manifests.read(text, source="submit.yaml"), pod_groups=before.pod_groups)
+    documents, refused = _acceptable(manifests.read(text, source="submit.yaml"), before)
+    submitted = workloads.read(documents, pod_groups=before.pod_groups)
     before = submission.with_objects(before, submitted)
     planner = Planner(registry, rules, release=TRIED)
     earlier = planner.plan(before, submission.units(submitted, before))
@@ -146,7 +164,23 @@ def scenario(folder: Path) -> Scenario:
     ended = [f"pod/{event['pod'] if '/' in event['pod'] else 'default/' + event['pod']}" for event in during(expect)]
     later = what_if.without(before, ended)
     plan = planner.plan(later, submission.units(submitted, later)) if ended else earlier
-    return Scenario(folder.name, expect, plan, earlier, registry)
+    return Scenario(folder.name, expect, plan, earlier, refused)
+
+
+def _acceptable(documents: Iterable[Document], before: ClusterSnapshot) -> tuple[list[Document], frozenset[str]]:
+    """The documents that a webhook takes, and the names of the others, which are Jobs and the like with mistakes."""
+    taken: list[Document] = []
+    refused: set[str] = set()
+    for document in documents:
+        try:
+            workloads.read([document], pod_groups=before.pod_groups)
+        except ManifestError:
+            metadata = document.raw.get("metadata") or {}
+            namespace = metadata.get("namespace", "default")
+            refused.add(plain_key(f"{document.raw.get('kind')}/{namespace}/{metadata.get('name')}"))
+        else:
+            taken.append(document)
+    return taken, frozenset(refused)
 
 
 def during(expect: Mapping[str, Any]) -> list[dict[str, Any]]:

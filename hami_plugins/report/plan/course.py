@@ -60,10 +60,8 @@ class Course:
 
     @cached_property
     def tried_in_vain(self) -> tuple[str, ...]:
-        """The units of which a member that asks for cards was looked at, and found no node."""
-        return tuple(
-            dict.fromkeys(plan.unit for plan in self.plans if plan.stage is Stage.NODES and asks_for_cards(plan))
-        )
+        """The units of which a member that asks for cards was looked at, and found no place."""
+        return tuple(dict.fromkeys(plan.unit for plan in self.plans if waits_for_room(plan) and asks_for_cards(plan)))
 
     @cached_property
     def first_on(self) -> Mapping[NodeName, str]:
@@ -148,4 +146,10 @@ def asks_for_cards(plan: PodPlan) -> bool:
 
 
 def waits_for_room(plan: PodPlan) -> bool:
-    return plan.stage in {Stage.NODES, Stage.GANG}
+    """Whether a pod was let in and looked at, and finds no node, or its queue may hold no more."""
+    return plan.stage is Stage.NODES or (plan.hold is not None and plan.hold.inside)
+
+
+def was_tried(plan: PodPlan) -> bool:
+    """Whether the scheduler came to look at a pod at all."""
+    return plan.stage in {Stage.PLACED, Stage.GANG} or waits_for_room(plan)

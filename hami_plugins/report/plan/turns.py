@@ -287,7 +287,7 @@ class Turns:
             lacks = gate.overdrawn(job.queue, queues.requests_of(intake.pod))
             if lacks:
                 why = f"its queue may hold no more: {'; '.join(map(str, lacks))}"
-                hold = Hold(job.queue, queues.requests_of(intake.pod), lacks)
+                hold = Hold(job.queue, queues.requests_of(intake.pod), lacks, inside=True)
                 return _stopped(job, intake, snapshot, _Stop(Stage.GATE, why, queues.words(lacks), hold))
         return self._desk.decided(snapshot, job.unit.name, self._among_others(snapshot, intake))
 

@@ -17,7 +17,7 @@ from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.model.verdicts import NoFit, Reason
-from hami_plugins.report.plan.course import Case, asks_for_cards, waits_for_room
+from hami_plugins.report.plan.course import Case, asks_for_cards, waits_for_room, was_tried
 from hami_plugins.report.plan.stages import Stage
 from hami_plugins.vendors import volcano_releases
 from hami_plugins.vendors.volcano import GROUP
@@ -104,7 +104,7 @@ def _is_on_a_troubled_node(case: Case) -> bool:
 
 
 def _meets_a_mute_node(case: Case) -> bool:
-    return asks_for_cards(case.plan) and case.course.mute is not None and case.plan.stage not in _NEVER_TRIED
+    return asks_for_cards(case.plan) and case.course.mute is not None and was_tried(case.plan)
 
 
 def _outgrows_its_queue(case: Case) -> bool:
@@ -152,7 +152,7 @@ def _is_of_a_waiting_gang(case: Case) -> bool:
 
 
 def _meets_a_blocked_gang(case: Case) -> bool:
-    return bool(case.course.blocked) and asks_for_cards(case.plan) and case.plan.stage not in _NEVER_TRIED
+    return bool(case.course.blocked) and asks_for_cards(case.plan) and was_tried(case.plan)
 
 
 def _meets_the_leaving(case: Case) -> bool:
@@ -178,11 +178,9 @@ def _gets_cards(case: Case) -> bool:
 def _stays_inqueue(case: Case) -> bool:
     known = case.course.snapshot.pod_groups.get(case.unit.group)
     counts = known is None or known.min_resources is not None
-    return bool(case.course.snapshot.queues) and counts and waits_for_room(case.plan)
+    waits = waits_for_room(case.plan) or case.plan.unit in case.course.tried_in_vain
+    return bool(case.course.snapshot.queues) and counts and waits
 
-
-_NEVER_TRIED: Final = frozenset({Stage.ADMISSION, Stage.REQUEST, Stage.QUOTA, Stage.GATE, Stage.ELSEWHERE})
-"""Where a pod stops before the scheduler looks at nodes for it."""
 
 RULES: Final = (
     Rule(
