@@ -29,8 +29,11 @@ from tests.unit.ledger.objects import a_node, a_pod, asking, bound, register
 
 Raw = dict[str, Any]
 
-CHOSEN = [machine for machine in MACHINES if machine.name in ("volcano", "volcano-mig", "nvidia")]
-REGISTRY = Registry([spec for spec in SPECS if spec.name in {machine.vendor for machine in CHOSEN}])
+VOLCANO = [machine for machine in MACHINES if machine.vendor == "Volcano-vGPU"]
+REGISTRY = Registry(SPECS)
+GRANTS = {
+    key for spec in SPECS for key in (spec.keys.allocated, spec.keys.to_allocate, spec.keys.more, *spec.keys.extra)
+}
 LATEST = 20
 """Seconds until the watch shows what happened, at the latest."""
 CARRIED_OUT = 60
@@ -101,7 +104,7 @@ class Histories(RuleBasedStateMachine):
 
     # Nodes
 
-    @initialize(machines=st.lists(st.sampled_from(CHOSEN), min_size=1, max_size=3))
+    @initialize(machines=st.lists(st.sampled_from([*VOLCANO * 8, *MACHINES]), min_size=1, max_size=3))
     def begin(self, machines: list[Machine]) -> None:
         for machine in machines:
             name = f"node-{len(self.machines)}"
@@ -243,7 +246,8 @@ class Histories(RuleBasedStateMachine):
     def somebody_else_binds(self, pod: int, node: int, other: int) -> None:
         """Without ids, or with those of any pod."""
         uid, name = self.some_pod(pod), self.some_node(node)
-        like = self.cluster.pods[self.some_pod(other)]["metadata"]["annotations"]
+        theirs = self.cluster.pods[self.some_pod(other)]["metadata"]["annotations"]
+        like = {key: text for key, text in theirs.items() if key in GRANTS}
         if not self.cluster.pods[uid]["spec"].get("nodeName"):
             self.put_on(uid, name, like)
 
