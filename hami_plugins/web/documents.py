@@ -96,6 +96,7 @@ class _Endpoint:
         self._limit = limit
         self._waits = waits
         self._seconds = metrics.seconds.labels(name)
+        self._refused = ""
         self._log = structlog.get_logger(__name__).bind(route=name)
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,14 +117,23 @@ class _Endpoint:
 
     def _replied(self, body: bytes) -> Reply:
         try:
-            return self._answer(body)
+            reply = self._answer(body)
         except HamiPluginsError as error:
-            self._log.warning("document_refused", error=str(error), status=error.http_status)
+            self._note(error)
             return _refusal(error)
         except Exception:  # noqa: BLE001 - the edge: what breaks one request must not reach others, or the client
             self._metrics.failures.labels(self._name).inc()
             self._log.exception("document_failed", size=len(body))
             return error_reply(500, f"internal error in {self._name}; the log of this process says which")
+        self._refused = ""
+        return reply
+
+    def _note(self, error: HamiPluginsError) -> None:
+        """Into the log, once for each kind until something is answered again: clients ask on and on."""
+        kind = type(error).__name__
+        if kind != self._refused:
+            self._refused = kind
+            self._log.warning("document_refused", error=str(error), status=error.http_status)
 
 
 def error_reply(status: int, why: str) -> Reply:

@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 import uvicorn
 
 from hami_plugins.errors import ConfigError
+from hami_plugins.web.joining import joining_protocol
 from hami_plugins.web.tls import Rotation, Tls, TlsMetrics
 
 _START_SECONDS: Final = 10.0
@@ -94,10 +95,11 @@ class WebServer:
             access_log=False,
             lifespan="off",
             server_header=False,
-            # The same on every machine, whatever else is installed there. "auto" means httptools, which comes with us
-            # and costs half of what uvicorn's own parser does.
+            # Who asks is the other end of the connection, whatever a header says.
+            proxy_headers=False,
+            # The same on every machine, whatever else is installed there.
             loop="asyncio",
-            http="auto",
+            http=joining_protocol(),
             ws="none",
         )
         config.load()

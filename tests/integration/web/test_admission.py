@@ -98,9 +98,11 @@ def test_what_goes_wrong_on_purpose_has_its_own_status() -> None:
     def away(_: AdmissionRequest) -> Answer:
         raise UnreachableError("the API server does not answer")
 
-    with a_webhook(away) as (post, metrics, _):
-        assert post(a_review()) == (503, "the API server does not answer")
+    with capture_logs() as logs, a_webhook(away) as (post, metrics, _):
+        for _ in range(3):
+            assert post(a_review()) == (503, "the API server does not answer")
         assert metrics.value("http_document_failures_total", route="bind") is None
+    assert [line["event"] for line in logs] == ["document_refused"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,64 @@
+"""Head and body of an answer in one piece.
+
+uvicorn writes them one after the other, and each write is a system call, a packet, a TLS record and a wake-up of the
+client: for a small answer a sixth of what the whole request costs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+
+class JoinedWrites:
+    """A transport that holds back what is written until the event loop's next turn; everything else is as it was."""
+
+    __slots__ = ("_held", "_loop", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._held: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        """What is not about writing is the transport's own."""
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """See ``asyncio.WriteTransport``."""
+        if not self._held:
+            self._loop.call_soon(self._send)
+        self._held.append(data)
+
+    def close(self) -> None:
+        """See ``asyncio.BaseTransport``."""
+        self._send()
+        self._transport.close()
+
+    def get_write_buffer_size(self) -> int:
+        """See ``asyncio.WriteTransport``."""
+        return self._transport.get_write_buffer_size() + sum(map(len, self._held))
+
+    def _send(self) -> None:
+        held, self._held = self._held, []
+        if held and not self._transport.is_closing():
+            self._transport.write(b"".join(held))
+
+
+def joining_protocol() -> type[asyncio.Protocol]:
+    """uvicorn's HTTP protocol over transports that join writes.
+
+    "Auto" means that httptools parses, which comes with us and costs half of what uvicorn's own parser does.
+    """
+    plain: Any = AutoHTTPProtocol
+
+    class Joining(plain):  # type: ignore[misc]
+        """Sees its transport through ``JoinedWrites``."""
+
+        def connection_made(self, transport: Any) -> None:
+            """See ``asyncio.Protocol``."""
+            super().connection_made(JoinedWrites(transport))
+
+    return Joining
