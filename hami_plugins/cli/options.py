@@ -41,7 +41,8 @@ Snapshot = Annotated[
         "--snapshot",
         metavar="FILE",
         help="A cluster as `kubectl get nodes,pods,resourcequotas -A -o json` prints it (or yaml, or our own snapshot "
-        "file; .gz too; - for stdin). May be given several times.",
+        "file; .gz too; - for stdin). With Volcano add queues.scheduling.volcano.sh,podgroups.scheduling.volcano.sh. "
+        "May be given several times.",
     ),
 ]
 Fleet = Annotated[
