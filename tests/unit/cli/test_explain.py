@@ -11,6 +11,8 @@ import pytest
 from hami_plugins.report import fleets
 from tests.schema import ADAPTER
 from tests.unit.cli.conftest import Type
+from tests.unit.report.test_holders import STUCK, member
+from tests.unit.report.test_turns import GPU, a_group
 
 ALLOCATED = "hami.io/vgpu-devices-allocated"
 
@@ -103,3 +105,15 @@ def test_bad_usage_is_refused(type_in: Type, dump: Path, words: list[str], compl
     said = type_in("explain", *words, "--snapshot", dump)
     assert said.code == 2
     assert complaint.partition(" .*")[0] in said.err
+
+
+def test_a_pod_at_volcanos_gate_hears_who_holds_it(type_in: Type, tmp_path: Path) -> None:
+    cluster = [*STUCK, a_group("s", 1, minResources={GPU: "2"}), member("small", "s", 2)]
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"kind": "List", "items": cluster}), encoding="utf-8")
+    said = type_in("explain", "pod", "small", "--snapshot", file, "--scheduler", "volcano-1.14")
+    assert said.code == 1
+    assert f"  PodGroup default/x (Inqueue for 3 h) can never fit and takes 19 of 20 {GPU} at the gate\n" in said.out
+    assert "  -> fits without PodGroup default/x, which can never fit (on n1)\n" in said.out
+    told = type_in("explain", "pod", "x-0", "--snapshot", file, "--scheduler", "volcano-1.14")
+    assert "note: Volcano 1.14.1 has let its PodGroup in and goes on counting it at the gate" in told.out

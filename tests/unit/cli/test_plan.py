@@ -262,3 +262,20 @@ def test_many_broken_objects_are_counted(type_in: Type, job: Path, tmp_path: Pat
     listing["items"] += [{"kind": "Pod", "metadata": {"name": f"odd-{at}"}, "spec": 5} for at in range(15)]
     dump.write_text(json.dumps(listing), encoding="utf-8")
     assert "note: and 5 more; -o json has all of them" in type_in("plan", "-f", job, "--snapshot", dump).err
+
+
+def test_what_a_release_does_otherwise_is_said_when_it_is_asked_for(type_in: Type, tmp_path: Path) -> None:
+    dump, jobs = tmp_path / "dump.json", tmp_path / "jobs.yaml"
+    dump.write_bytes(orjson.dumps({"apiVersion": "v1", "kind": "List", "items": [a_node()]}))
+    jobs.write_text(yaml.safe_dump(a_pod("p", 1000)), encoding="utf-8")
+    quiet = type_in("plan", "-f", jobs, "--snapshot", dump)
+    told = type_in("plan", "-f", jobs, "--snapshot", dump, "--scheduler", "volcano-1.14")
+    sentence = "note: default/p: Volcano 1.14.1 binds pods without looking at cards from its start"
+    assert sentence not in quiet.out
+    assert sentence in told.out
+
+
+def test_a_scheduler_that_nobody_knows_is_an_error(type_in: Type, job: Path) -> None:
+    said = type_in("plan", "-f", job, "--fleet", "t4x1", "--scheduler", "slurm")
+    assert said.code == 2
+    assert "--scheduler slurm: no release; write volcano-1.14 or volcano-1.14.1" in said.err

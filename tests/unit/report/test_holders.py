@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hami_plugins.report import documents, manifests, tables, workloads
 from hami_plugins.report.explain import explain
 from hami_plugins.report.explain import lines as explanations
 from hami_plugins.report.explain.answers import Answer, Answers
-from hami_plugins.report.explain.gates import age_words, holder_lines
+from hami_plugins.report.explain.gates import MOST_PROOFS, GateKeeper, age_words, holder_lines
 from hami_plugins.report.listing import snapshot_of
 from hami_plugins.report.page.rendering import refusals_of
 from hami_plugins.report.plan import Planner, Stage, submission
@@ -49,6 +50,10 @@ def beating(node: dict[str, Any]) -> dict[str, Any]:
     return node
 
 
+STUCK = (beating(a_node()), a_queue(), inqueue("x", 19), member("x-0", "x", 3))
+"""A PodGroup that can never fit takes nearly all slots of the gate."""
+
+
 def ways(answer: Answer) -> list[str]:
     return [each.sentence for each in answer.ways_out]
 
@@ -56,10 +61,8 @@ def ways(answer: Answer) -> list[str]:
 class TestWhoHolds:
     """Two cards of ten slots; a pod that asks for three cards can never fit."""
 
-    cluster = (beating(a_node()), a_queue(), inqueue("x", 19), member("x-0", "x", 3))
-
     def test_a_group_that_can_never_fit_is_named_with_its_age_and_what_it_takes(self) -> None:
-        _, found = answered([*self.cluster], member("small", "", 2))
+        _, found = answered([*STUCK], member("small", "", 2))
         held = found["small"]
         assert held.plan.stage is Stage.GATE
         assert held.why.endswith(f"{GPU}: asks 2, queue default has 1 of 20 left (19 inqueue)")
@@ -68,7 +71,7 @@ class TestWhoHolds:
         ]
 
     def test_without_it_the_pod_fits_and_so_it_does_when_it_asks_for_less(self) -> None:
-        _, found = answered([*self.cluster], member("small", "", 2))
+        _, found = answered([*STUCK], member("small", "", 2))
         assert ways(found["small"]) == [
             "fits without PodGroup default/x, which can never fit (on n1)",
             f"fits with PodGroup default/x asking for 18 instead of 19 {GPU} (on n1)",
@@ -169,17 +172,27 @@ class TestWaysThrough:
         assert ways(found["small"]) == []
 
     def test_a_waiting_pod_of_the_cluster_is_told_the_same(self) -> None:
-        cluster = [*TestWhoHolds.cluster, a_group("s", 1, minResources={GPU: "2"}), member("small", "s", 2)]
+        cluster = [*STUCK, a_group("s", 1, minResources={GPU: "2"}), member("small", "s", 2)]
         found = explain(snapshot_of(cluster, REGISTRY), "small", Planner(REGISTRY))
         words = [line.words for line in explanations.lines(found, REGISTRY)]
         assert words[0] == "default/small: pending, waits"
         assert any("PodGroup default/x (Inqueue for 3 h) can never fit" in each for each in words)
         assert any("-> fits without PodGroup default/x, which can never fit" in each for each in words)
 
+    def test_at_most_so_many_are_offered_and_none_twice(self) -> None:
+        answers, found = answered([*STUCK], member("small", "", 2))
+        keeper = GateKeeper(answers.plan, Planner(REGISTRY))
+        plan = found["small"].plan
+        assert len(keeper.freed(plan, limit=1)) == 1
+        assert keeper.freed(replace(plan, hold=None)) == ()
+        for _ in range(MOST_PROOFS):
+            keeper.freed(plan)
+        assert keeper.freed(plan) == ()  # a plan of many pods does not try for ever
+
 
 class TestWhereItIsShown:
     def test_in_tables_documents_and_the_page(self) -> None:
-        answers, found = answered([*TestWhoHolds.cluster], member("small", "", 2))
+        answers, found = answered([*STUCK], member("small", "", 2))
         (refusal,) = answers.refusals()
         said = "PodGroup default/x (Inqueue for 3 h) can never fit"
         assert any(said in line.words for line in tables.refusal(refusal))
