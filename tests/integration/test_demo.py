@@ -132,7 +132,7 @@ def test_where_no_unix_socket_can_be_made_the_rest_is_shown_and_the_reason_is_to
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
     assert main(["demo", "--html", str(tmp_path / "demo.html")]) == 2
     said = capsys.readouterr()
-    assert "24 of 27 pods placed" in said.out
+    assert "24 of 29 pods placed" in said.out
     assert "set TMPDIR" in said.err
     assert (tmp_path / "demo.html").exists()
     assert list(deep.iterdir()) == []
