@@ -22,6 +22,7 @@ from hami_plugins.engine.queues import (
 )
 from hami_plugins.model.cluster import ClusterSnapshot, PodGroup, Queue
 from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.wire.gang_keys import GROUP_KEY
 
 CAPACITY: Final = "capacity"
 PROPORTION: Final = "proportion"
@@ -100,12 +101,17 @@ def _least(snapshot: ClusterSnapshot) -> dict[str, dict[str, int]]:
 
 
 def _waiting(snapshot: ClusterSnapshot, least: Mapping[str, Amounts], held: _Held) -> dict[str, Amounts]:
-    """What PodGroups count for beside what their pods hold, of those that do."""
-    return {
+    """What PodGroups count for beside what their pods hold, of those that do; pods with scheduling gates do not."""
+    found = {
         name: amounts
         for name, group in snapshot.pod_groups.items()
         if (amounts := _waited_for(group, least[name], held))
     }
+    for pod in snapshot.pending:
+        name = f"{pod.namespace}/{pod.annotations.get(GROUP_KEY, '')}"
+        if pod.gated and name in found:
+            found[name] = minus(found[name], dict(pod.constraints.requests))
+    return {name: amounts for name, amounts in found.items() if amounts}
 
 
 def _has_deserved(queues: Iterable[Queue]) -> bool:

@@ -9,7 +9,8 @@ import pytest
 from hami_plugins.engine import accounts
 from hami_plugins.engine.queues import Gate
 from hami_plugins.model.cluster import PodGroup, Queue
-from hami_plugins.model.pods import PodRecord
+from hami_plugins.model.pods import NodeConstraints, PodRecord
+from tests.builders import a_container, a_pod
 from tests.unit.engine.test_queues import GPU, a_cluster, gpus, held
 
 
@@ -46,6 +47,17 @@ class TestWhoCounts:
     def test_one_that_has_enough_members_without_it_does_not(self) -> None:
         leaving = replace(held(4, terminating=True), name="leaving")
         assert gate(held(4), leaving, pod_groups=a_group("Running", 4)).waited_for == {}
+
+    def test_pods_with_scheduling_gates_do_not_count(self) -> None:
+        pod = replace(
+            a_pod(a_container({})),
+            gated=True,
+            annotations={"scheduling.k8s.io/group-name": "g"},
+            constraints=NodeConstraints(requests=tuple(gpus(3).items())),
+        )
+        assert gate(pod_groups=a_group("Inqueue", 4), pending=(pod,)).waited_for == gpus(1)
+        assert gate(pod_groups=a_group("Inqueue", 3), pending=(pod,)).waited_for == {}
+        assert gate(pod_groups=a_group("Inqueue", 3), pending=(replace(pod, gated=False),)).waited_for == gpus(3)
 
     def test_a_group_without_minimum_never_counts(self) -> None:
         group = {"default/g": PodGroup(namespace="default", name="g", phase="Inqueue")}
