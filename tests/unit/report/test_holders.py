@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hami_plugins.report import documents, manifests, tables, workloads
+from hami_plugins.report import documents, manifests, page, tables, workloads
 from hami_plugins.report.explain import explain
 from hami_plugins.report.explain import lines as explanations
 from hami_plugins.report.explain.answers import Answer, Answers
@@ -214,3 +214,12 @@ class TestWhereItIsShown:
 )
 def test_ages_are_short(seconds: int, words: str) -> None:
     assert age_words(seconds) == words
+
+
+def test_the_page_says_who_holds_a_pod() -> None:
+    answers, _ = answered([*STUCK], member("small", "", 2))
+    text = page.answered(answers, page.Heading(title="t"))
+    assert "<h4>Who holds it</h4>" in text
+    assert "PodGroup default/x (Inqueue for 3 h) can never fit" in text
+    quiet, _ = answered([a_node()], a_pod(memory=20000))
+    assert "Who holds it" not in page.answered(quiet, page.Heading(title="t"))
