@@ -31,6 +31,7 @@ from volcano_vgpu.cdi import CdiDirectory
 from volcano_vgpu.containers import ContainerDirectories, Leftovers, device_files
 from volcano_vgpu.discovery.port import Discovery
 from volcano_vgpu.edits import MPS_ROOT, EditSettings
+from volcano_vgpu.granting import modes
 from volcano_vgpu.grants import FINISHED, granted_cards
 from volcano_vgpu.health import Holder
 from volcano_vgpu.kubelet import CheckpointFile, Endpoint
@@ -312,9 +313,14 @@ class Agent:
         return self._resources.list(timeout=LIST_SECONDS)
 
     def _pod_changed(self, change: Change) -> None:
-        """A pod that Volcano has bound is counted twice by some schedulers until they hear of the node again."""
+        """A pod that Volcano has bound is counted twice by some schedulers until they hear of the node again.
+
+        In a cluster whose grants come from the ledger Volcano counts no cards.
+        """
         raw = change.object
         if change.kind != "added" or raw is None or not self._cards_of(raw):
+            return
+        if ((raw.get("metadata") or {}).get("annotations") or {}).get(modes.MARKER_KEY) == modes.Mode.LEDGER:
             return
         if (raw.get("status") or {}).get("phase") == "Pending" or self._bound_unheard(raw):
             self.publisher.touch(Why.BIND)

@@ -31,7 +31,7 @@ from volcano_vgpu.granting.bindings import Bindings
 from volcano_vgpu.granting.books import Books
 from volcano_vgpu.granting.extender import Extender
 from volcano_vgpu.granting.metrics import GrantMetrics
-from volcano_vgpu.granting.modes import MARKER, MARKER_KEY, Mode
+from volcano_vgpu.granting.modes import MARKER_KEY, Mode
 from volcano_vgpu.memory import undisturbed
 
 PODS_A_NODE = PODS // NODES
@@ -75,7 +75,7 @@ def asking(turn: int, like: dict[str, Any]) -> dict[str, Any]:
     """One of twenty shapes in turn, as the API server shows a pod that waits."""
     shape = turn % 20
     raw = as_the_server_shows(pod(turn, 2_000 + 700 * shape, 5 * (shape % 7), kind=2), like)
-    raw["metadata"].setdefault("annotations", {})[MARKER_KEY] = MARKER
+    raw["metadata"].setdefault("annotations", {})[MARKER_KEY] = Mode.LEDGER.value
     raw["spec"].pop("nodeName", None)
     raw["status"] = {"phase": "Pending"}
     return raw

@@ -240,9 +240,10 @@ class GrantServer:
 
     def _mark(self, request: AdmissionRequest) -> Answer:
         """New pods are marked by any replica, active or not: nothing of the ledger is needed for it."""
+        settings = self._settings
         if request.object is None:
             return Allowed()
-        answer = marking.mark(request.object, self._spec, self._settings.rules, self._settings.schedulers)
+        answer = marking.mark(request.object, self._spec, settings.rules, settings.schedulers, settings.mode)
         outcome = ("marked" if answer.operations else "untouched") if isinstance(answer, Allowed) else "refused"
         self._metrics.answered("pod", outcome)
         return answer

@@ -96,7 +96,8 @@ def run_server(inputs: Inputs) -> int:
 
 def print_conf(inputs: Inputs, *, form: Form) -> int:
     """Print the scheduler's configuration for the mode, and the flags that go with it."""
-    settings, mode = inputs.settings(), inputs.mode or Mode.LEDGER
+    settings = inputs.settings()
+    mode = inputs.mode or settings.mode
     url = f"http://{settings.service.host}:{settings.listen.port}{EXTENDER_PATH}"
     document = conf.document(mode, url, spec_of(_text(inputs.device_config)).resources)
     if form is Form.JSON:
@@ -112,7 +113,7 @@ def print_conf(inputs: Inputs, *, form: Form) -> int:
 
 def check_conf(inputs: Inputs, *, source: str | None, namespace: str, form: Form, headers: bool) -> int:
     """Check a configuration, out of a file or (without one) out of the cluster."""
-    mode = inputs.mode or Mode.LEDGER
+    mode = inputs.mode or inputs.settings().mode
     place, text = _conf_text(inputs, source, namespace)
     resources = spec_of(_text(inputs.device_config)).resources
     found = conf.check(_unwrapped(texts.mapping(text, place), place), mode, resources)

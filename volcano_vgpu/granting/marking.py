@@ -18,19 +18,19 @@ from hami_plugins.vendors.volcano import PERCENTAGE
 from hami_plugins.wire import admission, pods
 from hami_plugins.wire.admission_review import Allowed, Answer, Refused
 from hami_plugins.wire.fields import Json
-from volcano_vgpu.granting.modes import MARKER, MARKER_KEY
+from volcano_vgpu.granting.modes import MARKER_KEY, Mode
 
 _UNREADABLE: Final = 422
 _SENSELESS: Final = 400
 
 
-def mark(raw: Json, spec: VendorSpec, rules: Rules, schedulers: Collection[str]) -> Answer:
-    """The answer to the creation of a pod."""
+def mark(raw: Json, spec: VendorSpec, rules: Rules, schedulers: Collection[str], mode: Mode) -> Answer:
+    """The answer to the creation of a pod, in a cluster whose grants are put right in this mode."""
     try:
         pod = pods.pod(raw)
         if pod.scheduler not in schedulers or not any(_asks(spec, each) for each in pod.containers):
             return Allowed()
-        marked = admission.applied(raw, _changes(spec, pod))
+        marked = admission.applied(raw, _changes(spec, pod, mode))
         intake = take_in(pods.pod(marked), Registry([spec]), rules)
     except WireError as error:
         return Refused(str(error), _UNREADABLE)
@@ -44,11 +44,11 @@ def lacks_number(spec: VendorSpec, pod: Pod) -> str:
     return next((each.name for each in pod.containers if _unnumbered(spec, each) and not _has_memory(spec, each)), "")
 
 
-def _changes(spec: VendorSpec, pod: Pod) -> Iterator[tuple[int | None, AdmissionChange]]:
+def _changes(spec: VendorSpec, pod: Pod, mode: Mode) -> Iterator[tuple[int | None, AdmissionChange]]:
     for at, container in enumerate(pod.containers):
         if _unnumbered(spec, container):
             yield at, AdmissionChange("limit", spec.resources.count, "1")
-    yield None, AdmissionChange("annotation", MARKER_KEY, MARKER)
+    yield None, AdmissionChange("annotation", MARKER_KEY, mode.value)
 
 
 def _asks(spec: VendorSpec, container: Container) -> bool:

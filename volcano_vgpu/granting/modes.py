@@ -10,10 +10,9 @@ from hami_plugins.vendors.volcano import SPEC
 MARKER_KEY: Final = "hami-plugins.io/volcano-vgpu-grant"
 """On a pod from its creation: its grant comes from the ledger, so that it must not be bound without one.
 
-Volcano's Binding carries the pod's annotations, and nothing else of the pod; API servers tell by it whom to ask.
+The value is the mode. Volcano's Binding carries the pod's annotations, and nothing else of the pod: by it API servers
+tell whom to ask, and agents whether Volcano has to be made to count.
 """
-
-MARKER: Final = "required"
 
 GRANT_KEYS: Final = tuple(sorted((SPEC.keys.allocated, SPEC.keys.to_allocate, *SPEC.keys.extra)))
 """The six annotations of a grant. A Binding that carries some of them carries those of an earlier try."""

@@ -8,7 +8,7 @@ from hami_plugins.errors import KubeError
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire.admission_review import Allowed, Refused
 from tests.unit.volcano_vgpu.granting.cluster import CORES, IDS, NODE, NUMBER, Cluster, a_node, a_pod, request, written
-from volcano_vgpu.granting.modes import GRANT_KEYS, MARKER, MARKER_KEY, Mode
+from volcano_vgpu.granting.modes import GRANT_KEYS, MARKER_KEY, Mode
 
 STALE = dict.fromkeys(GRANT_KEYS, "GPU-old-0,NVIDIA,1,0:")
 
@@ -143,7 +143,7 @@ def test_while_the_api_server_is_away_only_marked_pods_wait() -> None:
     cluster, pod = Cluster(), a_pod()
     cluster.server["x", "p"] = KubeError("no answer")
     assert cluster.bind(pod) == Allowed()
-    answer = cluster.bind(pod, annotations={MARKER_KEY: MARKER})
+    answer = cluster.bind(pod, annotations={MARKER_KEY: "ledger"})
     assert isinstance(answer, Refused)
     assert answer.code == 503
     assert "cannot be read: no answer; try again" in answer.reason

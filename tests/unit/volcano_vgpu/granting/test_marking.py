@@ -14,11 +14,11 @@ from hami_plugins.vendors.volcano import PERCENTAGE, SPEC
 from hami_plugins.wire import objects
 from hami_plugins.wire.admission_review import Allowed, Refused
 from volcano_vgpu.granting.marking import lacks_number, mark
-from volcano_vgpu.granting.modes import MARKER, MARKER_KEY
+from volcano_vgpu.granting.modes import MARKER_KEY, Mode
 
 NUMBER, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
 PERCENT = "volcano.sh/vgpu-memory-percentage"
-MARKED = {"op": "add", "path": "/metadata/annotations", "value": {MARKER_KEY: MARKER}}
+MARKED = {"op": "add", "path": "/metadata/annotations", "value": {MARKER_KEY: "ledger"}}
 
 
 def a_pod(*limits: dict[str, str], scheduler: str = "volcano", init: tuple[dict[str, str], ...] = ()) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def a_pod(*limits: dict[str, str], scheduler: str = "volcano", init: tuple[dict[
 
 def marked(raw: dict[str, Any], spec: Any = SPEC) -> list[dict[str, Any]]:
     before = copy.deepcopy(raw)
-    answer = mark(raw, spec, Rules(), ("volcano",))
+    answer = mark(raw, spec, Rules(), ("volcano",), Mode.LEDGER)
     assert raw == before
     assert isinstance(answer, Allowed)
     return list(answer.operations)
@@ -47,7 +47,7 @@ def test_annotations_that_are_there_stay() -> None:
     raw = a_pod({NUMBER: "1"})
     raw["metadata"]["annotations"] = {"a": "b"}
     assert marked(raw) == [
-        {"op": "add", "path": "/metadata/annotations/hami-plugins.io~1volcano-vgpu-grant", "value": MARKER}
+        {"op": "add", "path": "/metadata/annotations/hami-plugins.io~1volcano-vgpu-grant", "value": "ledger"}
     ]
 
 
@@ -86,7 +86,7 @@ def test_other_pods_are_left_alone(raw: dict[str, Any]) -> None:
 
 def test_marking_twice_changes_nothing() -> None:
     raw = a_pod({CORES: "20", NUMBER: "1"})
-    raw["metadata"]["annotations"] = {MARKER_KEY: MARKER}
+    raw["metadata"]["annotations"] = {MARKER_KEY: "ledger"}
     assert marked(raw) == []
 
 
@@ -99,7 +99,7 @@ def test_marking_twice_changes_nothing() -> None:
     ],
 )
 def test_what_can_never_be_is_refused_with_the_reason(limits: dict[str, str], why: str) -> None:
-    answer = mark(a_pod(limits), SPEC, Rules(), ("volcano",))
+    answer = mark(a_pod(limits), SPEC, Rules(), ("volcano",), Mode.LEDGER)
     assert isinstance(answer, Refused)
     assert answer.code == 400
     assert why in answer.reason
@@ -108,12 +108,12 @@ def test_what_can_never_be_is_refused_with_the_reason(limits: dict[str, str], wh
 
 def test_a_pod_that_admission_denies_is_denied_with_its_status() -> None:
     raw = a_pod(init=({NUMBER: "1"},))
-    answer = mark(raw, SPEC, Rules(), ("volcano",))
+    answer = mark(raw, SPEC, Rules(), ("volcano",), Mode.LEDGER)
     assert answer == Refused("admission denied: pod has no containers", 403)
 
 
 def test_a_pod_that_cannot_be_read_is_refused_with_the_place() -> None:
-    answer = mark(a_pod({NUMBER: "many"}), SPEC, Rules(), ("volcano",))
+    answer = mark(a_pod({NUMBER: "many"}), SPEC, Rules(), ("volcano",), Mode.LEDGER)
     assert isinstance(answer, Refused)
     assert answer.code == 422
     assert "spec.containers[0].resources.limits[volcano.sh/vgpu-number]" in answer.reason
