@@ -51,6 +51,12 @@ class TestProposals:
         (changes,) = proposed(a_snapshot(), one, two, three)
         assert [change.group for change in changes if isinstance(change, LeftOut)] == ["default/0", "default/1"]
 
+    def test_so_many_go_as_it_takes(self) -> None:
+        four = [a_holder(f"default/{at}", 1, never=True) for at in range(4)]
+        (changes,) = proposed(a_snapshot(), *four, lacks=(a_lack(3),))
+        assert len(changes) == 3
+        assert proposed(a_snapshot(), *four, lacks=(a_lack(5),)) == []
+
     def test_who_runs_does_not_shrink_and_nobody_shrinks_to_nothing(self) -> None:
         assert proposed(a_snapshot(), a_holder(takes=4, runs=True)) == [
             (LeftOut(group="default/g", never=False, runs=True),)

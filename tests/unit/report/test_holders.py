@@ -17,6 +17,7 @@ from hami_plugins.report.listing import snapshot_of
 from hami_plugins.report.page.rendering import refusals_of
 from hami_plugins.report.plan import Planner, Stage, submission
 from hami_plugins.report.plan.holders import Prospect
+from tests.schema import ADAPTER
 from tests.unit.report.test_turns import GPU, MEMORY, REGISTRY, a_group, a_job, a_node, a_pod, a_queue
 
 NOW = "2026-01-01T12:00:00Z"
@@ -197,6 +198,7 @@ class TestWhereItIsShown:
         said = "PodGroup default/x (Inqueue for 3 h) can never fit"
         assert any(said in line.words for line in tables.refusal(refusal))
         assert said in refusals_of(answers)[0].holders[0]
+        ADAPTER.validate_python(documents.plan(answers.plan, answers), strict=True)
         gate = documents.pod(found["small"])["gate"]
         assert gate is not None
         (lack,) = gate["lacks"]
