@@ -172,6 +172,7 @@ class _Accounts:
                 above for name, each in amounts if name in self._least and (above := minus(each, self._least[name]))
             ),
             priority=queue.priority,
+            made_at=queue.made_at or 0,
             parent=queue.parent if self._nested and queue.parent in self._queues else "",
         )
 

@@ -33,6 +33,15 @@ DEFAULT: Final = "default"
 """The queue of whoever names none."""
 
 
+class Turn(NamedTuple):
+    """The sort key of queues: whose turn it is."""
+
+    rank: int = 0
+    part: float = 0.0
+    made_at: int = 0
+    queue: str = ""
+
+
 class Lack(NamedTuple):
     """A resource of which too little is left: what was asked, what is left, and the limit it is left of (nano units).
 
@@ -77,7 +86,8 @@ class Account:
     """One queue: the most it may hold, what its pods hold, what let-in gangs wait for, and what is held above minima.
 
     ``share`` is what it may hold while other queues ask, too; ``None`` where nobody has worked it out. ``parent`` is
-    the queue whose limit holds for it, too; empty for none. Queues of higher ``priority`` come first.
+    the queue whose limit holds for it, too; empty for none. Queues of higher ``priority`` come first, and among equals
+    those that were ``made_at`` an earlier time (Unix seconds).
     """
 
     queue: str
@@ -90,6 +100,7 @@ class Account:
     share: Amounts | None = None
     parent: str = ""
     priority: int = 0
+    made_at: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,17 +160,17 @@ class Gate:
         judged = self._judged(requests)
         return self._first(queue, judged, with_waiting=False) or tuple(_beyond_share(account, judged))
 
-    def turn(self, queue: str) -> tuple[int, float]:
-        """Which queue comes first, as a sort key: its priority, then how much of its share it holds.
+    def turn(self, queue: str) -> Turn:
+        """Which queue comes first: its priority, then how much of its share it holds, then age and name.
 
         That is by the resource of which it holds most; 1 where it has no share of what it holds.
         """
         account = self.accounts.get(queue)
         if account is None:
-            return 0, 0.0
+            return Turn(queue=queue)
         share = account.limit if account.share is None else account.share
         parts = (_part(account.held.get(resource, 0), amount) for resource, amount in share.items())
-        return -account.priority, max(parts, default=0.0)
+        return Turn(-account.priority, max(parts, default=0.0), account.made_at, queue)
 
     def given(self, queue: str, requests: Amounts) -> Gate:
         """The gate after a pod of a queue got its place."""

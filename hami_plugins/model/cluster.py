@@ -32,7 +32,10 @@ class NamespaceQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """A Volcano queue; amounts in nano units. ``capability`` is a hard cap, ``guarantee`` is kept from other queues."""
+    """A Volcano queue; amounts in nano units. ``capability`` is a hard cap, ``guarantee`` is kept from other queues.
+
+    Queues of higher ``priority`` come first; ``made_at`` is when it was created (Unix seconds), ``None`` for not known.
+    """
 
     name: str
     weight: int = 1
@@ -42,6 +45,7 @@ class Queue:
     parent: str = ""
     open: bool = True
     priority: int = 0
+    made_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,6 +111,7 @@ def readable_queue(raw: object) -> tuple[Queue, tuple[WireError, ...]]:
         parent=tolerant.read(lambda: fields.text(spec, "parent", inside), ""),
         open=tolerant.read(lambda: fields.text(status, "state", f"{place} status"), "") not in ("Closed", "Closing"),
         priority=tolerant.read(lambda: fields.number(spec, "priority", inside), 0),
+        made_at=seconds(body["metadata"].get("creationTimestamp")),
     )
     return found, tuple(tolerant.errors)
 

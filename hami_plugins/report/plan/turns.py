@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from hami_plugins.engine import accounts, gangs, neighbours, queues, resource_quota
 from hami_plugins.engine.apply import assigned
 from hami_plugins.engine.intake import Intake
-from hami_plugins.engine.queues import Amounts, Gate
+from hami_plugins.engine.queues import Amounts, Gate, Turn
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
@@ -217,14 +217,11 @@ class Turns:
     def _by_age(self) -> list[Job]:
         """Volcano's jobs in their order at the gate: queue by queue, and in a queue by priority and age."""
         jobs = [job for job in self._jobs if job.volcano and job.members]
-        first: dict[str, int] = {}
-        for job in jobs:
-            first.setdefault(job.queue, job.at)
-        return sorted(jobs, key=lambda job: (self._turn(job.queue), first[job.queue], -job.priority, job.at))
+        return sorted(jobs, key=lambda job: (self._turn(job.queue), -job.priority, job.at))
 
-    def _turn(self, lane: str) -> tuple[int, float]:
+    def _turn(self, lane: str) -> Turn:
         """Which queue comes first."""
-        return self._gate.turn(lane) if self._gate is not None and lane else (0, 0.0)
+        return self._gate.turn(lane) if self._gate is not None and lane else Turn()
 
     def _rank(self, job: Job) -> _Rank:
         """Priority, then incomplete gangs, then who holds the smallest part of the cluster, then age."""

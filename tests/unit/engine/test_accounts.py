@@ -125,6 +125,12 @@ def test_queues_of_higher_priority_come_first() -> None:
     assert found.turn("high") < found.turn("low")
 
 
+def test_equal_queues_come_by_age_and_then_by_name() -> None:
+    queues = {name: Queue(name=name, made_at=made_at) for name, made_at in (("c", 1), ("b", 2), ("a", 2))}
+    found = gate(queues=queues)
+    assert sorted(queues, key=found.turn) == ["c", "a", "b"]
+
+
 def test_a_capability_below_what_is_guaranteed_wins() -> None:
     odd = {"a": Queue(name="a", capability=gpus(2), guarantee=gpus(50)), "b": Queue(name="b")}
     found = gate(queues=odd)
