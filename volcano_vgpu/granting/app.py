@@ -165,7 +165,14 @@ class GrantServer:
 
     def _begin(self) -> None:
         """The lease is ours."""
-        term = Term(self._api, self._settings, self._spec, metrics=self._metrics, filling=self._filling)
+        term = Term(
+            self._api,
+            self._settings,
+            self._spec,
+            metrics=self._metrics,
+            filling=self._filling,
+            on_filled=lambda: self._heal(term),
+        )
         self._term = _Office(term, self._bindings(term), self._extender(term))
         term.start()
 
@@ -175,6 +182,12 @@ class GrantServer:
         if office is not None:
             office.term.stop(timeout=0.0)
             self._ended = [office.term]
+
+    def _heal(self, term: Term) -> None:
+        """While nobody answered, every Binding that failed left its cards booked in Volcano's own ledger."""
+        if self._settings.mode is Mode.GUARD:
+            for node in term.books.nodes_with_cards():
+                self._toucher.touch(node)
 
     def _bindings(self, term: Term) -> Bindings:
         touches = self._settings.mode is Mode.GUARD

@@ -153,6 +153,12 @@ class Books:
 
     # What is asked
 
+    def nodes_with_cards(self) -> tuple[NodeName, ...]:
+        """The nodes that have registered cards."""
+        with self._lock:
+            entries = [self._ledger.entry(name) for name in self._nodes.values()]
+        return tuple(entry.name for entry in entries if entry is not None and entry.ids)
+
     def seen(self, namespace: str, name: str) -> Seen | None:
         """The pod of that name, as the watch has it."""
         with self._lock:

@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 class Term:
     """From ``start`` to ``stop``. ``ready`` is whether the ledger knows the whole cluster.
 
-    ``filling`` is entered while the lists are taken in.
+    ``filling`` is entered while the lists are taken in, ``on_filled`` called when that is done.
     """
 
     def __init__(  # noqa: PLR0913 - what it is made of
@@ -43,12 +43,14 @@ class Term:
         *,
         metrics: GrantMetrics,
         filling: Filling = nullcontext,
+        on_filled: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.books = Books(spec, settings.rules, keep=settings.reservation, clock=clock)
         self._metrics = metrics
         self._clock = clock
         self._filling = filling
+        self._on_filled = on_filled
         self._stop = threading.Event()
         self._nodes = Reflector(
             api, Selection(paths.NODES, "Node"), on_change=self.books.node_changed, name="grants-nodes"
@@ -95,6 +97,7 @@ class Term:
             pods=len(self.books),
             holders=sizes.holders,
         )
+        self._on_filled()
         while not self._stop.wait(EXPIRY_SECONDS):
             for ended in self.books.expire():
                 self._metrics.expired(answered=ended.answered)

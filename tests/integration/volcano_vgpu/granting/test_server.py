@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -162,15 +163,23 @@ def test_bindings_that_fail_after_the_answer_hold_their_cards_until_time_ends_it
     assert cluster.value(client, "holders") == 1
 
 
-def test_a_guard_writes_the_node_after_its_answers_a_ledger_never_does(cluster: Site) -> None:
+def test_a_guard_writes_every_node_when_it_begins_and_then_those_that_it_answered_for(cluster: Site) -> None:
+    """While nobody answered, Bindings failed, and Volcano still counts their cards."""
     client = cluster.start(mode="guard")
-    pods = cluster.put(*(a_pod(f"p{at}") for at in range(5)))
-    for pod in pods:
+    first = {node: wait_for(partial(_touched, cluster, node), f"{node} is written") for node in ("n1", "n2")}
+    for pod in cluster.put(*(a_pod(f"p{at}") for at in range(5))):
         assert client.bind(pod, "n1")[1]["allowed"]
-    wait_for(lambda: "volcano.sh/vgpu-touched" in _annotations(cluster, "n1"), "the node is written")
-    assert "volcano.sh/vgpu-touched" not in _annotations(cluster, "n2")
-    written = wait_for(lambda: cluster.value(client, "node_touches_total", outcome="written"), "it is counted")
-    assert written <= 5
+    wait_for(lambda: _touched(cluster, "n1") != first["n1"], "the node is written again")
+    assert _touched(cluster, "n2") == first["n2"]
+    assert 3 <= cluster.value(client, "node_touches_total", outcome="written") <= 7
+
+
+def test_a_ledger_writes_no_node(cluster: Site) -> None:
+    client = cluster.start(mode="ledger")
+    for pod in cluster.put(*(a_pod(f"p{at}") for at in range(5))):
+        assert client.bind(pod, "n1")[1]["allowed"]
+    assert not _touched(cluster, "n1")
+    assert cluster.value(client, "node_touches_total") == 0
 
 
 def test_a_node_that_cannot_be_written_is_tried_again_and_one_that_is_gone_is_not(cluster: Site) -> None:
@@ -181,6 +190,10 @@ def test_a_node_that_cannot_be_written_is_tried_again_and_one_that_is_gone_is_no
     wait_for(lambda: "volcano.sh/vgpu-touched" in _annotations(cluster, "n1"), "the node is written")
     assert not client.bind(cluster.put(a_pod("q"))[0], "n9")[1]["allowed"]
     wait_for(lambda: cluster.value(client, "node_touches_total", outcome="failed") == 1, "given up")
+
+
+def _touched(cluster: Site, node: str) -> str:
+    return str(_annotations(cluster, node).get("volcano.sh/vgpu-touched", ""))
 
 
 def _annotations(cluster: Site, node: str) -> dict[str, str]:
