@@ -114,7 +114,7 @@ class Histories(RuleBasedStateMachine):
             self.event("Node", name, self.cluster.nodes[name])
         self.show_all()
 
-    @rule(pick=picks, change=st.sampled_from(["sick", "lost", "cut", "as before", "leave"]))
+    @rule(pick=picks, change=st.sampled_from(["sick", "lost", "renamed", "cut", "as before", "leave"]))
     def node_changes(self, pick: int, change: str) -> None:
         name = sorted(self.first)[pick % len(self.first)]
         raw = copy.deepcopy(self.first[name])
@@ -400,7 +400,10 @@ class Histories(RuleBasedStateMachine):
         return self.reader.record(objects.pod(raw))[0]
 
     def some_pod(self, pick: int) -> str:
-        return sorted(self.cluster.pods)[pick % len(self.cluster.pods)]
+        """Mostly one of the newest, so that things happen to the same pod."""
+        pods = list(self.cluster.pods)
+        pods = pods[-3:] if pick % 4 else pods
+        return pods[pick // 4 % len(pods)]
 
     def some_node(self, pick: int) -> str:
         return sorted(self.first)[pick % len(self.first)]
@@ -450,6 +453,8 @@ def changed(text: str, change: str, pick: int) -> str:
         cards = json.loads(text)
         if change == "sick":
             cards[pick % len(cards)]["health"] = False
+        elif change == "renamed":
+            cards[pick % len(cards)]["id"] += "-new"
         elif change == "lost":
             del cards[pick % len(cards)]
         text = json.dumps(cards)
@@ -458,6 +463,8 @@ def changed(text: str, change: str, pick: int) -> str:
         at = pick % len(parts)
         if change == "sick":
             parts[at] = parts[at].replace("true", "false")
+        elif change == "renamed":
+            parts[at] = f"new-{parts[at]}"
         elif change == "lost":
             del parts[at]
         text = "".join(f"{part}:" for part in parts)
