@@ -155,8 +155,9 @@ class Redactor:
         spec = dict(raws.members(raw, "spec"))
         if spec.get("parent"):
             spec["parent"] = self._named(self.names.queue, spec["parent"])
-        metadata = {"name": self._named(self.names.queue, raws.members(raw, "metadata")["name"])}
-        return {**raw, "metadata": metadata, "spec": spec}
+        metadata = raws.members(raw, "metadata")
+        named = {"name": self._named(self.names.queue, metadata["name"]), **_made(metadata)}
+        return {**raw, "metadata": named, "spec": spec}
 
     def _group(self, raw: Mapping[str, object]) -> dict[str, object]:
         spec = dict(raws.members(raw, "spec"))
@@ -167,8 +168,9 @@ class Redactor:
             spec["minTaskMember"] = {self._named(self.names.task, task): least for task, least in tasks.items()}
         if spec.get("priorityClassName"):
             spec["priorityClassName"] = self._named(self.names.priority_class, spec["priorityClassName"])
-        metadata = self._metadata(raws.members(raw, "metadata"), self.names.group)
-        return {**raw, "metadata": metadata, "spec": spec}
+        metadata = raws.members(raw, "metadata")
+        named = {**self._metadata(metadata, self.names.group), **_made(metadata)}
+        return {**raw, "metadata": named, "spec": spec}
 
     def _quota(self, raw: Mapping[str, object]) -> dict[str, object]:
         metadata = self._metadata(raws.members(raw, "metadata"), {})
@@ -282,6 +284,11 @@ def redact(listing: Iterable[object], registry: Registry) -> tuple[dict[str, obj
 
 def _texts(requirement: Mapping[str, object]) -> list[str]:
     return [str(value) for value in raws.values(requirement, "values")]
+
+
+def _made(metadata: Mapping[str, object]) -> dict[str, object]:
+    """When an object was made, which decides between equal queues and tells how long a group has waited."""
+    return {key: metadata[key] for key in ("creationTimestamp",) if metadata.get(key)}
 
 
 def _is_readable(raw: Mapping[str, object]) -> bool:

@@ -83,6 +83,7 @@ _KEPT: Final[Mapping[str, Keep]] = {
             "deserved": True,
             "guarantee": True,
             "parent": True,
+            "priority": True,
             "reclaimable": True,
         },
         "status": {"state": True, "allocated": True},

@@ -267,3 +267,14 @@ def test_an_object_that_cannot_be_read_is_left_out() -> None:
     redactor = Redactor([a_raw_pod("p", {}), {"kind": "Pod", "metadata": {"name": 5}}, "text"], REGISTRY)
     assert len(redactor.cluster()) == 1
     assert redactor.left_out == 1
+
+
+def test_queues_and_groups_keep_when_they_were_made() -> None:
+    made = "2026-01-01T00:00:00Z"
+    raws: list[Any] = [
+        {"kind": "Queue", "metadata": {"name": "q", "creationTimestamp": made}, "spec": {"priority": 3}},
+        {"kind": "PodGroup", "metadata": {"name": "g", "namespace": "n", "creationTimestamp": made}, "spec": {}},
+    ]
+    found = list(Redactor(raws, REGISTRY).cluster())
+    assert [_metadata(raw)["creationTimestamp"] for raw in found] == [made, made]
+    assert found[0]["spec"] == {"priority": 3}
