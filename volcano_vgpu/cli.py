@@ -216,6 +216,10 @@ def webhooks(
             "--exempt", metavar="NAMESPACE", help="Leave a namespace alone. Default: kube-system. Repeatable."
         ),
     ] = None,
+    marked_only: Annotated[
+        bool,
+        typer.Option("--marked-only", help="Leave Bindings of unmarked pods alone: plain ones, and those from before."),
+    ] = False,
     config: GrantsConfig = None,
     device_config: DeviceConfig = None,
     output: options.Output = Form.YAML,
@@ -228,7 +232,9 @@ def webhooks(
     from volcano_vgpu.granting.commands import Inputs, print_webhooks
 
     inputs = Inputs(config=config, device_config=device_config)
-    raise typer.Exit(print_webhooks(inputs, url=url, ca_file=ca_file, exempt=exempt or [], form=output))
+    raise typer.Exit(
+        print_webhooks(inputs, url=url, ca_file=ca_file, exempt=exempt or [], marked_only=marked_only, form=output)
+    )
 
 
 @app.command()

@@ -146,7 +146,9 @@ def print_policy(*, version: str, form: Form) -> int:
     return Exit.FINE
 
 
-def print_webhooks(inputs: Inputs, *, url: str, ca_file: str | None, exempt: list[str], form: Form) -> int:
+def print_webhooks(  # noqa: PLR0913 - those of the command
+    inputs: Inputs, *, url: str, ca_file: str | None, exempt: list[str], marked_only: bool, form: Form
+) -> int:
     """Print the configuration of the webhooks."""
     settings = inputs.settings()
     authority = "" if ca_file is None else base64.b64encode((_text(ca_file) or "").encode()).decode()
@@ -159,6 +161,7 @@ def print_webhooks(inputs: Inputs, *, url: str, ca_file: str | None, exempt: lis
         schedulers=settings.schedulers,
         resources=spec_of(_text(inputs.device_config)).resources,
         exempt=exempt or manifests.EXEMPT,
+        marked_only=marked_only,
     )
     if form is Form.JSON:
         output.document(document, form)

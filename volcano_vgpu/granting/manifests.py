@@ -65,51 +65,53 @@ def webhooks(
     schedulers: Sequence[str] = (SCHEDULER,),
     resources: ResourceNames = RESOURCES,
     exempt: Iterable[str] = EXEMPT,
+    marked_only: bool = False,
 ) -> dict[str, Any]:
     """The MutatingWebhookConfiguration.
 
     A marked pod is not bound without a grant, so its Binding waits for the server. All others, plain pods and pods from
-    before the webhooks, pass while it is away.
+    before the webhooks, pass while it is away; with ``marked_only`` it is never asked about them.
     """
     others = {"namespaceSelector": _elsewhere([*exempt, target.namespace])}
     bindings = [{**_BINDINGS, "resources": ["pods/binding", "bindings"]}]
+    hooks: list[dict[str, Any]] = [
+        {
+            "name": "pods.volcano-vgpu.hami-plugins.io",
+            "clientConfig": target.client(POD_PATH),
+            "rules": [{**_BINDINGS, "resources": ["pods"]}],
+            "matchConditions": _of_pods(schedulers, resources),
+            "failurePolicy": "Ignore",
+            "timeoutSeconds": IGNORE_SECONDS,
+            "reinvocationPolicy": "IfNeeded",
+            **_common(side_effects="None"),
+            **others,
+        },
+        {
+            "name": "marked.volcano-vgpu.hami-plugins.io",
+            "clientConfig": target.client(BINDING_PATH),
+            "rules": bindings,
+            "matchConditions": [{"name": "marked", "expression": _MARKED}],
+            "failurePolicy": "Fail",
+            "timeoutSeconds": FAIL_SECONDS,
+            **_common(side_effects="NoneOnDryRun"),
+            **others,
+        },
+        {
+            "name": "unmarked.volcano-vgpu.hami-plugins.io",
+            "clientConfig": target.client(BINDING_PATH),
+            "rules": bindings,
+            "matchConditions": [{"name": "unmarked", "expression": f"!({_MARKED})"}],
+            "failurePolicy": "Ignore",
+            "timeoutSeconds": IGNORE_SECONDS,
+            **_common(side_effects="NoneOnDryRun"),
+            **others,
+        },
+    ]
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
         "metadata": {"name": CONFIGURATION},
-        "webhooks": [
-            {
-                "name": "pods.volcano-vgpu.hami-plugins.io",
-                "clientConfig": target.client(POD_PATH),
-                "rules": [{**_BINDINGS, "resources": ["pods"]}],
-                "matchConditions": _of_pods(schedulers, resources),
-                "failurePolicy": "Ignore",
-                "timeoutSeconds": IGNORE_SECONDS,
-                "reinvocationPolicy": "IfNeeded",
-                **_common(side_effects="None"),
-                **others,
-            },
-            {
-                "name": "marked.volcano-vgpu.hami-plugins.io",
-                "clientConfig": target.client(BINDING_PATH),
-                "rules": bindings,
-                "matchConditions": [{"name": "marked", "expression": _MARKED}],
-                "failurePolicy": "Fail",
-                "timeoutSeconds": FAIL_SECONDS,
-                **_common(side_effects="NoneOnDryRun"),
-                **others,
-            },
-            {
-                "name": "unmarked.volcano-vgpu.hami-plugins.io",
-                "clientConfig": target.client(BINDING_PATH),
-                "rules": bindings,
-                "matchConditions": [{"name": "unmarked", "expression": f"!({_MARKED})"}],
-                "failurePolicy": "Ignore",
-                "timeoutSeconds": IGNORE_SECONDS,
-                **_common(side_effects="NoneOnDryRun"),
-                **others,
-            },
-        ],
+        "webhooks": hooks[:-1] if marked_only else hooks,
     }
 
 

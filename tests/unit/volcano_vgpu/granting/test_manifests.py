@@ -21,6 +21,11 @@ def test_only_the_bindings_of_marked_pods_wait_for_the_server() -> None:
     assert unmarked["expression"] == f"!({marked['expression']})"
 
 
+def test_bindings_of_plain_pods_can_be_left_out() -> None:
+    hooks = manifests.webhooks(Target(), marked_only=True)["webhooks"]
+    assert [each["name"].partition(".")[0] for each in hooks] == ["pods", "marked"]
+
+
 def test_both_ways_to_bind_a_pod_are_watched() -> None:
     for hook in manifests.webhooks(Target())["webhooks"][1:]:
         assert [rule["resources"] for rule in hook["rules"]] == [["pods/binding", "bindings"]]
