@@ -131,7 +131,7 @@ class CertificateKeeper:
         self._every = every
         self._now = now
         self._wrong: dict[object, str] = dict.fromkeys(self._configurations, "not looked at yet")
-        self._log = structlog.get_logger(__name__).bind(secret=str(secret))
+        self._log = structlog.get_logger(__name__).bind(kept_in=str(secret))
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -200,7 +200,7 @@ def _renewed(
             held = Material.of_secret(data)
             return held, renew(held)
         except ValueError as error:
-            structlog.get_logger(__name__).warning("secret_not_usable", secret=str(secret), error=str(error))
+            structlog.get_logger(__name__).warning("secret_not_usable", kept_in=str(secret), error=str(error))
     return None, renew(None)
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 import urllib3
 import yaml
 
@@ -25,15 +27,19 @@ Run = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs one of the commands; exit code and what it printed."""
+def run(capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    """Runs one of the commands; exit code and what it printed. How it logs ends with the test."""
 
     def ran(*arguments: str) -> tuple[int, str]:
         code = edge.run(["volcano-vgpu", *arguments])
         told = capsys.readouterr()
         return code, told.out + told.err
 
-    return ran
+    handlers, level = logging.getLogger().handlers[:], logging.getLogger().level
+    yield ran
+    structlog.reset_defaults()
+    logging.getLogger().handlers[:] = handlers
+    logging.getLogger().setLevel(level)
 
 
 def written(folder: Path, name: str, content: object) -> str:
