@@ -129,6 +129,16 @@ def test_what_the_api_server_refuses_itself_passes() -> None:
     assert cluster.bindings(request({"metadata": {"name": "p"}, "target": {"kind": "Moon", "name": "n1"}})) == Allowed()
 
 
+def test_a_pod_that_the_watch_binds_while_it_is_answered_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, pod = Cluster(), a_pod()
+    cluster.shows(pod)
+    before = cluster.books.seen("x", "p")
+    cluster.shows(a_pod(node="n1", ids="GPU-n1-0,NVIDIA,10000,0:"))
+    monkeypatch.setattr(cluster.books, "seen", lambda *_: before)
+    assert cluster.bind(pod) == Allowed()
+    assert cluster.counted("binding", "already-bound") == 1
+
+
 def test_a_pod_that_is_deleted_between_two_answers_gets_nothing_any_more() -> None:
     cluster, pod = Cluster(), a_pod(memory=40_000)
     cluster.shows(pod)

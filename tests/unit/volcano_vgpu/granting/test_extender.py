@@ -123,6 +123,12 @@ def test_nodes_are_ranked_by_the_policy_for_cards(policy: str, best: str) -> Non
     assert max(scores, key=scores.__getitem__) == best
 
 
+def test_the_weight_is_what_a_score_counts_beside_those_of_other_plugins() -> None:
+    plain, heavy = (Cluster(weight=weight).prioritize(a_pod(), "n1")["nodeScore"]["n1"] for weight in (1.0, 10.0))
+    assert plain > 0
+    assert heavy == pytest.approx(10 * plain)
+
+
 def test_without_a_weight_other_plugins_rank_the_nodes() -> None:
     assert Cluster(weight=0.0).prioritize(a_pod(), "n1") == {"nodeScore": {}, "errorMessage": ""}
 
