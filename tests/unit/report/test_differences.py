@@ -249,6 +249,10 @@ class TestRules:
         group = {**a_group(least=3), "status": {"phase": "Inqueue"}}
         assert self.rules_of([a_node(), group, *waiting], a_pod())["p"] == {"blocked-gang"}
 
+    def test_a_gang_that_was_not_let_in_is_in_nobodys_way(self) -> None:
+        waiting = [a_pod(f"w{at}", 9000, group="g") for at in range(3)]
+        assert self.rules_of([a_node(), a_group(least=3), *waiting], a_pod())["p"] == set()
+
     def test_a_gang_with_ids_of_an_earlier_try(self) -> None:
         members = [a_pod(f"p{at}", group="g") for at in range(2)]
         for member in members:
