@@ -36,10 +36,10 @@ MOST_TRIALS: Final = 6
 """Proposals that are tried for one pod; each is a plan of its own."""
 
 MOST_PROOFS: Final = 24
-LEAST_PROOFS: Final = 6
+LEAST_PROOFS: Final = 4
 """Proposals that are tried for all pods of a plan: the more the smaller the cluster."""
 
-MOST_LOOKS: Final = 400_000
+MOST_LOOKS: Final = 160_000
 """PodGroups and pods that all trials together look at."""
 
 MINUTE: Final = 60
