@@ -224,7 +224,8 @@ class GrantServer:
         office = self._term
         if office is None or not office.term.ready:
             return None
-        return Sizes(statistics=office.term.books.statistics, pods=len(office.term.books))
+        books = office.term.books
+        return Sizes(statistics=books.statistics, pods=len(books), problems=books.problems)
 
     def _over_tls(self) -> list[Route]:
         metrics = AdmissionMetrics(self._metrics.metrics, self._documents)

@@ -36,6 +36,9 @@ Raw = Mapping[str, Any]
 _REASONS: Final = 20_000
 """Reasons in words that are remembered; many nodes refuse the same pod in the same state."""
 
+_NAMED: Final = 1000
+"""Problems that are remembered as logged."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -64,6 +67,7 @@ class Books:
     def __init__(self, spec: VendorSpec, rules: Rules, *, keep: float, clock: Callable[[], float]) -> None:
         self.spec = spec
         self.problems = 0
+        self._named: set[str] = set()
         self._rules = rules
         self._clock = clock
         self._registry = Registry([spec])
@@ -148,8 +152,11 @@ class Books:
         )
 
     def _malformed(self, event: str, reason: str) -> None:
+        """Counted each time, and named once: a node that is broken says so with each of its heartbeats."""
         self.problems += 1
-        _log.warning(event, reason=reason)
+        if reason not in self._named and len(self._named) < _NAMED:
+            self._named.add(reason)
+            _log.warning(event, reason=reason)
 
     # What is asked
 

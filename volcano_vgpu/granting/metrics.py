@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from hami_plugins.ledger.answers import Statistics
 from hami_plugins.observe.metrics import Metrics
@@ -20,6 +20,7 @@ class Sizes:
 
     statistics: Statistics
     pods: int
+    problems: int
 
 
 class GrantMetrics:
@@ -78,6 +79,11 @@ def _sized(sizes: Sizes) -> Iterator[Metric]:
     yield _one("cards", "Cards that are registered", found.devices)
     yield _one("pods", "Pods that are known, whatever they ask for", sizes.pods)
     yield _one("holders", "Bound pods that hold cards", found.holders)
+    unreadable = CounterMetricFamily(
+        f"{PRODUCT}_unreadable_total", "Nodes and pods, or parts of them, that could not be read; the log names them"
+    )
+    unreadable.add_metric((), sizes.problems)
+    yield unreadable
     family = GaugeMetricFamily(
         f"{PRODUCT}_assumptions", "What is promised and not seen to be in effect, by state", labels=("state",)
     )

@@ -27,7 +27,8 @@ from volcano_vgpu.granting.settings import GrantSettings
 
 NUMBER, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
 IDS, NODE = "volcano.sh/vgpu-ids-new", "volcano.sh/vgpu-node"
-LEASE = {"duration": 3.0, "deadline": 2.0, "retry": 0.2}
+LEASE = {"duration": 6.0, "deadline": 5.0, "retry": 0.2}
+"""Short enough for tests of takeovers, and long enough that a busy machine loses none by chance."""
 
 
 def wait_for(condition: Callable[[], Any], what: str, timeout: float = 20.0) -> Any:

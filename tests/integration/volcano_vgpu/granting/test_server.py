@@ -68,6 +68,7 @@ def test_probes_say_who_answers_and_metrics_what(cluster: Site) -> None:
         "volcano_vgpu_grants_nodes 2.0",
         "volcano_vgpu_grants_cards 4.0",
         'volcano_vgpu_grants_assumptions{state="reserved"} 0.0',
+        "volcano_vgpu_grants_unreadable_total 0.0",
     ):
         assert line in text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from hami_plugins.kube.reflector import Change
 from tests.unit.volcano_vgpu.granting.cluster import CORES, NUMBER, Cluster, a_node, a_pod
@@ -75,6 +76,14 @@ def test_a_malformed_object_hides_no_other(broken: dict[str, Any]) -> None:
     cluster.shows(a_pod("c", node="n1", ids="GPU-n1-0,NVIDIA,five,0:"))
     assert cluster.books.problems == 3
     assert cluster.predicate(a_pod())["status"] == ""
+
+
+def test_what_cannot_be_read_is_counted_each_time_and_named_once() -> None:
+    cluster = Cluster()
+    with capture_logs() as logs:
+        for _ in range(3):
+            cluster.books.node_changed(Change("modified", {"metadata": {"name": 3, "uid": "uid-b"}}, "uid-b"))
+    assert (cluster.books.problems, len(logs)) == (3, 1)
 
 
 def test_the_word_that_a_list_is_through_changes_nothing() -> None:
