@@ -147,7 +147,7 @@ def names() -> list[str]:
 
 def scenario(folder: Path) -> Scenario:
     """A folder, planned."""
-    expect = {**UNSAID, **yaml.safe_load((folder / "expect.yaml").read_text(encoding="utf-8"))}
+    expect = _expected(folder)
     config = folder / "device-config.yaml"
     found = settings.parse(config.read_text(encoding="utf-8") if config.exists() else "")
     registry = found.registry()
@@ -165,6 +165,16 @@ def scenario(folder: Path) -> Scenario:
     later = what_if.without(before, ended)
     plan = planner.plan(later, submission.units(submitted, later)) if ended else earlier
     return Scenario(folder.name, expect, plan, earlier, refused)
+
+
+def unplanned(folder: Path) -> Scenario:
+    """A folder of which no plan can be made."""
+    nothing = Plan(before=ClusterSnapshot(), after=ClusterSnapshot(), pods=())
+    return Scenario(folder.name, _expected(folder), nothing, nothing, frozenset())
+
+
+def _expected(folder: Path) -> dict[str, Any]:
+    return {**UNSAID, **yaml.safe_load((folder / "expect.yaml").read_text(encoding="utf-8"))}
 
 
 def _acceptable(documents: Iterable[Document], before: ClusterSnapshot) -> tuple[list[Document], frozenset[str]]:

@@ -10,25 +10,34 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from hami_plugins.errors import HamiPluginsError
 from tests.golden.scenario_judge import AGREES, EXPLAINED, GENERAL, UNEXPLAINED, Judgement, judged, reason, sentences
-from tests.golden.scenario_plans import FOLDER, names, plain_key, scenario
+from tests.golden.scenario_plans import FOLDER, names, plain_key, scenario, unplanned
 
 
-def folders(given: Iterable[str]) -> list[Path]:
+def folders(given: Sequence[str]) -> list[Path]:
     """The scenarios among folders and in them; without any, those that are kept here."""
     found: list[Path] = []
     for path in map(Path, given):
         inside = [path] if (path / "expect.yaml").exists() else sorted(path.iterdir())
         found += [each for each in inside if (each / "expect.yaml").exists()]
-    return found or [FOLDER / name for name in names()]
+    return found if given else [FOLDER / name for name in names()]
 
 
-def judgements(given: Iterable[str] = ()) -> list[Judgement]:
+def judgements(given: Sequence[str] = ()) -> list[Judgement]:
     """The scenarios, planned and judged."""
-    return [judged(scenario(folder)) for folder in folders(given)]
+    return [_judged(folder) for folder in folders(given)]
+
+
+def _judged(folder: Path) -> Judgement:
+    """One scenario; what cannot even be read is left unexplained, and the others go on."""
+    try:
+        return judged(scenario(folder))
+    except HamiPluginsError as error:
+        return Judgement(unplanned(folder), unexplained=[f"it cannot be planned: {error}"])
 
 
 def rows(found: Iterable[Judgement]) -> Iterator[tuple[str, ...]]:
@@ -79,6 +88,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     arguments = parser.parse_args()
     found = judgements(arguments.folders)
+    if not found:
+        parser.error(f"no scenario in {', '.join(arguments.folders)}: a folder needs an expect.yaml")
     verdicts = Counter(each.verdict for each in found)
     if arguments.json:
         summary = {verdict: verdicts[verdict] for verdict in (AGREES, EXPLAINED, UNEXPLAINED)}

@@ -160,6 +160,21 @@ class TestTheCommand:
         assert found["devices"]["p1"]["possible"] is False
         assert found["volcanoDoes"][0]["rule"] == "unhealthy-card"
 
+    def test_a_folder_that_cannot_be_read_does_not_stop_the_others(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        (tmp_path / "expect.yaml").write_text("title: broken", encoding="utf-8")
+        (tmp_path / "before.json").write_text("{}", encoding="utf-8")
+        (tmp_path / "submit.yaml").write_text("a: [", encoding="utf-8")
+        assert self.run(monkeypatch, str(tmp_path), str(FOLDER / "45-unhealthy-card")) == 1
+        out = capsys.readouterr().out
+        assert "UNEXPLAINED: it cannot be planned" in out
+        assert "45-unhealthy-card (fault): explained" in out
+
+    def test_a_folder_without_scenarios_is_an_error(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        with pytest.raises(SystemExit, match="2"):
+            self.run(monkeypatch, str(tmp_path))
+
     def test_it_fails_where_anything_is_left_over(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
