@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from hami_plugins.engine.decide import Decider, PodDemand
-from hami_plugins.engine.holdings import flaws_of
+from hami_plugins.engine.holdings import FlawKind, flaws_of
 from hami_plugins.engine.intake import Intake
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
 from hami_plugins.engine.registry import Registry
@@ -128,6 +128,21 @@ class Histories(RuleBasedStateMachine):
             self.cluster.nodes[name] = raw
             self.event("Node", name, raw)
 
+    @precondition(lambda self: any(self.beliefs.values()))
+    @rule(pick=picks)
+    def node_of_a_reservation_changes(self, pick: int) -> None:
+        """All of its cards fall sick, and the watch shows it at once."""
+        names = sorted({name for held in self.beliefs.values() for name in held})
+        name = names[pick % len(names)]
+        raw = copy.deepcopy(self.first[name])
+        held = raw["metadata"]["annotations"]
+        for key in [key for key in held if key.endswith("register")]:
+            held[key] = held[key].replace("true", "false")
+        self.cluster.nodes[name] = raw
+        self.event("Node", name, raw)
+        for event in [event for event in self.cluster.events if event.name == name]:
+            self.show_event(event)
+
     # Pods
 
     @rule(pick=picks, ask=picks, words=picks, kinds=st.lists(st.sampled_from(KINDS), max_size=2))
@@ -232,6 +247,14 @@ class Histories(RuleBasedStateMachine):
         if isinstance(said, Granted) and not dry:
             self.fly(said, uid, name)
 
+    @precondition(lambda self: self.cluster.pods)
+    @rule(pod=picks, node=picks)
+    def a_try_is_rolled_back(self, pod: int, node: int) -> None:
+        """A pod whose Binding may be on its way is placed again, and that comes to nothing."""
+        self.bind(pod, node, stale=False, dry=False)
+        self.reserve(pod, node)
+        self.release(pod)
+
     @precondition(lambda self: self.flights)
     @rule(pick=picks, well=st.sampled_from([True, True, True, False]))
     def binding_ends(self, pick: int, well: bool) -> None:
@@ -328,7 +351,8 @@ class Histories(RuleBasedStateMachine):
             ]
             entry = with_pods(self.bare(raw), records)
             for record in records:
-                assert not flaws_of(record, entry), name
+                # A card may have left the node meanwhile; what runs on it goes on.
+                assert {flaw.kind for flaw in flaws_of(record, entry)} <= {FlawKind.STRANGER}, name
 
     # How it is told
 
