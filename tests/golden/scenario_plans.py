@@ -185,7 +185,7 @@ def _acceptable(documents: Iterable[Document], before: ClusterSnapshot) -> tuple
         try:
             workloads.read([document], pod_groups=before.pod_groups)
         except ManifestError:
-            metadata = document.raw.get("metadata") or {}
+            metadata: Any = document.raw.get("metadata") or {}
             namespace = metadata.get("namespace", "default")
             refused.add(plain_key(f"{document.raw.get('kind')}/{namespace}/{metadata.get('name')}"))
         else:
