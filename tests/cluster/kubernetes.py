@@ -209,6 +209,7 @@ class ControlPlane:
             *self._follower("kube-controller-manager", port),
             f"--service-account-private-key-file={self.pki.account_key}",
             f"--root-ca-file={self.pki.ca}",
+            "--node-monitor-grace-period=24h",  # nodes without a kubelet stay as they are
         ]
         return Component(self.machine, "kube-controller-manager", arguments, ready=lambda: self._healthy(port))
 

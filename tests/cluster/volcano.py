@@ -104,9 +104,10 @@ class Volcano:
         wait_until(lambda: self.scheduler.log().count(_LOADED) > before, "vc-scheduler has read its configuration")
 
     def restart_scheduler(self, number: Signals = SIGTERM) -> None:
-        """Restart it, and change the node so that it sees its cards again: it reads them only when a node changes."""
+        """Restart it, and change the nodes so that it sees their cards: it reads them only when a node changes."""
         self.scheduler.restart(number)
-        self.plane.touch_node()
+        for each in self.plane.api.items("/api/v1/nodes"):
+            self.plane.touch_node(each["metadata"]["name"])
 
     def wait_for_job(self, namespace: str, name: str, phase: str, timeout: float = 60.0) -> Object:
         """The vcjob once it is in ``phase``; the failure shows its status and its pods'."""
