@@ -43,6 +43,10 @@ LARGEST_CALL: Final = 64 * 1024 * 1024
 READ_SECONDS: Final = 1.5
 """How long a Binding waits for a pod that the watch has not shown yet."""
 
+LINGER_SECONDS: Final = 3.0
+"""The API server carries out a Binding within milliseconds of our answer, unless its store is slow."""
+
+_LOOK_SECONDS: Final = 0.02
 _NOT_FOUND: Final = 404
 _SESSION_VERBS: Final = ("onSessionOpen", "onSessionClose")
 
@@ -63,7 +67,8 @@ class StandbyError(HamiPluginsError):
 class GrantServer:
     """One replica. ``identity`` is this process alone, among those that stand for the lease. It can be started once.
 
-    ``filling`` is entered while the ledger takes in the whole cluster.
+    ``filling`` is entered while the ledger takes in the whole cluster. ``linger`` is how many seconds it waits at its
+    end for what it has answered to be in effect, because the next one knows only what is.
     """
 
     def __init__(  # noqa: PLR0913 - what it is made of
@@ -75,7 +80,9 @@ class GrantServer:
         metrics: GrantMetrics,
         identity: str,
         filling: Filling = nullcontext,
+        linger: float = LINGER_SECONDS,
     ) -> None:
+        self._linger = linger
         self._settings = settings
         self._api = api
         self._hasty = api.within(READ_SECONDS)
@@ -135,6 +142,7 @@ class GrantServer:
     def stop(self) -> None:
         """Ends: answers no more, hands the lease back, then lets go of its clients. May be called twice."""
         self._stopping.set()
+        self._settle()
         self._election.stop()
         for server in (self._webhooks, self._web):
             if server is not None:
@@ -144,6 +152,12 @@ class GrantServer:
         self._toucher.stop()
         if self._keeper is not None:
             self._keeper.stop()
+
+    def _settle(self) -> None:
+        """Waits for Bindings that the API server is still carrying out."""
+        office, until = self._term, time.monotonic() + self._linger
+        while office is not None and office.term.books.statistics.answered and time.monotonic() < until:
+            time.sleep(_LOOK_SECONDS)
 
     def _tls(self) -> Tls:
         if self._keeper is not None:

@@ -149,7 +149,7 @@ class Site:
         self.metrics: dict[int, GrantMetrics] = {}
         a_certificate(folder)
 
-    def start(self, identity: str = "one", *, ready: bool = True, **settings: Any) -> Client:
+    def start(self, identity: str = "one", *, ready: bool = True, linger: float = 0.0, **settings: Any) -> Client:
         """One more replica, waited for unless another one is active."""
         told: dict[str, Any] = {
             "listen": {"host": "127.0.0.1", "port": 0},
@@ -161,7 +161,7 @@ class Site:
         found = GrantSettings.model_validate(told | settings)
         metrics = GrantMetrics()
         api = replace(connect_to(self.server.url, component="grants"), on_request=api_requests(metrics.metrics))
-        server = GrantServer(found, api, SPEC, metrics=metrics, identity=identity)
+        server = GrantServer(found, api, SPEC, metrics=metrics, identity=identity, linger=linger)
         self.metrics[id(server)] = metrics
         own = found.certificate.bootstrap
         ca = self.folder / ("own/ca.crt" if own else "tls.crt")

@@ -116,6 +116,23 @@ def test_of_two_replicas_one_answers_and_the_other_takes_over(cluster: Site) -> 
     assert second.bind(pod, "n1")[0] == 200
 
 
+def test_a_replica_that_ends_keeps_the_lease_until_its_last_answers_are_in_effect(cluster: Site) -> None:
+    client = cluster.start(linger=60.0)
+    (pod,) = cluster.put(a_pod("p", memory=40_000))
+    assert client.bind(pod, "n1")[1]["allowed"]
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(cluster.end, client)
+        other = cluster.start("two", ready=False)
+        wait_for(lambda: "held by one" in other.get("/readyz")[1], "the lease is looked at")
+        assert not ended.done()
+        pod["spec"]["nodeName"] = "n1"
+        pod["metadata"]["annotations"] = {IDS: "GPU-n1-0,NVIDIA,40000,0:", NODE: "n1"}
+        cluster.put(pod)
+        ended.result(20)
+    wait_for(lambda: not other.server.trouble, "the other one is active")
+    assert cluster.value(other, "holders") == 1
+
+
 def test_a_replica_that_cannot_renew_its_lease_answers_no_more(cluster: Site) -> None:
     client = cluster.start()
     (pod,) = cluster.put(a_pod("p"))
