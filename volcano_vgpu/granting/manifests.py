@@ -38,7 +38,8 @@ POLICY_VERSIONS: Final[Mapping[str, str]] = {
 }
 """Which servers serve the policy, by its version; in 1.34 it is off unless somebody turns it on (``peers.md`` 7)."""
 
-_BINDINGS: Final = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "scope": "Namespaced"}
+_CREATION: Final = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "scope": "Namespaced"}
+_BINDINGS: Final = {**_CREATION, "resources": ["pods/binding", "bindings"]}
 _MARKED: Final = f"has(object.metadata.annotations) && '{MARKER_KEY}' in object.metadata.annotations"
 
 
@@ -72,46 +73,29 @@ def webhooks(
     A marked pod is not bound without a grant, so its Binding waits for the server. All others, plain pods and pods from
     before the webhooks, pass while it is away; with ``marked_only`` it is never asked about them.
     """
-    others = {"namespaceSelector": _elsewhere([*exempt, target.namespace])}
-    bindings = [{**_BINDINGS, "resources": ["pods/binding", "bindings"]}]
-    hooks: list[dict[str, Any]] = [
-        {
-            "name": "pods.volcano-vgpu.hami-plugins.io",
-            "clientConfig": target.client(POD_PATH),
-            "rules": [{**_BINDINGS, "resources": ["pods"]}],
-            "matchConditions": _of_pods(schedulers, resources),
-            "failurePolicy": "Ignore",
-            "timeoutSeconds": IGNORE_SECONDS,
-            "reinvocationPolicy": "IfNeeded",
-            **_common(side_effects="None"),
-            **others,
-        },
-        {
-            "name": "marked.volcano-vgpu.hami-plugins.io",
-            "clientConfig": target.client(BINDING_PATH),
-            "rules": bindings,
-            "matchConditions": [{"name": "marked", "expression": _MARKED}],
-            "failurePolicy": "Fail",
-            "timeoutSeconds": FAIL_SECONDS,
-            **_common(side_effects="NoneOnDryRun"),
-            **others,
-        },
-        {
-            "name": "unmarked.volcano-vgpu.hami-plugins.io",
-            "clientConfig": target.client(BINDING_PATH),
-            "rules": bindings,
-            "matchConditions": [{"name": "unmarked", "expression": f"!({_MARKED})"}],
-            "failurePolicy": "Ignore",
-            "timeoutSeconds": IGNORE_SECONDS,
-            **_common(side_effects="NoneOnDryRun"),
-            **others,
-        },
-    ]
+    common = {
+        "admissionReviewVersions": ["v1"],
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": _elsewhere([*exempt, target.namespace]),
+    }
+    pods = {
+        "name": "pods.volcano-vgpu.hami-plugins.io",
+        "clientConfig": target.client(POD_PATH),
+        "rules": [{**_CREATION, "resources": ["pods"]}],
+        "matchConditions": _of_pods(schedulers, resources),
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": IGNORE_SECONDS,
+        "reinvocationPolicy": "IfNeeded",
+        "sideEffects": "None",
+    }
+    marked = _of_bindings(target, "marked", _MARKED, waits=True)
+    unmarked = _of_bindings(target, "unmarked", f"!({_MARKED})", waits=False)
+    hooks = (pods, marked) if marked_only else (pods, marked, unmarked)
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
         "metadata": {"name": CONFIGURATION},
-        "webhooks": hooks[:-1] if marked_only else hooks,
+        "webhooks": [{**hook, **common} for hook in hooks],
     }
 
 
@@ -128,14 +112,13 @@ def policy(version: str = "v1beta1") -> tuple[dict[str, Any], dict[str, Any]]:
         '.map(key, JSONPatch{op: "remove", path: "/metadata/annotations/" + jsonpatch.escapeKey(key)})'
     )
     carries = f"has(object.metadata.annotations) && [{keys}].exists(key, key in object.metadata.annotations)"
-    rule = {**_BINDINGS, "resources": ["pods/binding", "bindings"]}
     return (
         {
             "apiVersion": api,
             "kind": "MutatingAdmissionPolicy",
             "metadata": {"name": POLICY},
             "spec": {
-                "matchConstraints": {"resourceRules": [rule]},
+                "matchConstraints": {"resourceRules": [_BINDINGS]},
                 "matchConditions": [{"name": "carries-a-grant", "expression": carries}],
                 "failurePolicy": "Fail",
                 "reinvocationPolicy": "Never",
@@ -149,6 +132,19 @@ def policy(version: str = "v1beta1") -> tuple[dict[str, Any], dict[str, Any]]:
             "spec": {"policyName": POLICY},
         },
     )
+
+
+def _of_bindings(target: Target, name: str, condition: str, *, waits: bool) -> dict[str, Any]:
+    """The webhook for Bindings of some pods; with ``waits`` none is made while nobody answers."""
+    return {
+        "name": f"{name}.volcano-vgpu.hami-plugins.io",
+        "clientConfig": target.client(BINDING_PATH),
+        "rules": [_BINDINGS],
+        "matchConditions": [{"name": name, "expression": condition}],
+        "failurePolicy": "Fail" if waits else "Ignore",
+        "timeoutSeconds": FAIL_SECONDS if waits else IGNORE_SECONDS,
+        "sideEffects": "NoneOnDryRun",
+    }
 
 
 def _of_pods(schedulers: Sequence[str], resources: ResourceNames) -> list[dict[str, str]]:
@@ -172,7 +168,3 @@ def _of_pods(schedulers: Sequence[str], resources: ResourceNames) -> list[dict[s
 def _elsewhere(namespaces: Sequence[str]) -> dict[str, Any]:
     wanted = list(dict.fromkeys(namespaces))
     return {"matchExpressions": [{"key": NAMESPACE_LABEL, "operator": "NotIn", "values": wanted}]}
-
-
-def _common(*, side_effects: str) -> dict[str, Any]:
-    return {"admissionReviewVersions": ["v1"], "sideEffects": side_effects, "matchPolicy": "Equivalent"}
