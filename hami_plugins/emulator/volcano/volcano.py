@@ -79,6 +79,7 @@ class EmulatedVolcano:
         }
         self._placed: dict[str, Raw] = {}
         self._expanded: set[str] = set()
+        self._made: set[tuple[str, str]] = set()
         self._told: dict[str, str] = {}
         self._changed = threading.Event()
         self._stopping = threading.Event()
@@ -160,7 +161,7 @@ class EmulatedVolcano:
         namespace = metadata["namespace"]
         group = made.group["metadata"]["name"]
         if self._stores["PodGroup"].by_name(namespace, group) is None:
-            self._create(_named(f"/apis/{jobs.GROUP_API}", namespace, "podgroups"), made.group)
+            self._make_group(namespace, made.group)
             for pod in made.pods:
                 self._create(paths.pods(namespace), pod)
         self._expanded.add(metadata["uid"])
@@ -168,9 +169,13 @@ class EmulatedVolcano:
     def _group(self, pod: Raw) -> None:
         metadata = pod["metadata"]
         group = jobs.of_pod(pod)
-        self._create(_named(f"/apis/{jobs.GROUP_API}", metadata["namespace"], "podgroups"), group)
+        self._make_group(metadata["namespace"], group)
         body = {"metadata": {"uid": metadata["uid"], "annotations": {GROUP_KEY: group["metadata"]["name"]}}}
         self._try(lambda: self._api.merge_patch(paths.pod(metadata["namespace"], metadata["name"]), body))
+
+    def _make_group(self, namespace: str, group: Raw) -> None:
+        self._made.add((namespace, group["metadata"]["name"]))
+        self._create(_named(f"/apis/{jobs.GROUP_API}", namespace, "podgroups"), group)
 
     def _tell_job(self, uid: str, job: Raw) -> None:
         metadata, pods = job["metadata"], [pod for pod in self._all("Pod") if jobs.owner_of(pod) == uid]
@@ -182,12 +187,19 @@ class EmulatedVolcano:
             path = _named(f"/apis/{jobs.JOB_API}", metadata["namespace"], "jobs", metadata["name"])
             self._try(lambda: self._api.merge_patch(f"{path}/status", {"status": status}))
 
+    def _early(self, pod: Raw) -> bool:
+        """Whether the watch has shown a pod before the group that was made for it."""
+        group = pod["metadata"]["namespace"], sessions.group_of(pod)
+        if self._stores["PodGroup"].by_name(*group) is not None:
+            self._made.discard(group)
+        return group in self._made
+
     def _session(self) -> None:
         pods = {pod["metadata"]["uid"]: pod for pod in self._all("Pod")}
         self._placed = {uid: pod for uid, pod in self._placed.items() if uid in pods and sessions.waits(pods[uid])}
         self._told = {uid: text for uid, text in self._told.items() if uid in pods}
         waiting = {uid: pod for uid, pod in pods.items() if sessions.waits(pod) and uid not in self._placed}
-        ready = {uid: pod for uid, pod in waiting.items() if sessions.group_of(pod)}
+        ready = {uid: pod for uid, pod in waiting.items() if sessions.group_of(pod) and not self._early(pod)}
         if not ready:
             return
         seen = {**pods, **self._placed}
