@@ -84,6 +84,7 @@ class Finding(StrEnum):
 
     UNGRANTED = "no-cards"
     UNREADABLE = "unreadable"
+    CHANGED = "changed-after-binding"
     OTHER_NODE = "card-of-another-node"
     UNKNOWN_CARD = "unknown-card"
     SLOTS = "over-slots"

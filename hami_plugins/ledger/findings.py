@@ -28,12 +28,16 @@ _MOST_NAMES: Final = 5
 
 
 class Bound(NamedTuple):
-    """A pod that the watch shows on a node. ``unreadable`` is what could not be read of its grant, ``wanting`` are the
-    containers that ask for devices and have none."""
+    """A pod that the watch shows on a node.
+
+    ``unreadable`` is what could not be read of its grant, ``wanting`` are the containers that ask for devices and have
+    none; ``changed`` is whether its annotations say something else by now than when it was bound.
+    """
 
     node: NodeName
     unreadable: str = ""
     wanting: tuple[str, ...] = ()
+    changed: bool = False
 
 
 def wanting(pod: Pod, record: PodRecord, registry: Registry) -> tuple[str, ...]:
@@ -65,7 +69,13 @@ def on_node(entry: NodeEntry, bound: Mapping[PodUid, Bound], homes: Mapping[Devi
         known = bound.get(record.uid)
         if known is None:
             continue
-        if known.unreadable:
+        if known.changed:
+            held = ", ".join(dict.fromkeys(share.device for grant in record.grants for share in grant.shares))
+            words = (
+                f"was bound with {held}, and the grant in its annotations was changed afterwards; the first one counts"
+            )
+            yield _of_pod(Finding.CHANGED, entry, record, words)
+        elif known.unreadable:
             yield _of_pod(Finding.UNREADABLE, entry, record, f"has a grant that means nothing: {known.unreadable}")
         elif known.wanting:
             words = f"runs without the devices that it asks for (container {', '.join(known.wanting)})"

@@ -1,8 +1,9 @@
 """The ledger of grants: one place that knows who holds what, and that answers, reserves and grants from it.
 
 It is fed what a watch shows (nodes, pods) and what a scheduler asks. Everything is keyed by pod UID, so that a pod that
-was created again is another one. A pod that the watch shows on a node holds what its annotations say, whatever was
-assumed before; until then an ``Assumption`` holds its place.
+was created again is another one. A pod that the watch shows on a node holds what its annotations say there and then,
+whatever was assumed before; until then an ``Assumption`` holds its place. What they say later frees nothing: whoever
+may write a pod's annotations does not end what runs on its cards.
 
 One process owns a ledger, and one thread at a time uses it. Times are any clock that only goes forward, in seconds.
 """
@@ -70,9 +71,10 @@ class Ledger:
         self._tidy(name)
 
     def see_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
-        """The pod as it is now: on a node it holds what it says, and nothing else, and nowhere else.
+        """The pod as it is now: on a node it holds what it said when it got there, and nothing else, and nowhere else.
 
-        A pod without a node changes nothing, one that has finished holds nothing. What cannot be read is a problem.
+        Who had nothing there may be given something. A pod without a node changes nothing, one that has finished holds
+        nothing. What cannot be read is a problem, and so is what was changed.
         """
         if pod.phase in FINISHED:
             self.forget_pod(pod.uid, now)
@@ -82,7 +84,13 @@ class Ledger:
             return ()
         record, problems = self._records.record(pod)
         unreadable = "; ".join(problem.what for problem in problems)
-        bound = Bound(pod.node, unreadable, wanting(pod, record, self._registry))
+        first = self._first_grants(pod.uid, pod.node)
+        changed = bool(first) and first != record.grants
+        if changed:
+            record = replace(record, grants=first)
+            what = "the grant in its annotations was changed after it was bound; it keeps what it was bound with"
+            problems = (*problems, Problem(f"pod {pod.full_name}", what))
+        bound = Bound(pod.node, unreadable, wanting(pod, record, self._registry), changed)
         holds = bool(bound.unreadable or bound.wanting or any(grant.shares for grant in record.grants))
         self._drop(pod.uid, but=pod.node if holds else None)
         if holds:
@@ -313,6 +321,13 @@ class Ledger:
         if not held:
             del self._assumed[uid]
         self._take(name, uid)
+
+    def _first_grants(self, uid: PodUid, name: NodeName) -> tuple[ContainerGrant, ...]:
+        """What the pod has held since the watch showed it on the node; nothing for one that had no devices there."""
+        if self.bound_to(uid) != name:
+            return ()
+        grants = self._nodes[name].held_by(uid)
+        return grants if any(grant.shares for grant in grants) else ()
 
     def _drop(self, uid: PodUid, but: NodeName | None = None) -> None:
         """The pod is neither bound nor assumed anywhere; what it holds on one node can be left there for now."""

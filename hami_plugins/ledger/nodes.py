@@ -5,7 +5,7 @@ from __future__ import annotations
 from hami_plugins.engine.apply import with_pod, without_pods
 from hami_plugins.engine.inventory import with_pods, with_strangers
 from hami_plugins.model.nodes import NodeEntry
-from hami_plugins.model.pods import PodRecord
+from hami_plugins.model.pods import ContainerGrant, PodRecord
 from hami_plugins.model.units import PodUid
 
 
@@ -52,6 +52,10 @@ class LedgerNode:
         """A pod that held something here holds nothing any more."""
         del self._holders[uid]
         self._entry = None
+
+    def held_by(self, uid: PodUid) -> tuple[ContainerGrant, ...]:
+        """What a pod that is here holds."""
+        return self._holders[uid].grants
 
     def entry(self) -> NodeEntry | None:
         """The node with everybody who holds something there; ``None`` for one that is not known."""

@@ -124,6 +124,19 @@ def test_a_grant_that_cannot_be_read_is_told_with_what_is_wrong_in_it() -> None:
     assert "many" in one.text
 
 
+@pytest.mark.parametrize("later", ["GPU-n1-0,NVIDIA,1,0:", "rubbish", None])
+def test_a_grant_that_somebody_changed_on_a_bound_pod_is_told_until_it_is_put_back(later: str | None) -> None:
+    first = holds("a", "GPU-n1-0,NVIDIA,30000,0:", memory=30_000)
+    ledger = a_ledger(first, holds("a", later, memory=30_000))
+
+    (one,) = ledger.findings()
+
+    assert (one.finding, one.pods) == (Finding.CHANGED, ("team/a",))
+    assert "was bound with GPU-n1-0, and the grant in its annotations was changed afterwards" in one.text
+    ledger.see_pod(objects.pod(first), 0)
+    assert ledger.findings() == ()
+
+
 def test_what_is_only_assumed_is_not_told() -> None:
     ledger = a_ledger()
     ledger.grant(N1, asking(a_pod()), 0)

@@ -80,9 +80,11 @@ class Cluster:
     nodes: dict[str, Raw] = field(default_factory=dict)
     pods: dict[str, Raw] = field(default_factory=dict)
     ours: set[str] = field(default_factory=set)
+    as_bound: dict[str, Raw] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     shown_nodes: dict[str, Raw] = field(default_factory=dict)
     shown_pods: dict[str, Raw] = field(default_factory=dict)
+    shown_bound: dict[str, Raw] = field(default_factory=dict)
 
 
 class Histories(RuleBasedStateMachine):
@@ -274,6 +276,33 @@ class Histories(RuleBasedStateMachine):
         if not self.cluster.pods[uid]["spec"].get("nodeName"):
             self.put_on(uid, name, like)
 
+    @precondition(lambda self: self.cluster.pods)
+    @rule(pick=picks, node=picks, other=picks, how=st.sampled_from(["removed", "like another", "cut", "put back"]))
+    def somebody_writes_on_a_bound_pod(self, pick: int, node: int, other: int, how: str) -> None:
+        """Whatever grant is on it then, it runs on the cards that it was bound with. The watch shows it at once."""
+        uid = self.some_pod(pick)
+        if uid not in self.cluster.as_bound:
+            self.bind(pick, node, stale=False, dry=False)
+            for at in [at for at, flight in enumerate(self.flights) if flight.uid == uid][:1]:
+                self.binding_ends(at, well=True)
+        if uid not in self.cluster.as_bound:
+            return
+        raw = copy.deepcopy(self.cluster.pods[uid])
+        held = raw["metadata"]["annotations"]
+        if how == "removed":
+            raw["metadata"]["annotations"] = {key: text for key, text in held.items() if key not in GRANTS}
+        elif how == "like another":
+            theirs = self.cluster.pods[self.some_pod(other)]["metadata"]["annotations"]
+            held |= {key: text for key, text in theirs.items() if key in GRANTS}
+        elif how == "cut":
+            held |= {key: text[: len(text) // 2] for key, text in held.items() if key in GRANTS}
+        else:
+            held |= self.cluster.as_bound[uid]["metadata"]["annotations"]
+        self.cluster.pods[uid] = raw
+        self.event("Pod", uid, raw)
+        for event in [event for event in self.cluster.events if event.name == uid]:
+            self.show_event(event)
+
     # What the watch does
 
     @precondition(lambda self: self.cluster.events)
@@ -320,8 +349,15 @@ class Histories(RuleBasedStateMachine):
             self.binding_ends(0, well=True)
         self.ledger = Ledger(Decider(REGISTRY))
         self.cluster.events.clear()
-        self.cluster.shown_nodes, self.cluster.shown_pods = {}, {}
+        self.cluster.shown_nodes, self.cluster.shown_pods, self.cluster.shown_bound = {}, {}, {}
         self.beliefs.clear()
+        # What is on the pods now is all that there is to know.
+        for uid, raw in self.cluster.pods.items():
+            if (
+                uid in self.cluster.as_bound
+                and self.record(raw).grants != self.record(self.cluster.as_bound[uid]).grants
+            ):
+                self.cluster.ours.discard(uid)
         self.gone.clear()
         for name, raw in self.cluster.nodes.items():
             self.show_event(Event("Node", name, raw, self.now))
@@ -343,7 +379,7 @@ class Histories(RuleBasedStateMachine):
     def no_two_pods_of_ours_hold_one_slice(self) -> None:
         for name, raw in self.first.items():
             records = [
-                self.record(pod)
+                self.record(self.cluster.as_bound[uid])
                 for uid, pod in self.cluster.pods.items()
                 if uid in self.cluster.ours
                 and pod["spec"]["nodeName"] == name
@@ -407,7 +443,7 @@ class Histories(RuleBasedStateMachine):
             return None
         records = [
             self.record(pod)
-            for uid, pod in self.cluster.shown_pods.items()
+            for uid, pod in self.cluster.shown_bound.items()
             if pod["spec"].get("nodeName") == name and uid not in self.gone
         ]
         records += [
@@ -436,7 +472,7 @@ class Histories(RuleBasedStateMachine):
         raw = copy.deepcopy(self.cluster.pods[uid])
         raw["spec"]["nodeName"] = node
         raw["metadata"]["annotations"] |= annotations
-        self.cluster.pods[uid] = raw
+        self.cluster.pods[uid] = self.cluster.as_bound[uid] = raw
         self.event("Pod", uid, raw)
 
     def event(self, kind: str, name: str, raw: Raw | None) -> None:
@@ -456,11 +492,18 @@ class Histories(RuleBasedStateMachine):
         else:
             self.ledger.see_pod(objects.pod(event.raw), self.now)
             self.cluster.shown_pods[event.name] = event.raw
+            self.show_bound(event.name, event.raw)
         ended = event.raw is None or event.raw["status"]["phase"] == "Succeeded"
         if ended:
             self.gone.add(event.name)
         if ended or (event.raw is not None and event.raw["spec"].get("nodeName")):
             self.beliefs.pop(event.name, None)
+
+    def show_bound(self, uid: str, raw: Raw) -> None:
+        """The first grant that has been shown on a node is what counts."""
+        before = self.cluster.shown_bound.get(uid)
+        if raw["spec"].get("nodeName") and not (before and any(grant.shares for grant in self.record(before).grants)):
+            self.cluster.shown_bound[uid] = raw
 
     def show_node(self, event: Event) -> None:
         if event.raw is None:

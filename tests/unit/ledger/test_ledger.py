@@ -341,6 +341,49 @@ def test_a_pod_that_somebody_bound_without_ids_frees_what_was_assumed(ledger: Le
     assert free(ledger) == 40_960
 
 
+@pytest.mark.parametrize(
+    "later",
+    [
+        "GPU-n1-0,NVIDIA,1,0:",
+        "GPU-n1-0,NVIDIA,40000,0:",
+        "GPU-n2-0,NVIDIA,30000,0:",
+        "GPU-n1-0,NVIDIA,30000,0:GPU-n1-0,NVIDIA,1,0:",
+        "rubbish",
+        "",
+        None,
+    ],
+    ids=["less", "more", "other card", "more containers", "unreadable", "empty", "removed"],
+)
+def test_whoever_writes_on_a_bound_pod_changes_nothing_of_what_it_holds(ledger: Ledger, later: str | None) -> None:
+    pod = a_pod(memory=30_000)
+    grant(ledger, pod)
+    see(ledger, bound(pod, "n1", "GPU-n1-0,NVIDIA,30000,0:"))
+
+    see(ledger, bound(pod, "n1", later))
+
+    assert (free(ledger, N1), free(ledger, N2)) == (10_960, 40_960)
+    assert declined(ledger, a_pod("b", memory=30_000)).code is Code.CARDS
+
+
+def test_what_a_node_agent_writes_is_no_change_of_the_grant(ledger: Ledger) -> None:
+    pod = a_pod()
+    written = ledger.annotations(grant(ledger, pod), asking(pod).pod, now_ns=NOW_NS)
+    see(ledger, bound({**pod, "metadata": {**pod["metadata"], "annotations": written}}, "n1"))
+
+    served = {**written, "volcano.sh/bind-phase": "success", "volcano.sh/devices-to-allocate": ""}
+    see(ledger, bound({**pod, "metadata": {**pod["metadata"], "annotations": served}}, "n1"))
+
+    assert (free(ledger), ledger.findings()) == (30_960, ())
+
+
+def test_a_pod_that_was_bound_without_cards_may_be_given_some_later(ledger: Ledger) -> None:
+    see(ledger, bound(a_pod(), "n1"))
+
+    see(ledger, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:"))
+
+    assert (free(ledger), ledger.findings()) == (30_960, ())
+
+
 def test_a_pod_without_devices_on_a_node_is_nobody_to_the_ledger(ledger: Ledger) -> None:
     pod = bound(a_pod(), "n1")
     del pod["spec"]["containers"][0]["resources"]

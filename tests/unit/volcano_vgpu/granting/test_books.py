@@ -78,6 +78,15 @@ def test_a_malformed_object_hides_no_other(broken: dict[str, Any]) -> None:
     assert cluster.predicate(a_pod())["status"] == ""
 
 
+def test_whoever_annotates_his_own_pod_frees_no_card_and_the_log_says_so() -> None:
+    cluster = Cluster()
+    cluster.shows(a_pod(memory=30_000, node="n1", ids="GPU-n1-0,NVIDIA,30000,0:"))
+    with capture_logs() as logs:
+        cluster.shows(a_pod(memory=30_000, node="n1", ids="GPU-n1-0,NVIDIA,1,0:"))
+    assert "pod x/p: the grant in its annotations was changed after it was bound" in logs[0]["reason"]
+    assert cluster.predicate(a_pod("b", memory=30_000))["status"]
+
+
 def test_what_cannot_be_read_is_counted_each_time_and_named_once() -> None:
     cluster = Cluster()
     with capture_logs() as logs:
