@@ -6,6 +6,7 @@ The rules are those of client-go's reflector: a watch goes on from the last vers
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -22,6 +23,9 @@ from hami_plugins.kube.refusals import EXPIRED
 
 _SHORTEST_WATCH: Final = 1.0
 """Seconds. A server that ends watches faster, and has told nothing, is not to be asked again at once."""
+
+_SETTLED: Final = 5.0
+"""Seconds after which a watch has told what happened before it began."""
 
 _NAMED_MALFORMED: Final = 1000
 """Malformed objects that are remembered as logged; a list that has more of them is past helping by a log."""
@@ -73,6 +77,9 @@ class Reflector:
 
     ``timeout`` is the least duration of a watch in seconds; each lasts up to twice that, so that many clients do not
     return at the same moment. ``unhealthy_after`` is how long the server may be out of reach before ``healthy`` ends.
+
+    ``last_contact`` is when the server was last heard of, ``told_until`` up to when it has told all that happened: by a
+    list, a bookmark, or an event of a watch that has caught up. After an interruption the second comes later.
     """
 
     def __init__(  # noqa: PLR0913 - what is followed, and everything that tests and settings want to choose
@@ -96,6 +103,7 @@ class Reflector:
         self.lists = 0
         self.restarts = 0
         self.last_contact: float | None = None
+        self.told_until = -math.inf
         self.last_error = ""
         self._api = api
         self._selection = selection
@@ -160,6 +168,7 @@ class Reflector:
         The first one is told page by page, since holding a large one back would need its memory; later ones at their
         end, since whoever has vanished has to go before another takes its name.
         """
+        began = self._clock()
         first = not self.lists and not self._known
         listed: set[str] = set()
         later: list[tuple[str, str, Raw]] = []
@@ -183,6 +192,8 @@ class Reflector:
             self._put(*read)
         self._version = version
         self.lists += 1
+        if not oldest:
+            self.told_until = began
         if not self.synced.is_set():
             self._tell(Change("synced", None, ""))
             self.synced.set()
@@ -197,7 +208,10 @@ class Reflector:
             told = True
             self._failures = 0
             self._contact()
+            came = self._clock()
             self._take(event)
+            if event.kind == "BOOKMARK" or came - began >= _SETTLED:
+                self.told_until = came
         if self._stop.is_set():
             return
         if not told and self._clock() - began < _SHORTEST_WATCH:

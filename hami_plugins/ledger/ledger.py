@@ -10,6 +10,7 @@ One process owns a ledger, and one thread at a time uses it. Times are any clock
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -34,7 +35,7 @@ from hami_plugins.model.vendor import NodeObject
 from hami_plugins.model.verdicts import Fit, NoFit
 
 KEEP: Final = 90.0
-"""Seconds that an assumption lasts: the API server may carry out a request for 60 s after it was made."""
+"""Seconds that an answer is believed to come true: the API server may carry out a request for 60 s."""
 
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
 UNKNOWN_NODE: Final = NodeObjection("node is not known")
@@ -103,9 +104,14 @@ class Ledger:
         self._drop(uid)
         self._gone[uid] = now + self.keep
 
-    def expire(self, now: float) -> tuple[Assumption, ...]:
-        """End the assumptions whose time is up, and say which."""
-        ended = [each for held in self._assumed.values() for each in held.values() if each.until <= now]
+    def expire(self, now: float, *, shown: float = math.inf) -> tuple[Assumption, ...]:
+        """End the assumptions whose time is up, and say which.
+
+        ``shown`` is up to when the watch has told all that happened: what a Binding was answered with may have come
+        true since, so that its time is up only by then.
+        """
+        assumed = [each for held in self._assumed.values() for each in held.values()]
+        ended = [each for each in assumed if each.until <= (min(now, shown) if each.answered else now)]
         for each in ended:
             self._end(each.record.uid, each.node)
         self._gone = {uid: until for uid, until in self._gone.items() if until > now}

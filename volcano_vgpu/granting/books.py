@@ -228,10 +228,10 @@ class Books:
         with self._lock:
             return f"node {declined.node}: {self._reason(declined.node, intake, declined.refusal)}"
 
-    def expire(self) -> tuple[Assumption, ...]:
-        """End what was promised too long ago, and say what that was."""
+    def expire(self, shown: float) -> tuple[Assumption, ...]:
+        """End what was promised too long ago, and say what that was; ``shown`` as in ``Ledger``."""
         with self._lock:
-            return self._ledger.expire(self._clock())
+            return self._ledger.expire(self._clock(), shown=shown)
 
     def findings(self) -> tuple[Found, ...]:
         """What is wrong with what bound pods hold; see ``Ledger``."""

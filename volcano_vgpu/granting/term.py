@@ -15,7 +15,7 @@ import structlog
 
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import Selection, Watching
-from hami_plugins.kube.reflector import Reflector
+from hami_plugins.kube.reflector import Backoff, Reflector, ReflectorOptions
 from hami_plugins.model.vendor import VendorSpec
 from volcano_vgpu.granting.books import Books
 from volcano_vgpu.granting.metrics import GrantMetrics
@@ -24,13 +24,19 @@ from volcano_vgpu.granting.settings import GrantSettings
 EXPIRY_SECONDS: Final = 1.0
 """Between two looks for what was promised too long ago."""
 
+UNHEALTHY_SECONDS: Final = 20.0
+"""How long a watch may be interrupted before nothing is answered any more: other pods are bound meanwhile."""
+
+LONGEST_PAUSE: Final = 5.0
+"""Seconds between two tries to reach the API server."""
+
 Filling = Callable[[], AbstractContextManager[None]]
 
 _log = structlog.get_logger(__name__)
 
 
 class Term:
-    """From ``start`` to ``stop``. ``ready`` is whether the ledger knows the whole cluster.
+    """From ``start`` to ``stop``. ``ready`` is whether the ledger knows the whole cluster and hears what happens there.
 
     ``filling`` is entered while the lists are taken in, ``on_filled`` called when that is done.
     """
@@ -52,16 +58,16 @@ class Term:
         self._filling = filling
         self._on_filled = on_filled
         self._stop = threading.Event()
-        self._nodes = Reflector(
-            api, Selection(paths.NODES, "Node"), on_change=self.books.node_changed, name="grants-nodes"
-        )
-        self._pods = Reflector(api, Selection(paths.PODS, "Pod"), on_change=self.books.pod_changed, name="grants-pods")
+        nodes, pods = Selection(paths.NODES, "Node"), Selection(paths.PODS, "Pod")
+        usual = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
+        self._nodes = Reflector(api, nodes, on_change=self.books.node_changed, name="grants-nodes", **usual)
+        self._pods = Reflector(api, pods, on_change=self.books.pod_changed, name="grants-pods", **usual)
         self._thread = threading.Thread(target=self._run, name="grants-expiry", daemon=True)
 
     @property
     def ready(self) -> bool:
-        """Whether nodes and pods are all known."""
-        return self._nodes.synced.is_set() and self._pods.synced.is_set()
+        """Whether nodes and pods are all known, and what becomes of them, too."""
+        return not self.check()
 
     def check(self) -> str:
         """What is missing, in words for an operator; empty where nothing is."""
@@ -99,7 +105,7 @@ class Term:
         )
         self._on_filled()
         while not self._stop.wait(EXPIRY_SECONDS):
-            for ended in self.books.expire():
+            for ended in self.books.expire(self._pods.told_until):
                 self._metrics.expired(answered=ended.answered)
                 _log.info("assumption_expired", pod=ended.record.full_name, node=ended.node, answered=ended.answered)
 

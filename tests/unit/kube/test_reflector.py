@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 from collections.abc import Callable
@@ -193,6 +194,41 @@ def test_health_ends_when_the_server_is_out_of_reach_for_too_long() -> None:
         assert api.done.wait(10)
         assert (reflector.healthy, reflector.last_contact) == (True, 60.0)
     assert not reflector.healthy
+
+
+@pytest.mark.parametrize(
+    ("second", "event", "told_until"),
+    [
+        (40.0, WatchEvent("ADDED", an_object("a", 7)), 10.0),
+        (45.0, WatchEvent("ADDED", an_object("a", 7)), 45.0),
+        (41.0, WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "9"}}), 41.0),
+    ],
+    ids=["at once", "later", "bookmark"],
+)
+def test_after_an_interruption_what_comes_at_once_may_be_old(
+    second: float, event: WatchEvent, told_until: float
+) -> None:
+    now = [10.0]
+
+    class Timed(ScriptedApi):
+        def watch(self, *args: Any, **kwargs: Any) -> Any:
+            now[0] = 40.0
+            for each in super().watch(*args, **kwargs):
+                now[0] = second
+                yield each
+
+    api = Timed([[Page([], "5")]], [[torn()], [event]])
+    reflector = Reflector(api, PODS, on_change=lambda _: None, name="test", backoff=AT_ONCE, clock=lambda: now[0])
+    assert reflector.told_until == -math.inf
+    with reflector:
+        assert api.done.wait(10)
+    assert (reflector.last_contact, reflector.told_until) == (second, told_until)
+
+
+def test_a_list_from_the_servers_memory_may_be_old() -> None:
+    api = ScriptedApi([[Page([], "5")]])
+    reflector, _ = follow(api, selection=Selection("/api/v1/pods", "Pod", cached=True))
+    assert reflector.told_until == -math.inf
 
 
 @given(st.integers(1, 5000), st.floats(0.001, 10), st.floats(0.001, 1000), st.integers())

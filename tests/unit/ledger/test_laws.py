@@ -100,6 +100,7 @@ class Histories(RuleBasedStateMachine):
         self.beliefs: dict[str, dict[str, Belief]] = {}
         self.gone: set[str] = set()
         self.flights: list[Flight] = []
+        self.hangs_since: float | None = None
         self.builder = NodeBuilder(REGISTRY)
         self.reader = RecordReader(REGISTRY)
         self.ledger = Ledger(Decider(REGISTRY))
@@ -323,20 +324,34 @@ class Histories(RuleBasedStateMachine):
             self.ledger.see_node(objects.node_object(self.cluster.shown_nodes[name]))
         assert all(one is other for one, other in zip(before, self.ledger.snapshot().nodes, strict=True))
 
+    @rule()
+    def watch_hangs(self) -> None:
+        """From now on nothing comes by itself, whatever happens and however long it takes."""
+        self.show_all()
+        self.hangs_since = self.now
+
+    @precondition(lambda self: self.hangs_since is not None)
+    @rule()
+    def watch_goes_on(self) -> None:
+        self.hangs_since = None
+        self.show_all()
+
     @rule(seconds=st.sampled_from([1, 10, 31, 100]))
     def time_goes_on(self, seconds: int) -> None:
         until = self.now + seconds
         while self.now < until:
             self.now = min(self.now + 10, until)
             self.flights = [flight for flight in self.flights if flight.since + CARRIED_OUT > self.now]
-            for event in [event for event in self.cluster.events if event.at + LATEST <= self.now]:
+            late = [event for event in self.cluster.events if event.at + LATEST <= self.now]
+            for event in late if self.hangs_since is None else ():
                 self.show_event(event)
-        ended = self.ledger.expire(self.now)
+        shown = self.now if self.hangs_since is None else self.hangs_since
+        ended = self.ledger.expire(self.now, shown=shown)
         due = [
             (uid, name)
             for uid, held in self.beliefs.items()
             for name, belief in held.items()
-            if belief.until <= self.now
+            if belief.until <= (shown if belief.answered else self.now)
         ]
         assert sorted((each.record.uid, each.node) for each in ended) == sorted(due)
         for uid, name in due:
@@ -348,6 +363,7 @@ class Histories(RuleBasedStateMachine):
         while self.flights:
             self.binding_ends(0, well=True)
         self.ledger = Ledger(Decider(REGISTRY))
+        self.hangs_since = None
         self.cluster.events.clear()
         self.cluster.shown_nodes, self.cluster.shown_pods, self.cluster.shown_bound = {}, {}, {}
         self.beliefs.clear()

@@ -230,6 +230,15 @@ def test_time_ends_what_nothing_else_ended(ledger: Ledger) -> None:
     assert free(ledger) == 30_960
 
 
+def test_an_answer_ends_only_when_the_watch_has_told_of_all_that_time(ledger: Ledger) -> None:
+    grant(ledger, a_pod("answered"), now=0)
+    reserve(ledger, a_pod("reserved"), now=0)
+
+    (ended,) = ledger.expire(1_000, shown=89)
+    assert (ended.record.name, free(ledger)) == ("reserved", 30_960)
+    assert [each.record.name for each in ledger.expire(1_000, shown=90)] == ["answered"]
+
+
 def test_what_is_asked_for_again_lasts_longer(ledger: Ledger) -> None:
     reserve(ledger, a_pod(), now=0)
     reserve(ledger, a_pod(), now=60)

@@ -8,20 +8,28 @@ from collections.abc import Callable, Iterator
 
 from hami_plugins.errors import KubeError
 from hami_plugins.kube.port import Page, Selection, WatchEvent
-from hami_plugins.ledger.answers import Granted
+from hami_plugins.ledger.answers import Declined, Granted
 from hami_plugins.model.units import NodeName
 from hami_plugins.vendors.volcano import SPEC
 from tests.unit.volcano_vgpu.granting.cluster import a_node, a_pod
 from volcano_vgpu.granting.metrics import GrantMetrics
 from volcano_vgpu.granting.settings import load
-from volcano_vgpu.granting.term import Term
+from volcano_vgpu.granting.term import UNHEALTHY_SECONDS, Term
+
+N1 = NodeName("n1")
 
 
 class Quiet:
-    """An API server with one node, on which nothing happens. Without ``told`` its lists never end."""
+    """An API server with one node. Of pods it tells ``events``, each once, while they are not ``away``.
+
+    Without ``told`` its lists never end.
+    """
 
     def __init__(self, *, told: bool = True) -> None:
         self._told = told
+        self.events: list[WatchEvent] = []
+        self.away = False
+        self.tries = 0
 
     def list_pages(
         self, selection: Selection, *, version: str = "", stop: threading.Event | None = None, page_size: int = 500
@@ -33,8 +41,17 @@ class Quiet:
         yield Page((a_node(),) if selection.kind == "Node" else (), "1")
 
     def watch(self, selection: Selection, *, since: str, stop: threading.Event, timeout: float) -> Iterator[WatchEvent]:
-        stop.wait()
-        return iter(())
+        if selection.kind == "Pod" and self.away:
+            self.tries += 1
+            raise KubeError("out of reach", retryable=True)
+        return self._told_of(selection, stop)
+
+    def _told_of(self, selection: Selection, stop: threading.Event) -> Iterator[WatchEvent]:
+        while not stop.wait(0.01):
+            if selection.kind == "Pod" and self.away:
+                raise KubeError("torn", retryable=True)
+            if selection.kind == "Pod" and self.events:
+                yield self.events.pop(0)
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -52,10 +69,40 @@ def test_what_is_promised_and_never_comes_ends_and_is_counted() -> None:
     until(lambda: term.ready)
     assert term.check() == ""
     intake = term.books.intake(a_pod())
-    assert isinstance(term.books.reserve(NodeName("n1"), intake), Granted)
+    assert isinstance(term.books.reserve(N1, intake), Granted)
     now[0] = 90.0
     until(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
     assert term.books.statistics.reservations == 0
+    term.stop()
+
+
+def test_what_a_binding_was_answered_with_ends_only_when_the_watch_has_told_of_that_time() -> None:
+    now, metrics, api = [0.0], GrantMetrics(), Quiet()
+    term = Term(api, load("", {}), SPEC, metrics=metrics, clock=lambda: now[0])
+    term.start()
+    until(lambda: term.ready)
+    answered, reserved = (term.books.intake(a_pod(name)) for name in ("answered", "reserved"))
+    assert not isinstance(term.books.grant(N1, answered, carried=None, dry=False, now_ns=0), Declined)
+    assert isinstance(term.books.reserve(N1, reserved), Granted)
+    now[0] = 200.0
+    until(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
+    assert term.books.statistics.answered == 1
+    api.events.append(WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "9"}}))
+    until(lambda: term.books.statistics.answered == 0)
+    term.stop()
+
+
+def test_a_term_whose_watch_of_pods_is_broken_is_not_ready_long_before_promises_end() -> None:
+    now, api = [0.0], Quiet()
+    term = Term(api, load("", {}), SPEC, metrics=GrantMetrics(), clock=lambda: now[0])
+    term.start()
+    until(lambda: term.ready)
+    api.away = True
+    until(lambda: api.tries)
+    before = term.ready
+    now[0] = UNHEALTHY_SECONDS
+    assert (before, term.ready) == (True, False)
+    assert "the watch of pods is broken: out of reach" in term.check()
     term.stop()
 
 
