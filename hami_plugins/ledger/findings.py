@@ -31,13 +31,15 @@ class Bound(NamedTuple):
     """A pod that the watch shows on a node.
 
     ``unreadable`` is what could not be read of its grant, ``wanting`` are the containers that ask for devices and have
-    none; ``changed`` is whether its annotations say something else by now than when it was bound.
+    none; ``changed`` is whether its annotations say something else by now than when it was bound. ``fault`` is why
+    nothing of it could be read but its annotations.
     """
 
     node: NodeName
     unreadable: str = ""
     wanting: tuple[str, ...] = ()
     changed: bool = False
+    fault: str = ""
 
 
 def wanting(pod: Pod, record: PodRecord, registry: Registry) -> tuple[str, ...]:
@@ -77,6 +79,9 @@ def on_node(entry: NodeEntry, bound: Mapping[PodUid, Bound], homes: Mapping[Devi
             yield _of_pod(Finding.CHANGED, entry, record, words)
         elif known.unreadable:
             yield _of_pod(Finding.UNREADABLE, entry, record, f"has a grant that means nothing: {known.unreadable}")
+        elif known.fault:
+            words = f"cannot be read, and is taken to hold what its annotations name: {known.fault}"
+            yield _of_pod(Finding.UNREADABLE, entry, record, words)
         elif known.wanting:
             words = f"runs without the devices that it asks for (container {', '.join(known.wanting)})"
             yield _of_pod(Finding.UNGRANTED, entry, record, words)

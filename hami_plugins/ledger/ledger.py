@@ -71,11 +71,12 @@ class Ledger:
         self._node(name).see(None)
         self._tidy(name)
 
-    def see_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
+    def see_pod(self, pod: Pod, now: float, *, fault: str = "") -> tuple[Problem, ...]:
         """The pod as it is now: on a node it holds what it said when it got there, and nothing else, and nowhere else.
 
         Who had nothing there may be given something. A pod without a node changes nothing, one that has finished holds
-        nothing. What cannot be read is a problem, and so is what was changed.
+        nothing. What cannot be read is a problem, and so is what was changed. With a ``fault`` (why the pod cannot be
+        read) nothing but its grant is known, and that counts until the pod can be read.
         """
         if pod.phase in FINISHED:
             self.forget_pod(pod.uid, now)
@@ -85,14 +86,16 @@ class Ledger:
             return ()
         record, problems = self._records.record(pod)
         unreadable = "; ".join(problem.what for problem in problems)
-        first = self._first_grants(pod.uid, pod.node)
+        first = self._first_grants(pod.uid, pod.node, fault)
+        if first and fault:
+            return problems
         changed = bool(first) and first != record.grants
         if changed:
             record = replace(record, grants=first)
             what = "the grant in its annotations was changed after it was bound; it keeps what it was bound with"
             problems = (*problems, Problem(f"pod {pod.full_name}", what))
-        bound = Bound(pod.node, unreadable, wanting(pod, record, self._registry), changed)
-        holds = bool(bound.unreadable or bound.wanting or any(grant.shares for grant in record.grants))
+        bound = Bound(pod.node, unreadable, wanting(pod, record, self._registry), changed, fault)
+        holds = bool(bound.unreadable or fault or bound.wanting or any(grant.shares for grant in record.grants))
         self._drop(pod.uid, but=pod.node if holds else None)
         if holds:
             self._bound[pod.uid] = bound
@@ -328,9 +331,13 @@ class Ledger:
             del self._assumed[uid]
         self._take(name, uid)
 
-    def _first_grants(self, uid: PodUid, name: NodeName) -> tuple[ContainerGrant, ...]:
-        """What the pod has held since the watch showed it on the node; nothing for one that had no devices there."""
-        if self.bound_to(uid) != name:
+    def _first_grants(self, uid: PodUid, name: NodeName, fault: str) -> tuple[ContainerGrant, ...]:
+        """What the pod has held since the watch showed it on the node; nothing for one that had no devices there.
+
+        What was taken from a pod that could not be read counts for as long as it cannot.
+        """
+        bound = self._bound.get(uid)
+        if bound is None or bound.node != name or (bound.fault and not fault):
             return ()
         grants = self._nodes[name].held_by(uid)
         return grants if any(grant.shares for grant in grants) else ()

@@ -29,7 +29,7 @@ from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.report.explain.wording import reason_words
 from hami_plugins.wire import objects
-from volcano_vgpu.granting import marking
+from volcano_vgpu.granting import marking, unread
 
 Raw = Mapping[str, Any]
 
@@ -127,6 +127,8 @@ class Books:
             pod = objects.pod(raw)
         except WireError as error:
             self._malformed("pod_unreadable", str(error))
+            with self._lock:
+                self._ledger.see_pod(unread.pod(raw, uid, self.spec), self._clock(), fault=str(error))
             return Seen(uid, fault=str(error))
         if pod.node is None and pod.phase not in FINISHED:
             with self._lock:

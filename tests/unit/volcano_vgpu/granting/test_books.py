@@ -8,7 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from hami_plugins.kube.reflector import Change
-from tests.unit.volcano_vgpu.granting.cluster import CORES, NUMBER, Cluster, a_node, a_pod
+from hami_plugins.vendors.volcano import SPEC
+from tests.unit.volcano_vgpu.granting.cluster import CORES, IDS, NUMBER, Cluster, a_node, a_pod
 
 
 def holders(cluster: Cluster) -> int:
@@ -85,6 +86,56 @@ def test_whoever_annotates_his_own_pod_frees_no_card_and_the_log_says_so() -> No
         cluster.shows(a_pod(memory=30_000, node="n1", ids="GPU-n1-0,NVIDIA,1,0:"))
     assert "pod x/p: the grant in its annotations was changed after it was bound" in logs[0]["reason"]
     assert cluster.predicate(a_pod("b", memory=30_000))["status"]
+
+
+def broken(pod: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """The pod with a part that nobody can read, and these annotations beside its own."""
+    annotations = {**pod["metadata"]["annotations"], **metadata}
+    spec = {**pod["spec"], "priority": "high"}
+    return {**pod, "metadata": {**pod["metadata"], "annotations": annotations}, "spec": spec}
+
+
+def test_a_bound_pod_that_cannot_be_read_holds_the_cards_that_its_annotations_name() -> None:
+    cluster = Cluster()
+    bound = broken(a_pod(node="n1", ids="GPU-n1-0,NVIDIA,20000,0:;GPU-n1-0,NVIDIA,10000,0:"))
+    cluster.shows(broken(bound, **{SPEC.keys.more: "side=GPU-n1-0,NVIDIA,5000,0:", "odd": 3}))
+    assert "largest free 5,960 MiB" in cluster.predicate(a_pod("b", memory=30_000))["status"]
+    (found,) = cluster.books.findings()
+    assert (found.finding.value, found.pods) == ("unreadable", ("x/p",))
+    assert "pod x/p: metadata.annotations[odd]" in found.text
+
+
+def test_a_pod_that_cannot_be_read_any_more_keeps_what_it_holds() -> None:
+    cluster, pod = Cluster(), a_pod(memory=30_000, node="n1", ids="GPU-n1-0,NVIDIA,30000,0:")
+    cluster.shows(pod)
+    cluster.shows(broken(pod, **{IDS: "GPU-n1-0,NVIDIA,1,0:"}))
+    assert cluster.predicate(a_pod("b", memory=30_000))["status"]
+    cluster.shows(pod)
+    assert cluster.books.findings() == ()
+
+
+def test_a_pod_that_can_be_read_again_holds_what_it_says_then() -> None:
+    cluster, pod = Cluster(), a_pod(memory=30_000, node="n1", ids="GPU-n1-0,NVIDIA,30000,0:")
+    cluster.shows(broken(pod))
+    cluster.shows(broken(pod, **{IDS: "GPU-n1-0,NVIDIA,1,0:"}))
+    assert cluster.predicate(a_pod("b", memory=30_000))["status"]
+    cluster.shows(pod)
+    assert cluster.books.findings() == ()
+    cluster.shows({**broken(pod), "status": {"phase": "Failed"}})
+    assert (holders(cluster), cluster.predicate(a_pod("b", memory=30_000))["status"]) == (0, "")
+
+
+@pytest.mark.parametrize("text", ["GPU-n1-0,NVIDIA,many,0:", ""])
+def test_a_bound_pod_of_which_nothing_can_be_read_is_found(text: str) -> None:
+    cluster = Cluster()
+    cluster.shows(broken(a_pod(node="n1"), **{IDS: text, SPEC.keys.more: "?"}))
+    assert [each.finding.value for each in cluster.books.findings()] == ["unreadable"]
+
+
+def test_a_pod_that_waits_and_cannot_be_read_holds_nothing() -> None:
+    cluster = Cluster()
+    cluster.shows(broken(a_pod(), **{IDS: "GPU-n1-0,NVIDIA,40000,0:"}))
+    assert (holders(cluster), cluster.books.findings()) == (0, ())
 
 
 def test_what_cannot_be_read_is_counted_each_time_and_named_once() -> None:
