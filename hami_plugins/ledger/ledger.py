@@ -37,6 +37,9 @@ from hami_plugins.model.verdicts import Fit, NoFit
 KEEP: Final = 90.0
 """Seconds that an answer is believed to come true: the API server may carry out a request for 60 s."""
 
+HOLD: Final = 15.0
+"""Seconds that a reservation lasts for which no Binding has come: a scheduler that died gives nothing back."""
+
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
 UNKNOWN_NODE: Final = NodeObjection("node is not known")
 
@@ -44,12 +47,14 @@ UNKNOWN_NODE: Final = NodeObjection("node is not known")
 class Ledger:
     """Who holds what, and what else can be had. ``decider`` decides, with the registry that it was made with.
 
-    ``keep`` is how many seconds an assumption lasts that nothing else ends.
+    What nothing else ends lasts ``hold`` seconds after it was last asked for, and ``keep`` seconds after a Binding was
+    answered with it.
     """
 
-    def __init__(self, decider: Decider, *, keep: float = KEEP) -> None:
+    def __init__(self, decider: Decider, *, keep: float = KEEP, hold: float = HOLD) -> None:
         self.decider = decider
         self.keep = keep
+        self.hold = hold
         self._registry = decider.registry
         self._builder = NodeBuilder(self._registry)
         self._records = RecordReader(self._registry)
@@ -249,14 +254,15 @@ class Ledger:
         for other in [each.node for each in held.values() if each.node != node and not each.answered]:
             self._end(pod.uid, other)
         before = held.get(node)
+        answered = answered or (before is not None and before.answered)
         self._assume(
             Assumption(
                 node=node,
                 record=record_with(pod, found.containers),
                 devices=demand.devices,
                 made=now,
-                until=now + self.keep,
-                answered=answered or (before is not None and before.answered),
+                until=now + (self.keep if answered else self.hold),
+                answered=answered,
             )
         )
         return found

@@ -20,7 +20,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.kube.reflector import Change
 from hami_plugins.ledger.answers import Assumption, Declined, Found, Granted, Source, Statistics
-from hami_plugins.ledger.ledger import FINISHED, Ledger
+from hami_plugins.ledger.ledger import FINISHED, HOLD, Ledger
 from hami_plugins.model.decisions import Refusal
 from hami_plugins.model.nodes import NodeState
 from hami_plugins.model.policy import Policy
@@ -62,16 +62,18 @@ class _Told(NamedTuple):
 
 
 class Books:
-    """Everything is safe to call from any thread. ``keep`` is how long an assumption lasts, ``clock`` gives seconds."""
+    """Everything is safe to call from any thread. ``keep`` and ``hold`` are as in ``Ledger``, ``clock`` gives seconds."""
 
-    def __init__(self, spec: VendorSpec, rules: Rules, *, keep: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, spec: VendorSpec, rules: Rules, *, keep: float, hold: float = HOLD, clock: Callable[[], float]
+    ) -> None:
         self.spec = spec
         self.problems = 0
         self._named: set[str] = set()
         self._rules = rules
         self._clock = clock
         self._registry = Registry([spec])
-        self._ledger = Ledger(Decider(self._registry), keep=keep)
+        self._ledger = Ledger(Decider(self._registry), keep=keep, hold=hold)
         self._lock = threading.Lock()
         self._nodes: dict[str, NodeName] = {}
         self._pods: dict[tuple[str, str], Seen] = {}

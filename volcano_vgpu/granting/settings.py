@@ -16,6 +16,7 @@ from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.kube.election import Timing
+from hami_plugins.ledger.ledger import HOLD, KEEP
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import volcano
 from hami_plugins.wire import volcano_config
@@ -101,15 +102,17 @@ class GrantSettings(Strict):
 
     ``policy`` and ``weight`` say which nodes and cards come first in mode ``ledger``, in the words of Volcano's
     ``deviceshare.SchedulePolicy`` and ``ScheduleWeight``; a weight of 0 leaves the nodes to the other plugins.
-    ``reservation`` is how long what was promised is kept where nothing else ends it. ``schedulers`` are those whose
-    pods are marked. ``touch_interval`` bounds how often a node is written in mode ``guard``.
+    ``reservation`` is how long what a Binding was answered with is kept where nothing else ends it, and ``hold`` how
+    long what Volcano asked for last, while no Binding has come. ``schedulers`` are those whose pods are marked.
+    ``touch_interval`` bounds how often a node is written in mode ``guard``.
     """
 
     version: Literal[1] = 1
     mode: Literal[Mode.LEDGER, Mode.GUARD] = Mode.LEDGER
     policy: Literal["binpack", "spread", ""] = "binpack"
     weight: Annotated[float, Field(ge=0, le=1_000_000)] = 10.0
-    reservation: Annotated[float, Field(gt=REQUEST_SECONDS, le=3600)] = 90.0
+    reservation: Annotated[float, Field(gt=REQUEST_SECONDS, le=3600)] = KEEP
+    hold: Annotated[float, Field(ge=1, le=3600)] = HOLD
     schedulers: Annotated[tuple[Name, ...], Field(min_length=1)] = (SCHEDULER,)
     touch_interval: Seconds = 0.1
     webhooks: Webhooks = Webhooks()

@@ -52,7 +52,7 @@ class Term:
         on_filled: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.books = Books(spec, settings.rules, keep=settings.reservation, clock=clock)
+        self.books = Books(spec, settings.rules, keep=settings.reservation, hold=settings.hold, clock=clock)
         self._metrics = metrics
         self._clock = clock
         self._filling = filling

@@ -450,7 +450,7 @@ class Histories(RuleBasedStateMachine):
         before = held.get(name)
         self.beliefs[uid] = {other: belief for other, belief in held.items() if belief.answered}
         answered = answered or (before is not None and before.answered)
-        self.beliefs[uid][name] = Belief(said.containers, self.now + 90, answered)
+        self.beliefs[uid][name] = Belief(said.containers, self.now + (90 if answered else 15), answered)
 
     def rebuilt(self, name: str, without: str = "") -> NodeEntry | None:
         """The node from what has been shown and what should be believed."""

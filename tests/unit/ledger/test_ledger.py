@@ -222,12 +222,29 @@ def test_a_pod_does_not_stand_in_its_own_way(ledger: Ledger) -> None:
 
 def test_time_ends_what_nothing_else_ended(ledger: Ledger) -> None:
     grant(ledger, a_pod("answered"), now=0)
-    reserve(ledger, a_pod("reserved"), now=30)
+    reserve(ledger, a_pod("reserved"), now=80)
 
     assert ledger.expire(89) == ()
     (ended,) = ledger.expire(90)
     assert (ended.record.name, ended.answered) == ("answered", True)
     assert free(ledger) == 30_960
+
+
+def test_a_scheduler_that_died_blocks_no_card_for_long(ledger: Ledger) -> None:
+    reserve(ledger, a_pod(memory=30_000), now=0)
+
+    assert ledger.expire(14) == ()
+    (ended,) = ledger.expire(15)
+    assert (ended.answered, free(ledger)) == (False, 40_960)
+
+
+def test_a_reservation_that_a_binding_was_answered_with_lasts_as_long_as_any_answer(ledger: Ledger) -> None:
+    reserve(ledger, a_pod(), now=0)
+    grant(ledger, a_pod(), now=10)
+    reserve(ledger, a_pod(), now=20)
+
+    assert ledger.expire(109) == ()
+    assert len(ledger.expire(110)) == 1
 
 
 def test_an_answer_ends_only_when_the_watch_has_told_of_all_that_time(ledger: Ledger) -> None:
@@ -241,9 +258,9 @@ def test_an_answer_ends_only_when_the_watch_has_told_of_all_that_time(ledger: Le
 
 def test_what_is_asked_for_again_lasts_longer(ledger: Ledger) -> None:
     reserve(ledger, a_pod(), now=0)
-    reserve(ledger, a_pod(), now=60)
+    reserve(ledger, a_pod(), now=10)
 
-    assert ledger.expire(100) == ()
+    assert ledger.expire(24) == ()
 
 
 # What a pod carries

@@ -85,9 +85,9 @@ def test_what_is_reserved_is_not_there_for_others_until_it_is_released() -> None
 def test_what_is_promised_too_long_ago_is_free_again() -> None:
     cluster, first, second = Cluster(), a_pod("a", memory=30_000), a_pod("b", memory=30_000)
     cluster.event("allocate", first)
-    cluster.time = 89.0
+    cluster.time = 14.0
     assert cluster.books.expire(cluster.time) == ()
-    cluster.time = 90.0
+    cluster.time = 15.0
     assert [each.record.full_name for each in cluster.books.expire(cluster.time)] == ["x/a"]
     assert cluster.predicate(second)["status"] == ""
 

@@ -14,10 +14,11 @@ PREFIX = "HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__"
 
 def test_without_anything_said_the_defaults_hold() -> None:
     found = load("", {})
-    assert (found.mode, found.policy, found.reservation, found.service.host) == (
+    assert (found.mode, found.policy, found.reservation, found.hold, found.service.host) == (
         Mode.LEDGER,
         "binpack",
         90.0,
+        15.0,
         "volcano-vgpu-grants.volcano-system.svc",
     )
 
@@ -39,6 +40,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_where_the_pod_runs
     [
         ("mode: policy", "settings: mode"),
         ("reservation: 30", "settings: reservation"),
+        ("hold: 0", "settings: hold"),
         ("lease: {duration: 5}", "the duration has to be longer than the deadline"),
         ("schedulers: []", "settings: schedulers"),
         ("webhook: {}", "settings: webhook: Extra inputs"),

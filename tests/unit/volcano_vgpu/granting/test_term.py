@@ -70,7 +70,7 @@ def test_what_is_promised_and_never_comes_ends_and_is_counted() -> None:
     assert term.check() == ""
     intake = term.books.intake(a_pod())
     assert isinstance(term.books.reserve(N1, intake), Granted)
-    now[0] = 90.0
+    now[0] = 15.0
     until(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
     assert term.books.statistics.reservations == 0
     term.stop()
