@@ -62,7 +62,7 @@ class _Told(NamedTuple):
 
 
 class Books:
-    """Everything is safe to call from any thread. ``keep`` and ``hold`` are as in ``Ledger``, ``clock`` gives seconds."""
+    """Everything is safe to call from any thread. ``keep`` and ``hold`` are as in ``Ledger``, ``clock`` gives time."""
 
     def __init__(
         self, spec: VendorSpec, rules: Rules, *, keep: float, hold: float = HOLD, clock: Callable[[], float]

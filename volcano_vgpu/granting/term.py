@@ -105,9 +105,15 @@ class Term:
         )
         self._on_filled()
         while not self._stop.wait(EXPIRY_SECONDS):
-            for ended in self.books.expire(self._pods.told_until):
-                self._metrics.expired(answered=ended.answered)
-                _log.info("assumption_expired", pod=ended.record.full_name, node=ended.node, answered=ended.answered)
+            try:
+                self._expire()
+            except Exception:  # noqa: BLE001 - the outermost loop: without it cards would stay promised for ever
+                _log.exception("expiry_failed")
+
+    def _expire(self) -> None:
+        for ended in self.books.expire(self._pods.told_until):
+            self._metrics.expired(answered=ended.answered)
+            _log.info("assumption_expired", pod=ended.record.full_name, node=ended.node, answered=ended.answered)
 
     def _filled(self) -> bool:
         """Begins to follow nodes and pods; whether all are known before the end."""

@@ -6,9 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+import pytest
+
 from hami_plugins.errors import KubeError
 from hami_plugins.kube.port import Page, Selection, WatchEvent
-from hami_plugins.ledger.answers import Declined, Granted
+from hami_plugins.ledger.answers import Assumption, Declined, Granted
 from hami_plugins.model.units import NodeName
 from hami_plugins.vendors.volcano import SPEC
 from tests.unit.volcano_vgpu.granting.cluster import a_node, a_pod
@@ -103,6 +105,27 @@ def test_a_term_whose_watch_of_pods_is_broken_is_not_ready_long_before_promises_
     now[0] = UNHEALTHY_SECONDS
     assert (before, term.ready) == (True, False)
     assert "the watch of pods is broken: out of reach" in term.check()
+    term.stop()
+
+
+def test_an_error_in_what_ends_promises_is_not_the_end_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, metrics = [0.0], GrantMetrics()
+    term = Term(Quiet(), load("", {}), SPEC, metrics=metrics, clock=lambda: now[0])
+    expire, failures = term.books.expire, [RuntimeError("a bug")]
+
+    def failing(shown: float) -> tuple[Assumption, ...]:
+        if failures:
+            raise failures.pop()
+        return expire(shown)
+
+    monkeypatch.setattr(term.books, "expire", failing)
+    monkeypatch.setattr("volcano_vgpu.granting.term.EXPIRY_SECONDS", 0.01)
+    term.start()
+    until(lambda: term.ready)
+    term.books.reserve(N1, term.books.intake(a_pod()))
+    now[0] = 15.0
+    until(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
+    assert not failures
     term.stop()
 
 
