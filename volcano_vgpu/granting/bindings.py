@@ -23,7 +23,7 @@ from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer
 from hami_plugins.wire.fields import Json
 from volcano_vgpu.granting.books import Books
 from volcano_vgpu.granting.metrics import GrantMetrics
-from volcano_vgpu.granting.modes import MARKER_KEY, Mode
+from volcano_vgpu.granting.modes import GRANT_KEYS, MARKER_KEY, Mode
 
 Raw = Mapping[str, Any]
 
@@ -90,7 +90,7 @@ class Bindings:
             return self._read_now(binding)
         if seen.fault:
             return self._refused(binding, seen.fault, Code.REQUEST)
-        return seen.intake or self._untouched("without-cards")
+        return seen.intake or self._without_cards(binding)
 
     def _read_now(self, binding: Bound) -> Intake | Answer:
         """The same for a pod that the watch has not shown yet."""
@@ -120,7 +120,7 @@ class Bindings:
             return self._refused(binding, self.books.words(found, intake), found.code)
         granted, annotations = found
         if granted.source is Source.NOTHING:
-            return self._untouched("without-cards")
+            return self._without_cards(binding)
         if not request.dry_run:
             self.touch(binding.node)
             self._tell(binding, granted)
@@ -136,6 +136,18 @@ class Bindings:
             source=granted.source.value,
             cards=[share.device for share in granted.shares()],
         )
+
+    def _without_cards(self, binding: Bound) -> Answer:
+        """Nothing is granted. A grant that the Binding carries all the same is emptied: the pod may carry it, too."""
+        keys = (*GRANT_KEYS, self.books.spec.keys.more)
+        stale = {key: "" for key in keys if binding.annotations.get(key)}
+        if not stale:
+            return self._untouched("without-cards")
+        self.metrics.answered("binding", "emptied")
+        before, after = (
+            {"metadata": {"annotations": each}} for each in (binding.annotations, {**binding.annotations, **stale})
+        )
+        return Allowed(admission.patch(before, after))
 
     def _untouched(self, why: str) -> Answer:
         self.metrics.answered("binding", why)

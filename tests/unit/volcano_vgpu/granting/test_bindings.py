@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hami_plugins.errors import KubeError
@@ -90,8 +92,25 @@ def test_a_dry_run_hears_the_same_and_holds_nothing() -> None:
 def test_pods_without_cards_pass_untouched_and_unread(asked: dict[str, str]) -> None:
     cluster, pod = Cluster(), a_pod(limits=asked)
     cluster.shows(pod)
-    assert cluster.bind(pod, annotations=STALE) == Allowed()
+    assert cluster.bind(pod, annotations={"mine": "stays", IDS: ""}) == Allowed()
     assert not cluster.metrics.metrics.value("pod_reads_total")
+
+
+@pytest.mark.parametrize("asked", [{"cpu": "1"}, {NUMBER: "0"}, {CORES: "10"}])
+def test_a_grant_on_the_binding_of_a_pod_that_gets_no_cards_is_emptied(asked: dict[str, str]) -> None:
+    cluster, pod = Cluster(), a_pod(limits=asked)
+    cluster.shows(pod)
+    answer = cluster.bind(pod, annotations={**STALE, SPEC.keys.more: "old", "mine": "stays"})
+    assert written(answer) == dict.fromkeys((*GRANT_KEYS, SPEC.keys.more), "")
+    assert {step["op"] for step in answer.operations} == {"replace"}
+    cluster.shows(bound_with(pod, written(answer)))
+    assert (cluster.predicate(a_pod("b", memory=40_960))["status"], cluster.books.problems) == ("", 0)
+
+
+def bound_with(pod: dict[str, Any], annotations: dict[str, str]) -> dict[str, Any]:
+    """The pod as its Binding leaves it on the node."""
+    metadata = {**pod["metadata"], "annotations": annotations}
+    return {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": "n1"}}
 
 
 def test_a_pod_that_the_watch_has_not_shown_yet_is_read_once() -> None:
