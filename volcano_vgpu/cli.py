@@ -213,7 +213,7 @@ def webhooks(
     exempt: Annotated[
         list[str] | None,
         typer.Option(
-            "--exempt", metavar="NAMESPACE", help="Leave a namespace alone. Default: kube-system. Repeatable."
+            "--exempt", metavar="NAMESPACE", help="Mark no pods of a namespace. Default: kube-system. Repeatable."
         ),
     ] = None,
     marked_only: Annotated[

@@ -71,13 +71,10 @@ def webhooks(
     """The MutatingWebhookConfiguration.
 
     A marked pod is not bound without a grant, so its Binding waits for the server. All others, plain pods and pods from
-    before the webhooks, pass while it is away; with ``marked_only`` it is never asked about them.
+    before the webhooks, pass while it is away; with ``marked_only`` it is never asked about them. Pods of ``exempt``
+    namespaces are never marked; their Bindings are asked about, for the scheduler reserves cards for them like for all.
     """
-    common = {
-        "admissionReviewVersions": ["v1"],
-        "matchPolicy": "Equivalent",
-        "namespaceSelector": _elsewhere([*exempt, target.namespace]),
-    }
+    common = {"admissionReviewVersions": ["v1"], "matchPolicy": "Equivalent"}
     pods = {
         "name": "pods.volcano-vgpu.hami-plugins.io",
         "clientConfig": target.client(POD_PATH),
@@ -87,6 +84,7 @@ def webhooks(
         "timeoutSeconds": IGNORE_SECONDS,
         "reinvocationPolicy": "IfNeeded",
         "sideEffects": "None",
+        "namespaceSelector": _elsewhere([*exempt, target.namespace]),
     }
     marked = _of_bindings(target, "marked", _MARKED, waits=True)
     unmarked = _of_bindings(target, "unmarked", f"!({_MARKED})", waits=False)
