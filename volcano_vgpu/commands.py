@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 import structlog
@@ -17,7 +15,8 @@ from starlette.applications import Starlette
 from hami_plugins.cli import output
 from hami_plugins.cli.edge import Exit, failed
 from hami_plugins.cli.options import Form
-from hami_plugins.errors import ConfigError, KubeError
+from hami_plugins.cli.service import file_text, stop_on_signals
+from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect
 from hami_plugins.kube.counting import api_requests
@@ -64,10 +63,10 @@ class Inputs:
         if self.node_name:
             environment["NODE_NAME"] = self.node_name
         found = config.load(
-            _text(self.config) or "",
+            file_text(self.config) or "",
             environment,
-            device_config=_text(self.device_config),
-            node_config=_text(self.node_config),
+            device_config=file_text(self.device_config),
+            node_config=file_text(self.node_config),
         )
         if self.cards_file is not None:
             found = found.model_copy(update={"cards_file": str(Path(self.cards_file).absolute())})
@@ -85,14 +84,7 @@ def run_agent(inputs: Inputs) -> int:
         connect(kubeconfig=inputs.kubeconfig, context=inputs.context, component=COMPONENT),
         on_request=api_requests(metrics.metrics),
     )
-    stop = threading.Event()
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        _log.info("signal_received", signal=signal.Signals(number).name)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+    stop = stop_on_signals()
     labelled = _with_labels(settings, client, stop, _waiting_room(settings, metrics))
     if labelled is None:
         return Exit.FINE
@@ -232,12 +224,3 @@ def _document(words: register.NodeWords, driver: str) -> dict[str, object]:
         ],
         "passedOver": dict(words.passed_over),
     }
-
-
-def _text(path: str | None) -> str | None:
-    if path is None:
-        return None
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from error

@@ -5,14 +5,10 @@ from __future__ import annotations
 import base64
 import os
 import secrets
-import signal
 import socket
 import sys
-import threading
 import time
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 
 import structlog
@@ -20,6 +16,7 @@ import structlog
 from hami_plugins.cli import output
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.options import Form
+from hami_plugins.cli.service import file_text, stop_on_signals
 from hami_plugins.config import texts
 from hami_plugins.errors import ConfigError
 from hami_plugins.kube.client import KubeClient, connect
@@ -58,7 +55,7 @@ class Inputs:
         environment = dict(os.environ)
         if self.mode in (Mode.LEDGER, Mode.GUARD):
             environment["HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE"] = str(self.mode)
-        return load(_text(self.config) or "", environment)
+        return load(file_text(self.config) or "", environment)
 
     def client(self) -> KubeClient:
         """The cluster."""
@@ -69,17 +66,10 @@ def run_server(inputs: Inputs) -> int:
     """Run until a signal ends it."""
     settings = inputs.settings()
     logging.configure(settings.log.level, settings.log.form)
-    spec = spec_of(_text(inputs.device_config))
+    spec = spec_of(file_text(inputs.device_config))
     metrics = GrantMetrics()
     client = replace(inputs.client(), on_request=api_requests(metrics.metrics))
-    stop = threading.Event()
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        _log.info("signal_received", signal=signal.Signals(number).name)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+    stop = stop_on_signals()
     server = GrantServer(settings, client, spec, metrics=metrics, identity=_identity(), filling=undisturbed)
     server.start()
     _log.info(
@@ -99,7 +89,7 @@ def print_conf(inputs: Inputs, *, form: Form) -> int:
     settings = inputs.settings()
     mode = inputs.mode or settings.mode
     url = f"http://{settings.service.host}:{settings.listen.port}{EXTENDER_PATH}"
-    document = conf.document(mode, url, spec_of(_text(inputs.device_config)).resources)
+    document = conf.document(mode, url, spec_of(file_text(inputs.device_config)).resources)
     if form is Form.JSON:
         output.document(document, form)
         return Exit.FINE
@@ -115,7 +105,7 @@ def check_conf(inputs: Inputs, *, source: str | None, namespace: str, form: Form
     """Check a configuration, out of a file or (without one) out of the cluster."""
     mode = inputs.mode or inputs.settings().mode
     place, text = _conf_text(inputs, source, namespace)
-    resources = spec_of(_text(inputs.device_config)).resources
+    resources = spec_of(file_text(inputs.device_config)).resources
     found = conf.check(_unwrapped(texts.mapping(text, place), place), mode, resources)
     if form is not Form.TABLE:
         findings = [asdict(each) for each in found]
@@ -151,7 +141,7 @@ def print_webhooks(  # noqa: PLR0913 - those of the command
 ) -> int:
     """Print the configuration of the webhooks."""
     settings = inputs.settings()
-    authority = "" if ca_file is None else base64.b64encode((_text(ca_file) or "").encode()).decode()
+    authority = "" if ca_file is None else base64.b64encode((file_text(ca_file) or "").encode()).decode()
     service = settings.service
     target = manifests.Target(
         service=service.name, namespace=service.namespace, port=service.port, url=url, ca=authority
@@ -159,7 +149,7 @@ def print_webhooks(  # noqa: PLR0913 - those of the command
     document = manifests.webhooks(
         target,
         schedulers=settings.schedulers,
-        resources=spec_of(_text(inputs.device_config)).resources,
+        resources=spec_of(file_text(inputs.device_config)).resources,
         exempt=exempt or manifests.EXEMPT,
         marked_only=marked_only,
     )
@@ -173,7 +163,7 @@ def print_webhooks(  # noqa: PLR0913 - those of the command
 def audit(inputs: Inputs, *, form: Form, headers: bool) -> int:
     """List what is wrong with the grants of pods that are bound."""
     settings = inputs.settings()
-    spec = spec_of(_text(inputs.device_config))
+    spec = spec_of(file_text(inputs.device_config))
     books = Books(spec, settings.rules, keep=settings.reservation, clock=time.monotonic)
     client = inputs.client()
     for collection in SNAPSHOT_COLLECTIONS:
@@ -207,7 +197,7 @@ def _conf_text(inputs: Inputs, source: str | None, namespace: str) -> tuple[str,
     if source == STDIN:
         return "stdin", sys.stdin.read()
     if source is not None:
-        return source, _text(source) or ""
+        return source, file_text(source) or ""
     place = f"ConfigMap {namespace}/{conf.CONFIG_MAP}"
     found = inputs.client().get(f"/api/v1/namespaces/{namespace}/configmaps/{conf.CONFIG_MAP}")
     return place, _held(found, place)
@@ -236,12 +226,3 @@ def _documents(documents: Any) -> None:
 
 def _spelled(address: tuple[str, int] | None) -> str:
     return "" if address is None else ":".join(map(str, address))
-
-
-def _text(path: str | None) -> str | None:
-    if path is None:
-        return None
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from error
