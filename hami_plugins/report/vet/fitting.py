@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from hami_plugins.engine.apply import assigned
@@ -46,15 +46,19 @@ def fits_nowhere(pod: PodView, context: Context) -> Iterator[Flaw]:
     )
 
 
+def declared(subject: Subject, context: Context) -> Sequence[Workload]:
+    """The workloads of a document; none where it cannot be read, which other rules say."""
+    try:
+        return workloads.read((subject.document,), namespace=context.settings.namespace).workloads
+    except ManifestError:
+        return ()
+
+
 def gang_too_large(subject: Subject, context: Context) -> Iterator[Flaw]:
     """Gangs that do not fit together into the idle cluster, although each of their pods does."""
     if context.idle is None or not subject.pods:
         return
-    try:
-        found = workloads.read((subject.document,), namespace=context.settings.namespace).workloads
-    except ManifestError:
-        return
-    for workload in found:
+    for workload in declared(subject, context):
         gang = workload.gang
         if gang is None or not gang.exists or not 1 < len(workload.pods) <= MOST_MEMBERS:
             continue

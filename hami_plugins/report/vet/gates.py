@@ -8,13 +8,12 @@ from typing import Final
 from hami_plugins.engine import resource_quota
 from hami_plugins.engine.demand import WHOLE
 from hami_plugins.engine.queues import INQUEUE
-from hami_plugins.errors import ManifestError, WireError
+from hami_plugins.errors import WireError
 from hami_plugins.model.cluster import NamespaceQuota, Queue
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.vendor import Dialect, VendorSpec
-from hami_plugins.report import workloads
 from hami_plugins.report.vet import fitting, queues
 from hami_plugins.report.vet.context import Context, where
 from hami_plugins.report.vet.findings import Flaw, Rule, Severity
@@ -146,11 +145,7 @@ def part_of_a_gang(subject: Subject, context: Context) -> Iterator[Flaw]:
     quota = _quota(subject.namespace, context) if (subject.group, subject.kind) == queues.JOB else None
     if quota is None:
         return
-    try:
-        found = workloads.read((subject.document,), namespace=context.settings.namespace).workloads
-    except ManifestError:
-        return
-    for workload in found:
+    for workload in fitting.declared(subject, context):
         needed = 0 if workload.gang is None else workload.gang.min_member
         allowed, why = _let_in(fitting.members(workload), quota)
         if allowed < needed:
