@@ -90,7 +90,7 @@ class GrantServer:
         self._metrics = metrics
         self._filling = filling
         self._term: _Office | None = None
-        self._ended: list[Term] = []
+        self._ended: Term | None = None
         self._stopping = threading.Event()
         namespace = settings.service.namespace
         self._election = Election(
@@ -147,8 +147,8 @@ class GrantServer:
         for server in (self._webhooks, self._web):
             if server is not None:
                 server.stop()
-        for term in self._ended:
-            term.stop()
+        if self._ended is not None:
+            self._ended.stop()
         self._toucher.stop()
         if self._keeper is not None:
             self._keeper.stop()
@@ -195,7 +195,7 @@ class GrantServer:
         office, self._term = self._term, None
         if office is not None:
             office.term.stop(timeout=0.0)
-            self._ended = [office.term]
+            self._ended = office.term
 
     def _heal(self, term: Term) -> None:
         """While nobody answered, every Binding that failed left its cards booked in Volcano's own ledger."""
