@@ -21,6 +21,7 @@ from hami_plugins.kube.port import KubeApi, Selection
 from hami_plugins.kube.reflector import Change
 from hami_plugins.kube.store import Store
 from hami_plugins.kubelet.pod_resources import Held, PodResources
+from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.units import DeviceId, NodeName, PodUid
 from hami_plugins.web.probes import Check, probe_routes
 from hami_plugins.web.server import WebServer
@@ -32,7 +33,7 @@ from volcano_vgpu.containers import ContainerDirectories, Leftovers, device_file
 from volcano_vgpu.discovery.port import Discovery
 from volcano_vgpu.edits import MPS_ROOT, EditSettings
 from volcano_vgpu.granting import modes
-from volcano_vgpu.grants import FINISHED, granted_cards
+from volcano_vgpu.grants import granted_cards
 from volcano_vgpu.health import Holder
 from volcano_vgpu.kubelet import CheckpointFile, Endpoint
 from volcano_vgpu.metrics import AgentMetrics, Sources

@@ -20,11 +20,12 @@ import structlog
 
 from hami_plugins.errors import ContentionError, KubeError, WireError
 from hami_plugins.kube import paths
+from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.units import PodUid
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors.volcano import BIND_TIME_KEY, PHASE_KEY, SPEC, TIME_KEY
 from hami_plugins.wire import pods as wire_pods
-from volcano_vgpu.grants import FAILED, FINISHED, asking
+from volcano_vgpu.grants import FAILED, asking
 from volcano_vgpu.refusals import Refusal
 from volcano_vgpu.serving import Pods
 from volcano_vgpu.shares import Granted

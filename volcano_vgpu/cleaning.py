@@ -14,12 +14,12 @@ from typing import Final
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import KubeApi, Raw, Selection
 from hami_plugins.kube.store import Store
+from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.units import PodUid
 from volcano_vgpu import node, register, rivals
 from volcano_vgpu.cdi import CdiDirectory
 from volcano_vgpu.containers import ContainerDirectories
 from volcano_vgpu.edits import LIBRARY, PRELOAD
-from volcano_vgpu.grants import FINISHED
 from volcano_vgpu.kubelet import SOCKET
 from volcano_vgpu.library import RECORD
 from volcano_vgpu.monitor.running import lock_of, writer_of

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from hami_plugins.engine.inventory import RecordReader, named_in
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError, WireError
-from hami_plugins.model.pods import Container, Pod, PodRecord
+from hami_plugins.model.pods import FINISHED, Container, Pod, PodRecord
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import DeviceId, PodUid
 from hami_plugins.model.vendor import VendorSpec
@@ -40,7 +40,6 @@ FAILED: Final = "failed"
 CONFIG_SOURCE_KEY: Final = "kubernetes.io/config.source"
 CONFIG_HASH_KEY: Final = "kubernetes.io/config.hash"
 MIRROR_KEY: Final = "kubernetes.io/config.mirror"
-FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 Segment = tuple[AssignedDevice, ...]
 """The cards of one container."""

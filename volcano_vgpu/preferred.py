@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.units import DeviceId, PodUid
-from volcano_vgpu.grants import FINISHED, granted_cards
+from volcano_vgpu.grants import granted_cards
 from volcano_vgpu.shares import NodeOffer
 
 Raw = Mapping[str, Any]

@@ -16,13 +16,13 @@ import structlog
 from hami_plugins.errors import KubeError, KubeletError, WireError
 from hami_plugins.kubelet.checkpoint import Checkpoint
 from hami_plugins.kubelet.pod_resources import Held
-from hami_plugins.model.pods import PodRecord
+from hami_plugins.model.pods import FINISHED, PodRecord
 from hami_plugins.model.units import PodUid
 from volcano_vgpu import edits, identity
 from volcano_vgpu.cdi import CdiDirectory, Serving
 from volcano_vgpu.containers import ContainerDirectories
 from volcano_vgpu.edits import ContainerEdits, EditSettings, Owner
-from volcano_vgpu.grants import CONFIG_HASH_KEY, FINISHED, Answers, Question, grants_of, record_of
+from volcano_vgpu.grants import CONFIG_HASH_KEY, Answers, Question, grants_of, record_of
 from volcano_vgpu.identity import Adopted, Allocation, Call, Doubt, Starting, Unclear
 from volcano_vgpu.model import Mode, SlotId
 from volcano_vgpu.refusals import Code, Refusal

@@ -29,7 +29,7 @@ from hami_plugins.ledger.nodes import LedgerNode
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import NodeObjection, Refusal
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
-from hami_plugins.model.pods import ContainerGrant, Pod
+from hami_plugins.model.pods import FINISHED, ContainerGrant, Pod
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.vendor import NodeObject
 from hami_plugins.model.verdicts import Fit, NoFit
@@ -40,7 +40,6 @@ KEEP: Final = 90.0
 HOLD: Final = 15.0
 """Seconds that a reservation lasts for which no Binding has come: a scheduler that died gives nothing back."""
 
-FINISHED: Final = frozenset({"Succeeded", "Failed"})
 UNKNOWN_NODE: Final = NodeObjection("node is not known")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hami_plugins.model.devices import GrantedShare
 from hami_plugins.model.quantity import Quantity
@@ -12,6 +12,10 @@ from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName, PodUid
 
 ResourceList = Mapping[str, Quantity]
+
+
+FINISHED: Final = frozenset({"Succeeded", "Failed"})
+"""Phases in which a pod holds nothing any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

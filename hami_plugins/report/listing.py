@@ -11,7 +11,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota, PodGroup, Queue
 from hami_plugins.model.nodes import NodeEntry, Problem
-from hami_plugins.model.pods import Pod, PodRecord
+from hami_plugins.model.pods import FINISHED, Pod, PodRecord
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import objects
 from hami_plugins.wire.pages import with_kind
@@ -21,9 +21,6 @@ SNAPSHOT_KIND: Final = "ClusterSnapshot"
 
 SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The priority classes that every cluster has."""
-
-FINISHED: Final = frozenset({"Succeeded", "Failed"})
-"""Phases in which a pod holds nothing any more."""
 
 
 class ListingReader:

@@ -20,9 +20,10 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.kube.reflector import Change
 from hami_plugins.ledger.answers import Assumption, Declined, Found, Granted, Source, Statistics
-from hami_plugins.ledger.ledger import FINISHED, HOLD, Ledger
+from hami_plugins.ledger.ledger import HOLD, Ledger
 from hami_plugins.model.decisions import Refusal
 from hami_plugins.model.nodes import NodeState
+from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.vendor import VendorSpec

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from volcano_vgpu.grants import FINISHED
+from hami_plugins.model.pods import FINISHED
 
 BLOCKED: Final = -1
 ON: Final = 1

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.units import DeviceId, PodUid
 from hami_plugins.wire.pod_devices import AssignedDevice
 from hami_plugins.wire.shared_region import DeviceUse, NotReady, Process, Unreadable
 from hami_plugins.wire.usage import CardUsage, ContainerUsage, Doubt, MemoryUse
-from volcano_vgpu.grants import FINISHED
 from volcano_vgpu.monitor.regions import Presence, Region, Seen, reading_of
 
 Raw = Mapping[str, Any]
