@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
+import time
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import urllib3
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -17,7 +21,7 @@ from starlette.routing import Route
 from hami_plugins.errors import ConfigError
 from hami_plugins.observe.metrics import Metrics
 from hami_plugins.web.probes import probe_routes
-from hami_plugins.web.server import WebServer
+from hami_plugins.web.server import WebServer, _Server
 from hami_plugins.web.tls import Tls
 from tests.integration.web.certificates import a_certificate
 
@@ -47,6 +51,40 @@ def test_a_server_answers_from_its_start_to_its_stop() -> None:
 def test_a_server_listens_on_loopback_unless_it_is_told_otherwise() -> None:
     with WebServer(an_app()) as server:
         assert server.address[0] == "127.0.0.1"
+
+
+def switches(thread: threading.Thread) -> int:
+    """How often the thread went to sleep so far."""
+    status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("voluntary_ctxt_switches")))
+
+
+def test_an_idle_server_sleeps_until_a_request_comes() -> None:
+    with WebServer(an_app()) as server:
+        port = server.address[1]
+        read(f"http://127.0.0.1:{port}/")
+        thread = next(thread for thread in threading.enumerate() if thread.name == f"web-{port}")
+        time.sleep(0.2)
+        before = switches(thread)
+        time.sleep(1.0)
+        assert switches(thread) - before <= 2
+
+
+def test_an_answer_carries_the_date_of_its_own_second() -> None:
+    with WebServer(an_app()) as server, urllib3.PoolManager() as pool:
+        before = int(time.time())
+        first = parsedate_to_datetime(pool.request("GET", f"http://127.0.0.1:{server.address[1]}/").headers["date"])
+        time.sleep(1.1)
+        second = parsedate_to_datetime(pool.request("GET", f"http://127.0.0.1:{server.address[1]}/").headers["date"])
+    assert before <= first.timestamp() < second.timestamp() <= time.time()
+
+
+def test_a_server_that_is_told_to_end_before_it_began_ends() -> None:
+    server = _Server(uvicorn.Config(an_app(), log_config=None, lifespan="off"))
+    server.end()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        asyncio.run(asyncio.wait_for(server.serve(sockets=[listener]), 10))
+    assert server.started
 
 
 def test_a_port_in_use_is_an_error_that_names_it() -> None:
