@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 import structlog
-from cryptography import x509
 
 from hami_plugins.errors import ConfigError
 from hami_plugins.observe.metrics import Metrics
@@ -137,6 +136,9 @@ class Rotation:
 
     def _tell_expiry(self) -> None:
         if self._metrics is not None:
+            # Here, because it takes 8 MiB, and only a server that is asked for TLS needs it.
+            from cryptography import x509  # noqa: PLC0415
+
             found = x509.load_pem_x509_certificate(self._files.certificate.read_bytes())
             self._metrics.expires.set(found.not_valid_after_utc.timestamp())
 
