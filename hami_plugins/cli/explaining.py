@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hami_plugins.model.cluster import ClusterSnapshot
     from hami_plugins.report.explain import Explanation
-    from hami_plugins.report.tables import Line
+    from hami_plugins.report.rows import Line
     from hami_plugins.wire.usage import ContainerUsage
 
 

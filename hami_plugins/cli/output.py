@@ -10,7 +10,7 @@ from hami_plugins.cli.edge import printable
 from hami_plugins.cli.options import Form
 
 if TYPE_CHECKING:
-    from hami_plugins.report.tables import Table
+    from hami_plugins.report.rows import Table
 
 _STYLES: Mapping[str, str] = {"good": "green", "bad": "red", "warn": "yellow", "dim": "dim", "": ""}
 

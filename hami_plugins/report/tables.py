@@ -1,47 +1,16 @@
-"""Answers as plain table rows. Knows nothing of terminals: how wide a cell may be is for whoever prints it."""
+"""Answers as plain table rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.report.explain.answers import Refusal, briefly
 from hami_plugins.report.explain.gates import holder_lines
 from hami_plugins.report.plan import Plan, PodPlan, Stage
+from hami_plugins.report.rows import Line, Row, Table
 from hami_plugins.report.slices import cards_words, planned_slices, shares_words
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The cells of a row; ``tone`` is good, bad, warn, dim or nothing."""
-
-    cells: tuple[str, ...]
-    tone: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Columns and rows.
-
-    ``whole`` are columns that should not be broken, ``optional`` those that go first where there is no room (in this
-    order), ``toned`` is the one that shows the tone.
-    """
-
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-    whole: frozenset[int] = frozenset()
-    optional: tuple[int, ...] = ()
-    toned: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of text with a tone."""
-
-    words: str
-    tone: str = ""
 
 
 def plan(content: Plan) -> Table:

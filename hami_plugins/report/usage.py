@@ -12,7 +12,7 @@ from hami_plugins.model.units import DeviceId
 from hami_plugins.report.explain import Explanation, Running
 from hami_plugins.report.page.bars import amount_words
 from hami_plugins.report.page.occupancy import Unit
-from hami_plugins.report.tables import Line, Row, Table
+from hami_plugins.report.rows import Line, Row, Table
 from hami_plugins.wire import usage
 from hami_plugins.wire.usage import CardUsage, ContainerUsage, Doubt, NodeUsage, Reading
 

@@ -25,7 +25,7 @@ from hami_plugins.kube.port import SNAPSHOT_COLLECTIONS
 from hami_plugins.kube.reflector import Change
 from hami_plugins.observe import logging
 from hami_plugins.report.documents import API_VERSION
-from hami_plugins.report.tables import Row, Table
+from hami_plugins.report.rows import Row, Table
 from volcano_vgpu.granting import conf, manifests
 from volcano_vgpu.granting.app import EXTENDER_PATH, GrantServer
 from volcano_vgpu.granting.books import Books

@@ -20,8 +20,8 @@ from hami_plugins.model.units import MiB
 from hami_plugins.report import library, tables
 from hami_plugins.report.explain.answers import Answers
 from hami_plugins.report.plan import Planner, submission
+from hami_plugins.report.rows import Row, Table
 from hami_plugins.report.slices import memory_words
-from hami_plugins.report.tables import Row, Table
 from hami_plugins.report.workloads import Submission
 from hami_plugins.vendors import volcano as vendor
 from hami_plugins.wire import volcano

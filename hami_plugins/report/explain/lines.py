@@ -11,8 +11,8 @@ from hami_plugins.report import tables
 from hami_plugins.report.explain.answers import Answer, Cause, Refusal, causes_of, names_of, ways_out_of, ways_through
 from hami_plugins.report.explain.explaining import Explanation, Pending, Running
 from hami_plugins.report.explain.wording import choice_words, summary
+from hami_plugins.report.rows import Line
 from hami_plugins.report.slices import Slice, cards_words, planned_slices, shares_words, slices_of
-from hami_plugins.report.tables import Line
 
 
 def is_fine(found: Explanation) -> bool:

@@ -13,7 +13,7 @@ import pytest
 
 from hami_plugins.cli import output
 from hami_plugins.cli.options import Form
-from hami_plugins.report.tables import Row, Table
+from hami_plugins.report.rows import Row, Table
 
 CONTENT = Table(
     columns=("NAME", "STATE", "NOTE"),
