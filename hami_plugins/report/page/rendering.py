@@ -1,37 +1,24 @@
-"""A plan as one HTML page that needs nothing else: every node, every card as a bar of parts, refusals with ways out.
-
-Names come from strangers: the template escapes every one, and the page's own policy forbids it to load or run anything
-but itself.
-"""
+"""A plan as one HTML page that needs nothing else: every node, every card as a bar of parts, refusals with ways out."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Final
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from hami_plugins.model.decisions import Placed
 from hami_plugins.report import tables
 from hami_plugins.report.explain.answers import briefly
 from hami_plugins.report.explain.gates import holder_lines
 from hami_plugins.report.explain.wording import counted
-from hami_plugins.report.page import bars
+from hami_plugins.report.page import bars, frame
 from hami_plugins.report.page.bars import Bit, NodePanel, Panels
 from hami_plugins.report.page.occupancy import FleetUse, NodeUse, Occupancy, Part, fleet_use
 from hami_plugins.report.plan import Plan, PodPlan, Stage
 from hami_plugins.report.slices import cards_words, planned_slices, shares_words
 
 if TYPE_CHECKING:
-    from jinja2 import Template
-
     from hami_plugins.engine.registry import Registry
     from hami_plugins.report.explain.answers import Answers
     from hami_plugins.report.usage import Usages
@@ -189,16 +176,9 @@ def render(  # noqa: PLR0913 - a plan, and all that is said beside it
         unused=() if usages is None else tuple(Remark(*each) for each in usages.unused(MOST_UNUSED)),
         remarks=found[:MOST_ROWS],
         remarks_more=_further(len(found), "remarks"),
-        footer="Made by hami-plugins. This file holds everything it shows; it loads and sends nothing.",
+        footer=frame.FOOTER,
     )
-    style, script = _asset("page.css"), _asset("page.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return _template().render(
-        page=page,
-        style=Markup(style),  # noqa: S704 - our own file, not a stranger's text
-        script=Markup(script),  # noqa: S704 - our own file, not a stranger's text
-        script_hash=f"sha256-{digest}",
-    )
+    return frame.rendered(page, "page.html.j2", scripts=["page.js"])
 
 
 def answered(
@@ -340,20 +320,3 @@ def _percent(amounts: Mapping[Part, int], part: Part) -> str:
 
 def _further(number: int, what: str) -> str:
     return f"and {number - MOST_ROWS:,} more {what}" if number > MOST_ROWS else ""
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("hami_plugins.report.page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html.j2")
-
-
-@cache
-def _asset(name: str) -> str:
-    return resources.files("hami_plugins.report.page").joinpath("templates", name).read_text(encoding="utf-8")
