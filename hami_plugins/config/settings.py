@@ -143,12 +143,4 @@ def made(raw: dict[str, Any], *, source: str = "settings") -> Settings:
     try:
         return Settings(**raw)
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{source}: {line}" for line in _complaints(error))) from error
-
-
-def _complaints(error: ValidationError) -> list[str]:
-    lines: list[str] = []
-    for each in error.errors(include_url=False):
-        where = ".".join(str(part) for part in each["loc"]) or "(top)"
-        lines.append(f"{where}: {each['msg']} (found {texts.short(each['input'])})")
-    return lines
+        raise ConfigError("\n".join(f"{source}: {line}" for line in texts.complaints(error))) from error

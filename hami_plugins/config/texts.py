@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import yaml
+from pydantic import ValidationError
 
 from hami_plugins.errors import ConfigError
 
@@ -35,6 +36,15 @@ def short(value: object) -> str:
     """A value for a message: a file of another kind may stand where a word should."""
     text = repr(value)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
+def complaints(error: ValidationError) -> list[str]:
+    """A line for each value that a model refuses: its path, what is allowed, and what was found."""
+    lines: list[str] = []
+    for each in error.errors(include_url=False):
+        where = ".".join(str(part) for part in each["loc"]) or "(top)"
+        lines.append(f"{where}: {each['msg']} (found {short(each['input'])})")
+    return lines
 
 
 def _place(error: yaml.YAMLError) -> str:
