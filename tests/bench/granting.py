@@ -44,7 +44,7 @@ class Server:
         metrics = GrantMetrics()
         rules = Rules(policies=PolicyDefaults(volcano_orders_cards=True))
         self.books = Books(SPEC, rules, keep=90.0, clock=time.monotonic)
-        self.extender = Extender(self.books, weight=10.0, metrics=metrics)
+        self.extender = Extender(self.books, read=_unread, weight=10.0, metrics=metrics)
         self.bindings = Bindings(
             books=self.books,
             mode=Mode.LEDGER,

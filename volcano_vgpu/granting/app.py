@@ -13,32 +13,34 @@ import structlog
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from hami_plugins.errors import HamiPluginsError, KubeError
-from hami_plugins.kube import paths
+from hami_plugins.errors import HamiPluginsError
 from hami_plugins.kube.election import Bounded, Election
-from hami_plugins.kube.port import KubeApi, Raw
+from hami_plugins.kube.port import KubeApi
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.web.admission import AdmissionMetrics, admission_route
 from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration
-from hami_plugins.web.documents import DocumentMetrics, Reply, document_route
+from hami_plugins.web.documents import MAX_BODY, DocumentMetrics, Reply, document_route
 from hami_plugins.web.probes import Check, probe_routes
 from hami_plugins.web.server import WebServer
 from hami_plugins.web.tls import Tls, TlsMetrics
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer
 from volcano_vgpu.granting import manifests, marking
 from volcano_vgpu.granting.bindings import Bindings
-from volcano_vgpu.granting.conf import VERBS
 from volcano_vgpu.granting.extender import Extender
 from volcano_vgpu.granting.metrics import GrantMetrics, Sizes
 from volcano_vgpu.granting.modes import Mode
+from volcano_vgpu.granting.reading import Rationed, reading
 from volcano_vgpu.granting.settings import GrantSettings
 from volcano_vgpu.granting.term import Filling, Term
 from volcano_vgpu.granting.touching import Toucher
 
 EXTENDER_PATH: Final = "/extender"
-LARGEST_CALL: Final = 64 * 1024 * 1024
+LARGEST_RANKING: Final = 64 * 1024 * 1024
 """Bytes: a call that ranks nodes carries all of them, each with its pods."""
+
+LARGEST_QUESTION: Final = 16 * 1024 * 1024
+"""Bytes: a call about one node carries its pods, about 5 kB each. Every other call is about one pod."""
 
 READ_SECONDS: Final = 1.5
 """How long a Binding waits for a pod that the watch has not shown yet."""
@@ -47,7 +49,6 @@ LINGER_SECONDS: Final = 3.0
 """The API server carries out a Binding within milliseconds of our answer, unless its store is slow."""
 
 _LOOK_SECONDS: Final = 0.02
-_NOT_FOUND: Final = 404
 _SESSION_VERBS: Final = ("onSessionOpen", "onSessionClose")
 
 _log = structlog.get_logger(__name__)
@@ -86,6 +87,8 @@ class GrantServer:
         self._settings = settings
         self._api = api
         self._hasty = api.within(READ_SECONDS)
+        self._read = reading(self._hasty.get)
+        self._rationed = Rationed(self._read, clock=time.monotonic)
         self._spec = spec
         self._metrics = metrics
         self._filling = filling
@@ -215,15 +218,8 @@ class GrantServer:
         )
 
     def _extender(self, term: Term) -> Extender:
-        return Extender(term.books, weight=self._settings.weight, metrics=self._metrics)
-
-    def _read(self, namespace: str, name: str) -> Raw | None:
-        try:
-            return self._hasty.get(paths.pod(namespace, name))
-        except KubeError as error:
-            if error.status == _NOT_FOUND:
-                return None
-            raise
+        settings = self._settings
+        return Extender(term.books, read=self._rationed, weight=settings.weight, metrics=self._metrics)
 
     def _active(self) -> _Office:
         """What answers. Raises ``StandbyError``."""
@@ -250,21 +246,23 @@ class GrantServer:
 
     def _plain(self) -> list[Route]:
         probes = probe_routes(alive=self._alive(), ready=self._ready(), metrics=self._metrics.metrics)
-        answers: dict[str, Callable[[_Office, bytes], bytes]] = {
-            "predicate": lambda office, body: office.extender.predicate(body),
-            "prioritize": lambda office, body: office.extender.prioritize(body),
-            "allocate": lambda office, body: office.extender.allocate(body),
-            "deallocate": lambda office, body: office.extender.deallocate(body),
-        }
-        verbs = [self._verb(verb, answers[verb]) for verb in VERBS.values()]
-        return [*probes, *verbs, *(self._verb(verb, lambda _office, _body: b"{}") for verb in _SESSION_VERBS)]
+        return [
+            *probes,
+            self._verb("predicate", lambda office, body: office.extender.predicate(body), limit=LARGEST_QUESTION),
+            self._verb("prioritize", lambda office, body: office.extender.prioritize(body), limit=LARGEST_RANKING),
+            self._verb("allocate", lambda office, body: office.extender.allocate(body), waits=True),
+            self._verb("deallocate", lambda office, body: office.extender.deallocate(body)),
+            *(self._verb(verb, lambda _office, _body: b"{}") for verb in _SESSION_VERBS),
+        ]
 
-    def _verb(self, verb: str, answer: Callable[[_Office, bytes], bytes]) -> Route:
+    def _verb(
+        self, verb: str, answer: Callable[[_Office, bytes], bytes], *, limit: int = MAX_BODY, waits: bool = False
+    ) -> Route:
         def reply(body: bytes) -> Reply:
             return Reply(200, answer(self._active(), body))
 
         path = f"{EXTENDER_PATH}/{verb}"
-        return document_route(path, reply, name=verb, metrics=self._documents, limit=LARGEST_CALL)
+        return document_route(path, reply, name=verb, metrics=self._documents, limit=limit, waits=waits)
 
     def _mark(self, request: AdmissionRequest) -> Answer:
         """New pods are marked by any replica, active or not: nothing of the ledger is needed for it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -24,8 +24,7 @@ from hami_plugins.wire.fields import Json
 from volcano_vgpu.granting.books import Books
 from volcano_vgpu.granting.metrics import GrantMetrics
 from volcano_vgpu.granting.modes import GRANT_KEYS, MARKER_KEY, Mode
-
-Raw = Mapping[str, Any]
+from volcano_vgpu.granting.reading import ReadPod
 
 UNTOUCHED: Final = Allowed()
 _UNREADABLE: Final = 422
@@ -35,9 +34,6 @@ _PASS: Final = frozenset({Code.GONE, Code.BOUND})
 """Bindings that the API server itself refuses, and says why."""
 
 _log = structlog.get_logger(__name__)
-
-ReadPod = Callable[[str, str], Raw | None]
-"""The pod of a namespace and a name as it is now, ``None`` where there is none. Raises ``KubeError``."""
 
 
 class Bound(NamedTuple):

@@ -1,6 +1,9 @@
 """The calls of Volcano's plugin ``extender``, answered from the ledger (``peers.md`` 3.8).
 
 A reply always has the status 200: of anything else Volcano shows its users nothing but the number.
+
+The calls come over plain HTTP, so that anybody may make them. Questions change nothing. Cards are held only for a pod
+that waits according to the API server, and only what it asks for there, whatever the call says about it.
 """
 
 from __future__ import annotations
@@ -12,25 +15,33 @@ from typing import Final
 import structlog
 
 from hami_plugins.engine.intake import Intake
-from hami_plugins.errors import WireError
+from hami_plugins.errors import KubeError, WireError
 from hami_plugins.ledger.answers import Declined
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import volcano_extender
 from hami_plugins.wire.volcano_extender import Task
 from volcano_vgpu.granting.books import Books
 from volcano_vgpu.granting.metrics import GrantMetrics
+from volcano_vgpu.granting.reading import ReadPod
 
 TASKS: Final = 4096
 """Tasks that are remembered as read: each comes once for every node."""
+
+LARGEST_REMEMBERED: Final = 32 * 1024
+"""Bytes of a task. A larger one is read each time, so that nobody fills the memory with them."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Extender:
-    """``weight`` is what the score of a card counts beside those of other plugins; 0 leaves the nodes to them."""
+    """``weight`` is what the score of a card counts beside those of other plugins; 0 leaves the nodes to them.
 
-    def __init__(self, books: Books, *, weight: float, metrics: GrantMetrics) -> None:
+    ``read`` is asked for a pod that the watch has not shown yet.
+    """
+
+    def __init__(self, books: Books, *, read: ReadPod, weight: float, metrics: GrantMetrics) -> None:
         self._books = books
+        self._read = read
         self._weight = weight
         self._metrics = metrics
         self._remembered = lru_cache(maxsize=TASKS)(self._of_text)
@@ -39,7 +50,8 @@ class Extender:
         """Whether a node can hold a pod."""
         try:
             call = volcano_extender.predicate(body)
-            intake, obstacle = self._remembered(call.task)
+            known = len(call.task) <= LARGEST_REMEMBERED
+            intake, obstacle = (self._remembered if known else self._of_text)(call.task)
         except WireError as error:
             self._metrics.answered("predicate", "unreadable")
             return volcano_extender.predicate_reply(str(error), code=volcano_extender.ERROR)
@@ -76,9 +88,14 @@ class Extender:
         return volcano_extender.event_reply(error)
 
     def _reserve(self, task: Task) -> tuple[str, str]:
-        intake, obstacle = self._of_task(task)
+        try:
+            intake, obstacle = self._waiting(task)
+        except KubeError as error:
+            return "unknown", f"pod {task.namespace}/{task.name} is not known yet: {error}"
         if obstacle:
             return "refused", obstacle
+        if intake is None:
+            return "nothing", ""
         found = self._books.reserve(NodeName(task.node), intake)
         if not isinstance(found, Declined):
             return "reserved", ""
@@ -86,6 +103,25 @@ class Extender:
         reason = self._books.words(found, intake)
         _log.info("reservation_refused", pod=intake.pod.full_name, node=task.node, reason=reason)
         return "refused", reason
+
+    def _waiting(self, task: Task) -> tuple[Intake | None, str]:
+        """What the pod asks for, and what is in its way; ``None`` for one that asks for no cards or has a node.
+
+        Raises ``KubeError`` where the API server has no such pod or cannot be asked.
+        """
+        seen = self._books.seen(task.namespace, task.name)
+        if seen is not None and seen.uid == task.uid:
+            intake, fault = seen.intake, seen.fault
+        else:
+            intake, fault = self._read_now(task), ""
+        return intake, fault if intake is None else self._books.obstacle(intake)
+
+    def _read_now(self, task: Task) -> Intake | None:
+        self._metrics.read()
+        raw = self._read(task.namespace, task.name)
+        if raw is None or (raw.get("metadata") or {}).get("uid") != task.uid:
+            raise KubeError(f"the API server has none with the UID {task.uid}")
+        return None if (raw.get("spec") or {}).get("nodeName") else self._books.intake(raw)
 
     def _release(self, task: Task) -> tuple[str, str]:
         return ("released" if self._books.release(task.uid) else "nothing"), ""

@@ -33,7 +33,7 @@ class GrantMetrics:
         )
         self._refusals = self.metrics.counter("refusals_total", "Reservations and Bindings refused", ("reason",))
         self._reads = self.metrics.counter(
-            "pod_reads_total", "Bindings whose pod the watch had not shown yet, so that it was read"
+            "pod_reads_total", "Pods that were read because the watch had not shown them yet"
         )
         self._expired = self.metrics.counter(
             "assumptions_expired_total", "What was promised and never came, by state", ("state",)

@@ -84,6 +84,20 @@ def test_session_calls_are_let_through_and_garbage_is_named(cluster: Site) -> No
     assert "AdmissionReview: request" in text
 
 
+def test_whoever_makes_up_pods_holds_no_cards_and_large_bodies_are_for_nodes_alone(cluster: Site) -> None:
+    client = cluster.start()
+    made_up = a_pod("made-up", memory=40_960)
+    made_up["metadata"]["uid"] = "made-up"
+    for node in ("n1", "n2"):
+        assert "the API server has none with the UID made-up" in client.allocate(made_up, node)
+    assert cluster.value(client, "assumptions", state="reserved") == 0
+    large = json.dumps({"task": "x" * 4 * 1024 * 1024}).encode()
+    found = {verb: client.post(client.plain(f"/extender/{verb}"), large)[0] for verb in ("predicate", "prioritize")}
+    assert found == {"predicate": 200, "prioritize": 200}
+    found = {verb: client.post(client.plain(f"/extender/{verb}"), large)[0] for verb in ("allocate", "deallocate")}
+    assert found == {"allocate": 413, "deallocate": 413}
+
+
 def test_the_pods_of_a_restarted_server_hold_what_they_had(cluster: Site) -> None:
     cluster.put(a_pod("old", memory=40_960, node="n1", ids="GPU-n1-0,NVIDIA,40960,0:"))
     first = cluster.start()

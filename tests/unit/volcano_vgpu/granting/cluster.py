@@ -60,7 +60,7 @@ class Cluster:
         self.touched: list[str] = []
         rules = Rules(policies=PolicyDefaults(volcano=policy, volcano_orders_cards=True))
         self.books = Books(SPEC, rules, keep=90.0, clock=lambda: self.time)
-        self.extender = Extender(self.books, weight=weight, metrics=self.metrics)
+        self.extender = Extender(self.books, read=self._read, weight=weight, metrics=self.metrics)
         self.bindings = Bindings(
             books=self.books,
             mode=mode,
@@ -88,7 +88,13 @@ class Cluster:
         return json.loads(self.extender.predicate(json.dumps(body, separators=(",", ":")).encode()))
 
     def event(self, verb: str, pod: Raw, node: str = "n1") -> str:
-        """The error in the reply to ``allocate`` or ``deallocate``."""
+        """The error in the reply to ``allocate`` or ``deallocate`` for a pod that the API server has."""
+        metadata = pod["metadata"]
+        self.server.setdefault((metadata["namespace"], metadata["name"]), pod)
+        return self.sent(verb, pod, node)
+
+    def sent(self, verb: str, pod: Raw, node: str = "n1") -> str:
+        """The same for a pod that need not be anywhere."""
         body = json.dumps({"task": task(pod, node)}).encode()
         answer = self.extender.allocate if verb == "allocate" else self.extender.deallocate
         return str(json.loads(answer(body))["errorMessage"])

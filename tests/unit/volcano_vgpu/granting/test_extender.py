@@ -7,8 +7,10 @@ import json
 import pytest
 
 from hami_plugins.engine.intake import Intake
+from hami_plugins.errors import KubeError
 from hami_plugins.kube.port import Raw
 from tests.unit.volcano_vgpu.granting.cluster import CORES, MEMORY, NUMBER, Cluster, a_node, a_pod
+from volcano_vgpu.granting.extender import LARGEST_REMEMBERED
 
 
 def test_a_node_with_room_takes_the_pod_and_a_full_one_says_why_with_numbers() -> None:
@@ -149,9 +151,64 @@ def test_a_pod_of_a_call_that_cannot_be_read_is_answered_with_the_place() -> Non
     assert "spec.containers[0].resources.limits" in Cluster().predicate(pod)["status"]
 
 
-def test_a_task_comes_once_for_every_node_and_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster, pod = Cluster(a_node("n1"), a_node("n2")), a_pod()
-    taken: list[object] = []
+def test_cards_are_held_for_nobody_whom_the_api_server_does_not_have() -> None:
+    cluster, pod = Cluster(), a_pod("p", memory=40_960)
+    assert cluster.sent("allocate", a_pod("made-up")) == (
+        "pod x/made-up is not known yet: the API server has none with the UID uid-made-up"
+    )
+    cluster.shows(pod)
+    cluster.server["x", "p"] = pod
+    forged = {**pod, "metadata": {**pod["metadata"], "uid": "made-up"}}
+    assert "none with the UID made-up" in cluster.sent("allocate", forged)
+    assert cluster.books.statistics.reservations == 0
+    assert cluster.counted("allocate", "unknown") == 2
+
+
+def test_what_is_held_is_what_the_pod_asks_for_and_not_what_the_call_says() -> None:
+    cluster = Cluster()
+    cluster.shows(a_pod("p", memory=10_000))
+    assert cluster.sent("allocate", a_pod("p", memory=40_960)) == ""
+    assert cluster.predicate(a_pod("q", memory=30_960))["status"] == ""
+    assert "largest free 30,960 MiB" in cluster.predicate(a_pod("q", memory=30_961))["status"]
+
+
+def test_a_pod_that_the_watch_has_not_shown_yet_is_read_once() -> None:
+    cluster, pod = Cluster(), a_pod("p", memory=30_000)
+    cluster.server["x", "p"] = pod
+    assert cluster.sent("allocate", pod) == ""
+    cluster.shows(pod)
+    assert cluster.sent("allocate", pod) == ""
+    assert cluster.books.statistics.reservations == 1
+    assert cluster.metrics.metrics.value("pod_reads_total") == 1
+
+
+def test_while_the_api_server_is_away_nothing_is_held_for_pods_that_nobody_knows() -> None:
+    cluster, pod = Cluster(), a_pod("p")
+    cluster.server["x", "p"] = KubeError("out of reach", retryable=True)
+    assert cluster.sent("allocate", pod) == "pod x/p is not known yet: out of reach"
+    assert cluster.books.statistics.reservations == 0
+
+
+@pytest.mark.parametrize("shown", [True, False])
+@pytest.mark.parametrize("pod", [a_pod(limits={"cpu": "1"}), a_pod(node="n1", ids="GPU-n1-0,NVIDIA,10000,0:")])
+def test_pods_without_cards_and_pods_with_a_node_need_nothing(pod: Raw, *, shown: bool) -> None:
+    cluster = Cluster()
+    if shown:
+        cluster.shows(pod)
+    assert cluster.event("allocate", pod) == ""
+    assert cluster.books.statistics.reservations == 0
+
+
+def test_a_pod_that_cannot_be_read_is_not_held_anything_and_the_reply_says_why() -> None:
+    cluster, pod = Cluster(), a_pod(limits={NUMBER: "lots"})
+    assert "spec.containers[0].resources.limits" in cluster.event("allocate", pod)
+    cluster.shows(pod)
+    assert "spec.containers[0].resources.limits" in cluster.event("allocate", pod)
+
+
+def taken_in(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[Raw]:
+    """The pods that are read from now on."""
+    taken: list[Raw] = []
     intake = cluster.books.intake
 
     def counted(raw: Raw) -> Intake:
@@ -159,6 +216,21 @@ def test_a_task_comes_once_for_every_node_and_is_read_once(monkeypatch: pytest.M
         return intake(raw)
 
     monkeypatch.setattr(cluster.books, "intake", counted)
+    return taken
+
+
+def test_a_task_comes_once_for_every_node_and_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, pod = Cluster(a_node("n1"), a_node("n2")), a_pod()
+    taken = taken_in(cluster, monkeypatch)
     for node in ("n1", "n2", "n1"):
         cluster.predicate(pod, node)
     assert len(taken) == 1
+
+
+def test_nobody_fills_the_memory_with_large_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, pod = Cluster(), a_pod()
+    pod["metadata"]["annotations"]["note"] = "x" * LARGEST_REMEMBERED
+    taken = taken_in(cluster, monkeypatch)
+    for _ in range(2):
+        assert cluster.predicate(pod)["status"] == ""
+    assert len(taken) == 2
