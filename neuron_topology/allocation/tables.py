@@ -68,7 +68,7 @@ class Tables:
         return tuple(self.sets)
 
     def nearest(self, count: int) -> tuple[int, ...]:
-        """The grantable counts next to one that is not: the largest below and the smallest above, where there is one."""
+        """The counts that can be granted next to one that cannot: the largest below it, the smallest above it."""
         below = [each for each in self.counts if each < count]
         above = [each for each in self.counts if each > count]
         return (*below[-1:], *above[:1])
