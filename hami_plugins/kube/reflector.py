@@ -27,6 +27,9 @@ _SHORTEST_WATCH: Final = 1.0
 _SETTLED: Final = 5.0
 """Seconds after which a watch has told what happened before it began."""
 
+_AGAIN: Final = 1.0
+"""Seconds between two tries to tell what a handler could not bear."""
+
 _NAMED_MALFORMED: Final = 1000
 """Malformed objects that are remembered as logged; a list that has more of them is past helping by a log."""
 
@@ -72,8 +75,10 @@ class Reflector:
 
     What reaches ``on_change``, in this order: every object of the first list as ``added``, ``synced``, then changes. A
     list after the first one tells only what differs (by UID and resource version), deletions first. Objects are not
-    kept. An object without a UID is skipped, counted in ``malformed`` and logged once; so is (in ``handler_errors``)
-    what ``on_change`` raises.
+    kept. An object without a UID is skipped, counted in ``malformed`` and logged once.
+
+    A change for which ``on_change`` raises is counted in ``handler_errors``, logged, and told again with later events,
+    at most once a second, until it is taken or another change of that object is; ``missed`` says how many there are.
 
     ``timeout`` is the least duration of a watch in seconds; each lasts up to twice that, so that many clients do not
     return at the same moment. ``unhealthy_after`` is how long the server may be out of reach before ``healthy`` ends.
@@ -118,6 +123,8 @@ class Reflector:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"reflector-{name}", daemon=True)
         self._known: dict[str, str] = {}
+        self._missed: dict[str, Change] = {}
+        self._tried = -math.inf
         self._named: set[str] = set()
         self._version = ""
         self._failures = 0
@@ -149,6 +156,11 @@ class Reflector:
         failing = self._failing_since
         in_reach = failing is None or self._clock() - failing < self._unhealthy_after
         return self.synced.is_set() and self._thread.is_alive() and in_reach
+
+    @property
+    def missed(self) -> int:
+        """How many objects there are whose last change ``on_change`` has not taken."""
+        return len(self._missed)
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -190,6 +202,7 @@ class Reflector:
             self._drop(uid, None)
         for read in later:
             self._put(*read)
+        self._tell_again()
         self._version = version
         self.lists += 1
         if not oldest:
@@ -210,6 +223,7 @@ class Reflector:
             self._contact()
             came = self._clock()
             self._take(event)
+            self._tell_again()
             if event.kind == "BOOKMARK" or came - began >= _SETTLED:
                 self.told_until = came
         if self._stop.is_set():
@@ -251,11 +265,28 @@ class Reflector:
             self._tell(Change("deleted", item, uid))
 
     def _tell(self, change: Change) -> None:
+        if (error := self._refused(change)) is not None:
+            self._log.error("change_handler_failed", change=change.kind, uid=change.uid, exc_info=error)
+
+    def _tell_again(self) -> None:
+        """What was not taken, where some time has passed since the last try."""
+        if not self._missed or self._clock() - self._tried < _AGAIN:
+            return
+        for change in tuple(self._missed.values()):
+            if self._refused(change) is None:
+                self._log.info("change_taken_late", change=change.kind, uid=change.uid)
+
+    def _refused(self, change: Change) -> Exception | None:
+        """Tells a change; the error of a handler that does not take it, which must not hide other objects."""
+        self._missed.pop(change.uid, None)
         try:
             self._on_change(change)
-        except Exception:  # noqa: BLE001 - one object that a handler cannot bear must not hide the others
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is about this object alone
             self.handler_errors += 1
-            self._log.exception("change_handler_failed", change=change.kind, uid=change.uid)
+            self._missed[change.uid] = change
+            self._tried = self._clock()
+            return error
+        return None
 
     def _contact(self) -> None:
         self.last_contact = self._clock()

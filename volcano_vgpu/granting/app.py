@@ -232,10 +232,16 @@ class GrantServer:
 
     def _sizes(self) -> Sizes | None:
         office = self._term
-        if office is None or not office.term.ready:
+        if office is None:
             return None
-        books = office.term.books
-        return Sizes(statistics=books.statistics, pods=len(books), problems=books.problems)
+        term = office.term
+        return Sizes(
+            active=term.ready,
+            statistics=term.books.statistics,
+            pods=len(term.books),
+            problems=term.books.problems,
+            missed=term.missed,
+        )
 
     def _over_tls(self) -> list[Route]:
         metrics = AdmissionMetrics(self._metrics.metrics, self._documents)

@@ -100,8 +100,14 @@ class Books:
             self._malformed("node_unreadable", str(error))
             return
         self._nodes[change.uid] = node.name
-        with self._lock:
-            problems = self._ledger.see_node(node)
+        try:
+            with self._lock:
+                problems = self._ledger.see_node(node)
+        except Exception as error:  # noqa: BLE001 - a bug that one node meets is not to end all the others' grants
+            with self._lock:
+                self._ledger.forget_node(node.name)
+            self._broken("node_not_taken_in", f"node {node.name}", error)
+            return
         for problem in problems:
             self._malformed("node_problem", f"{problem.place}: {problem.what}")
 
@@ -118,7 +124,12 @@ class Books:
             return
         metadata = change.object.get("metadata") or {}
         name = (str(metadata.get("namespace")), str(metadata.get("name")))
-        seen = self._read(change.object, PodUid(change.uid))
+        uid = PodUid(change.uid)
+        try:
+            seen = self._read(change.object, uid)
+        except Exception as error:  # noqa: BLE001 - a bug that one pod meets is not to free what it holds
+            self._broken("pod_not_taken_in", f"pod {'/'.join(name)}", error)
+            seen = self._unread(change.object, uid, repr(error))
         with self._lock:
             self._pods[name] = seen
         self._names[change.uid] = name
@@ -130,9 +141,7 @@ class Books:
             pod = objects.pod(raw)
         except WireError as error:
             self._malformed("pod_unreadable", str(error))
-            with self._lock:
-                self._ledger.see_pod(unread.pod(raw, uid, self.spec), self._clock(), fault=str(error))
-            return Seen(uid, fault=str(error))
+            return self._unread(raw, uid, str(error))
         if pod.node is None and pod.phase not in FINISHED:
             with self._lock:
                 self._ledger.see_pod(pod, self._clock())
@@ -142,6 +151,12 @@ class Books:
         for problem in problems:
             self._malformed("pod_problem", f"{problem.place}: {problem.what}")
         return Seen(uid)
+
+    def _unread(self, raw: Raw, uid: PodUid, fault: str) -> Seen:
+        """A pod of which nothing can be told but its node and its annotations."""
+        with self._lock:
+            self._ledger.see_pod(unread.pod(raw, uid, self.spec), self._clock(), fault=fault)
+        return Seen(uid, fault=fault)
 
     def _concerns(self, raw: Raw) -> bool:
         """Whether a pod asks for cards, or is bound with some; most pods of a cluster do neither."""
@@ -162,6 +177,11 @@ class Books:
         if reason not in self._named and len(self._named) < _NAMED:
             self._named.add(reason)
             _log.warning(event, reason=reason)
+
+    def _broken(self, event: str, subject: str, error: Exception) -> None:
+        """A mistake of this program: with its trace, so that it can be reported."""
+        self.problems += 1
+        _log.error(event, subject=subject, exc_info=error)
 
     # What is asked
 

@@ -16,11 +16,13 @@ PRODUCT: Final = "volcano_vgpu_grants"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """What is looked up at each reading; ``None`` while another replica answers."""
+    """What is looked up at each reading, where this replica has the lease. ``active`` is whether it answers."""
 
+    active: bool
     statistics: Statistics
     pods: int
     problems: int
+    missed: int
 
 
 class GrantMetrics:
@@ -68,7 +70,7 @@ class GrantMetrics:
 
 
 def _collected(sizes: Sizes | None) -> Iterable[Metric]:
-    yield _one("active", "Whether this replica answers", float(sizes is not None))
+    yield _one("active", "Whether this replica answers", float(sizes is not None and sizes.active))
     if sizes is not None:
         yield from _sized(sizes)
 
@@ -84,6 +86,7 @@ def _sized(sizes: Sizes) -> Iterator[Metric]:
     )
     unreadable.add_metric((), sizes.problems)
     yield unreadable
+    yield _one("missed_changes", "Nodes and pods whose last change broke this program; see the log", sizes.missed)
     family = GaugeMetricFamily(
         f"{PRODUCT}_assumptions", "What is promised and not seen to be in effect, by state", labels=("state",)
     )

@@ -76,7 +76,14 @@ class Term:
                 return f"the API server has not told of all {what} yet"
             if not reflector.healthy:
                 return f"the watch of {what} is broken: {reflector.last_error}"
+            if missed := reflector.missed:
+                return f"the last change of some {what} ({missed}) could not be taken in; the log says why"
         return ""
+
+    @property
+    def missed(self) -> int:
+        """How many nodes and pods there are whose last change could not be taken in."""
+        return self._nodes.missed + self._pods.missed
 
     def start(self) -> None:
         """Begins to fill the ledger."""

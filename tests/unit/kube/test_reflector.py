@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import threading
@@ -129,11 +130,75 @@ def test_a_handler_that_fails_is_logged_and_told_the_next_change() -> None:
     with capture_logs() as logs:
         reflector, told = follow(api, handle)
     assert told == [("added", "uid-a"), ("added", "uid-b"), ("synced", ""), ("deleted", "uid-a")]
-    assert reflector.handler_errors == 2
-    assert [(line["event"], line["uid"], line["exc_info"]) for line in logs] == [
-        ("change_handler_failed", "uid-a", True),
-        ("change_handler_failed", "uid-a", True),
+    assert (reflector.handler_errors, reflector.missed) == (2, 1)
+    assert [(line["event"], line["uid"], type(line["exc_info"])) for line in logs] == [
+        ("change_handler_failed", "uid-a", KeyError),
+        ("change_handler_failed", "uid-a", KeyError),
     ]
+
+
+BOOKMARK = WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
+
+
+def missing(failures: int, watches: list[list[WatchEvent | Exception]]) -> tuple[Reflector, list[tuple[str, str]]]:
+    """A reflector whose handler fails so many times at a pod in its first list; a second passes between any two looks
+    at the clock."""
+    left, clock = [failures], itertools.count(0.0)
+
+    def handle(change: Change) -> None:
+        if change.uid == "uid-a" and left[0]:
+            left[0] -= 1
+            raise KeyError("a")
+
+    page = [Page([an_object("a", 1)], "5")]
+    api = ScriptedApi([page, page], watches)
+    told: list[tuple[str, str]] = []
+
+    def note(change: Change) -> None:
+        told.append((change.kind, change.uid))
+        handle(change)
+
+    with Reflector(api, PODS, on_change=note, name="test", backoff=AT_ONCE, clock=lambda: next(clock)) as reflector:
+        assert api.done.wait(10)
+    return reflector, told
+
+
+@pytest.mark.parametrize("again", [BOOKMARK, WatchEvent("ADDED", an_object("b", 6))], ids=["bookmark", "another"])
+def test_what_a_handler_could_not_bear_is_told_again_with_the_next_event(again: WatchEvent) -> None:
+    with capture_logs() as logs:
+        reflector, told = missing(2, [[again]])
+    assert told.count(("added", "uid-a")) == 3
+    assert (reflector.handler_errors, reflector.missed) == (2, 0)
+    assert [line["event"] for line in logs] == ["change_handler_failed", "change_taken_late"]
+
+
+def test_what_a_handler_could_not_bear_is_told_again_after_a_list() -> None:
+    reflector, told = missing(2, [[expired()]])
+    assert told == [("added", "uid-a")] * 2 + [("synced", ""), ("added", "uid-a")]
+    assert reflector.missed == 0
+
+
+def test_a_newer_change_takes_the_place_of_one_that_a_handler_could_not_bear() -> None:
+    reflector, told = missing(2, [[WatchEvent("DELETED", an_object("a", 6)), BOOKMARK]])
+    assert told == [("added", "uid-a")] * 2 + [("synced", ""), ("deleted", "uid-a")]
+    assert reflector.missed == 0
+
+
+def test_within_a_second_nothing_is_told_again() -> None:
+    def handle(change: Change) -> None:
+        raise KeyError(change.uid)
+
+    told: list[str] = []
+
+    def note(change: Change) -> None:
+        told.append(change.uid)
+        handle(change)
+
+    api = ScriptedApi([[Page([an_object("a", 1)], "5")]], [[BOOKMARK, BOOKMARK]])
+    with Reflector(api, PODS, on_change=note, name="test", backoff=AT_ONCE, clock=lambda: 7.0) as reflector:
+        assert api.done.wait(10)
+    assert told == ["uid-a", ""]
+    assert reflector.missed == 2
 
 
 def test_a_broken_api_does_not_end_the_loop() -> None:

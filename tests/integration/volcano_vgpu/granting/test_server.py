@@ -69,6 +69,7 @@ def test_probes_say_who_answers_and_metrics_what(cluster: Site) -> None:
         "volcano_vgpu_grants_cards 4.0",
         'volcano_vgpu_grants_assumptions{state="reserved"} 0.0',
         "volcano_vgpu_grants_unreadable_total 0.0",
+        "volcano_vgpu_grants_missed_changes 0.0",
     ):
         assert line in text
 

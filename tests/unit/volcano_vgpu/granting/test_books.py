@@ -146,6 +146,40 @@ def test_what_cannot_be_read_is_counted_each_time_and_named_once() -> None:
     assert (cluster.books.problems, len(logs)) == (3, 1)
 
 
+def test_a_pod_that_meets_a_bug_holds_the_cards_that_its_annotations_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, bound = Cluster(), a_pod(node="n1", ids="GPU-n1-0,NVIDIA,30000,0:")
+    waiting = a_pod("w")
+    with monkeypatch.context() as patch, capture_logs() as logs:
+        patch.setattr("volcano_vgpu.granting.books.objects.pod", _buggy)
+        cluster.shows(bound)
+        cluster.shows(waiting)
+    assert [(line["event"], line["subject"]) for line in logs] == [
+        ("pod_not_taken_in", "pod x/p"),
+        ("pod_not_taken_in", "pod x/w"),
+    ]
+    assert "largest free 10,960 MiB" in cluster.predicate(a_pod("b", memory=30_000))["status"]
+    assert [each.finding.value for each in cluster.books.findings()] == ["unreadable"]
+    assert "a bug" in cluster.event("allocate", waiting)
+    cluster.shows(bound)
+    assert (cluster.books.problems, cluster.books.findings()) == (2, ())
+
+
+def test_a_node_that_meets_a_bug_is_not_known_until_its_next_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(a_node("n1"), a_node("n2"))
+    with monkeypatch.context() as patch, capture_logs() as logs:
+        patch.setattr("hami_plugins.engine.inventory.NodeBuilder.entry", _buggy)
+        cluster.books.node_changed(Change("modified", a_node("n1"), "uid-n1"))
+    assert [(line["event"], line["subject"]) for line in logs] == [("node_not_taken_in", "node n1")]
+    assert cluster.predicate(a_pod(), "n1")["status"] == "vGPU: the node is not known"
+    assert cluster.predicate(a_pod(), "n2")["status"] == ""
+    cluster.books.node_changed(Change("modified", a_node("n1"), "uid-n1"))
+    assert cluster.predicate(a_pod(), "n1")["status"] == ""
+
+
+def _buggy(*_: object) -> object:
+    raise ZeroDivisionError("a bug")
+
+
 def test_the_word_that_a_list_is_through_changes_nothing() -> None:
     cluster = Cluster()
     cluster.books.node_changed(Change("synced", None, ""))

@@ -108,6 +108,26 @@ def test_a_term_whose_watch_of_pods_is_broken_is_not_ready_long_before_promises_
     term.stop()
 
 
+def test_a_term_that_could_not_take_in_a_pod_is_not_ready_until_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, api = [0.0], Quiet()
+    term = Term(api, load("", {}), SPEC, metrics=GrantMetrics(), clock=lambda: now[0])
+    term.start()
+    until(lambda: term.ready)
+    with monkeypatch.context() as patch:
+        patch.setattr(term.books, "_pods", None)
+        api.events.append(WatchEvent("ADDED", a_pod(node="n1", ids="GPU-n1-0,NVIDIA,30000,0:")))
+        until(lambda: not term.ready)
+        assert (term.missed, term.check()) == (
+            1,
+            "the last change of some pods (1) could not be taken in; the log says why",
+        )
+    now[0] = 2.0
+    api.events.append(WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "9"}}))
+    until(lambda: term.ready)
+    assert (term.missed, term.books.statistics.holders) == (0, 1)
+    term.stop()
+
+
 def test_an_error_in_what_ends_promises_is_not_the_end_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now, metrics = [0.0], GrantMetrics()
     term = Term(Quiet(), load("", {}), SPEC, metrics=metrics, clock=lambda: now[0])
