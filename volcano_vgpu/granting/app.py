@@ -94,6 +94,7 @@ class GrantServer:
         self._filling = filling
         self._term: _Office | None = None
         self._ended: Term | None = None
+        self._leaving = threading.Event()
         self._stopping = threading.Event()
         namespace = settings.service.namespace
         self._election = Election(
@@ -143,7 +144,8 @@ class GrantServer:
         self._election.start()
 
     def stop(self) -> None:
-        """Ends: answers no more, hands the lease back, then lets go of its clients. May be called twice."""
+        """Ends: is not ready, answers no more, hands the lease back, lets go of its clients. May be called twice."""
+        self._leave()
         self._stopping.set()
         self._settle()
         self._election.stop()
@@ -155,6 +157,13 @@ class GrantServer:
         self._toucher.stop()
         if self._keeper is not None:
             self._keeper.stop()
+
+    def _leave(self) -> None:
+        """Answers until nobody is sent here any more; to one that is not ready nobody is."""
+        sent_here = not self.trouble
+        self._leaving.set()
+        if sent_here:
+            time.sleep(self._settings.shutdown_delay)
 
     def _settle(self) -> None:
         """Waits for Bindings that the API server is still carrying out."""
@@ -291,7 +300,7 @@ class GrantServer:
 
     def _ready(self) -> dict[str, Check]:
         return {
-            "stopping": lambda: "the process ends" if self._stopping.is_set() else "",
+            "stopping": lambda: "the process ends" if self._leaving.is_set() else "",
             "lease": self._election.check,
             "ledger": self._ledger_check,
             "certificate": lambda: "" if self._webhooks is not None else "the webhooks are not served yet",

@@ -104,7 +104,8 @@ class GrantSettings(Strict):
     ``deviceshare.SchedulePolicy`` and ``ScheduleWeight``; a weight of 0 leaves the nodes to the other plugins.
     ``reservation`` is how long what a Binding was answered with is kept where nothing else ends it, and ``hold`` how
     long what Volcano asked for last, while no Binding has come. ``schedulers`` are those whose pods are marked.
-    ``touch_interval`` bounds how often a node is written in mode ``guard``.
+    ``touch_interval`` bounds how often a node is written in mode ``guard``. ``shutdown_delay`` is how long a replica
+    that has to end goes on answering, ready no more: others may take so long to learn that nobody is to be sent there.
     """
 
     version: Literal[1] = 1
@@ -115,6 +116,7 @@ class GrantSettings(Strict):
     hold: Annotated[float, Field(ge=1, le=3600)] = HOLD
     schedulers: Annotated[tuple[Name, ...], Field(min_length=1)] = (SCHEDULER,)
     touch_interval: Seconds = 0.1
+    shutdown_delay: Annotated[float, Field(ge=0, le=300)] = 5.0
     webhooks: Webhooks = Webhooks()
     certificate: Certificate = Certificate()
     service: Service = Service()

@@ -157,6 +157,7 @@ class Site:
             "certificate": {"directory": str(self.folder)},
             "service": {"namespace": "default"},
             "lease": LEASE,
+            "shutdownDelay": 0,
         }
         found = GrantSettings.model_validate(told | settings)
         metrics = GrantMetrics()

@@ -142,6 +142,7 @@ def test_the_process_serves_until_it_is_told_to_stop_and_hands_the_lease_back(cl
         "certificate": {"directory": str(cluster.folder)},
         "service": {"namespace": "default"},
         "lease": LEASE,
+        "shutdownDelay": 0,
         "log": {"form": "json"},
     }
     kubeconfig = str(cluster.server.kubeconfig(tmp_path / "kubeconfig"))

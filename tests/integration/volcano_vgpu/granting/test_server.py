@@ -148,6 +148,27 @@ def test_a_replica_that_ends_keeps_the_lease_until_its_last_answers_are_in_effec
     assert cluster.value(other, "holders") == 1
 
 
+def test_a_replica_that_ends_is_not_ready_some_time_before_it_stops_to_answer(cluster: Site) -> None:
+    client = cluster.start(shutdownDelay=3.0)
+    (pod,) = cluster.put(a_pod("p"))
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(client.server.stop)
+        wait_for(lambda: client.get("/readyz")[0] == 503, "it is not ready")
+        assert "stopping: the process ends" in client.get("/readyz")[1]
+        assert client.allocate(pod, "n1") == ""
+        assert client.bind(pod, "n1")[1]["allowed"]
+        client.close()
+        ended.result(20)
+    assert "the process ends" in client.server.trouble
+
+
+def test_a_replica_to_which_nobody_is_sent_ends_at_once(cluster: Site) -> None:
+    cluster.start("one")
+    second = cluster.start("two", ready=False, shutdownDelay=300)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(cluster.end, second).result(60)
+
+
 def test_a_replica_that_cannot_renew_its_lease_answers_no_more(cluster: Site) -> None:
     client = cluster.start()
     (pod,) = cluster.put(a_pod("p"))

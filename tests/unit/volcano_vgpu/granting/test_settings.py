@@ -41,6 +41,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_where_the_pod_runs
         ("mode: policy", "settings: mode"),
         ("reservation: 30", "settings: reservation"),
         ("hold: 0", "settings: hold"),
+        ("shutdownDelay: -1", "settings: shutdownDelay"),
         ("lease: {duration: 5}", "the duration has to be longer than the deadline"),
         ("schedulers: []", "settings: schedulers"),
         ("webhook: {}", "settings: webhook: Extra inputs"),
