@@ -1,0 +1,131 @@
+"""One run of the loss system: a job that no node can hold at once is rejected, and nobody waits.
+
+Departures up to and including an arrival's time happen before it. Of the nodes that have a set for the job, the one
+with the fewest free devices takes it, of equals the first. Source of the model: ``neuron-torchx.md`` 4.7.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import NamedTuple, Protocol
+
+from neuron_topology.simulation.jobs import Job
+
+
+class Table(Protocol):
+    """What a policy grants for one number of devices."""
+
+    def __getitem__(self, free: int, /) -> int:
+        """The mask of what is granted of a mask of free devices; 0 where that is nothing."""
+
+
+class Grant(NamedTuple):
+    """Devices of one node."""
+
+    node: int
+    devices: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of the jobs after the warm-up.
+
+    ``offered`` and ``accepted`` count jobs by the devices that they ask for, ``fragmented`` the rejected ones for which
+    some node had enough free devices. ``utilisation`` is the average share of devices in use over time. ``events`` are
+    all arrivals and departures, those of the warm-up included.
+    """
+
+    offered: Mapping[int, int]
+    accepted: Mapping[int, int]
+    fragmented: int
+    utilisation: float
+    events: int
+
+
+class Nodes:
+    """The free devices of every node.
+
+    Nodes with equally many free devices are one bit set, so that the fullest node that has a set is found by looking
+    at few nodes, however many there are.
+    """
+
+    __slots__ = ("_by_free", "_masks", "_most")
+
+    def __init__(self, nodes: int, devices: int) -> None:
+        self._most = devices
+        self._masks = [(1 << devices) - 1] * nodes
+        self._by_free = [0] * devices + [(1 << nodes) - 1]
+
+    def take(self, table: Table, devices: int) -> Grant | None:
+        """Hold so many devices where the table has a set for them; ``None`` where it has none on any node."""
+        masks, by_free = self._masks, self._by_free
+        for free in range(devices, self._most + 1):
+            candidates = by_free[free]
+            while candidates:
+                first = candidates & -candidates
+                node = first.bit_length() - 1
+                granted = table[masks[node]]
+                if granted:
+                    masks[node] ^= granted
+                    by_free[free] ^= first
+                    by_free[free - devices] |= first
+                    return Grant(node, granted)
+                candidates ^= first
+        return None
+
+    def give_back(self, grant: Grant, devices: int) -> None:
+        """End a grant of so many devices."""
+        node, granted = grant
+        masks, by_free, bit = self._masks, self._by_free, 1 << grant.node
+        free = masks[node].bit_count()
+        masks[node] |= granted
+        by_free[free] ^= bit
+        by_free[free + devices] |= bit
+
+    def has_room(self, devices: int) -> bool:
+        """Whether some node has so many free devices, linked or not."""
+        return any(self._by_free[devices:])
+
+
+def run(jobs: Sequence[Job], tables: Mapping[int, Table], *, nodes: int, devices: int, warm_up: float = 0.1) -> Outcome:
+    """What becomes of jobs on nodes of so many devices; ``tables`` holds one for every number that a job asks for.
+
+    The first ``warm_up`` share of the jobs is not counted; those after it have to arrive at two times at least.
+    """
+    cluster = Nodes(nodes, devices)
+    running: list[tuple[float, int, Grant]] = []
+    offered: Counter[int] = Counter()
+    rejected: Counter[int] = Counter()
+    counted_from = int(len(jobs) * warm_up)
+    fragmented = departures = busy = 0
+    since = last = held = 0.0
+    for number, (arrival, asked, duration) in enumerate(jobs):
+        while running and running[0][0] <= arrival:
+            ended, freed, grant = heappop(running)
+            held += busy * (ended - last)
+            last = ended
+            busy -= freed
+            cluster.give_back(grant, freed)
+            departures += 1
+        held += busy * (arrival - last)
+        last = arrival
+        if number == counted_from:
+            offered, rejected, fragmented, since, held = Counter(), Counter(), 0, arrival, 0.0
+        offered[asked] += 1
+        granted = cluster.take(tables[asked], asked)
+        if granted is None:
+            rejected[asked] += 1
+            fragmented += cluster.has_room(asked)
+        else:
+            busy += asked
+            heappush(running, (arrival + duration, asked, granted))
+    return Outcome(
+        offered=offered,
+        accepted={asked: count - rejected[asked] for asked, count in offered.items()},
+        fragmented=fragmented,
+        utilisation=held / ((last - since) * nodes * devices),
+        events=len(jobs) + departures,
+    )

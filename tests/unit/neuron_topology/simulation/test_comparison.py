@@ -1,0 +1,78 @@
+"""Policies compared on the same jobs."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from neuron_topology.hardware.instances import INSTANCE_TYPES
+from neuron_topology.simulation import comparison, jobs
+from neuron_topology.simulation.comparison import Finding, Setting, Study
+from neuron_topology.simulation.jobs import Job, Poisson, Trace
+from neuron_topology.simulation.policies import Policy
+
+TRN1 = INSTANCE_TYPES["trn1.32xlarge"]
+TRACE = Trace("ours", tuple(Job(float(at), 1 + 3 * (at % 2), 5.0) for at in range(40)))
+
+
+def a_study(workload: jobs.Workload, *policies: Policy, runs: int = 3, seed: int = 0, nodes: int = 1) -> Study:
+    setting = Setting(instance=TRN1, nodes=nodes, workload=workload)
+    return Study(settings=(setting,), policies=policies or tuple(Policy), runs=runs, seed=seed)
+
+
+def found(study: Study) -> tuple[Finding, ...]:
+    (findings,) = comparison.compare(study, random.Random)
+    return findings
+
+
+def test_policies_are_compared_in_their_order_on_the_same_jobs() -> None:
+    first, again = found(a_study(Poisson(jobs.PAIRS, 1.0, 500), Policy.LINKED, Policy.LINKED_FIRST_FIT))
+    assert (first.policy, again.policy) == (Policy.LINKED, Policy.LINKED_FIRST_FIT)
+    alone = found(a_study(Poisson(jobs.PAIRS, 1.0, 500), Policy.LINKED))
+    assert alone == (first,)
+
+
+def test_the_same_seed_says_the_same_and_another_one_something_else() -> None:
+    workload = Poisson(jobs.SINGLES, 1.0, 300)
+    assert found(a_study(workload, seed=5)) == found(a_study(workload, seed=5))
+    assert found(a_study(workload, seed=5)) != found(a_study(workload, seed=6))
+
+
+def test_wider_sets_fragment_less() -> None:
+    by_policy = {each.policy: each for each in found(a_study(Poisson(jobs.FOURS_AND_EIGHTS, 1.1, 2_000)))}
+    aws, linked = by_policy[Policy.AWS], by_policy[Policy.LINKED]
+    assert linked.frag_rejects.high < aws.frag_rejects.low
+    assert linked.utilisation.mean > aws.utilisation.mean
+    assert set(linked.acceptance_of) == {1, 4, 8, 16}
+
+
+def test_a_trace_is_run_once_and_has_no_interval() -> None:
+    study = a_study(TRACE, Policy.AWS, runs=30)
+    assert study.jobs == 40
+    (only,) = found(study)
+    assert only.acceptance.half_width is None
+    assert only.acceptance.mean == 1.0
+
+
+def test_a_size_that_a_run_does_not_have_says_nothing_about_it() -> None:
+    rare = jobs.Mix("rare", ((1, 0.97), (16, 0.03)))
+    (only,) = found(a_study(Poisson(rare, 0.1, 40), Policy.AWS, runs=10))
+    assert only.acceptance_of[1].runs == 10
+    assert 1 <= only.acceptance_of[16].runs < 10
+
+
+def test_progress_adds_up_to_all_jobs() -> None:
+    study = a_study(Poisson(jobs.SINGLES, 1.0, 100), Policy.AWS, Policy.HAMI)
+    told: list[int] = []
+    for _ in comparison.compare(study, random.Random, told.append):
+        pass
+    assert sum(told) == study.jobs == 600
+    assert len(told) == 6
+
+
+def test_the_capacity_is_that_of_all_nodes() -> None:
+    study = a_study(Poisson(jobs.SINGLES, 1.0, 10), nodes=3)
+    assert study.settings[0].capacity == 48
+    with pytest.raises(AttributeError):
+        study.settings[0].nodes = 4  # type: ignore[misc]
