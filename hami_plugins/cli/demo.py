@@ -51,7 +51,7 @@ def _plan_and_live(html: str, settings: Settings, registry: Registry, seconds: C
     from hami_plugins.cli.live.ending import Ending
     from hami_plugins.cli.live.story import Story
 
-    page = _beside(html)
+    page, before = _beside(html, "live"), _beside(html, "alone")
     with Ending() as ending, ExitStack() as stack:
         cluster, obstacle = _staged(stack, ending)
         _plan(html, settings, registry)
@@ -59,16 +59,17 @@ def _plan_and_live(html: str, settings: Settings, registry: Registry, seconds: C
         output.line()
         if cluster is not None:
             output.line(
-                "Live: an embedded cluster and the real node agents, on 127.0.0.1 and in a temporary directory."
+                "Live: an embedded cluster, the real node agents and the real server of grants, on 127.0.0.1 and in a "
+                "temporary directory."
             )
-            Story(cluster, registry, seconds).tell(page)
+            Story(cluster, registry, seconds).tell(page, before)
     if obstacle is not None:
         _pages(html)
         sys.stdout.flush()
         raise obstacle
-    output.line(f"{seconds():5.1f} s  agents and cluster have ended, nothing of them is left")
+    output.line(f"{seconds():5.1f} s  agents, server and cluster have ended, nothing of them is left")
     output.line()
-    _pages(html, page)
+    _pages(html, page, before)
 
 
 def _staged(stack: ExitStack, ending: Ending) -> tuple[Cluster | None, DemoError | None]:
@@ -104,14 +105,19 @@ def _plan(html: str, settings: Settings, registry: Registry) -> None:
     sys.stdout.flush()
 
 
-def _pages(html: str, live: str = "") -> None:
-    output.line(f"Every card with what it holds: {Path(html).absolute().as_uri()}")
+def _pages(html: str, live: str = "", alone: str = "") -> None:
+    output.line(f"Every card with what it holds: {_uri(html)}")
     if live:
-        output.line(f"The same of the live cluster:  {Path(live).absolute().as_uri()}")
+        output.line(f"The same of the live cluster:  {_uri(live)}")
+        output.line(f"The gang by Volcano alone:     {_uri(alone)}")
     output.line(f"The same by hand: hami-plugins plan --fleet {FLEET} -f YOUR.yaml")
 
 
-def _beside(html: str) -> str:
-    """Where the page of the live cluster goes."""
+def _uri(path: str) -> str:
+    return Path(path).absolute().as_uri()
+
+
+def _beside(html: str, name: str) -> str:
+    """Where a further page goes."""
     file = Path(html)
-    return str(file.with_name(f"{file.stem}-live{file.suffix}"))
+    return str(file.with_name(f"{file.stem}-{name}{file.suffix}"))

@@ -1,4 +1,4 @@
-"""``demo`` as people run it: agents as processes, sockets, signals, and nothing left when it is over."""
+"""``demo`` as people run it: our programs as processes, sockets, signals, and nothing left when it is over."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ LONGEST: Final = 240.0
 ELSEWHERE: Final = {
     "HTTP_PROXY": "http://127.0.0.1:9",
     "HAMI_PLUGINS__VOLCANO_VGPU__DEVICE_SPLIT_COUNT": "3",
+    "HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE": "guard",
     "NODE_NAME": "another",
 }
 """What the environment of whoever shows the demo may say: it is not meant for it."""
@@ -34,9 +35,11 @@ _VARIES: Final = (
     (r"(?m)^ *\d+\.\d s  ", "  0.0 s  "),
     (r"\bthese \d+\.\d s", "these 0.0 s"),
     (r"127\.0\.0\.1:\d+", "127.0.0.1:0"),
-    (r"(agent|again as) \d+", r"\1 0"),
+    (r"(agent|again as|server of grants) \d+", r"\1 0"),
     (r"\d+ (to register|to serve|for the failed)", r"N \1"),  # a write that came too late is tried again, and counts
     (r"file://\S+/", "file:///"),
+    (r"\bgpu-\d", "gpu-N"),  # which half of the gang is on which of two equal nodes is chance
+    (r"GPU-[0-9a-f-]{36}", "GPU-X"),
 )
 """What differs from run to run."""
 
@@ -91,14 +94,17 @@ def test_the_story_is_the_one_that_is_kept_and_nothing_is_left(
 ) -> None:
     code, out, err = demo.end()
     assert (code, err) == (0, "")
+    _is_put_right(out)
     live = _stable(out[out.index("Live: ") :])
     if update_golden:
         KEPT.write_text(live, encoding="utf-8")
     assert live == KEPT.read_text(encoding="utf-8"), "pytest --update-golden keeps what is told now"
     assert "research/giant: does not fit" in out
+    wrong = "which node gpu-1 does not report"
+    assert wrong in (tmp_path / "demo-alone.html").read_text(encoding="utf-8")
     assert "llama-finetune-master-0" in (tmp_path / "demo-live.html").read_text(encoding="utf-8")
     assert list(scratch.iterdir()) == []
-    assert _alive(map(int, re.findall(r"(?:agent|again as) (\d+)", out))) == []
+    assert _alive(map(int, re.findall(r"(?:agent|again as|server of grants) (\d+)", out))) == []
 
 
 def test_ctrl_c_ends_the_agents_too_and_leaves_nothing(demo: Demo, scratch: Path) -> None:
@@ -136,6 +142,18 @@ def test_where_no_unix_socket_can_be_made_the_rest_is_shown_and_the_reason_is_to
     assert "set TMPDIR" in said.err
     assert (tmp_path / "demo.html").exists()
     assert list(deep.iterdir()) == []
+
+
+def _is_put_right(out: str) -> None:
+    """By Volcano alone two of the four get cards of the other node, and from the ledger nobody does."""
+    rows = [re.split(r" {2,}", line) for line in out.splitlines() if line.startswith("llama-finetune-")]
+    assert len(rows) == 4
+    foreign = [pod for pod, node, cards, *_ in rows if not cards.startswith(node.removeprefix("on "))]
+    assert len(foreign) == 2
+    assert [pod for pod, _, _, container, *_ in rows if container == "refused"] == foreign
+    for *_, node, cards, container in rows:
+        assert re.fullmatch(rf"{node.removeprefix('on ')} #\d #\d", cards)
+        assert container == "2 x 40960m, 50 %"
 
 
 def _stable(text: str) -> str:

@@ -1,4 +1,7 @@
-"""The embedded cluster: API server, two nodes with kubelets and fake cards, Volcano's stand-in, an agent per node."""
+"""The embedded cluster: API server, two nodes with kubelets and fake cards, Volcano's stand-in, and our programs.
+
+Those are an agent for each node, and the server of grants.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import logging
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,13 +20,14 @@ import structlog
 import yaml
 
 from hami_plugins import examples
-from hami_plugins.cli.live import agents
-from hami_plugins.cli.live.agents import AgentProcess
+from hami_plugins.cli.live import grants, processes
 from hami_plugins.cli.live.ending import DemoError, Ending
+from hami_plugins.cli.live.grants import Grants
+from hami_plugins.cli.live.processes import Process
 from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
 from hami_plugins.emulator.fleet import bare_node
 from hami_plugins.emulator.kubelet import EmulatedKubelet, Times
-from hami_plugins.emulator.volcano import EmulatedVolcano
+from hami_plugins.emulator.volcano import EmulatedVolcano, ExtenderArguments
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.kube.port import Raw
@@ -33,6 +37,7 @@ from hami_plugins.wire import volcano
 
 NODES: Final = ("gpu-1", "gpu-2")
 NAMESPACE: Final = "research"
+JOBS: Final = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{NAMESPACE}/jobs"
 
 PATIENCE: Final = 120.0
 """Seconds that any one thing may take. On a machine with nothing else to do everything takes less than three."""
@@ -59,34 +64,52 @@ class Sums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The cluster while it lives. It is read where the API server keeps it, so that looking costs no request."""
+    """The cluster while it lives. It is read where the API server keeps it, so that looking costs no request.
+
+    ``volcano`` holds the scheduler of the moment.
+    """
 
     server: ApiServer
     api: KubeClient
     root: Path
     ending: Ending
     kubelets: Mapping[str, EmulatedKubelet]
-    agents: dict[str, AgentProcess] = field(default_factory=dict)
+    grants: Grants
+    agents: dict[str, Process] = field(default_factory=dict)
+    volcano: ExitStack = field(default_factory=ExitStack)
+
+    def processes(self) -> list[Process]:
+        """Everything that runs beside this process."""
+        return [*self.agents.values(), self.grants.process]
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Waits; raises ``DemoError`` where that takes too long or an agent is gone, and what a signal asks for."""
+        """Waits; raises ``DemoError`` where that takes too long or a process is gone, and what a signal asks for."""
 
         def come_true() -> bool:
-            for agent in self.agents.values():
-                agent.check()
+            for process in self.processes():
+                process.check()
             return condition()
 
         try:
             self.ending.wait_for(come_true, what, seconds=PATIENCE)
         except DemoError as error:
-            said = [f"agent of {node}, last lines:\n{agent.last_words()}" for node, agent in self.agents.items()]
+            said = [f"{process}, last lines:\n{process.last_words()}" for process in self.processes()]
             raise DemoError("\n".join([str(error), *map(_state, self.pods()), *said])) from None
 
-    def start_agent(self, node: str) -> AgentProcess:
+    def schedule(self, *, extender: ExtenderArguments | None = None) -> None:
+        """Starts a scheduler in place of the one that there is. Without an extender it does what Volcano 1.14.1 does.
+
+        That is to leave the cards of a try on a gang that has to wait, and to write them back when it is bound.
+        """
+        self.volcano.close()
+        alone = extender is None
+        self.volcano.enter_context(EmulatedVolcano(self.api, period=_CALM, extender=extender, leaves_tries=alone))
+
+    def start_agent(self, node: str) -> Process:
         """Starts the agent of a node."""
         files = {"--cards-file": self._cards_file(node), "--kubeconfig": self.root / f"{node}.kubeconfig"}
         arguments = ["--node-name", node, *(str(word) for option in files.items() for word in option)]
-        started = AgentProcess(arguments, self._settings(node), self.root / f"{node}.log")
+        started = Process("agent", ["agent", *arguments], self._settings(node), self.root / f"{node}.log")
         self.agents[node] = started
         return started
 
@@ -155,7 +178,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def staged(ending: Ending) -> Iterator[Cluster]:
-    """The cluster with its agents on their way; at the end processes, threads, sockets and files are gone.
+    """The cluster with our programs on their way; at the end processes, threads, sockets and files are gone.
 
     Raises ``DemoError`` where it cannot be had on this machine.
     """
@@ -168,38 +191,43 @@ def staged(ending: Ending) -> Iterator[Cluster]:
 
 
 def _opened(stack: ExitStack, ending: Ending) -> Cluster:
-    agents.find()
+    processes.find()
     stack.enter_context(_quiet())
     root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hami-")))
     _try_sockets(root)
-    server = stack.enter_context(ApiServer(kinds=VOLCANO, users={_user(node): _user(node) for node in NODES}))
+    users = [grants.USER, *map(_user, NODES)]
+    server = stack.enter_context(ApiServer(kinds=VOLCANO, users={name: name for name in users}))
     with _straight():
         api = connect_to(server.url, component="demo")
     stack.callback(api.close)
-    server.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    for namespace in (NAMESPACE, grants.NAMESPACE):
+        server.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     for queue in yaml.safe_load_all(examples.workload_text("01-queues")):
         server.put(queue)
     (root / "library").mkdir()
     (root / "library" / "libvgpu.so").write_bytes(b"stands in for HAMi-core: nothing runs in these containers\n")
     kubelets = {node: EmulatedKubelet(api, node, root / node, times=Times.fast()) for node in NODES}
-    cluster = Cluster(server=server, api=api, root=root, ending=ending, kubelets=kubelets)
+    granting = Grants(root, server.kubeconfig(root / "grants.kubeconfig", token=grants.USER))
+    stack.callback(granting.stop)
+    cluster = Cluster(server=server, api=api, root=root, ending=ending, kubelets=kubelets, grants=granting)
     for node, kubelet in kubelets.items():
         server.put(bare_node(node, capacity=_ROOM))
         server.kubeconfig(root / f"{node}.kubeconfig", token=_user(node))
         cluster.set_cards(node)
         stack.enter_context(kubelet)
-    stack.enter_context(EmulatedVolcano(api, period=_CALM))
-    stack.callback(_stop_all, cluster.agents)
+    stack.callback(lambda: _stop_all(cluster.processes()))
     for node in NODES:
         cluster.start_agent(node)
+    stack.enter_context(cluster.volcano)
+    cluster.schedule()
     return cluster
 
 
-def _stop_all(running: Mapping[str, AgentProcess]) -> None:
-    for agent in running.values():
-        agent.ask_to_stop()
-    for agent in running.values():
-        agent.stop()
+def _stop_all(running: Sequence[Process]) -> None:
+    for process in running:
+        process.ask_to_stop()
+    for process in running:
+        process.stop()
 
 
 def _try_sockets(root: Path) -> None:

@@ -100,6 +100,8 @@ class EmulatedVolcano:
         if self._thread.is_alive():
             self._thread.join()
         for store in self._stores.values():
+            store.stop(timeout=0.0)  # all of them end at the same time
+        for store in self._stores.values():
             store.stop()
         if self._extender is not None:
             self._extender.close()

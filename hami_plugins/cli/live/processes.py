@@ -1,4 +1,4 @@
-"""The node agent as a process of its own, as on a node: ``hami-plugins volcano-vgpu agent``."""
+"""Programs of the product ``volcano-vgpu`` as processes of their own, as they run on a node or in a cluster."""
 
 from __future__ import annotations
 
@@ -15,35 +15,37 @@ from hami_plugins.cli.live.ending import DemoError
 from hami_plugins.cli.plugged import COMMANDS
 
 COMMAND: Final = "volcano-vgpu"
-"""The entry point that brings the agent; the core does not know who it is."""
+"""The entry point that brings the programs; the core does not know who it is."""
 
 _GRACE_SECONDS: Final = 5.0
+_LONGEST_ANSWER: Final = 60.0
+"""Seconds that a program which only prints something may take."""
+
 _LAST_WORDS: Final = 5
 _KEPT: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH"})
 _KEPT_PREFIXES: Final = ("PYTHON", "LC_", "COVERAGE")
 
 
 def find() -> None:
-    """Raises ``DemoError`` where the agent is not installed."""
+    """Raises ``DemoError`` where the programs are not installed."""
     if not metadata.entry_points(group=COMMANDS, name=COMMAND):
         raise DemoError(f"there is no command {COMMAND}, which brings the node agent; install the package volcano_vgpu")
 
 
-class AgentProcess:
-    """One agent, running from the start; ``log`` is the file that its output is appended to.
+class Process:
+    """One program, running from the start; ``log`` is the file that its output is appended to.
 
     It is in a session of its own, so that a terminal's Ctrl-C reaches it only through ``stop``, and it does not outlive
     this process (``leash``). Of this process' environment only what Python needs is handed on: settings and proxies of
     whoever shows the demo are not meant for it.
     """
 
-    def __init__(self, arguments: Sequence[str], settings: Mapping[str, str], log: Path) -> None:
-        self._log = log
-        python = (sys.executable, "-P", "-m", "hami_plugins.cli", COMMAND, "agent", *arguments)
-        leash = Path(__file__).with_name("leash.py")
+    def __init__(self, what: str, arguments: Sequence[str], settings: Mapping[str, str], log: Path) -> None:
+        self.log = log
+        self._what = what
         with log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-I", "-S", str(leash), str(os.getpid()), *python],
+                _leashed(arguments),
                 env=_environment() | dict(settings),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -56,15 +58,18 @@ class AgentProcess:
         """Its process id."""
         return self._process.pid
 
+    def __str__(self) -> str:
+        return f"{self._what} {self.pid}"
+
     def check(self) -> None:
         """Raises ``DemoError`` with its last words if it has ended by itself."""
         code = self._process.poll()
         if code is not None:
-            raise DemoError(f"agent {self.pid} ended by itself with exit code {code}:\n{self.last_words()}")
+            raise DemoError(f"{self} ended by itself with exit code {code}:\n{self.last_words()}")
 
     def last_words(self) -> str:
         """The last lines of its log."""
-        with self._log.open(encoding="utf-8", errors="replace") as lines:
+        with self.log.open(encoding="utf-8", errors="replace") as lines:
             return "".join(deque(lines, _LAST_WORDS)).rstrip()
 
     def kill(self) -> None:
@@ -83,6 +88,32 @@ class AgentProcess:
             self._process.wait(_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
+
+
+def printed(*arguments: str) -> str:
+    """What a program prints that only prints. Raises ``DemoError``."""
+    try:
+        done = subprocess.run(  # noqa: S603 - our own program
+            _leashed(arguments),
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            start_new_session=True,
+            timeout=_LONGEST_ANSWER,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise DemoError(f"{COMMAND} {arguments[0]} printed nothing within {_LONGEST_ANSWER:g} s") from error
+    if done.returncode:
+        raise DemoError(f"{COMMAND} {arguments[0]} ended with exit code {done.returncode}:\n{done.stderr.rstrip()}")
+    return done.stdout
+
+
+def _leashed(arguments: Sequence[str]) -> list[str]:
+    leash = Path(__file__).with_name("leash.py")
+    python = (sys.executable, "-P", "-m", "hami_plugins.cli", COMMAND, *arguments)
+    return [sys.executable, "-I", "-S", str(leash), str(os.getpid()), *python]
 
 
 def _environment() -> dict[str, str]:

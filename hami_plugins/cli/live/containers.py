@@ -1,0 +1,40 @@
+"""What a container of the demo was granted, and what it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hami_plugins.kube.port import Raw
+from hami_plugins.vendors import volcano as vendor
+from hami_plugins.wire import volcano
+
+IDS: Final = vendor.SPEC.keys.allocated
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One card in a container: by the grant, or by the container's environment (``40960m``, percent)."""
+
+    card: str
+    memory: str
+    cores: str
+
+
+def visible(env: Mapping[str, str]) -> tuple[Slice, ...]:
+    """The cards that a container sees, with its limits on each; none without an environment."""
+    cards = env.get("NVIDIA_VISIBLE_DEVICES", "").split(",") if env else ()
+    return tuple(
+        Slice(card, env.get(f"CUDA_DEVICE_MEMORY_LIMIT_{at}", ""), env.get(f"CUDA_DEVICE_SM_LIMIT_{at}", ""))
+        for at, card in enumerate(cards)
+    )
+
+
+def granted(pod: Raw) -> tuple[Slice, ...]:
+    """What the only container of a pod was granted, in the words of its environment; nothing before that."""
+    text = (pod["metadata"].get("annotations") or {}).get(IDS, "")
+    if not text:
+        return ()
+    (container,) = volcano.decode_assignment(IDS, text)
+    return tuple(Slice(each.device, f"{each.memory}m", str(each.cores)) for each in container)
