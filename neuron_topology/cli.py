@@ -1,0 +1,86 @@
+"""``hami-plugins neuron``: Trainium and Inferentia. The work is imported when it runs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from hami_plugins.cli import options
+from hami_plugins.cli.options import Form
+
+app = typer.Typer(
+    name="neuron",
+    help="For clusters with AWS Trainium and Inferentia: devices that are really linked, on any scheduler, and jobs of "
+    "TorchX and Volcano that get them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+class Mode(StrEnum):
+    """What becomes of a gang that does not fit into one part of the network."""
+
+    HARD = "hard"
+    SOFT = "soft"
+
+
+Tier = Annotated[
+    str,
+    typer.Option(
+        "--tier",
+        metavar="NAME|none",
+        help="The widest part of the network that a gang may span: ultraserver-2, ultraserver-4, network-layer-3, "
+        "network-layer-2, network-layer-1, zone.",
+    ),
+]
+TierMode = Annotated[Mode, typer.Option("--tier-mode", help="Whether a gang waits rather than span more.")]
+Restarts = Annotated[
+    int | None,
+    typer.Option(
+        "--restarts",
+        min=0,
+        help="How often the whole job starts again after the loss of a pod; 0: it ends. Default: the job's, else 3.",
+    ),
+]
+
+
+@app.callback()
+def neuron() -> None:
+    """Commands of their own, however few there are."""
+
+
+@app.command()
+def patch(
+    *,
+    files: options.Files = None,
+    recursive: options.Recursive = False,
+    tier: Tier = "zone",
+    tier_mode: TierMode = Mode.HARD,
+    restarts: Restarts = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Print no objects; exit code 1 where something would be changed.")
+    ] = False,
+    output: options.Output = Form.YAML,
+) -> None:
+    """Make Volcano Jobs for Neuron devices such that Volcano can see and place them, and print them. Reads only.
+
+    Requests as large as limits, today's resource names, cpu and memory that a node has, tolerations, the gang's size,
+    what follows the loss of a pod, and how near the pods have to be. All else in the files stays as it is written.
+
+    Example: torchx run --dryrun ... | hami-plugins neuron patch -f - | kubectl create -f -
+    """
+    from neuron_topology.hypernodes import tiers
+    from neuron_topology.jobs.command import Order, run
+    from neuron_topology.jobs.patching import Wishes
+
+    order = Order(
+        files=tuple(files or ()),
+        recursive=recursive,
+        wishes=Wishes(tier="" if tier == "none" else tiers.named(tier).name, mode=tier_mode.value, restarts=restarts),
+        form=output,
+        check=check,
+    )
+    raise typer.Exit(run(order))

@@ -1,0 +1,158 @@
+"""One Volcano Job (``batch.volcano.sh/v1alpha1``), as submitted, to one that a cluster with Neuron nodes can place.
+
+TorchX writes devices as limits alone, so that Volcano's gate, queues and topology see none of them; it asks for names
+that no plugin advertises and for more cores than a node has to give; and it says nothing of gangs, failures and the
+network. The same function serves the command line and admission, and patching twice changes nothing more.
+
+Source: ``neuron-torchx.md`` 5.2, 5.4, 5.7, 5.8 and 11, ``peers.md`` 3.7 and 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from hami_plugins.wire import fields
+from hami_plugins.wire.fields import Json
+from neuron_topology.hypernodes.tiers import ZONE
+from neuron_topology.jobs import templates
+from neuron_topology.jobs.templates import Change, Demand
+
+API_GROUP: Final = "batch.volcano.sh/"
+KIND: Final = "Job"
+
+ENDINGS: Final = ("PodFailed", "PodEvicted")
+"""After either of these the other members of a gang wait for the lost one without end."""
+
+DEFAULT_RESTARTS: Final = 3
+"""What Volcano's webhook makes of none, and of 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What is not in the job and has to be decided: where there is a value already, the job's stays.
+
+    ``tier`` is the widest part of the network that the gang may span, by its tier's name (empty: not said), which is
+    refused beyond (``mode`` hard) or avoided (soft). ``restarts`` is how often the whole job starts again after a pod
+    was lost; with 0 it ends instead. ``node_order`` are the nodes of the cluster by their place in the network.
+    """
+
+    tier: str = ZONE.name
+    mode: str = "hard"
+    restarts: int | None = None
+    node_order: tuple[str, ...] = ()
+
+
+class Patched(NamedTuple):
+    """The job, and what was done to it; no changes where nothing in it asks for Neuron."""
+
+    job: Json
+    changes: tuple[Change, ...]
+
+
+def is_job(raw: Json) -> bool:
+    """Whether an object is a Volcano Job."""
+    return str(raw.get("apiVersion", "")).startswith(API_GROUP) and raw.get("kind") == KIND
+
+
+def patch(job: Json, wishes: Wishes = Wishes(), *, place: str = "job:") -> Patched:
+    """The job as it should be; the one that was given is left alone.
+
+    Raises ``WireError``, its key beginning with ``place``, for a job that is not shaped like one and for requests that
+    no node can ever meet.
+    """
+    spec = fields.member(job, "spec", place)
+    where = fields.path(place, "spec")
+    tasks, demands, changes = _tasks(spec, wishes, where)
+    if not any(demand.asks for demand in demands):
+        return Patched(job, ())
+    spec = {**spec, "tasks": tasks}
+    for rule in _RULES:
+        spec, done = rule(spec, wishes, where)
+        changes += done
+    return Patched({**job, "spec": spec} if changes else job, tuple(changes))
+
+
+def _tasks(spec: Json, wishes: Wishes, place: str) -> tuple[list[Json], list[Demand], list[Change]]:
+    tasks: list[Json] = []
+    demands: list[Demand] = []
+    changes: list[Change] = []
+    for at, raw in enumerate(fields.items(spec, "tasks", place)):
+        where = f"{fields.path(place, 'tasks')}[{at}]"
+        task = fields.whole(raw, where)
+        template = fields.member(task, "template", where)
+        inside = fields.path(where, "template")
+        found = templates.patch(fields.member(template, "spec", inside), wishes.node_order, f"{inside}.spec")
+        demands.append(found.demand)
+        changes += found.changes
+        tasks.append({**task, "template": {**template, "spec": found.spec}} if found.changes else task)
+    return tasks, demands, changes
+
+
+def _started_together(spec: Json, _wishes: Wishes, place: str) -> tuple[Json, list[Change]]:
+    """Without Volcano's webhook a job that does not say how many start together is no gang at all."""
+    if fields.natural(spec, "minAvailable", place):
+        return spec, []
+    least = sum(_least(task, place) for task in spec["tasks"])
+    if not least:
+        return spec, []
+    return {**spec, "minAvailable": least}, [Change(f"{place}.minAvailable", f"{least}, so that the gang starts whole")]
+
+
+def _least(task: Json, place: str) -> int:
+    """How many pods of a task have to start, as Volcano's webhook reads it."""
+    if task.get("minAvailable") is not None:
+        return fields.natural(task, "minAvailable", f"{place}.tasks")
+    return fields.number(task, "replicas", f"{place}.tasks", default=1)
+
+
+def _ends_together(spec: Json, wishes: Wishes, place: str) -> tuple[Json, list[Change]]:
+    """What follows when a member is lost: without it the others wait for him for ever."""
+    written = fields.items(spec, "policies", place)
+    missing = [event for event in ENDINGS if not _handled(event, spec, written)]
+    if not missing:
+        return _counted_restarts(spec, wishes, place)
+    action = "TerminateJob" if wishes.restarts == 0 else "RestartJob"
+    spec = {**spec, "policies": [*written, *({"event": event, "action": action} for event in missing)]}
+    changes = [Change(f"{place}.policies", f"{action} on {', '.join(missing)}")]
+    spec, more = _counted_restarts(spec, wishes, place)
+    return spec, changes + more
+
+
+def _handled(event: str, spec: Json, of_job: Sequence[Any]) -> bool:
+    if _named(event, of_job):
+        return True
+    return all(_named(event, task.get("policies") or ()) for task in spec["tasks"])
+
+
+def _named(event: str, policies: Sequence[Any]) -> bool:
+    return any(
+        isinstance(each, dict) and ({event, "*"} & {each.get("event"), *(each.get("events") or ())})
+        for each in policies
+    )
+
+
+def _counted_restarts(spec: Json, wishes: Wishes, place: str) -> tuple[Json, list[Change]]:
+    """A number that is written instead of the webhook's, which makes 3 of 0."""
+    written = fields.natural(spec, "maxRetry", place)
+    wanted = wishes.restarts if wishes.restarts is not None else written or DEFAULT_RESTARTS
+    if written == wanted or not wanted:
+        return spec, []
+    return {**spec, "maxRetry": wanted}, [Change(f"{place}.maxRetry", f"{wanted} instead of {written}")]
+
+
+def _near(spec: Json, wishes: Wishes, place: str) -> tuple[Json, list[Change]]:
+    """Where the gang may be. One pod is near to itself."""
+    pods = sum(fields.number(task, "replicas", f"{place}.tasks", default=1) for task in spec["tasks"])
+    if not wishes.tier or pods <= 1 or fields.member(spec, "networkTopology", place):
+        return spec, []
+    topology = {"mode": wishes.mode, "highestTierName": wishes.tier}
+    return {**spec, "networkTopology": topology}, [Change(f"{place}.networkTopology", f"{wishes.mode}, {wishes.tier}")]
+
+
+_RULES: Final[tuple[Callable[[Json, Wishes, str], tuple[Json, list[Change]]], ...]] = (
+    _started_together,
+    _ends_together,
+    _near,
+)

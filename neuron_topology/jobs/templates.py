@@ -1,0 +1,271 @@
+"""The pod template of a task: its containers' resources, its tolerations, and the names that its commands use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from hami_plugins.errors import WireError
+from hami_plugins.model.quantity import NANO
+from hami_plugins.wire import fields, quantity
+from hami_plugins.wire.fields import Json
+from neuron_topology import names
+from neuron_topology.hardware.instances import INSTANCE_TYPES, InstanceType
+from neuron_topology.jobs import room
+
+NODE_ENV: Final = "NEURON_NODE_NAME"
+"""The node that a pod runs on."""
+
+ORDER_ENV: Final = "NEURON_NODE_ORDER"
+"""The nodes of the cluster by their place in the network, with commas: members of a gang that number themselves by the
+place of their node in it have neighbours in rank that are neighbours in the network."""
+
+TOLERATION: Final[Json] = {"key": names.TAINT, "operator": "Exists", "effect": "NoSchedule"}
+"""As EKS writes it for pods that ask for the resource of this name, and for no others."""
+
+_ACCELERATORS: Final = (names.DEVICES, names.CORES)
+_EXTENDED: Final = (*_ACCELERATORS, names.EFA)
+_CONTAINERS: Final = ("initContainers", "containers")
+_BROKEN_NAME: Final = re.compile(r"\$\{VC_[A-Z0-9_]*-[A-Z0-9_-]*_HOSTS(?=[:}])")
+"""A variable as TorchX refers to it when a role's name has a hyphen. Volcano exports it with ``_``, and a shell reads
+what follows the hyphen as text."""
+
+_MILLI: Final = NANO // 1000
+
+
+class Change(NamedTuple):
+    """What was done, and where."""
+
+    path: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}"
+
+
+class Demand(NamedTuple):
+    """What one pod of the template asks for, by resource."""
+
+    devices: int = 0
+    cores: int = 0
+    efa: int = 0
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks for Neuron at all."""
+        return bool(self.devices or self.cores)
+
+    def plus(self, other: Demand) -> Demand:
+        """Both together."""
+        return Demand(self.devices + other.devices, self.cores + other.cores, self.efa + other.efa)
+
+
+class Template(NamedTuple):
+    """The ``spec`` of a template, what it asks for, and what was done to it."""
+
+    spec: Json
+    demand: Demand
+    changes: tuple[Change, ...] = ()
+
+
+def patch(spec: Json, node_order: Sequence[str], place: str) -> Template:
+    """The template as it should be, the given one where it asks for nothing of Neuron's. Raises ``WireError``."""
+    changes: list[Change] = []
+    changed = _each_container(spec, place, changes)
+    demand = _demand(changed, place)
+    if not demand.asks:
+        return Template(spec, demand)
+    kind = _instance_type(spec, place)
+    if kind is not None:
+        _possible(demand, kind, place)
+        changed = _inside_the_node(changed, kind, place, changes)
+    changed = _tolerating(changed, place, changes)
+    if node_order:
+        changed = _told_the_order(changed, ",".join(node_order), place, changes)
+    return Template(changed, demand, tuple(changes))
+
+
+def _each_container(spec: Json, place: str, changes: list[Change]) -> Json:
+    for group in _CONTAINERS:
+        containers = []
+        for at, raw in enumerate(fields.items(spec, group, place)):
+            where = f"{fields.path(place, group)}[{at}]"
+            containers.append(_container(fields.whole(raw, where), where, changes))
+        if containers:
+            spec = {**spec, group: containers}
+    return spec
+
+
+def _container(container: Json, place: str, changes: list[Change]) -> Json:
+    resources = fields.member(container, "resources", place)
+    inside = fields.path(place, "resources")
+    limits = _renamed(fields.member(resources, "limits", inside), f"{inside}.limits", changes)
+    requests = _renamed(fields.member(resources, "requests", inside), f"{inside}.requests", changes)
+    limits, requests = _equal(limits, requests, inside, changes)
+    if names.DEVICES in limits and names.CORES in limits:
+        why = f"{names.CORES} beside {names.DEVICES}: both are the same silicon; ask for one of the two"
+        raise WireError(inside, str(limits[names.CORES]), why)
+    if (limits, requests) != (resources.get("limits") or {}, resources.get("requests") or {}):
+        container = {**container, "resources": {**resources, "limits": limits, "requests": requests}}
+    return _with_real_names(container, place, changes)
+
+
+def _renamed(amounts: Json, place: str, changes: list[Change]) -> Json:
+    """The old name of the devices is the new one, which plugins advertise and EKS tolerates a taint for."""
+    if names.LEGACY_DEVICES not in amounts:
+        return amounts
+    amount = amounts[names.LEGACY_DEVICES]
+    if names.DEVICES in amounts and amounts[names.DEVICES] != amount:
+        why = f"{names.DEVICES} says {amounts[names.DEVICES]}; it is the new name of the same devices, drop the old one"
+        raise WireError(f"{place}[{names.LEGACY_DEVICES}]", str(amount), why)
+    changes.append(Change(place, f"{names.LEGACY_DEVICES} is {names.DEVICES} now"))
+    return {names.DEVICES if name == names.LEGACY_DEVICES else name: held for name, held in amounts.items()}
+
+
+def _equal(limits: Json, requests: Json, place: str, changes: list[Change]) -> tuple[Json, Json]:
+    """Requests as large as the limits: Volcano counts requests, and the API server fills in those of pods alone."""
+    for name in _EXTENDED:
+        limit, request = limits.get(name), requests.get(name)
+        if limit is None and request is None:
+            continue
+        amounts = {_amount(held, f"{place}[{name}]") for held in (limit, request) if held is not None}
+        if len(amounts) > 1:
+            why = f"the limit is {limit} and the request is {request}; Kubernetes wants them equal"
+            raise WireError(f"{place}[{name}]", str(request), why)
+        if limit is None:
+            limits = {**limits, name: request}
+            changes.append(Change(f"{place}.limits", f"{name} {request}, as requested"))
+        elif request is None:
+            requests = {**requests, name: limit}
+            changes.append(Change(f"{place}.requests", f"{name} {limit}, as limited, so that Volcano counts it"))
+    return limits, requests
+
+
+def _amount(raw: object, key: str) -> int:
+    """A whole number of devices."""
+    if not isinstance(raw, str | int | float) or isinstance(raw, bool):
+        raise fields.wrong(key, raw, "a whole number")
+    amount = quantity.parse(raw, key=key)
+    if amount.nano % NANO or amount.nano < 0:
+        raise fields.wrong(key, raw, "a whole number, 0 or more")
+    return amount.nano // NANO
+
+
+def _with_real_names(container: Json, place: str, changes: list[Change]) -> Json:
+    for name in ("command", "args"):
+        written = fields.texts(container, name, place)
+        right = [_BROKEN_NAME.sub(lambda found: found[0].replace("-", "_"), each) for each in written]
+        if right != written:
+            container = {**container, name: right}
+            changes.append(
+                Change(f"{place}.{name}", "the host of rank 0 by the name that Volcano exports, without '-'")
+            )
+    return container
+
+
+def _demand(spec: Json, place: str) -> Demand:
+    """What a pod asks for: all its containers at a time, or one init container if that is more."""
+    running = Demand()
+    starting = Demand()
+    for group in _CONTAINERS:
+        for at, container in enumerate(fields.items(spec, group, place)):
+            found = _asked(container, f"{place}.{group}[{at}].resources")
+            if group == "initContainers":
+                starting = Demand(*map(max, starting, found))
+            else:
+                running = running.plus(found)
+    return Demand(*map(max, starting, running))
+
+
+def _asked(container: Json, place: str) -> Demand:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    return Demand(*(_amount(limits.get(name, 0), f"{place}.limits[{name}]") for name in _EXTENDED))
+
+
+def _instance_type(spec: Json, place: str) -> InstanceType | None:
+    """The type of machine that the template picks out; ``None`` where it does not, or where we know nothing of it."""
+    selector = fields.text_map(spec, "nodeSelector", place)
+    return INSTANCE_TYPES.get(selector.get(names.INSTANCE_LABEL, ""))
+
+
+def _possible(demand: Demand, kind: InstanceType, place: str) -> None:
+    has = Demand(kind.devices, kind.devices * max(map(kind.logical_cores, (0, *kind.lnc_choices))), kind.efa_interfaces)
+    for name, asked, held in zip(_EXTENDED, demand, has, strict=True):
+        if asked > held:
+            why = f"a pod asks for {asked}, and {kind.name} has {held}; ask for less, or select another instance type"
+            raise WireError(f"{place}.containers[{name}]", str(asked), why)
+
+
+def _inside_the_node(spec: Json, kind: InstanceType, place: str, changes: list[Change]) -> Json:
+    """Requests that the node can meet beside its daemons; limits may stay above what is there."""
+    left = room.for_pods(kind)
+    spec = _capped(spec, "cpu", left.millicpu * _MILLI, place, changes)
+    return _capped(spec, "memory", left.memory * NANO, place, changes)
+
+
+def _capped(spec: Json, name: str, most: int, place: str, changes: list[Change]) -> Json:
+    """The pod's requests of a resource, in nano units, cut down to what there is; the largest one gives."""
+    containers = fields.items(spec, "containers", place)
+    asked = [_plain_request(each, name, f"{place}.containers[{at}]") for at, each in enumerate(containers)]
+    excess = sum(asked) - most
+    if excess <= 0:
+        return spec
+    largest = max(range(len(asked)), key=asked.__getitem__)
+    left = asked[largest] - excess
+    where = f"{place}.containers[{largest}].resources.requests"
+    if left <= 0:
+        raise WireError(where, _spelled(sum(asked), name), f"the pod needs {name} beyond its node's; ask for less")
+    text = _spelled(left, name)
+    changes.append(Change(where, f"{name} {text} instead of {_spelled(asked[largest], name)}, which no node has left"))
+    container = containers[largest]
+    resources = container["resources"]
+    requests = {**(resources.get("requests") or {}), name: text}
+    less = {**container, "resources": {**resources, "requests": requests}}
+    return {**spec, "containers": [*containers[:largest], less, *containers[largest + 1 :]]}
+
+
+def _plain_request(container: Json, name: str, place: str) -> int:
+    """The request in nano units; the limit where there is none, as the API server fills it in."""
+    resources = container.get("resources") or {}
+    for kind in ("requests", "limits"):
+        held = (resources.get(kind) or {}).get(name)
+        if isinstance(held, str | int | float):
+            return quantity.parse(held, key=f"{place}.resources.{kind}[{name}]").nano
+    return 0
+
+
+def _spelled(nano: int, name: str) -> str:
+    return f"{nano // _MILLI}m" if name == "cpu" else f"{nano // NANO // room.MEGA}M"
+
+
+def _tolerating(spec: Json, place: str, changes: list[Change]) -> Json:
+    written = fields.items(spec, "tolerations", place)
+    if any(_tolerates(each) for each in written):
+        return spec
+    changes.append(Change(f"{place}.tolerations", f"the taint {names.TAINT} of Neuron nodes"))
+    return {**spec, "tolerations": [*written, dict(TOLERATION)]}
+
+
+def _tolerates(raw: object) -> bool:
+    """Whether a toleration covers the taint with any value."""
+    if not isinstance(raw, dict) or raw.get("operator", "Equal") != "Exists":
+        return False
+    return raw.get("key") in (None, "", names.TAINT) and raw.get("effect") in (None, "", "NoSchedule")
+
+
+def _told_the_order(spec: Json, order: str, place: str, changes: list[Change]) -> Json:
+    variables = (
+        {"name": NODE_ENV, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        {"name": ORDER_ENV, "value": order},
+    )
+    told = []
+    for at, container in enumerate(fields.items(spec, "containers", place)):
+        where = f"{place}.containers[{at}]"
+        written = fields.items(container, "env", where)
+        ours = {each["name"] for each in variables}
+        env = [*(each for each in written if not isinstance(each, dict) or each.get("name") not in ours), *variables]
+        if env != written:
+            changes.append(Change(f"{where}.env", f"{ORDER_ENV} and {NODE_ENV}, to number the members by"))
+        told.append({**container, "env": env} if env != written else container)
+    return {**spec, "containers": told}

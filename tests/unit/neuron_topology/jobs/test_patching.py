@@ -1,0 +1,293 @@
+"""What becomes of a Volcano Job for Neuron devices, with the twelve jobs that TorchX really submits."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hami_plugins.errors import WireError
+from hami_plugins.model.quantity import NANO
+from hami_plugins.wire import admission, quantity
+from neuron_topology.hardware.instances import INSTANCE_TYPES
+from neuron_topology.jobs import patching, room, templates
+from neuron_topology.jobs.patching import Wishes
+from tests.unit.neuron_topology.jobs.submitted import DRY_RUNS, EFA, NEURON, a_container, a_dry_run, a_job, a_task
+
+every_dry_run = pytest.mark.parametrize("path", DRY_RUNS, ids=lambda path: path.stem)
+
+
+def patched(job: dict[str, Any], **wishes: Any) -> dict[str, Any]:
+    return patching.patch(job, Wishes(**wishes)).job
+
+
+def containers(job: dict[str, Any]) -> list[dict[str, Any]]:
+    return [each for task in job["spec"]["tasks"] for each in task["template"]["spec"]["containers"]]
+
+
+def pods(job: dict[str, Any]) -> list[dict[str, Any]]:
+    return [task["template"]["spec"] for task in job["spec"]["tasks"]]
+
+
+def test_there_are_twelve_dry_runs() -> None:
+    assert len(DRY_RUNS) == 12
+
+
+@every_dry_run
+def test_volcano_sees_the_accelerators_of_what_torchx_submits(path: Path) -> None:
+    for container in containers(patched(a_dry_run(path))):
+        limits, requests = container["resources"]["limits"], container["resources"]["requests"]
+        assert "aws.amazon.com/neurondevice" not in {*limits, *requests}
+        assert requests[NEURON] == limits[NEURON]
+        assert requests.get(EFA) == limits.get(EFA)
+
+
+@every_dry_run
+def test_what_torchx_submits_fits_beside_the_daemons_of_its_node(path: Path) -> None:
+    for pod in pods(patched(a_dry_run(path))):
+        left = room.for_pods(INSTANCE_TYPES[pod["nodeSelector"]["node.kubernetes.io/instance-type"]])
+        requests = pod["containers"][0]["resources"]["requests"]
+        assert quantity.parse(requests.get("cpu", 0), key="cpu").nano <= left.millicpu * NANO // 1000
+        assert quantity.parse(requests.get("memory", 0), key="memory").nano <= left.memory * NANO
+
+
+@every_dry_run
+def test_what_torchx_submits_tolerates_the_taint_of_neuron_nodes_once(path: Path) -> None:
+    assert [pod["tolerations"] for pod in pods(patched(a_dry_run(path)))] == [
+        [{"key": NEURON, "operator": "Exists", "effect": "NoSchedule"}] for _ in pods(a_dry_run(path))
+    ]
+
+
+@pytest.mark.parametrize(("number", "least"), [("1", 2), ("2", 1), ("3", 4), ("4", 2), ("5", 2), ("6", 2)])
+def test_the_gang_is_as_large_as_volcanos_webhook_makes_it(number: str, least: int) -> None:
+    found = {patched(a_dry_run(path))["spec"]["minAvailable"] for path in DRY_RUNS if path.name.startswith(number)}
+    assert found == {least}
+
+
+@every_dry_run
+def test_a_gang_of_several_pods_stays_in_a_zone_and_a_single_pod_is_free(path: Path) -> None:
+    job = patched(a_dry_run(path))
+    expected = {"mode": "hard", "highestTierName": "zone"} if len(pods(job)) > 1 else None
+    assert job["spec"].get("networkTopology") == expected
+
+
+@every_dry_run
+def test_the_loss_of_a_pod_restarts_the_job_a_stated_number_of_times(path: Path) -> None:
+    job = patched(a_dry_run(path))
+    assert job["spec"]["maxRetry"] == 3
+    for task in job["spec"]["tasks"]:
+        followed = {
+            each["event"]: each["action"] for each in (*job["spec"].get("policies", ()), *task.get("policies", ()))
+        }
+        assert followed == {"PodFailed": "RestartJob", "PodEvicted": "RestartJob"}
+
+
+@every_dry_run
+def test_patching_twice_changes_nothing_more(path: Path) -> None:
+    once = patching.patch(a_dry_run(path)).job
+    again = patching.patch(once)
+    assert again.changes == ()
+    assert again.job is once
+
+
+@every_dry_run
+def test_the_given_job_is_left_alone_and_nothing_else_of_it_changes(path: Path) -> None:
+    before = a_dry_run(path)
+    kept = copy.deepcopy(before)
+    after = patched(before)
+    assert before == kept
+    changed = {operation["path"].rsplit("/", 1)[0] for operation in admission.patch(before, after)}
+    allowed = ("/resources/limits", "/resources/requests", "/spec")
+    assert all(place.endswith(allowed) for place in changed)
+
+
+def test_a_job_without_neuron_is_none_of_our_business() -> None:
+    job = a_job(a_task(a_container({"nvidia.com/gpu": 1})))
+    assert patching.patch(job) == (job, ())
+
+
+def test_what_the_job_says_itself_stays() -> None:
+    spec = {
+        "minAvailable": 1,
+        "maxRetry": 7,
+        "policies": [{"event": "*", "action": "AbortJob"}],
+        "networkTopology": {"mode": "soft", "highestTierAllowed": 2},
+    }
+    after = patched(a_job(**spec))["spec"]
+    assert {name: after[name] for name in spec} == spec
+
+
+def test_a_wish_for_restarts_beats_the_number_in_the_job() -> None:
+    assert patched(a_job(maxRetry=7), restarts=2)["spec"]["maxRetry"] == 2
+
+
+def test_no_restarts_means_that_the_job_ends_with_its_pod() -> None:
+    spec = patched(a_job(), restarts=0)["spec"]
+    assert {each["action"] for each in spec["policies"]} == {"TerminateJob"}
+    assert "maxRetry" not in spec
+
+
+def test_events_in_a_list_count_as_handled() -> None:
+    policies = [{"events": ["PodFailed", "PodEvicted"], "action": "AbortJob"}]
+    assert patched(a_job(policies=policies))["spec"]["policies"] == policies
+
+
+def test_a_job_whose_tasks_may_all_be_missing_is_no_gang() -> None:
+    assert "minAvailable" not in patched(a_job(a_task(minAvailable=0)))["spec"]
+
+
+def test_without_a_tier_nothing_is_said_of_the_network() -> None:
+    assert "networkTopology" not in patched(a_job(), tier="")["spec"]
+
+
+def test_soft_topology_and_a_nearer_tier_can_be_asked_for() -> None:
+    assert patched(a_job(), tier="ultraserver-4", mode="soft")["spec"]["networkTopology"] == {
+        "mode": "soft",
+        "highestTierName": "ultraserver-4",
+    }
+
+
+def test_a_request_without_limit_gets_the_limit_that_kubernetes_wants() -> None:
+    job = patched(a_job(a_task(a_container({}, {NEURON: 4}))))
+    assert containers(job)[0]["resources"] == {"limits": {NEURON: 4}, "requests": {NEURON: 4}}
+
+
+def test_the_old_name_beside_the_new_one_with_the_same_amount_is_dropped() -> None:
+    job = patched(a_job(a_task(a_container({"aws.amazon.com/neurondevice": 4, NEURON: 4}))))
+    assert containers(job)[0]["resources"]["limits"] == {NEURON: 4}
+
+
+@pytest.mark.parametrize(
+    ("container", "said"),
+    [
+        (a_container({"aws.amazon.com/neurondevice": 2, NEURON: 4}), "drop the old one"),
+        (a_container({"aws.amazon.com/neuroncore": 2, NEURON: 4}), "ask for one of the two"),
+        (a_container({NEURON: 4}, {NEURON: 2}), "Kubernetes wants them equal"),
+        (a_container({NEURON: "half"}), "not a quantity"),
+        (a_container({NEURON: "500m"}), "a whole number, 0 or more"),
+        (a_container({NEURON: True}), "a whole number"),
+        (a_container({NEURON: 17}), "trn1.32xlarge has 16"),
+        (a_container({"aws.amazon.com/neuroncore": 33}), "trn1.32xlarge has 32"),
+        (a_container({NEURON: 16, EFA: 9}), "trn1.32xlarge has 8"),
+        (a_container(command=["a", 3]), "expected text"),
+    ],
+)
+def test_requests_that_no_node_can_meet_are_refused_with_their_place(container: dict[str, Any], said: str) -> None:
+    with pytest.raises(WireError) as refused:
+        patching.patch(a_job(a_task(container)), place="job train:")
+    assert said in str(refused.value)
+    assert refused.value.key.startswith("job train: spec.tasks[0].template.spec.containers")
+
+
+@pytest.mark.parametrize("broken", [{"tasks": [3]}, {"tasks": "x"}, {"tasks": [{"template": {"spec": []}}]}])
+def test_what_is_shaped_like_no_job_is_refused(broken: dict[str, Any]) -> None:
+    with pytest.raises(WireError):
+        patching.patch({**a_job(), "spec": broken})
+
+
+def test_cores_of_trainium_2_are_counted_at_the_finer_setting() -> None:
+    selector = {"nodeSelector": {"node.kubernetes.io/instance-type": "trn2.48xlarge"}}
+    assert patched(a_job(a_task(a_container({"aws.amazon.com/neuroncore": 128}), spec=selector)))
+    with pytest.raises(WireError, match="has 128"):
+        patching.patch(a_job(a_task(a_container({"aws.amazon.com/neuroncore": 129}), spec=selector)))
+
+
+def test_on_an_unknown_or_unnamed_machine_amounts_stay() -> None:
+    for selector in ({}, {"node.kubernetes.io/instance-type": "trn9.huge"}):
+        big = a_container({NEURON: 64}, {"cpu": 999})
+        job = patched(a_job(a_task(big, spec={"nodeSelector": selector})))
+        assert containers(job)[0]["resources"]["requests"] == {"cpu": 999, NEURON: 64}
+
+
+def test_the_largest_container_gives_what_the_node_has_not() -> None:
+    first, second = a_container({NEURON: 16, "cpu": 100}), a_container({}, {"cpu": "30"})
+    job = patched(a_job(a_task(first, second)))
+    assert [each["resources"]["requests"].get("cpu") for each in containers(job)] == ["97110m", "30"]
+
+
+def test_a_pod_of_many_containers_that_needs_more_than_a_node_is_refused() -> None:
+    several = [a_container({NEURON: 1}, {"cpu": 60}), *(a_container({}, {"cpu": 60}) for _ in range(3))]
+    with pytest.raises(WireError, match="beyond its node's"):
+        patching.patch(a_job(a_task(*several)))
+
+
+def test_init_containers_ask_one_at_a_time() -> None:
+    spec = {"initContainers": [a_container({NEURON: 16}), a_container({NEURON: 16})]}
+    job = patched(a_job(a_task(a_container({NEURON: 16}), spec=spec)))
+    assert [each["resources"]["requests"] for each in pods(job)[0]["initContainers"]] == [{NEURON: 16}] * 2
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        {"operator": "Exists"},
+        {"key": NEURON, "operator": "Exists"},
+        {"key": NEURON, "operator": "Exists", "effect": "NoSchedule"},
+    ],
+)
+def test_a_taint_that_is_tolerated_already_is_tolerated_once(toleration: dict[str, str]) -> None:
+    job = patched(a_job(a_task(spec={"tolerations": [toleration]})))
+    assert pods(job)[0]["tolerations"] == [toleration]
+
+
+@pytest.mark.parametrize("toleration", [{"key": NEURON, "value": "true"}, {"key": "other", "operator": "Exists"}, 3])
+def test_a_toleration_of_something_else_is_not_enough(toleration: object) -> None:
+    assert len(pods(patched(a_job(a_task(spec={"tolerations": [toleration]}))))[0]["tolerations"]) == 2
+
+
+def test_a_hyphen_in_a_role_does_not_break_the_rendezvous() -> None:
+    broken = "torchrun --rdzv_endpoint ${VC_BERT-TRAIN_0_HOSTS:=localhost}:29500 --x ${A-B} train.py"
+    job = patched(a_job(a_task(a_container(command=["bash", "-c", broken]))))
+    assert containers(job)[0]["command"][2] == broken.replace("BERT-TRAIN", "BERT_TRAIN")
+
+
+def test_members_are_told_the_order_of_the_nodes_once() -> None:
+    order = ("n3", "n1")
+    once = patching.patch(a_job(a_task(a_container(env=[{"name": "A", "value": "b"}]))), Wishes(node_order=order))
+    assert containers(once.job)[0]["env"] == [
+        {"name": "A", "value": "b"},
+        {"name": templates.NODE_ENV, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        {"name": templates.ORDER_ENV, "value": "n3,n1"},
+    ]
+    assert patching.patch(once.job, Wishes(node_order=order)).changes == ()
+    other = patching.patch(once.job, Wishes(node_order=("n1",))).job
+    assert [each.get("value") for each in containers(other)[0]["env"]] == ["b", None, "n1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "millicpu"), [("trn1.32xlarge", 127_610), ("trn1.2xlarge", 7_910), ("inf1.xlarge", 3_920)]
+)
+def test_eks_keeps_of_the_processor_what_its_nodes_show(name: str, millicpu: int) -> None:
+    assert room.allocatable(INSTANCE_TYPES[name]).millicpu == millicpu
+
+
+@pytest.mark.parametrize("kind", INSTANCE_TYPES.values(), ids=lambda kind: kind.name)
+def test_every_machine_has_room_for_pods_beside_its_daemons(kind: Any) -> None:
+    whole, left = room.allocatable(kind), room.for_pods(kind)
+    assert 0 < left.millicpu < whole.millicpu < kind.vcpus * 1000
+    assert 0 < left.memory < whole.memory < kind.memory_gib << 30
+
+
+AMOUNTS = st.sampled_from([None, 0, 1, 4, "16", 16])
+
+
+@given(
+    limits=st.dictionaries(st.sampled_from([NEURON, EFA, "cpu", "aws.amazon.com/neurondevice"]), AMOUNTS, max_size=4),
+    requests=st.dictionaries(st.sampled_from([NEURON, EFA, "cpu"]), AMOUNTS, max_size=3),
+    retries=st.integers(0, 3),
+    least=st.sampled_from([None, 0, 1]),
+)
+def test_any_job_is_refused_or_patched_for_good(
+    limits: dict[str, Any], requests: dict[str, Any], retries: int, least: int | None
+) -> None:
+    amounts = [{name: held for name, held in each.items() if held is not None} for each in (limits, requests)]
+    more: dict[str, Any] = {} if least is None else {"minAvailable": least}
+    try:
+        once = patching.patch(a_job(a_task(a_container(*amounts), **more), maxRetry=retries))
+    except WireError:
+        return
+    assert patching.patch(once.job).changes == ()
