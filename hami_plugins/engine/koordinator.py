@@ -1,0 +1,176 @@
+"""What Koordinator's scheduler makes of a pod's request: legal or not, how many cards, how much of each.
+
+Amounts are of the whole pod, as Koordinator sums them. Source: ``koordinator.md`` 1.2 to 1.7 and 7.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from hami_plugins.wire.koordinator import (
+    CORE,
+    FPGA,
+    GPU,
+    MEMORY,
+    NPU_CORE,
+    NPU_CPU,
+    NPU_DVPP,
+    RATIO,
+    RDMA,
+    SHARED,
+    WHOLE_CARDS,
+)
+
+Amounts = Mapping[str, int]
+"""Resource amounts in whole units; Koordinator rounds fractions up (``Quantity.ceiling``)."""
+
+BITS: Final[Mapping[str, int]] = {
+    name: 1 << at
+    for at, name in enumerate((*WHOLE_CARDS, GPU, SHARED, CORE, MEMORY, RATIO, NPU_CORE, NPU_CPU, NPU_DVPP, FPGA, RDMA))
+}
+CARD_NAMES: Final = frozenset(BITS) - {FPGA, RDMA}
+"""Names that ask for cards, as opposed to network cards and FPGAs, which are requests of their own."""
+
+FULL: Final = 100
+"""Percent of a card."""
+
+
+class Illegal(StrEnum):
+    """Why a request is refused before any node is looked at."""
+
+    UNIT = "invalid-unit"
+    COMBINATION = "invalid-combination"
+    EMPTY = "empty"
+
+
+@dataclass(frozen=True, slots=True)
+class IllegalRequest:
+    """A refusal, in the scheduler's words. It lists the names in no particular order, here they are sorted."""
+
+    kind: Illegal
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardRequest:
+    """A legal request for cards. ``total`` is in the units that cards are counted in; ``per_card`` of each of ``count``.
+
+    ``shared`` says that others may use the cards too, and so that limits can be enforced at all.
+    """
+
+    bits: int
+    total: Amounts
+    count: int
+    per_card: Amounts
+    shared: bool
+
+
+def request_of(amounts: Amounts) -> CardRequest | IllegalRequest:
+    """The request of a pod for cards; ``amounts`` are those of ``CARD_NAMES`` that it names."""
+    bits = validated(amounts)
+    if isinstance(bits, IllegalRequest):
+        return bits
+    total = converted(amounts)
+    ratio = total.get(RATIO, 0)
+    count = total.get(SHARED, 0) or (ratio // FULL if ratio > FULL and ratio % FULL == 0 else 1)
+    memory = RATIO if RATIO in total else MEMORY
+    per_card = {name: total[name] // count for name in (CORE, NPU_CORE, NPU_CPU, NPU_DVPP, memory) if name in total}
+    return CardRequest(bits=bits, total=total, count=count, per_card=per_card, shared=per_card.get(RATIO, 0) < FULL)
+
+
+def validated(amounts: Amounts) -> int | IllegalRequest:
+    """The bit set of the names (``ValidateDeviceRequest``), or the refusal."""
+    if not amounts:
+        return IllegalRequest(Illegal.EMPTY, "pod request should not be empty")
+    for name in (GPU, FPGA, RDMA):
+        if name in amounts and not _is_percentage(amounts[name]):
+            return IllegalRequest(Illegal.UNIT, f"invalid resource unit {name}: {amounts[name]}")
+    bits = sum(BITS[name] for name in amounts)
+    legal = _LEGAL.get(bits)
+    if legal is None or not legal(amounts):
+        return IllegalRequest(Illegal.COMBINATION, f"invalid resource device requests: [{' '.join(sorted(amounts))}]")
+    return bits
+
+
+def converted(amounts: Amounts) -> Amounts:
+    """The request in compute and memory percent where it names whole cards or both at once."""
+    for name in WHOLE_CARDS:
+        if name in amounts:
+            return {CORE: amounts[name] * FULL, RATIO: amounts[name] * FULL}
+    if GPU in amounts:
+        return {CORE: amounts[GPU], RATIO: amounts[GPU]}
+    return amounts
+
+
+def normalised(amounts: Amounts) -> Amounts:
+    """What Koordinator's webhook makes of one container's amounts; the same mapping where it changes nothing.
+
+    It writes both parts of a combined request apart, and the number of cards where that is missing.
+    """
+    if amounts.keys().isdisjoint({GPU, CORE, MEMORY, RATIO, SHARED}):
+        return amounts
+    found = dict(amounts)
+    if GPU in found:
+        found[CORE] = found[RATIO] = found.pop(GPU)
+    if SHARED not in found:
+        percent = found.get(RATIO, found.get(CORE, 0))
+        found[SHARED] = percent // FULL if percent > FULL and percent % FULL == 0 else 1
+    return amounts if found == amounts else found
+
+
+def bytes_of(percent: int, total: int) -> int:
+    """The bytes of a card that the scheduler records for a percentage."""
+    return percent * total // FULL
+
+
+def surviving_bytes(percent: int, total: int) -> int:
+    """The least bytes that the scheduler takes for the percentage again: rounded up, where it rounds down itself."""
+    return -(-percent * total // FULL)
+
+
+def percent_of(memory: int, total: int) -> int:
+    """The percentage of a card that the scheduler records for bytes: cut off, by way of floating point, as it does."""
+    return int(memory / total * FULL)
+
+
+def _is_percentage(amount: int) -> bool:
+    return amount <= FULL or amount % FULL == 0
+
+
+def _percentages(amounts: Amounts) -> bool:
+    return all(_is_percentage(amounts[name]) for name in (CORE, RATIO) if name in amounts)
+
+
+def _divides(amounts: Amounts) -> bool:
+    """Each card gets the same part, and none more than all of itself."""
+    cards = amounts[SHARED]
+    if not cards:
+        return False
+    return all(
+        amounts[name] % cards == 0 and amounts[name] // cards <= FULL for name in (CORE, RATIO) if name in amounts
+    )
+
+
+def _one_template(amounts: Amounts) -> bool:
+    return amounts[SHARED] <= 1 and amounts.get(NPU_DVPP, 0) <= FULL
+
+
+def _always(_amounts: Amounts) -> bool:
+    return True
+
+
+def _set(*names: str) -> int:
+    return sum(BITS[name] for name in names)
+
+
+_LEGAL: Final[Mapping[int, Callable[[Amounts], bool]]] = {
+    **{_set(name): _always for name in (*WHOLE_CARDS, GPU, FPGA, RDMA)},
+    **{_set(*names): _percentages for names in ((MEMORY,), (RATIO,), (CORE, MEMORY), (CORE, RATIO), (NPU_CORE, RATIO))},
+    **{_set(SHARED, *names): _divides for names in ((MEMORY,), (RATIO,), (CORE, MEMORY), (CORE, RATIO))},
+    _set(SHARED, NPU_CORE, NPU_CPU, MEMORY): _one_template,
+    _set(SHARED, NPU_CORE, NPU_CPU, NPU_DVPP, MEMORY): _one_template,
+}
+"""Every legal set of names, with what its amounts have to meet."""
