@@ -124,6 +124,20 @@ class Ledger:
         self._gone = {uid: until for uid, until in self._gone.items() if until > now}
         return tuple(ended)
 
+    def overdue(self, now: float, *, after: float) -> tuple[Assumption, ...]:
+        """What Bindings were answered with ``after`` seconds ago or earlier, and no watch has shown since."""
+        assumed = (each for held in self._assumed.values() for each in held.values())
+        return tuple(each for each in assumed if each.answered and each.made + after <= now)
+
+    def fail(self, assumption: Assumption) -> bool:
+        """A Binding is known to have failed: what it was answered with ends, unless it was answered again since."""
+        uid, node = assumption.record.uid, assumption.node
+        now = self._assumed.get(uid, {}).get(node)
+        if now is None or not now.answered or now.made != assumption.made:
+            return False
+        self._end(uid, node)
+        return True
+
     # What a scheduler asks
 
     def answer(self, node: NodeName, intake: Intake) -> Fit | Refusal:
@@ -252,17 +266,13 @@ class Ledger:
         held = self._assumed.get(pod.uid, {})
         for other in [each.node for each in held.values() if each.node != node and not each.answered]:
             self._end(pod.uid, other)
-        before = held.get(node)
-        answered = answered or (before is not None and before.answered)
+        made, until, before = now, now + (self.keep if answered else self.hold), held.get(node)
+        if before is not None and before.answered and not answered:
+            # Who tries again after a Binding does not make that one last longer.
+            made, until, answered = before.made, before.until, True
+        record = record_with(pod, found.containers)
         self._assume(
-            Assumption(
-                node=node,
-                record=record_with(pod, found.containers),
-                devices=demand.devices,
-                made=now,
-                until=now + (self.keep if answered else self.hold),
-                answered=answered,
-            )
+            Assumption(node=node, record=record, devices=demand.devices, made=made, until=until, answered=answered)
         )
         return found
 

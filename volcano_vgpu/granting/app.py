@@ -196,6 +196,7 @@ class GrantServer:
             self._settings,
             self._spec,
             metrics=self._metrics,
+            read=self._read,
             filling=self._filling,
             on_filled=lambda: self._heal(term),
         )

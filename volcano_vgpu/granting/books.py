@@ -258,6 +258,16 @@ class Books:
         with self._lock:
             return self._ledger.expire(self._clock(), shown=shown)
 
+    def overdue(self, after: float) -> tuple[Assumption, ...]:
+        """See ``Ledger``."""
+        with self._lock:
+            return self._ledger.overdue(self._clock(), after=after)
+
+    def fail(self, assumption: Assumption) -> bool:
+        """See ``Ledger``."""
+        with self._lock:
+            return self._ledger.fail(assumption)
+
     def findings(self) -> tuple[Found, ...]:
         """What is wrong with what bound pods hold; see ``Ledger``."""
         with self._lock:

@@ -56,9 +56,9 @@ class GrantMetrics:
         """A pod had to be read from the API server."""
         self._reads.inc()
 
-    def expired(self, *, answered: bool) -> None:
-        """An assumption ended by time."""
-        self._expired.labels("answered" if answered else "reserved").inc()
+    def expired(self, state: str) -> None:
+        """An assumption ended without having come true."""
+        self._expired.labels(state).inc()
 
     def touched(self, outcome: str) -> None:
         """A node was written, or could not be."""

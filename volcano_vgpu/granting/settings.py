@@ -29,7 +29,10 @@ PREFIX: Final = "HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__"
 """What a variable begins with that sets something: ``HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE``."""
 
 REQUEST_SECONDS: Final = 60.0
-"""How long the API server may carry out a request; what was answered in it may come true until then."""
+"""How long the API server may carry out a request; what was answered in it may come true until then.
+
+Where it is told another time (``--request-timeout``), ``reservation`` has to be half a minute longer than that.
+"""
 
 NAMESPACE_VARIABLE: Final = "POD_NAMESPACE"
 

@@ -13,19 +13,28 @@ from typing import Final
 
 import structlog
 
+from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import Selection, Watching
 from hami_plugins.kube.reflector import Backoff, Reflector, ReflectorOptions
+from hami_plugins.ledger.answers import Assumption
 from hami_plugins.model.vendor import VendorSpec
 from volcano_vgpu.granting.books import Books
 from volcano_vgpu.granting.metrics import GrantMetrics
-from volcano_vgpu.granting.settings import GrantSettings
+from volcano_vgpu.granting.reading import ReadPod
+from volcano_vgpu.granting.settings import REQUEST_SECONDS, GrantSettings
 
 EXPIRY_SECONDS: Final = 1.0
 """Between two looks for what was promised too long ago."""
 
 UNHEALTHY_SECONDS: Final = 20.0
 """How long a watch may be interrupted before nothing is answered any more: other pods are bound meanwhile."""
+
+LOOK_BEFORE: Final = 30.0
+"""Seconds before an answer ends by time in which the API server is asked whether its Binding failed."""
+
+LOOKS: Final = 4
+"""Such questions in one turn: while one waits, nothing else ends by time."""
 
 LONGEST_PAUSE: Final = 5.0
 """Seconds between two tries to reach the API server."""
@@ -38,7 +47,8 @@ _log = structlog.get_logger(__name__)
 class Term:
     """From ``start`` to ``stop``. ``ready`` is whether the ledger knows the whole cluster and hears what happens there.
 
-    ``filling`` is entered while the lists are taken in, ``on_filled`` called when that is done.
+    ``filling`` is entered while the lists are taken in, ``on_filled`` called when that is done. ``read`` is asked for
+    pods of which nothing was heard after their Bindings.
     """
 
     def __init__(  # noqa: PLR0913 - what it is made of
@@ -48,12 +58,15 @@ class Term:
         spec: VendorSpec,
         *,
         metrics: GrantMetrics,
+        read: ReadPod,
         filling: Filling = nullcontext,
         on_filled: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.books = Books(spec, settings.rules, keep=settings.reservation, hold=settings.hold, clock=clock)
         self._metrics = metrics
+        self._read = read
+        self._look_after = max(REQUEST_SECONDS, settings.reservation - LOOK_BEFORE)
         self._clock = clock
         self._filling = filling
         self._on_filled = on_filled
@@ -119,8 +132,25 @@ class Term:
 
     def _expire(self) -> None:
         for ended in self.books.expire(self._pods.told_until):
-            self._metrics.expired(answered=ended.answered)
+            self._metrics.expired("answered" if ended.answered else "reserved")
             _log.info("assumption_expired", pod=ended.record.full_name, node=ended.node, answered=ended.answered)
+        for overdue in self.books.overdue(self._look_after)[:LOOKS]:
+            if self._failed(overdue) and self.books.fail(overdue):
+                self._metrics.expired("failed")
+                _log.info("binding_failed", pod=overdue.record.full_name, node=overdue.node)
+
+    def _failed(self, overdue: Assumption) -> bool:
+        """Whether the Binding that was answered so long ago cannot come true any more: the pod is there and waits.
+
+        By now the API server has given up the request; before that nobody can tell, for it may still be writing.
+        """
+        try:
+            raw = self._read(overdue.record.namespace, overdue.record.name)
+        except KubeError:
+            return False
+        if raw is None or (raw.get("metadata") or {}).get("uid") != overdue.record.uid:
+            return False
+        return not (raw.get("spec") or {}).get("nodeName")
 
     def _filled(self) -> bool:
         """Begins to follow nodes and pods; whether all are known before the end."""

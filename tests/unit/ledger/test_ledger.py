@@ -241,10 +241,40 @@ def test_a_scheduler_that_died_blocks_no_card_for_long(ledger: Ledger) -> None:
 def test_a_reservation_that_a_binding_was_answered_with_lasts_as_long_as_any_answer(ledger: Ledger) -> None:
     reserve(ledger, a_pod(), now=0)
     grant(ledger, a_pod(), now=10)
-    reserve(ledger, a_pod(), now=20)
 
-    assert ledger.expire(109) == ()
-    assert len(ledger.expire(110)) == 1
+    assert ledger.expire(99) == ()
+    assert len(ledger.expire(100)) == 1
+
+
+def test_who_tries_again_and_again_after_a_binding_that_failed_does_not_hold_cards_for_ever(ledger: Ledger) -> None:
+    grant(ledger, a_pod(), now=10)
+    for second in range(11, 100):
+        reserve(ledger, a_pod(), now=second)
+        ledger.release(PodUid("uid-p"))
+
+    assert ledger.expire(99) == ()
+    assert len(ledger.expire(100)) == 1
+
+
+def test_a_binding_that_is_known_to_have_failed_holds_nothing_any_more(ledger: Ledger) -> None:
+    grant(ledger, a_pod(), now=0)
+    reserve(ledger, a_pod("reserved"), now=0)
+    assert ledger.overdue(59, after=60) == ()
+    (overdue,) = ledger.overdue(60, after=60)
+    reserve(ledger, a_pod(), now=60)
+
+    assert ledger.fail(overdue)
+    assert not ledger.fail(overdue)
+    assert ledger.assumptions(PodUid("uid-p")) == ()
+
+
+def test_a_binding_that_was_answered_again_since_is_not_the_one_that_failed(ledger: Ledger) -> None:
+    grant(ledger, a_pod(), now=0)
+    (overdue,) = ledger.overdue(60, after=60)
+    grant(ledger, a_pod(), now=61)
+
+    assert not ledger.fail(overdue)
+    assert len(ledger.assumptions(PodUid("uid-p"))) == 1
 
 
 def test_an_answer_ends_only_when_the_watch_has_told_of_all_that_time(ledger: Ledger) -> None:

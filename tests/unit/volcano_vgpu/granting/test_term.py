@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hami_plugins.errors import KubeError
-from hami_plugins.kube.port import Page, Selection, WatchEvent
+from hami_plugins.kube.port import Page, Raw, Selection, WatchEvent
 from hami_plugins.ledger.answers import Assumption, Declined, Granted
 from hami_plugins.model.units import NodeName
 from hami_plugins.vendors.volcano import SPEC
@@ -56,6 +56,10 @@ class Quiet:
                 yield self.events.pop(0)
 
 
+def nobody(_namespace: str, _name: str) -> Raw | None:
+    return None
+
+
 def until(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + 20
     while not condition():
@@ -65,7 +69,7 @@ def until(condition: Callable[[], object]) -> None:
 
 def test_what_is_promised_and_never_comes_ends_and_is_counted() -> None:
     now, metrics = [0.0], GrantMetrics()
-    term = Term(Quiet(), load("", {}), SPEC, metrics=metrics, clock=lambda: now[0])
+    term = Term(Quiet(), load("", {}), SPEC, metrics=metrics, read=nobody, clock=lambda: now[0])
     assert "has not told of all nodes yet" in term.check()
     term.start()
     until(lambda: term.ready)
@@ -80,7 +84,7 @@ def test_what_is_promised_and_never_comes_ends_and_is_counted() -> None:
 
 def test_what_a_binding_was_answered_with_ends_only_when_the_watch_has_told_of_that_time() -> None:
     now, metrics, api = [0.0], GrantMetrics(), Quiet()
-    term = Term(api, load("", {}), SPEC, metrics=metrics, clock=lambda: now[0])
+    term = Term(api, load("", {}), SPEC, metrics=metrics, read=nobody, clock=lambda: now[0])
     term.start()
     until(lambda: term.ready)
     answered, reserved = (term.books.intake(a_pod(name)) for name in ("answered", "reserved"))
@@ -94,9 +98,65 @@ def test_what_a_binding_was_answered_with_ends_only_when_the_watch_has_told_of_t
     term.stop()
 
 
+def answered_at_zero(
+    found: Raw | KubeError | None, settings: str = ""
+) -> tuple[Term, list[float], GrantMetrics, list[float]]:
+    """A term that answered a Binding at 0, its clock, its metrics, and when it read the pod (which gives ``found``)."""
+    now, metrics, looked = [0.0], GrantMetrics(), list[float]()
+
+    def read(namespace: str, name: str) -> Raw | None:
+        assert (namespace, name) == ("x", "p")
+        looked.append(now[0])
+        if isinstance(found, KubeError):
+            raise found
+        return found
+
+    term = Term(Quiet(), load(settings, {}), SPEC, metrics=metrics, read=read, clock=lambda: now[0])
+    term.start()
+    until(lambda: term.ready)
+    assert not isinstance(term.books.grant(N1, term.books.intake(a_pod()), carried=None, dry=False, now_ns=0), Declined)
+    return term, now, metrics, looked
+
+
+@pytest.mark.parametrize(("settings", "at"), [("", 60.0), ("reservation: 61", 60.0), ("reservation: 330", 300.0)])
+def test_an_answer_whose_binding_failed_ends_as_soon_as_the_api_server_has_given_it_up(
+    monkeypatch: pytest.MonkeyPatch, settings: str, at: float
+) -> None:
+    monkeypatch.setattr("volcano_vgpu.granting.term.EXPIRY_SECONDS", 0.01)
+    term, now, metrics, looked = answered_at_zero(a_pod(), settings)
+    now[0] = at - 0.5
+    time.sleep(0.05)
+    now[0] = at
+    until(lambda: metrics.metrics.value("assumptions_expired_total", state="failed"))
+    assert (set(looked), term.books.statistics.answered) == ({at}, 0)
+    term.stop()
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        a_pod(node="n1"),
+        {**a_pod(), "metadata": {"name": "p", "namespace": "x", "uid": "another"}},
+        None,
+        KubeError("out of reach", retryable=True),
+    ],
+    ids=["bound", "another", "gone", "away"],
+)
+def test_an_answer_that_may_have_come_true_is_left_to_the_watch(
+    monkeypatch: pytest.MonkeyPatch, found: Raw | KubeError | None
+) -> None:
+    monkeypatch.setattr("volcano_vgpu.granting.term.EXPIRY_SECONDS", 0.01)
+    term, now, metrics, looked = answered_at_zero(found)
+    now[0] = 75.0
+    until(lambda: len(looked) >= 3)
+    assert term.books.statistics.answered == 1
+    assert not metrics.metrics.value("assumptions_expired_total", state="failed")
+    term.stop()
+
+
 def test_a_term_whose_watch_of_pods_is_broken_is_not_ready_long_before_promises_end() -> None:
     now, api = [0.0], Quiet()
-    term = Term(api, load("", {}), SPEC, metrics=GrantMetrics(), clock=lambda: now[0])
+    term = Term(api, load("", {}), SPEC, metrics=GrantMetrics(), read=nobody, clock=lambda: now[0])
     term.start()
     until(lambda: term.ready)
     api.away = True
@@ -110,7 +170,7 @@ def test_a_term_whose_watch_of_pods_is_broken_is_not_ready_long_before_promises_
 
 def test_a_term_that_could_not_take_in_a_pod_is_not_ready_until_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     now, api = [0.0], Quiet()
-    term = Term(api, load("", {}), SPEC, metrics=GrantMetrics(), clock=lambda: now[0])
+    term = Term(api, load("", {}), SPEC, metrics=GrantMetrics(), read=nobody, clock=lambda: now[0])
     term.start()
     until(lambda: term.ready)
     with monkeypatch.context() as patch:
@@ -130,7 +190,7 @@ def test_a_term_that_could_not_take_in_a_pod_is_not_ready_until_it_has(monkeypat
 
 def test_an_error_in_what_ends_promises_is_not_the_end_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now, metrics = [0.0], GrantMetrics()
-    term = Term(Quiet(), load("", {}), SPEC, metrics=metrics, clock=lambda: now[0])
+    term = Term(Quiet(), load("", {}), SPEC, metrics=metrics, read=nobody, clock=lambda: now[0])
     expire, failures = term.books.expire, [RuntimeError("a bug")]
 
     def failing(shown: float) -> tuple[Assumption, ...]:
@@ -150,7 +210,7 @@ def test_an_error_in_what_ends_promises_is_not_the_end_of_it(monkeypatch: pytest
 
 
 def test_a_term_that_ends_before_the_cluster_is_known_just_ends() -> None:
-    term = Term(Quiet(told=False), load("", {}), SPEC, metrics=GrantMetrics())
+    term = Term(Quiet(told=False), load("", {}), SPEC, metrics=GrantMetrics(), read=nobody)
     term.start()
     assert not term.ready
     term.stop()
