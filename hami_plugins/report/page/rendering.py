@@ -287,10 +287,8 @@ def _tiles(plan: Plan, nodes: Sequence[NodeUse]) -> Iterable[Tile]:
     total = sum(amounts.values())
     if total:
         taken = amounts[Part.HELD] + amounts[Part.PLANNED]
-        yield Tile(
-            figure=f"{taken * 100 / total:.0f} %",
-            words=f"of all cards taken, {_percent(amounts, Part.PLANNED)} by this plan",
-        )
+        planned = f", {_percent(amounts, Part.PLANNED)} by this plan" if plan.pods else ""
+        yield Tile(figure=f"{taken * 100 / total:.0f} %", words=f"of all cards taken{planned}")
         yield Tile(figure=_percent(amounts, Part.FREE), words="free to use")
         lost = (amounts[Part.STRANDED] + amounts[Part.UNAVAILABLE]) * 100 / total
         yield Tile(figure=f"{lost:.0f} %", words="free but stranded, unhealthy or cordoned")

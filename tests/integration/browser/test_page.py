@@ -38,7 +38,14 @@ def a_document(nodes: int = 4) -> str:
     entries += [a_node(f"spare-{at}", *cards) for at in range(nodes - len(entries))]
     plan = a_plan(asking(2048, name="new"), asking(1024, name="newer"), asking(10**6, name="big"), on=entries)
     refusal = page.Refusal(title="default/big", stage="does not fit", why=EVIL, changes=("ask for less",))
-    return page.render(plan, REGISTRY, page.Heading(title="A plan", source=EVIL), refusals=[refusal])
+    held = page.Refusal(
+        title="default/held",
+        stage="waits",
+        why="held at the gate",
+        holders=("x takes 9 of 10",),
+        changes=("without x",),
+    )
+    return page.render(plan, REGISTRY, page.Heading(title="A plan", source=EVIL), refusals=[refusal, held])
 
 
 @pytest.fixture
@@ -173,6 +180,17 @@ def test_the_theme_can_be_chosen_and_stays(show: Show) -> None:
     shown.page.reload()
     assert background(shown) == dark
     assert shown.page.locator("#theme").text_content() == "Theme: dark"
+
+
+def test_who_holds_a_pod_stands_beside_what_would_help_where_there_is_room(show: Show) -> None:
+    for width, beside in ((1280, True), (390, False)):
+        parts = show(a_document(), viewport={"width": width, "height": 800}).page.locator(
+            ".refusal:has-text('held') .two > div"
+        )
+        holders, changes = (parts.nth(at).bounding_box() for at in (0, 1))
+        assert holders is not None
+        assert changes is not None
+        assert (holders["y"] == changes["y"]) is beside
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -95,6 +95,12 @@ def test_names_are_shown_as_they_are(name: str) -> None:
     assert name in reader.texts
 
 
+def test_a_page_without_a_plan_says_nothing_of_one() -> None:
+    idle = [holding(a_node(), a_record())]
+    assert "of all cards taken" in read(rendered(a_plan(on=idle))).texts
+    assert "of all cards taken, 6 % by this plan" in read(rendered(a_plan(asking(1024), on=idle))).texts
+
+
 def _refusal() -> page.Refusal:
     return page.Refusal(title="t", stage="s", why="w")
 
