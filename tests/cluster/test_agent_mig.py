@@ -53,13 +53,15 @@ def partitioned(control_plane: ControlPlane, node: Node, volcano: Volcano) -> It
     control_plane.apply(MAPS, {"metadata": {"name": NAME}, "data": {"device-config.yaml": document}})
     agent = NodeAgent(node, "partitioned", settings={"mode": "mig"}, device_config=document)
     agent.cards(card(1, mig=CUT))
-    agent.start(10)
-    volcano.restart_scheduler()  # it reads the ConfigMap once
-    wait_serving(control_plane, gpu(memory=8000))
-    yield agent
-    agent.stop()
-    control_plane.api.delete(f"{MAPS}/{NAME}")
-    volcano.restart_scheduler()
+    try:
+        agent.start(10)
+        volcano.restart_scheduler()  # it reads the ConfigMap once
+        wait_serving(control_plane, gpu(memory=8000))
+        yield agent
+    finally:
+        agent.stop()
+        control_plane.api.delete(f"{MAPS}/{NAME}")
+        volcano.restart_scheduler()
 
 
 def test_each_container_sees_the_instance_of_its_slot(
