@@ -18,6 +18,8 @@ from typing import Final
 import pytest
 
 from hami_plugins.cli import main
+from hami_plugins.cli.live import processes
+from hami_plugins.cli.live.ending import DemoError
 
 KEPT: Final = Path(__file__).with_name("demo.txt")
 LONGEST: Final = 240.0
@@ -130,6 +132,11 @@ def test_an_agent_that_ends_by_itself_ends_the_demo_with_its_last_words(demo: De
     assert list(scratch.iterdir()) == []
 
 
+def test_a_program_that_cannot_print_what_it_should_is_named_with_its_last_words() -> None:
+    with pytest.raises(DemoError, match=r"volcano-vgpu nothing ended with exit code 2:\n(?s:.)*No such command"):
+        processes.printed("nothing")
+
+
 def test_where_no_unix_socket_can_be_made_the_rest_is_shown_and_the_reason_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,7 +160,7 @@ def _is_put_right(out: str) -> None:
     assert [pod for pod, _, _, container, *_ in rows if container == "refused"] == foreign
     for *_, node, cards, container in rows:
         assert re.fullmatch(rf"{node.removeprefix('on ')} #\d #\d", cards)
-        assert container == "2 x 40960m, 50 %"
+        assert container == "runs"
 
 
 def _stable(text: str) -> str:

@@ -34,6 +34,7 @@ class Grants:
             "webhooks": {"host": _HERE, "port": 0},
             "certificate": {"directory": str(self._folder), "bootstrap": True, "names": [_HERE]},
             "service": {"namespace": NAMESPACE},
+            "shutdownDelay": 0,
             "log": {"form": "json"},
         }
         config = root / "grants.yaml"

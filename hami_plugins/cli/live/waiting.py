@@ -114,8 +114,13 @@ class WaitingGang:
             lambda: self._served() == self._size,
             f"the {self._size} containers of the gang run with what was granted",
         )
-        self._teller.say(f"{BEFORE} ends, and all {self._size} run with the cards that they were granted:", "good")
-        return Outcome(self._members(), self._faults())
+        members = self._members()
+        self._teller.say(
+            f"{BEFORE} ends, and all {self._size} run with the cards that they were granted, "
+            f"{_limits(members[0].seen)} each",
+            "good",
+        )
+        return Outcome(members, self._faults())
 
     def compare(self, alone: Outcome, from_ledger: Outcome) -> None:
         """Both, pod by pod."""
@@ -124,7 +129,7 @@ class WaitingGang:
             Row((one.name, *_cells(one, numbers), *_cells(other, numbers)), "" if one.served else "bad")
             for one, other in zip(alone.members, from_ledger.members, strict=True)
         )
-        columns = ("POD", "VOLCANO ALONE", "CARDS", "CONTAINER", "FROM THE LEDGER", "CARDS", "CONTAINER")
+        columns = ("POD", "VOLCANO", "CARDS", "CONTAINER", "LEDGER", "CARDS", "CONTAINER")
         self._teller.table(Table(columns, rows, whole=frozenset({0}), toned=3))
         self._teller.more(
             f"faults in these grants, as volcano-vgpu audit lists them: {len(alone.faults)} by Volcano alone, "
@@ -193,16 +198,16 @@ class WaitingGang:
 
 
 def _cells(member: Member, numbers: dict[str, tuple[str, int]]) -> tuple[str, str, str]:
-    """Node, cards of the grant, and what is in the container."""
+    """Node, cards of the grant, and whether the container runs."""
     cards = sorted(numbers[each.card] for each in member.granted)
     of_nodes = groupby(cards, key=lambda card: card[0])
     words = ", ".join(f"{node} {' '.join(f'#{at}' for _, at in found)}" for node, found in of_nodes)
-    return f"on {member.node}", words, _limits(member.seen)
+    return f"on {member.node}", words, "runs" if member.seen else "refused"
 
 
 def _limits(seen: tuple[Slice, ...]) -> str:
     """What limits a container on its cards, which are all alike here."""
-    return f"{len(seen)} x {seen[0].memory}, {seen[0].cores} %" if seen else "refused"
+    return f"{len(seen)} x {seen[0].memory}, {seen[0].cores} %"
 
 
 def _told_why(pod: Raw) -> bool:
