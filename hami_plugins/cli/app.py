@@ -212,15 +212,16 @@ def snapshot(
 def demo(
     html: Annotated[
         str,
-        typer.Option("--html", metavar="FILE", help="Where to write the page; that of the live part goes beside it."),
+        typer.Option("--html", metavar="FILE", help="Where to write the page; those of the live part go beside it."),
     ] = "build/demo.html",
     live: Annotated[
-        bool, typer.Option("--live/--no-live", help="Whether to go on with an embedded cluster and real node agents.")
+        bool, typer.Option("--live/--no-live", help="Whether to go on with an embedded cluster and the real programs.")
     ] = True,
 ) -> None:
-    """Plan a dozen workloads on a fleet of many vendors, then run a gang on an embedded cluster with real node agents.
+    """Plan a dozen workloads on a fleet of many vendors, then run a gang on an embedded cluster for real.
 
-    All of it is shipped; it needs no cluster and no cards, uses only this machine, and leaves nothing but the pages.
+    There the node agents and the server of grants are the real ones. All of it is shipped; it needs no cluster and no
+    cards, uses only this machine, and leaves nothing but the pages.
     """
     from hami_plugins.cli.demo import run
 

@@ -1,1 +1,1 @@
-"""The live part of ``demo``: an embedded cluster on this machine, and the real node agents as processes on it."""
+"""The live part of ``demo``: an embedded cluster on this machine, and our real programs as processes beside it."""
