@@ -1,0 +1,1 @@
+"""Instance types, and what machines say of themselves."""
