@@ -84,3 +84,81 @@ def patch(
         check=check,
     )
     raise typer.Exit(run(order))
+
+
+@app.command()
+def simulate(
+    *,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "--filename",
+            "-f",
+            metavar="FILE|-",
+            help="What to simulate (YAML): mixes, nodes, loads ... Options win.",
+        ),
+    ] = None,
+    trace: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trace", metavar="FILE|-", help="Jobs as they came (CSV: arrival,devices,duration). May be repeated."
+        ),
+    ] = None,
+    mix: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--mix",
+            metavar="NAME",
+            help="fours-and-eights, singles, pairs, or one of the file. Repeatable. Default: the file's, else all.",
+        ),
+    ] = None,
+    instance: Annotated[
+        str | None, typer.Option("--instance", metavar="TYPE", help="What the nodes are. Default: trn1.32xlarge.")
+    ] = None,
+    nodes: Annotated[
+        list[int] | None, typer.Option("--nodes", min=1, help="How many nodes. Repeatable. Default: 8.")
+    ] = None,
+    load: Annotated[
+        list[float] | None,
+        typer.Option("--load", help="What jobs ask for, by what there is. Repeatable. Default: 0.9."),
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            metavar="NAME",
+            help="aws, hami, aws-best-fit, linked-first-fit, linked. Repeatable. Default: all.",
+        ),
+    ] = None,
+    runs: Annotated[int | None, typer.Option("--runs", min=2, help="Runs of each setting. Default: 10.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=100, help="Jobs of each run. Default: 20000.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Run n draws its jobs from seed + n.")] = None,
+    html: Annotated[
+        str | None, typer.Option("--html", metavar="FILE", help="Write charts as one self-contained page, too.")
+    ] = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+) -> None:
+    """Compare ways of choosing devices on many random jobs, or on your own. Reads only.
+
+    For each policy: devices in use, jobs rejected although a node had enough free devices (fragmentation), and jobs
+    accepted by size, each with its 95 % confidence interval. Every policy gets the same jobs.
+
+    Example: hami-plugins neuron simulate --mix pairs --load 0.8 --load 1.1 --html pairs.html
+
+    Example: hami-plugins neuron simulate --trace jobs.csv --nodes 12 --instance trn2.48xlarge
+    """
+    from hami_plugins.observe import logging
+    from neuron_topology.simulation.command import Request, run
+
+    logging.configure("warning", "auto")
+    said = {"instance": instance, "nodes": nodes, "loads": load, "only": mix, "policies": policy, "runs": runs}
+    request = Request(
+        file=file,
+        traces=tuple(trace or ()),
+        words={**{name: each or None for name, each in said.items()}, "jobs": jobs, "seed": seed},
+        html=html,
+        form=output,
+        headers=not no_headers,
+    )
+    raise typer.Exit(run(request))

@@ -15,6 +15,7 @@ from hami_plugins import report
 from hami_plugins.report import schema
 from hami_plugins.report.vet import answers
 from hami_plugins.wire.usage import NodeUsageDocument
+from neuron_topology.simulation.answers import SimulationDocument
 
 ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
     schema.PlanDocument
@@ -24,7 +25,8 @@ ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
     | schema.WrittenDocument
     | NodeUsageDocument
     | answers.VetDocument
-    | answers.RulesDocument,
+    | answers.RulesDocument
+    | SimulationDocument,
     config=ConfigDict(use_attribute_docstrings=True, extra="forbid"),
 )
 PUBLISHED: Final = Path(report.__path__[0]) / "schemas" / "v1alpha1.json"

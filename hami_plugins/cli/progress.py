@@ -1,10 +1,11 @@
-"""How far a long read has come, on a terminal's stderr."""
+"""How far a long read, or other long work, has come, on a terminal's stderr."""
 
 from __future__ import annotations
 
 from types import TracebackType
 
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.status import Status
 
 
@@ -28,3 +29,36 @@ class Counting:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._status.stop()
+
+
+class Advancing:
+    """A bar of work whose amount is known from the start; it is gone when the work is done.
+
+    Where stderr is no terminal nothing is shown.
+    """
+
+    def __init__(self, words: str, total: int) -> None:
+        console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task(words, total=total)
+
+    def __call__(self, amount: int) -> None:
+        """So much more of it is done."""
+        self._bar.advance(self._task, amount)
+
+    def __enter__(self) -> Advancing:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bar.stop()

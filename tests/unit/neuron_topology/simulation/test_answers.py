@@ -1,0 +1,65 @@
+"""Findings in words, as tables, and as documents."""
+
+from __future__ import annotations
+
+import pytest
+
+from neuron_topology.simulation import answers
+from neuron_topology.simulation.comparison import Finding
+from neuron_topology.simulation.policies import Policy
+from tests.schema import ADAPTER
+from tests.unit.neuron_topology.simulation.findings import MIXED, TRACE, a_finding, a_setting, a_study, both
+
+
+def test_a_row_says_every_share_in_per_cent_with_its_interval() -> None:
+    table = answers.table(both())
+    assert table.columns == ("POLICY", "UTILISATION", "FRAG REJECTS", "ACCEPTED", "OF 1", "OF 4")
+    assert table.rows[0].cells == ("aws", "70.00 ±1.00", "4.00 ±1.00", "90.00 ±1.00", "99.50 ±1.00", "50.00 ±1.00")
+
+
+def test_a_single_run_has_figures_alone() -> None:
+    found = [a_finding(Policy.AWS, 0.04, setting=a_setting(TRACE), half_width=None)]
+    assert answers.table(found).rows[0].cells == ("aws", "70.00", "4.00", "90.00", "99.50", "50.00")
+    assert answers.title(found[0].setting) == "ours.csv, 8 x trn1.32xlarge"
+    assert "no intervals" in answers.effort(a_study(), found[0].setting)
+
+
+def test_a_setting_is_named_by_its_mix_its_nodes_and_its_load() -> None:
+    assert answers.title(a_setting()) == "pairs, 8 x trn1.32xlarge, load 0.9"
+    assert "10 runs of 1,000 jobs" in answers.effort(a_study(), a_setting())
+
+
+def test_the_gain_is_how_many_times_fewer_jobs_linked_rejects_for_fragments() -> None:
+    assert answers.gain(both(aws=0.04, linked=0.01)) == (
+        "4.0x",
+        "rejected for fragments: linked 1.00 ±1.00 %, aws 4.00 ±1.00 %",
+    )
+    no_more = answers.gain(both(aws=0.04, linked=0.0))
+    assert no_more is not None
+    assert no_more[0] == "none"
+
+
+@pytest.mark.parametrize("found", [both()[:1], both()[1:], both(aws=0.0)], ids=["aws alone", "linked alone", "nothing"])
+def test_without_both_or_without_rejects_there_is_no_gain(found: tuple[Finding, ...]) -> None:
+    assert answers.gain(found) is None
+
+
+def test_the_document_holds_what_was_asked_and_what_was_found() -> None:
+    traced = a_setting(TRACE, nodes=2)
+    document = answers.document(a_study(a_setting(), traced), [both(), both(setting=traced)])
+    ADAPTER.validate_python(document)
+    drawn, trace = document["settings"]
+    assert drawn["workload"] == {
+        "kind": "mix",
+        "name": "pairs",
+        "jobs": MIXED.count,
+        "load": 0.9,
+        "shares": {"1": 0.3, "2": 0.3, "4": 0.2, "8": 0.15, "16": 0.05},
+        "durationMean": 1.0,
+        "durationSigma": 1.0,
+    }
+    assert (drawn["runs"], drawn["devicesPerNode"], drawn["nodes"]) == (10, 16, 8)
+    assert drawn["policies"][0]["fragRejects"] == {"mean": 0.04, "halfWidth": 0.01, "runs": 10}
+    assert drawn["policies"][1]["acceptanceOf"]["4"]["mean"] == 0.5
+    assert trace["workload"]["kind"] == "trace"
+    assert (trace["workload"]["jobs"], trace["workload"]["load"], trace["runs"], trace["nodes"]) == (3, None, 1, 2)

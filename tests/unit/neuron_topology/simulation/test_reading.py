@@ -1,0 +1,145 @@
+"""Studies and traces as people write them, and what is said of those that cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from hami_plugins.config import texts
+from hami_plugins.errors import ConfigError
+from neuron_topology.hardware.instances import INSTANCE_TYPES
+from neuron_topology.simulation import reading
+from neuron_topology.simulation.comparison import Study
+from neuron_topology.simulation.jobs import MIXES, Durations, Job, Poisson, Trace
+from neuron_topology.simulation.policies import Policy
+
+TRN1 = INSTANCE_TYPES["trn1.32xlarge"]
+OURS = """
+instance: trn2.48xlarge
+nodes: [1, 4]
+loads: 0.5
+mixes: {ours: {8: 1, 1: 3}}
+durations: {mean: 2.5, sigma: 0}
+policies: [linked, aws, linked]
+jobs: 500
+runs: 3
+seed: 7
+"""
+
+
+def study(text: str = "", *traces: Trace) -> Study:
+    return reading.study(reading.order(texts.mapping(text, "s.yaml"), "s.yaml"), "s.yaml", traces)
+
+
+def trace(*lines: str) -> reading.TraceRead:
+    return reading.trace("\n".join(lines), "t.csv", TRN1)
+
+
+def test_nothing_said_is_every_mix_of_the_pack_and_every_policy() -> None:
+    found = study()
+    assert [each.workload for each in found.settings] == [Poisson(mix, 0.9, 20_000) for mix in MIXES.values()]
+    assert found.policies == tuple(Policy)
+    assert {(each.nodes, each.instance.name) for each in found.settings} == {(8, "trn1.32xlarge")}
+
+
+def test_everything_can_be_said() -> None:
+    found = study(OURS)
+    assert [each.nodes for each in found.settings] == [1, 4]
+    assert {each.instance.name for each in found.settings} == {"trn2.48xlarge"}
+    workload = found.settings[0].workload
+    assert isinstance(workload, Poisson)
+    assert dict(workload.mix.shares) == {1: 3, 8: 1}
+    assert (workload.load, workload.count) == (0.5, 500)
+    assert workload.durations == Durations(2.5, 0)
+    assert found.policies == (Policy.LINKED, Policy.AWS)
+    assert (found.runs, found.seed) == (3, 7)
+
+
+def test_every_mix_load_and_number_of_nodes_is_a_setting() -> None:
+    found = study("nodes: [1, 2]\nloads: [0.5, 1]\nonly: [pairs, singles]")
+    assert len(found.settings) == len(set(found.settings)) == 8
+
+
+def test_mixes_of_the_pack_can_be_named_beside_those_of_the_file() -> None:
+    found = study(f"{OURS}\nonly: [ours, pairs, ours]")
+    assert len(found.settings) == 4
+
+
+def test_a_trace_takes_the_place_of_mixes_that_nobody_names() -> None:
+    ours = Trace("t", (Job(0, 1, 1), Job(1, 1, 1)))
+    assert [each.workload for each in study("", ours).settings] == [ours]
+    assert len(study("only: [pairs]", ours).settings) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nodes: 0", "nodes.0"),
+        ("nodes: many", "found 'many'"),
+        ("loads: [.inf]", "loads.0"),
+        ("instance: p4d.24xlarge", "trn1.32xlarge"),
+        ("policies: [best]", "policies.0"),
+        ("policies: []", "policies"),
+        ("mixes: {ours: {}}", "mixes.ours"),
+        ("mixes: {ours: {0: 1}}", "mixes.ours"),
+        ("mixes: {ours: {1: -1}}", "mixes.ours.1"),
+        ("mixes: {ours: {32: 1}}", "32 devices fit on no trn1.32xlarge, which has 16"),
+        ("only: [others]", "fours-and-eights, singles, pairs"),
+        ("runs: 1", "runs"),
+        ("durations: {mean: 0}", "durations.mean"),
+        ("node: 3", "node: Extra inputs"),
+        ("[1]", "not a mapping"),
+    ],
+)
+def test_what_cannot_be_is_named_with_what_can(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=r"^s\.yaml") as refused:
+        study(text)
+    assert said in str(refused.value)
+
+
+def test_a_trace_is_sorted_by_arrival_and_other_columns_are_passed_over() -> None:
+    found = trace("job, duration, devices, arrival", "b, 1.5, 4, 10", "a, 2, 1, 3")
+    assert found.trace == Trace("t.csv", (Job(3.0, 1, 2.0), Job(10.0, 4, 1.5)))
+    assert found.problems == ()
+
+
+def test_arrivals_can_be_dates() -> None:
+    lines = ("2026-01-01T00:00:00Z,1,60", "2026-01-01T00:01:00,1,60", "2026-01-01T01:02:00+01:00,1,60")
+    arrivals = [job.arrival for job in trace("arrival,devices,duration", *lines).trace.jobs]
+    assert [arrival - arrivals[0] for arrival in arrivals] == [0, 60, 120]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("x,1,1", "arrival: not a number or a date with time (found 'x')"),
+        ("1,1,x", "duration: not a number (found 'x')"),
+        ("1,1", "duration: not a number (found '')"),
+        ("inf,1,1", "arrival"),
+        ("1,1.5,1", "devices: not a number of devices (found '1.5')"),
+        ("1,0,1", "devices: not a number of devices"),
+        ("1,32,1", "devices: 32 fit on no trn1.32xlarge, which has 16"),
+        ("1,1,-1", "duration: negative"),
+    ],
+)
+def test_a_line_that_is_no_job_is_left_out_and_named(line: str, said: str) -> None:
+    found = trace("arrival,devices,duration", "0,1,1", line, "5,1,1")
+    assert [job.arrival for job in found.trace.jobs] == [0, 5]
+    (problem,) = found.problems
+    assert problem.startswith("t.csv: line 3: ")
+    assert said in problem
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ((), "no column arrival, devices, duration"),
+        (("arrival,size,duration", "1,1,1"), "no column devices"),
+        (("arrival,devices,duration", "1,1,1"), "1 jobs are too few"),
+        (("arrival,devices,duration", "1,1,1", "1,1,1"), "at least two have to arrive apart"),
+        (("arrival,devices,duration", "1,x,1"), "line 2: devices"),
+    ],
+)
+def test_what_is_no_trace_is_refused(lines: tuple[str, ...], said: str) -> None:
+    with pytest.raises(ConfigError, match=r"^t\.csv") as refused:
+        trace(*lines)
+    assert said in str(refused.value)
