@@ -278,14 +278,14 @@ class Reflector:
 
     def _refused(self, change: Change) -> Exception | None:
         """Tells a change; the error of a handler that does not take it, which must not hide other objects."""
-        self._missed.pop(change.uid, None)
         try:
             self._on_change(change)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is about this object alone
             self.handler_errors += 1
-            self._missed[change.uid] = change
             self._tried = self._clock()
+            self._missed[change.uid] = change
             return error
+        self._missed.pop(change.uid, None)
         return None
 
     def _contact(self) -> None:

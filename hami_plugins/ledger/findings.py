@@ -42,6 +42,18 @@ class Bound(NamedTuple):
     fault: str = ""
 
 
+class Sheet(NamedTuple):
+    """What pods hold on all nodes at one moment. Nothing of it changes, so that it can be looked through at leisure."""
+
+    entries: tuple[NodeEntry, ...]
+    bound: Mapping[PodUid, Bound]
+
+    def findings(self) -> tuple[Found, ...]:
+        """What is wrong with it, node by node: grants of another scheduler, or by hand."""
+        homes = _homes_of(self.entries)
+        return tuple(found for entry in self.entries for found in on_node(entry, self.bound, homes))
+
+
 def wanting(pod: Pod, record: PodRecord, registry: Registry) -> tuple[str, ...]:
     """The containers that ask for devices and hold none. Init containers may use what an application has later."""
     return tuple(
@@ -138,6 +150,6 @@ def _named(pods: Sequence[str]) -> str:
     return ", ".join(pods[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def homes_of(entries: Iterable[NodeEntry]) -> dict[DeviceId, NodeName]:
+def _homes_of(entries: Iterable[NodeEntry]) -> dict[DeviceId, NodeName]:
     """On which node each device is."""
     return {device: entry.name for entry in entries for device in entry.ids}

@@ -24,7 +24,7 @@ from hami_plugins.engine.inventory import NodeBuilder, RecordReader
 from hami_plugins.engine.relax.changes import Question
 from hami_plugins.engine.shortfall import WhyNot, why_not
 from hami_plugins.ledger.answers import Assumption, Code, Declined, Found, Granted, Source, Statistics
-from hami_plugins.ledger.findings import Bound, homes_of, on_node, wanting
+from hami_plugins.ledger.findings import Bound, Sheet, wanting
 from hami_plugins.ledger.nodes import LedgerNode
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import NodeObjection, Refusal
@@ -224,10 +224,12 @@ class Ledger:
         return None if bound is None else bound.node
 
     def findings(self) -> tuple[Found, ...]:
-        """What is wrong with what bound pods hold, node by node: grants of another scheduler, or by hand."""
-        entries = self.snapshot().nodes
-        homes = homes_of(entries)
-        return tuple(found for entry in entries for found in on_node(entry, self._bound, homes))
+        """What is wrong with what bound pods hold, node by node; see ``Sheet``."""
+        return self.sheet().findings()
+
+    def sheet(self) -> Sheet:
+        """What is held now, to be looked through while the ledger goes on."""
+        return Sheet(self.snapshot().nodes, dict(self._bound))
 
     def statistics(self) -> Statistics:
         """Sizes, for metrics."""

@@ -11,6 +11,8 @@ from typing import Final, Protocol
 
 import structlog
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from hami_plugins.errors import HamiPluginsError
@@ -25,7 +27,7 @@ from hami_plugins.web.probes import Check, probe_routes
 from hami_plugins.web.server import WebServer
 from hami_plugins.web.tls import Tls, TlsMetrics
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer
-from volcano_vgpu.granting import manifests, marking
+from volcano_vgpu.granting import auditing, manifests, marking
 from volcano_vgpu.granting.bindings import Bindings
 from volcano_vgpu.granting.extender import Extender
 from volcano_vgpu.granting.metrics import GrantMetrics, Sizes
@@ -36,6 +38,7 @@ from volcano_vgpu.granting.term import Filling, Term
 from volcano_vgpu.granting.touching import Toucher
 
 EXTENDER_PATH: Final = "/extender"
+FINDINGS_PATH: Final = "/findings"
 LARGEST_RANKING: Final = 64 * 1024 * 1024
 """Bytes: a call that ranks nodes carries all of them, each with its pods."""
 
@@ -251,6 +254,7 @@ class GrantServer:
             pods=len(term.books),
             problems=term.books.problems,
             missed=term.missed,
+            findings=auditing.counts(term.findings),
         )
 
     def _over_tls(self) -> list[Route]:
@@ -264,12 +268,20 @@ class GrantServer:
         probes = probe_routes(alive=self._alive(), ready=self._ready(), metrics=self._metrics.metrics)
         return [
             *probes,
+            Route(FINDINGS_PATH, self._findings),
             self._verb("predicate", lambda office, body: office.extender.predicate(body), limit=LARGEST_QUESTION),
             self._verb("prioritize", lambda office, body: office.extender.prioritize(body), limit=LARGEST_RANKING),
             self._verb("allocate", lambda office, body: office.extender.allocate(body), waits=True),
             self._verb("deallocate", lambda office, body: office.extender.deallocate(body)),
             *(self._verb(verb, lambda _office, _body: b"{}") for verb in _SESSION_VERBS),
         ]
+
+    def _findings(self, _request: Request) -> Response:
+        """What the replica that answers has found wrong with the grants of bound pods."""
+        try:
+            return JSONResponse(auditing.document(self._active().term.findings))
+        except StandbyError as error:
+            return PlainTextResponse(str(error), status_code=error.http_status)
 
     def _verb(
         self, verb: str, answer: Callable[[_Office, bytes], bytes], *, limit: int = MAX_BODY, waits: bool = False

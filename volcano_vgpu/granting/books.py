@@ -269,9 +269,10 @@ class Books:
             return self._ledger.fail(assumption)
 
     def findings(self) -> tuple[Found, ...]:
-        """What is wrong with what bound pods hold; see ``Ledger``."""
+        """What is wrong with what bound pods hold; see ``Ledger``. Nobody waits while it is looked for."""
         with self._lock:
-            return self._ledger.findings()
+            sheet = self._ledger.sheet()
+        return sheet.findings()
 
     @property
     def statistics(self) -> Statistics:

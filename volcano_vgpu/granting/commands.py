@@ -26,7 +26,7 @@ from hami_plugins.kube.reflector import Change
 from hami_plugins.observe import logging
 from hami_plugins.report.documents import API_VERSION
 from hami_plugins.report.rows import Row, Table
-from volcano_vgpu.granting import conf, manifests
+from volcano_vgpu.granting import auditing, conf, manifests
 from volcano_vgpu.granting.app import EXTENDER_PATH, GrantServer
 from volcano_vgpu.granting.books import Books
 from volcano_vgpu.granting.metrics import GrantMetrics
@@ -174,8 +174,7 @@ def audit(inputs: Inputs, *, form: Form, headers: bool) -> int:
                     take(Change("added", raw, str((raw.get("metadata") or {}).get("uid"))))
     found = books.findings()
     if form is not Form.TABLE:
-        findings = [{**asdict(each), "finding": each.finding.value} for each in found]
-        output.document({"apiVersion": API_VERSION, "kind": "VolcanoGrantAudit", "findings": findings}, form)
+        output.document(auditing.document(found), form)
     elif found:
         rows = tuple(
             Row((each.finding.value, each.node, each.device, ", ".join(each.pods), each.text), "bad") for each in found

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from hami_plugins.ledger.answers import Statistics
+from hami_plugins.ledger.answers import Finding, Statistics
 from hami_plugins.observe.metrics import Metrics
 
 PRODUCT: Final = "volcano_vgpu_grants"
@@ -23,6 +23,7 @@ class Sizes:
     pods: int
     problems: int
     missed: int
+    findings: Mapping[Finding, int]
 
 
 class GrantMetrics:
@@ -87,6 +88,12 @@ def _sized(sizes: Sizes) -> Iterator[Metric]:
     unreadable.add_metric((), sizes.problems)
     yield unreadable
     yield _one("missed_changes", "Nodes and pods whose last change broke this program; see the log", sizes.missed)
+    wrong = GaugeMetricFamily(
+        f"{PRODUCT}_findings", "What is wrong with the grants of bound pods; /findings names them", labels=("finding",)
+    )
+    for finding, number in sizes.findings.items():
+        wrong.add_metric((finding.value,), number)
+    yield wrong
     family = GaugeMetricFamily(
         f"{PRODUCT}_assumptions", "What is promised and not seen to be in effect, by state", labels=("state",)
     )

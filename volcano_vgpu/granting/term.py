@@ -17,8 +17,9 @@ from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import Selection, Watching
 from hami_plugins.kube.reflector import Backoff, Reflector, ReflectorOptions
-from hami_plugins.ledger.answers import Assumption
+from hami_plugins.ledger.answers import Assumption, Found
 from hami_plugins.model.vendor import VendorSpec
+from volcano_vgpu.granting.auditing import Auditor
 from volcano_vgpu.granting.books import Books
 from volcano_vgpu.granting.metrics import GrantMetrics
 from volcano_vgpu.granting.reading import ReadPod
@@ -64,6 +65,7 @@ class Term:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.books = Books(spec, settings.rules, keep=settings.reservation, hold=settings.hold, clock=clock)
+        self._auditor = Auditor(self.books)
         self._metrics = metrics
         self._read = read
         self._look_after = max(REQUEST_SECONDS, settings.reservation - LOOK_BEFORE)
@@ -98,6 +100,11 @@ class Term:
         """How many nodes and pods there are whose last change could not be taken in."""
         return self._nodes.missed + self._pods.missed
 
+    @property
+    def findings(self) -> tuple[Found, ...]:
+        """What was wrong with the grants of bound pods a short while ago."""
+        return self._auditor.found
+
     def start(self) -> None:
         """Begins to fill the ledger."""
         self._thread.start()
@@ -127,6 +134,7 @@ class Term:
         while not self._stop.wait(EXPIRY_SECONDS):
             try:
                 self._expire()
+                self._auditor.look(self._clock())
             except Exception:  # noqa: BLE001 - the outermost loop: without it cards would stay promised for ever
                 _log.exception("expiry_failed")
 

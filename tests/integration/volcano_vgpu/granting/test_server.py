@@ -74,6 +74,17 @@ def test_probes_say_who_answers_and_metrics_what(cluster: Site) -> None:
         assert line in text
 
 
+def test_pods_with_wrong_grants_are_counted_and_named(cluster: Site) -> None:
+    cluster.put(a_pod("old", memory=10_000, node="n1", ids="GPU-n2-0,NVIDIA,10000,0:"))
+    client = cluster.start()
+    wait_for(lambda: cluster.value(client, "findings", finding="card-of-another-node") == 1, "it is counted")
+    assert cluster.value(client, "findings", finding="over-memory") == 0
+    status, text = client.get("/findings")
+    found = json.loads(text)
+    assert (status, found["kind"], found["findings"][0]["pods"]) == (200, "VolcanoGrantAudit", ["default/old"])
+    assert cluster.start("two", ready=False).get("/findings")[0] == 503
+
+
 def test_session_calls_are_let_through_and_garbage_is_named(cluster: Site) -> None:
     client = cluster.start()
     assert client.call("onSessionOpen", Jobs={}) == {}
