@@ -12,7 +12,7 @@ PURE := hami_plugins/model/*,hami_plugins/wire/*,hami_plugins/engine/*,hami_plug
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-cluster soak lint format bench coverage lock stubs clean help
+.PHONY: demo test test-cluster soak pace lint format bench coverage lock stubs clean help
 
 # Libraries from the lock and nothing else, in an empty environment: no pin of an older lock survives.
 $(VENV)/.locked: $(LOCK)
@@ -40,6 +40,10 @@ test-cluster: $(READY) ## the real Kubernetes, containerd and Volcano: needs Lin
 soak: $(READY) ## 1,000 pods of one shape, then 30 minutes of agents that crash, on the real components; build/soak.md
 	@$(BIN)/python -m tests.cluster.building
 	@$(BIN)/python -m tests.cluster.soak --pods 1000 --minutes 30 $(ARGS)
+
+pace: $(READY) ## how long pods take to be bound, on the real components, with grants put right and without; build/pace.md
+	@$(BIN)/python -m tests.cluster.building
+	@$(BIN)/python -m tests.cluster.pace $(ARGS)
 
 lint: $(READY) ## style, format, types and who imports whom
 	@$(BIN)/ruff check --quiet

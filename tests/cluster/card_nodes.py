@@ -69,11 +69,16 @@ class Pool:
         names = [f"{self.name}-{len(self.cards) + at}" for at in range(count)]
         for name in names:
             unique = secrets.token_hex(6)
-            self.put(name, [Card(f"GPU-{at:08x}-0000-0000-0000-{unique}", **of_card) for at in range(cards)])
+            self._create(name, [Card(f"GPU-{at:08x}-0000-0000-0000-{unique}", **of_card) for at in range(cards)])
+        self._wait_taking_pods()
         return names
 
     def put(self, name: str, cards: Iterable[Card], *, annotations: Mapping[str, str] | None = None) -> None:
         """Makes a node, with other annotations than its agent would write where some are given."""
+        self._create(name, cards, annotations)
+        self._wait_taking_pods()
+
+    def _create(self, name: str, cards: Iterable[Card], annotations: Mapping[str, str] | None = None) -> None:
         listed = tuple(cards)
         healthy = [card for card in listed if card.healthy]
         amounts = {
@@ -95,8 +100,15 @@ class Pool:
         }
         self.plane.api.create(NODES, body)
         self.cards[name] = listed
-        # The API server taints a new node, and a controller takes that off again when it has seen its condition.
-        wait_until(lambda: not self.plane.api.get(f"{NODES}/{name}")["spec"].get("taints"), f"{name} takes pods")
+
+    def _wait_taking_pods(self) -> None:
+        """The API server taints a new node, and a controller takes that off again when it has seen its condition."""
+
+        def tainted() -> list[str]:
+            every = self.plane.api.items(NODES, labelSelector=f"{POOL}={self.name}")
+            return [each["metadata"]["name"] for each in every if each["spec"].get("taints")]
+
+        wait_until(lambda: not tainted(), "the nodes take pods", 120, show=lambda: str(tainted()))
 
     def register(self, name: str, cards: Iterable[Card]) -> None:
         """What the node's agent says of its cards from now on."""
@@ -118,11 +130,14 @@ class Pool:
             if each["spec"].get("nodeName") in self.cards and each["status"].get("phase") not in _ENDED
         ]
 
-    def faults(self) -> list[str]:
-        """Every grant of a bound pod that is not right, and every card that has more to give than it has."""
+    def faults(self, bound: Iterable[Object] | None = None) -> list[str]:
+        """Every grant of a bound pod that is not right, and every card that has more to give than it has.
+
+        Of the pods that are there now, or of those that were bound in another moment.
+        """
         found: list[str] = []
         memory, slots, cores = Counter[str](), Counter[str](), Counter[str]()
-        for each in self.bound():
+        for each in self.bound() if bound is None else bound:
             name, node = each["metadata"]["name"], each["spec"]["nodeName"]
             notes = each["metadata"].get("annotations", {})
             ids = devices(notes.get(IDS, ""))

@@ -96,10 +96,12 @@ def agent(node: Node, volcano: Volcano) -> Iterator[NodeAgent]:
     """The node's agent with six cards of ten slots each, before a real Volcano; a test leaves it running so."""
     found = NodeAgent(node)
     found.cards(*map(card, range(1, 7)))
-    found.start(60)
-    wait_serving(node.plane)
-    yield found
-    found.stop()
+    try:
+        found.start(60)
+        wait_serving(node.plane)
+        yield found
+    finally:
+        found.stop()
 
 
 @pytest.fixture(scope="session")

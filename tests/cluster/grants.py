@@ -1,25 +1,30 @@
 """The server of grants as processes of the private machine, and Volcano configured for it.
 
-``Front`` stands for the Service: it hands connections to whichever replica is ready, as kube-proxy does.
+``Front`` stands for the Service of several replicas: it hands connections to the one that is ready, as kube-proxy does.
+A single replica is spoken to without it, for it adds to what is measured.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from hami_plugins.web.certificates import Material, renewed, write
 from tests.cluster.api import Object
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.ports import free_port
@@ -31,6 +36,9 @@ from tests.cluster.waiting import wait_until
 HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 NAME: Final = "volcano-vgpu-grants"
 NAMESPACE: Final = "volcano-system"
+LOOK: Final = 0.1
+"""Seconds between two looks at who is ready."""
+
 MARKER: Final = "hami-plugins.io/volcano-vgpu-grant"
 
 RULES: Final = (
@@ -48,27 +56,41 @@ RULES: Final = (
 
 
 class Front:
-    """Forwards connections on a port of its own to the first replica that says it is ready."""
+    """Forwards connections on a port of its own to the first replica that said lately that it is ready."""
 
     def __init__(self, replicas: Callable[[], list[tuple[str, int]]]) -> None:
         self._replicas = replicas
+        self._ready: list[tuple[str, int]] = []
+        self._ended = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._accept, name=f"front-{self.port}", daemon=True)
-        self._thread.start()
+        self._probe = threading.Thread(target=self._look, name=f"front-{self.port}-probe", daemon=True)
+        for each in (self._thread, self._probe):
+            each.start()
 
     def close(self) -> None:
-        """Ends every connection."""
+        """Ends."""
+        self._ended.set()
         self._listener.shutdown(socket.SHUT_RDWR)  # wakes whoever waits in accept
-        self._thread.join()
+        for each in (self._thread, self._probe):
+            each.join()
         self._listener.close()
+        self.cut()
+
+    def cut(self) -> None:
+        """Ends every connection that is open."""
         with self._lock:
             held = list(self._open)
         for each in held:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
+
+    def _look(self) -> None:
+        while not self._ended.wait(LOOK):
+            self._ready = self._replicas()
 
     def _accept(self) -> None:
         while True:
@@ -80,7 +102,7 @@ class Front:
 
     def _serve(self, caller: socket.socket) -> None:
         with caller, ExitStack() as stack:
-            for address in self._replicas():
+            for address in self._ready:
                 with suppress(OSError):
                     behind = stack.enter_context(socket.create_connection(address, timeout=1))
                     behind.settimeout(None)
@@ -141,6 +163,10 @@ class Replica:
         except OSError as error:
             return str(error)
 
+    def certificate(self) -> bytes:
+        """What a client meets now, PEM."""
+        return ssl.get_server_certificate(("127.0.0.1", self.hook_port), timeout=5).encode()
+
     def metric(self, name: str, **labels: str) -> float:
         """The sum of all samples of that name that have these labels."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
@@ -153,26 +179,48 @@ class Replica:
         )
 
 
-class Grants:
-    """The server in one mode, its webhooks installed and Volcano's scheduler told. At the end all is as before."""
+def command(*arguments: str) -> str:
+    """What one of the commands about grants prints."""
+    whole = [sys.executable, "-m", "hami_plugins.cli", "volcano-vgpu", *arguments]
+    return subprocess.run(whole, check=True, capture_output=True, text=True).stdout
 
-    def __init__(self, volcano: Volcano, mode: str, *, replicas: int = 1) -> None:
+
+class Grants:
+    """The server in one mode, its webhooks installed and Volcano's scheduler told. At the end all is as before.
+
+    ``flags`` are the scheduler's, beside those of the harness. Without ``bootstrap`` somebody else makes the
+    certificate (``certify``).
+    """
+
+    def __init__(
+        self, volcano: Volcano, mode: str, *, replicas: int = 1, flags: Sequence[str] = (), bootstrap: bool = True
+    ) -> None:
         self.volcano = volcano
         self.plane = volcano.plane
         self.mode = mode
         self._folder = self.plane.machine.root / f"grants-{mode}-{replicas}"
         self._folder.mkdir(exist_ok=True)
+        self._flags = tuple(flags)
+        self._bootstrap = bootstrap
+        self._material: Material | None = None
         self.replicas = [self._replica(at) for at in range(replicas)]
-        self._calls = Front(lambda: [("127.0.0.1", each.port) for each in self.active()])
-        self._hooks = Front(lambda: [("127.0.0.1", each.hook_port) for each in self.active()])
+        self.fronts: list[Front] = []
+        self._calls, self._hooks = self.replicas[0].port, self.replicas[0].hook_port
+        if replicas > 1:
+            self.fronts.append(Front(lambda: [("127.0.0.1", each.port) for each in self.active()]))
+            self.fronts.append(Front(lambda: [("127.0.0.1", each.hook_port) for each in self.active()]))
+            self._calls, self._hooks = (front.port for front in self.fronts)
 
     def __enter__(self) -> Grants:
+        if not self._bootstrap:
+            self.certify()
         self.plane.apply(HOOKS, self._configuration())
         for each in self.replicas:
             each.component.start()
         self.wait_active()
         wait_until(self._trusted, "the API server trusts the webhooks", 90, show=self.story)
         self.volcano.configure(self._conf())
+        self.volcano.set_flags(*self._flags)
         self.volcano.restart_scheduler()
         return self
 
@@ -180,10 +228,28 @@ class Grants:
         self.plane.api.delete(f"{HOOKS}/{NAME}")
         for each in self.replicas:
             each.component.stop()
-        for front in (self._calls, self._hooks):
+        for front in self.fronts:
             front.close()
         self.volcano.configure(CONFIGURATION)
+        self.volcano.set_flags()
         self.volcano.restart_scheduler()
+
+    def certify(self) -> bytes:
+        """Gives the replicas a new certificate of the same authority; its chain, PEM."""
+        held = self._material and replace(self._material, chain=b"", key=b"")
+        self._material = renewed(held, ["127.0.0.1"], datetime.now(UTC))
+        for at in range(len(self.replicas)):
+            write(self._material, self._certificates(at))
+        return self._material.chain
+
+    def shows(self, chain: bytes) -> bool:
+        """Whether whoever connects to any replica now meets this certificate."""
+        return all(each.certificate() == chain for each in self.replicas)
+
+    def cut(self) -> None:
+        """Ends all connections to the replicas."""
+        for front in self.fronts:
+            front.cut()
 
     def active(self) -> list[Replica]:
         """The replicas that answer."""
@@ -197,36 +263,35 @@ class Grants:
         """What the replicas say of themselves."""
         return "\n".join(each.complaint("/readyz") + each.component.log()[-2000:] for each in self.replicas)
 
-    def command(self, *arguments: str) -> str:
-        """What one of the commands about grants prints, with this mode's settings."""
-        command = [sys.executable, "-m", "hami_plugins.cli", "volcano-vgpu", *arguments]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        return done.stdout
+    def _certificates(self, at: int) -> Path:
+        return self._folder / f"certificates-{at}"
 
     def _replica(self, at: int) -> Replica:
-        keep = self._folder / f"certificates-{at}"
+        keep = self._certificates(at)
         keep.mkdir(exist_ok=True)
+        files = {"file": "tls.pem", "key": "tls.pem"}
+        bootstrap = {"bootstrap": True, "names": ["127.0.0.1"]}
         settings = {
             "mode": self.mode,
             "service": {"namespace": NAMESPACE},
-            "certificate": {"bootstrap": True, "directory": str(keep), "names": ["127.0.0.1"]},
+            "certificate": {"directory": str(keep), **(bootstrap if self._bootstrap else files)},
             "reservation": 61,
             "lease": {"duration": 4, "deadline": 3, "retry": 0.5},
         }
         return Replica(self.plane, f"{self._folder.name}-{at}", settings)
 
     def _configuration(self) -> Object:
-        url = f"https://127.0.0.1:{self._hooks.port}"
-        found: Object = yaml.safe_load(self.command("webhooks", "--url", url))
+        trusted = () if self._bootstrap else ("--ca-file", str(self._certificates(0) / "ca.crt"))
+        found: Object = yaml.safe_load(command("webhooks", "--url", f"https://127.0.0.1:{self._hooks}", *trusted))
         return found
 
     def _conf(self) -> str:
         """The recommended one, with the extender where this cluster has it."""
-        printed = yaml.safe_load(self.command("conf", "--mode", self.mode, "-o", "yaml"))
+        printed = yaml.safe_load(command("conf", "--mode", self.mode, "-o", "yaml"))
         for tier in printed["tiers"]:
             for plugin in tier["plugins"]:
                 if plugin["name"] == "extender":
-                    plugin["arguments"]["extender.urlPrefix"] = f"http://127.0.0.1:{self._calls.port}/extender"
+                    plugin["arguments"]["extender.urlPrefix"] = f"http://127.0.0.1:{self._calls}/extender"
         return yaml.safe_dump(printed, sort_keys=False)
 
     def _trusted(self) -> bool:

@@ -163,11 +163,15 @@ class ControlPlane:
         wait_until(gone, f"all pods of {namespace} are gone", timeout, interval=0.2)
 
     def create_namespace(self, name: str) -> None:
-        """A namespace that is ready for pods: its default service account is there."""
+        """A namespace that is ready for pods: its default service account is there.
+
+        Controllers look for an API server that was away for some time only every half a minute.
+        """
         self.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
         wait_until(
             lambda: self.api.find(f"/api/v1/namespaces/{name}/serviceaccounts/default"),
             f"namespace {name} has its default service account",
+            90,
         )
 
     def scheduler(self) -> Component:
@@ -200,6 +204,9 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self.pki.account_public_key}",
             f"--service-account-signing-key-file={self.pki.account_key}",
+            # Off in 1.34 unless somebody turns it on: for mode `policy`, and without an effect on all else.
+            "--feature-gates=MutatingAdmissionPolicy=true",
+            "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
         ]
         return Component(self.machine, "kube-apiserver", arguments, ready=lambda: self.api.text("/readyz") == "ok")
 

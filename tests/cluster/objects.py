@@ -65,6 +65,13 @@ def pod(name: str, *containers: Object, annotations: Mapping[str, str] | None = 
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(*containers, **spec)}
 
 
+def binding(name: str, node: str, *, annotations: Mapping[str, str] | None = None, uid: str = "") -> Object:
+    """What puts a pod on a node."""
+    metadata: Object = {"name": name} | ({"annotations": dict(annotations)} if annotations else {})
+    metadata |= {"uid": uid} if uid else {}
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": node}}
+
+
 def task(name: str, replicas: int, template: Object) -> Object:
     """One task of a Volcano job; ``template`` is a pod spec."""
     return {"name": name, "replicas": replicas, "template": {"spec": template}}

@@ -5,32 +5,33 @@ The cases are those of ``peers.md`` 7.1 and 8.2. Nodes have no kubelet, so what 
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from signal import SIGKILL
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from tests.cluster.agents import CORES, Numbers
-from tests.cluster.api import ApiError, Object
-from tests.cluster.card_nodes import WHOLE, Card, Pool, devices
+from tests.cluster.api import ApiError
+from tests.cluster.card_nodes import WHOLE, Card, Pool
+from tests.cluster.cases import MEMBERS, Case, seconds_to_bound, submit_waiting, under_load
+from tests.cluster.churn import Churn, kills
 from tests.cluster.grants import MARKER, Grants
+from tests.cluster.holding import Holding
 from tests.cluster.kubernetes import ControlPlane
-from tests.cluster.objects import container, pod_spec, task, vcjob
-from tests.cluster.slices import IDS, gpu, jobs, pods, volcano_pod
+from tests.cluster.objects import binding, container
+from tests.cluster.slices import gpu, pods
 from tests.cluster.volcano import Volcano
 from tests.cluster.waiting import wait_until
 
 AT_ONCE: Final = 5
 ROUNDS: Final = 4
-MEMBERS: Final = 4
-SMALL: Final = 4096
 USE_UUID: Final = "volcano.sh/vgpu-use-gpuuuid"
+PROMISED: Final = "volcano_vgpu_grants_assumptions"
+EXPIRED: Final = "volcano_vgpu_grants_assumptions_expired_total"
 
 
 @pytest.fixture(scope="module", params=["ledger", "guard"])
@@ -45,99 +46,9 @@ def pool(control_plane: ControlPlane) -> Iterator[Pool]:
         yield made
 
 
-class Case:
-    """One test's pods, on one pool of nodes."""
-
-    def __init__(self, plane: ControlPlane, pool: Pool, namespace: str) -> None:
-        self.plane, self.pool, self.namespace = plane, pool, namespace
-
-    def submit(self, name: str, *containers: Object, **more: Any) -> None:
-        """A pod; one card of 4096 MiB where no containers are given."""
-        asked = containers or (gpu(memory=SMALL),)
-        body = volcano_pod(name, *asked, nodeSelector=dict(self.pool.selector), **more)
-        self.plane.api.create(pods(self.namespace), body)
-
-    def submit_gang(self, name: str, *, memory: int, members: int = MEMBERS) -> None:
-        spec = pod_spec(gpu(memory=memory), nodeSelector=dict(self.pool.selector), schedulerName="volcano")
-        self.plane.api.create(jobs(self.namespace), vcjob(name, task("worker", members, spec)))
-
-    def see(self, name: str) -> Object:
-        return self.plane.api.get(f"{pods(self.namespace)}/{name}")
-
-    def node_of(self, name: str) -> str:
-        return str(self.see(name)["spec"].get("nodeName") or "")
-
-    def granted(self, name: str) -> list[tuple[str, int, int]]:
-        return devices(self.see(name)["metadata"].get("annotations", {}).get(IDS, ""))
-
-    def told(self, name: str) -> str:
-        """What the pod is told, in its conditions and its events."""
-        conditions = self.see(name)["status"].get("conditions", [])
-        texts = [str(each.get("message", "")) for each in conditions]
-        return "\n".join([*texts, *self.plane.events(self.namespace, name)])
-
-    def wait_bound(self, *names: str, timeout: float = 60.0) -> None:
-        def story() -> str:
-            return "\n".join(f"{name}: {self.node_of(name)} {self.told(name)}" for name in names)
-
-        wait_until(lambda: all(map(self.node_of, names)), f"{names} are bound", timeout, show=story)
-
-    def wait_told(self, name: str, text: str) -> str:
-        def found() -> str:
-            said = self.told(name)
-            return said if text in said else ""
-
-        return wait_until(found, f"{name} is told {text!r}", 60, show=lambda: self.told(name))
-
-    def remove(self, name: str) -> None:
-        self.plane.api.delete(f"{pods(self.namespace)}/{name}", grace=0)
-
-    def members(self, job: str) -> list[Object]:
-        every = self.plane.api.items(pods(self.namespace))
-        return [each for each in every if each["metadata"].get("labels", {}).get("volcano.sh/job-name") == job]
-
-    def placed(self, job: str) -> int:
-        return sum(bool(each["spec"].get("nodeName")) for each in self.members(job))
-
-
 @pytest.fixture
 def case(control_plane: ControlPlane, pool: Pool, namespace: str) -> Case:
     return Case(control_plane, pool, namespace)
-
-
-def submit_waiting(case: Case, name: str) -> None:
-    """A gang of four for four cards, of which somebody holds one; seen to wait, and tried over several sessions."""
-    case.submit(f"{name}-holder", gpu(memory=WHOLE))
-    case.wait_bound(f"{name}-holder")
-    case.submit_gang(name, memory=30000)
-    wait_until(lambda: len(case.members(name)) == MEMBERS, "the gang's pods exist")
-    wait_until(
-        lambda: any(case.told(each["metadata"]["name"]) for each in case.members(name)),
-        "Volcano has tried the gang",
-        show=lambda: str(case.members(name)),
-    )
-
-
-def seconds_to_bound(gangs: Sequence[tuple[Case, str]], *, heal: bool) -> float:
-    """Makes room for all the gangs at once, and waits until the last member is bound.
-
-    ``heal`` changes the nodes every few seconds, without which Volcano's own ledger may never find the room.
-    """
-    assert [case.placed(name) for case, name in gangs] == [0] * len(gangs)
-    for case, name in gangs:
-        case.remove(f"{name}-holder")
-    room = healed = time.monotonic()
-    while any(case.placed(name) < MEMBERS for case, name in gangs):
-        now = time.monotonic()
-        assert now - room < 120, [
-            case.told(each["metadata"]["name"]) for case, name in gangs for each in case.members(name)
-        ]
-        if heal and now - healed > 3:
-            healed = now
-            for case, _ in gangs:
-                case.pool.touch()
-        time.sleep(0.05)
-    return time.monotonic() - room
 
 
 def test_every_member_of_a_gang_that_had_to_wait_has_its_own_nodes_cards(
@@ -244,9 +155,8 @@ def test_cores_alone_get_a_card(grants: Grants, case: Case, pool: Pool) -> None:
     assert [cores for _, _, cores in case.granted("cores")] == [30]
 
 
+@pytest.mark.parametrize("grants", ["ledger"], indirect=True)
 def test_a_node_without_a_register_brings_nobody_down(grants: Grants, case: Case, pool: Pool) -> None:
-    if grants.mode == "guard":
-        pytest.skip("in this mode Volcano reads the register itself, and 1.14.1 dies of it")
     pool.put(f"{pool.name}-bare", [Card("GPU-0")], annotations={})
     pid = grants.volcano.scheduler.pid
     case.submit("waits")
@@ -258,31 +168,37 @@ def test_a_node_without_a_register_brings_nobody_down(grants: Grants, case: Case
     assert not pool.faults()
 
 
-def arrive(case: Case, total: int, pause: float) -> list[str]:
-    """Pods one after another, each asked for until it is there."""
-    names = [f"load-{at}" for at in range(total)]
-    for name in names:
-        wait_until(partial(_is_there, case, name), f"{name} is accepted")
-        time.sleep(pause)
-    return names
+@pytest.mark.parametrize("grants", ["guard"], indirect=True)
+def test_where_volcano_reads_the_register_itself_a_node_without_one_ends_the_scheduler(
+    grants: Grants, case: Case, pool: Pool
+) -> None:
+    """As the table in the product's README says; when the register is there, what was waiting is bound."""
+    (node,) = pool.add()
+    pool.put(node_without := f"{pool.name}-bare", [Card("GPU-0")], annotations={})
+    case.submit("ends-it", nodeSelector={"kubernetes.io/hostname": node_without})
+    wait_until(lambda: not grants.volcano.scheduler.running, "the scheduler has died", 60)
+    case.remove("ends-it")
+    pool.register(node_without, [Card("GPU-of-the-late-register")])
+    grants.volcano.scheduler.start()
+    case.submit("next", nodeSelector={"kubernetes.io/hostname": node})
+    case.wait_bound("next")
+    assert not pool.faults()
 
 
-def _is_there(case: Case, name: str) -> bool:
-    try:
-        case.submit(name)
-    except ApiError as error:
-        if error.status != 409:
-            raise
-    return True
-
-
-def under_load(case: Case, what: Callable[[], object]) -> list[str]:
-    """Sixty pods arrive while something is done; their names."""
-    done = threading.Thread(target=what)
-    done.start()
-    names = arrive(case, 60, 0.05)
-    done.join()
-    return names
+def test_an_init_container_that_needs_more_than_the_app_counts(grants: Grants, case: Case, pool: Pool) -> None:
+    """Volcano looks at the app alone, so in mode ``guard`` its node may be the wrong one, which is then refused."""
+    small, large = f"{pool.name}-small", f"{pool.name}-large"
+    pool.put(small, [Card("GPU-small", memory=20480)])
+    pool.put(large, [Card(f"GPU-large-{at}") for at in range(4)])
+    case.submit("huge", init=[gpu("prepare", memory=60000, then="true")])
+    told = "asked 60,000 MiB" if grants.mode == "ledger" else "denied the request"
+    case.wait_told("huge", told)
+    assert not case.node_of("huge")
+    case.remove("huge")
+    if grants.mode == "ledger":
+        case.submit("fits", init=[gpu("prepare", memory=30000, then="true")])
+        case.wait_bound("fits")
+        assert case.node_of("fits") == large
 
 
 def test_a_server_that_is_killed_under_load_loses_no_grant(grants: Grants, case: Case, pool: Pool) -> None:
@@ -325,16 +241,40 @@ def test_bindings_that_fail_after_the_answer_hold_nothing_for_ever(
     marked = case.see("gated")["metadata"].get("annotations", {})
     assert MARKER in marked
     for uid in ("", "00000000-0000-0000-0000-000000000000"):
-        body = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": "gated", "namespace": namespace, "annotations": marked}
-            | ({"uid": uid} if uid else {}),
-            "target": {"kind": "Node", "name": node},
-        }
+        body = binding("gated", node, annotations=marked, uid=uid)
         with pytest.raises(ApiError) as refused:
             control_plane.api.create(f"{pods(namespace)}/gated/binding", body)
         assert refused.value.status in {403, 404, 409}, refused.value.body
     case.submit("next", gpu(memory=WHOLE))
     case.wait_bound("next", timeout=120)
+    with pytest.raises(ApiError) as refused:
+        control_plane.api.create(f"{pods(namespace)}/next/binding", binding("next", node))
+    assert refused.value.status == 409, refused.value.body
     assert not pool.faults()
+
+
+def test_a_pod_that_is_deleted_between_the_answer_and_the_binding_holds_nothing(
+    grants: Grants, control_plane: ControlPlane, case: Case, pool: Pool, namespace: str
+) -> None:
+    """The watch tells of its end; nothing has to end by time."""
+    pool.add()
+    ended = grants.replicas[0].metric(EXPIRED)
+    with Holding(control_plane, namespace) as holding:
+        case.submit("short-lived", gpu(memory=WHOLE))
+        wait_until(holding.came.is_set, "its Binding waits", 30)
+        assert grants.replicas[0].metric(PROMISED, state="answered") == 1
+        case.remove("short-lived")
+        holding.let_go()
+        wait_until(lambda: not grants.replicas[0].metric(PROMISED), "nothing is promised", 30)
+    case.submit("next", gpu(memory=WHOLE))
+    case.wait_bound("next")
+    assert grants.replicas[0].metric(EXPIRED) == ended
+    assert not pool.faults()
+
+
+def test_whoever_is_killed_no_card_is_given_twice(grants: Grants, case: Case, pool: Pool, numbers: Numbers) -> None:
+    """The long form is ``python -m tests.cluster.pace binds``."""
+    pool.add(4, cards=2)
+    tally = Churn(case, pool, acts=kills(grants), every=25, seed=6).run(100)
+    assert not tally.faults, tally.faults
+    numbers.add(f"wrong grants among {len(tally.bound)} under {tally.acts} restarts, {grants.mode}", "0", "0")

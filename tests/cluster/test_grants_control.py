@@ -6,8 +6,8 @@ from typing import Final
 
 from tests.cluster.agents import Numbers
 from tests.cluster.card_nodes import Pool
+from tests.cluster.cases import MEMBERS, Case, seconds_to_bound, submit_waiting
 from tests.cluster.kubernetes import ControlPlane
-from tests.cluster.test_grants import MEMBERS, Case, seconds_to_bound, submit_waiting
 from tests.cluster.volcano import Volcano
 
 TRIES: Final = 3

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from signal import SIGKILL
 
 import pytest
 
 from tests.cluster.agents import NodeAgent, Numbers, uuid
 from tests.cluster.card_nodes import Pool
+from tests.cluster.cases import Case, under_load
 from tests.cluster.grants import Grants
 from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.objects import pod_spec, task, vcjob
 from tests.cluster.slices import amiss, gpu, jobs, pods, settled, volcano_pod
-from tests.cluster.test_grants import Case, under_load
 from tests.cluster.volcano import Volcano
 from tests.cluster.waiting import wait_until
 
 
-@pytest.fixture(scope="module")
-def pair(volcano: Volcano) -> Iterator[Grants]:
-    with Grants(volcano, "ledger", replicas=2) as made:
+@pytest.fixture(scope="module", params=["ledger", "guard"])
+def pair(volcano: Volcano, request: pytest.FixtureRequest) -> Iterator[Grants]:
+    """In mode ``guard`` with a certificate that somebody else makes."""
+    with Grants(volcano, request.param, replicas=2, bootstrap=request.param == "ledger") as made:
         yield made
 
 
@@ -45,9 +47,32 @@ def test_the_other_replica_takes_over_under_load(
         names = under_load(case, kill_the_one_that_answers)
         case.wait_bound(*names, timeout=120)
         assert not pool.faults()
-    numbers.add("takeover after a kill, lease of 4 s, to active", f"{seconds[0]:.1f} s", "")
+    numbers.add(f"takeover after a kill, lease of 4 s, to active, {pair.mode}", f"{seconds[0]:.1f} s", "")
 
 
+@pytest.mark.parametrize("pair", ["guard"], indirect=True)
+def test_a_certificate_that_changes_under_load_costs_no_grant(
+    pair: Grants, control_plane: ControlPlane, namespace: str
+) -> None:
+    """Connections are ended after each change, so that the API server meets the new one."""
+    served: list[bool] = []
+
+    def change() -> None:
+        for _ in range(4):
+            wait_until(partial(pair.shows, pair.certify()), "the new one is shown")
+            pair.cut()
+            served.append(True)
+
+    with Pool(control_plane) as pool:
+        pool.add(2, cards=4)
+        case = Case(control_plane, pool, namespace)
+        names = under_load(case, change)
+        case.wait_bound(*names, timeout=120)
+        assert len(served) == 4
+        assert not pool.faults()
+
+
+@pytest.mark.parametrize("pair", ["ledger"], indirect=True)
 def test_the_containers_of_a_gang_that_had_to_wait_start_with_exactly_their_slices(
     agent: NodeAgent, pair: Grants, control_plane: ControlPlane, namespace: str
 ) -> None:

@@ -82,6 +82,7 @@ class Volcano:
         self._conf.parent.mkdir()  # a folder of its own: the scheduler watches all of it
         self._conf.write_text(CONFIGURATION)
         self.scheduler = self._scheduler()
+        self._usual = tuple(self.scheduler.arguments)
         self.controllers = self._controllers()
         self.webhooks = self._webhooks()
         self._install_crds()
@@ -102,6 +103,10 @@ class Volcano:
         fresh.write_text(text)
         fresh.rename(self._conf)
         wait_until(lambda: self.scheduler.log().count(_LOADED) > before, "vc-scheduler has read its configuration")
+
+    def set_flags(self, *flags: str) -> None:
+        """What the scheduler is given from its next start on, beside its own flags, of which the last one counts."""
+        self.scheduler.arguments = [*self._usual, *flags]
 
     def restart_scheduler(self, number: Signals = SIGTERM) -> None:
         """Restart it, and change the nodes so that it sees their cards: it reads them only when a node changes."""
@@ -200,7 +205,7 @@ class Volcano:
         wait_until(lambda: all(map(self._established, names)), "Volcano's definitions are established")
 
     def _established(self, name: str) -> bool:
-        conditions = self.plane.api.get(f"{_CRDS}/{name}").get("status", {}).get("conditions", [])
+        conditions = self.plane.api.get(f"{_CRDS}/{name}").get("status", {}).get("conditions") or []
         return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
     def _queue_is_open(self) -> bool:

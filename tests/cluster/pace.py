@@ -1,0 +1,210 @@
+"""``python -m tests.cluster.pace``: how long pods take to be bound, with us and without, on the real components.
+
+All forms of a comparison take turns in one run. The report is printed and kept in ``build/pace.md``; the exit code is 1
+where a target is missed.
+
+    ratio   200 bare pods at 20/s on 10 nodes: ``guard`` and ``ledger`` against Volcano alone
+    large   60 bare pods at 20/s on 200 nodes, and on 1,000: ``ledger`` with the flags that ``conf`` prints
+    gang    one gang of four that had to wait, from room to bound, in ``ledger``
+    binds   1,000 pods and gangs that come and go while server and scheduler are killed, in each mode and without us
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.bench.measuring import Figure, figure, machine, printed
+from tests.cluster import building
+from tests.cluster.arrivals import Arrivals
+from tests.cluster.building import tell
+from tests.cluster.card_nodes import Pool
+from tests.cluster.cases import MEMBERS, Case, seconds_to_bound, submit_waiting
+from tests.cluster.churn import Churn, kills
+from tests.cluster.grants import Grants
+from tests.cluster.kubernetes import NODE, ControlPlane
+from tests.cluster.machine import Machine
+from tests.cluster.slices import pods
+from tests.cluster.volcano import Volcano
+from tests.cluster.waiting import wait_until
+from volcano_vgpu.granting.conf import FLAGS
+from volcano_vgpu.granting.modes import Mode
+
+REPORT: Final = Path("build") / "pace.md"
+SPACE: Final = "pace"
+RATE: Final = 20.0
+CARDS: Final = 8
+QUIET: Final = "-v=2"
+"""Says when a configuration is read, and nothing of each node."""
+USUAL: Final = ("--schedule-period=1s",)
+"""What Volcano does when it is told nothing."""
+
+RECOMMENDED: Final = tuple(FLAGS[Mode.LEDGER])
+PODGROUPS: Final = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{SPACE}/podgroups"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a cluster is run: one of our modes or ``none``, and the scheduler's flags."""
+
+    name: str
+    mode: str
+    flags: Sequence[str] = USUAL
+
+
+class Held(NamedTuple):
+    """One form against another: the ratio of the medians of a round, and what its median may be."""
+
+    ours: str
+    base: str
+    at_most: float | None
+
+
+class Bench:
+    """A cluster with Volcano, and what is measured in it."""
+
+    def __init__(self, machine: Machine, rounds: int) -> None:
+        self.plane = ControlPlane(machine, building.programs())
+        self.volcano = Volcano(self.plane)
+        self.plane.create_namespace(SPACE)
+        self.rounds = rounds
+
+    @contextmanager
+    def run_as(self, form: Form) -> Iterator[Grants | None]:
+        """The cluster, run so."""
+        if form.mode != "none":
+            with Grants(self.volcano, form.mode, flags=[*form.flags, QUIET]) as server:
+                yield server
+            return
+        self.volcano.set_flags(*form.flags, QUIET)
+        self.volcano.restart_scheduler()
+        yield None
+
+    def seconds(self, pool: Pool, count: int) -> list[float]:
+        """From the request that makes a pod until it is on a node, for bare pods that come at a fixed rate."""
+        case, made = Case(self.plane, pool, SPACE), dict[str, float]()
+        begin = time.monotonic() + 0.2
+
+        def make(number: int) -> None:
+            time.sleep(max(0.0, begin + number / RATE - time.monotonic()))
+            made[name := f"p{number}"] = time.monotonic()
+            case.submit(name)
+
+        with Arrivals(self.plane, SPACE) as arrivals, ThreadPoolExecutor(8) as threads:
+            list(threads.map(make, range(count)))
+            arrivals.last_of(made, 120)
+        found = [arrivals.bound[name] - made[name] for name in made]
+        assert not (faults := pool.faults()), faults
+        self.clear()
+        return found
+
+    def clear(self) -> None:
+        """Every pod and its group are gone."""
+        self.plane.api.delete(pods(SPACE), grace=0)
+        self.plane.clear_namespace(SPACE)
+        wait_until(lambda: not self.plane.api.items(PODGROUPS), "the groups are gone", 120)
+
+    def compare(self, forms: Sequence[Form], held: Sequence[Held], *, nodes: int, count: int) -> Iterator[Figure]:
+        """Each form in turn, round after round, on so many nodes; then who is held against whom."""
+        what = f"{nodes:,} nodes, {count} pods at {RATE:g}/s"
+        times: dict[str, list[float]] = {form.name: [] for form in forms}
+        middles: dict[str, list[float]] = {form.name: [] for form in forms}
+        with Pool(self.plane) as pool:
+            pool.add(nodes, cards=CARDS)
+            for turn in range(self.rounds):
+                for form in forms:
+                    with self.run_as(form):
+                        self.seconds(pool, 10)
+                        found = self.seconds(pool, count)
+                    times[form.name] += found
+                    middles[form.name].append(statistics.median(found))
+                    tell(f"{what}, round {turn + 1}, {form.name}: p50 {middles[form.name][-1]:.3f} s")
+        for form in forms:
+            yield figure(f"{what}: created to bound, {form.name}", times[form.name], unit="s")
+        for ours, base, target in held:
+            ratios = [one / other for one, other in zip(middles[ours], middles[base], strict=True)]
+            yield figure(f"{what}: p50, {ours} : {base}", ratios, unit="", at_most=target)
+
+    def ratio(self) -> Iterator[Figure]:
+        """Ten nodes."""
+        forms = [Form("none", "none"), Form("guard", "guard"), Form("ledger", "ledger")]
+        held = [Held("guard", "none", 1.15), Held("ledger", "none", 1.15)]
+        yield from self.compare(forms, held, nodes=10, count=200)
+
+    def large(self) -> Iterator[Figure]:
+        """Two hundred nodes, and a thousand."""
+        none, same = Form("none", "none"), Form("none with the same flags", "none", RECOMMENDED)
+        ledger = Form("ledger", "ledger", RECOMMENDED)
+        for nodes, target in ((200, 1.3), (1000, None)):
+            held = [Held(ledger.name, none.name, target), Held(ledger.name, same.name, None)]
+            yield from self.compare([none, same, ledger], held, nodes=nodes, count=60)
+
+    def gang(self) -> Iterator[Figure]:
+        """One gang at a time."""
+        found: list[float] = []
+        with Pool(self.plane) as pool, self.run_as(Form("ledger", "ledger", RECOMMENDED)):
+            pool.add(MEMBERS)
+            case = Case(self.plane, pool, SPACE)
+            for turn in range(5 * self.rounds):
+                submit_waiting(case, f"gang-{turn}")
+                found.append(seconds_to_bound([(case, f"gang-{turn}")], heal=False))
+                assert not (faults := pool.faults()), faults
+                self.clear()
+        yield figure("gang of four that had to wait, room to bound, ledger", found, unit="s", at_most=2, p99_at_most=2)
+
+    def binds(self, total: int = 1000) -> Iterator[Figure]:
+        """What comes and goes while all that decides is killed."""
+        for mode in ("ledger", "guard", "none"):
+            with Pool(self.plane) as pool, self.run_as(Form(mode, mode, RECOMMENDED[:1])) as server:
+                pool.add(4, cards=2)
+                acts = [self.volcano.restart_scheduler] if server is None else kills(server)
+                began = time.monotonic()
+                tally = Churn(Case(self.plane, pool, SPACE), pool, acts=acts, every=50, seed=6).run(total)
+                took = time.monotonic() - began
+                self.clear()
+            what = f"wrong grants among {len(tally.bound)} binds, {tally.acts} restarts, {took:.0f} s, {mode}"
+            tell(what + ": " + ("; ".join(sorted(tally.faults)[:20]) or "none"))
+            yield figure(what, [len(tally.faults)], unit="", at_most=None if server is None else 0)
+
+
+PARTS: Final[dict[str, Callable[[Bench], Iterator[Figure]]]] = {
+    "ratio": Bench.ratio,
+    "large": Bench.large,
+    "gang": Bench.gang,
+    "binds": Bench.binds,
+}
+
+
+def main() -> int:
+    """Parse, run, report."""
+    parser = argparse.ArgumentParser(prog="python -m tests.cluster.pace", description=__doc__.partition("\n")[0])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} (default: all)")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each form (default: 3)")
+    asked = parser.parse_args()
+    if unknown := set(asked.parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    private = Machine(hosts=[NODE], programs=list(building.programs().values()))
+    figures: list[Figure] = []
+    try:
+        bench = Bench(private, asked.rounds)
+        for name in asked.parts or PARTS:
+            figures += PARTS[name](bench)
+    finally:
+        private.close()
+    said = ", ".join(f"{key}: {value}" for key, value in machine().items()) + "\n" + printed(figures)
+    REPORT.parent.mkdir(exist_ok=True)
+    REPORT.write_text(f"{said}\n")
+    tell(said)
+    return 0 if all(each.met for each in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
