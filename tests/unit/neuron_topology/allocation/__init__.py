@@ -1,0 +1,1 @@
+"""Sets of linked devices and the choice among them."""

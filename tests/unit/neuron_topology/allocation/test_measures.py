@@ -1,0 +1,58 @@
+"""Links, hops, rings and paths of sets, where the golden tables do not reach."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neuron_topology.allocation.measures import bisection, connected, hops, path_through, ring_through
+from neuron_topology.hardware.fabric import Fabric, Shape, devices_of, line, mask_of, ring, torus
+
+TORUS = torus().masks
+LINE = line(6).masks
+TRIANGLE = Fabric(Shape.IRREGULAR, ((1, 2), (0, 2), (0, 1), ()))
+
+
+def test_nothing_is_not_connected() -> None:
+    assert not connected(0, TORUS)
+    assert not connected(0b101, LINE)
+
+
+def test_a_single_device_has_no_hops_and_no_cut() -> None:
+    assert not any(hops(1, TORUS))
+    assert bisection(1, TORUS) == 0
+
+
+@pytest.mark.parametrize(
+    ("devices", "neighbours", "path"),
+    [
+        ((0, 1), LINE, (0, 1)),
+        ((2, 3, 4), LINE, (2, 3, 4)),
+        ((0, 1, 2), TRIANGLE.masks, (0, 1, 2)),
+        ((0, 1, 2, 6), TORUS, (0, 1, 2, 6)),
+        ((0, 1, 3, 4), TORUS, ()),
+        ((0, 1, 3, 4, 12), TORUS, ()),
+        ((0, 2), LINE, ()),
+    ],
+)
+def test_a_path_goes_from_link_to_link(
+    devices: tuple[int, ...], neighbours: tuple[int, ...], path: tuple[int, ...]
+) -> None:
+    found = path_through(mask_of(devices), neighbours)
+    assert sorted(found) == sorted(path)
+    assert all(neighbours[one] >> other & 1 for one, other in pairwise(found))
+
+
+def test_links_between_three_devices_make_a_ring_of_an_odd_number() -> None:
+    assert ring_through(0b111, TRIANGLE.masks) == (0, 1, 2)
+    assert ring_through(0b11, TRIANGLE.masks) == ()
+    assert ring_through(mask_of(range(6)), LINE) == ()
+    assert ring_through(mask_of(range(12)), ring(12).masks) == tuple(range(12))
+
+
+@given(st.integers(1, (1 << 16) - 1))
+def test_a_ring_or_path_visits_each_device_once(members: int) -> None:
+    for found in (ring_through(members, TORUS), path_through(members, TORUS)):
+        if found:
+            assert sorted(found) == list(devices_of(members))
