@@ -56,7 +56,7 @@ class IllegalRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardRequest:
-    """A legal request for cards. ``total`` is in the units that cards are counted in; ``per_card`` of each of ``count``.
+    """A legal request: ``total`` in the units that cards are counted in, ``per_card`` of each of ``count`` cards.
 
     ``shared`` says that others may use the cards too, and so that limits can be enforced at all.
     """

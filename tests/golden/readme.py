@@ -16,7 +16,7 @@ from tests.golden.rules import all_rules
 HERE: Final = Path(__file__).parent
 FILE: Final = HERE / "README.md"
 
-_READS = re.compile(r"\"((?:hami-core|hami-vendors|neuron|volcano)/[a-z0-9-]+\.yaml)\"")
+_READS = re.compile(r"\"((?:hami-core|hami-vendors|koordinator|neuron|volcano)/[a-z0-9-]+\.yaml)\"")
 _HEAD: Final = """\
 # Golden data
 

@@ -1,0 +1,116 @@
+"""Changes of a JSON object as values: each stands at a path, can be made, shown, and written into a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Path: TypeAlias = tuple[str | int, ...]
+"""The way to a value inside an object: member names and item numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Sets a value. A new member comes after the others; mappings on the way are made where they are missing."""
+
+    path: Path
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Gives a member another name and value, in its place. Nothing else may have the name."""
+
+    path: Path
+    name: str
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Takes a value away; a mapping or list that it leaves empty goes, too."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Adds an item to the end of a list, which is made where it is missing."""
+
+    path: Path
+    value: object
+
+
+Edit = Put | Rename | Drop | Append
+
+
+def below(base: Path, edit: Edit) -> Edit:
+    """The same change of an object that stands at ``base`` inside another."""
+    path = (*base, *edit.path)
+    match edit:
+        case Put(_, value):
+            return Put(path, value)
+        case Rename(_, name, value):
+            return Rename(path, name, value)
+        case Drop():
+            return Drop(path)
+        case Append(_, value):
+            return Append(path, value)
+
+
+def made(raw: Mapping[str, object], edits: Iterable[Edit]) -> dict[str, object]:
+    """The object with the changes made one after another; the given one stays as it is.
+
+    Raises ``KeyError`` or ``IndexError`` for a path that leads nowhere.
+    """
+    found = dict(raw)
+    for edit in edits:
+        changed = _changed(found, edit.path, edit)
+        found = changed if isinstance(changed, dict) else {}
+    return found
+
+
+def _changed(value: object, path: Sequence[str | int], edit: Edit) -> object:
+    """The value with a change at a path inside it, ``None`` when nothing is left of it."""
+    step, rest = path[0], path[1:]
+    if isinstance(value, list):
+        return _changed_list(value, int(step), rest, edit)
+    holder: dict[str, object] = dict(value) if isinstance(value, Mapping) else {}
+    name = str(step)
+    if rest:
+        missing: object = {} if isinstance(edit, Put | Append) else holder[name]
+        inner = _changed(holder.get(name) or missing, rest, edit)
+        if inner is None:
+            del holder[name]
+        else:
+            holder[name] = inner
+        return holder or None
+    return _changed_member(holder, name, edit)
+
+
+def _changed_list(items: list[object], at: int, rest: Sequence[str | int], edit: Edit) -> object:
+    copy = list(items)
+    if rest:
+        inner = _changed(copy[at], rest, edit)
+        copy[at] = {} if inner is None else inner
+        return copy
+    if isinstance(edit, Drop):
+        del copy[at]
+    elif isinstance(edit, Put):
+        copy[at] = edit.value
+    return copy or None
+
+
+def _changed_member(holder: dict[str, object], name: str, edit: Edit) -> object:
+    match edit:
+        case Put(_, value):
+            holder[name] = value
+        case Drop():
+            del holder[name]
+        case Rename(_, new, value):
+            return {new if key == name else key: value if key == name else old for key, old in holder.items()}
+        case Append(_, item):
+            known = holder.get(name)
+            holder[name] = [*known, item] if isinstance(known, list) else [item]
+    return holder or None

@@ -1,0 +1,119 @@
+"""Which pods start together, which queue or quota they count in, and how much they matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hami_plugins.model.edits import Drop, Put
+from hami_plugins.wire.gang_keys import COSCHEDULING_LABEL, GROUP_KEY, QUEUE_KEY
+from koordinator_adapter.translation.model import Case, Change, Words, kept, lost
+from koordinator_adapter.translation.vocabulary import (
+    CLASS_LABELS,
+    GANG_NAME,
+    GANG_PREFIX,
+    GROUP,
+    MIN_AVAILABLE,
+    MODE,
+    OLD_GROUP,
+    QUOTA,
+    WAITING,
+)
+
+_WHAT_IS_LOST: Final = {
+    WAITING: "Volcano waits for a gang without end",
+    MODE: "Volcano lets no part of a gang go ahead",
+}
+_POD_PRIORITY: Final = "koord-"
+
+
+def gang(case: Case) -> Iterator[Change]:
+    """The group of a pod: a label for Koordinator and for HAMi's coscheduling, an annotation for Volcano."""
+    named = _group(case)
+    if named is None or case.source is case.target:
+        return
+    holder, key, name = named
+    where = ("metadata", holder, key)
+    match case.target:
+        case Words.KOORDINATOR:
+            yield Drop(where)
+            yield Put(("metadata", "labels", GROUP), name)
+        case Words.VOLCANO:
+            yield Drop(where)
+            yield Put(("metadata", "annotations", GROUP_KEY), name)
+        case Words.HAMI:
+            yield Drop(where)
+            yield Put(("metadata", "labels", COSCHEDULING_LABEL), name)
+            yield lost(
+                key,
+                f"the group {name} starts together only where HAMi's scheduler runs the coscheduling plugin",
+                path=where,
+            )
+
+
+def gang_details(case: Case) -> Iterator[Change]:
+    """What Koordinator's pods say of their gang beside its name."""
+    if case.source is not Words.KOORDINATOR or case.target is case.source:
+        return
+    for key, value in case.pod.annotations.items():
+        if not key.startswith(GANG_PREFIX) or key == GANG_NAME:
+            continue
+        path = ("metadata", "annotations", key)
+        yield Drop(path)
+        if key == MIN_AVAILABLE:
+            yield lost(
+                key, f"{value} pods start together if a PodGroup says so", path=path, remedy=_remedy(case, value)
+            )
+        else:
+            yield lost(key, f"{value}: {_WHAT_IS_LOST.get(key, 'nobody else reads it')}", path=path)
+
+
+def queue(case: Case) -> Iterator[Change]:
+    """Volcano's queue and Koordinator's quota: both say who pays."""
+    labels, annotations = case.pod.labels, case.pod.annotations
+    if QUEUE_KEY in annotations and case.source is Words.VOLCANO and case.target is not case.source:
+        name, path = annotations[QUEUE_KEY], ("metadata", "annotations", QUEUE_KEY)
+        yield Drop(path)
+        if case.target is Words.KOORDINATOR:
+            yield Put(("metadata", "labels", QUOTA), name)
+        else:
+            yield lost(QUEUE_KEY, f"HAMi has no queues; {name} no longer limits the pod", path=path)
+    if QUOTA in labels and case.source is Words.KOORDINATOR and case.target is not case.source:
+        name, path = labels[QUOTA], ("metadata", "labels", QUOTA)
+        yield Drop(path)
+        if case.target is Words.VOLCANO:
+            yield Put(("metadata", "annotations", QUEUE_KEY), name)
+        else:
+            yield lost(QUOTA, f"HAMi has no quotas of its own; {name} no longer limits the pod", path=path)
+
+
+def importance(case: Case) -> Iterator[Change]:
+    """Koordinator's classes of service; priority classes are Kubernetes' own and stay."""
+    if case.source is Words.KOORDINATOR and case.target is not case.source:
+        for key in CLASS_LABELS:
+            if key in case.pod.labels:
+                yield Drop(("metadata", "labels", key))
+                yield lost(key, f"{case.pod.labels[key]} means nothing outside Koordinator")
+    if case.pod.priority_class.startswith(_POD_PRIORITY) and case.target is not Words.KOORDINATOR:
+        yield kept("priorityClassName", f"{case.pod.priority_class} is made by Koordinator, and has to exist")
+
+
+def _group(case: Case) -> tuple[str, str, str] | None:
+    """Where the name of the group stands, and the name."""
+    labels, annotations = case.pod.labels, case.pod.annotations
+    places = {
+        Words.HAMI: (("labels", labels, COSCHEDULING_LABEL),),
+        Words.VOLCANO: (("annotations", annotations, GROUP_KEY),),
+        Words.KOORDINATOR: (
+            ("labels", labels, GROUP),
+            ("labels", labels, OLD_GROUP),
+            ("annotations", annotations, GANG_NAME),
+        ),
+    }[case.source]
+    return next(((holder, key, texts[key]) for holder, texts, key in places if texts.get(key)), None)
+
+
+def _remedy(case: Case, value: str) -> str:
+    if case.target is Words.VOLCANO:
+        return f"make a PodGroup of scheduling.volcano.sh with minMember {value}"
+    return f"make a PodGroup of scheduling.x-k8s.io with minMember {value}"

@@ -1,0 +1,128 @@
+"""What a pod in Koordinator's words asks for, and what is wrong with words that only look like Koordinator's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from hami_plugins.engine import koordinator
+from hami_plugins.engine.demand import WHOLE
+from hami_plugins.engine.koordinator import CARD_NAMES, FULL, Illegal, IllegalRequest
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand, Percent
+from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
+from hami_plugins.wire.koordinator import CORE, FPGA, MEMORY, NPU_CORE, RATIO, RDMA, SHARED, current
+from koordinator_adapter.refusals import cause_of
+from koordinator_adapter.translation.model import Asked, Finding, container_path, refused
+from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION, KNOWN, NO_CORE_LIMIT, PREFIX
+
+NVIDIA: Final = VendorName("NVIDIA")
+MEBIBYTE: Final = 1 << 20
+
+
+def asked_of(pod: Pod) -> Asked | Finding:
+    """The request of a pod that has some of Koordinator's words, or why it means nothing."""
+    objection = next(_misspelt(pod), None)
+    if objection is not None:
+        return objection
+    asking = [at for at in range(len(pod.containers)) if amounts_of(pod, at)]
+    if len(asking) != 1:
+        return _unclear(pod, asking)
+    return _mismatch(pod, asking[0]) or _request(pod, asking[0])
+
+
+def _request(pod: Pod, at: int) -> Asked | Finding:
+    amounts = amounts_of(pod, at)
+    if NPU_CORE in amounts:
+        return refused(
+            NPU_CORE,
+            "which NPU is meant is said by no resource: Koordinator names slices by their numbers, HAMi by the chip",
+            "write HAMi's names for the chip by hand, such as huawei.com/Ascend310P and its memory",
+        )
+    found = koordinator.request_of(amounts)
+    if not isinstance(found, IllegalRequest) or found.kind is not Illegal.UNIT:
+        found = koordinator.request_of(koordinator.normalised(amounts))
+    if isinstance(found, IllegalRequest):
+        cause = cause_of(found.words)
+        return refused("resources", f"Koordinator refuses the pod: {found.words}", cause.remedy if cause else "")
+    memory = _memory(found.per_card)
+    if isinstance(memory, Finding):
+        return memory
+    cores = found.per_card.get(CORE, 0) if found.shared else FULL
+    if pod.annotations.get(NO_CORE_LIMIT) == str(cores):
+        cores = 0
+    request = DeviceRequest(vendor=NVIDIA, count=found.count, memory=memory, cores=CoreShare(cores))
+    limited = not found.shared or pod.labels.get(ISOLATION) == HAMI_CORE
+    return Asked(container=at, request=request, limited=limited)
+
+
+def amounts_of(pod: Pod, container: int) -> Mapping[str, int]:
+    """What a container asks of cards: present names, whole units, zeros left out as the scheduler does."""
+    found = pod.containers[container]
+    named = {current(name): amount for name, amount in {**found.requests, **found.limits}.items()}
+    return {name: named[name].ceiling for name in named if name in CARD_NAMES and named[name].nano}
+
+
+def _misspelt(pod: Pod) -> Iterator[Finding]:
+    for at, container in enumerate(pod.containers):
+        for name in {**container.requests, **container.limits}:
+            path = (*container_path(pod, at), "resources", "limits", name)
+            if current(name).startswith(PREFIX) and current(name) not in KNOWN:
+                close = get_close_matches(name, sorted(KNOWN), 1)
+                remedy = f"write {close[0]}" if close else "leave it out"
+                yield refused(name, f"nobody knows the resource {name}: the pod would wait for ever", remedy, path=path)
+            if current(name) in {RDMA, FPGA}:
+                yield refused(name, "only Koordinator gives out these devices", "leave it out", path=path)
+    value = pod.labels.get(ISOLATION)
+    if value not in {None, HAMI_CORE}:
+        yield refused(
+            ISOLATION,
+            f"{value!r} is not {HAMI_CORE}: nobody acts upon it, and the container runs without limits",
+            f"write {HAMI_CORE}, on the pod and on its nodes",
+            path=("metadata", "labels", ISOLATION),
+        )
+
+
+def _unclear(pod: Pod, asking: list[int]) -> Finding:
+    if not asking:
+        return refused("resources", "every amount is zero, so no card is asked for", f"ask for {SHARED}: 1 and memory")
+    total: dict[str, int] = {}
+    for at in asking:
+        for name, amount in amounts_of(pod, at).items():
+            total[name] = total.get(name, 0) + amount
+    names = ", ".join(pod.containers[at].name for at in asking)
+    sums = ", ".join(f"{name} {total[name]}" for name in sorted(total))
+    return refused(
+        "containers",
+        f"{len(asking)} containers ask for cards ({names}); Koordinator adds them up to one request ({sums}), so that "
+        "two halves are one whole card without limits",
+        "put the cards into one container, or make several pods",
+    )
+
+
+def _mismatch(pod: Pod, at: int) -> Finding | None:
+    container = pod.containers[at]
+    for name, amount in container.limits.items():
+        asked = container.requests.get(name)
+        if current(name) in CARD_NAMES and asked is not None and asked.nano != amount.nano:
+            path = (*container_path(pod, at), "resources", "requests", name)
+            words = f"requests say {asked}, limits {amount}: the API server refuses that of an extended resource"
+            return refused(name, words, "write the same amount in both", path=path)
+    return None
+
+
+def _memory(per_card: Mapping[str, int]) -> MemoryDemand | Finding:
+    if RATIO in per_card:
+        return WHOLE if per_card[RATIO] >= FULL else Percent(per_card[RATIO])
+    size = per_card[MEMORY]
+    mebibytes = size // MEBIBYTE
+    if not mebibytes:
+        return refused(
+            MEMORY,
+            f"{size} bytes on each card are less than 1 MiB; the amount is in bytes",
+            f"write {size}Mi if MiB were meant",
+        )
+    if mebibytes > INT32_MAX:
+        return refused(MEMORY, f"{mebibytes} MiB on each card are more than any protocol carries", "ask for less")
+    return Absolute(MiB(mebibytes))

@@ -1,0 +1,91 @@
+"""What no other rule looks at: words that only one scheduler has, records of placements, and variables that matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hami_plugins.engine import annotate
+from hami_plugins.engine.demand import WHOLE
+from hami_plugins.model.edits import Drop
+from hami_plugins.vendors import volcano
+from koordinator_adapter.translation.model import Case, Change, Words, kept, lost, refused
+from koordinator_adapter.translation.vocabulary import (
+    CORE_POLICY_ENV,
+    JOINT,
+    NO_CORE_LIMIT,
+    PARTITION,
+    RECORDS,
+    RESERVATION,
+)
+
+_ONLY_KOORDINATOR: Final = {
+    JOINT: "cards and network cards of one switch are chosen together",
+    PARTITION: "partitions of linked cards are honoured",
+    RESERVATION: "a reservation is used",
+}
+_BATCH: Final = ("kubernetes.io/batch-", "kubernetes.io/mid-")
+_READ_BY_LIBRARY: Final = ("LIBCUDA_LOG_LEVEL", CORE_POLICY_ENV, "ACTIVE_OOM_KILLER")
+_OWN_LIMITS: Final = ("CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_SM_LIMIT")
+_SWITCH: Final = "CUDA_DISABLE_CONTROL"
+
+
+def only_koordinators(case: Case) -> Iterator[Change]:
+    """Wishes that only Koordinator's scheduler can meet."""
+    if case.target is Words.KOORDINATOR:
+        return
+    for key, means in _ONLY_KOORDINATOR.items():
+        if key in case.pod.annotations:
+            path = ("metadata", "annotations", key)
+            yield refused(key, f"only with Koordinator {means}", "leave the annotation out", path=path)
+    for container in case.pod.containers:
+        for name in container.requests:
+            if name.startswith(_BATCH):
+                yield refused(name, "only Koordinator's nodes have it", f"ask for {name.rpartition('-')[2]} itself")
+
+
+def only_volcanos(case: Case) -> Iterator[Change]:
+    """Volcano's wish to keep the pods of a gang on cards of their own."""
+    key = volcano.SPREAD_KEY
+    if case.source is Words.VOLCANO and case.target is not case.source and key in case.pod.annotations:
+        path = ("metadata", "annotations", key)
+        yield Drop(path)
+        if case.pod.annotations[key] == "spread":
+            yield lost(key, "pods of one gang may share a card", path=path, remedy="ask for more of each card")
+
+
+def records(case: Case) -> Iterator[Change]:
+    """What a scheduler wrote on the pod when it placed it: nothing that an author writes."""
+    keys = {key for spec in case.registry for key in (spec.keys.allocated, spec.keys.to_allocate, *spec.keys.extra)}
+    keys |= {annotate.NODE_KEY, annotate.TIME_KEY, *RECORDS}
+    found = sorted(key for key in case.pod.annotations if key in keys)
+    for key in found:
+        yield Drop(("metadata", "annotations", key))
+    if annotate.NODE_KEY in case.pod.labels:
+        yield Drop(("metadata", "labels", annotate.NODE_KEY))
+    if found:
+        yield lost(found[0], "the record of a placement is left out: the next scheduler writes its own")
+
+
+def variables(case: Case) -> Iterator[Change]:
+    """Variables that HAMi-core reads in the container, whoever put the library there."""
+    set_here = case.env
+    for name in _READ_BY_LIBRARY:
+        if name in set_here and (name != CORE_POLICY_ENV or NO_CORE_LIMIT not in case.pod.annotations):
+            yield kept(name, "is read by HAMi-core in the container, and works the same")
+    if case.target is not Words.KOORDINATOR or case.source is case.target or case.asked.request.memory == WHOLE:
+        return
+    if _SWITCH in set_here:
+        yield lost(
+            _SWITCH, "HAMi's node plugin leaves its library out for it, Koordinator's hook does not: limits hold"
+        )
+    if "LD_PRELOAD" in set_here:
+        yield lost("LD_PRELOAD", "Koordinator's hook replaces it by HAMi-core's library")
+    for name in set_here:
+        if name.startswith(_OWN_LIMITS):
+            yield refused(
+                name,
+                "a limit of the container's own wins over the one that Koordinator's hook sets",
+                "take the variable out of the container",
+                path=(*case.path, "env", set_here[name][0]),
+            )

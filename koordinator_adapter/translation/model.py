@@ -1,0 +1,180 @@
+"""The values of a translation: whose words, what changes, what is lost, and what cannot be said at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.edits import Edit, Path
+from hami_plugins.model.pods import Container, Pod
+from hami_plugins.model.requests import ContainerKind, DeviceRequest
+from hami_plugins.model.units import MiB
+
+
+class Words(StrEnum):
+    """Whose words a pod is written in, and so who places it."""
+
+    HAMI = "hami"
+    VOLCANO = "volcano"
+    KOORDINATOR = "koordinator"
+
+
+class Fidelity(StrEnum):
+    """What became of a meaning: kept, changed or given up, or not to be said in the other words."""
+
+    LOSSLESS = "lossless"
+    LOSSY = "lossy"
+    REFUSED = "refused"
+
+    @property
+    def rank(self) -> int:
+        """Larger is worse."""
+        return list(Fidelity).index(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing to know about a translation. ``about`` is the key or resource, ``path`` where it stands in the pod.
+
+    ``words`` say what changes (with the numbers) or why it is refused, ``remedy`` what would do.
+    """
+
+    fidelity: Fidelity
+    about: str
+    words: str
+    remedy: str = ""
+    path: Path = ()
+
+
+class NoCoreLimit(StrEnum):
+    """What a container without a limit of cores asks of Koordinator, which counts no cores for one that names none.
+
+    ``SHARE`` books a share that stands for its place on the card and switches the limit off in the container;
+    ``ABSENT`` books nothing, so that the cores can be promised twice; ``WHOLE`` takes the whole card.
+    """
+
+    SHARE = "share"
+    ABSENT = "absent"
+    WHOLE = "whole"
+
+
+def _schedulers() -> Mapping[Words, str]:
+    return {Words.HAMI: "hami-scheduler", Words.VOLCANO: "volcano", Words.KOORDINATOR: "koord-scheduler"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a translation has to know of the cluster that it is for.
+
+    ``profiles`` names the schedulers (profiles of Koordinator) that pack or spread, by the policy's word.
+    ``slices_per_card`` belongs to ``NoCoreLimit.SHARE``. ``models`` are the cards of the cluster as its nodes' labels
+    spell them; ``device_labels`` says that Device objects carry the ids of cards as labels; ``card_memory`` is the
+    largest card, if it is known. ``runtime_class`` is given to pods that name none, empty for none.
+    ``unserved`` are namespaces that Koordinator's webhook leaves out.
+    """
+
+    schedulers: Mapping[Words, str] = field(default_factory=_schedulers)
+    profiles: Mapping[str, str] = field(default_factory=dict)
+    no_core_limit: NoCoreLimit = NoCoreLimit.SHARE
+    slices_per_card: int = 10
+    models: tuple[str, ...] = ()
+    device_labels: bool = False
+    card_memory: MiB | None = None
+    runtime_class: str = "nvidia"
+    unserved: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a pod asks for: the container (its place among all of them) and its request, the same for every dialect.
+
+    ``limited`` says that the limits are enforced in the container as things stand.
+    """
+
+    container: int
+    request: DeviceRequest
+    limited: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One pod on its way. ``raw`` is the pod or template as written."""
+
+    raw: Mapping[str, object]
+    pod: Pod
+    source: Words
+    target: Words
+    asked: Asked
+    registry: Registry
+    settings: Settings
+
+    @property
+    def container(self) -> Container:
+        """The container that asks."""
+        return self.pod.containers[self.asked.container]
+
+    @property
+    def path(self) -> Path:
+        """Where that container stands."""
+        return container_path(self.pod, self.asked.container)
+
+    @property
+    def env(self) -> Mapping[str, tuple[int, str | None]]:
+        """The container's variables: place and text, which is ``None`` where it comes from elsewhere."""
+        found = at(self.raw, (*self.path, "env"))
+        items = found if isinstance(found, list) else []
+        return {each["name"]: (index, each.get("value")) for index, each in enumerate(items) if each.get("name")}
+
+
+Change = Edit | Finding
+Rule = Callable[[Case], Iterable[Change]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translation:
+    """What becomes of one pod. ``source`` is ``None`` for one that asks for no cards; refused ones have no edits."""
+
+    source: Words | None
+    target: Words
+    edits: tuple[Edit, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def fidelity(self) -> Fidelity:
+        """The worst of the findings."""
+        return max((each.fidelity for each in self.findings), key=lambda each: each.rank, default=Fidelity.LOSSLESS)
+
+
+def container_path(pod: Pod, index: int) -> Path:
+    """Where a container stands in its pod, by its place among all of them."""
+    first = sum(1 for each in pod.containers if each.kind is not ContainerKind.APP)
+    return ("spec", "initContainers", index) if index < first else ("spec", "containers", index - first)
+
+
+def at(raw: object, path: Path) -> object:
+    """What stands at a path, ``None`` where there is nothing."""
+    for step in path:
+        if isinstance(raw, Mapping):
+            raw = raw.get(step)
+        elif isinstance(raw, list) and isinstance(step, int) and step < len(raw):
+            raw = raw[step]
+        else:
+            return None
+    return raw
+
+
+def lost(about: str, words: str, *, path: Path = (), remedy: str = "") -> Finding:
+    """A meaning that changes."""
+    return Finding(fidelity=Fidelity.LOSSY, about=about, words=words, remedy=remedy, path=path)
+
+
+def refused(about: str, words: str, remedy: str, *, path: Path = ()) -> Finding:
+    """A meaning that cannot be kept, and must not be given up silently."""
+    return Finding(fidelity=Fidelity.REFUSED, about=about, words=words, remedy=remedy, path=path)
+
+
+def kept(about: str, words: str, *, path: Path = ()) -> Finding:
+    """A meaning that is kept, with something to know about it."""
+    return Finding(fidelity=Fidelity.LOSSLESS, about=about, words=words, path=path)

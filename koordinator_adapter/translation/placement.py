@@ -1,0 +1,118 @@
+"""Who places the pod, on which nodes, and whether its limits are enforced there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hami_plugins.engine.demand import WHOLE
+from hami_plugins.engine.mutate import DEFAULT_SCHEDULER
+from hami_plugins.engine.policies import DEVICE_POLICY_KEY, NODE_POLICY_KEY
+from hami_plugins.model.edits import Drop, Put
+from hami_plugins.wire import scoring_weights
+from koordinator_adapter.translation.model import Case, Change, Words, at, kept, lost, refused
+from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION, SCHEDULER_LABEL
+
+_SCHEDULER: Final = ("spec", "schedulerName")
+_LABEL: Final = ("metadata", "labels", ISOLATION)
+_SELECTOR: Final = ("spec", "nodeSelector", ISOLATION)
+_POLICIES: Final = (NODE_POLICY_KEY, DEVICE_POLICY_KEY)
+
+
+def namespace(case: Case) -> Iterator[Change]:
+    """Koordinator's webhook leaves some namespaces out, and then nobody completes or checks a pod."""
+    if case.target is Words.KOORDINATOR and case.pod.namespace in case.settings.unserved:
+        yield refused(
+            "namespace",
+            f"{case.pod.namespace} has the label control-plane, so Koordinator's webhook leaves its pods out",
+            "put the pod into another namespace, or take the label away",
+        )
+
+
+def scheduler(case: Case) -> Iterator[Change]:
+    """The scheduler of the target; a pod that somebody gave to a third one is not taken from it."""
+    settings, named = case.settings, case.pod.labels.get(SCHEDULER_LABEL) or case.pod.scheduler
+    own = {settings.schedulers[case.source], "", DEFAULT_SCHEDULER}
+    if case.source is Words.KOORDINATOR:
+        own |= set(settings.profiles.values())
+    if named not in own:
+        yield refused(
+            "schedulerName",
+            f"the pod belongs to the scheduler {named}, which is not {case.source}'s",
+            "leave schedulerName out, or name the scheduler in the settings of the translation",
+            path=_SCHEDULER,
+        )
+        return
+    wanted = settings.schedulers[case.target]
+    if case.target is Words.KOORDINATOR:
+        word = _policy_word(case)
+        wanted = named if case.source is case.target and named in own - {"", DEFAULT_SCHEDULER} else wanted
+        wanted = settings.profiles.get(word, wanted)
+    elif SCHEDULER_LABEL in case.pod.labels:
+        yield Drop(("metadata", "labels", SCHEDULER_LABEL))
+    if at(case.raw, _SCHEDULER) != wanted:
+        yield Put(_SCHEDULER, wanted)
+
+
+def policies(case: Case) -> Iterator[Change]:
+    """Preferences for full or empty nodes and cards: HAMi's pods have them, elsewhere the scheduler has."""
+    if case.source is Words.HAMI and case.target is not Words.HAMI:
+        for key in (*_POLICIES, scoring_weights.KEY):
+            if key in case.pod.annotations:
+                yield Drop(("metadata", "annotations", key))
+                yield _policy_lost(case, key)
+    elif case.source is Words.KOORDINATOR and case.target is not Words.KOORDINATOR:
+        words = [word for word, name in case.settings.profiles.items() if name == case.pod.scheduler]
+        if words and case.target is Words.HAMI:
+            yield Put(("metadata", "annotations", DEVICE_POLICY_KEY), words[0])
+            yield kept("schedulerName", f"the profile {case.pod.scheduler} becomes {DEVICE_POLICY_KEY}: {words[0]}")
+        elif words:
+            yield lost("schedulerName", f"the profile {case.pod.scheduler} has no equal: Volcano's policy is its own")
+
+
+def isolation(case: Case) -> Iterator[Change]:
+    """Limits are enforced on Koordinator's nodes only where label says so; HAMi's and Volcano's always do."""
+    shared = case.asked.request.memory != WHOLE
+    labelled = case.pod.labels.get(ISOLATION) == HAMI_CORE
+    selected = dict(case.pod.constraints.selector).get(ISOLATION)
+    if case.target is Words.KOORDINATOR:
+        if case.source is not case.target and shared and not labelled:
+            yield Put(_LABEL, HAMI_CORE)
+        if shared and selected != HAMI_CORE and (labelled or case.source is not case.target):
+            yield Put(_SELECTOR, HAMI_CORE)
+        if case.source is case.target and shared and not labelled:
+            yield kept(ISOLATION, "without the label the container runs without limits", path=_LABEL)
+        return
+    if case.source is Words.KOORDINATOR:
+        if ISOLATION in case.pod.labels:
+            yield Drop(_LABEL)
+        if selected is not None:
+            yield Drop(_SELECTOR)
+        if not case.asked.limited:
+            yield lost(ISOLATION, f"no limits are enforced now; {case.target} enforces them always")
+
+
+def runtime(case: Case) -> Iterator[Change]:
+    """The runtime class that gives containers their cards; HAMi's webhook adds it itself."""
+    wanted = case.settings.runtime_class
+    if case.target is Words.KOORDINATOR and case.source is not case.target and wanted and not case.pod.runtime_class:
+        yield Put(("spec", "runtimeClassName"), wanted)
+
+
+def _policy_word(case: Case) -> str:
+    """The first policy that a profile stands for; what is said of cards comes before what is said of nodes."""
+    words = [case.pod.annotations.get(key, "").split(",")[0].strip() for key in reversed(_POLICIES)]
+    return next((word for word in words if word in case.settings.profiles), "")
+
+
+def _policy_lost(case: Case, key: str) -> Change:
+    value = case.pod.annotations[key]
+    word = _policy_word(case)
+    if case.target is Words.KOORDINATOR and word and key in _POLICIES:
+        return lost(key, f"{value} becomes the scheduler {case.settings.profiles[word]}, for nodes and cards alike")
+    return lost(
+        key,
+        f"{value} is given up: {case.target}'s scheduler has one policy for all pods",
+        remedy="name a scheduler for each policy" if case.target is Words.KOORDINATOR else "",
+        path=("metadata", "annotations", key),
+    )

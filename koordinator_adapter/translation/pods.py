@@ -1,0 +1,122 @@
+"""One pod, or the template of many, from one dialect to another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import WireError
+from hami_plugins.model.edits import Drop, Edit
+from hami_plugins.model.pods import Pod
+from hami_plugins.wire import pods
+from koordinator_adapter.translation import groups, leftovers, placement, resources, selection
+from koordinator_adapter.translation.model import (
+    Asked,
+    Case,
+    Change,
+    Fidelity,
+    Finding,
+    Rule,
+    Settings,
+    Translation,
+    Words,
+    refused,
+)
+from koordinator_adapter.translation.reading import asked_of, words_of
+
+CONTAINER_RULES: Final[tuple[Rule, ...]] = (
+    resources.amounts,
+    resources.precision,
+    resources.priority,
+    resources.unlimited_cores,
+    leftovers.variables,
+)
+POD_RULES: Final[tuple[Rule, ...]] = (
+    placement.namespace,
+    placement.scheduler,
+    placement.isolation,
+    placement.runtime,
+    placement.policies,
+    selection.cards,
+    selection.models,
+    selection.mode,
+    groups.gang,
+    groups.gang_details,
+    groups.queue,
+    groups.importance,
+    leftovers.only_koordinators,
+    leftovers.only_volcanos,
+    leftovers.records,
+)
+"""In the order in which their findings are told."""
+
+
+def translate(raw: Mapping[str, object], target: Words, registry: Registry, settings: Settings) -> Translation:
+    """What has to change in a pod (or template) so that it means the same in the words of ``target``.
+
+    ``registry`` is one of ``reading.complete``. A pod that asks for no cards is left alone, and so is one that is
+    refused. Never raises for what is in the pod.
+    """
+    try:
+        pod = pods.pod(raw)
+    except WireError as error:
+        return Translation(source=None, target=target, findings=(refused(error.key, error.why, "correct it"),))
+    found = words_of(pod, registry, settings)
+    if len(found) != 1:
+        return Translation(source=None, target=target, findings=(_mixed(found),) if found else ())
+    (source,) = found
+    asked = _asked(pod, source, target, registry)
+    if isinstance(asked, Finding):
+        return Translation(source=source, target=target, findings=(asked,))
+    if not asked or (source is target and target is not Words.KOORDINATOR):
+        return Translation(source=source, target=target)
+    cases = [
+        Case(raw=raw, pod=pod, source=source, target=target, asked=each, registry=registry, settings=settings)
+        for each in asked
+    ]
+    changes = [change for case in cases for rule in CONTAINER_RULES for change in rule(case)]
+    changes += [change for rule in POD_RULES for change in rule(cases[0])]
+    return _told(source, target, changes)
+
+
+def _asked(pod: Pod, source: Words, target: Words, registry: Registry) -> tuple[Asked, ...] | Finding:
+    asked = asked_of(pod, source, registry)
+    if target is Words.KOORDINATOR and isinstance(asked, tuple) and len(asked) > 1:
+        return _several(pod, asked)
+    return asked
+
+
+def _told(source: Words, target: Words, changes: Sequence[Change]) -> Translation:
+    findings = tuple(each for each in changes if isinstance(each, Finding))
+    reasons = tuple(each for each in findings if each.fidelity is Fidelity.REFUSED)
+    if reasons:
+        return Translation(source=source, target=target, findings=reasons)
+    edits = tuple(each for each in changes if not isinstance(each, Finding))
+    return Translation(source=source, target=target, edits=_ordered(edits), findings=findings)
+
+
+def _several(pod: Pod, found: Sequence[Asked]) -> Finding:
+    asking = ", ".join(f"{pod.containers[each.container].name} ({each.request.vendor})" for each in found)
+    return refused(
+        "containers",
+        f"{len(found)} requests for cards in one pod: {asking}; Koordinator adds them up to one request, so that two "
+        "halves would be one whole card without limits",
+        "put the cards into one container, or make several pods",
+    )
+
+
+def _ordered(edits: Sequence[Edit]) -> tuple[Edit, ...]:
+    """Items of lists that are taken away come last, the later ones first, so that every path stays true."""
+    drops = [each for each in edits if isinstance(each, Drop) and isinstance(each.path[-1], int)]
+    rest = [each for each in edits if each not in drops]
+    return (*rest, *sorted(drops, key=lambda each: int(each.path[-1]), reverse=True))
+
+
+def _mixed(found: frozenset[Words]) -> Finding:
+    names = " and ".join(sorted(found))
+    return refused(
+        "resources",
+        f"the pod mixes resources of {names}; no scheduler gives it all of them",
+        "keep the resources of one scheduler",
+    )

@@ -1,0 +1,299 @@
+"""The amounts of a request in each dialect's names and units, in the places where the old ones stood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from hami_plugins.engine.demand import WHOLE
+from hami_plugins.engine.koordinator import FULL
+from hami_plugins.model.edits import Append, Drop, Edit, Path, Put, Rename
+from hami_plugins.model.quantity import NANO
+from hami_plugins.model.requests import Absolute, DeviceRequest
+from hami_plugins.model.units import VendorName
+from hami_plugins.model.vendor import ResourceNames, VendorSpec
+from hami_plugins.vendors import volcano
+from hami_plugins.wire import quantity
+from hami_plugins.wire.koordinator import CORE, GPU, MEMORY, RATIO, SHARED, WHOLE_CARDS, current, is_deprecated
+from koordinator_adapter.translation.koordinator_reading import MEBIBYTE, NVIDIA, amounts_of
+from koordinator_adapter.translation.model import (
+    Case,
+    Change,
+    Finding,
+    NoCoreLimit,
+    Settings,
+    Words,
+    at,
+    kept,
+    lost,
+    refused,
+)
+from koordinator_adapter.translation.vocabulary import CORE_POLICY_ENV, NO_CORE_LIMIT, PRIORITY_ENV
+
+_VENDORS: Final[Mapping[Words, VendorName]] = {Words.HAMI: NVIDIA, Words.VOLCANO: volcano.SPEC.name}
+_KOORDINATOR: Final[Mapping[str, str]] = {
+    **dict.fromkeys((SHARED, GPU, *WHOLE_CARDS), "count"),
+    MEMORY: "memory",
+    RATIO: "percentage",
+    CORE: "cores",
+}
+DISABLED: Final = "disable"
+
+
+class Amount(NamedTuple):
+    """A resource and what is written for it."""
+
+    name: str
+    value: int | str
+
+
+Amounts = Mapping[str, Amount]
+"""By what they say: ``count``, ``memory``, ``percentage``, ``cores``."""
+
+
+def spec_of(case: Case, words: Words) -> VendorSpec:
+    """The vendor that has NVIDIA's cards in HAMi's or Volcano's words."""
+    return case.registry[_VENDORS[words]]
+
+
+def amounts(case: Case) -> Iterator[Change]:
+    """What the container asks for, in the other words."""
+    request = case.asked.request
+    if request.vendor not in _VENDORS.values():
+        yield refused(
+            case.registry[request.vendor].resources.count,
+            f"{case.target} has no words for cards of {case.registry[request.vendor].title}",
+            "leave the pod to HAMi's scheduler",
+        )
+        return
+    written = _written(case)
+    if isinstance(written, Finding):
+        yield written
+        return
+    parts = [part for part in ("limits", "requests") if _names(case, part)]
+    for part in dict.fromkeys(("limits", *parts)):
+        yield from _replaced(case, part, written)
+
+
+def precision(case: Case) -> Iterator[Change]:
+    """What the amounts do not say any more, or say otherwise."""
+    request, spec = case.asked.request, case.target
+    if case.source is Words.KOORDINATOR:
+        yield from _koordinator_remarks(case)
+    partial = request.memory != WHOLE
+    if spec is Words.KOORDINATOR and case.source is not Words.KOORDINATOR:
+        if partial and request.cores == FULL:
+            yield lost(
+                CORE,
+                "all cores of a card with part of its memory mean a card of one's own; in Koordinator only pods that "
+                "name cores keep off such a card, one that names memory alone may still land on it",
+            )
+        if not partial and request.cores < FULL:
+            cores = f"{request.cores} %" if request.cores else "no limit"
+            yield lost(
+                CORE,
+                f"all memory with {cores} of cores becomes the whole card: Koordinator limits nothing on whole cards, "
+                "and nobody else gets the other cores",
+            )
+        yield from _both_memories(case)
+    if spec is Words.VOLCANO and partial and not isinstance(request.memory, Absolute):
+        yield lost(
+            volcano.RESOURCES.memory_percentage,
+            "Volcano gives percentages out only where its configuration names the resource and nodes advertise it; "
+            "elsewhere the pod waits at the gate",
+            remedy="ask in MiB, or add the resource to Volcano's device configuration",
+        )
+
+
+def unlimited_cores(case: Case) -> Iterator[Change]:
+    """A request without a limit of cores, into Koordinator's words, and back (``koordinator.md`` 8.4)."""
+    if case.target is Words.KOORDINATOR and case.source is not Words.KOORDINATOR:
+        yield from _without_core_limit(case)
+    elif case.target is not Words.KOORDINATOR and NO_CORE_LIMIT in case.pod.annotations:
+        yield Drop(("metadata", "annotations", NO_CORE_LIMIT))
+        index, value = case.env.get(CORE_POLICY_ENV, (0, None))
+        if case.asked.request.cores == 0 and value == DISABLED:
+            yield Drop((*case.path, "env", index))
+    elif case.source is Words.KOORDINATOR and case.target is not Words.KOORDINATOR and not case.asked.request.cores:
+        yield lost(
+            CORE,
+            f"without {CORE} Koordinator counts no cores for the pod; {case.target} refuses it a card whose cores are "
+            "all promised",
+        )
+
+
+def priority(case: Case) -> Iterator[Change]:
+    """The priority of a container among those of its card: a resource for HAMi, a variable for everybody else."""
+    name = spec_of(case, Words.HAMI).resources.priority
+    given = case.container.limits.get(name)
+    if case.source is Words.HAMI and given is not None:
+        for part in ("limits", "requests"):
+            if name in _part(case, part):
+                yield Drop((*case.path, "resources", part, name))
+        if PRIORITY_ENV not in case.env:
+            yield Append((*case.path, "env"), {"name": PRIORITY_ENV, "value": str(given.ceiling)})
+            yield kept(
+                name, f"becomes the variable {PRIORITY_ENV}={given.ceiling}; somebody on the node must act on it"
+            )
+    elif case.target is Words.HAMI and PRIORITY_ENV in case.env:
+        index, value = case.env[PRIORITY_ENV]
+        if value is not None and value.isdecimal() and value.isascii() and len(value) < 4:
+            yield Drop((*case.path, "env", index))
+            yield Put((*case.path, "resources", "limits", name), int(value))
+
+
+def _written(case: Case) -> Amounts | Finding:
+    request, settings = case.asked.request, case.settings
+    if case.target is Words.KOORDINATOR:
+        return _in_koordinator(request, settings)
+    spec = spec_of(case, case.target)
+    return _in_slices(request, spec, whole_cores=case.target is Words.VOLCANO)
+
+
+def _in_koordinator(request: DeviceRequest, settings: Settings) -> Amounts | Finding:
+    count, memory = request.count, request.memory
+    if isinstance(memory, Absolute) and settings.card_memory is not None and memory.mib > settings.card_memory:
+        return refused(
+            MEMORY, f"{memory.mib} MiB are more than the largest card has ({settings.card_memory} MiB)", "ask for less"
+        )
+    found = {"count": Amount(SHARED, count)}
+    if memory == WHOLE or (not request.cores and settings.no_core_limit is NoCoreLimit.WHOLE):
+        return found | {"cores": Amount(CORE, FULL * count), "percentage": Amount(RATIO, FULL * count)}
+    if isinstance(memory, Absolute):
+        nano = count * memory.mib * MEBIBYTE * NANO
+        found["memory"] = Amount(MEMORY, quantity.canonical(nano, binary=True))
+    else:
+        found["percentage"] = Amount(RATIO, count * memory.of_device)
+    cores = request.cores or booked_cores(settings)
+    return found | ({"cores": Amount(CORE, count * cores)} if cores else {})
+
+
+def booked_cores(settings: Settings) -> int:
+    """The cores per card that stand for a container without a limit of cores, 0 for none."""
+    return -(-FULL // settings.slices_per_card) if settings.no_core_limit is NoCoreLimit.SHARE else 0
+
+
+def _in_slices(request: DeviceRequest, spec: VendorSpec, *, whole_cores: bool) -> Amounts | Finding:
+    """Per card, as HAMi and Volcano write it. HAMi adds all cores to a whole card itself."""
+    names: ResourceNames = spec.resources
+    found = {"count": Amount(names.count, request.count)}
+    cores: int | None = request.cores or None
+    if request.memory == WHOLE:
+        cores = request.cores if whole_cores or request.cores != FULL else None
+    elif isinstance(request.memory, Absolute):
+        factor = spec.memory_factor()
+        if request.memory.mib % factor:
+            return refused(
+                names.memory, f"{request.memory.mib} MiB are no multiple of the unit of {factor} MiB", "ask for more"
+            )
+        found["memory"] = Amount(names.memory, request.memory.mib // factor)
+    else:
+        found["percentage"] = Amount(names.memory_percentage, request.memory.of_device)
+    if whole_cores and not cores:
+        cores = None
+    return found | ({} if cores is None else {"cores": Amount(names.cores, cores)})
+
+
+def _part(case: Case, part: str) -> Mapping[str, object]:
+    found = at(case.raw, (*case.path, "resources", part))
+    return found if isinstance(found, Mapping) else {}
+
+
+def _roles(case: Case) -> Mapping[str, str]:
+    """What the names that the pod is written in say."""
+    if case.source is Words.KOORDINATOR:
+        return _KOORDINATOR
+    names = spec_of(case, case.source).resources
+    return {
+        names.count: "count",
+        names.memory: "memory",
+        names.memory_percentage: "percentage",
+        names.cores: "cores",
+    }
+
+
+def _names(case: Case, part: str) -> Mapping[str, str]:
+    """The names in one list that are replaced, as they are written, with what they say."""
+    roles = _roles(case)
+    return {name: roles[current(name)] for name in _part(case, part) if current(name) in roles}
+
+
+def _replaced(case: Case, part: str, written: Amounts) -> Iterator[Edit]:
+    """Every new name where the old one of the same meaning stood, the rest after the others."""
+    here: Path = (*case.path, "resources", part)
+    listed = _part(case, part)
+    waiting = dict(written)
+    for name, role in _names(case, part).items():
+        amount = waiting.get(role)
+        if amount is not None and name == amount.name:
+            del waiting[role]
+            if not _same(listed[name], amount.value):
+                yield Put((*here, name), amount.value)
+        elif amount is not None and amount.name not in listed:
+            del waiting[role]
+            yield Rename((*here, name), amount.name, amount.value)
+        else:
+            yield Drop((*here, name))
+    for amount in waiting.values():
+        yield Put((*here, amount.name), amount.value)
+
+
+def _same(old: object, new: int | str) -> bool:
+    """Whether both are the same amount, however they are written."""
+    known = quantity.amounts({"old": old, "new": new}, key="resources")
+    return known["old"].nano == known["new"].nano
+
+
+def _koordinator_remarks(case: Case) -> Iterator[Change]:
+    amounts_now = amounts_of(case.pod, case.asked.container)
+    count = case.asked.request.count
+    size = amounts_now.get(MEMORY, 0)
+    if size % (count * MEBIBYTE):
+        yield lost(MEMORY, f"{size} bytes are no whole MiB on each of {count} cards; what is left over is cut off")
+    if case.asked.request.memory == WHOLE and amounts_now.get(CORE, FULL * count) < FULL * count:
+        yield lost(CORE, "Koordinator limits no cores on whole cards, and counts those that were not asked for as free")
+    for name in {**case.container.requests, **case.container.limits}:
+        if is_deprecated(name):
+            yield kept(
+                name, f"is the deprecated name of {current(name)}, which only Koordinator's scheduler still reads"
+            )
+
+
+def _both_memories(case: Case) -> Iterator[Change]:
+    names = spec_of(case, case.source).resources
+    if all((found := case.container.amount(name)) and found.nano for name in (names.memory, names.memory_percentage)):
+        used, unused = (
+            (names.memory_percentage, names.memory)
+            if case.source is Words.VOLCANO
+            else (names.memory, names.memory_percentage)
+        )
+        yield kept(unused, f"{case.source} does not look at it beside {used}")
+
+
+def _without_core_limit(case: Case) -> Iterator[Change]:
+    request, settings = case.asked.request, case.settings
+    if request.cores or request.memory == WHOLE:
+        return
+    if settings.no_core_limit is NoCoreLimit.WHOLE:
+        yield lost(CORE, f"a container without a limit of cores takes {request.count} whole cards, by your setting")
+        return
+    if settings.no_core_limit is NoCoreLimit.ABSENT:
+        yield lost(
+            CORE,
+            "no cores are booked, so Koordinator promises the card's cores to others as well, a request for a whole "
+            "card among them",
+        )
+        return
+    booked = booked_cores(settings)
+    yield lost(
+        CORE,
+        f"no limit of cores becomes {booked} % booked on each card, which counts in quotas and lets {FULL // booked} "
+        f"such slices onto a card; {CORE_POLICY_ENV}={DISABLED} keeps the container from being limited",
+    )
+    yield Put(("metadata", "annotations", NO_CORE_LIMIT), str(booked))
+    index, value = case.env.get(CORE_POLICY_ENV, (None, None))
+    if index is None:
+        yield Append((*case.path, "env"), {"name": CORE_POLICY_ENV, "value": DISABLED})
+    elif value != DISABLED:
+        yield Put((*case.path, "env", index), {"name": CORE_POLICY_ENV, "value": DISABLED})
+        yield lost(CORE_POLICY_ENV, f"is set to {DISABLED}, or the share that is only booked would be enforced")

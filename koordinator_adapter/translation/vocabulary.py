@@ -1,0 +1,50 @@
+"""Labels and annotations of the three dialects that mean something to a translation."""
+
+from typing import Final
+
+from hami_plugins.wire.koordinator import CORE, FPGA, GPU, MEMORY, NPU_CORE, NPU_CPU, NPU_DVPP, RATIO, RDMA, SHARED
+
+ISOLATION: Final = "koordinator.sh/gpu-isolation-provider"
+"""Label of pods whose limits are to be enforced, and of nodes that can."""
+
+HAMI_CORE: Final = "HAMi-core"
+"""The only value of the label that anybody acts upon; case counts."""
+
+HINT: Final = "scheduling.koordinator.sh/device-allocate-hint"
+JOINT: Final = "scheduling.koordinator.sh/device-joint-allocate"
+PARTITION: Final = "scheduling.koordinator.sh/gpu-partition-spec"
+RESERVATION: Final = "scheduling.koordinator.sh/reservation-affinity"
+MODEL_LABEL: Final = "node.koordinator.sh/gpu-model"
+VENDOR_LABEL: Final = "node.koordinator.sh/gpu-vendor"
+DEVICE_ID_LABEL: Final = "gpu-uuid"
+"""Label of a card in a Device object that this package publishes; koordlet's objects have none."""
+
+QUOTA: Final = "quota.scheduling.koordinator.sh/name"
+QUOTA_PREFIX: Final = "quota.scheduling.koordinator.sh/"
+GROUP: Final = "pod-group.scheduling.sigs.k8s.io"
+OLD_GROUP: Final = "pod-group.scheduling.sigs.k8s.io/name"
+GANG_PREFIX: Final = "gang.scheduling.koordinator.sh/"
+GANG_NAME: Final = "gang.scheduling.koordinator.sh/name"
+MIN_AVAILABLE: Final = "gang.scheduling.koordinator.sh/min-available"
+WAITING: Final = "gang.scheduling.koordinator.sh/waiting-time"
+MODE: Final = "gang.scheduling.koordinator.sh/mode"
+SCHEDULER_LABEL: Final = "scheduling.koordinator.sh/scheduler-name"
+"""Overrides ``spec.schedulerName`` inside Koordinator."""
+
+CLASS_LABELS: Final = ("koordinator.sh/qosClass", "koordinator.sh/priority", "koordinator.sh/priority-class")
+RECORDS: Final = (
+    "scheduling.koordinator.sh/device-allocated",
+    "scheduling.koordinator.sh/bind-timestamp",
+    "scheduling.koordinator.sh/gpu-minors",
+    "scheduling.koordinator.sh/reservation-allocated",
+)
+"""What Koordinator's scheduler writes on a pod that it has placed."""
+
+NO_CORE_LIMIT: Final = "hami-plugins.io/no-core-limit"
+"""Ours: the cores per card that were booked for a container which had no limit of cores, so that it can be undone."""
+
+CORE_POLICY_ENV: Final = "GPU_CORE_UTILIZATION_POLICY"
+PRIORITY_ENV: Final = "CUDA_TASK_PRIORITY"
+
+KNOWN: Final = frozenset({GPU, SHARED, CORE, MEMORY, RATIO, RDMA, FPGA, NPU_CORE, NPU_CPU, NPU_DVPP})
+PREFIX: Final = "koordinator.sh/"

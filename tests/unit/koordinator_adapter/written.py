@@ -1,0 +1,57 @@
+"""Pods as people write them, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hami_plugins.model.edits import made
+from hami_plugins.vendors import builtin
+from koordinator_adapter.translation.model import Fidelity, Settings, Translation, Words
+from koordinator_adapter.translation.pods import translate
+from koordinator_adapter.translation.reading import complete
+
+REGISTRY: Final = complete(builtin())
+Raw = dict[str, Any]
+
+
+def pod(
+    *limits: Mapping[str, object],
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    env: Mapping[str, str] | None = None,
+    **spec: object,
+) -> Raw:
+    """A pod with a container for each list of limits; the variables are the first container's."""
+    containers: list[Raw] = [{"name": f"c{at}", "resources": {"limits": dict(each)}} for at, each in enumerate(limits)]
+    if env:
+        containers[0]["env"] = [{"name": name, "value": value} for name, value in env.items()]
+    metadata: Raw = {"name": "p"}
+    if labels:
+        metadata["labels"] = dict(labels)
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
+
+
+def translated(raw: Raw, target: str, settings: Settings | None = None) -> Translation:
+    """The translation with usual settings."""
+    return translate(raw, Words(target), REGISTRY, settings or Settings())
+
+
+def moved(raw: Raw, target: str, settings: Settings | None = None) -> Raw:
+    """The pod in other words; one that is refused fails the test."""
+    found = translated(raw, target, settings)
+    assert found.fidelity is not Fidelity.REFUSED, found.findings
+    return made(raw, found.edits)
+
+
+def limits_of(raw: Raw, at: int = 0) -> Mapping[str, object]:
+    """The limits of a container."""
+    found: Mapping[str, object] = raw["spec"]["containers"][at]["resources"]["limits"]
+    return found
+
+
+def about(found: Translation, fidelity: Fidelity) -> list[str]:
+    """What the findings of one sort are about."""
+    return [each.about for each in found.findings if each.fidelity is fidelity]
