@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
 import pytest
 
 from hami_plugins.report import page
 from tests.builders import a_device, a_node, a_record, a_share, granted
+from tests.integration.browser.conftest import Show, background, faint_words
 from tests.unit.report.plans import REGISTRY, a_plan, asking, cordoned, holding
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
 EVIL = "<img src=x onerror=window.broken=1>"
-
-
-class Shown(NamedTuple):
-    """A page, and everything that went wrong on it or was asked of the network."""
-
-    page: Page
-    complaints: list[str]
-    requests: list[str]
-
-
-Show = Callable[..., Shown]
 
 
 def a_document(nodes: int = 4) -> str:
@@ -46,28 +29,6 @@ def a_document(nodes: int = 4) -> str:
         changes=("without x",),
     )
     return page.render(plan, REGISTRY, page.Heading(title="A plan", source=EVIL), refusals=[refusal, held])
-
-
-@pytest.fixture
-def show(browser: Browser, tmp_path: Path) -> Iterator[Show]:
-    """Opens a document in a fresh context."""
-    contexts = []
-
-    def opened(document: str, **options: object) -> Shown:
-        file = tmp_path / "page.html"
-        file.write_text(document, encoding="utf-8")
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})  # type: ignore[arg-type]
-        contexts.append(context)
-        shown = Shown(context.new_page(), [], [])
-        shown.page.on("console", lambda message: shown.complaints.append(message.text))
-        shown.page.on("pageerror", lambda error: shown.complaints.append(str(error)))
-        shown.page.on("request", lambda request: shown.requests.append(request.url))
-        shown.page.goto(file.as_uri())
-        return shown
-
-    yield opened
-    for context in contexts:
-        context.close()
 
 
 def test_the_page_asks_nobody_for_anything_and_complains_of_nothing(show: Show) -> None:
@@ -159,11 +120,6 @@ def test_the_link_of_a_planned_pod_opens_its_node(show: Show) -> None:
     assert shown.page.locator(".node:target h4").is_visible()
 
 
-def background(shown: Shown) -> str:
-    """The colour behind everything."""
-    return str(shown.page.evaluate("getComputedStyle(document.body).backgroundColor"))
-
-
 def test_the_page_is_dark_where_the_reader_wants_it_dark(show: Show) -> None:
     light, dark = (show(a_document(), color_scheme=scheme) for scheme in ("light", "dark"))
     assert background(light) != background(dark)
@@ -196,7 +152,7 @@ def test_who_holds_a_pod_stands_beside_what_would_help_where_there_is_room(show:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_words_stand_out_from_what_is_behind_them(show: Show, scheme: str) -> None:
     shown = show(a_document(), color_scheme=scheme)
-    faint = shown.page.evaluate(_CONTRAST)
+    faint = faint_words(shown)
     assert faint == []
 
 
@@ -227,34 +183,3 @@ def test_everything_can_be_read_without_the_script(show: Show) -> None:
     assert shown.page.locator(".node h4", has_text="box-0").is_visible()
     assert not shown.page.locator("#search").is_visible()
     assert not shown.page.locator("#theme").is_visible()
-
-
-_CONTRAST = """
-() => {
-  const parse = (text) => {
-    const [r, g, b, a = "1"] = text.match(/[0-9.]+/g);
-    return [r, g, b, a].map(Number);
-  };
-  const light = ([r, g, b]) => {
-    const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-    const [x, y, z] = [r, g, b].map((v) => linear(v / 255));
-    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
-  };
-  const behind = (element) => {
-    for (let at = element; at; at = at.parentElement) {
-      const colour = parse(getComputedStyle(at).backgroundColor);
-      if (colour[3] === 1) { return colour; }
-    }
-    return [255, 255, 255, 1];
-  };
-  const faint = [];
-  document.querySelectorAll("h1,h2,h3,h4,p,td,th,span,b,a,button,code,summary,li,kbd").forEach((element) => {
-    const own = Array.from(element.childNodes).some((node) => node.nodeType === 3 && node.textContent.trim());
-    if (!own || !element.checkVisibility()) { return; }
-    const [one, other] = [light(parse(getComputedStyle(element).color)), light(behind(element))];
-    const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
-    if (ratio < 4.5) { faint.push(`${element.className} ${element.textContent.trim()} ${ratio.toFixed(2)}`); }
-  });
-  return faint;
-}
-"""
