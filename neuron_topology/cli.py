@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hami_plugins.cli import options
 from hami_plugins.cli.options import Form
+
+if TYPE_CHECKING:
+    from hami_plugins.cli.inputs import Source
 
 app = typer.Typer(
     name="neuron",
@@ -18,6 +21,14 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+hypernodes_app = typer.Typer(
+    name="hypernodes",
+    help="Volcano's HyperNodes, made of the nodes' labels (network layers, UltraServers, zones): a tree with one "
+    "parent for each, the same names in every cluster, and tier names that jobs can carry.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(hypernodes_app)
 
 
 class Mode(StrEnum):
@@ -47,11 +58,6 @@ Restarts = Annotated[
 ]
 
 
-@app.callback()
-def neuron() -> None:
-    """Commands of their own, however few there are."""
-
-
 @app.command()
 def patch(
     *,
@@ -60,10 +66,17 @@ def patch(
     tier: Tier = "zone",
     tier_mode: TierMode = Mode.HARD,
     restarts: Restarts = None,
+    order: Annotated[
+        bool,
+        typer.Option("--node-order", help="Tell the members the order of the cluster's nodes, as `ranks` prints it."),
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Print no objects; exit code 1 where something would be changed.")
     ] = False,
     output: options.Output = Form.YAML,
+    snapshot: options.Snapshot = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
 ) -> None:
     """Make Volcano Jobs for Neuron devices such that Volcano can see and place them, and print them. Reads only.
 
@@ -72,18 +85,24 @@ def patch(
 
     Example: torchx run --dryrun ... | hami-plugins neuron patch -f - | kubectl create -f -
     """
-    from neuron_topology.hypernodes import tiers
+    from neuron_topology.hypernodes import command, tiers
     from neuron_topology.jobs.command import Order, run
     from neuron_topology.jobs.patching import Wishes
 
-    order = Order(
+    source = _source(snapshot, None, context, kubeconfig)
+    given = Order(
         files=tuple(files or ()),
         recursive=recursive,
-        wishes=Wishes(tier="" if tier == "none" else tiers.named(tier).name, mode=tier_mode.value, restarts=restarts),
+        wishes=Wishes(
+            tier="" if tier == "none" else tiers.named(tier).name,
+            mode=tier_mode.value,
+            restarts=restarts,
+            node_order=command.node_order(command.Order(source=source)) if order else (),
+        ),
         form=output,
         check=check,
     )
-    raise typer.Exit(run(order))
+    raise typer.Exit(run(given))
 
 
 @app.command()
@@ -162,3 +181,99 @@ def simulate(
         headers=not no_headers,
     )
     raise typer.Exit(run(request))
+
+
+Prune = Annotated[
+    bool, typer.Option("--prune", help="Remove those of ours that nothing wants any more; others' are never touched.")
+]
+
+
+@hypernodes_app.command("print")
+def print_hypernodes(
+    *,
+    snapshot: options.Snapshot = None,
+    fleet: options.Fleet = None,
+    output: options.Output = Form.YAML,
+    no_headers: options.NoHeaders = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Print the HyperNodes, to be applied by other means. Reads only.
+
+    Exit code 1 where labels contradict each other; what they say is on stderr, and what is printed is a tree even so.
+    """
+    from neuron_topology.hypernodes.command import Order, print_tree
+
+    source = _source(snapshot, fleet, context, kubeconfig)
+    raise typer.Exit(print_tree(Order(source=source, form=output, headers=not no_headers)))
+
+
+@hypernodes_app.command()
+def diff(
+    *,
+    prune: Prune = False,
+    snapshot: options.Snapshot = None,
+    output: options.Output = Form.TABLE,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Say what `apply` would do, and which HyperNodes of others stand in its way. Reads only.
+
+    Exit code 1 where there is anything to say. A dump for --snapshot needs nodes and hypernodes.topology.volcano.sh.
+    """
+    from neuron_topology.hypernodes.command import Order, print_difference
+
+    source = _source(snapshot, None, context, kubeconfig)
+    raise typer.Exit(print_difference(Order(source=source, form=output), prune=prune))
+
+
+@hypernodes_app.command()
+def apply(
+    *,
+    prune: Prune = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be written, and write nothing.")] = False,
+    output: options.Output = Form.TABLE,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Make the cluster's HyperNodes what they should be.
+
+    Writes: HyperNodes that carry our label, and no others. At no moment does a node have two parents; where HyperNodes
+    of others would give it a second one, nothing is written, and the exit code is 1.
+    """
+    from neuron_topology.hypernodes.command import Order
+    from neuron_topology.hypernodes.command import apply as run_apply
+
+    order = Order(source=_source(None, None, context, kubeconfig), form=output)
+    raise typer.Exit(run_apply(order, prune=prune, dry_run=dry_run))
+
+
+@app.command()
+def ranks(
+    *,
+    nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]...", help="These nodes. Default: all.")] = None,
+    job: Annotated[
+        str, typer.Option("--job", metavar="NS/NAME", help="The pods of this Volcano Job, by their nodes.")
+    ] = "",
+    env: Annotated[
+        bool, typer.Option("--env", help="Print NEURON_NODE_ORDER=..., as `patch --node-order` gives it to jobs.")
+    ] = False,
+    snapshot: options.Snapshot = None,
+    fleet: options.Fleet = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """List nodes in the order of their places in the network, so that neighbours in rank are near. Reads only."""
+    from neuron_topology.hypernodes.command import Order, print_ranks
+
+    source = _source(snapshot, fleet, context, kubeconfig)
+    order = Order(source=source, form=output, headers=not no_headers)
+    raise typer.Exit(print_ranks(order, nodes=nodes or (), job=job, env=env))
+
+
+def _source(snapshot: list[str] | None, fleet: str | None, context: str | None, kubeconfig: str | None) -> Source:
+    from hami_plugins.cli.inputs import Source
+
+    return Source(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig)

@@ -31,6 +31,19 @@ def decode(spec: Json, labels: Mapping[str, str], namespace: str, place: str) ->
     return found if any(found) else NOBODY
 
 
+def requirements(selector: Json, place: str) -> Iterable[Requirement]:
+    """What a label selector wants of labels; raises ``WireError`` with the path of what is wrong."""
+    for key, value in sorted(fields.text_map(selector, "matchLabels", place).items()):
+        yield Requirement(key, "In", (value,))
+    for at, raw in enumerate(fields.items(selector, "matchExpressions", place)):
+        inside = f"{place}.matchExpressions[{at}]"
+        body = fields.whole(raw, inside)
+        operator = fields.text(body, "operator", inside)
+        if operator not in _OPERATORS:
+            raise fields.wrong(f"{inside}.operator", operator, f"one of {', '.join(sorted(_OPERATORS))}")
+        yield Requirement(fields.text(body, "key", inside), operator, tuple(fields.texts(body, "values", inside)))
+
+
 def _terms(affinity: Json, name: str, place: str, labels: Mapping[str, str], namespace: str) -> Iterable[PodTerm]:
     holder = fields.member(affinity, name, place)
     for at, raw in enumerate(fields.items(holder, _REQUIRED, f"{place}.{name}")):
@@ -39,24 +52,24 @@ def _terms(affinity: Json, name: str, place: str, labels: Mapping[str, str], nam
         named = fields.texts(body, "namespaces", inside)
         selector = fields.member(body, "namespaceSelector", inside)
         if body.get("namespaceSelector") is not None:
-            wanted = list(_requirements(selector, f"{inside}.namespaceSelector"))
+            wanted = list(requirements(selector, f"{inside}.namespaceSelector"))
             by_name = [each.values for each in wanted if each.key == _NAMESPACE_NAME and each.operator == "In"]
             named = [*named, *(value for values in by_name for value in values)] if wanted else [EVERYWHERE]
-        requirements = _selector(body, labels, inside)
-        if requirements is not None:
-            yield PodTerm(fields.text(body, "topologyKey", inside), requirements, frozenset(named or [namespace]))
+        wanted_of_pods = _selector(body, labels, inside)
+        if wanted_of_pods is not None:
+            yield PodTerm(fields.text(body, "topologyKey", inside), wanted_of_pods, frozenset(named or [namespace]))
 
 
 def _spreads(spec: Json, labels: Mapping[str, str], place: str) -> Iterable[Spread]:
     for at, raw in enumerate(fields.items(spec, "topologySpreadConstraints", place)):
         inside = f"{place}.topologySpreadConstraints[{at}]"
         body = fields.whole(raw, inside)
-        requirements = _selector(body, labels, inside)
-        if fields.text(body, "whenUnsatisfiable", inside) == _BINDING and requirements is not None:
+        wanted = _selector(body, labels, inside)
+        if fields.text(body, "whenUnsatisfiable", inside) == _BINDING and wanted is not None:
             yield Spread(
                 topology=fields.text(body, "topologyKey", inside),
                 max_skew=fields.number(body, "maxSkew", inside, default=1),
-                requirements=requirements,
+                requirements=wanted,
                 min_domains=fields.number(body, "minDomains", inside, default=1),
             )
 
@@ -67,18 +80,6 @@ def _selector(body: Json, labels: Mapping[str, str], place: str) -> tuple[Requir
         return None
     own = fields.texts(body, "matchLabelKeys", place)
     return (
-        *_requirements(fields.member(body, "labelSelector", place), f"{place}.labelSelector"),
+        *requirements(fields.member(body, "labelSelector", place), f"{place}.labelSelector"),
         *(Requirement(key, "In", (labels[key],)) for key in own if key in labels),
     )
-
-
-def _requirements(selector: Json, place: str) -> Iterable[Requirement]:
-    for key, value in sorted(fields.text_map(selector, "matchLabels", place).items()):
-        yield Requirement(key, "In", (value,))
-    for at, raw in enumerate(fields.items(selector, "matchExpressions", place)):
-        inside = f"{place}.matchExpressions[{at}]"
-        body = fields.whole(raw, inside)
-        operator = fields.text(body, "operator", inside)
-        if operator not in _OPERATORS:
-            raise fields.wrong(f"{inside}.operator", operator, f"one of {', '.join(sorted(_OPERATORS))}")
-        yield Requirement(fields.text(body, "key", inside), operator, tuple(fields.texts(body, "values", inside)))

@@ -1,0 +1,198 @@
+"""The work of ``neuron hypernodes`` and ``neuron ranks``: read a cluster, compare, write or print."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hami_plugins.cli import inputs, output
+from hami_plugins.cli.edge import Exit
+from hami_plugins.cli.inputs import Source
+from hami_plugins.cli.options import Form
+from hami_plugins.errors import ConfigError, ManifestError
+from hami_plugins.kube.client import KubeClient, connect
+from hami_plugins.kube.port import Collection
+from hami_plugins.report.documents import API_VERSION
+from hami_plugins.report.rows import Row, Table
+from hami_plugins.report.snapshots.trimming import one_by_one
+from neuron_topology.hypernodes import applying, differences, generating, objects, ranking, reading
+from neuron_topology.hypernodes.differences import Comparison, Step, Verb
+from neuron_topology.hypernodes.generating import Tree
+from neuron_topology.hypernodes.machines import Machine
+from neuron_topology.hypernodes.reading import Cluster
+from neuron_topology.hypernodes.tiers import TIERS
+from neuron_topology.jobs.templates import ORDER_ENV
+
+COMPONENT: Final = "neuron-hypernodes"
+_NODES: Final = Collection("/api/v1/nodes", "Node")
+_PODS: Final = Collection("/api/v1/pods", "Pod")
+_HYPERNODES: Final = Collection(applying.COLLECTION.path, objects.KIND, optional=True)
+_TONES: Final = {Verb.CREATE: "good", Verb.UPDATE: "warn", Verb.DELETE: "bad"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """Which cluster it is about, and how the answer is to be given."""
+
+    source: Source = field(default_factory=Source)
+    form: Form = Form.TABLE
+    headers: bool = True
+
+    @property
+    def live(self) -> bool:
+        """Whether it is about a cluster that can be written to."""
+        return not self.source.snapshots and self.source.fleet is None
+
+    def client(self) -> KubeClient:
+        """That cluster."""
+        return connect(kubeconfig=self.source.kubeconfig, context=self.source.context, component=COMPONENT)
+
+
+def print_tree(order: Order) -> int:
+    """Print the HyperNodes that the labels of the nodes make."""
+    tree = _tree(_cluster(order, _NODES))
+    bodies = [objects.encode(each) for each in tree.hypernodes]
+    if order.form is Form.JSON:
+        output.document({"apiVersion": "v1", "kind": "List", "items": bodies}, order.form)
+    elif order.form is Form.YAML:
+        for body in bodies:
+            sys.stdout.write(f"---\n{output.as_yaml(body)}")
+    else:
+        rows = tuple(
+            Row((each.name, str(each.tier.number), each.tier.name, each.family or "all", each.part, _members(each)))
+            for each in tree.hypernodes
+        )
+        output.table(Table(("NAME", "TIER", "TIER NAME", "FAMILY", "PART", "MEMBERS"), rows), headers=order.headers)
+    return Exit.FINDINGS if tree.remarks else Exit.FINE
+
+
+def print_difference(order: Order, *, prune: bool) -> int:
+    """Print what applying would do; exit code 1 where it would do anything, or must not."""
+    return _shown(order, _compared(order, prune=prune), ())
+
+
+def apply(order: Order, *, prune: bool, dry_run: bool) -> int:
+    """Write what differs, and say what was written; nothing where there is a conflict."""
+    if not order.live:
+        raise ConfigError("HyperNodes are written to a cluster; leave --snapshot and --fleet out, or use diff")
+    comparison = _compared(order, prune=prune)
+    if dry_run or comparison.conflicts:
+        _shown(order, comparison, ())
+        return Exit.FINDINGS if comparison.conflicts else Exit.FINE
+    done: list[Step] = []
+    try:
+        done.extend(applying.apply(order.client(), comparison.steps))
+    finally:
+        _shown(order, comparison._replace(steps=tuple(done)), ("written",))
+    return Exit.FINE
+
+
+def print_ranks(order: Order, *, nodes: Sequence[str], job: str, env: bool) -> int:
+    """Print nodes, or the pods of a job, in the order of their places in the network."""
+    cluster = _cluster(order, _NODES, *((_PODS,) if job else ()))
+    machines = ranking.ranked(_chosen(cluster, nodes))
+    rows = _pods(cluster, machines, job) if job else [(machine, "") for machine in machines]
+    if env:
+        output.line(f"{ORDER_ENV}={','.join(machine.name for machine, _ in rows)}")
+    elif order.form is Form.TABLE:
+        columns = ("RANK", *(("POD",) if job else ()), "NODE", *(tier.name.upper() for tier in reversed(TIERS)))
+        table = tuple(
+            Row((str(rank), *((pod,) if job else ()), machine.name, *reversed(machine.parts)))
+            for rank, (machine, pod) in enumerate(rows)
+        )
+        output.table(Table(columns, table), headers=order.headers)
+    else:
+        ranks = [
+            {"rank": rank, "node": machine.name} | ({"pod": pod} if job else {})
+            for rank, (machine, pod) in enumerate(rows)
+        ]
+        output.document({"apiVersion": API_VERSION, "kind": "NeuronRanks", "ranks": ranks}, order.form)
+    return Exit.FINE
+
+
+def node_order(order: Order) -> tuple[str, ...]:
+    """The names of all Neuron nodes, by their places in the network."""
+    return tuple(machine.name for machine in ranking.ranked(_cluster(order, _NODES).machines))
+
+
+def _cluster(order: Order, *collections: Collection) -> Cluster:
+    cluster = reading.read(_raws(order, collections))
+    for problem in cluster.problems:
+        output.remark(problem)
+    if not cluster.machines:
+        raise ManifestError(f"{order.source.words()}: no node in it has Neuron devices")
+    return cluster
+
+
+def _raws(order: Order, collections: Iterable[Collection]) -> Iterator[Mapping[str, Any]]:
+    if order.live:
+        client = order.client()
+        for collection in collections:
+            for page in client.pages(collection):
+                yield from page
+        return
+    for raw, _ in inputs.objects(order.source):
+        yield from one_by_one(raw)
+
+
+def _tree(cluster: Cluster) -> Tree:
+    tree = generating.tree(cluster.machines)
+    for remark in tree.remarks:
+        output.remark(remark)
+    return tree
+
+
+def _compared(order: Order, *, prune: bool) -> Comparison:
+    cluster = _cluster(order, _NODES, _HYPERNODES)
+    return differences.compare(_tree(cluster).hypernodes, cluster.found, cluster.labels, prune=prune)
+
+
+def _shown(order: Order, comparison: Comparison, done: Sequence[str]) -> int:
+    if order.form is not Form.TABLE:
+        output.document(
+            {
+                "apiVersion": API_VERSION,
+                "kind": "NeuronHyperNodes",
+                "steps": [{"verb": step.verb.value, "name": step.name} for step in comparison.steps],
+                "conflicts": [each._asdict() for each in comparison.conflicts],
+                "kept": list(comparison.kept),
+            },
+            order.form,
+        )
+        return Exit.FINDINGS if comparison.steps or comparison.conflicts else Exit.FINE
+    for each in comparison.conflicts:
+        output.line(f"{each.name} {each.why}: {each.remedy}", "bad")
+    for step in comparison.steps:
+        output.line(" ".join((step.verb.value, step.name, *done)), _TONES[step.verb])
+    for name in comparison.kept:
+        output.line(f"keep {name}, which nothing wants any more (--prune removes it)", "dim")
+    if not comparison.steps and not comparison.conflicts:
+        output.line("the HyperNodes are as they should be")
+    return Exit.FINDINGS if comparison.steps or comparison.conflicts else Exit.FINE
+
+
+def _members(hypernode: generating.HyperNode) -> str:
+    if hypernode.nodes:
+        return ", ".join(hypernode.nodes[:4]) + (" ..." if len(hypernode.nodes) > 4 else "")
+    return f"{len(hypernode.children)} HyperNodes"
+
+
+def _chosen(cluster: Cluster, nodes: Sequence[str]) -> Iterable[Machine]:
+    if not nodes:
+        return cluster.machines
+    known = {machine.name: machine for machine in cluster.machines}
+    if missing := [name for name in nodes if name not in known]:
+        raise ConfigError(f"no Neuron node is called {', '.join(missing)}")
+    return [machine for name, machine in known.items() if name in nodes]
+
+
+def _pods(cluster: Cluster, machines: Sequence[Machine], job: str) -> list[tuple[Machine, str]]:
+    """The job's pods by the places of their nodes; pods of one node by name."""
+    namespace, slash, name = job.rpartition("/")
+    ours = [pod for pod in cluster.pods if pod.job == name and pod.namespace == (namespace if slash else "default")]
+    rows = [(machine, pod.name) for machine in machines for pod in sorted(ours) if pod.node == machine.name]
+    if not rows:
+        raise ConfigError(f"job {job}: no pod of it is on a Neuron node; it is named NAMESPACE/NAME")
+    return rows

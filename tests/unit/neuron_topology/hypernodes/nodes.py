@@ -1,0 +1,47 @@
+"""Machines of small clusters, and what labels they have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from hami_plugins.model.units import NodeName
+from neuron_topology.hypernodes.machines import Machine
+from neuron_topology.hypernodes.tiers import TIERS
+
+NEAREST_FIRST = {tier.name: at for at, tier in enumerate(TIERS)}
+
+
+def a_machine(name: str, family: str = "trn1", place: str = "", **parts: str) -> Machine:
+    """A machine; ``parts`` are spelled with underscores: ``network_layer_3="a"``."""
+    found = [""] * len(TIERS)
+    for tier, part in parts.items():
+        found[NEAREST_FIRST[tier.replace("_", "-")]] = part
+    return Machine(NodeName(name), family, tuple(found), place)
+
+
+def a_node(name: str, kind: str = "trn1.32xlarge", **parts: str) -> dict[str, Any]:
+    """The same as an object of the API."""
+    by_name = {tier.name: tier.label for tier in TIERS}
+    labels = {by_name[tier.replace("_", "-")]: part for tier, part in parts.items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"node.kubernetes.io/instance-type": kind, **labels}},
+        "status": {"capacity": {"aws.amazon.com/neuron": "16"}},
+    }
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> list[Machine]:
+    """Any machines, with labels that fit each other no better than chance has it."""
+    part = st.sampled_from(["", "a", "b", "c"])
+    return [
+        Machine(
+            NodeName(f"n{at}"),
+            draw(st.sampled_from(["trn1", "trn2u", "Odd!"])),
+            tuple(draw(part) for _ in TIERS),
+        )
+        for at in range(draw(st.integers(0, 9)))
+    ]
