@@ -30,7 +30,7 @@ from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.report.explain.wording import reason_words
 from hami_plugins.wire import objects
-from volcano_vgpu.granting import marking, unread
+from volcano_vgpu.granting import marking, remedies, unread
 
 Raw = Mapping[str, Any]
 
@@ -309,6 +309,8 @@ class Books:
         problems = [problem.what for problem in entry.problems] if entry is not None else []
         if why is None or not why.reasons:
             told = problems or [f"{self.spec.keys.register} is missing or empty"]
-            return f"vGPU: no cards registered ({'; '.join(told)})"
-        names = [container.name for container in intake.pod.containers]
-        return f"vGPU {reason_words(why.reasons[0], self._registry, names)}".replace(f" ({node})", "")
+            return f"vGPU: no cards registered ({'; '.join(told)}); {remedies.UNREGISTERED}"
+        names, reason = [container.name for container in intake.pod.containers], why.reasons[0]
+        words = f"vGPU {reason_words(reason, self._registry, names)}".replace(f" ({node})", "")
+        remedy = remedies.remedy(reason, entry, self.spec)
+        return f"{words}; {remedy}" if remedy else words

@@ -18,7 +18,8 @@ def test_a_node_with_room_takes_the_pod_and_a_full_one_says_why_with_numbers() -
     pod = a_pod(memory=50_000)
     assert cluster.predicate(pod, "n2") == {"status": "", "code": 0}
     assert cluster.predicate(pod, "n1") == {
-        "status": "vGPU memory: asked 50,000 MiB on 1 card; largest free 40,960 MiB, total free 40,960 MiB",
+        "status": "vGPU memory: asked 50,000 MiB on 1 card; largest free 40,960 MiB, total free 40,960 MiB; "
+        "ask for less volcano.sh/vgpu-memory, no card here has so much",
         "code": 2,
     }
     assert (cluster.counted("predicate", "fits"), cluster.counted("predicate", "refused")) == (1, 1)
@@ -33,12 +34,42 @@ def test_nodes_in_the_same_state_give_the_same_words_so_that_volcano_counts_them
 @pytest.mark.parametrize(
     ("node", "said"),
     [
-        (a_node(cards=0), "vGPU: no cards registered (volcano.sh/node-vgpu-register is missing or empty)"),
-        (a_node(healthy="false"), "vGPU cards: 1 of 1 card is unhealthy"),
+        (
+            a_node(cards=0),
+            "vGPU: no cards registered (volcano.sh/node-vgpu-register is missing or empty); run the node agent there",
+        ),
+        (a_node(healthy="false"), "vGPU cards: 1 of 1 card is unhealthy; the events of the node say more"),
     ],
 )
 def test_a_node_whose_cards_cannot_be_had_says_so(node: dict[str, object], said: str) -> None:
     assert Cluster(node).predicate(a_pod())["status"] == said
+
+
+@pytest.mark.parametrize(
+    ("limits", "annotations", "remedy"),
+    [
+        ({NUMBER: "1", MEMORY: "20000"}, {}, "ask for less volcano.sh/vgpu-memory or wait until pods end"),
+        ({NUMBER: "1", MEMORY: "1000", CORES: "90"}, {}, "ask for less volcano.sh/vgpu-cores or wait until pods end"),
+        ({NUMBER: "2"}, {}, "ask for fewer volcano.sh/vgpu-number"),
+        ({NUMBER: "1"}, {"volcano.sh/vgpu-use-gpuuuid": "x"}, "change or remove that annotation of the pod"),
+    ],
+)
+def test_a_refusal_says_what_to_do_about_it(limits: dict[str, str], annotations: dict[str, str], remedy: str) -> None:
+    cluster, pod = Cluster(), a_pod("q", limits=limits)
+    cluster.shows(a_pod(node="n1", ids="GPU-n1-0,NVIDIA,30000,20:"))
+    pod["metadata"]["annotations"] = annotations
+    assert cluster.predicate(pod)["status"].endswith(f"; {remedy}")
+    cluster.shows(pod)
+    assert cluster.bind(pod).reason.endswith(f"; {remedy}")
+
+
+def test_the_remedy_stays_while_the_numbers_change() -> None:
+    cluster, pod, clauses = Cluster(), a_pod("q", memory=30_000), set()
+    for memory in (20_000, 25_000, 30_000):
+        cluster.shows(a_pod(f"p{memory}", node="n1", ids=f"GPU-n1-0,NVIDIA,{memory},0:"))
+        clauses.add(cluster.predicate(pod)["status"].rpartition("; ")[2])
+        cluster.shows(a_pod(f"p{memory}"), "deleted")
+    assert len(clauses) == 1
 
 
 def test_half_a_register_is_no_register_and_the_reason_quotes_it() -> None:
