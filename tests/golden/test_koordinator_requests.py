@@ -59,7 +59,7 @@ def test_a_request_is_counted_as_the_scheduler_counts_it(case: Case) -> None:
     same(found, {"ok": case.expect.get("ok", True), **case.about.get("expect_inferred", {})})
 
 
-@each("koordinator/request_sets.yaml")
+@each("koordinator/request-sets.yaml")
 def test_sets_of_names_are_legal_or_not(case: Case) -> None:
     names = case.given["names"]
     found = koordinator.validated({name: NAMES_ALONE.get(name, 1) for name in names})
@@ -67,7 +67,7 @@ def test_sets_of_names_are_legal_or_not(case: Case) -> None:
     assert sum(BITS[name] for name in names) == case.expect.get("bits", sum(BITS[name] for name in names))
 
 
-@each("koordinator/webhook_mutate.yaml")
+@each("koordinator/webhook-mutate.yaml")
 def test_the_webhook_completes_requests(case: Case) -> None:
     given = case.given.get("requests")
     if given is None or case.id in DEVIATIONS or case.given["gates"].get("DisableDeviceResourceSpec"):
@@ -81,11 +81,11 @@ def test_the_webhook_completes_requests(case: Case) -> None:
 
 
 def test_requests_that_the_webhook_panics_at_are_completed_all_the_same() -> None:
-    panics = next(case for case in of("koordinator/webhook_mutate.yaml") if case.id == "mutate-085")
+    panics = next(case for case in of("koordinator/webhook-mutate.yaml") if case.id == "mutate-085")
     assert koordinator.normalised(amounts_of(panics.given["requests"]))[SHARED] == 1
 
 
-@each("koordinator/refusals_real.yaml")
+@each("koordinator/refusals-real.yaml")
 def test_refusals_are_worded_as_the_real_scheduler_words_them(case: Case) -> None:
     """It does not sort the names; whatever only nodes can say is not asked here."""
     given = case.given.get("requests") or dict.fromkeys(case.given.get("names", ()), "50")

@@ -60,7 +60,7 @@ WRONG: Mapping[str, Raw] = {
 """The requests that look right."""
 
 
-@each("koordinator/source_normalisation.yaml")
+@each("koordinator/source-normalisation.yaml")
 def test_requests_are_read_alike_whoever_wrote_them(case: Case) -> None:
     found = asked_of(pods.pod(pod(case.given["limits"])), Words(case.given["dialect"]), REGISTRY)
     if case.id in DEVIATIONS or case.expect.get("refused"):
@@ -75,7 +75,7 @@ def test_requests_are_read_alike_whoever_wrote_them(case: Case) -> None:
     assert case.expect.get("percent") in {None, memory.of_device if isinstance(memory, Percent) else 0}
 
 
-@each("koordinator/to_koordinator.yaml")
+@each("koordinator/to-koordinator.yaml")
 def test_pods_become_koordinators(case: Case) -> None:
     raw = pod(*(container["limits"] for container in case.given["containers"]))
     if case.expect["refuse"]:
@@ -92,7 +92,7 @@ def test_pods_become_koordinators(case: Case) -> None:
         assert spec["runtimeClassName"] == expect.get("runtime_class", spec["runtimeClassName"])
 
 
-@each("koordinator/to_koordinator_refusals.yaml")
+@each("koordinator/to-koordinator-refusals.yaml")
 def test_what_koordinator_cannot_say_is_refused(case: Case) -> None:
     raw, settings = REFUSED[case.id]
     found = translated(raw, "koordinator", settings)
@@ -101,7 +101,7 @@ def test_what_koordinator_cannot_say_is_refused(case: Case) -> None:
     assert all(finding.words and finding.remedy for finding in found.findings)
 
 
-@each("koordinator/from_koordinator.yaml")
+@each("koordinator/from-koordinator.yaml")
 def test_koordinators_pods_become_others(case: Case) -> None:
     given, target = case.given, case.given["target"]
     requests = given.get("requests") or dict.fromkeys(given.get("names", ()), 1) or {SHARED: 1, RATIO: 50}
@@ -123,7 +123,7 @@ def test_koordinators_pods_become_others(case: Case) -> None:
         assert (request.count, request.memory == WHOLE) == (case.expect["slices"], case.expect["whole"])
 
 
-@each("koordinator/cores_zero.yaml")
+@each("koordinator/cores-zero.yaml")
 def test_a_container_without_a_limit_of_cores_is_handled_as_set(case: Case) -> None:
     choice = {1: NoCoreLimit.ABSENT, 2: NoCoreLimit.SHARE, 3: NoCoreLimit.WHOLE}[case.given["option"]]
     settings = Settings(no_core_limit=choice, slices_per_card=case.given.get("k", 10))
@@ -137,7 +137,7 @@ def test_a_container_without_a_limit_of_cores_is_handled_as_set(case: Case) -> N
     assert set(env) <= {CORE_POLICY_ENV}
 
 
-@each("koordinator/wrong_requests.yaml")
+@each("koordinator/wrong-requests.yaml")
 def test_requests_that_only_look_right_are_told_apart(case: Case) -> None:
     raw = WRONG[case.id]
     if case.id == "wrong-gpu-50-with-label":
@@ -148,7 +148,7 @@ def test_requests_that_only_look_right_are_told_apart(case: Case) -> None:
     assert all(finding.remedy for finding in found.findings)
 
 
-@each("koordinator/legality_cases.yaml")
+@each("koordinator/legality-cases.yaml")
 def test_only_legal_requests_are_written(case: Case) -> None:
     """What the checklist calls broken is refused, or comes out whole."""
     requests = case.given["requests"]
@@ -158,7 +158,7 @@ def test_only_legal_requests_are_written(case: Case) -> None:
         assert isinstance(koordinator.request_of(values(requests)), CardRequest)
 
 
-@each("koordinator/error_texts.yaml")
+@each("koordinator/error-texts.yaml")
 def test_every_text_of_the_scheduler_has_a_cause_and_a_remedy(case: Case) -> None:
     text = case.given["text"].replace("<name>", "gpu-core").replace("<type>", "rdma")
     cause = cause_of(f"0/2 nodes are available: 2 {text}. preemption: not eligible")

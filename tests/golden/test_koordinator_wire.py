@@ -7,7 +7,7 @@ from hami_plugins.wire import koordinator, quantity
 from tests.golden.cases import Case, each
 
 
-@each("koordinator/device_allocated.yaml")
+@each("koordinator/device-allocated.yaml")
 def test_the_record_is_read_and_written_as_koordinator_does(case: Case) -> None:
     wire = case.given.get("wire")
     if wire is None:
@@ -36,7 +36,7 @@ def test_members_stand_in_the_order_of_the_record() -> None:
     )
 
 
-@each("koordinator/deprecated_names.yaml")
+@each("koordinator/deprecated-names.yaml")
 def test_deprecated_names_are_read_and_not_written(case: Case) -> None:
     old = case.given["name"]
     assert koordinator.is_deprecated(old)
