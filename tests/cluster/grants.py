@@ -141,6 +141,7 @@ class Replica:
             "listen": {"host": "127.0.0.1", "port": self.port},
             "webhooks": {"host": "127.0.0.1", "port": self.hook_port},
             "log": {"level": "info", "form": "json"},
+            "shutdownDelay": 0,
         }
         config.write_text(yaml.safe_dump({**settings, **own}))
         command = [sys.executable, "-m", "hami_plugins.cli", "volcano-vgpu", "grants", "--config", str(config)]
