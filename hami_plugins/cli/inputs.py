@@ -52,13 +52,13 @@ def settings_of(path: str | None) -> Settings:
 
 
 def registry_of(settings: Settings) -> Registry:
-    """The vendors as set, and those that other packages bring."""
+    """The vendors as set, and those that other packages bring, also in place of built-in ones."""
     from hami_plugins.cli import plugged
-    from hami_plugins.engine.registry import Registry
+    from hami_plugins.engine.registry import Registry, replaced
 
     built_in = settings.registry()
     more = tuple(plugged.vendors())
-    return Registry((*built_in, *more)) if more else built_in
+    return Registry(replaced(built_in, more)) if more else built_in
 
 
 def documents(paths: Sequence[str], *, recursive: bool = False) -> tuple[Document, ...]:

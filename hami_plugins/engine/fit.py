@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from hami_plugins.engine.checks import card_checks, clamped, cores_on, memory_left, memory_on, room_checks
 from hami_plugins.model.devices import Share
+from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.vendor import Ask, Candidate, Check, Shortfall, Unselectable, VendorSpec
@@ -55,6 +56,13 @@ class Fitter:
             collects=spec.select is not None and (policy.near or not spec.select_when_near),
             before_quota=room.index(memory_left),
         )
+
+    def on(self, shape: NodeShape) -> Fitter:
+        """The same for the request as it is on nodes of a shape."""
+        if self.spec.on_node is None:
+            return self
+        request = self.spec.on_node(self.request, shape)
+        return self if request is self.request else replace(self, request=request)
 
     def fit(
         self, candidates: Sequence[Candidate], ask: Ask, affordable: Affordable | None = None

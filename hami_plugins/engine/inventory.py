@@ -43,6 +43,7 @@ class NodeBuilder:
             if found.links:
                 links.append((len(devices), found.links))
             traits.extend(found.traits)
+            problems.extend(Problem(f"node {node.name}", each) for each in found.remarks)
             for device, name in zip(found.devices, found.ids, strict=True):
                 if name in ids:
                     problems.append(

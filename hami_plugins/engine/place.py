@@ -113,8 +113,9 @@ class Placer:
         placed: Sequence[ContainerShares],
         mask: Mask | None,
     ) -> tuple[Share, ...] | Refusal:
-        request, spec = fitter.request, fitter.spec
         shape = state.shape
+        fitter = fitter.on(shape)
+        request, spec = fitter.request, fitter.spec
         vendor = request.vendor
         positions = phase.arrangement.get(vendor) or shape.positions.get(vendor, ())
         too_few = request.count > len(positions) and not _may_repeat(fitter, shape.devices, positions)

@@ -3,10 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from hami_plugins.errors import ConfigError
 from hami_plugins.model.units import VendorName
 from hami_plugins.model.vendor import VendorSpec
+
+
+def replaced(built_in: Iterable[VendorSpec], more: Iterable[VendorSpec]) -> tuple[VendorSpec, ...]:
+    """The vendors with those of other packages: in place of the one they replace, under its resource names, or last.
+
+    Raises ``ConfigError`` for one that replaces a vendor that is not there.
+    """
+    found = {spec.name: spec for spec in built_in}
+    added: list[VendorSpec] = []
+    for spec in more:
+        if not spec.replaces:
+            added.append(spec)
+        elif (before := found.get(spec.name)) is None:
+            raise ConfigError(f"vendor {spec.name} is to replace a built-in one of that name, and there is none")
+        else:
+            names = replace(before.resources, older=spec.resources.older)
+            renamed = dict(zip(spec.resources.all(), names.all(), strict=True))
+            counted = tuple(renamed[name] for name in spec.counted_by_scheduler)
+            found[spec.name] = replace(spec, resources=names, counted_by_scheduler=counted)
+    return (*found.values(), *added)
 
 
 class Registry:

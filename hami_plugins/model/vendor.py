@@ -28,17 +28,21 @@ class Dialect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceNames:
-    """The extended resources of a vendor; an empty name means that the vendor has no such resource."""
+    """The extended resources of a vendor; an empty name means that the vendor has no such resource.
+
+    ``older`` are names under which nodes offered devices before, and pods still ask for them.
+    """
 
     count: str
     memory: str = ""
     memory_percentage: str = ""
     cores: str = ""
     priority: str = ""
+    older: tuple[str, ...] = ()
 
     def all(self) -> tuple[str, ...]:
         """Every name that is set."""
-        names = (self.count, self.memory, self.memory_percentage, self.cores, self.priority)
+        names = (self.count, self.memory, self.memory_percentage, self.cores, self.priority, *self.older)
         return tuple(name for name in names if name)
 
 
@@ -130,12 +134,16 @@ class NodeObject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The devices of one vendor on one node: ``ids[i]`` names ``devices[i]``, ``links[i][j]`` scores the pair."""
+    """The devices of one vendor on one node: ``ids[i]`` names ``devices[i]``, ``links[i][j]`` scores the pair.
+
+    ``remarks`` say what was left out of account, and what an operator should know of the node's devices.
+    """
 
     devices: tuple[Device, ...] = ()
     ids: tuple[DeviceId, ...] = ()
     links: tuple[tuple[int, ...], ...] = ()
     traits: tuple[tuple[str, str], ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 class Candidate(NamedTuple):
@@ -240,6 +248,7 @@ class VendorSpec:
     * ``inventory``: node object to devices; an empty one when the node has none, ``WireError`` when it is unreadable.
     * ``request``: container to request, ``None`` when it does not ask for this vendor; ``InvalidRequestError``.
     * ``options_of``: pod annotations to the request's vendor words.
+    * ``on_node``: the request as it is on nodes of one shape, where that decides how many devices an amount means.
     * ``admit``: what the webhook does with one container; raises ``AdmissionDeniedError``.
     * ``early_checks``/``late_checks``: checks right after model and health, and after all common ones.
     * ``select``: see its type; with ``select_when_near`` only under the topology-aware policy.
@@ -255,7 +264,8 @@ class VendorSpec:
 
     Further knobs: ``exact_mode`` wants the mode that a pod names to be the device's (else it may be one of several);
     ``word_is_model`` puts the card model into assignment strings, where others have the vendor's word;
-    ``counted_by_scheduler`` are the resources that kube-scheduler holds against the node's capacity itself.
+    ``counted_by_scheduler`` are the resources that kube-scheduler holds against the node's capacity itself;
+    ``replaces`` says that this vendor, from another package, takes the place of the built-in one of its name.
     """
 
     name: VendorName
@@ -270,6 +280,7 @@ class VendorSpec:
     options: VendorOptions = VendorOptions()
     request: Callable[[VendorSpec, Container, Pod], DeviceRequest | None] | None = None
     options_of: Callable[[VendorSpec, Mapping[str, str]], tuple[tuple[str, str], ...]] | None = None
+    on_node: Callable[[DeviceRequest, NodeShape], DeviceRequest] | None = None
     admit: Callable[[VendorSpec, Container, Pod], Admitted] | None = None
     early_checks: tuple[Check, ...] = ()
     late_checks: tuple[Check, ...] = ()
@@ -295,6 +306,7 @@ class VendorSpec:
     writes_to_allocate: bool = True
     word_is_model: bool = False
     counted_by_scheduler: tuple[str, ...] = ()
+    replaces: bool = False
     memory_step: str = ""
     core_step: str = ""
     several: str = ""

@@ -71,6 +71,12 @@ class TestNodes:
         assert entry.ids == ("b-0",)
         assert entry.problems == (Problem("node node-0", "hami.io/node-a-register: half a list (in 'x')"),)
 
+    def test_what_a_vendor_remarks_is_a_problem_and_its_devices_stay(self) -> None:
+        remarked = replace(cards("a-0"), remarks=("the links are a guess",))
+        entry = NodeBuilder(Registry([a_vendor("a", remarked)])).entry(NODE, NodeFacts())
+        assert entry.ids == ("a-0",)
+        assert entry.problems == (Problem("node node-0", "the links are a guess"),)
+
     def test_a_device_that_is_registered_twice_counts_once(self) -> None:
         registry = Registry([a_vendor("a", cards("x", "x", "y")), a_vendor("b", cards("y", "z"))])
         entry = NodeBuilder(registry).entry(NODE, NodeFacts())

@@ -10,7 +10,7 @@ from hami_plugins.engine.place import NEUTRAL_WEIGHT, Placer
 from hami_plugins.engine.policies import device_order
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.devices import Instance, Placement, Profile, Share
-from hami_plugins.model.nodes import NodeState
+from hami_plugins.model.nodes import NodeShape, NodeState
 from hami_plugins.model.policy import DEFAULT_POLICY, NodePolicy, Policy
 from hami_plugins.model.requests import ContainerDemand, ContainerKind, DeviceDemand, DeviceRequest, Percent, Selector
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, VendorName
@@ -306,3 +306,17 @@ def test_a_placement_never_exceeds_a_device_in_any_phase(
                 assert usage.slots <= device.slots
                 assert usage.memory <= device.memory
                 assert usage.cores <= device.cores
+
+
+def test_a_node_may_decide_how_many_devices_an_amount_means() -> None:
+    def by_cores(request: DeviceRequest, shape: NodeShape) -> DeviceRequest:
+        cores = shape.devices[0].cores
+        if request.cores <= cores:
+            return request
+        return replace(request, count=request.cores // cores, cores=cores)
+
+    spec = replace(acme.SPEC, on_node=by_cores, clamps_cores=False)
+    demand = a_demand(a_request(count=1, memory=0, cores=200))
+    assert positions(placed(demand, a_state(*(a_device(index=at) for at in range(3))), spec)) == [[2, 1]]
+    assert positions(placed(demand, a_state(a_device(cores=200), a_device(cores=200, index=1)), spec)) == [[0]]
+    assert refusal(placed(demand, a_state(a_device()), spec)).words == Reason.TOO_FEW_CARDS
