@@ -318,5 +318,5 @@ def test_a_node_may_decide_how_many_devices_an_amount_means() -> None:
     spec = replace(acme.SPEC, on_node=by_cores, clamps_cores=False)
     demand = a_demand(a_request(count=1, memory=0, cores=200))
     assert positions(placed(demand, a_state(*(a_device(index=at) for at in range(3))), spec)) == [[2, 1]]
-    assert positions(placed(demand, a_state(a_device(cores=200), a_device(cores=200, index=1)), spec)) == [[0]]
+    assert positions(placed(demand, a_state(a_device(cores=200), a_device(cores=200, index=1)), spec)) == [[1]]
     assert refusal(placed(demand, a_state(a_device()), spec)).words == Reason.TOO_FEW_CARDS
