@@ -32,7 +32,7 @@ class Bound(NamedTuple):
 
     ``unreadable`` is what could not be read of its grant, ``wanting`` are the containers that ask for devices and have
     none; ``changed`` is whether its annotations say something else by now than when it was bound. ``fault`` is why
-    nothing of it could be read but its annotations.
+    nothing of it could be read but its annotations, ``edited`` who wrote them after it was bound, before it was seen.
     """
 
     node: NodeName
@@ -40,6 +40,7 @@ class Bound(NamedTuple):
     wanting: tuple[str, ...] = ()
     changed: bool = False
     fault: str = ""
+    edited: str = ""
 
 
 class Sheet(NamedTuple):
@@ -83,25 +84,33 @@ def on_node(entry: NodeEntry, bound: Mapping[PodUid, Bound], homes: Mapping[Devi
         known = bound.get(record.uid)
         if known is None:
             continue
-        if known.changed:
-            held = ", ".join(dict.fromkeys(share.device for grant in record.grants for share in grant.shares))
-            words = (
-                f"was bound with {held}, and the grant in its annotations was changed afterwards; the first one counts"
-            )
-            yield _of_pod(Finding.CHANGED, entry, record, words)
-        elif known.unreadable:
-            yield _of_pod(Finding.UNREADABLE, entry, record, f"has a grant that means nothing: {known.unreadable}")
-        elif known.fault:
-            words = f"cannot be read, and is taken to hold what its annotations name: {known.fault}"
-            yield _of_pod(Finding.UNREADABLE, entry, record, words)
-        elif known.wanting:
-            words = f"runs without the devices that it asks for (container {', '.join(known.wanting)})"
-            yield _of_pod(Finding.UNGRANTED, entry, record, words)
+        if (own := _own(known, record)) is not None:
+            yield _of_pod(own[0], entry, record, own[1])
         for flaw in flaws_of(record, entry) if suspect else ():
             if (flaw.kind, flaw.device) not in told:
                 if flaw.kind in _OVERDRAWN:
                     told.add((flaw.kind, flaw.device))
                 yield from _found(flaw, record, entry, homes)
+
+
+def _own(known: Bound, record: PodRecord) -> tuple[Finding, str] | None:
+    """What is wrong with a grant whatever the node has, in words that follow the pod's name."""
+    if known.changed:
+        held = ", ".join(dict.fromkeys(share.device for grant in record.grants for share in grant.shares))
+        words = f"was bound with {held}, and the grant in its annotations was changed afterwards; the first one counts"
+        return Finding.CHANGED, words
+    if known.edited:
+        words = f"has a grant that {known.edited} wrote after it was bound, so that what it runs with is not known"
+        return Finding.CHANGED, words
+    if known.unreadable:
+        return Finding.UNREADABLE, f"has a grant that means nothing: {known.unreadable}"
+    if known.fault:
+        words = f"cannot be read, and is taken to hold what its annotations name: {known.fault}"
+        return Finding.UNREADABLE, words
+    if known.wanting:
+        words = f"runs without the devices that it asks for (container {', '.join(known.wanting)})"
+        return Finding.UNGRANTED, words
+    return None
 
 
 def _suspect(entry: NodeEntry) -> bool:

@@ -75,12 +75,13 @@ class Ledger:
         self._node(name).see(None)
         self._tidy(name)
 
-    def see_pod(self, pod: Pod, now: float, *, fault: str = "") -> tuple[Problem, ...]:
+    def see_pod(self, pod: Pod, now: float, *, fault: str = "", edited: str = "") -> tuple[Problem, ...]:
         """The pod as it is now: on a node it holds what it said when it got there, and nothing else, and nowhere else.
 
         Who had nothing there may be given something. A pod without a node changes nothing, one that has finished holds
         nothing. What cannot be read is a problem, and so is what was changed. With a ``fault`` (why the pod cannot be
-        read) nothing but its grant is known, and that counts until the pod can be read.
+        read) nothing but its grant is known, and that counts until the pod can be read. ``edited`` is who wrote its
+        grant after it was bound; where the pod comes bound, that is a finding.
         """
         if pod.phase in FINISHED:
             self.forget_pod(pod.uid, now)
@@ -98,7 +99,9 @@ class Ledger:
             record = replace(record, grants=first)
             what = "the grant in its annotations was changed after it was bound; it keeps what it was bound with"
             problems = (*problems, Problem(f"pod {pod.full_name}", what))
-        bound = Bound(pod.node, unreadable, wanting(pod, record, self._registry), changed, fault)
+        before = self._bound.get(pod.uid)
+        told = edited if before is None or before.edited else ""
+        bound = Bound(pod.node, unreadable, wanting(pod, record, self._registry), changed, fault, told)
         holds = bool(bound.unreadable or fault or bound.wanting or any(grant.shares for grant in record.grants))
         self._drop(pod.uid, but=pod.node if holds else None)
         if holds:

@@ -30,7 +30,7 @@ from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.report.explain.wording import reason_words
 from hami_plugins.wire import objects
-from volcano_vgpu.granting import marking, remedies, unread
+from volcano_vgpu.granting import marking, remedies, unread, writers
 
 Raw = Mapping[str, Any]
 
@@ -146,8 +146,9 @@ class Books:
             with self._lock:
                 self._ledger.see_pod(pod, self._clock())
             return Seen(uid, take_in(pod, self._registry, self._rules))
+        edited = writers.written_later(raw, (self.spec.keys.allocated, self.spec.keys.more))
         with self._lock:
-            problems = self._ledger.see_pod(pod, self._clock())
+            problems = self._ledger.see_pod(pod, self._clock(), edited=edited)
         for problem in problems:
             self._malformed("pod_problem", f"{problem.place}: {problem.what}")
         return Seen(uid)
