@@ -114,7 +114,7 @@ def table(findings: Sequence[Finding]) -> Table:
     """A row per policy of one setting, in per cent."""
     columns = (
         "POLICY",
-        "UTILISATION",
+        "UTILISED",
         "FRAG REJECTS",
         "ACCEPTED",
         *(f"OF {size}" for size in findings[0].acceptance_of),
@@ -130,14 +130,14 @@ def table(findings: Sequence[Finding]) -> Table:
 
 
 def gain(findings: Sequence[Finding]) -> tuple[str, str] | None:
-    """How much less ``linked`` rejects for fragments than ``aws``: a figure and its words; none without both."""
+    """How many more jobs ``aws`` rejects for fragments than ``linked``: a figure and its words; none without both."""
     by_policy = {each.policy: each.frag_rejects for each in findings}
     aws, linked = by_policy.get(Policy.AWS), by_policy.get(Policy.LINKED)
     if aws is None or linked is None or not aws.mean:
         return None
-    words = f"rejected for fragments: linked {percent(linked)}, aws {percent(aws)}"
     if not linked.mean:
-        return "none", words
+        return "no job", f"rejected for fragments by linked, {percent(aws)} by aws"
+    words = f"as many jobs rejected for fragments by aws ({percent(aws)}) as by linked ({percent(linked)})"
     return f"{aws.mean / linked.mean:.1f}x", words
 
 

@@ -64,7 +64,7 @@ def _answer(request: Request, study: Study, found: Sequence[Sequence[Finding]], 
         output.table(answers.table(findings), headers=request.headers)
         gained = answers.gain(findings)
         if gained is not None:
-            output.line(f"{gained[1]}: {gained[0]}{' fewer' if gained[0] != 'none' else ''}", "good")
+            output.line(" ".join(gained))
 
 
 def _write_page(path: str, study: Study, found: Sequence[Sequence[Finding]], source: str) -> None:

@@ -73,8 +73,7 @@ def _tiles(found: Sequence[Sequence[Finding]]) -> Iterator[Tile]:
         gained = answers.gain(findings)
         if gained is not None:
             figure, words = gained
-            fewer = f"{figure} fewer" if figure != "none" else figure
-            yield Tile(fewer, f"{words} ({answers.title(findings[0].setting)})", at)
+            yield Tile(figure, f"{words}: {answers.title(findings[0].setting)}", at)
 
 
 def _model(study: Study) -> Iterator[str]:

@@ -27,8 +27,8 @@ def test_every_setting_has_a_table_and_a_tile() -> None:
     text = rendered(both(), both(aws=0.0), both(linked=0.0))
     assert text.count("<table>") == 3
     assert text.count('class="panel tile"') == 2
-    assert "4.0x fewer" in text
-    assert "<b>none</b>" in text
+    assert "<b>4.0x</b>" in text
+    assert "<b>no job</b>" in text
     assert 'href="#s2"' in text
 
 
