@@ -10,6 +10,7 @@ from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.report.vet import scheduling, suppression
 from hami_plugins.vendors import BUILTIN
 from hami_plugins.wire import gang_keys, scoring_weights
+from neuron_topology import nodes as neuron_nodes
 
 FILE: Final = Path(__file__).parent / "wire_keys.txt"
 
@@ -30,6 +31,11 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
         "annotation group minimum": gang_keys.MIN_MEMBER_KEY,
     },
     "pods, coscheduling": {"label group": gang_keys.COSCHEDULING_LABEL},
+    "nodes, ours": {
+        "annotation neuron-ls": neuron_nodes.LINKS_KEY,
+        "annotation health": neuron_nodes.HEALTH_KEY,
+        "label family of sets": neuron_nodes.FAMILY_LABEL,
+    },
     "manifests, ours": {"annotation findings to overlook": suppression.KEY},
 }
 """What belongs to no vendor."""

@@ -63,8 +63,8 @@ def neuron_set(spec: VendorSpec, container: ContainerView, pod: PodView, context
     if instances and all(name.startswith("inf") for name in instances):
         return
     trainium = any(name.startswith("trn") for name in instances)
-    if not trainium and context.in_cluster(spec):
-        return
+    if context.in_cluster(spec) and (spec.replaces or not trainium):
+        return  # a vendor of its own knows the sets of each node, and the nodes are there to be asked
     devices = f"{request.count} devices" if asked.resource == spec.resources.cores else "which"
     yield Flaw(
         asked.path,
@@ -168,12 +168,14 @@ def second_container(pod: PodView, context: Context) -> Iterator[Flaw]:
             )
 
 
-def neuron_cores_ignored(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -> Iterator[Flaw]:
-    """Neuron cores beside Neuron devices."""
+def neuron_cores_ignored(spec: VendorSpec, container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Neuron cores beside Neuron devices, unless that is refused anyway."""
     names = spec.resources
     devices = container.amount(names.count)
     cores = container.amount(names.cores) if names.cores else None
-    if spec.name == facts.NEURON and devices is not None and cores is not None:
+    if spec.name != facts.NEURON or context.reading(spec, container).denied:
+        return
+    if devices is not None and cores is not None:
         yield Flaw(
             cores.path,
             f"{where(container, pod)}: {cores.resource}={cores.text} is ignored beside "

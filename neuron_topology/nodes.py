@@ -1,0 +1,194 @@
+"""The devices of a node and how they are wired: from the Node object, and back from the shape that decisions see.
+
+Beside AWS's own labels and resources a node may carry what its machine says (``LINKS_KEY``, the output of
+``neuron-ls -j``), what is broken on it (``HEALTH_KEY``), and the family of sets of its pool (``FAMILY_LABEL``). What of
+them cannot be read is left out of account and told; the devices stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+from hami_plugins.engine.inventories import capacity_of, cards
+from hami_plugins.errors import WireError
+from hami_plugins.model.devices import DeviceUsage
+from hami_plugins.model.nodes import NodeShape
+from hami_plugins.model.units import CoreShare, MiB, VendorName
+from hami_plugins.model.vendor import Inventory, NodeObject, VendorSpec
+from neuron_topology.allocation.families import Family
+from neuron_topology.allocation.locality import Locality
+from neuron_topology.allocation.tables import Tables, Topology
+from neuron_topology.hardware import neuron_ls
+from neuron_topology.hardware.fabric import mask_of, recognised
+from neuron_topology.hardware.instances import INSTANCE_TYPES
+from neuron_topology.hardware.machines import Health, Link, Machine, decode_health, machine_of, with_health
+from neuron_topology.hardware.neuron_ls import MOST_DEVICES, Observation
+from neuron_topology.names import INSTANCE_LABEL
+
+VENDOR: Final = VendorName("AWSNeuron")
+"""HAMi's word for these devices; this is the vendor that takes the place of HAMi's."""
+
+LINKS_KEY: Final = "hami-plugins.io/neuron-ls"
+"""Node annotation: what ``neuron-ls -j`` prints on the machine, or its table."""
+
+HEALTH_KEY: Final = "hami-plugins.io/neuron-health"
+"""Node annotation: ``{"devices": [7], "links": [[4, 5]], "repaired": [9]}``, what is broken and what was repaired."""
+
+FAMILY_LABEL: Final = "hami-plugins.io/neuron-sets"
+"""Node label: ``aws`` (the default) or ``linked``, the sets that devices of the pool are granted in."""
+
+MOST_CORES: Final = 31
+"""The mask of an assignment has no room for more cores of a device."""
+
+_FAMILY: Final = "neuron-sets"
+_DEAD: Final = "neuron-dead-links"
+_TYPE: Final = "neuron-type"
+_PCIE: Final = "pcie"
+_REPAIRED: Final = "repaired"
+
+
+def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+    """As many devices as the node's capacity says, wired as its machine or else its type says."""
+    names = spec.resources
+    count = next(filter(None, (capacity_of(node, name) for name in (names.count, *names.older))), None)
+    if count is None:
+        return Inventory()
+    if count > MOST_DEVICES:
+        raise WireError(f"node {node.name}: {names.count}", str(count), f"more than the {MOST_DEVICES} of any machine")
+    machine = _machine(node, count)
+    family, unknown = _family(node)
+    cores = min((capacity_of(node, names.cores) or 0) // count or machine.cores, MOST_CORES)
+    found = cards(spec, node, count, infix=spec.name, slots=max(cores, 1), memory=MiB(0), cores=CoreShare(cores))
+    group = {device: str(at) for at, devices in enumerate(machine.pcie) for device in devices}
+    devices = tuple(
+        replace(
+            device,
+            numa=machine.numa[at] if machine.numa else 0,
+            healthy=at not in machine.sick,
+            traits=((_PCIE, group.get(at, "")), (_REPAIRED, str(at in machine.worn))),
+        )
+        for at, device in enumerate(found.devices)
+    )
+    name = node.labels.get(INSTANCE_LABEL, "")
+    dead = ",".join(f"{one}-{other}" for one, other in machine.dead)
+    return Inventory(
+        devices=devices,
+        ids=found.ids,
+        links=_matrix(machine, count),
+        traits=((_DEAD, dead), (_FAMILY, family), (_TYPE, name)),
+        remarks=(*machine.remarks, *unknown, *_odd_cores(name, cores)),
+    )
+
+
+def _machine(node: NodeObject, count: int) -> Machine:
+    """The node's machine, with remarks on what could not be read."""
+    remarks: list[str] = []
+    observed: Observation | None = None
+    health = Health()
+    if (printed := node.annotations.get(LINKS_KEY)) is not None:
+        try:
+            observed = neuron_ls.decode(LINKS_KEY, printed)
+        except WireError as error:
+            remarks.append(f"left out of account: {error}")
+    if (written := node.annotations.get(HEALTH_KEY)) is not None:
+        try:
+            health = decode_health(HEALTH_KEY, written)
+        except WireError as error:
+            remarks.append(f"left out of account: {error}")
+    machine = with_health(machine_of(node.labels.get(INSTANCE_LABEL, ""), count, observed), health)
+    return replace(machine, remarks=(*remarks, *machine.remarks))
+
+
+def _family(node: NodeObject) -> tuple[Family, tuple[str, ...]]:
+    word = node.labels.get(FAMILY_LABEL, Family.AWS)
+    try:
+        return Family(word), ()
+    except ValueError:
+        known = " or ".join(Family)
+        return Family.AWS, (f"label {FAMILY_LABEL}={word} is not {known}; {Family.AWS} it is",)
+
+
+def _odd_cores(name: str, cores: int) -> tuple[str, ...]:
+    """A remark on a number of cores that the instance type has at no setting."""
+    known = INSTANCE_TYPES.get(name)
+    if known is None or cores in {known.logical_cores(lnc) for lnc in (0, *known.lnc_choices)}:
+        return ()
+    return (f"the node has {cores} cores a device, {name} has {known.logical_cores()}",)
+
+
+def _matrix(machine: Machine, count: int) -> tuple[tuple[int, ...], ...]:
+    """1 for each pair of devices with a link that works."""
+    live = machine.fabric.links - set(machine.dead)
+    return tuple(tuple(int((min(at, to), max(at, to)) in live) for to in range(count)) for at in range(count))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wiring:
+    """What decisions ask about the Neuron devices of one shape of node.
+
+    ``name`` is the instance type (empty if unknown), ``repaired`` the mask of devices with repaired errors, ``cores``
+    the logical cores of a device, ``worth`` the value of all sets when nothing is granted.
+    """
+
+    tables: Tables
+    name: str
+    repaired: int
+    cores: int
+    worth: int
+    positions: tuple[int, ...]
+
+    @property
+    def topology(self) -> Topology:
+        """The graph, the family of sets and the places of the devices."""
+        return self.tables.topology
+
+    def free(self, shape: NodeShape, usage: Sequence[DeviceUsage]) -> int:
+        """The mask of healthy devices that nobody uses."""
+        free = 0
+        for at in self.positions:
+            device = shape.devices[at]
+            if device.healthy and not device.cordoned and not usage[at].slots:
+                free |= 1 << device.index
+        return free
+
+
+@lru_cache(maxsize=4096)
+def wiring_of(shape: NodeShape) -> Wiring:
+    """The wiring of a shape whose node has Neuron devices."""
+    positions = shape.positions[VENDOR]
+    devices = [shape.devices[at] for at in positions]
+    dead = tuple(_links(shape.trait(_DEAD) or ""))
+    rows = [[to for to, other in enumerate(positions) if _linked(shape, at, other)] for at in positions]
+    for one, other in dead:
+        rows[one].append(other)
+    groups: dict[str, list[int]] = {}
+    for device in devices:
+        if name := device.trait(_PCIE):
+            groups.setdefault(name, []).append(device.index)
+    tables = Topology(
+        recognised(rows),
+        Family(shape.trait(_FAMILY) or Family.AWS),
+        Locality(tuple(device.numa for device in devices), tuple(map(tuple, groups.values()))),
+        dead,
+    ).tables
+    return Wiring(
+        tables=tables,
+        name=shape.trait(_TYPE) or "",
+        repaired=mask_of(device.index for device in devices if device.trait(_REPAIRED) == str(True)),
+        cores=min(device.cores for device in devices),
+        worth=tables.value(tables.full),
+        positions=positions,
+    )
+
+
+def _linked(shape: NodeShape, one: int, other: int) -> bool:
+    return bool(shape.links) and shape.links[one][other] > 0
+
+
+def _links(written: str) -> Iterable[Link]:
+    for pair in filter(None, written.split(",")):
+        one, _, other = pair.partition("-")
+        yield int(one), int(other)

@@ -1,0 +1,256 @@
+"""AWS Neuron for the core's registry, in the place of HAMi's: devices are granted in sets that are wired together.
+
+Everything is one account, HAMi's list of the pod with a mask of cores for each device: whole devices (also under their
+old name), one core, or several cores. Several cores are neighbours on one device; more than a device has are whole
+devices side by side, of which the pod is told as many cores as it asked for. Which device, set and cores: see
+``allocation``.
+
+Differences from HAMi (``neuron-torchx.md`` 3.3): how many cores a device has is each node's own matter, unhealthy
+devices are never granted, all of a pod's containers ask in one unit (AWS's plugin is told one list of numbers), and
+the number of cores is any from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from hami_plugins.engine.demand import invalid, selector_of
+from hami_plugins.errors import AdmissionDeniedError, InvalidRequestError
+from hami_plugins.model.devices import CoreMask, Device, Share
+from hami_plugins.model.nodes import NodeShape
+from hami_plugins.model.pods import Container, Pod
+from hami_plugins.model.policy import NodePolicy
+from hami_plugins.model.quantity import Quantity
+from hami_plugins.model.requests import Absolute, DeviceRequest
+from hami_plugins.model.units import INT32_MAX, CoreShare, MiB
+from hami_plugins.model.vendor import (
+    Admitted,
+    AllocationView,
+    Ask,
+    Candidate,
+    ResourceNames,
+    Scoring,
+    Shortfall,
+    Unselectable,
+    VendorSpec,
+)
+from hami_plugins.model.verdicts import Reason
+from hami_plugins.vendors import awsneuron
+from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY, NODE_KEY, STATE_KEY, TIME_KEY, WHOLE, held_cores
+from neuron_topology.allocation.cores import longest_run, run_of
+from neuron_topology.hardware.fabric import devices_of
+from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
+from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY, VENDOR, Wiring, inventory, wiring_of
+
+PARTS: Final = 10.0
+"""The most that each part of a node's score is worth: how much a grant leaves, and how full the node is."""
+
+REPAIRED_COSTS: Final = 1.0
+"""What each granted device with repaired errors takes off the score."""
+
+
+def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest | None:
+    """Whole devices under either name, or cores; raises ``InvalidRequestError`` for both and for what means nothing."""
+    asked = _asked(spec, container)
+    if len(asked) > 1:
+        (name, found), (other, _) = asked[:2]
+        why = f"{other} is asked for beside it"
+        raise invalid(container, name, found, why, "keep one of the two: whole devices, or cores of a device")
+    if not asked:
+        return None
+    name, found = asked[0]
+    amount = found.whole
+    if amount is None or not 0 < amount <= INT32_MAX:
+        raise invalid(container, name, found, "not a number of devices or cores", "use a whole number from 1")
+    in_cores = name == spec.resources.cores
+    for each in pod.containers:
+        if each is not container and any(
+            (other == spec.resources.cores) is not in_cores for other, _ in _asked(spec, each)
+        ):
+            why = f"container {each.name} asks in the other unit, and the pod is told numbers of one kind"
+            raise invalid(
+                container, name, found, why, "let all containers of the pod ask for devices, or all for cores"
+            )
+    return DeviceRequest(
+        vendor=spec.name,
+        count=1 if in_cores else amount,
+        memory=Absolute(MiB(0)),
+        cores=CoreShare(amount if in_cores else 0),
+        selector=selector_of(spec.keys, pod.annotations),
+        options=() if in_cores else ((WHOLE, "true"),),
+    )
+
+
+def _asked(spec: VendorSpec, container: Container) -> list[tuple[str, Quantity]]:
+    """What the container asks for, by name; an explicit zero is nothing."""
+    names = spec.resources
+    amounts = ((name, container.amount(name)) for name in (names.count, names.cores, *names.older))
+    return [(name, found) for name, found in amounts if found is not None and found.nano]
+
+
+def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
+    """A request that means nothing is refused when the pod is made."""
+    try:
+        return Admitted(request(spec, container, pod) is not None)
+    except InvalidRequestError as error:
+        raise AdmissionDeniedError(str(error), 400) from error
+
+
+def on_node(asked: DeviceRequest, shape: NodeShape) -> DeviceRequest:
+    """More cores than a device of this node has are whole devices."""
+    if asked.option(WHOLE) or VENDOR not in shape.positions:
+        return asked
+    cores = wiring_of(shape).cores
+    if not cores or asked.cores <= cores:
+        return asked
+    return replace(asked, count=-(-asked.cores // cores), options=((WHOLE, "true"),))
+
+
+def cores_on(device: Device, asked: DeviceRequest) -> CoreShare:
+    """All of a device's cores, or the few that were asked for."""
+    if asked.option(WHOLE):
+        return device.cores
+    return min(asked.cores, device.cores) or asked.cores
+
+
+def whole_is_idle(candidate: Candidate, ask: Ask) -> Reason | None:
+    """Who takes a whole device takes one that nobody uses."""
+    return Reason.EXCLUSIVE if ask.request.option(WHOLE) and candidate.used.slots else None
+
+
+def cores_are_neighbours(candidate: Candidate, ask: Ask) -> Reason | None:
+    """As many free cores as wanted stand side by side."""
+    if ask.request.option(WHOLE) or longest_run(_free_cores(candidate)) >= ask.request.cores:
+        return None
+    return Reason.CORES
+
+
+def share_of(candidate: Candidate, ask: Ask) -> Share:
+    """All cores, or the run of free cores that leaves the longest ones whole."""
+    free = _free_cores(candidate)
+    bits = free if ask.request.option(WHOLE) else run_of(free, ask.request.cores)
+    return Share(candidate.position, MiB(0), CoreShare(bits.bit_count()), CoreMask(bits))
+
+
+def _free_cores(candidate: Candidate) -> int:
+    return ((1 << candidate.device.cores) - 1) & ~held_cores(candidate.used.marks)
+
+
+def linked(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate] | Unselectable:
+    """The set of devices from the tables, in the order in which the container is to count them."""
+    wiring = wiring_of(ask.shape)
+    if not ask.request.option(WHOLE):
+        begun = [each for each in candidates if each.used.slots]
+        if begun:
+            return (min(begun, key=lambda each: (_repaired(each, wiring), _left(each), each.device.index)),)
+    by_index = {each.device.index: each for each in candidates}
+    free = sum(1 << index for index in by_index)
+    members = wiring.tables.choose(free, ask.request.count, shunned=wiring.repaired)
+    if not members:
+        return Unselectable(Reason.TOPOLOGY, len(candidates))
+    return [by_index[index] for index in wiring.tables.order(members)]
+
+
+def _repaired(candidate: Candidate, wiring: Wiring) -> bool:
+    return bool(wiring.repaired >> candidate.device.index & 1)
+
+
+def _left(candidate: Candidate) -> int:
+    return _free_cores(candidate).bit_count()
+
+
+def score_node(scoring: Scoring) -> float:
+    """How many future sets are left (0 to 10) and how full the node was (0 to 10), less what repaired devices cost.
+
+    Under binpack the highest score wins, so that whole nodes stay whole; under spread the lowest.
+    """
+    shape = scoring.state.shape
+    wiring = wiring_of(shape)
+    free = wiring.free(shape, scoring.state.usage)
+    taken = 0
+    for shares in scoring.containers:
+        for share in shares:
+            taken |= 1 << shape.devices[share.position].index
+    tables = wiring.tables
+    lost = (tables.value(free) - tables.value(free & ~taken)) / wiring.worth if wiring.worth else 0.0
+    full = 1 - free.bit_count() / len(wiring.positions)
+    costs = REPAIRED_COSTS * (taken & wiring.repaired).bit_count()
+    return PARTS * (1 - lost) + PARTS * full + (costs if scoring.policy.node is NodePolicy.SPREAD else -costs)
+
+
+def words(shortfall: Shortfall, ask: Ask) -> str | None:
+    """Why no set can be had: there are none of that count, or none is free; ``None`` for the usual counted reasons."""
+    if VENDOR not in ask.shape.positions:
+        return Reason.TOO_FEW_CARDS
+    wiring = wiring_of(ask.shape)
+    count, cores = ask.request.count, ask.request.cores
+    asked = f"{cores} cores are {count} devices here: " if cores and count > 1 else ""
+    if count not in wiring.tables.counts:
+        each = wiring.cores if cores else 1
+        could = " or ".join(str(near * each) for near in wiring.tables.nearest(count))
+        cut = f"; links {_dead(wiring)} do not work" if wiring.topology.dead else ""
+        return (
+            f"{asked}Instance type {wiring.name or 'unknown'} does not support requests for device: {count}; "
+            f"the nearest that it does: {could}{' cores' if cores else ''}{cut}"
+        )
+    if len(shortfall.passed) < count or count == 1:
+        return None
+    free = ", ".join(map(str, sorted(each.device.index for each in shortfall.passed)))
+    return f"{asked}no linked set of {count} among the {len(shortfall.passed)} devices that are free: {free}"
+
+
+def _dead(wiring: Wiring) -> str:
+    return ", ".join(f"{one}-{other}" for one, other in wiring.topology.dead)
+
+
+def annotate(view: AllocationView) -> Mapping[str, str]:
+    """The device or core numbers for AWS's device plugin, container by container in the order of each set's ring."""
+    ids: list[int] = []
+    of_cores = False
+    for container, shares in zip(view.pod.containers, view.containers, strict=True):
+        told = container.amount(view.spec.resources.cores)
+        if told is None or not told.nano:
+            ids += [view.indexes[share.device] for share in shares]
+            continue
+        of_cores = of_cores or bool(shares)
+        cores = [
+            view.indexes[share.device] * view.devices[share.device].cores + core
+            for share in shares
+            if isinstance(share.mark, CoreMask)
+            for core in devices_of(share.mark.bits)
+        ]
+        ids += cores[: told.whole]
+    return {
+        IDS_KEY: ",".join(map(str, ids)),
+        TIME_KEY: str(view.now_ns),
+        STATE_KEY: "false",
+        NODE_KEY: str(view.node),
+        **({KIND_KEY: view.spec.resources.cores} if of_cores else {}),
+    }
+
+
+SPEC: Final = replace(
+    awsneuron.SPEC,
+    name=VENDOR,
+    resources=ResourceNames(count=DEVICES, cores=CORES, older=(LEGACY_DEVICES,)),
+    keys=replace(awsneuron.SPEC.keys, register="", inputs=(LINKS_KEY, HEALTH_KEY, FAMILY_LABEL)),
+    inventory=inventory,
+    request=request,
+    on_node=on_node,
+    admit=admit,
+    early_checks=(whole_is_idle,),
+    late_checks=(cores_are_neighbours,),
+    select=linked,
+    share_of=share_of,
+    cores_of=cores_on,
+    spell=words,
+    spells_too_few=True,
+    score_node=score_node,
+    annotate=annotate,
+    counted_by_scheduler=(DEVICES, CORES, LEGACY_DEVICES),
+    replaces=True,
+    several="linked devices, whole",
+)
+"""Takes the place of ``hami_plugins.vendors.awsneuron`` where it is plugged in."""

@@ -1,0 +1,333 @@
+"""Pods on nodes with Neuron devices, from the API objects to what is written on the pod."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from hami_plugins.engine.decide import Decider
+from hami_plugins.engine.demand import request_of
+from hami_plugins.engine.intake import Rules, take_in
+from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
+from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import InvalidRequestError, WireError
+from hami_plugins.model.decisions import Placed
+from hami_plugins.model.nodes import NodeFacts
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.vendor import NodeObject
+from hami_plugins.vendors import nvidia
+from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
+from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY, wiring_of
+from neuron_topology.vendor import SPEC
+from tests.builders import a_container, a_node_object, a_pod, a_snapshot
+from tests.unit.neuron_topology.hardware.printed import TRN1_TABLE, as_json
+from tests.unit.neuron_topology.nodes import INF1, INF2, TRN1, TRN2, a_neuron_node
+from tests.unit.vendors.placing import NOW_NS, holder, place
+
+IDS, KIND, LIST = "AWS_NEURON_IDS", "NEURON_RESOURCE_TYPE", SPEC.keys.allocated
+
+
+def asking(*containers: Mapping[str, int | str], annotations: Mapping[str, str] | None = None, name: str = "p") -> Pod:
+    made = (a_container(each, name=f"c{at}") for at, each in enumerate(containers))
+    return a_pod(*made, name=name, annotations=annotations or {})
+
+
+def holding(*devices: int, mask: int = 3, name: str = "running") -> Pod:
+    listed = "".join(f"n-AWSNeuron-{device},AWSNeuron,0,{mask}:" for device in devices)
+    return holder(SPEC, f"{listed};", name=name)
+
+
+def told(node: NodeObject, pod: Pod, *running: Pod) -> str:
+    """The numbers that AWS's plugin is told, or the words of the refusal."""
+    written = place(SPEC, node, pod, running)
+    return written if isinstance(written, str) else written[IDS]
+
+
+def problems_of(node: NodeObject) -> list[str]:
+    return [each.what for each in NodeBuilder(Registry([SPEC])).entry(node, NodeFacts()).problems]
+
+
+@pytest.mark.parametrize(
+    ("kind", "family", "count", "ids"),
+    [
+        (TRN1, "", 1, "0"),
+        (TRN1, "", 4, "0,1,2,3"),
+        (TRN1, "aws", 8, "0,1,2,3,4,5,6,7"),
+        (TRN1, "", 16, ",".join(map(str, range(16)))),
+        (TRN1, "linked", 2, "0,1"),
+        (TRN1, "linked", 4, "0,1,13,12"),
+        (TRN2, "linked", 2, "0,3"),
+        (TRN2, "linked", 8, "0,1,2,3,15,14,13,12"),
+        (INF2, "linked", 3, "8,9,10"),
+        (INF2, "", 3, "0,1,2"),
+        ("trn1.2xlarge", "", 1, "0"),
+    ],
+)
+def test_devices_come_in_linked_sets_in_the_order_of_their_links(kind: str, family: str, count: int, ids: str) -> None:
+    written = place(SPEC, a_neuron_node(kind, family=family), asking({DEVICES: count}))
+    assert not isinstance(written, str)
+    assert written[IDS] == ids
+    assert KIND not in written
+    assert (written["NEURON_ALLOC_TIME"], written["NEURON_ALLOCATED"]) == (str(NOW_NS), "false")
+
+
+@pytest.mark.parametrize(
+    ("kind", "family", "resources", "words"),
+    [
+        (
+            TRN1,
+            "",
+            {DEVICES: 7},
+            f"Instance type {TRN1} does not support requests for device: 7; the nearest that it does: 4 or 8",
+        ),
+        (
+            TRN1,
+            "",
+            {DEVICES: 17},
+            f"Instance type {TRN1} does not support requests for device: 17; the nearest that it does: 16",
+        ),
+        (
+            "trn1.2xlarge",
+            "linked",
+            {DEVICES: 2},
+            "Instance type trn1.2xlarge does not support requests for device: 2; the nearest that it does: 1",
+        ),
+        (
+            TRN1,
+            "",
+            {CORES: 4},
+            f"4 cores are 2 devices here: Instance type {TRN1} does not support requests for "
+            "device: 2; the nearest that it does: 2 or 8 cores",
+        ),
+    ],
+)
+def test_counts_that_the_family_does_not_have_are_refused_with_the_nearest_ones(
+    kind: str, family: str, resources: dict[str, int | str], words: str
+) -> None:
+    assert told(a_neuron_node(kind, family=family), asking(resources)) == words
+
+
+def test_a_refusal_for_want_of_a_linked_set_names_what_is_free() -> None:
+    words = told(a_neuron_node(family="linked"), asking({DEVICES: 4}), holding(0, 2, 5, 11, 13))
+    assert words == "no linked set of 4 among the 11 devices that are free: 1, 3, 4, 6, 7, 8, 9, 10, 12, 14, 15"
+
+
+def test_too_few_free_devices_are_counted() -> None:
+    words = told(a_neuron_node(), asking({DEVICES: 16}), holding(0))
+    assert words == "1/16 ExclusiveDeviceAllocateConflict, 15/16 AllocatedCardsInsufficientRequest"
+    assert told(a_node_object("n"), asking({DEVICES: 1})) == "node unregistered"
+
+
+def test_a_node_with_devices_of_others_alone_has_too_few() -> None:
+    registry = Registry([SPEC, nvidia.SPEC])
+    entry = NodeBuilder(Registry([nvidia.SPEC])).entry(_with_a_gpu(), NodeFacts())
+    intake = take_in(asking({DEVICES: 1}), registry, Rules())
+    decided = Decider(registry, uncounted=registry.resources).decide(a_snapshot(entry), intake.demand, intake.policy)
+    assert not isinstance(decided, Placed)
+    assert decided.by_node[0][1].words == "NodeInsufficientDevice"
+
+
+def _with_a_gpu() -> NodeObject:
+    card = {"id": "GPU-a", "count": 10, "devmem": 1000, "devcore": 100, "type": "NVIDIA", "health": True}
+    return a_node_object("n", annotations={"hami.io/node-nvidia-register": json.dumps([card])})
+
+
+@pytest.mark.parametrize(
+    ("kind", "cores", "ids"),
+    [
+        (TRN1, 1, "0"),
+        (TRN1, 2, "0,1"),
+        (TRN1, 8, "0,1,2,3,4,5,6,7"),
+        (TRN2, 3, "0,1,2"),
+        (TRN2, 16, ",".join(map(str, range(16)))),
+        (INF1, 4, "0,1,2,3"),
+        (INF1, 9, "0,1,2,3,4,5,6,7,8"),
+        (INF2, 5, "0,1,2,3,4"),
+    ],
+)
+def test_cores_are_neighbours_and_told_by_number(kind: str, cores: int, ids: str) -> None:
+    written = place(SPEC, a_neuron_node(kind), asking({CORES: cores}))
+    assert not isinstance(written, str)
+    assert (written[IDS], written[KIND]) == (ids, CORES)
+
+
+def test_cores_of_a_linked_set_are_told_in_the_order_of_its_ring() -> None:
+    assert told(a_neuron_node(family="linked"), asking({CORES: 8})) == "0,1,2,3,26,27,24,25"
+    assert told(a_neuron_node(TRN2, family="linked"), asking({CORES: 8})) == "0,1,2,3,12,13,14,15"
+
+
+def test_halves_of_one_device_go_to_two_containers_and_to_two_pods() -> None:
+    written = place(SPEC, a_neuron_node(), asking({CORES: 1}, {}, {CORES: 1}))
+    assert not isinstance(written, str)
+    assert written[LIST] == "n-AWSNeuron-0,AWSNeuron,0,1:;;n-AWSNeuron-0,AWSNeuron,0,2:;"
+    assert told(a_neuron_node(), asking({CORES: 1}), holding(5, mask=1)) == "11"
+
+
+def test_the_lnc_setting_of_the_node_decides_how_many_cores_a_device_has() -> None:
+    pod = asking({CORES: 8})
+    assert told(a_neuron_node(TRN2, cores=8), pod) == "0,1,2,3,4,5,6,7"
+    assert told(a_neuron_node(TRN2, cores=4), pod).startswith("8 cores are 2 devices here")
+
+
+def test_begun_devices_are_filled_up_before_others_are_begun() -> None:
+    node = a_neuron_node(TRN2)
+    assert told(node, asking({CORES: 1}), holding(3, mask=1), holding(9, mask=7, name="b")) == "39"
+    assert told(node, asking({CORES: 2}), holding(3, mask=0b0101)) == "0,1"
+
+
+def test_a_whole_device_is_one_that_nobody_uses_and_is_booked_whole() -> None:
+    written = place(SPEC, a_neuron_node(TRN2), asking({DEVICES: 1}), [holding(0, mask=1)])
+    assert not isinstance(written, str)
+    assert written[LIST] == "n-AWSNeuron-1,AWSNeuron,0,15:;"
+    after = holder(SPEC, written[LIST], name="after")
+    assert told(a_neuron_node(TRN2), asking({CORES: 2}), holding(0, mask=1), after) == "2,3"
+
+
+def test_the_old_name_of_devices_means_devices() -> None:
+    assert told(a_neuron_node(), asking({LEGACY_DEVICES: 4})) == "0,1,2,3"
+    old = a_node_object("n", capacity={LEGACY_DEVICES: 16}, labels={"node.kubernetes.io/instance-type": TRN1})
+    assert told(old, asking({LEGACY_DEVICES: 4})) == "0,1,2,3"
+    assert told(old, asking({CORES: 2})) == "0,1"
+
+
+@pytest.mark.parametrize(
+    ("containers", "why"),
+    [
+        ([{DEVICES: 1, CORES: 2}], f"{CORES} is asked for beside it"),
+        ([{DEVICES: 1, LEGACY_DEVICES: 1}], f"{LEGACY_DEVICES} is asked for beside it"),
+        ([{DEVICES: "1500m"}], "not a number of devices or cores"),
+        ([{CORES: -1}], "not a number of devices or cores"),
+        ([{DEVICES: 2**31}], "not a number of devices or cores"),
+        ([{DEVICES: 1}, {CORES: 1}], "container c1 asks in the other unit"),
+    ],
+)
+def test_requests_that_mean_nothing_are_refused_when_the_pod_is_made(
+    containers: list[dict[str, int | str]], why: str
+) -> None:
+    pod = asking(*containers)
+    assert why in told(a_neuron_node(), pod)
+    with pytest.raises(InvalidRequestError, match=why):
+        request_of(SPEC, pod.containers[0], pod)
+
+
+def test_zero_is_nothing() -> None:
+    pod = asking({DEVICES: 0, CORES: 2}, {DEVICES: 0})
+    assert told(a_neuron_node(), pod) == "0,1"
+    assert request_of(SPEC, pod.containers[1], pod) is None
+    assert place(SPEC, a_neuron_node(), asking({DEVICES: 0})) == {}
+
+
+def test_unhealthy_devices_and_links_leave_the_graph_and_the_rest_stays_useful() -> None:
+    node = a_neuron_node(annotations={HEALTH_KEY: '{"devices": [1], "links": [[4, 5]]}'})
+    assert told(node, asking({DEVICES: 4})) == "8,9,10,11"
+    assert told(node, asking({DEVICES: 8})) == "8,9,10,11,12,13,14,15"
+    assert told(node, asking({DEVICES: 16})) == (
+        f"Instance type {TRN1} does not support requests for device: 16; the nearest that it does: 8; "
+        "links 4-5 do not work"
+    )
+    assert told(node, asking({DEVICES: 1})) != "1"
+
+
+def test_repaired_errors_make_a_device_the_last_choice_and_a_node_the_second() -> None:
+    worn = a_neuron_node(annotations={HEALTH_KEY: '{"repaired": [0]}'})
+    assert told(worn, asking({DEVICES: 4})) == "4,5,6,7"
+    assert told(worn, asking({DEVICES: 16})).startswith("0,1")
+    assert told(worn, asking({CORES: 1}), holding(0, mask=1), holding(9, mask=1, name="b")) == "19"
+    for policy, best in (("binpack", "sound"), ("spread", "sound")):
+        assert _chosen({"worn": worn, "sound": a_neuron_node()}, {DEVICES: 16}, policy) == best
+
+
+def test_the_node_that_loses_the_fewest_sets_is_chosen_and_spread_takes_the_emptiest() -> None:
+    begun = {"empty": a_neuron_node(), "begun": a_neuron_node()}
+    running = {"begun": [holding(0, 1, 2, 3)]}
+    assert _chosen(begun, {DEVICES: 4}, "binpack", running) == "begun"
+    assert _chosen(begun, {DEVICES: 4}, "spread", running) == "empty"
+    single = {"one": a_neuron_node("trn1.2xlarge"), "many": a_neuron_node()}
+    assert _chosen(single, {DEVICES: 1}, "binpack") == "one"
+
+
+def _chosen(
+    nodes: dict[str, NodeObject],
+    resources: dict[str, int | str],
+    policy: str,
+    running: dict[str, list[Pod]] | None = None,
+) -> str:
+    registry = Registry([SPEC])
+    builder, reader = NodeBuilder(registry), RecordReader(registry)
+    entries = [
+        with_pods(
+            builder.entry(node._replace(name=name), NodeFacts()),  # type: ignore[arg-type]
+            [reader.record(_of(name, pod))[0] for pod in (running or {}).get(name, ())],
+        )
+        for name, node in nodes.items()
+    ]
+    pod = asking(resources, annotations={"hami.io/node-scheduler-policy": policy})
+    intake = take_in(pod, registry, Rules())
+    decision = Decider(registry, uncounted=registry.resources).decide(
+        a_snapshot(*entries), intake.demand, intake.policy
+    )
+    assert isinstance(decision, Placed)
+    return decision.node
+
+
+def _of(node: str, pod: Pod) -> Pod:
+    listed = {key: text.replace("n-AWSNeuron", f"{node}-AWSNeuron") for key, text in pod.annotations.items()}
+    return a_pod(*pod.containers, name=pod.name, annotations=listed)
+
+
+def test_the_id_lists_of_a_pod_are_obeyed_by_sets_too() -> None:
+    pod = asking({DEVICES: 4}, annotations={"aws.amazon.com/nouse-neuron-uuid": "n-AWSNeuron-2"})
+    assert told(a_neuron_node(), pod) == "4,5,6,7"
+
+
+def test_what_the_machine_shows_wins_over_its_type() -> None:
+    pod = asking({DEVICES: 4})
+    unknown = a_neuron_node("trn9.32xlarge", devices=16, annotations={LINKS_KEY: TRN1_TABLE})
+    entry = NodeBuilder(Registry([SPEC])).entry(unknown, NodeFacts())
+    assert entry.state.shape.links[0][1] == 1
+    assert wiring_of(entry.state.shape).topology.fabric.shape == "torus"
+    cut = a_neuron_node(annotations={LINKS_KEY: as_json(cut=[(0, 1)])})
+    entry = NodeBuilder(Registry([SPEC])).entry(cut, NodeFacts())
+    intake = take_in(pod, Registry([SPEC]), Rules())
+    registry = Registry([SPEC])
+    placed = Decider(registry, uncounted=registry.resources).decide(a_snapshot(entry), intake.demand, intake.policy)
+    assert isinstance(placed, Placed)
+    assert [share.device for share in placed.containers[0].shares] == [f"n-AWSNeuron-{at}" for at in (4, 5, 6, 7)]
+    assert problems_of(cut) == [f"neuron-ls differs from the table of {TRN1}: no link 0-1"]
+
+
+@pytest.mark.parametrize(
+    ("node", "problem"),
+    [
+        (a_neuron_node("trn9.32xlarge"), "instance type trn9.32xlarge is not known"),
+        (a_neuron_node(devices=12), f"the node has 12 devices, {TRN1} has 16"),
+        (a_neuron_node(cores=3), f"the node has 3 cores a device, {TRN1} has 2"),
+        (a_neuron_node(family="wide"), f"label {FAMILY_LABEL}=wide is not aws or linked; aws it is"),
+        (a_neuron_node(annotations={LINKS_KEY: "?"}), f"left out of account: {LINKS_KEY}: neither JSON nor a table"),
+        (a_neuron_node(annotations={HEALTH_KEY: "?"}), f"left out of account: {HEALTH_KEY}: not JSON"),
+        (a_neuron_node(annotations={HEALTH_KEY: '{"devices": [44]}'}), "health names device 44, the node has 16"),
+    ],
+)
+def test_what_cannot_be_taken_at_its_word_is_told_and_the_devices_stay(node: NodeObject, problem: str) -> None:
+    (said,) = problems_of(node)
+    assert said.startswith(problem)
+    assert SPEC.inventory(SPEC, node).devices
+
+
+def test_devices_without_known_links_are_granted_singly_or_all_together() -> None:
+    node = a_neuron_node("", devices=4)
+    registry = Registry([SPEC])
+    shape = NodeBuilder(registry).entry(node, NodeFacts()).state.shape
+    assert wiring_of(shape).tables.counts == (1, 4)
+    assert wiring_of(shape).name == ""
+
+
+def test_more_devices_than_any_machine_has_are_a_mistake() -> None:
+    with pytest.raises(WireError, match="more than the 64 of any machine"):
+        SPEC.inventory(SPEC, a_neuron_node("", devices=65))
+
+
+def test_a_device_whose_cores_nobody_knows_is_granted_whole_only() -> None:
+    node = a_neuron_node("trn1.2xlarge", cores=0)._replace(labels={})
+    assert told(node, asking({DEVICES: 1})) == "0"
+    assert told(node, asking({CORES: 1})) == "1/1 CardInsufficientCore"
