@@ -26,6 +26,7 @@ from hami_plugins.kube.reflector import Change
 from hami_plugins.observe import logging
 from hami_plugins.report.documents import API_VERSION
 from hami_plugins.report.rows import Row, Table
+from hami_plugins.vendors.volcano_releases import GRANT_BY_BINDING
 from volcano_vgpu.granting import auditing, conf, manifests
 from volcano_vgpu.granting.app import EXTENDER_PATH, GrantServer
 from volcano_vgpu.granting.books import Books
@@ -132,6 +133,8 @@ def print_policy(*, version: str, form: Form) -> int:
         return Exit.FINE
     for known, servers in manifests.POLICY_VERSIONS.items():
         output.line(f"# {known}: {servers}")
+    later = " and ".join(map(str, GRANT_BY_BINDING.spans))
+    output.line(f"# Not with Volcano {later}: there the Binding has the only copy of the grant, which this takes off")
     _documents(documents)
     return Exit.FINE
 

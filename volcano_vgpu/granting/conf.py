@@ -22,6 +22,9 @@ EXTENDER: Final = "extender"
 DEVICESHARE: Final = "deviceshare"
 PREDICATES: Final = "predicates"
 
+EVICTING: Final = frozenset({"preempt", "reclaim"})
+"""Actions that end pods to make room for others."""
+
 VERBS: Final[Mapping[str, str]] = {
     "predicateVerb": "predicate",
     "prioritizeVerb": "prioritize",
@@ -104,7 +107,7 @@ def check(conf: Mapping[str, Any], mode: Mode, resources: ResourceNames = RESOUR
     if unreadable:
         return tuple(unreadable)
     if mode is Mode.LEDGER:
-        return (*_with_deviceshare(found), *_extender(found, resources))
+        return (*_evictions(conf), *_with_deviceshare(found), *_extender(found, resources))
     return (*_without_deviceshare(found, mode), *_two_ledgers(found, resources))
 
 
@@ -137,6 +140,18 @@ def _plugins(conf: Mapping[str, Any]) -> tuple[list[_Plugin], list[Finding]]:
 
 def _named(plugins: Iterable[_Plugin], name: str) -> list[_Plugin]:
     return [plugin for plugin in plugins if plugin.name == name]
+
+
+def _evictions(conf: Mapping[str, Any]) -> Iterator[Finding]:
+    actions = conf.get("actions")
+    named = [each.strip() for each in actions.split(",")] if isinstance(actions, str) else []
+    for action in named:
+        if action in EVICTING:
+            yield _warning(
+                f"actions {action}",
+                "cards are held until their pods have ended, so that nobody is evicted for those that another needs",
+                "delete pods that have to go, or use mode guard",
+            )
 
 
 def _with_deviceshare(plugins: list[_Plugin]) -> Iterator[Finding]:
@@ -268,8 +283,13 @@ def _managed(plugin: _Plugin, resources: ResourceNames) -> Iterator[Finding]:
         yield _error(place, "is missing; every pod comes to the extender", remedy)
     elif not all(isinstance(each, str) for each in managed):
         yield _error(place, "is not a list of names; every pod comes to the extender", remedy)
-    elif missing := [name for name in resources.all() if name not in managed]:
+    elif missing := [name for name in _needed(resources) if name not in managed]:
         yield _error(place, f"lacks {', '.join(missing)}: pods that ask for that alone are not looked at", remedy)
+
+
+def _needed(resources: ResourceNames) -> tuple[str, ...]:
+    """The names by which pods are known to ask for cards. A percentage never stands alone: new pods get a number."""
+    return tuple(name for name in resources.all() if name != resources.memory_percentage)
 
 
 def _turned_off(plugin: _Plugin) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from hami_plugins.vendors.volcano import SPEC
+from hami_plugins.vendors.volcano_releases import Grants
 
 MARKER_KEY: Final = "hami-plugins.io/volcano-vgpu-grant"
 """On a pod from its creation: its grant comes from the ledger, so that it must not be bound without one.
@@ -29,6 +30,6 @@ class Mode(StrEnum):
     server takes stale grants off Bindings, without a process.
     """
 
-    LEDGER = "ledger"
-    GUARD = "guard"
-    POLICY = "policy"
+    LEDGER = Grants.LEDGER.value
+    GUARD = Grants.GUARD.value
+    POLICY = Grants.POLICY.value

@@ -47,6 +47,29 @@ def test_in_mode_ledger_deviceshare_is_out_and_the_extender_is_asked_about_every
     ]
 
 
+def test_names_that_never_stand_alone_need_not_be_managed() -> None:
+    names = ["volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"]
+    assert found_after(argument("managedResources", names)) == []
+
+
+@pytest.mark.parametrize(
+    ("actions", "found"),
+    [
+        (
+            "enqueue, allocate, preempt, reclaim, backfill",
+            [("warning", "actions preempt"), ("warning", "actions reclaim")],
+        ),
+        ("enqueue, allocate", []),
+        (3, []),
+    ],
+)
+def test_actions_that_evict_pods_are_named_where_nobody_is_evicted_for_cards(
+    actions: object, found: list[tuple[str, str]]
+) -> None:
+    assert found_after(lambda document: document.__setitem__("actions", actions)) == found
+    assert found_after(lambda document: document.__setitem__("actions", actions), Mode.GUARD) == []
+
+
 def argument(name: str, value: object) -> Change:
     return lambda document: plugin(document, "extender")["arguments"].__setitem__(f"extender.{name}", value)
 

@@ -115,6 +115,26 @@ def test_what_is_reserved_is_not_there_for_others_until_it_is_released() -> None
     assert (cluster.counted("deallocate", "released"), cluster.counted("deallocate", "nothing")) == (1, 1)
 
 
+def test_a_pod_that_would_take_the_place_of_another_gets_its_cards_when_that_one_is_gone_and_not_before() -> None:
+    cluster, urgent = Cluster(), a_pod("urgent", memory=30_000)
+    victim = a_pod("victim", memory=30_000, node="n1", ids="GPU-n1-0,NVIDIA,30000,0:")
+    cluster.shows(victim)
+    cluster.shows(urgent)
+    # What a session does: it gives up the victim, puts the other in its place, and takes all of it back.
+    assert cluster.predicate(urgent)["code"] == 2
+    assert cluster.event("deallocate", victim) == ""
+    assert "largest free 10,960 MiB" in cluster.event("allocate", urgent)
+    assert cluster.event("deallocate", urgent) == ""
+    assert cluster.event("allocate", victim) == ""
+    assert cluster.books.statistics.reservations == 0
+
+    leaving = {**victim, "metadata": {**victim["metadata"], "deletionTimestamp": "2026-08-21T10:00:00Z"}}
+    cluster.shows(leaving)
+    assert "largest free 10,960 MiB" in cluster.event("allocate", urgent)
+    cluster.shows(leaving, "deleted")
+    assert cluster.event("allocate", urgent) == ""
+
+
 def test_what_is_promised_too_long_ago_is_free_again() -> None:
     cluster, first, second = Cluster(), a_pod("a", memory=30_000), a_pod("b", memory=30_000)
     cluster.event("allocate", first)
