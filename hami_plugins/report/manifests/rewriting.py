@@ -1,0 +1,286 @@
+"""Changed objects back into the text that they were read from: comments, order and style of the rest stay.
+
+What changed is found by comparing the object before and after. Whatever the text does not allow to be changed in place
+(an alias that no longer says the same, say) makes that document be written anew; every result is read again to be sure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+import orjson
+import yaml
+
+from hami_plugins.errors import ManifestError
+from hami_plugins.report.manifests import trees
+from hami_plugins.report.manifests.rendering import block, block_member, flow, scalar
+from hami_plugins.report.manifests.spans import Span, roots
+
+Object = Mapping[str, object]
+_Entry = tuple[Span, Span]
+"""A key and its value."""
+
+
+class Rewritten(NamedTuple):
+    """The text, and the numbers of the documents that were written anew, without their comments."""
+
+    text: str
+    anew: tuple[int, ...] = ()
+
+
+class _Splice(NamedTuple):
+    """``text`` instead of what stands from ``start`` to ``end``."""
+
+    start: int
+    end: int
+    text: str
+
+
+class _NotInPlaceError(Exception):
+    """The text does not show this value where it could be changed."""
+
+
+def rewritten(text: str, changed: Mapping[int, Sequence[Object]], added: Sequence[Object] = ()) -> Rewritten:
+    """The text with other objects in some documents (by number, from 1), and further ones at its end.
+
+    Of several objects for one document the later ones follow as documents of their own; none at all leaves it out.
+    """
+    text = text.removeprefix("\ufeff")
+    before = {tree.number: tree.value for tree in trees.read(text, source="manifest")}
+    try:
+        spans = {at: root for at, root in enumerate(roots(text), start=1) if root is not None}
+    except yaml.YAMLError:
+        return Rewritten(_json_lines(before, changed, added), tuple(changed))
+    splices: list[_Splice] = []
+    anew: list[int] = []
+    for number, objects in changed.items():
+        found = _in_place(text, spans[number], before[number], objects)
+        if found is None:
+            anew.append(number)
+            found = [_Splice(spans[number].start, spans[number].end, _documents(objects, spans[number]))]
+        splices += found
+    result = _spliced(text, splices)
+    for each in added:
+        result = f"{result.rstrip()}\n---\n{block(each)}" if result.strip() else block(each)
+    return Rewritten(result, tuple(anew))
+
+
+def _in_place(text: str, root: Span, before: object, objects: Sequence[Object]) -> list[_Splice] | None:
+    """The changes of one document, ``None`` where it has to be written anew."""
+    if len(objects) != 1 or root.flow:
+        return None
+    end = text.find("\n", root.end)
+    piece = text[: len(text) if end < 0 else end]
+    start = piece.rfind("\n", 0, root.start) + 1
+    try:
+        splices = list(_changes(piece, root, before, objects[0]))
+    except _NotInPlaceError:
+        return None
+    part = _spliced(piece[start:], [_Splice(at - start, to - start, new) for at, to, new in splices])
+    part = part.removeprefix("---")
+    try:
+        again = trees.read(part, source="manifest")
+    except ManifestError:
+        return None
+    return splices if [tree.value for tree in again] == [objects[0]] else None
+
+
+def _changes(text: str, node: Span, before: object, after: object) -> Iterator[_Splice]:
+    if before == after or node.alias:
+        return
+    if isinstance(before, dict) and isinstance(after, dict) and node.pairs:
+        if node.flow:
+            yield from _flow_changes(text, node, before, after)
+        else:
+            yield from _member_changes(text, node, before, after)
+    elif isinstance(before, list) and isinstance(after, list) and node.items and not node.flow:
+        yield from _item_changes(text, node, before, after)
+    elif isinstance(after, dict | list) or node.pairs or node.items:
+        raise _NotInPlaceError
+    else:
+        yield _Splice(node.start, node.end, scalar(after))
+
+
+class _Move(NamedTuple):
+    """What happens to one entry: ``old`` becomes ``new``; either may be missing."""
+
+    old: str | None
+    new: str | None
+
+
+def _moves(before: Mapping[str, object], after: Mapping[str, object]) -> Iterator[_Move]:
+    """Every entry in its order; one that is new where others went takes the place of one of them, with its comment.
+
+    What has parts is written apart.
+    """
+    gone: list[str] = []
+    fresh: list[str] = []
+    new = iter(after)
+    for old in (*before, None):
+        if old is not None and old not in after:
+            gone.append(old)
+            continue
+        for key in new:
+            if key == old:
+                break
+            fresh.append(key)
+        for one, other in zip_longest(gone, fresh):
+            together = one is not None and other is not None
+            if together and (isinstance(before[one], dict | list) or isinstance(after[other], dict | list)):
+                yield _Move(one, None)
+                yield _Move(None, other)
+            else:
+                yield _Move(one, other)
+        gone, fresh = [], []
+        if old is not None:
+            yield _Move(old, old)
+
+
+def _member_changes(
+    text: str, node: Span, before: Mapping[str, object], after: Mapping[str, object]
+) -> Iterator[_Splice]:
+    pairs = {key.text: (key, value) for key, value in node.pairs}
+    if not pairs.keys() >= before.keys() - after.keys():
+        raise _NotInPlaceError
+    moves = list(_moves(before, after))
+    if not any(old is not None and new is not None for old, new in moves):
+        column = node.pairs[0][0].column
+        yield _Splice(node.pairs[0][0].start, node.end, block(after, column).strip())
+        return
+    last: Span | None = None
+    for old, new in moves:
+        if old is not None and new is not None:
+            if old in pairs:
+                yield from _entry(text, pairs[old], before[old], (new, after[new]))
+                last = pairs[old][1]
+        elif old is not None:
+            yield _dropped(text, node, *pairs[old])
+        elif new is not None:
+            yield _inserted(text, node, last, (new, after[new]))
+
+
+def _entry(text: str, entry: _Entry, was: object, becomes: tuple[str, object]) -> Iterator[_Splice]:
+    (key, value), (name, wanted) = entry, becomes
+    if key.text != name:
+        yield _Splice(key.start, key.end, scalar(name))
+    empty = value.start == value.end and not value.alias
+    if was == wanted:
+        return
+    if empty or isinstance(wanted, dict | list) is not isinstance(was, dict | list):
+        column = key.start - text.rfind("\n", 0, key.start) - 1
+        yield _Splice(key.end, max(value.end, _colon(text, key)), block_member("", wanted, column).lstrip())
+        return
+    yield from _changes(text, value, was, wanted)
+
+
+def _colon(text: str, key: Span) -> int:
+    return text.index(":", key.end) + 1
+
+
+def _line_end(text: str, at: int) -> int:
+    """The end of the line on which a value ends, before its line break."""
+    if at and text[at - 1] == "\n":
+        at -= 1
+    end = text.find("\n", at)
+    end = len(text) if end < 0 else end
+    return end - 1 if end and text[end - 1 : end] == "\r" else end
+
+
+def _dropped(text: str, node: Span, key: Span, value: Span) -> _Splice:
+    """A member with its line; the first one of a list's item leaves the dash to the next."""
+    start = text.rfind("\n", 0, key.start) + 1
+    if text[start : key.start].strip():
+        following = [other for other, _ in node.pairs if other.start > key.start]
+        if not following:
+            raise _NotInPlaceError
+        return _Splice(key.start, following[0].start, "")
+    return _Splice(start, _next_line(text, value.end), "")
+
+
+def _inserted(text: str, node: Span, after: Span | None, member: tuple[str, object]) -> _Splice:
+    """A new member on lines of its own, after another or in front of all."""
+    first = node.pairs[0][0]
+    column = first.start - text.rfind("\n", 0, first.start) - 1
+    new = block_member(*member, column)
+    if after is None:
+        return _Splice(first.start, first.start, f"{new.lstrip()}\n{' ' * column}")
+    at = _line_end(text, after.end)
+    return _Splice(at, at, f"\n{new}")
+
+
+def _item_changes(text: str, node: Span, before: list[object], after: list[object]) -> Iterator[_Splice]:
+    if len(after) < len(before):
+        kept = iter(after)
+        wanted = next(kept, None)
+        for item, value in zip(node.items, before, strict=True):
+            if value == wanted:
+                wanted = next(kept, None)
+            else:
+                yield _line_dropped(text, item)
+        return
+    for item, was, becomes in zip(node.items, before, after, strict=False):
+        yield from _changes(text, item, was, becomes)
+    if len(after) > len(before):
+        at = _line_end(text, node.items[-1].end)
+        lines = "".join(block([each], node.column) for each in after[len(before) :])
+        yield _Splice(at, at, f"\n{lines}".rstrip("\n"))
+
+
+def _line_dropped(text: str, item: Span) -> _Splice:
+    """An item with its line and its dash."""
+    start = text.rfind("\n", 0, item.start) + 1
+    if text[start : item.start].strip() != "-":
+        raise _NotInPlaceError
+    return _Splice(start, _next_line(text, item.end), "")
+
+
+def _next_line(text: str, at: int) -> int:
+    """Where the line after the one starts on which a value ends."""
+    end = text.find("\n", _line_end(text, at))
+    return len(text) if end < 0 else end + 1
+
+
+def _flow_changes(
+    text: str, node: Span, before: Mapping[str, object], after: Mapping[str, object]
+) -> Iterator[_Splice]:
+    """Inside braces: values and names in place if that is all; otherwise the braces anew."""
+    if "\n" in text[node.start : node.end] and "#" in text[node.start : node.end]:
+        raise _NotInPlaceError
+    moves = list(_moves(before, after))
+    pairs = {key.text: (key, value) for key, value in node.pairs}
+    simple = all(old is not None and new is not None and old in pairs for old, new in moves)
+    if not simple or any(isinstance(after[new], dict | list) for _, new in moves if new is not None):
+        yield _Splice(node.start, node.end, flow(after))
+        return
+    for old, new in moves:
+        key, value = pairs[str(old)]
+        if key.text != new:
+            yield _Splice(key.start, key.end, flow(str(new)))
+        if before[str(old)] != after[str(new)]:
+            yield _Splice(value.start, value.end, flow(after[str(new)]))
+
+
+def _documents(objects: Sequence[Object], root: Span) -> str:
+    if root.flow:
+        return "\n---\n".join(_as_json(each) for each in objects)
+    return "---\n".join(block(each) for each in objects).rstrip("\n")
+
+
+def _json_lines(before: Mapping[int, object], changed: Mapping[int, Sequence[Object]], added: Iterable[Object]) -> str:
+    kept = [each for number in before for each in changed.get(number, (before[number],))]
+    return "\n".join(_as_json(each) for each in (*kept, *added)) + "\n"
+
+
+def _as_json(value: object) -> str:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
+def _spliced(text: str, splices: Iterable[_Splice]) -> str:
+    parts: list[str] = []
+    at = 0
+    for start, end, new in sorted(splices, key=lambda each: each[:2]):
+        parts += [text[at:start], new]
+        at = max(end, at)
+    return "".join((*parts, text[at:]))

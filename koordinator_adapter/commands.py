@@ -1,0 +1,97 @@
+"""The work of the commands: files in, files or a report out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from hami_plugins.cli import inputs, output
+from hami_plugins.cli.edge import Exit
+from hami_plugins.cli.options import Form
+from hami_plugins.errors import ManifestError
+from koordinator_adapter import report
+from koordinator_adapter.manifests import File, translated
+from koordinator_adapter.translation.model import Fidelity, Settings, Words
+from koordinator_adapter.translation.reading import complete
+
+
+class ReportForm(StrEnum):
+    """How the report is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+
+
+_FORMS = {ReportForm.JSON: Form.JSON, ReportForm.YAML: Form.YAML}
+_TONES = {Fidelity.LOSSLESS: "dim", Fidelity.LOSSY: "warn", Fidelity.REFUSED: "bad"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What somebody wants to have translated. Without ``report`` the manifests themselves are printed."""
+
+    files: tuple[str, ...]
+    recursive: bool
+    target: Words
+    settings: Settings
+    device_config: str | None
+    namespace: str
+    report: ReportForm | None
+    in_place: bool
+    accept_loss: bool
+
+
+def translate(order: Order) -> int:
+    """Translate, print or write, and say whether anything was lost."""
+    if not order.files:
+        raise ManifestError("nothing to translate; give manifests with -f FILE, a folder, or - for stdin")
+    if order.in_place and inputs.STDIN in order.files:
+        raise ManifestError("--in-place has no file to write for stdin; leave one of the two out")
+    documents = inputs.documents(order.files, recursive=order.recursive)
+    registry = complete(inputs.registry_of(inputs.settings_of(order.device_config)))
+    found = translated(documents, order.target, registry, order.settings, namespace=order.namespace)
+    if order.in_place:
+        _write(found)
+    elif order.report is None:
+        _print(found)
+    _tell(found, order)
+    return Exit.FINDINGS if _fails(found, accept_loss=order.accept_loss) else Exit.FINE
+
+
+def _fails(files: Sequence[File], *, accept_loss: bool) -> bool:
+    worst = max((told.fidelity.rank for file in files for told in file.told), default=0)
+    return worst > (Fidelity.LOSSY.rank if accept_loss else Fidelity.LOSSLESS.rank)
+
+
+def _write(files: Sequence[File]) -> None:
+    """Changed files; one with something refused stays as it is, whole."""
+    for file in files:
+        if file.refused:
+            output.remark(f"{file.source}: not written, because something in it is refused")
+        elif file.changed:
+            Path(file.source).write_text(file.text, encoding="utf-8", newline="")
+
+
+def _print(files: Sequence[File]) -> None:
+    texts = [file.text if file.text.endswith("\n") else f"{file.text}\n" for file in files]
+    for at, text in enumerate(texts):
+        separated = at and not text.startswith("---")
+        sys.stdout.write(f"---\n{text}" if separated else text)
+
+
+def _tell(files: Sequence[File], order: Order) -> None:
+    """The report on stdout where it was asked for; beside manifests it goes to stderr."""
+    if order.report in _FORMS:
+        output.document(report.document(files, order.target), _FORMS[order.report])
+        return
+    for words, fidelity in report.lines(files):
+        if order.report is ReportForm.TEXT:
+            output.line(words, _TONES[fidelity])
+        else:
+            output.remark(words)
+    if order.report is ReportForm.TEXT or order.in_place:
+        output.line(report.summary(files, order.target))

@@ -1,0 +1,216 @@
+"""Manifest files into other words: pods, the templates of every kind of workload, groups, queues and Volcano's Jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import WireError
+from hami_plugins.model.edits import Edit, Put, below, made
+from hami_plugins.report.manifests import Document, Path
+from hami_plugins.report.manifests.rewriting import rewritten
+from hami_plugins.report.vet.subjects import PodView, Subject, subject_of
+from hami_plugins.wire.fields import Json
+from koordinator_adapter.translation import jobs, objects
+from koordinator_adapter.translation.model import Fidelity, Finding, Settings, Translation, Words, at, refused
+from koordinator_adapter.translation.pods import translate
+from koordinator_adapter.translation.vocabulary import GANG_NAME, GROUP, MIN_AVAILABLE, OLD_GROUP
+
+_UNSERVED_LABEL: Final = "control-plane"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Told:
+    """What became of one object, or of one template in it (``part``). ``source`` is ``None`` for a group or queue."""
+
+    document: Document
+    kind: str
+    name: str
+    part: str = ""
+    source: Words | None = None
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def fidelity(self) -> Fidelity:
+        """The worst of the findings."""
+        return Translation(source=None, target=Words.HAMI, findings=self.findings).fidelity
+
+    def line_of(self, finding: Finding) -> int:
+        """Where in the file the finding is about."""
+        spot = self.document.spot_of(finding.path) if finding.path else self.document.spot_of(())
+        return spot.line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class File:
+    """One file in other words. ``anew`` are documents that could not be changed in place: their comments are gone."""
+
+    source: str
+    text: str
+    told: tuple[Told, ...]
+    changed: bool
+    anew: tuple[int, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether something in it has no other words; that part is as it was."""
+        return any(each.fidelity is Fidelity.REFUSED for each in self.told)
+
+
+def translated(
+    documents: Sequence[Document], target: Words, registry: Registry, settings: Settings, *, namespace: str
+) -> tuple[File, ...]:
+    """Every file of some documents in the words of ``target``, in their order.
+
+    ``registry`` is one of ``reading.complete``; ``namespace`` is where objects go that do not say.
+    """
+    known = replace(settings, unserved=settings.unserved | _unserved(documents))
+    by_file: dict[str, list[Document]] = {}
+    for document in documents:
+        by_file.setdefault(document.source, []).append(document)
+    work = _Work(
+        target=target, registry=registry, settings=known, namespace=namespace, groups=_groups(documents, namespace)
+    )
+    return tuple(work.file(found) for found in by_file.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Work:
+    """What holds for all files; ``groups`` are the PodGroups that exist, by full name."""
+
+    target: Words
+    registry: Registry
+    settings: Settings
+    namespace: str
+    groups: frozenset[str]
+
+    def file(self, documents: Sequence[Document]) -> File:
+        """One file."""
+        file = documents[0].file
+        changed: dict[int, list[Json]] = {}
+        told: list[Told] = []
+        added: dict[str, Json] = {}
+        for document in documents:
+            subject = subject_of(document, namespace=self.namespace)
+            becomes, found = self._object(subject)
+            told += found
+            added |= self._missing_groups(subject, found)
+            if becomes == [document.raw]:
+                continue
+            if document.base:
+                top = changed[document.number][0] if document.number in changed else _top(document)
+                changed[document.number] = [_listed(top, document.base, becomes)]
+            else:
+                changed[document.number] = becomes
+        result = rewritten(file.text, changed, tuple(added.values()))
+        return File(
+            source=file.source,
+            text=result.text if changed or added else file.text,
+            told=tuple(told),
+            changed=bool(changed or added),
+            anew=result.anew if changed else (),
+        )
+
+    def _object(self, subject: Subject) -> tuple[list[Json], list[Told]]:
+        raw = dict(subject.document.raw)
+        other = objects.turned(raw, self.target, namespace=self.namespace)
+        if other is not None:
+            told = _told(subject, findings=other.findings)
+            return [other.raw or raw], [told]
+        found = [(view, self._translation(subject, view)) for view in subject.pods if not view.placed]
+        told_of = [
+            _told(subject, part=view.label, source=each.source, findings=_inside(view.path, each.findings))
+            for view, each in found
+            if each.source is not None or each.findings
+        ]
+        if any(each.fidelity is Fidelity.REFUSED for each in told_of):
+            return [raw], told_of
+        edits = [below(view.path, edit) for view, each in found for edit in each.edits]
+        if jobs.is_volcano_job(raw) and self.target is not Words.VOLCANO and told_of:
+            return self._apart(subject, made(raw, edits), told_of)
+        return [made(raw, edits) if edits else raw], told_of
+
+    def _translation(self, subject: Subject, view: PodView) -> Translation:
+        """The translation of one template, as a pod of its owner that is given to the owner's scheduler."""
+        template = at(subject.document.raw, view.path)
+        template = template if isinstance(template, Mapping) else {}
+        metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+        if isinstance(metadata, Mapping):
+            metadata = {**metadata, "name": subject.name, "namespace": subject.namespace}
+        raw: Json = {**template, "metadata": metadata, "spec": spec}
+        if view.scheduler and isinstance(spec, Mapping) and not spec.get("schedulerName"):
+            raw["spec"] = {**spec, "schedulerName": view.scheduler}
+        return translate(raw, self.target, self.registry, self.settings)
+
+    def _apart(self, subject: Subject, raw: Json, told: list[Told]) -> tuple[list[Json], list[Told]]:
+        templates = [at(raw, view.path) for view in subject.pods]
+        try:
+            parts, findings = jobs.taken_apart(
+                raw, [each if isinstance(each, dict) else {} for each in templates], self.target
+            )
+        except WireError as error:
+            parts, findings = (), (refused(error.key, error.why, "correct it"),)
+        told = [_told(subject, findings=findings), *told]
+        return (list(parts) if parts else [dict(subject.document.raw)]), told
+
+    def _missing_groups(self, subject: Subject, told: Iterable[Told]) -> Mapping[str, Json]:
+        """The gangs that only annotations of pods describe, which Volcano wants as objects."""
+        if self.target is not Words.VOLCANO or any(each.fidelity is Fidelity.REFUSED for each in told):
+            return {}
+        found: dict[str, Json] = {}
+        for view in subject.pods:
+            labels, annotations = view.labels, view.annotations
+            name = labels.get(GROUP) or labels.get(OLD_GROUP) or annotations.get(GANG_NAME)
+            members = annotations.get(MIN_AVAILABLE, "")
+            full_name = f"{subject.namespace}/{name}"
+            if name and members.isdecimal() and full_name not in self.groups:
+                found[full_name] = {
+                    "apiVersion": objects.VOLCANO_GROUP,
+                    "kind": "PodGroup",
+                    "metadata": {"name": name, "namespace": subject.namespace},
+                    "spec": {"minMember": int(members)},
+                }
+        return found
+
+
+def _told(subject: Subject, *, part: str = "", source: Words | None = None, findings: tuple[Finding, ...] = ()) -> Told:
+    return Told(
+        document=subject.document,
+        kind=subject.kind,
+        name=subject.full_name,
+        part=part,
+        source=source,
+        findings=findings,
+    )
+
+
+def _inside(base: Path, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(replace(each, path=(*base, *each.path)) for each in findings)
+
+
+def _listed(top: Json, base: Path, becomes: Sequence[Json]) -> Json:
+    """The list with other objects at the place of one of its items; further ones at its end."""
+    edits: list[Edit] = [Put(base, becomes[0])]
+    found = made(top, edits)
+    holder = at(found, base[:-1])
+    if isinstance(holder, list):
+        holder.extend(becomes[1:])
+    return found
+
+
+def _top(document: Document) -> Json:
+    """The whole document that an item belongs to."""
+    value = document.file.places[document.number].value
+    return dict(value) if isinstance(value, dict) else {}
+
+
+def _unserved(documents: Iterable[Document]) -> frozenset[str]:
+    found = (subject_of(document, namespace="") for document in documents)
+    return frozenset(each.name for each in found if each.kind == "Namespace" and _UNSERVED_LABEL in each.labels)
+
+
+def _groups(documents: Iterable[Document], namespace: str) -> frozenset[str]:
+    found: Iterator[Subject] = (subject_of(document, namespace=namespace) for document in documents)
+    return frozenset(each.full_name for each in found if each.kind == "PodGroup")

@@ -1,0 +1,76 @@
+"""What became of manifests, as lines for people and as a document for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from hami_plugins.report.documents import API_VERSION
+from hami_plugins.report.manifests import spelled
+from hami_plugins.wire.fields import Json
+from koordinator_adapter.manifests import File, Told
+from koordinator_adapter.translation.model import Fidelity, Words
+
+
+def lines(files: Iterable[File]) -> Iterator[tuple[str, Fidelity]]:
+    """A line for each finding (``file:line: fidelity: object: words``), with what it says."""
+    for file in files:
+        for told in file.told:
+            for each in told.findings:
+                remedy = f"; {each.remedy}" if each.remedy else ""
+                where = f"{file.source}:{told.line_of(each)}"
+                yield f"{where}: {each.fidelity}: {_called(told)}: {each.about}: {each.words}{remedy}", each.fidelity
+        for number in file.anew:
+            yield f"{file.source}: document {number} is written anew, without its comments", Fidelity.LOSSLESS
+
+
+def summary(files: Sequence[File], target: Words) -> str:
+    """One line about everything."""
+    counted = _counted(files)
+    told = ", ".join(f"{counted[each]} {each}" for each in Fidelity)
+    return f"{sum(counted.values())} translated to {target}: {told}" if counted else "nothing in them asks for cards"
+
+
+def document(files: Sequence[File], target: Words) -> Json:
+    """Everything, as a document."""
+    counted = _counted(files)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Translation",
+        "target": target.value,
+        "summary": {each.value: counted[each] for each in Fidelity},
+        "items": [_item(file, told) for file in files for told in file.told],
+        "writtenAnew": [{"file": file.source, "document": number} for file in files for number in file.anew],
+    }
+
+
+def _counted(files: Iterable[File]) -> Counter[Fidelity]:
+    return Counter(told.fidelity for file in files for told in file.told)
+
+
+def _called(told: Told) -> str:
+    return f"{told.kind} {told.name} {told.part}".rstrip()
+
+
+def _item(file: File, told: Told) -> Json:
+    return {
+        "file": file.source,
+        "document": told.document.number,
+        "line": told.document.line,
+        "kind": told.kind,
+        "name": told.name,
+        "part": told.part,
+        "source": None if told.source is None else told.source.value,
+        "fidelity": told.fidelity.value,
+        "findings": [
+            {
+                "fidelity": each.fidelity.value,
+                "about": each.about,
+                "line": told.line_of(each),
+                "path": spelled(each.path),
+                "words": each.words,
+                "remedy": each.remedy,
+            }
+            for each in told.findings
+        ],
+    }
