@@ -83,15 +83,15 @@ class WaitingGang:
         cluster.until(lambda: all(each.node for each in self._members()), "Volcano binds the gang")
         faults = self._faults()
         wrong = sorted({pod for each in faults for pod in each.pods})
-        cluster.until(lambda: len(self._refusals()) == len(wrong), "the agents refuse what is wrong")
+        cluster.until(lambda: list(self._refusals()) == wrong, "the agents refuse what is wrong")
         cluster.until(lambda: self._served() == self._size - len(wrong), "the other containers run")
         self._teller.say(
             f"{BEFORE} ends, and Volcano binds the gang as 1.14.1 does: {len(wrong)} of its {self._size} pods get the "
             "cards of an earlier try, on another node",
             "bad" if wrong else "",
         )
-        for event in self._refusals()[:1]:
-            self._teller.more(f"event of pod {event['involvedObject']['name']}: {event['message']}", "warn")
+        for pod, message in list(self._refusals().items())[:1]:
+            self._teller.more(f"event of pod {pod}: {message}", "warn")
         outcome = Outcome(self._members(), faults)
         self._show(page)
         cluster.api.delete(f"{JOBS}/{self._name}")
@@ -187,10 +187,11 @@ class WaitingGang:
             ledger.see_pod(objects.pod(pod), 0.0)
         return ledger.findings()
 
-    def _refusals(self) -> list[dict[str, Any]]:
+    def _refusals(self) -> dict[str, str]:
         """What the agents say of containers that they do not start, by pod."""
         found = [each for each in self._cluster.server.objects("events") if each["reason"] == _REFUSED]
-        return sorted(found, key=lambda each: str(each["involvedObject"]["name"]))
+        said = {f"{(about := each['involvedObject'])['namespace']}/{about['name']}": each["message"] for each in found}
+        return dict(sorted(said.items()))
 
     def _numbers(self) -> dict[str, tuple[str, int]]:
         """Of every card its node, and its number there."""
