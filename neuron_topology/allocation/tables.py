@@ -137,18 +137,18 @@ class Tables:
         if self.topology.fabric.devices > LARGEST:
             return _Scanned(sets)
         locality = self.topology.locality
-        ranked = sorted(sets, key=lambda each: (locality.spread(each), devices_of(each)), reverse=True)
-        bits = len(ranked).bit_length()
-        worth = [value << bits for value in self.values()]
-        best = [0] * len(worth)
-        for rank, members in enumerate(ranked, start=1):
+        ranked = sorted(sets, key=lambda each: (locality.spread(each), devices_of(each)))
+        values = self.values()
+        best = [-1] * len(values)
+        table = array("H", bytes(2 * len(values)))
+        for members in ranked:
             for rest in _subsets(self.full & ~members):
-                key = worth[rest] + rank
-                if key > best[members | rest]:  # noqa: PLR1730 - a call each time would double the time
-                    best[members | rest] = key
-        low = (1 << bits) - 1
-        by_rank = [0, *ranked]
-        return array("H", [by_rank[key & low] for key in best])
+                value = values[rest]
+                free = members | rest
+                if value > best[free]:
+                    best[free] = value
+                    table[free] = members
+        return table
 
 
 class _Scanned:

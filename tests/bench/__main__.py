@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.bench import agents, commands, decisions, gates, granting, ledger, loading, monitor, node, simulation
+from tests.bench import agents, commands, decisions, gates, granting, ledger, loading, monitor, neuron, node, simulation
 from tests.bench.measuring import Figure, machine, printed, write
 
 GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
@@ -29,6 +29,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "agent-process": node.process,
     "monitor": monitor.figures,
     "agents": agents.thousand,
+    "neuron": neuron.figures,
     "neuron-simulation": simulation.figures,
 }
 
