@@ -50,6 +50,7 @@ def plan(
     add_nodes: options.AddNodes = None,
     policy: options.Policy = None,
     scheduler: options.Scheduler = None,
+    grants: options.Grants = None,
     annotations: options.Annotations = None,
     html: options.Html = None,
     output: options.Output = Form.TABLE,
@@ -78,6 +79,7 @@ def plan(
         add_nodes=tuple(add_nodes or ()),
         policy=policy or "",
         scheduler=scheduler or "",
+        grants=grants or "",
         annotations=annotations,
         html=html,
         form=output,
@@ -106,6 +108,7 @@ def vet(
     ] = VetForm.TEXT,
     settings: options.Settings = None,
     scheduler: options.Scheduler = None,
+    grants: options.Grants = None,
 ) -> None:
     """Look for mistakes in manifests: names, units, ignored annotations, shapes that fit nowhere, wrong schedulers.
 
@@ -133,6 +136,7 @@ def vet(
         form=output,
         settings=settings,
         scheduler=scheduler or "",
+        grants=grants or "",
     )
     raise typer.Exit(run(order))
 
@@ -150,6 +154,7 @@ def explain(
     namespace: options.Namespace = None,
     everywhere: options.AllNamespaces = False,
     scheduler: options.Scheduler = None,
+    grants: options.Grants = None,
     output: options.Output = Form.TABLE,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
@@ -172,6 +177,7 @@ def explain(
         namespace=namespace,
         everywhere=everywhere,
         scheduler=scheduler or "",
+        grants=grants or "",
         source=Source(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig),
         form=output,
         settings=settings,

@@ -36,6 +36,7 @@ class Order:
     namespace: str | None
     everywhere: bool
     scheduler: str
+    grants: str
     source: Source
     form: Form
     settings: str | None
@@ -56,7 +57,8 @@ def run(order: Order) -> int:
     beside = _beside(order)
     snapshot = inputs.cluster(order.source, registry)
     release = differences.release_of(order.scheduler) if order.scheduler else None
-    planner = Planner(registry, settings.rules(), release=release)
+    grants = differences.grants_of(order.grants) if order.grants else settings.volcano.grants
+    planner = Planner(registry, settings.rules(), release=release, grants=grants)
     names = _named(order) or _waiting(order, snapshot)
     found = [explain(snapshot, name, planner) for name in names]
     if order.form is not Form.TABLE:

@@ -102,6 +102,15 @@ Scheduler = Annotated[
         help="Say what this release of Volcano (such as volcano-1.14) will do where it differs from what is right.",
     ),
 ]
+Grants = Annotated[
+    str | None,
+    typer.Option(
+        "--grants",
+        metavar="MODE",
+        help="Who says which cards pods get: volcano alone, or volcano-vgpu in mode policy, guard or ledger. What that "
+        "puts right is not said of Volcano.",
+    ),
+]
 Annotations = Annotated[
     Words | None,
     typer.Option("--annotations", help="Print the annotations that the scheduler of this dialect would write."),

@@ -39,6 +39,7 @@ class Order:
     add_nodes: tuple[str, ...]
     policy: str
     scheduler: str
+    grants: str
     annotations: Words | None
     html: str | None
     form: Form
@@ -66,7 +67,8 @@ def run(order: Order) -> int:
     submitted = workloads.read(read, namespace=order.namespace, pod_groups=snapshot.pod_groups)
     snapshot = submission.with_objects(snapshot, submitted)
     release = differences.release_of(order.scheduler) if order.scheduler else None
-    planner = Planner(registry, what_if.with_policy(rules, order.policy), release=release)
+    grants = differences.grants_of(order.grants) if order.grants else settings.volcano.grants
+    planner = Planner(registry, what_if.with_policy(rules, order.policy), release=release, grants=grants)
     found = planner.plan(snapshot, submission.units(submitted, snapshot), now_ns=time.time_ns())
     _answer(order, found, submitted, planner)
     unplanned = any(each.has_pods for each in submitted.ignored)

@@ -13,7 +13,7 @@ from hami_plugins.errors import ManifestError, ManifestPlace
 from hami_plugins.report import vet
 from hami_plugins.report.vet import answers, listed
 from hami_plugins.report.vet.listed import Cluster
-from hami_plugins.vendors.volcano_releases import Version, version_of
+from hami_plugins.vendors.volcano_releases import Grants, Version, version_of
 
 if TYPE_CHECKING:
     from hami_plugins.config.settings import Settings
@@ -29,7 +29,8 @@ _DOCUMENTS = {VetForm.JSON: Form.JSON, VetForm.SARIF: Form.JSON, VetForm.YAML: F
 class Order:
     """What somebody wants to have looked at; ``source`` is ``None`` without a cluster to hold it against.
 
-    ``scheduler`` is the release of Volcano (``volcano-1.14``), empty to take the one that is set or found.
+    ``scheduler`` is the release of Volcano (``volcano-1.14``) and ``grants`` who grants cards there; empty to take what
+    is set or found.
     """
 
     files: tuple[str, ...]
@@ -40,6 +41,7 @@ class Order:
     form: VetForm
     settings: str | None
     scheduler: str = ""
+    grants: str = ""
 
 
 def run(order: Order) -> int:
@@ -64,7 +66,7 @@ def run(order: Order) -> int:
             namespace=order.namespace,
             ignore=ignored,
             release=_release(order.scheduler, settings),
-            grants=settings.volcano.grants,
+            grants=_grants(order.grants, settings),
         ),
         None if order.source is None else _cluster(order.source, registry),
         unreadable=sources.unreadable,
@@ -80,6 +82,15 @@ def _release(scheduler: str, settings: Settings) -> Version | None:
     from hami_plugins.report.plan.differences import release_of
 
     return release_of(scheduler)
+
+
+def _grants(named: str, settings: Settings) -> Grants | None:
+    """Who grants cards: the same."""
+    if not named:
+        return settings.volcano.grants
+    from hami_plugins.report.plan.differences import grants_of
+
+    return grants_of(named)
 
 
 def _cluster(source: Source, registry: Registry) -> Cluster:

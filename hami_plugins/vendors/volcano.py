@@ -69,6 +69,9 @@ MIG_MODE: Final = "mig"
 PERCENTAGE: Final = "percentage"
 """Flag: Volcano reads the percentage resource only when its configuration names it."""
 
+GRANT_MARK: Final = "hami-plugins.io/volcano-vgpu-grant"
+"""Of ours, on pods whose cards a server of grants says: the mode in which it does (see ``volcano_releases.Grants``)."""
+
 NODE_KEY: Final = "volcano.sh/vgpu-node"
 TIME_KEY: Final = "volcano.sh/vgpu-time"
 PHASE_KEY: Final = "volcano.sh/bind-phase"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from hami_plugins.vendors.volcano import SPEC
+from hami_plugins.vendors.volcano import GRANT_MARK, SPEC
 from hami_plugins.vendors.volcano_releases import Grants
 
-MARKER_KEY: Final = "hami-plugins.io/volcano-vgpu-grant"
+MARKER_KEY: Final = GRANT_MARK
 """On a pod from its creation: its grant comes from the ledger, so that it must not be bound without one.
 
 The value is the mode. Volcano's Binding carries the pod's annotations, and nothing else of the pod: by it API servers

@@ -10,10 +10,11 @@ from typing import Final
 
 from hami_plugins.errors import ManifestError
 from hami_plugins.report.plan.course import Case, Course, is_volcanos
-from hami_plugins.report.plan.stages import Difference
+from hami_plugins.report.plan.stages import Difference, PodPlan
 from hami_plugins.report.plan.volcano_rules import RULES, Rule
 from hami_plugins.vendors import volcano_releases
-from hami_plugins.vendors.volcano_releases import TRIED, Version
+from hami_plugins.vendors.volcano import GRANT_MARK
+from hami_plugins.vendors.volcano_releases import TRIED, Grants, Version
 
 PREFIX: Final = "volcano-"
 
@@ -31,15 +32,32 @@ def release_of(text: str) -> Version:
     return TRIED if named.count(".") == 1 and found[:2] == TRIED[:2] else found
 
 
-def differences(course: Course, release: Version | None) -> Iterator[tuple[Difference, ...]]:
-    """What the release does otherwise, for each pod of the plan in turn.
+def grants_of(text: str) -> Grants:
+    """Who says which cards pods get, as ``--grants`` names it. Raises ``ManifestError`` for anything else."""
+    try:
+        return Grants(text)
+    except ValueError:
+        raise ManifestError(f"--grants {text}: not one of {', '.join(Grants)}") from None
 
-    Without a release it is what any may do with what the pod asks for.
+
+def differences(
+    course: Course, release: Version | None, grants: Grants | None = None
+) -> Iterator[tuple[Difference, ...]]:
+    """What the release does otherwise, for each pod of the plan in turn, less what ``grants`` puts right.
+
+    Without a release it is what any may do with what the pod asks for. Without ``grants`` the mark on a pod counts.
     """
-    rules = [rule for rule in RULES if (rule.unasked if release is None else rule.quirk.covers(release))]
+    rules = [rule for rule in RULES if rule.unasked or release is not None]
     for plan in course.plans:
-        case = Case(plan, course)
-        yield tuple(_told(rule, case, release) for rule in rules if rule.applies(case)) if is_volcanos(plan) else ()
+        case, held = Case(plan, course), grants or _marked(plan)
+        known = [rule for rule in rules if rule.quirk.holds(release, held)] if is_volcanos(plan) else []
+        yield tuple(_told(rule, case, release) for rule in known if rule.applies(case))
+
+
+def _marked(plan: PodPlan) -> Grants:
+    """Whose grant a pod waits for, as the server of grants has marked it."""
+    mark = plan.pod.annotations.get(GRANT_MARK, "")
+    return Grants(mark) if mark in tuple(Grants) else Grants.VOLCANO
 
 
 def _told(rule: Rule, case: Case, release: Version | None) -> Difference:

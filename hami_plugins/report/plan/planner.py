@@ -19,7 +19,7 @@ from hami_plugins.report.plan.differences import differences
 from hami_plugins.report.plan.remarks import remarked
 from hami_plugins.report.plan.stages import PodPlan, Stage, Unit
 from hami_plugins.report.plan.turns import Turns
-from hami_plugins.vendors.volcano_releases import Version
+from hami_plugins.vendors.volcano_releases import Grants, Version
 
 __all__ = ["Plan", "Planner", "PodPlan", "Stage", "Unit"]
 
@@ -47,7 +47,8 @@ class Plan:
 class Planner:
     """Plans units on snapshots. Keeps a decider, so that planning again on a similar snapshot is fast.
 
-    With ``release`` it notes where that release of Volcano will do otherwise.
+    With ``release`` it notes where that release of Volcano will do otherwise; what ``grants`` puts right it does not.
+    Without them it is what the mark on each pod says.
     """
 
     def __init__(
@@ -57,9 +58,11 @@ class Planner:
         decider: Decider | None = None,
         *,
         release: Version | None = None,
+        grants: Grants | None = None,
     ) -> None:
         self.registry = registry
         self.release = release
+        self.grants = grants
         self.rules = rules or Rules()
         self.decider = decider or Decider(registry)
 
@@ -68,7 +71,7 @@ class Planner:
         wanted = tuple(units)
         turns = Turns(Desk(self.registry, self.rules, self.decider, now_ns=now_ns), snapshot, wanted)
         turns.take()
-        told = differences(Course(snapshot, turns.plans, wanted, self.registry), self.release)
+        told = differences(Course(snapshot, turns.plans, wanted, self.registry), self.release, self.grants)
         noted = [
             replace(plan, notes=tuple(each.words for each in found), differences=found) if found else plan
             for plan, found in zip(turns.plans, told, strict=True)

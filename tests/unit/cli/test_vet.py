@@ -96,6 +96,11 @@ def test_the_release_of_volcano_is_an_option(type_in: Type, scheduler: str, code
     assert type_in("vet", "-f", "-", "--scheduler", scheduler, stdin=IDS).code == code
 
 
+@pytest.mark.parametrize(("grants", "code"), [("volcano", 1), ("ledger", 0)])
+def test_who_grants_cards_is_an_option(type_in: Type, grants: str, code: int) -> None:
+    assert type_in("vet", "-f", "-", "--scheduler", "volcano-1.14", "--grants", grants, stdin=IDS).code == code
+
+
 def test_rules_are_left_out_by_id_and_name(type_in: Type, wrong: Path) -> None:
     assert type_in("vet", "-f", wrong, "--ignore", "HP211,unusable-request").code == 0
     said = type_in("vet", "-f", wrong, "--ignore", "HP1")

@@ -41,13 +41,16 @@ GANG = "Volcano before 1.15.0 does not keep the pods of a gang on different card
 SLOTS = "Volcano may give containers of the pod the same MIG slot"
 
 
-def plans_of(cluster: list[dict[str, Any]], *submitted: dict[str, Any], release: str = "") -> dict[str, PodPlan]:
+def plans_of(
+    cluster: list[dict[str, Any]], *submitted: dict[str, Any], release: str = "", grants: str = ""
+) -> dict[str, PodPlan]:
     snapshot = snapshot_of(cluster, REGISTRY)
     text = yaml.safe_dump_all(submitted)
     read = workloads.read(manifests.read(text, source="test"), pod_groups=snapshot.pod_groups)
     snapshot = submission.with_objects(snapshot, read)
     version = differences.release_of(release) if release else None
-    found = Planner(REGISTRY, release=version).plan(snapshot, submission.units(read, snapshot))
+    planner = Planner(REGISTRY, release=version, grants=differences.grants_of(grants) if grants else None)
+    found = planner.plan(snapshot, submission.units(read, snapshot))
     return {plan.pod.name: plan for plan in found.pods}
 
 
@@ -162,6 +165,41 @@ class TestReleases:
         (new,) = plans_of([a_node()], pod, release="volcano-1.16").values()
         assert "Volcano 1.14.1 does not look at lists of card ids: it may choose other cards" in old.notes
         assert (rules(old), rules(new)) == ({"card-ids"}, set())
+
+
+class TestGrants:
+    @pytest.mark.parametrize(
+        ("grants", "said"),
+        [
+            ("", {"card-ids", "fresh-scheduler"}),
+            ("volcano", {"card-ids", "fresh-scheduler"}),
+            ("policy", {"card-ids", "fresh-scheduler"}),
+            ("guard", set()),
+            ("ledger", set()),
+        ],
+    )
+    def test_what_grants_put_right_is_not_said(self, grants: str, said: set[str]) -> None:
+        pod = annotated("volcano.sh/vgpu-use-gpuuuid", "GPU-n1-1")
+        (found,) = plans_of([a_node()], pod, release="volcano-1.14", grants=grants).values()
+        assert {each.rule for each in found.differences} == said
+
+    def test_what_the_pod_itself_asks_for_is_put_right_where_no_release_is_named_too(self) -> None:
+        pod = annotated("volcano.sh/vgpu-use-gpuuuid", "GPU-n1-1")
+        assert [rules(each) for each in plans_of([a_node()], pod, grants="ledger").values()] == [set()]
+
+    @pytest.mark.parametrize(("mark", "said"), [("ledger", set()), ("policy", {"card-ids"}), ("?", {"card-ids"})])
+    def test_the_mark_on_a_pod_says_who_grants_its_cards_unless_somebody_says_otherwise(
+        self, mark: str, said: set[str]
+    ) -> None:
+        pod = annotated("volcano.sh/vgpu-use-gpuuuid", "GPU-n1-1")
+        pod["metadata"]["annotations"][volcano.GRANT_MARK] = mark
+        (found,) = plans_of([a_node()], pod).values()
+        (alone,) = plans_of([a_node()], pod, grants="volcano").values()
+        assert (rules(found), rules(alone)) == (said, {"card-ids"})
+
+    def test_anything_else_is_none(self) -> None:
+        with pytest.raises(ManifestError, match="--grants ours: not one of volcano, policy, guard, ledger"):
+            differences.grants_of("ours")
 
 
 def asking(limits: dict[str, str], name: str = "p") -> dict[str, Any]:
