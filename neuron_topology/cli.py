@@ -12,6 +12,7 @@ from hami_plugins.cli.options import Form
 
 if TYPE_CHECKING:
     from hami_plugins.cli.inputs import Source
+    from neuron_topology.jobs.patching import Wishes
 
 app = typer.Typer(
     name="neuron",
@@ -85,20 +86,14 @@ def patch(
 
     Example: torchx run --dryrun ... | hami-plugins neuron patch -f - | kubectl create -f -
     """
-    from neuron_topology.hypernodes import command, tiers
+    from neuron_topology.hypernodes import command
     from neuron_topology.jobs.command import Order, run
-    from neuron_topology.jobs.patching import Wishes
 
     source = _source(snapshot, None, context, kubeconfig)
     given = Order(
         files=tuple(files or ()),
         recursive=recursive,
-        wishes=Wishes(
-            tier="" if tier == "none" else tiers.named(tier).name,
-            mode=tier_mode.value,
-            restarts=restarts,
-            node_order=command.node_order(command.Order(source=source)) if order else (),
-        ),
+        wishes=_wishes(tier, tier_mode, restarts, command.node_order(command.Order(source=source)) if order else ()),
         form=output,
         check=check,
     )
@@ -181,6 +176,77 @@ def simulate(
         headers=not no_headers,
     )
     raise typer.Exit(run(request))
+
+
+@app.command()
+def component() -> None:
+    """Print where our component for TorchX is: torchx run $(hami-plugins neuron component) --image ..."""
+    from hami_plugins.cli import output
+    from neuron_topology.torchx.driving import COMPONENT
+
+    output.line(COMPONENT)
+
+
+@app.command()
+def submit(
+    *,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="-- [ARGUMENT]...", help="What the component takes: -- --image I --script S -- ARGUMENTS"
+        ),
+    ] = None,
+    queue: Annotated[str, typer.Option("--queue", metavar="NAME", help="Volcano's queue.")],
+    component_name: Annotated[
+        str | None,
+        typer.Option("--component", metavar="NAME|FILE:FUNCTION", help="TorchX' component. Default: ours, for Neuron."),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", "--dryrun", help="Print the job. Asks a cluster only where one is named."),
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Submit even what the cluster could never run.")] = False,
+    cfg: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cfg", metavar="KEY=VALUE", help="An option of TorchX' scheduler (service_account). Repeatable."
+        ),
+    ] = None,
+    tier: Tier = "zone",
+    tier_mode: TierMode = Mode.HARD,
+    restarts: Restarts = None,
+    namespace: options.Namespace = None,
+    snapshot: options.Snapshot = None,
+    output: options.Output = Form.YAML,
+    settings: options.Settings = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Submit a training job of TorchX, patched as `patch` does it, once its queue and its cluster can take it.
+
+    Says why the job would wait, and what would help. Needs TorchX: pip install 'hami-plugins[torchx]'.
+
+    Writes: the Volcano Job.
+
+    Example: hami-plugins neuron submit --queue test -- --image I --script train.py -h neuron_trn1.32xlarge -j 2
+    """
+    from neuron_topology.torchx.command import Order, run
+    from neuron_topology.torchx.driving import COMPONENT
+
+    given = Order(
+        component=component_name or COMPONENT,
+        arguments=tuple(arguments or ()),
+        queue=queue,
+        namespace=namespace or "default",
+        options=_pairs(cfg or []),
+        wishes=_wishes(tier, tier_mode, restarts),
+        dry_run=dry_run,
+        force=force,
+        source=_source(snapshot, None, context, kubeconfig),
+        form=output,
+        settings=settings,
+    )
+    raise typer.Exit(run(given))
 
 
 Prune = Annotated[
@@ -277,3 +343,22 @@ def _source(snapshot: list[str] | None, fleet: str | None, context: str | None, 
     from hami_plugins.cli.inputs import Source
 
     return Source(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig)
+
+
+def _wishes(tier: str, mode: Mode, restarts: int | None, node_order: tuple[str, ...] = ()) -> Wishes:
+    from neuron_topology.hypernodes import tiers
+    from neuron_topology.jobs.patching import Wishes
+
+    named = "" if tier == "none" else tiers.named(tier).name
+    return Wishes(tier=named, mode=mode.value, restarts=restarts, node_order=node_order)
+
+
+def _pairs(given: list[str]) -> dict[str, str]:
+    """Options as TorchX takes them: several in one word have commas between them."""
+    found = {}
+    for each in (part for word in given for part in word.split(",")):
+        key, equals, value = each.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{each!r} is not KEY=VALUE", param_hint="--cfg")
+        found[key] = value
+    return found

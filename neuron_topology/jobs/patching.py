@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from hami_plugins.wire import fields
 from hami_plugins.wire.fields import Json
-from neuron_topology.hypernodes.tiers import ZONE
+from neuron_topology.hypernodes import tiers
 from neuron_topology.jobs import templates
 from neuron_topology.jobs.templates import Change, Demand
 
@@ -33,12 +33,13 @@ DEFAULT_RESTARTS: Final = 3
 class Wishes:
     """What is not in the job and has to be decided: where there is a value already, the job's stays.
 
-    ``tier`` is the widest part of the network that the gang may span, by its tier's name (empty: not said), which is
-    refused beyond (``mode`` hard) or avoided (soft). ``restarts`` is how often the whole job starts again after a pod
-    was lost; with 0 it ends instead. ``node_order`` are the nodes of the cluster by their place in the network.
+    ``tier`` is the widest part of the network that the gang may span, by its tier's name (empty: not said), unless a
+    container names one (``NEURON_NETWORK_TIER``); more is refused (``mode`` hard) or avoided (soft). ``restarts`` is
+    how often the whole job starts again after a pod was lost; with 0 it ends instead. ``node_order`` are the nodes of
+    the cluster by their place in the network.
     """
 
-    tier: str = ZONE.name
+    tier: str = tiers.ZONE.name
     mode: str = "hard"
     restarts: int | None = None
     node_order: tuple[str, ...] = ()
@@ -145,10 +146,20 @@ def _counted_restarts(spec: Json, wishes: Wishes, place: str) -> tuple[Json, lis
 def _near(spec: Json, wishes: Wishes, place: str) -> tuple[Json, list[Change]]:
     """Where the gang may be. One pod is near to itself."""
     pods = sum(fields.number(task, "replicas", f"{place}.tasks", default=1) for task in spec["tasks"])
-    if not wishes.tier or pods <= 1 or fields.member(spec, "networkTopology", place):
+    if pods <= 1 or fields.member(spec, "networkTopology", place):
         return spec, []
-    topology = {"mode": wishes.mode, "highestTierName": wishes.tier}
-    return {**spec, "networkTopology": topology}, [Change(f"{place}.networkTopology", f"{wishes.mode}, {wishes.tier}")]
+    tier = next(filter(None, (_tier_of(task, f"{place}.tasks") for task in spec["tasks"])), "") or wishes.tier
+    if not tier:
+        return spec, []
+    if tier not in tiers.BY_NAME:
+        raise fields.wrong(f"{place}.tasks[{templates.TIER_ENV}]", tier, f"one of {', '.join(tiers.BY_NAME)}")
+    topology = {"mode": wishes.mode, "highestTierName": tier}
+    return {**spec, "networkTopology": topology}, [Change(f"{place}.networkTopology", f"{wishes.mode}, {tier}")]
+
+
+def _tier_of(task: Json, place: str) -> str:
+    template = fields.member(task, "template", place)
+    return templates.tier_of(fields.member(template, "spec", f"{place}.template"), f"{place}.template.spec")
 
 
 _RULES: Final[tuple[Callable[[Json, Wishes, str], tuple[Json, list[Change]]], ...]] = (

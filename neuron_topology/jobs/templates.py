@@ -24,6 +24,9 @@ place of their node in it have neighbours in rank that are neighbours in the net
 TOLERATION: Final[Json] = {"key": names.TAINT, "operator": "Exists", "effect": "NoSchedule"}
 """As EKS writes it for pods that ask for the resource of this name, and for no others."""
 
+TIER_ENV: Final = "NEURON_NETWORK_TIER"
+"""The widest part of the network that the gang may span, by its tier's name: TorchX cannot say it of a job."""
+
 _ACCELERATORS: Final = (names.DEVICES, names.CORES)
 _EXTENDED: Final = (*_ACCELERATORS, names.EFA)
 _CONTAINERS: Final = ("initContainers", "containers")
@@ -84,6 +87,16 @@ def patch(spec: Json, node_order: Sequence[str], place: str) -> Template:
     if node_order:
         changed = _told_the_order(changed, ",".join(node_order), place, changes)
     return Template(changed, demand, tuple(changes))
+
+
+def tier_of(spec: Json, place: str) -> str:
+    """The tier that a container of the template names; empty where none does."""
+    for at, container in enumerate(fields.items(spec, "containers", place)):
+        where = f"{place}.containers[{at}]"
+        for each in fields.items(fields.whole(container, where), "env", where):
+            if isinstance(each, dict) and each.get("name") == TIER_ENV:
+                return fields.text(each, "value", f"{where}.env")
+    return ""
 
 
 def _each_container(spec: Json, place: str, changes: list[Change]) -> Json:

@@ -14,7 +14,7 @@ from hami_plugins.errors import WireError
 from hami_plugins.model.quantity import NANO
 from hami_plugins.wire import admission, quantity
 from neuron_topology.hardware.instances import INSTANCE_TYPES
-from neuron_topology.jobs import patching, room, templates
+from neuron_topology.jobs import naming, patching, room, templates
 from neuron_topology.jobs.patching import Wishes
 from tests.unit.neuron_topology.jobs.submitted import DRY_RUNS, EFA, NEURON, a_container, a_dry_run, a_job, a_task
 
@@ -142,6 +142,24 @@ def test_a_job_whose_tasks_may_all_be_missing_is_no_gang() -> None:
 
 def test_without_a_tier_nothing_is_said_of_the_network() -> None:
     assert "networkTopology" not in patched(a_job(), tier="")["spec"]
+
+
+def test_a_tier_in_the_environment_wins_over_the_wish() -> None:
+    named = a_task(a_container(env=[{"name": "A"}, {"name": templates.TIER_ENV, "value": "network-layer-2"}]))
+    job = patched(a_job(a_task(a_container(env=[3])), named), tier="zone")
+    assert job["spec"]["networkTopology"]["highestTierName"] == "network-layer-2"
+
+
+def test_a_tier_in_the_environment_that_there_is_not_is_refused() -> None:
+    named = a_task(a_container(env=[{"name": templates.TIER_ENV, "value": "rack"}]), replicas=2)
+    with pytest.raises(WireError, match="expected one of ultraserver-2"):
+        patching.patch(a_job(named))
+
+
+def test_names_of_pods_that_no_cluster_takes_are_found() -> None:
+    tasks = [a_task(name="w"), a_task(name="x" * 40, replicas=11), {"template": {}}]
+    job = {**a_job(*tasks), "metadata": {"name": "j" * 20}}
+    assert list(naming.too_long(job)) == [f"{'j' * 20}-{'x' * 40}-10"]
 
 
 def test_soft_topology_and_a_nearer_tier_can_be_asked_for() -> None:

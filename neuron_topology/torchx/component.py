@@ -1,0 +1,68 @@
+"""A component for ``torchx run``: distributed training on Trainium and Inferentia.
+
+TorchX reads this file by itself (``torchx run $(hami-plugins neuron component):ddp ...``), so that nothing has to be
+registered, which would hide TorchX' own components. It wants the types of arguments spelled as they are here.
+"""
+
+from typing import Dict, List, Optional
+
+from torchx import specs
+
+from neuron_topology.torchx import training
+
+
+def ddp(
+    *script_args: str,
+    image: str,
+    script: Optional[str] = None,
+    m: Optional[str] = None,
+    name: str = "/",
+    h: str = "neuron_trn1.32xlarge",
+    j: str = "1",
+    env: Optional[Dict[str, str]] = None,
+    max_retries: int = 0,
+    rdzv_port: int = 29500,
+    mounts: Optional[List[str]] = None,
+    cache: str = "",
+    precompile: bool = False,
+    bf16: bool = False,
+    tier: str = "",
+) -> specs.AppDef:
+    """Distributed data parallel training on Neuron devices, with a c10d rendezvous and no service beside it.
+
+    Args:
+        script_args: arguments of the script
+        image: container image
+        script: script to run in the image
+        m: module to run instead of a script
+        name: {experiment}/{run}, the script's name by default
+        h: named resource of each pod, a machine or a part of one: neuron_trn1.32xlarge, neuron_trn1.32xlarge_4, ...
+        j: [{least pods}:]{pods}[x{processes}]; a process for each NeuronCore unless it says otherwise
+        env: environment variables
+        max_retries: how often the job starts again
+        rdzv_port: port of the rendezvous on the first pod
+        mounts: as for dist.ddp: type=volume,src=claim,dst=/data
+        cache: claim of a volume for compiled graphs, shared by all pods and by later jobs
+        precompile: only compile the graphs (neuron_parallel_compile), which fills the cache for the real run
+        bf16: compute in bfloat16
+        tier: widest part of the network that the pods may span (ultraserver-4, network-layer-3, ..., zone)
+    """
+    return training.app(
+        script_args,
+        training.Job(
+            image=image,
+            script=script,
+            module=m,
+            name=name,
+            resource=h,
+            shape=j,
+            env=env or {},
+            max_retries=max_retries,
+            rdzv_port=rdzv_port,
+            mounts=tuple(mounts or ()),
+            cache=cache,
+            precompile=precompile,
+            bf16=bf16,
+            tier=tier,
+        ),
+    )

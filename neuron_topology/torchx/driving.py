@@ -1,0 +1,44 @@
+"""TorchX itself, asked what it would submit. It is never asked to submit: what it cannot say is put in before that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from hami_plugins.errors import ConfigError
+from hami_plugins.wire.fields import Json
+
+COMPONENT: Final = f"{Path(__file__).with_name('component.py')}:ddp"
+"""Our component, by its file."""
+
+SCHEDULER: Final = "kubernetes"
+_ASKS_THE_CLUSTER: Final = "validate_spec"
+"""An option of newer releases that makes even a dry run ask the API server."""
+
+
+def requested(component: str, arguments: Sequence[str], options: Mapping[str, str]) -> Json:
+    """The Volcano Job that ``torchx run -s kubernetes`` would submit; nothing is asked of any cluster.
+
+    Raises ``ConfigError`` with TorchX' own words for what it refuses, and where it is not installed.
+    """
+    if find_spec("torchx") is None:
+        raise ConfigError("TorchX is not installed: pip install 'hami-plugins[torchx]'")
+    from torchx.runner import get_runner
+
+    with get_runner() as runner:
+        known = {name for name, _ in runner.scheduler_run_opts(SCHEDULER)}
+        if unknown := sorted(options.keys() - known):
+            raise ConfigError(f"TorchX knows no option {unknown[0]}; there are {', '.join(sorted(known))}")
+        given: dict[str, Any] = {**options} | ({_ASKS_THE_CLUSTER: False} if _ASKS_THE_CLUSTER in known else {})
+        try:
+            info = runner.dryrun_component(component, list(arguments), SCHEDULER, given)
+        except ConfigError:
+            raise
+        except Exception as error:  # a component is somebody's code, and TorchX raises whatever it meets
+            raise ConfigError(f"TorchX: {error}") from error
+    job: Json = yaml.safe_load(str(info.request))
+    return job

@@ -1,0 +1,129 @@
+"""A training job as TorchX' ``dist.ddp`` makes it, with what Neuron devices and EFA need around it.
+
+Source: ``neuron-torchx.md`` 5.2, 5.7 and 6.3.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hami_plugins.errors import ConfigError
+from neuron_topology import names
+from neuron_topology.hypernodes import tiers
+from neuron_topology.jobs.templates import TIER_ENV, TOLERATION
+from neuron_topology.torchx.resources import NAMED, NamedResource
+
+CACHE_PATH: Final = "/var/cache/neuron"
+"""Where the volume for compiled graphs is in the container. One for all: the compiler locks its entries itself."""
+
+COMPILE: Final = "neuron_parallel_compile"
+"""Runs a script as far as its graphs are known, and compiles them."""
+
+_RUNTIME: Final[Mapping[str, str]] = {"NEURON_RT_RESET_CORES": "1", "XLA_TRANSFER_SEED_ASYNC": "1"}
+_NETWORK: Final[Mapping[str, str]] = {
+    "FI_PROVIDER": "efa",
+    "FI_EFA_USE_DEVICE_RDMA": "1",
+    "FI_EFA_FORK_SAFE": "1",
+    "CCOM_SOCKET_IFNAME": "eth0",
+}
+_COMPILER_FLAGS: Final = "NEURON_CC_FLAGS"
+_CACHE_URL: Final = "NEURON_COMPILE_CACHE_URL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What the component was asked for; see there."""
+
+    image: str
+    script: str | None = None
+    module: str | None = None
+    name: str = "/"
+    resource: str
+    shape: str = "1"
+    env: Mapping[str, str]
+    max_retries: int = 0
+    rdzv_port: int = 29500
+    mounts: tuple[str, ...] = ()
+    cache: str = ""
+    precompile: bool = False
+    bf16: bool = False
+    tier: str = ""
+
+
+def app(script_args: Sequence[str], job: Job) -> Any:
+    """TorchX' application. Raises ``ConfigError`` for a resource or a tier that there is not."""
+    resource = _resource(job.resource)
+    from torchx.components import dist
+
+    made = dist.ddp(
+        *script_args,
+        script=job.script,
+        m=job.module,
+        image=job.image,
+        name=job.name,
+        h=job.resource,
+        j=shape(job.shape, resource),
+        env=environment(job, resource),
+        max_retries=job.max_retries,
+        rdzv_port=job.rdzv_port,
+        mounts=_mounts(job) or None,
+    )
+    (role,) = made.roles
+    role.name = plain_name(role.name)
+    if job.precompile:
+        role.args[-1] = f"{COMPILE} {role.args[-1]}"
+    _tolerate(role)
+    return made
+
+
+def shape(text: str, resource: NamedResource) -> str:
+    """The shape with a process for each core, where it does not say how many."""
+    return text if "x" in text else f"{text}x{resource.workers}"
+
+
+def plain_name(role: str) -> str:
+    """A role's name without the hyphen and underscore, of which TorchX and Volcano make different variables."""
+    return role.replace("-", "").replace("_", "") or role
+
+
+def environment(job: Job, resource: NamedResource) -> dict[str, str]:
+    """The variables, those of the job last."""
+    found = dict(_RUNTIME)
+    if names.EFA in resource.devices:
+        found |= _NETWORK
+    if job.cache:
+        found[_CACHE_URL] = CACHE_PATH
+        found[_COMPILER_FLAGS] = f"--cache_dir={CACHE_PATH}"
+    if job.bf16:
+        found["XLA_DOWNCAST_BF16"] = "1"
+    if job.tier:
+        found[TIER_ENV] = tiers.named(job.tier).name
+    if _COMPILER_FLAGS in job.env and _COMPILER_FLAGS in found and "--cache_dir" not in job.env[_COMPILER_FLAGS]:
+        flags = shlex.join([*shlex.split(job.env[_COMPILER_FLAGS]), found[_COMPILER_FLAGS]])
+        return found | dict(job.env) | {_COMPILER_FLAGS: flags}
+    return found | dict(job.env)
+
+
+def _resource(name: str) -> NamedResource:
+    found = NAMED.get(name)
+    if found is None:
+        raise ConfigError(f"no resource for Neuron is called {name}; there are {', '.join(NAMED)}")
+    return found
+
+
+def _mounts(job: Job) -> list[str]:
+    """As TorchX takes them on a command line, one word for each part."""
+    cache = [f"type=volume,src={job.cache},dst={CACHE_PATH}"] if job.cache else []
+    return [part for mount in (*job.mounts, *cache) for part in mount.split(",")]
+
+
+def _tolerate(role: Any) -> None:
+    """The taint of Neuron nodes, where TorchX lets a component say so; else ``neuron patch`` or EKS does."""
+    try:
+        from torchx.specs.overlays import set_overlay
+    except ImportError:
+        return
+    set_overlay(role, "kubernetes", "V1Pod", {"spec": {"tolerations": [dict(TOLERATION)]}})

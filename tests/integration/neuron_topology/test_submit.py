@@ -1,0 +1,160 @@
+"""``neuron submit`` at a terminal: from what TorchX asks for to a job in a cluster that can take it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
+from hami_plugins.errors import ConfigError
+from tests.unit.neuron_topology.hypernodes.nodes import a_node
+from tests.unit.neuron_topology.torchx import stand_in
+from tests.unit.neuron_topology.typing_in import Said, type_in
+
+GOLDEN = Path(__file__).parents[2] / "golden/torchx"
+TWO_MACHINES: dict[str, Any] = yaml.safe_load((GOLDEN / "1-bert-ddp-2x-trn1.32xlarge-builtin-0.7.0.yaml").read_text())
+NAME = TWO_MACHINES["metadata"]["name"]
+QUEUES = "scheduling.volcano.sh/v1beta1"
+Type = Callable[..., Said]
+
+
+@pytest.fixture
+def server() -> Iterator[ApiServer]:
+    """Two idle machines, and the queue ``test``."""
+    with ApiServer(kinds=VOLCANO) as running:
+        for name in ("n0", "n1"):
+            allocatable = {
+                "aws.amazon.com/neuron": "16",
+                "aws.amazon.com/neuroncore": "32",
+                "vpc.amazonaws.com/efa": "8",
+            }
+            room = {"cpu": "127610m", "memory": "500Gi", "pods": "110"}
+            status = {"capacity": {**allocatable, **room}, "allocatable": {**allocatable, **room}}
+            ready = [{"type": "Ready", "status": "True"}]
+            running.put({**a_node(name), "status": {**status, "conditions": ready}})
+        running.put(a_queue("test"))
+        running.put(a_queue("default"))
+        yield running
+
+
+@pytest.fixture
+def neuron(
+    server: ApiServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Type:
+    """Runs a command on that cluster; TorchX asks for two whole machines."""
+    stand_in.with_runner(monkeypatch, TWO_MACHINES)
+    path = str(server.kubeconfig(tmp_path / "kubeconfig"))
+
+    def typed(*arguments: str) -> Said:
+        return type_in(capsys, "submit", "--kubeconfig", path, *arguments)
+
+    return typed
+
+
+def a_queue(name: str, state: str = "Open", **spec: Any) -> dict[str, Any]:
+    body = {"weight": 1, **spec}
+    return {"apiVersion": QUEUES, "kind": "Queue", "metadata": {"name": name}, "spec": body, "status": {"state": state}}
+
+
+def jobs(server: ApiServer) -> list[dict[str, Any]]:
+    return server.objects("jobs.batch.volcano.sh")
+
+
+def test_a_job_that_fits_is_created_patched_and_named_as_torchx_names_it(server: ApiServer, neuron: Type) -> None:
+    said = neuron("--queue", "test", "-n", "default")
+    assert (said.code, said.out) == (0, f"kubernetes://torchx/default:{NAME}\n")
+    (job,) = jobs(server)
+    assert job["spec"]["minAvailable"] == 2
+    assert job["spec"]["networkTopology"] == {"mode": "hard", "highestTierName": "zone"}
+    requests = job["spec"]["tasks"][1]["template"]["spec"]["containers"][0]["resources"]["requests"]
+    assert requests["aws.amazon.com/neuron"] == "16"
+    assert "it has to wait" not in said.err
+
+
+def test_a_missing_queue_is_told_with_those_there_are(server: ApiServer, neuron: Type) -> None:
+    with pytest.raises(ConfigError, match="queue tset is not there; there are default, test"):
+        neuron("--queue", "tset")
+    assert jobs(server) == []
+
+
+def test_a_closed_queue_is_told(server: ApiServer, neuron: Type) -> None:
+    server.put(a_queue("shut", state="Closed"))
+    with pytest.raises(ConfigError, match="queue shut is not open"):
+        neuron("--queue", "shut")
+
+
+def test_a_queue_that_is_too_small_for_ever_is_told_in_numbers(server: ApiServer, neuron: Type) -> None:
+    server.put(a_queue("blueprint", capability={"cpu": "2"}))
+    said = neuron("--queue", "blueprint")
+    assert said.code == 1
+    assert "even an idle cluster cannot run it" in said.err
+    assert "cpu: asks 254220m, queue blueprint has 2 of 2 left" in said.err
+    assert "not submitted" in said.err
+    assert jobs(server) == []
+
+
+def test_a_job_for_more_machines_than_there_are_is_submitted_by_force_alone(server: ApiServer, neuron: Type) -> None:
+    server.delete("nodes", "n1", grace=0)
+    assert neuron("--queue", "test").code == 1
+    assert jobs(server) == []
+    assert neuron("--queue", "test", "--force").code == 1
+    assert len(jobs(server)) == 1
+
+
+def test_a_job_that_has_to_wait_is_submitted_with_the_reason(server: ApiServer, neuron: Type) -> None:
+    limits = {"aws.amazon.com/neuron": "16"}
+    container = {"name": "c", "image": "i", "resources": {"limits": limits, "requests": limits}}
+    spec = {"nodeName": "n1", "containers": [container]}
+    ids = ",".join(str(at) for at in range(16))
+    annotations = {"AWS_NEURON_IDS": ids, "NEURON_ALLOCATED": "true"}
+    metadata = {"name": "busy", "namespace": "default", "annotations": annotations}
+    server.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}})
+    said = neuron("--queue", "test")
+    assert said.code == 0
+    assert "it has to wait" in said.err
+    assert len(jobs(server)) == 1
+
+
+def test_a_dry_run_prints_the_job_and_creates_none(server: ApiServer, neuron: Type) -> None:
+    said = neuron("--queue", "test", "--dryrun", "-n", "team")
+    printed = yaml.safe_load(said.out)
+    assert (said.code, printed["metadata"]["namespace"]) == (0, "team")
+    assert jobs(server) == []
+    as_json = neuron("--queue", "test", "--dry-run", "-o", "json")
+    assert json.loads(as_json.out)["kind"] == "Job"
+
+
+def test_a_dry_run_asks_no_cluster_unless_one_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    runner = stand_in.with_runner(monkeypatch, TWO_MACHINES, "service_account", "priority_class")
+    cfg = ("--cfg", "service_account=trainer,priority_class=high")
+    said = type_in(capsys, "submit", "--queue", "test", "--dryrun", *cfg, "--", "--image", "i", "--", "--lr", "1")
+    assert said.code == 0
+    ((_, arguments, _, given),) = runner.asked
+    assert arguments == ["--image", "i", "--", "--lr", "1"]
+    assert given == {"service_account": "trainer", "priority_class": "high", "queue": "test", "namespace": "default"}
+
+
+def test_a_name_that_makes_too_long_names_of_pods_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in.with_runner(monkeypatch, {**TWO_MACHINES, "metadata": {"name": "x" * 50}})
+    with pytest.raises(ConfigError, match="more than 63 characters; take a shorter --name"):
+        type_in(capsys, "submit", "--queue", "test", "--dryrun")
+
+
+def test_an_option_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(Exception, match="'quiet' is not KEY=VALUE"):
+        type_in(capsys, "submit", "--queue", "test", "--cfg", "quiet")
+
+
+def test_where_the_component_is_can_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    file, _, function = type_in(capsys, "component").out.strip().rpartition(":")
+    assert (Path(file).is_file(), function) == (True, "ddp")

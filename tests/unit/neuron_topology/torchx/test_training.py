@@ -1,0 +1,123 @@
+"""What is put around the job that TorchX' own component makes."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hami_plugins.errors import ConfigError
+from neuron_topology.torchx import training
+from neuron_topology.torchx.driving import COMPONENT
+from neuron_topology.torchx.resources import NAMED
+from neuron_topology.torchx.training import Job
+from tests.unit.neuron_topology.torchx import stand_in
+
+
+def a_job(resource: str = "neuron_trn1.32xlarge", **more: Any) -> Job:
+    return Job(**{"image": "i", "script": "train.py", "resource": resource, "env": {}, **more})
+
+
+def environment(**more: Any) -> dict[str, str]:
+    job = a_job(**more)
+    return training.environment(job, NAMED[job.resource])
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What TorchX' component is asked for."""
+    found: dict[str, Any] = {}
+
+    def ddp(*script_args: str, **options: Any) -> Any:
+        found.update(options, script_args=script_args)
+        return SimpleNamespace(roles=[SimpleNamespace(name="dp-bert_large", args=["-c", "torchrun x"])])
+
+    stand_in.install(monkeypatch, components={"dist": SimpleNamespace(ddp=ddp)})
+    return found
+
+
+def test_the_job_is_torchxs_own_with_a_process_for_each_core(asked: dict[str, Any]) -> None:
+    made = training.app(("--lr", "1"), a_job(shape="2:4", cache="claim", mounts=("type=volume,src=a,dst=/a",)))
+    assert asked["script_args"] == ("--lr", "1")
+    assert asked["j"] == "2:4x32"
+    assert asked["mounts"] == [
+        *("type=volume", "src=a", "dst=/a"),
+        *("type=volume", "src=claim", "dst=/var/cache/neuron"),
+    ]
+    assert made.roles[0].name == "dpbertlarge"
+
+
+def test_precompiling_wraps_the_command(asked: dict[str, Any]) -> None:
+    assert training.app((), a_job(precompile=True)).roles[0].args == ["-c", "neuron_parallel_compile torchrun x"]
+    assert training.app((), a_job()).roles[0].args == ["-c", "torchrun x"]
+    assert asked["mounts"] is None
+
+
+def test_a_torchx_that_can_say_so_tolerates_the_taint(asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    overlays: list[tuple[Any, ...]] = []
+    stand_in.install(
+        monkeypatch,
+        components={"dist": SimpleNamespace(ddp=lambda *_, **__: SimpleNamespace(roles=[SimpleNamespace(name="r")]))},
+        specs={},
+        specs__overlays={"set_overlay": lambda *given: overlays.append(given)},
+    )
+    training.app((), a_job())
+    ((_, *overlay),) = overlays
+    toleration = {"key": "aws.amazon.com/neuron", "operator": "Exists", "effect": "NoSchedule"}
+    assert overlay == ["kubernetes", "V1Pod", {"spec": {"tolerations": [toleration]}}]
+
+
+def test_processes_can_be_given() -> None:
+    assert training.shape("2x1", NAMED["neuron_trn1.2xlarge"]) == "2x1"
+
+
+@pytest.mark.parametrize(("role", "plain"), [("dp-bert_large", "dpbertlarge"), ("bert", "bert"), ("--", "--")])
+def test_a_role_has_one_name_for_torchx_and_volcano(role: str, plain: str) -> None:
+    assert training.plain_name(role) == plain
+
+
+def test_only_machines_with_efa_are_told_of_it() -> None:
+    assert environment()["FI_PROVIDER"] == "efa"
+    assert "FI_PROVIDER" not in environment(resource="neuron_inf2.48xlarge")
+
+
+def test_the_cache_is_one_for_all_pods_and_other_flags_stay() -> None:
+    assert environment(cache="claim")["NEURON_CC_FLAGS"] == "--cache_dir=/var/cache/neuron"
+    flags = environment(cache="claim", env={"NEURON_CC_FLAGS": "--model-type=transformer"})["NEURON_CC_FLAGS"]
+    assert flags == "--model-type=transformer --cache_dir=/var/cache/neuron"
+    own = {"NEURON_CC_FLAGS": "--cache_dir=/mine"}
+    assert environment(cache="claim", env=own)["NEURON_CC_FLAGS"] == "--cache_dir=/mine"
+    assert "NEURON_CC_FLAGS" not in environment()
+
+
+def test_what_the_job_says_itself_comes_last() -> None:
+    found = environment(bf16=True, env={"XLA_DOWNCAST_BF16": "0", "A": "b"})
+    assert (found["XLA_DOWNCAST_BF16"], found["A"]) == ("0", "b")
+
+
+def test_the_tier_is_handed_on_in_the_environment() -> None:
+    assert environment(tier="ultraserver-4")["NEURON_NETWORK_TIER"] == "ultraserver-4"
+    with pytest.raises(ConfigError, match="no tier is called rack"):
+        environment(tier="rack")
+
+
+def test_an_unknown_resource_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ConfigError, match=r"called aws_trn1\.32xlarge; there are neuron_inf1\.xlarge, "):
+        training.app((), a_job(resource="aws_trn1.32xlarge"))
+
+
+def test_the_component_describes_all_its_arguments_in_types_that_torchx_reads() -> None:
+    file, _, name = COMPONENT.rpartition(":")
+    (function,) = [
+        each
+        for each in ast.parse(Path(file).read_text()).body
+        if isinstance(each, ast.FunctionDef) and each.name == name
+    ]
+    arguments = [each for each in (*function.args.kwonlyargs, function.args.vararg) if each is not None]
+    described = ast.get_docstring(function) or ""
+    assert all(f"\n    {each.arg}: " in described for each in arguments)
+    spelled = {ast.unparse(each.annotation) for each in arguments if each.annotation is not None}
+    assert spelled <= {"str", "int", "bool", "Optional[str]", "Optional[Dict[str, str]]", "Optional[List[str]]"}
