@@ -9,11 +9,12 @@ from typing import Final, NamedTuple
 class Outdated(NamedTuple):
     """A name that documents or older releases use and nothing reads any more, and what to write today.
 
-    ``successor`` is empty when there is no single one; ``hint`` says what then.
+    ``successor`` is empty when there is no single one; ``hint`` says what then. ``why`` says who gave the name up.
     """
 
     successor: str
     hint: str = ""
+    why: str = "no vendor reads this name"
 
 
 RESOURCES: Final[Mapping[str, Outdated]] = {
@@ -21,7 +22,7 @@ RESOURCES: Final[Mapping[str, Outdated]] = {
     "amd.com/gpu-cores": Outdated("amd.com/gpucores"),
     "amd.com/gpu-mem": Outdated("amd.com/gpumem"),
     "amd.com/gpu-memory": Outdated("amd.com/gpumem"),
-    "aws.amazon.com/neurondevice": Outdated("aws.amazon.com/neuron"),
+    "aws.amazon.com/neurondevice": Outdated("aws.amazon.com/neuron", why="AWS's plugin offers this name no more"),
     "cambricon.com/mlu.vcore": Outdated("cambricon.com/mlu.smlu.vcore"),
     "cambricon.com/mlu.vmemory": Outdated("cambricon.com/mlu.smlu.vmemory"),
     "cambricon.com/mlu370.smlu.vcore": Outdated("cambricon.com/mlu.smlu.vcore"),
@@ -51,4 +52,4 @@ def remark(resource: str) -> str:
     old = RESOURCES.get(resource)
     if old is None:
         return ""
-    return f" (no vendor reads this name; {f'write {old.successor}' if old.successor else old.hint})"
+    return f" ({old.why}; {f'write {old.successor}' if old.successor else old.hint})"

@@ -29,11 +29,11 @@ def misspelt(container: ContainerView, pod: PodView, context: Context) -> Iterat
 
 def outdated(container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
     """Names of documents and older releases."""
-    for amount in _strangers(container, context):
+    for amount in (*_strangers(container, context), *_of_older_plugins(container, context)):
         found = old_names.RESOURCES.get(amount.resource)
         if found is None:
             continue
-        what = f"{where(container, pod)}: {amount.resource}={amount.text}: no vendor reads this name"
+        what = f"{where(container, pod)}: {amount.resource}={amount.text}: {found.why}"
         if found.successor:
             yield Flaw(amount.path, what, f"write {found.successor}", Rename(amount.path, found.successor))
         else:
@@ -99,6 +99,17 @@ def _strangers(container: ContainerView, context: Context) -> Iterator[Amount]:
     for resource in container.resources:
         amount = container.amount(resource)
         if amount is not None and "/" in resource and context.registry.owner_of(resource) is None:
+            yield amount
+
+
+def _of_older_plugins(container: ContainerView, context: Context) -> Iterator[Amount]:
+    """Every resource under a name that a vendor still reads, and that no node of the cluster offers."""
+    for resource in container.resources:
+        amount, owner = container.amount(resource), context.registry.owner_of(resource)
+        if amount is None or owner is None or resource not in owner.resources.older:
+            continue
+        nodes = () if context.snapshot is None else context.snapshot.nodes
+        if not any(entry.facts.allocatable.get(resource) for entry in nodes):
             yield amount
 
 
