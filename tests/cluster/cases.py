@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from typing import Any, Final
 
 from tests.cluster.api import ApiError, Object
@@ -61,6 +62,21 @@ class Case:
             return "\n".join(f"{name}: {self.node_of(name)} {self.told(name)}" for name in names)
 
         wait_until(lambda: all(map(self.node_of, names)), f"{names} are bound", timeout, show=story)
+
+    def wait_counting(self) -> None:
+        """Until Volcano, left to itself after a restart, knows the cards of its nodes and hands them out."""
+        names = map("probe-{}".format, count())
+
+        def counts() -> bool:
+            self.pool.touch()
+            self.submit(name := next(names), gpu(memory=1))
+            self.wait_bound(name)
+            found = self.granted(name)
+            self.remove(name)
+            return bool(found)
+
+        wait_until(counts, "Volcano hands out cards")
+        self.pool.touch()
 
     def wait_told(self, name: str, text: str) -> str:
         def found() -> str:

@@ -29,22 +29,6 @@ POLICIES: Final = {
 }
 
 
-def wait_counting(case: Case) -> None:
-    """Until Volcano, left to itself after a restart, knows the cards of its nodes and hands them out."""
-    names = map("probe-{}".format, count())
-
-    def counts() -> bool:
-        case.pool.touch()
-        case.submit(name := next(names), gpu(memory=1))
-        case.wait_bound(name)
-        found = case.granted(name)
-        case.remove(name)
-        return bool(found)
-
-    wait_until(counts, "Volcano hands out cards")
-    case.pool.touch()
-
-
 def test_modes_change_on_a_running_cluster_and_no_grant_is_lost(
     volcano: Volcano, control_plane: ControlPlane, namespace: str
 ) -> None:
@@ -56,7 +40,7 @@ def test_modes_change_on_a_running_cluster_and_no_grant_is_lost(
         for at, mode in enumerate(("ledger", "guard", "none", "ledger")):
             with nullcontext() if mode == "none" else Grants(volcano, mode):
                 if mode == "none":
-                    wait_counting(case)
+                    case.wait_counting()
                 names = [f"{mode}-{at}-{number}" for number in range(2)]
                 for name in names:
                     case.submit(name, gpu(memory=HALF))
