@@ -1,9 +1,9 @@
 """AWS Neuron for the core's registry, in the place of HAMi's: devices are granted in sets that are wired together.
 
-Everything is one account, HAMi's list of the pod with a mask of cores for each device: whole devices (also under their
-old name), one core, or several cores. Several cores are neighbours on one device; more than a device has are whole
-devices side by side, of which the pod is told as many cores as it asked for. Which device, set and cores: see
-``allocation``.
+Everything is one account: HAMi's list of the pod with a mask of cores for each device, or where that is missing the
+numbers that AWS's scheduler extension wrote. A container asks for whole devices (also under their old name), for one core
+or for several. Several cores are neighbours on one device; more than a device has are whole devices side by side, of
+which the pod is told as many cores as it asked for. Which set, device and cores: see ``allocation``.
 
 Differences from HAMi (``neuron-torchx.md`` 3.3): how many cores a device has is each node's own matter, unhealthy
 devices are never granted, all of a pod's containers ask in one unit (AWS's plugin is told one list of numbers), and
@@ -17,14 +17,14 @@ from dataclasses import replace
 from typing import Final
 
 from hami_plugins.engine.demand import invalid, selector_of
-from hami_plugins.errors import AdmissionDeniedError, InvalidRequestError
-from hami_plugins.model.devices import CoreMask, Device, Share
+from hami_plugins.errors import AdmissionDeniedError, InvalidRequestError, WireError
+from hami_plugins.model.devices import CoreMask, Device, GrantedShare, Share
 from hami_plugins.model.nodes import NodeShape
-from hami_plugins.model.pods import Container, Pod
+from hami_plugins.model.pods import Container, ContainerGrant, Pod
 from hami_plugins.model.policy import NodePolicy
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import Absolute, DeviceRequest
-from hami_plugins.model.units import INT32_MAX, CoreShare, MiB
+from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB
 from hami_plugins.model.vendor import (
     Admitted,
     AllocationView,
@@ -42,7 +42,7 @@ from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY, NODE_KEY, STATE_KE
 from neuron_topology.allocation.cores import longest_run, run_of
 from neuron_topology.hardware.fabric import devices_of
 from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
-from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY, VENDOR, Wiring, inventory, wiring_of
+from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY, MOST_CORES, VENDOR, Wiring, inventory, wiring_of
 
 PARTS: Final = 10.0
 """The most that each part of a node's score is worth: how much a grant leaves, and how full the node is."""
@@ -231,6 +231,45 @@ def annotate(view: AllocationView) -> Mapping[str, str]:
     }
 
 
+def granted_elsewhere(spec: VendorSpec, pod: Pod) -> tuple[ContainerGrant, ...]:
+    """The devices that AWS's scheduler extension has told its plugin to give the pod, in the order of its containers.
+
+    Raises ``WireError`` for numbers that are none, for more or fewer than the pod asks for, and for numbers of cores:
+    which device such a core is on depends on the node.
+    """
+    written = pod.annotations.get(IDS_KEY, "")
+    if not written:
+        return ()
+    if KIND_KEY in pod.annotations or any(
+        name == spec.resources.cores for each in pod.containers for name, _ in _asked(spec, each)
+    ):
+        raise WireError(
+            IDS_KEY, written, f"numbers of cores without {spec.keys.allocated}, so the devices are not known"
+        )
+    ids = [part.strip() for part in written.split(",")]
+    if len(set(ids)) < len(ids) or not all(each.isascii() and each.isdecimal() for each in ids):
+        raise WireError(IDS_KEY, written, "not a list of different devices")
+    asked = [sum(found.ceiling for _, found in _asked(spec, each)) for each in pod.containers]
+    if sum(asked) != len(ids):
+        raise WireError(IDS_KEY, written, f"{len(ids)} devices, and the pod asks for {sum(asked)}")
+    left = iter(ids)
+    return tuple(
+        ContainerGrant(each.kind, tuple(_whole(spec, f"{pod.node}-{spec.name}-{next(left)}") for _ in range(count)))
+        for each, count in zip(pod.containers, asked, strict=True)
+    )
+
+
+def _whole(spec: VendorSpec, device: str) -> GrantedShare:
+    return GrantedShare(
+        device=DeviceId(device),
+        vendor=spec.name,
+        word=spec.wire_word(),
+        memory=MiB(0),
+        cores=CoreShare(0),
+        mark=CoreMask((1 << MOST_CORES) - 1),
+    )
+
+
 SPEC: Final = replace(
     awsneuron.SPEC,
     name=VENDOR,
@@ -249,6 +288,7 @@ SPEC: Final = replace(
     spells_too_few=True,
     score_node=score_node,
     annotate=annotate,
+    granted_elsewhere=granted_elsewhere,
     counted_by_scheduler=(DEVICES, CORES, LEGACY_DEVICES),
     replaces=True,
     several="linked devices, whole",

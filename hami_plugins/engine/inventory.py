@@ -116,6 +116,7 @@ class RecordReader:
                 problems.append(Problem(f"pod {pod.full_name}", str(error)))
             for at, grant in enumerate(granted):
                 merged[at].extend(grant.shares)
+        problems += self._elsewhere(pod, merged)
         record = PodRecord(
             namespace=pod.namespace,
             name=pod.name,
@@ -135,6 +136,19 @@ class RecordReader:
             apart=pod.neighbours.apart,
         )
         return record, tuple(problems)
+
+    def _elsewhere(self, pod: Pod, merged: Sequence[list[GrantedShare]]) -> list[Problem]:
+        """Adds what other schedulers have granted a placed pod in words of their own; what of it cannot be read."""
+        problems: list[Problem] = []
+        for spec in self._lists.values():
+            if spec.granted_elsewhere is None or pod.node is None or spec.keys.allocated in pod.annotations:
+                continue
+            try:
+                for at, grant in enumerate(spec.granted_elsewhere(spec, pod)):
+                    merged[at].extend(grant.shares)
+            except WireError as error:
+                problems.append(Problem(f"pod {pod.full_name}", str(error)))
+        return problems
 
     def _shared(self, labels: Mapping[str, str]) -> Mapping[str, str]:
         """The same labels as one value, since the pods of a workload have them in common."""

@@ -261,6 +261,8 @@ class VendorSpec:
       are marked with it); empty for none.
     * ``annotate``: the vendor's own annotations for a placement, beside HAMi's two lists.
     * ``recall``: puts back into decoded grants what the assignment string leaves out (partitions, masks, tenants).
+    * ``granted_elsewhere``: what a placed pod without this vendor's list holds, from the words of another scheduler, by
+      container; nothing when it has none of those either, ``WireError`` when they cannot be read.
 
     Further knobs: ``exact_mode`` wants the mode that a pod names to be the device's (else it may be one of several);
     ``word_is_model`` puts the card model into assignment strings, where others have the vendor's word;
@@ -299,6 +301,7 @@ class VendorSpec:
     group_of: Callable[[Pod], str] | None = None
     annotate: Callable[[AllocationView], Mapping[str, str]] | None = None
     recall: Callable[[Mapping[str, str], tuple[ContainerGrant, ...]], tuple[ContainerGrant, ...]] | None = None
+    granted_elsewhere: Callable[[VendorSpec, Pod], tuple[ContainerGrant, ...]] | None = None
     clamps_cores: bool = True
     binds_numa: bool = False
     partitions: bool = False

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.pods import Pod
+from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import NodeObject
 from hami_plugins.vendors import nvidia
 from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
@@ -331,3 +333,50 @@ def test_a_device_whose_cores_nobody_knows_is_granted_whole_only() -> None:
     node = a_neuron_node("trn1.2xlarge", cores=0)._replace(labels={})
     assert told(node, asking({DEVICES: 1})) == "0"
     assert told(node, asking({CORES: 1})) == "1/1 CardInsufficientCore"
+
+
+def elsewhere(*containers: Mapping[str, int | str], **annotations: str) -> Pod:
+    return replace(asking(*containers, annotations=annotations, name="elsewhere"), node=NodeName("n"))
+
+
+def test_what_awss_extension_granted_is_held_without_hamis_list() -> None:
+    theirs = elsewhere({DEVICES: 4}, {}, {DEVICES: 1}, AWS_NEURON_IDS="4,5,6,7,9", NEURON_ALLOCATED="false")
+    record, problems = RecordReader(Registry([SPEC])).record(theirs)
+    assert problems == ()
+    held = [[share.device for share in grant.shares] for grant in record.grants]
+    assert held == [[f"n-AWSNeuron-{at}" for at in (4, 5, 6, 7)], [], ["n-AWSNeuron-9"]]
+    assert told(a_neuron_node(), asking({DEVICES: 4}), theirs) == "0,1,2,3"
+    assert told(a_neuron_node(), asking({DEVICES: 8}), theirs).startswith("no linked set of 8 among the 11 devices")
+    assert told(a_neuron_node(TRN2), asking({CORES: 1}), replace(theirs, name="x")) != "16"
+
+
+def test_hamis_list_wins_over_the_numbers_beside_it() -> None:
+    both = elsewhere({DEVICES: 1}, **{LIST: "n-AWSNeuron-2,AWSNeuron,0,3:;", IDS: "7"})
+    record, _ = RecordReader(Registry([SPEC])).record(both)
+    assert [share.device for share in record.grants[0].shares] == ["n-AWSNeuron-2"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "why"),
+    [
+        (elsewhere({DEVICES: 2}, AWS_NEURON_IDS="3,3"), "not a list of different devices"),
+        (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="a"), "not a list of different devices"),
+        (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="-1"), "not a list of different devices"),
+        (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="1,2"), "2 devices, and the pod asks for 1"),
+        (elsewhere({CORES: 2}, AWS_NEURON_IDS="2,3"), f"numbers of cores without {LIST}"),
+        (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="2", NEURON_RESOURCE_TYPE=CORES), f"numbers of cores without {LIST}"),
+    ],
+)
+def test_numbers_of_others_that_do_not_say_what_is_held_are_a_problem(pod: Pod, why: str) -> None:
+    record, (problem,) = RecordReader(Registry([SPEC])).record(pod)
+    assert why in problem.what
+    assert not any(grant.shares for grant in record.grants)
+
+
+def test_a_pod_without_a_node_or_without_numbers_holds_nothing() -> None:
+    reader = RecordReader(Registry([SPEC]))
+    waiting = asking({DEVICES: 1}, annotations={IDS: "3"})
+    for pod in (waiting, elsewhere({DEVICES: 1}), elsewhere({DEVICES: 1}, AWS_NEURON_IDS="")):
+        record, problems = reader.record(pod)
+        assert problems == ()
+        assert not any(grant.shares for grant in record.grants)
