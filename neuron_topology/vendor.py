@@ -1,9 +1,9 @@
 """AWS Neuron for the core's registry, in the place of HAMi's: devices are granted in sets that are wired together.
 
 Everything is one account: HAMi's list of the pod with a mask of cores for each device, or where that is missing the
-numbers that AWS's scheduler extension wrote. A container asks for whole devices (also under their old name), for one core
-or for several. Several cores are neighbours on one device; more than a device has are whole devices side by side, of
-which the pod is told as many cores as it asked for. Which set, device and cores: see ``allocation``.
+numbers that AWS's scheduler extension wrote. A container asks for whole devices (also under their old name), for one
+core or for several. Several cores are neighbours on one device; more than a device has are whole devices side by side,
+of which the pod is told as many cores as it asked for. Which set, device and cores: see ``allocation``.
 
 Differences from HAMi (``neuron-torchx.md`` 3.3): how many cores a device has is each node's own matter, unhealthy
 devices are never granted, all of a pod's containers ask in one unit (AWS's plugin is told one list of numbers), and
