@@ -357,6 +357,24 @@ class Histories(RuleBasedStateMachine):
         for uid, name in due:
             del self.beliefs[uid][name]
 
+    @precondition(lambda self: any(self.beliefs.values()))
+    @rule()
+    def bindings_that_failed_are_looked_up(self) -> None:
+        """Whatever the watch has shown, a pod that has no node by now will never get one by an old Binding."""
+        found = self.ledger.overdue(self.now, after=CARRIED_OUT)
+        late = [
+            (uid, name)
+            for uid, held in self.beliefs.items()
+            for name, belief in held.items()
+            if belief.answered and belief.until - 90 + CARRIED_OUT <= self.now
+        ]
+        assert sorted((each.record.uid, each.node) for each in found) == sorted(late)
+        for each in found:
+            raw = self.cluster.pods.get(each.record.uid)
+            if raw is not None and not raw["spec"].get("nodeName"):
+                assert self.ledger.fail(each)
+                del self.beliefs[each.record.uid][each.node]
+
     @rule()
     def restart(self) -> None:
         """Bindings that were answered are carried out before we list the pods; what was reserved is forgotten."""
@@ -449,8 +467,10 @@ class Histories(RuleBasedStateMachine):
         held = self.beliefs.setdefault(uid, {})
         before = held.get(name)
         self.beliefs[uid] = {other: belief for other, belief in held.items() if belief.answered}
-        answered = answered or (before is not None and before.answered)
-        self.beliefs[uid][name] = Belief(said.containers, self.now + (90 if answered else 15), answered)
+        until = self.now + (90 if answered else 15)
+        if before is not None and before.answered and not answered:
+            until, answered = before.until, True
+        self.beliefs[uid][name] = Belief(said.containers, until, answered)
 
     def rebuilt(self, name: str, without: str = "") -> NodeEntry | None:
         """The node from what has been shown and what should be believed."""
