@@ -53,10 +53,9 @@ def below(base: Path, edit: Edit) -> Edit:
             return Put(path, value)
         case Rename(_, name, value):
             return Rename(path, name, value)
-        case Drop():
-            return Drop(path)
         case Append(_, value):
             return Append(path, value)
+    return Drop(path)
 
 
 def made(raw: Mapping[str, object], edits: Iterable[Edit]) -> dict[str, object]:
@@ -103,14 +102,13 @@ def _changed_list(items: list[object], at: int, rest: Sequence[str | int], edit:
 
 
 def _changed_member(holder: dict[str, object], name: str, edit: Edit) -> object:
-    match edit:
-        case Put(_, value):
-            holder[name] = value
-        case Drop():
-            del holder[name]
-        case Rename(_, new, value):
-            return {new if key == name else key: value if key == name else old for key, old in holder.items()}
-        case Append(_, item):
-            known = holder.get(name)
-            holder[name] = [*known, item] if isinstance(known, list) else [item]
+    if isinstance(edit, Rename):
+        return {edit.name if key == name else key: edit.value if key == name else old for key, old in holder.items()}
+    if isinstance(edit, Put):
+        holder[name] = edit.value
+    elif isinstance(edit, Drop):
+        del holder[name]
+    else:
+        known = holder.get(name)
+        holder[name] = [*known, edit.value] if isinstance(known, list) else [edit.value]
     return holder or None

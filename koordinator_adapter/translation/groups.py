@@ -34,21 +34,15 @@ def gang(case: Case) -> Iterator[Change]:
         return
     holder, key, name = named
     where = ("metadata", holder, key)
-    match case.target:
-        case Words.KOORDINATOR:
-            yield Drop(where)
-            yield Put(("metadata", "labels", GROUP), name)
-        case Words.VOLCANO:
-            yield Drop(where)
-            yield Put(("metadata", "annotations", GROUP_KEY), name)
-        case Words.HAMI:
-            yield Drop(where)
-            yield Put(("metadata", "labels", COSCHEDULING_LABEL), name)
-            yield lost(
-                key,
-                f"the group {name} starts together only where HAMi's scheduler runs the coscheduling plugin",
-                path=where,
-            )
+    yield Drop(where)
+    if case.target is Words.KOORDINATOR:
+        yield Put(("metadata", "labels", GROUP), name)
+    elif case.target is Words.VOLCANO:
+        yield Put(("metadata", "annotations", GROUP_KEY), name)
+    else:
+        yield Put(("metadata", "labels", COSCHEDULING_LABEL), name)
+        words = f"the group {name} starts together only where HAMi's scheduler runs the coscheduling plugin"
+        yield lost(key, words, path=where)
 
 
 def gang_details(case: Case) -> Iterator[Change]:

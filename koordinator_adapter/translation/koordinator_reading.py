@@ -12,7 +12,7 @@ from hami_plugins.engine.koordinator import CARD_NAMES, FULL, Illegal, IllegalRe
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand, Percent
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
-from hami_plugins.wire.koordinator import CORE, FPGA, MEMORY, NPU_CORE, RATIO, RDMA, SHARED, current
+from hami_plugins.wire.koordinator import CORE, FPGA, MEMORY, NPU_CORE, RATIO, RDMA, current
 from koordinator_adapter.refusals import cause_of
 from koordinator_adapter.translation.model import Asked, Finding, container_path, refused
 from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION, KNOWN, NO_CORE_LIMIT, PREFIX
@@ -27,8 +27,8 @@ def asked_of(pod: Pod) -> Asked | Finding:
     if objection is not None:
         return objection
     asking = [at for at in range(len(pod.containers)) if amounts_of(pod, at)]
-    if len(asking) != 1:
-        return _unclear(pod, asking)
+    if len(asking) > 1:
+        return _several(pod, asking)
     return _mismatch(pod, asking[0]) or _request(pod, asking[0])
 
 
@@ -84,9 +84,7 @@ def _misspelt(pod: Pod) -> Iterator[Finding]:
         )
 
 
-def _unclear(pod: Pod, asking: list[int]) -> Finding:
-    if not asking:
-        return refused("resources", "every amount is zero, so no card is asked for", f"ask for {SHARED}: 1 and memory")
+def _several(pod: Pod, asking: list[int]) -> Finding:
     total: dict[str, int] = {}
     for at in asking:
         for name, amount in amounts_of(pod, at).items():

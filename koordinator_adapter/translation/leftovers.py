@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from hami_plugins.engine import annotate
 from hami_plugins.engine.demand import WHOLE
+from hami_plugins.engine.registry import Registry
 from hami_plugins.model.edits import Drop
 from hami_plugins.vendors import volcano
 from koordinator_adapter.translation.model import Case, Change, Words, kept, lost, refused
@@ -56,15 +58,20 @@ def only_volcanos(case: Case) -> Iterator[Change]:
 
 def records(case: Case) -> Iterator[Change]:
     """What a scheduler wrote on the pod when it placed it: nothing that an author writes."""
-    keys = {key for spec in case.registry for key in (spec.keys.allocated, spec.keys.to_allocate, *spec.keys.extra)}
-    keys |= {annotate.NODE_KEY, annotate.TIME_KEY, *RECORDS}
-    found = sorted(key for key in case.pod.annotations if key in keys)
+    found = sorted(case.pod.annotations.keys() & _written(case.registry)) if case.pod.annotations else []
     for key in found:
         yield Drop(("metadata", "annotations", key))
     if annotate.NODE_KEY in case.pod.labels:
         yield Drop(("metadata", "labels", annotate.NODE_KEY))
     if found:
         yield lost(found[0], "the record of a placement is left out: the next scheduler writes its own")
+
+
+@lru_cache(maxsize=8)
+def _written(registry: Registry) -> frozenset[str]:
+    """Every annotation that some scheduler writes for a placement."""
+    keys = {key for spec in registry for key in (spec.keys.allocated, spec.keys.to_allocate, *spec.keys.extra)}
+    return frozenset({*keys, annotate.NODE_KEY, annotate.TIME_KEY, *RECORDS} - {""})
 
 
 def variables(case: Case) -> Iterator[Change]:

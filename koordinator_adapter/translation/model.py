@@ -156,7 +156,7 @@ def container_path(pod: Pod, index: int) -> Path:
 def at(raw: object, path: Path) -> object:
     """What stands at a path, ``None`` where there is nothing."""
     for step in path:
-        if isinstance(raw, Mapping):
+        if isinstance(raw, dict):
             raw = raw.get(step)
         elif isinstance(raw, list) and isinstance(step, int) and step < len(raw):
             raw = raw[step]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from hami_plugins.engine.demand import demand_of
@@ -13,6 +14,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.quantity import Quantity
+from hami_plugins.model.units import VendorName
 from hami_plugins.model.vendor import Dialect
 from hami_plugins.vendors import volcano
 from hami_plugins.wire.koordinator import NPU_CORE, NPU_CPU, NPU_DVPP, WHOLE_CARDS, current
@@ -61,6 +63,7 @@ def asked_of(pod: Pod, source: Words, registry: Registry) -> tuple[Asked, ...] |
 
 def _slices_of(pod: Pod, source: Words, registry: Registry) -> tuple[Asked, ...] | Finding:
     """What HAMi's or Volcano's scheduler reads, after HAMi's webhook has completed it."""
+    registry = _only(registry, frozenset(spec.name for name in _amounts(pod) if (spec := registry.owner_of(name))))
     plain = replace(pod, scheduler="", node=None)
     if source is Words.HAMI:
         admission = admit(plain, registry, WebhookSettings())
@@ -82,6 +85,12 @@ def _slices_of(pod: Pod, source: Words, registry: Registry) -> tuple[Asked, ...]
         words = f"{too_many.cores} is more than the 100 % of a card; HAMi takes it for 100, others refuse it"
         return refused(name, words, "ask for 1 to 100")
     return found or _nothing(pod) or ()
+
+
+@lru_cache(maxsize=64)
+def _only(registry: Registry, names: frozenset[VendorName]) -> Registry:
+    """The vendors that a pod names, so that the others need not be asked about every pod."""
+    return Registry(spec for spec in registry if spec.name in names)
 
 
 def _others(names: Iterable[str], registry: Registry) -> Iterable[Words]:

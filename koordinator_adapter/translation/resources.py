@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from hami_plugins.engine.demand import WHOLE
-from hami_plugins.engine.koordinator import FULL
+from hami_plugins.engine.koordinator import FULL, converted, normalised
 from hami_plugins.model.edits import Append, Drop, Edit, Path, Put, Rename
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import Absolute, DeviceRequest
@@ -48,7 +48,7 @@ class Amount(NamedTuple):
 
 
 Amounts = Mapping[str, Amount]
-"""By what they say: ``count``, ``memory``, ``percentage``, ``cores``."""
+"""By what they say: ``count``, ``memory``, ``percentage``, ``cores``. The same name says the same amount everywhere."""
 
 
 def spec_of(case: Case, words: Words) -> VendorSpec:
@@ -144,10 +144,24 @@ def priority(case: Case) -> Iterator[Change]:
 
 def _written(case: Case) -> Amounts | Finding:
     request, settings = case.asked.request, case.settings
+    if case.source is case.target:
+        return _normalised(case)
     if case.target is Words.KOORDINATOR:
         return _in_koordinator(request, settings)
     spec = spec_of(case, case.target)
     return _in_slices(request, spec, whole_cores=case.target is Words.VOLCANO)
+
+
+def _normalised(case: Case) -> Amounts:
+    """Koordinator's own amounts as its webhook would leave them, so that it finds nothing to do."""
+    found = normalised(amounts_of(case.pod, case.asked.container))
+    if not found.keys().isdisjoint(WHOLE_CARDS):
+        found = {SHARED: case.asked.request.count, **converted(found)}
+    return {_KOORDINATOR[name]: Amount(name, _spelled(name, amount)) for name, amount in found.items()}
+
+
+def _spelled(name: str, amount: int) -> int | str:
+    return quantity.canonical(amount * NANO, binary=True) if name == MEMORY else amount
 
 
 def _in_koordinator(request: DeviceRequest, settings: Settings) -> Amounts | Finding:
@@ -160,8 +174,7 @@ def _in_koordinator(request: DeviceRequest, settings: Settings) -> Amounts | Fin
     if memory == WHOLE or (not request.cores and settings.no_core_limit is NoCoreLimit.WHOLE):
         return found | {"cores": Amount(CORE, FULL * count), "percentage": Amount(RATIO, FULL * count)}
     if isinstance(memory, Absolute):
-        nano = count * memory.mib * MEBIBYTE * NANO
-        found["memory"] = Amount(MEMORY, quantity.canonical(nano, binary=True))
+        found["memory"] = Amount(MEMORY, _spelled(MEMORY, count * memory.mib * MEBIBYTE))
     else:
         found["percentage"] = Amount(RATIO, count * memory.of_device)
     cores = request.cores or booked_cores(settings)
@@ -196,7 +209,7 @@ def _in_slices(request: DeviceRequest, spec: VendorSpec, *, whole_cores: bool) -
 
 def _part(case: Case, part: str) -> Mapping[str, object]:
     found = at(case.raw, (*case.path, "resources", part))
-    return found if isinstance(found, Mapping) else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _roles(case: Case) -> Mapping[str, str]:
@@ -227,8 +240,6 @@ def _replaced(case: Case, part: str, written: Amounts) -> Iterator[Edit]:
         amount = waiting.get(role)
         if amount is not None and name == amount.name:
             del waiting[role]
-            if not _same(listed[name], amount.value):
-                yield Put((*here, name), amount.value)
         elif amount is not None and amount.name not in listed:
             del waiting[role]
             yield Rename((*here, name), amount.name, amount.value)
@@ -236,12 +247,6 @@ def _replaced(case: Case, part: str, written: Amounts) -> Iterator[Edit]:
             yield Drop((*here, name))
     for amount in waiting.values():
         yield Put((*here, amount.name), amount.value)
-
-
-def _same(old: object, new: int | str) -> bool:
-    """Whether both are the same amount, however they are written."""
-    known = quantity.amounts({"old": old, "new": new}, key="resources")
-    return known["old"].nano == known["new"].nano
 
 
 def _koordinator_remarks(case: Case) -> Iterator[Change]:

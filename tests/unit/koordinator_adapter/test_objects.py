@@ -1,0 +1,193 @@
+"""Groups, queues and Volcano's Jobs in other words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hami_plugins.errors import WireError
+from hami_plugins.wire.koordinator import CORE, MEMORY, SHARED
+from koordinator_adapter.translation import jobs, objects
+from koordinator_adapter.translation.model import Fidelity, Words
+from koordinator_adapter.translation.objects import COSCHEDULING_GROUP, KOORDINATOR_GROUP, VOLCANO_GROUP, Turned
+from koordinator_adapter.translation.vocabulary import GROUP, QUOTA
+
+Raw = dict[str, Any]
+
+
+def group(version: str, **spec: object) -> Raw:
+    """A PodGroup."""
+    return {"apiVersion": version, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec}
+
+
+def turned(raw: Raw, target: Words) -> Turned:
+    """What becomes of an object that is not left alone."""
+    found = objects.turned(raw, target, namespace="lab")
+    assert found is not None
+    return found
+
+
+def made_of(raw: Raw, target: Words) -> Raw:
+    """The object in other words."""
+    found = turned(raw, target)
+    assert found.raw is not None
+    return found.raw
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"apiVersion": "v1", "kind": "ConfigMap"},
+        {"apiVersion": "v1", "kind": "PodGroup"},
+        {"apiVersion": "v1", "kind": "Queue"},
+        {"apiVersion": "v1", "kind": "ElasticQuota"},
+        group(KOORDINATOR_GROUP),
+    ],
+)
+def test_other_objects_and_those_of_the_target_stay(raw: Raw) -> None:
+    assert objects.turned(raw, Words.KOORDINATOR, namespace="lab") is None
+
+
+def test_a_group_keeps_its_size_and_changes_its_names() -> None:
+    raw = group(VOLCANO_GROUP, minMember=4, minResources={"volcano.sh/vgpu-memory": "3000", "cpu": "4"})
+    there = made_of(raw, Words.KOORDINATOR)
+    assert there["apiVersion"] == KOORDINATOR_GROUP
+    assert there["spec"] == {"minMember": 4, "minResources": {MEMORY: "3000Mi", "cpu": "4"}}
+    assert made_of(there, Words.VOLCANO) == {**raw, "spec": {**raw["spec"], "minResources": {
+        "volcano.sh/vgpu-memory": "3000", "cpu": "4"}}}  # fmt: skip
+    assert made_of(raw, Words.HAMI)["apiVersion"] == COSCHEDULING_GROUP
+
+
+def test_what_only_volcanos_groups_say_is_given_up_with_a_word() -> None:
+    raw = group(VOLCANO_GROUP, minMember=4, queue="q", minTaskMember={"a": 1}, priorityClassName="high")
+    found = turned(raw, Words.KOORDINATOR)
+    assert found.raw is not None
+    assert found.raw["spec"] == {"minMember": 4}
+    assert [each.about for each in found.findings] == [
+        "PodGroup minTaskMember",
+        "PodGroup priorityClassName",
+        "PodGroup queue",
+    ]
+
+
+def test_what_only_koordinators_groups_say_is_given_up_with_a_word() -> None:
+    raw = group(KOORDINATOR_GROUP, minMember=4, scheduleTimeoutSeconds=60)
+    raw["metadata"]["annotations"] = {"gang.scheduling.koordinator.sh/mode": "NonStrict", "mine": "x"}
+    found = turned(raw, Words.VOLCANO)
+    assert found.raw is not None
+    assert found.raw["metadata"]["annotations"] == {"mine": "x"}
+    assert found.raw["spec"] == {"minMember": 4}
+    assert len(found.findings) == 2
+    coscheduling = turned(raw, Words.HAMI)
+    assert coscheduling.raw is not None
+    assert coscheduling.raw["spec"]["scheduleTimeoutSeconds"] == 60
+
+
+QUEUE: Raw = {
+    "apiVersion": VOLCANO_GROUP,
+    "kind": "Queue",
+    "metadata": {"name": "q"},
+    "spec": {
+        "weight": 3,
+        "parent": "root",
+        "reclaimable": True,
+        "capability": {"volcano.sh/vgpu-number": 8, "volcano.sh/vgpu-memory": 1024, "volcano.sh/vgpu-cores": 100},
+        "guarantee": {"resource": {"volcano.sh/vgpu-number": 2}},
+    },
+}
+
+
+def test_a_queue_is_a_quota_and_back() -> None:
+    found = turned(QUEUE, Words.KOORDINATOR)
+    assert found.raw is not None
+    assert found.raw["metadata"]["namespace"] == "lab"
+    assert found.raw["metadata"]["labels"]["quota.scheduling.koordinator.sh/parent"] == "root"
+    assert found.raw["spec"] == {"min": {SHARED: "2"}, "max": {SHARED: "8", MEMORY: "1Gi", CORE: "100"}}
+    assert {each.about for each in found.findings} == {"Queue", "Queue weight", "Queue reclaimable"}
+    back = made_of(found.raw, Words.VOLCANO)
+    assert back["metadata"] == {"name": "q"}
+    assert back["spec"] == {
+        "reclaimable": True,
+        "capability": {"volcano.sh/vgpu-number": "8", "volcano.sh/vgpu-memory": "1024", "volcano.sh/vgpu-cores": "100"},
+        "guarantee": {"resource": {"volcano.sh/vgpu-number": "2"}},
+        "parent": "root",
+    }
+
+
+def test_a_queue_without_anything_is_a_quota_without_bounds() -> None:
+    bare = {**QUEUE, "spec": {"deserved": {"volcano.sh/vgpu-number": 1}}}
+    assert made_of(bare, Words.KOORDINATOR)["spec"] == {"min": {SHARED: "1"}, "max": {}}
+    empty = made_of({**QUEUE, "spec": {}}, Words.KOORDINATOR)
+    assert made_of(empty, Words.VOLCANO)["spec"] == {"reclaimable": True}
+
+
+@pytest.mark.parametrize("raw", [QUEUE, {**QUEUE, "apiVersion": KOORDINATOR_GROUP, "kind": "ElasticQuota"}])
+def test_hami_has_neither_queues_nor_quotas(raw: Raw) -> None:
+    found = turned(raw, Words.HAMI)
+    assert found.raw is None
+    assert found.findings[0].fidelity is Fidelity.REFUSED
+
+
+def test_sums_between_hami_and_volcano_keep_their_unit() -> None:
+    amounts = {"nvidia.com/gpumem": "3000", "nvidia.com/gpu": 2}
+    found = objects.sums(amounts, Words.HAMI, Words.VOLCANO, "here")
+    assert found == {"volcano.sh/vgpu-memory": "3k", "volcano.sh/vgpu-number": "2"}
+
+
+def test_an_object_that_cannot_be_read_is_refused_with_the_place() -> None:
+    found = turned({**QUEUE, "spec": {"capability": {"volcano.sh/vgpu-memory": "lots"}}}, Words.KOORDINATOR)
+    assert "vgpu-memory" in found.findings[0].about
+
+
+TEMPLATE: Raw = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [], "restartPolicy": "OnFailure"}}
+
+
+def job(tasks: list[Raw], **spec: object) -> Raw:
+    """A Job of Volcano."""
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "j", "namespace": "lab", "labels": {"x": "y"}, "uid": "1"},
+        "spec": {**spec, "tasks": tasks},
+    }
+
+
+def test_a_job_of_volcano_becomes_jobs_and_a_gang() -> None:
+    raw = job([{"name": "a", "replicas": 3}, {}], queue="q", priorityClassName="high", ttlSecondsAfterFinished=5)
+    assert jobs.is_volcano_job(raw)
+    (gang, first, second), findings = jobs.taken_apart(raw, [TEMPLATE, {"spec": {}}], Words.KOORDINATOR)
+    assert (gang["apiVersion"], gang["metadata"]["name"], gang["spec"]) == (KOORDINATOR_GROUP, "j", {"minMember": 4})
+    assert first["metadata"] == {"name": "j-a", "namespace": "lab", "labels": {"x": "y"}}
+    assert first["spec"]["completions"] == first["spec"]["parallelism"] == 3
+    assert first["spec"]["ttlSecondsAfterFinished"] == 5
+    pod = first["spec"]["template"]
+    assert pod["metadata"]["labels"] == {"a": "b", GROUP: "j", QUOTA: "q"}
+    assert pod["spec"] == {"containers": [], "restartPolicy": "OnFailure", "priorityClassName": "high"}
+    assert second["metadata"]["name"] == "j-default1"
+    assert second["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+    assert [each.about for each in findings] == ["Job"]
+
+
+def test_a_job_without_a_queue_needs_no_quota_and_hami_has_none() -> None:
+    (gang, only), _ = jobs.taken_apart(job([{"name": "a"}], minAvailable=1, queue="q"), [TEMPLATE], Words.HAMI)
+    assert gang["spec"] == {"minMember": 1}
+    assert only["spec"]["template"]["metadata"]["labels"] == {"a": "b", "scheduling.x-k8s.io/pod-group": "j"}
+    (_, bare), _ = jobs.taken_apart(job([{"name": "a"}]), [TEMPLATE], Words.KOORDINATOR)
+    assert QUOTA not in bare["spec"]["template"]["metadata"]["labels"]
+
+
+def test_what_only_volcanos_controller_does_is_refused_or_told() -> None:
+    raw = job([{"name": "a", "dependsOn": {"name": ["b"]}, "maxRetry": 3}], plugins={"svc": []}, maxRetry=2)
+    parts, findings = jobs.taken_apart(raw, [TEMPLATE], Words.KOORDINATOR)
+    assert not parts
+    assert {each.about for each in findings} == {"Job plugins", "task dependsOn"}
+    raw = job([{"name": "a", "maxRetry": 3}], policies=[{}])
+    _, findings = jobs.taken_apart(raw, [TEMPLATE], Words.KOORDINATOR)
+    assert {each.about for each in findings} == {"Job", "Job policies", "task maxRetry"}
+
+
+def test_a_job_that_cannot_be_read_is_an_error() -> None:
+    with pytest.raises(WireError):
+        jobs.taken_apart({**job([]), "spec": {"tasks": 7}}, [], Words.KOORDINATOR)
+    assert not jobs.is_volcano_job({"apiVersion": "batch/v1", "kind": "Job"})
