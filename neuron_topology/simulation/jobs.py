@@ -107,11 +107,10 @@ def _drawn(poisson: Poisson, randomness: Randomness, capacity: int) -> list[Job]
     mu = math.log(durations.mean) - durations.sigma**2 / 2
     sizes = poisson.mix.devices
     up_to = list(accumulate(weight for _, weight in poisson.mix.shares))
-    last = len(sizes) - 1
     now = 0.0
     jobs: list[Job] = []
     for _ in range(poisson.count):
         now += randomness.expovariate(rate)
-        devices = sizes[bisect(up_to, randomness.random() * up_to[-1], 0, last)]
+        devices = sizes[bisect(up_to, randomness.random() * up_to[-1])]
         jobs.append(Job(now, devices, randomness.lognormvariate(mu, durations.sigma)))
     return jobs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 
@@ -59,3 +60,23 @@ def test_a_trace_is_what_it_is() -> None:
 def test_the_mixes_of_the_pack_are_shares_of_one(mix: Mix) -> None:
     assert sum(weight for _, weight in mix.shares) == pytest.approx(1.0)
     assert jobs.sizes_of(Poisson(mix, 1.0, 1)) == tuple(sorted(mix.devices))
+
+
+class Highest:
+    """Always the largest number below 1, and times of 1."""
+
+    def random(self) -> float:
+        return math.nextafter(1, 0)
+
+    def expovariate(self, lambd: float, /) -> float:
+        return 1.0
+
+    def lognormvariate(self, mu: float, sigma: float, /) -> float:
+        return 1.0
+
+
+@pytest.mark.parametrize("weights", [(0.1, 0.1), (0.1, 0.2), (1e-9, 1e-9), (0.7, 0.1)])
+def test_the_last_size_is_drawn_at_the_very_end_however_weights_are_rounded(weights: tuple[float, float]) -> None:
+    mix = Mix("two", ((1, weights[0]), (4, weights[1])))
+    (job,) = jobs.jobs_of(Poisson(mix, 1.0, 1), Highest(), capacity=16)
+    assert job == Job(1.0, 4, 1.0)
