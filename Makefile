@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 LOCK := .ci/requirements.lock
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-PURE := hami_plugins/model/*,hami_plugins/wire/*,hami_plugins/engine/*,hami_plugins/vendors/*,hami_plugins/ledger/*,koordinator_adapter/translation/*,koordinator_adapter/allocations.py,koordinator_adapter/refusals.py,neuron_topology/hardware/*,neuron_topology/allocation/*,neuron_topology/nodes.py,neuron_topology/vendor.py
+PURE := hami_plugins/model/*,hami_plugins/wire/*,hami_plugins/engine/*,hami_plugins/vendors/*,hami_plugins/ledger/*,koordinator_adapter/translation/*,koordinator_adapter/allocations.py,koordinator_adapter/refusals.py,neuron_topology/hardware/*,neuron_topology/allocation/*,neuron_topology/nodes.py,neuron_topology/vendor.py,neuron_topology/simulation/*
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
