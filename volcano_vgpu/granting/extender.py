@@ -25,7 +25,7 @@ from volcano_vgpu.granting.metrics import GrantMetrics
 from volcano_vgpu.granting.reading import ReadPod
 
 TASKS: Final = 4096
-"""Tasks that are remembered as read: each comes once for every node."""
+"""Tasks that are remembered as read: each comes once for every node, and once more when these are ranked."""
 
 LARGEST_REMEMBERED: Final = 32 * 1024
 """Bytes of a task. A larger one is read each time, so that nobody fills the memory with them."""
@@ -62,12 +62,12 @@ class Extender:
     def prioritize(self, body: bytes) -> bytes:
         """How well a pod would fit on each of some nodes."""
         try:
-            task, nodes = volcano_extender.prioritize(body)
-            intake, _ = self._of_task(task)
+            call = volcano_extender.prioritize(body)
+            intake, _ = self._remembered(call.task)
         except WireError as error:
             self._metrics.answered("prioritize", "unreadable")
             return volcano_extender.event_reply(str(error))
-        scores = self._books.scores(nodes, intake) if self._weight else {}
+        scores = self._books.scores(call.nodes, intake) if self._weight else {}
         self._metrics.answered("prioritize", "ranked")
         return volcano_extender.prioritize_reply({node: score * self._weight for node, score in scores.items()})
 

@@ -19,15 +19,12 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 def written_later(raw: Mapping[str, Any], keys: Collection[str]) -> str:
     """Who wrote one of these annotations after the pod was bound, and when; empty where nobody is known to have."""
-    bound = _bound(raw)
-    if bound is None:
-        return ""
     for entry in _list(_mapping(raw, "metadata"), "managedFields"):
         owned = _mapping(_mapping(_mapping(entry, "fieldsV1"), "f:metadata"), "f:annotations")
-        if any(f"f:{key}" in owned for key in keys):
-            time = entry.get("time")
-            if (at := _moment(time)) is not None and at > bound + SKEW:
-                return f"{entry.get('manager') or 'somebody'} (at {time})"
+        if owned and any(f"f:{key}" in owned for key in keys):
+            bound, at = _bound(raw), _moment(entry.get("time"))
+            if bound is not None and at is not None and at > bound + SKEW:
+                return f"{entry.get('manager') or 'somebody'} (at {entry['time']})"
     return ""
 
 
