@@ -8,11 +8,11 @@ BIN := $(VENV)/bin
 LOCK := .ci/requirements.lock
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-PURE := hami_plugins/model/*,hami_plugins/wire/*,hami_plugins/engine/*,hami_plugins/vendors/*,hami_plugins/ledger/*,koordinator_adapter/translation/*,koordinator_adapter/allocations.py,koordinator_adapter/refusals.py,neuron_topology/hardware/*,neuron_topology/allocation/*,neuron_topology/nodes.py,neuron_topology/vendor.py,neuron_topology/simulation/*
+PURE := hami_plugins/model/*,hami_plugins/wire/*,hami_plugins/engine/*,hami_plugins/vendors/*,hami_plugins/ledger/*,koordinator_adapter/translation/*,koordinator_adapter/allocations.py,koordinator_adapter/refusals.py,neuron_topology/hardware/*,neuron_topology/allocation/*,neuron_topology/hypernodes/differences.py,neuron_topology/hypernodes/generating.py,neuron_topology/hypernodes/machines.py,neuron_topology/hypernodes/objects.py,neuron_topology/hypernodes/ranking.py,neuron_topology/hypernodes/reading.py,neuron_topology/hypernodes/tiers.py,neuron_topology/jobs/naming.py,neuron_topology/jobs/patching.py,neuron_topology/jobs/room.py,neuron_topology/jobs/templates.py,neuron_topology/names.py,neuron_topology/nodes.py,neuron_topology/torchx/resources.py,neuron_topology/vendor.py,neuron_topology/simulation/*
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-cluster soak pace lint format bench coverage lock stubs clean help
+.PHONY: demo test test-cluster test-torchx soak pace lint format bench coverage lock stubs clean help
 
 # Libraries from the lock and nothing else, in an empty environment: no pin of an older lock survives.
 $(VENV)/.locked: $(LOCK)
@@ -36,6 +36,15 @@ test: $(READY) ## every test that needs nothing but Python, in random order, on 
 test-cluster: $(READY) ## the real Kubernetes, containerd and Volcano: needs Linux, root and Go, builds them once
 	@$(BIN)/python -m tests.cluster.building
 	@$(BIN)/python -m pytest -q -n 0 tests/cluster $(ARGS)
+
+# TorchX pins an old urllib3, so it has an environment of its own beside the lock's; TORCHX names another release of it.
+TORCHX ?= torchx[kubernetes]==0.7.0
+
+test-torchx: ## the real TorchX: our named resources, our component, and submit
+	@$(PYTHON) -m venv --clear .venv-torchx
+	@.venv-torchx/bin/python -m pip --quiet --disable-pip-version-check install --editable . '$(TORCHX)' \
+	hypothesis pytest pytest-randomly pytest-xdist
+	@.venv-torchx/bin/python -m pytest -q tests/torchx $(ARGS)
 
 soak: $(READY) ## 1,000 pods of one shape, then 30 minutes of agents that crash, on the real components; build/soak.md
 	@$(BIN)/python -m tests.cluster.building

@@ -1,0 +1,136 @@
+"""Our resources, our component and ``neuron submit`` with TorchX itself. Nothing here asks a cluster."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from torchx import specs
+from torchx.runner import get_runner
+from torchx.schedulers import get_scheduler_factories
+from torchx.specs.finder import get_components
+
+from hami_plugins.errors import ConfigError
+from neuron_topology.jobs import patching
+from neuron_topology.torchx import driving
+from neuron_topology.torchx.resources import NAMED
+
+ROOT = Path(__file__).parents[2]
+NEURON, EFA = "aws.amazon.com/neuron", "vpc.amazonaws.com/efa"
+IMAGE = ("--image", "registry.example.com/train:1")
+OPTIONS = {"queue": "test", "namespace": "default"}
+
+
+def asked(*arguments: str, component: str = driving.COMPONENT) -> dict[str, Any]:
+    return driving.requested(component, (*IMAGE, *arguments), OPTIONS)
+
+
+def containers(job: dict[str, Any]) -> list[dict[str, Any]]:
+    return [task["template"]["spec"]["containers"][0] for task in job["spec"]["tasks"]]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_torchx_finds_every_named_resource(name: str) -> None:
+    found, ours = specs.resource(h=name), NAMED[name]
+    assert (found.cpu, found.memMB, found.devices) == (ours.cpu, ours.memory_mb, dict(ours.devices))
+
+
+def test_torchxs_own_components_and_schedulers_stay() -> None:
+    assert "dist.ddp" in get_components()
+    assert "kubernetes" in get_scheduler_factories()
+
+
+def test_the_newer_way_to_find_plugins_finds_the_same_names() -> None:
+    pytest.importorskip("torchx.plugins")
+    listing = (
+        "from torchx import plugins; found = plugins.registry();"
+        "print(*found.get(plugins.PluginType.NAMED_RESOURCE), sep='\\n'); assert not found.load_errors()"
+    )
+    for source in ("1", "2", "3"):
+        environment = {**os.environ, "TORCHX_PLUGINS_SOURCE": source}
+        answer = subprocess.run(
+            [sys.executable, "-c", listing], env=environment, capture_output=True, text=True, check=True, cwd=ROOT
+        )
+        assert set(NAMED) <= set(answer.stdout.split())
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_job_of_any_resource_asks_for_what_the_machine_has_and_needs_no_cut(name: str) -> None:
+    job = asked("--script", "train.py", "-h", name, "-j", "1")
+    changes = [change.what for change in patching.patch(job).changes]
+    (container,) = containers(job)
+    assert container["resources"]["limits"][NEURON] == str(NAMED[name].devices[NEURON])
+    assert not any("which no node has left" in what or "is aws.amazon.com" in what for what in changes)
+    assert f"--nproc_per_node {NAMED[name].workers}" in container["command"][-1]
+
+
+def test_a_gang_finds_its_first_member_by_the_name_that_volcano_exports() -> None:
+    job = asked("--script", "dp-bert_large.py", "-j", "3")
+    tasks = [task["name"] for task in job["spec"]["tasks"]]
+    assert tasks == ["dpbertlarge-0", "dpbertlarge-1", "dpbertlarge-2"]
+    exported = f"VC_{tasks[0].replace('-', '_').upper()}_HOSTS"
+    assert all(exported in each["command"][-1] for each in containers(job)[1:])
+
+
+def test_an_elastic_job_starts_with_its_least_number_of_pods() -> None:
+    job = patching.patch(asked("--script", "train.py", "-j", "2:4x32")).job
+    assert job["spec"]["minAvailable"] == 2
+
+
+def test_a_precompiling_job_shares_its_cache_with_the_real_one() -> None:
+    more = ("--cache", "neuron-cache", "--tier", "network-layer-3", "-j", "2")
+    compiling, training = (asked("--script", "t.py", *more, "--precompile", word) for word in ("True", "False"))
+    assert containers(compiling)[0]["command"][-1].startswith("neuron_parallel_compile torchrun ")
+    assert containers(training)[0]["command"][-1].startswith("torchrun ")
+    for job in (compiling, training):
+        claims = [each.get("persistentVolumeClaim") for each in job["spec"]["tasks"][0]["template"]["spec"]["volumes"]]
+        assert {"claimName": "neuron-cache"} in claims
+        assert patching.patch(job).job["spec"]["networkTopology"]["highestTierName"] == "network-layer-3"
+
+
+def test_what_torchxs_own_component_asks_for_is_put_right() -> None:
+    job = asked("--script", "bert-train.py", "-h", "aws_trn1.32xlarge", "-j", "2x32", component="dist.ddp")
+    patched = patching.patch(job).job
+    for container in containers(patched):
+        assert container["resources"]["requests"] | {NEURON: "16", EFA: "8"} == container["resources"]["requests"]
+    assert "VC_BERT_TRAIN_0_HOSTS" in containers(patched)[1]["command"][-1]
+
+
+def test_what_torchx_refuses_is_an_error_of_ours() -> None:
+    with pytest.raises(ConfigError, match="TorchX"):
+        asked("--script", "t.py", component="no.such")
+    with pytest.raises(ConfigError, match="no resource for Neuron is called"):
+        asked("--script", "t.py", "-h", "aws_trn1.32xlarge")
+
+
+def test_the_whole_command_prints_a_job_that_volcano_can_place() -> None:
+    command = [str(Path(sys.executable).with_name("hami-plugins")), "neuron", "submit", "--queue", "test", "--dryrun"]
+    answer = subprocess.run(
+        [*command, "--", *IMAGE, "--script", "train.py", "-j", "2", "--", "--lr", "1"],
+        capture_output=True, text=True, check=True, cwd=ROOT,
+    )  # fmt: skip
+    job = yaml.safe_load(answer.stdout)
+    assert job["spec"]["queue"] == "test"
+    assert patching.patch(job).changes == ()
+    assert all(each["command"][-1].endswith("train.py --lr 1") for each in containers(job))
+
+
+def test_torchx_run_takes_the_component_by_its_file() -> None:
+    command = [str(Path(sys.executable).with_name("torchx")), "run", "--workspace", "", "-s", "kubernetes", "--dryrun"]
+    options = "queue=test,validate_spec=False" if _asks_the_cluster() else "queue=test"
+    answer = subprocess.run(
+        [*command, "-cfg", options, driving.COMPONENT, *IMAGE, "--script", "train.py", "-h", "neuron_trn2.48xlarge_8"],
+        capture_output=True, text=True, check=True, cwd=ROOT,
+    )  # fmt: skip
+    job = yaml.safe_load(answer.stdout.partition("=== SCHEDULER REQUEST ===\n")[2])
+    assert containers(job)[0]["resources"]["limits"][NEURON] == "8"
+
+
+def _asks_the_cluster() -> bool:
+    with get_runner() as runner:
+        return any(name == "validate_spec" for name, _ in runner.scheduler_run_opts("kubernetes"))
