@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from importlib import resources
+
 import pytest
 
 from hami_plugins.config import texts
@@ -24,6 +27,14 @@ jobs: 500
 runs: 3
 seed: 7
 """
+
+
+PAGE = resources.files("neuron_topology.simulation").joinpath("README.md").read_text(encoding="utf-8")
+
+
+def fenced(language: str) -> str:
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    return str(found)
 
 
 def study(text: str = "", *traces: Trace) -> Study:
@@ -143,3 +154,15 @@ def test_what_is_no_trace_is_refused(lines: tuple[str, ...], said: str) -> None:
     with pytest.raises(ConfigError, match=r"^t\.csv") as refused:
         trace(*lines)
     assert said in str(refused.value)
+
+
+def test_the_study_of_the_page_says_what_holds_without_it_but_for_its_mix() -> None:
+    said, nothing = (reading.order(texts.mapping(text, "README"), "README") for text in (fenced("yaml"), ""))
+    assert said.model_dump(exclude={"mixes"}) == nothing.model_dump(exclude={"mixes"})
+    assert said.mixes == {"ours": {1: 0.5, 2: 0.2, 8: 0.3}}
+
+
+def test_the_trace_of_the_page_is_one() -> None:
+    found = trace(*fenced("csv").splitlines())
+    assert [job.devices for job in found.trace.jobs] == [4, 16]
+    assert found.problems == ()
