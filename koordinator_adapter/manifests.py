@@ -14,7 +14,7 @@ from hami_plugins.report.manifests.rewriting import rewritten
 from hami_plugins.report.vet.subjects import PodView, Subject, subject_of
 from hami_plugins.wire.fields import Json
 from koordinator_adapter.translation import jobs, objects
-from koordinator_adapter.translation.model import Fidelity, Finding, Settings, Translation, Words, at, refused
+from koordinator_adapter.translation.model import Fidelity, Finding, Settings, Translation, Words, at, kept, refused
 from koordinator_adapter.translation.pods import translate
 from koordinator_adapter.translation.vocabulary import GANG_NAME, GROUP, MIN_AVAILABLE, OLD_GROUP
 
@@ -121,7 +121,12 @@ class _Work:
             return [other.raw or raw], [told]
         found = [(view, self._translation(subject, view)) for view in subject.pods if not view.placed]
         told_of = [
-            _told(subject, part=view.label, source=each.source, findings=_inside(view.path, each.findings))
+            _told(
+                subject,
+                part=view.label,
+                source=each.source,
+                findings=_inside(view.path, map(self._settled, each.findings)),
+            )
             for view, each in found
             if each.source is not None or each.findings
         ]
@@ -131,6 +136,12 @@ class _Work:
         if jobs.is_volcano_job(raw) and self.target is not Words.VOLCANO and told_of:
             return self._apart(subject, made(raw, edits), told_of)
         return [made(raw, edits) if edits else raw], told_of
+
+    def _settled(self, finding: Finding) -> Finding:
+        """What a pod alone has to give up is kept where a PodGroup beside it says it."""
+        if finding.about == MIN_AVAILABLE and self.target is Words.VOLCANO:
+            return kept(MIN_AVAILABLE, "is minMember of a PodGroup now", path=finding.path)
+        return finding
 
     def _translation(self, subject: Subject, view: PodView) -> Translation:
         """The translation of one template, as a pod of its owner that is given to the owner's scheduler."""

@@ -63,7 +63,8 @@ def taken_apart(raw: Json, templates: Sequence[Json], target: Words) -> tuple[tu
         "metadata": _metadata(name, metadata),
         "spec": {"minMember": wanted or total},
     }
-    note = lost("Job", f"becomes {len(jobs)} Jobs of Kubernetes and a PodGroup; Volcano's controller has no part in it")
+    number = "a Job" if len(jobs) == 1 else f"{len(jobs)} Jobs"
+    note = lost("Job", f"becomes {number} of Kubernetes and a PodGroup; Volcano's controller has no part in it")
     return (group, *jobs), (note, *findings)
 
 

@@ -9,7 +9,20 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.bench import agents, commands, decisions, gates, granting, ledger, loading, monitor, neuron, node, simulation
+from tests.bench import (
+    agents,
+    commands,
+    decisions,
+    gates,
+    granting,
+    ledger,
+    loading,
+    monitor,
+    neuron,
+    node,
+    simulation,
+    translation,
+)
 from tests.bench.measuring import Figure, machine, printed, write
 
 GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
@@ -22,6 +35,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "granting": granting.figures,
     "commands": commands.plan_and_relax,
     "gates": gates.figures,
+    "translation": translation.figures,
     "start": commands.start,
     "agent-pieces": node.pieces,
     "agent-list": node.listing,

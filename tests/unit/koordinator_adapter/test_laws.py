@@ -1,0 +1,201 @@
+"""What holds for every translation: nothing granted changes, no limit is weakened in silence, and back is back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hami_plugins.engine import koordinator
+from hami_plugins.engine.demand import WHOLE
+from hami_plugins.engine.koordinator import CardRequest
+from hami_plugins.model.edits import made
+from hami_plugins.model.requests import Absolute, DeviceRequest
+from hami_plugins.wire import pods
+from hami_plugins.wire.koordinator import CORE, MEMORY, RATIO, SHARED
+from koordinator_adapter.translation.koordinator_reading import amounts_of
+from koordinator_adapter.translation.model import Fidelity, Finding, NoCoreLimit, Settings, Words
+from koordinator_adapter.translation.pods import translate
+from koordinator_adapter.translation.reading import asked_of
+from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION
+from tests.unit.koordinator_adapter.written import REGISTRY, Raw, pod
+
+counts = st.integers(1, 8)
+sizes = st.integers(1, 200_000)
+percents = st.integers(1, 100)
+cores = st.integers(0, 100)
+ids = st.sampled_from(["GPU-a", "GPU-b", "GPU-a,GPU-b"])
+env = st.dictionaries(
+    st.sampled_from(["LIBCUDA_LOG_LEVEL", "GPU_CORE_UTILIZATION_POLICY", "ACTIVE_OOM_KILLER", "A"]),
+    st.sampled_from(["0", "1", "force", "disable"]),
+    max_size=2,
+)
+schedulers = st.sampled_from(["", "default-scheduler"])
+
+
+@st.composite
+def hamis(draw: st.DrawFn) -> Raw:
+    """A pod in HAMi's words."""
+    limits: dict[str, object] = {"nvidia.com/gpu": draw(counts)}
+    kind = draw(st.sampled_from(["memory", "percent", "whole", "both"]))
+    if kind in {"memory", "both"}:
+        limits["nvidia.com/gpumem"] = draw(sizes)
+    if kind in {"percent", "both"}:
+        limits["nvidia.com/gpumem-percentage"] = draw(percents)
+    if draw(st.booleans()):
+        limits["nvidia.com/gpucores"] = draw(cores)
+    if draw(st.booleans()):
+        limits["nvidia.com/priority"] = draw(st.integers(0, 1))
+    annotations = draw(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "nvidia.com/use-gpuuuid": ids,
+                "nvidia.com/nouse-gpuuuid": ids,
+                "nvidia.com/numa-bind": st.sampled_from(["true", "false"]),
+                "hami.io/gpu-scheduler-policy": st.sampled_from(["binpack", "spread"]),
+                "mine": st.just("x"),
+            },
+        )
+    )
+    return pod(limits, annotations=annotations, env=draw(env), schedulerName=draw(schedulers))
+
+
+@st.composite
+def volcanos(draw: st.DrawFn) -> Raw:
+    """A pod in Volcano's words."""
+    limits: dict[str, object] = {"volcano.sh/vgpu-number": draw(counts)}
+    if draw(st.booleans()):
+        limits["volcano.sh/vgpu-memory"] = draw(sizes)
+    if draw(st.booleans()):
+        limits["volcano.sh/vgpu-memory-percentage"] = draw(percents)
+    if draw(st.booleans()):
+        limits["volcano.sh/vgpu-cores"] = draw(cores)
+    annotations = draw(
+        st.fixed_dictionaries(
+            {},
+            optional={"scheduling.k8s.io/group-name": st.just("g"), "scheduling.volcano.sh/queue-name": st.just("q")},
+        )
+    )
+    return pod(limits, annotations=annotations, env=draw(env), schedulerName=draw(schedulers))
+
+
+@st.composite
+def koordinators(draw: st.DrawFn) -> Raw:
+    """A pod in Koordinator's words, legal or not, with limits that are enforced or not."""
+    count = draw(counts)
+    limits: dict[str, object] = {}
+    match draw(st.sampled_from(["slices", "together", "vendor", "odd"])):
+        case "slices":
+            limits[SHARED] = count
+            memory, per = draw(st.sampled_from([(MEMORY, "size"), (RATIO, "percent")]))
+            limits[memory] = f"{count * draw(sizes)}Mi" if per == "size" else count * draw(percents)
+            if draw(st.booleans()):
+                limits[CORE] = count * draw(percents)
+        case "together":
+            limits["koordinator.sh/gpu"] = draw(st.sampled_from([1, 50, 100, 150, 300]))
+        case "vendor":
+            limits["nvidia.com/gpu"] = count
+        case _:
+            limits = {
+                name: draw(st.integers(0, 400))
+                for name in draw(st.sets(st.sampled_from([SHARED, CORE, MEMORY, RATIO])))
+            }
+    labels = draw(st.sampled_from([{}, {ISOLATION: HAMI_CORE}, {ISOLATION: "hami-core"}]))
+    return pod(limits, labels=labels, env=draw(env), schedulerName="koord-scheduler")
+
+
+every_pod = st.one_of(hamis(), volcanos(), koordinators())
+every_target = st.sampled_from(list(Words))
+every_setting = st.builds(
+    Settings,
+    device_labels=st.booleans(),
+    no_core_limit=st.sampled_from([NoCoreLimit.SHARE, NoCoreLimit.ABSENT]),
+    slices_per_card=st.integers(1, 100),
+)
+
+
+def read(raw: Any, words: Words) -> DeviceRequest:
+    """The one request of a pod."""
+    found = asked_of(pods.pod(raw), words, REGISTRY)
+    assert not isinstance(found, Finding)
+    (asked,) = found
+    return asked.request
+
+
+@given(every_pod, every_target, every_setting)
+def test_what_is_granted_on_each_card_stays(raw: Raw, target: Words, settings: Settings) -> None:
+    found = translate(raw, target, REGISTRY, settings)
+    if found.source is None or found.fidelity is Fidelity.REFUSED:
+        assert not found.edits
+        return
+    before, after = read(raw, found.source), read(made(raw, found.edits), target)
+    assert (after.count, after.memory) == (before.count, before.memory)
+    if found.fidelity is Fidelity.LOSSLESS:
+        assert after.cores == before.cores
+
+
+@given(every_pod, every_setting)
+def test_what_is_written_for_koordinator_is_legal_and_the_webhook_finds_nothing_to_do(
+    raw: Raw, settings: Settings
+) -> None:
+    found = translate(raw, Words.KOORDINATOR, REGISTRY, settings)
+    if found.source is None or found.fidelity is Fidelity.REFUSED:
+        return
+    after = made(raw, found.edits)
+    amounts = amounts_of(pods.pod(after), 0)
+    request = koordinator.request_of(amounts)
+    assert isinstance(request, CardRequest)
+    assert koordinator.normalised(amounts) == amounts
+    assert not translate(after, Words.KOORDINATOR, REGISTRY, settings).edits
+    if found.source is not Words.KOORDINATOR:
+        assert amounts.get(CORE, 0) >= 1 or settings.no_core_limit is NoCoreLimit.ABSENT
+        assert request.per_card.get(MEMORY, 0) % (1 << 20) == 0
+
+
+@given(every_pod, every_target, every_setting)
+def test_no_limit_is_weakened_in_silence(raw: Raw, target: Words, settings: Settings) -> None:
+    found = translate(raw, target, REGISTRY, settings)
+    if target is not Words.KOORDINATOR or found.source in {None, Words.KOORDINATOR} or not found.edits:
+        return
+    after = pods.pod(made(raw, found.edits))
+    assert found.source is not None
+    before = read(raw, found.source)
+    if before.memory != WHOLE:
+        assert after.labels[ISOLATION] == HAMI_CORE
+        assert (ISOLATION, HAMI_CORE) in after.constraints.selector
+    elif 0 < before.cores < 100:
+        assert found.fidelity is Fidelity.LOSSY
+    env = {each["name"]: each["value"] for each in after_env(made(raw, found.edits))}
+    if before.cores > 0 and isinstance(before.memory, Absolute):
+        assert env.get("GPU_CORE_UTILIZATION_POLICY") == {each["name"]: each["value"] for each in after_env(raw)}.get(
+            "GPU_CORE_UTILIZATION_POLICY"
+        )
+
+
+def after_env(raw: Any) -> list[dict[str, str]]:
+    """The variables of the first container."""
+    found: list[dict[str, str]] = raw["spec"]["containers"][0].get("env", [])
+    return found
+
+
+@given(every_pod, every_target)
+def test_lossless_forms_return_to_themselves(raw: Raw, target: Words) -> None:
+    settings = Settings(device_labels=True, runtime_class="")
+    there = translate(raw, target, REGISTRY, settings)
+    if there.source is None or there.fidelity is not Fidelity.LOSSLESS:
+        return
+    back = translate(made(raw, there.edits), there.source, REGISTRY, settings)
+    assert back.fidelity is not Fidelity.REFUSED
+    again = made(made(raw, there.edits), back.edits)
+    assert read(again, there.source) == read(raw, there.source)
+    canonical = translate(raw, there.source, REGISTRY, settings) if there.source is Words.KOORDINATOR else None
+    was = pods.pod(made(raw, canonical.edits) if canonical else raw)
+    now = pods.pod(again)
+    if read(raw, there.source).memory != WHOLE:  # on whole cards the label means nothing
+        assert now.labels == was.labels
+        assert now.constraints.selector == was.constraints.selector
+    kept = {key for key, value in was.annotations.items() if value not in {"false", "GPU-a,GPU-b"}}
+    assert {key: now.annotations.get(key) for key in kept} == {key: was.annotations[key] for key in kept}
+    assert now.containers[0].env == was.containers[0].env
