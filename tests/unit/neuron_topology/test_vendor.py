@@ -248,6 +248,13 @@ def test_the_node_that_loses_the_fewest_sets_is_chosen_and_spread_takes_the_empt
     assert _chosen(single, {DEVICES: 1}, "binpack") == "one"
 
 
+def test_of_nodes_that_lose_nothing_the_fullest_is_chosen() -> None:
+    nodes = {"a": a_neuron_node(), "fuller": a_neuron_node(), "z": a_neuron_node()}
+    running = {name: [holding(0, mask=1)] for name in nodes}
+    running["fuller"].append(holding(4, 5, 6, 7, name="row"))
+    assert _chosen(nodes, {CORES: 1}, "binpack", running) == "fuller"
+
+
 def _chosen(
     nodes: dict[str, NodeObject],
     resources: dict[str, int | str],
