@@ -180,6 +180,20 @@ def test_a_broken_hypernode_hides_no_other(broken: Any) -> None:
     assert [problem.partition(":")[0] for problem in cluster.problems] == ["hypernode bad", "node"]
 
 
+def test_nodes_of_others_and_pods_that_are_nowhere_do_not_matter() -> None:
+    plain = {"kind": "Node", "metadata": {"name": "c5"}}
+    labels = {"labels": {"volcano.sh/job-name": "train"}}
+    pods = [
+        {"kind": "Pod", "metadata": {"name": "a", **labels}, "spec": {"nodeName": "n"}},
+        {"kind": "Pod", "metadata": {"name": "b", **labels}, "spec": {}},
+        {"kind": "Pod", "metadata": {"name": "c"}, "spec": {"nodeName": "n"}},
+        {"kind": "Pod", "metadata": 3, "spec": 3},
+    ]
+    cluster = reading.read([plain, *pods])
+    assert (cluster.machines, cluster.problems) == ((), ())
+    assert [pod.name for pod in cluster.pods] == ["a"]
+
+
 def test_an_object_without_a_name_is_told_so() -> None:
     with pytest.raises(WireError, match=r"hypernode \?"):
         objects.decode({"metadata": {}, "spec": 3})
