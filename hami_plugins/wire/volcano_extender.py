@@ -1,12 +1,13 @@
 """The calls of Volcano's plugin ``extender`` and the replies that it understands (``peers.md`` 3.8).
 
-A predicate call carries the whole node with all pods on it, tens of kilobytes, of which only the name is wanted: the
-body is cut where Volcano's writer puts the node, and only the task is parsed. A body that is written otherwise is
-parsed as a whole.
+A predicate call carries the whole node with all pods on it, tens of kilobytes, of which only the name is wanted, and a
+prioritize call carries all nodes that are left: the body is cut where Volcano's writer puts the nodes, and only the
+task is parsed. A body that is written otherwise is parsed as a whole.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -27,6 +28,12 @@ UNSCHEDULABLE: Final = 2
 
 _BEGIN: Final = b'{"task":'
 _NODE: Final = b',"node":{"Name":"'
+_NODES: Final = b',"nodes":['
+_EACH: Final = re.compile(
+    rb'\{"Name":"([^"\\]+)","Node":\{(?:"kind":"Node","apiVersion":"v1",)?"metadata":\{"name":"\1"'
+)
+"""The beginning of a node: nothing else in a call has its own name twice."""
+
 _END: Final = b'"'
 _SHOWN: Final = 80
 
@@ -49,6 +56,13 @@ class OnNode(NamedTuple):
     node: NodeName
 
 
+class OnNodes(NamedTuple):
+    """A prioritize call: the task as text, the same as in the predicate calls before it, and the names of the nodes."""
+
+    task: bytes
+    nodes: tuple[NodeName, ...]
+
+
 def predicate(body: bytes) -> OnNode:
     """What a predicate call asks. Raises ``WireError`` for what is no such call."""
     at = body.find(_NODE)
@@ -65,18 +79,22 @@ def predicate(body: bytes) -> OnNode:
 
 
 def task(text: bytes) -> Task:
-    """The task of a text that ``predicate`` found. Raises ``WireError``."""
+    """The task of a text that ``predicate`` or ``prioritize`` found. Raises ``WireError``."""
     return _task(_loaded(text), f"{PLACE} task")
 
 
-def prioritize(body: bytes) -> tuple[Task, tuple[NodeName, ...]]:
-    """The task and the names of the nodes that are to be ranked. Raises ``WireError``."""
+def prioritize(body: bytes) -> OnNodes:
+    """The task and the nodes that are to be ranked. Raises ``WireError``."""
+    at = body.find(_NODES)
+    if at > 0 and body.startswith(_BEGIN) and _EACH.match(body, at + len(_NODES)):
+        found = _EACH.finditer(body, at + len(_NODES))
+        return OnNodes(body[len(_BEGIN) : at], tuple(NodeName(_text(each[1])) for each in found))
     call = _loaded(body)
     names = []
-    for at, raw in enumerate(fields.items(call, "nodes", PLACE)):
-        place = f"{PLACE} nodes[{at}]"
+    for number, raw in enumerate(fields.items(call, "nodes", PLACE)):
+        place = f"{PLACE} nodes[{number}]"
         names.append(NodeName(_required(fields.whole(raw, place), "Name", place)))
-    return _task(fields.member(call, "task", PLACE), f"{PLACE} task"), tuple(names)
+    return OnNodes(orjson.dumps(fields.member(call, "task", PLACE)), tuple(names))
 
 
 def event(body: bytes) -> Task:

@@ -66,7 +66,6 @@ class Inputs:
 def run_server(inputs: Inputs) -> int:
     """Run until a signal ends it."""
     settings = inputs.settings()
-    sys.setswitchinterval(0.0005)
     logging.configure(settings.log.level, settings.log.form)
     spec = spec_of(file_text(inputs.device_config))
     metrics = GrantMetrics()

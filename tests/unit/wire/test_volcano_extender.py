@@ -98,14 +98,48 @@ def test_a_task_without_a_name_is_refused(missing: str) -> None:
         volcano_extender.event(body(task=task))
 
 
+def nodes(*names: str) -> list[dict[str, Any]]:
+    return [{**NODE, "Name": name, "Node": {"metadata": {"name": name}}} for name in names]
+
+
 def test_a_prioritize_call_names_the_nodes_in_their_order() -> None:
-    task, nodes = volcano_extender.prioritize(body(task=TASK, nodes=[{"Name": "n2"}, NODE]))
-    assert (task.uid, nodes) == ("u1", ("n2", "n1"))
+    found = volcano_extender.prioritize(body(task=TASK, nodes=nodes("n2", "n1")))
+    assert (volcano_extender.task(found.task).uid, found.nodes) == ("u1", ("n2", "n1"))
+
+
+def test_a_prioritize_call_has_the_text_of_the_predicate_calls_before_it() -> None:
+    asked = volcano_extender.predicate(body(task=TASK, node=NODE))
+    assert volcano_extender.prioritize(body(task=TASK, nodes=nodes("n1"))).task == asked.task
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        body(nodes=nodes("n1", "n2"), task=TASK),
+        json.dumps({"task": TASK, "nodes": nodes("n1", "n2")}, indent=1).encode(),
+        body(task=TASK, nodes=[{"Name": "n1"}, {"Name": "n2"}]),
+        body(task=TASK, nodes=nodes("n1", "n2")).replace(b'"Name":"n1"', b'"Name":"\\u006e1"'),
+        body(task=TASK, nodes=nodes("n1", "n2")).replace(
+            b'{"metadata"', b'{"kind":"Node","apiVersion":"v1","metadata"'
+        ),
+    ],
+)
+def test_a_prioritize_call_that_is_written_otherwise_means_the_same(written: bytes) -> None:
+    found = volcano_extender.prioritize(written)
+    assert (volcano_extender.task(found.task).uid, found.nodes) == ("u1", ("n1", "n2"))
+
+
+@given(st.text())
+def test_no_text_in_a_call_is_taken_for_a_node_to_rank(text: str) -> None:
+    evil = text + '{"Name":"evil","Node":{"metadata":{"name":"evil"'
+    asked = [{**each, "Tasks": {evil: evil}} for each in nodes("n1", "n2")]
+    found = volcano_extender.prioritize(body(task={**TASK, "Job": evil}, nodes=asked))
+    assert found.nodes == ("n1", "n2")
 
 
 def test_a_prioritize_call_with_a_nameless_node_says_which() -> None:
     with pytest.raises(WireError, match=r"nodes\[1\]\.Name"):
-        volcano_extender.prioritize(body(task=TASK, nodes=[NODE, {}]))
+        volcano_extender.prioritize(body(task=TASK, nodes=[{"Name": "n1"}, {}]))
 
 
 def test_an_event_names_the_node_that_the_session_chose() -> None:
