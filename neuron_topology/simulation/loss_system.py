@@ -90,42 +90,63 @@ class Nodes:
         return any(self._by_free[devices:])
 
 
+class _Running:
+    """The jobs that hold devices at a time, and how many devices were held for how long."""
+
+    __slots__ = ("_ends", "_nodes", "busy", "departures", "held", "now")
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._ends: list[tuple[float, int, Grant]] = []
+        self.now = self.held = 0.0
+        self.busy = self.departures = 0
+
+    def until(self, time: float) -> None:
+        """Let time pass; what ends up to and including then ends."""
+        ends = self._ends
+        while ends and ends[0][0] <= time:
+            ended, devices, grant = heappop(ends)
+            self.held += self.busy * (ended - self.now)
+            self.now = ended
+            self.busy -= devices
+            self._nodes.give_back(grant, devices)
+            self.departures += 1
+        self.held += self.busy * (time - self.now)
+        self.now = time
+
+    def start(self, table: Table, devices: int, duration: float) -> bool:
+        """Begin a job now, or say that no node can hold it."""
+        grant = self._nodes.take(table, devices)
+        if grant is None:
+            return False
+        self.busy += devices
+        heappush(self._ends, (self.now + duration, devices, grant))
+        return True
+
+
 def run(jobs: Sequence[Job], tables: Mapping[int, Table], *, nodes: int, devices: int, warm_up: float = 0.1) -> Outcome:
     """What becomes of jobs on nodes of so many devices; ``tables`` holds one for every number that a job asks for.
 
     The first ``warm_up`` share of the jobs is not counted; those after it have to arrive at two times at least.
     """
     cluster = Nodes(nodes, devices)
-    running: list[tuple[float, int, Grant]] = []
+    running = _Running(cluster)
     offered: Counter[int] = Counter()
     rejected: Counter[int] = Counter()
-    counted_from = int(len(jobs) * warm_up)
-    fragmented = departures = busy = 0
-    since = last = held = 0.0
+    counted_from, since, fragmented = int(len(jobs) * warm_up), 0.0, 0
     for number, (arrival, asked, duration) in enumerate(jobs):
-        while running and running[0][0] <= arrival:
-            ended, freed, grant = heappop(running)
-            held += busy * (ended - last)
-            last = ended
-            busy -= freed
-            cluster.give_back(grant, freed)
-            departures += 1
-        held += busy * (arrival - last)
-        last = arrival
+        running.until(arrival)
         if number == counted_from:
-            offered, rejected, fragmented, since, held = Counter(), Counter(), 0, arrival, 0.0
+            offered, rejected, fragmented = Counter(), Counter(), 0
+            since, running.held = arrival, 0.0
         offered[asked] += 1
-        granted = cluster.take(tables[asked], asked)
-        if granted is None:
+        if not running.start(tables[asked], asked, duration):
             rejected[asked] += 1
             fragmented += cluster.has_room(asked)
-        else:
-            busy += asked
-            heappush(running, (arrival + duration, asked, granted))
     return Outcome(
         offered=offered,
         accepted={asked: count - rejected[asked] for asked, count in offered.items()},
         fragmented=fragmented,
-        utilisation=held / ((last - since) * nodes * devices),
-        events=len(jobs) + departures,
+        utilisation=running.held / ((running.now - since) * nodes * devices),
+        events=len(jobs) + running.departures,
     )
