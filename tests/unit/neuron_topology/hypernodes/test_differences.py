@@ -181,9 +181,9 @@ def test_a_broken_hypernode_hides_no_other(broken: Any) -> None:
 
 
 def test_nodes_of_others_and_pods_that_are_nowhere_do_not_matter() -> None:
-    plain = {"kind": "Node", "metadata": {"name": "c5"}}
+    plain: dict[str, Any] = {"kind": "Node", "metadata": {"name": "c5"}}
     labels = {"labels": {"volcano.sh/job-name": "train"}}
-    pods = [
+    pods: list[dict[str, Any]] = [
         {"kind": "Pod", "metadata": {"name": "a", **labels}, "spec": {"nodeName": "n"}},
         {"kind": "Pod", "metadata": {"name": "b", **labels}, "spec": {}},
         {"kind": "Pod", "metadata": {"name": "c"}, "spec": {"nodeName": "n"}},
