@@ -117,7 +117,7 @@ def _across(value: float, ticks: Sequence[float]) -> float:
 
 def scale(low: float, high: float) -> tuple[float, ...]:
     """Round numbers at equal steps, the first at most ``low`` and the last at least ``high``, of shares in per cent."""
-    exponent = math.floor(math.log10(max(high - low, 0.1) / _MOST_STEPS))
+    exponent = math.floor(math.log10(max(high - low, 1.0) / _MOST_STEPS))
     steps = (factor * 10.0**power for power in (exponent, exponent + 1) for factor in (1, 2, 5))
     return next(found for found in (_marks(low, high, step) for step in steps) if len(found) <= _MOST_STEPS + 1)
 

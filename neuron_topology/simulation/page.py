@@ -92,5 +92,5 @@ def _model(study: Study) -> Iterator[str]:
         )
     yield (
         "Fragmentation rejects are jobs that are rejected although some node has enough free devices, as a share of "
-        f"all jobs. The first {study.warm_up:.0%} of the jobs fill the cluster and are not counted."
+        f"all jobs. The first {study.warm_up * 100:g} % of the jobs fill the cluster and are not counted."
     )

@@ -58,8 +58,8 @@ def test_a_single_run_is_drawn_without_interval() -> None:
         (0, 30.5, (0, 10, 20, 30, 40)),
         (93.3, 94.9, (93, 93.5, 94, 94.5, 95)),
         (99.7, 100, (99.7, 99.8, 99.9, 100)),
-        (0, 0, (0, 0.01)),
-        (100, 100, (99.99, 100)),
+        (0, 0, (0, 0.1)),
+        (100, 100, (99.9, 100)),
     ],
 )
 def test_the_scale_has_round_numbers(low: float, high: float, expected: tuple[float, ...]) -> None:
