@@ -24,7 +24,7 @@ MANAGED_LABEL: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "hami-plugins-neuron"
 """Marks the HyperNodes that are made, changed and removed here; all others are let alone."""
 
-FAMILY_LABEL: Final = "neuron.hami-plugins.io/family"
+FAMILY_LABEL: Final = "hami-plugins.io/neuron-family"
 SOURCE_LABEL: Final = "volcano.sh/network-topology-source"
 """On HyperNodes that Volcano's own discovery has made."""
 
