@@ -75,7 +75,7 @@ def _changed(value: object, path: Sequence[str | int], edit: Edit) -> object:
     step, rest = path[0], path[1:]
     if isinstance(value, list):
         return _changed_list(value, int(step), rest, edit)
-    holder: dict[str, object] = dict(value) if isinstance(value, Mapping) else {}
+    holder: dict[str, object] = dict(value) if isinstance(value, dict) else {}
     name = str(step)
     if rest:
         missing: object = {} if isinstance(edit, Put | Append) else holder[name]

@@ -100,13 +100,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One pod on its way. ``raw`` is the pod or template as written."""
+    """One pod on its way. ``raw`` is the pod or template as written, ``path`` leads to the container that asks."""
 
     raw: Mapping[str, object]
     pod: Pod
     source: Words
     target: Words
     asked: Asked
+    path: Path
     registry: Registry
     settings: Settings
 
@@ -116,15 +117,11 @@ class Case:
         return self.pod.containers[self.asked.container]
 
     @property
-    def path(self) -> Path:
-        """Where that container stands."""
-        return container_path(self.pod, self.asked.container)
-
-    @property
     def env(self) -> Mapping[str, tuple[int, str | None]]:
         """The container's variables: place and text, which is ``None`` where it comes from elsewhere."""
-        found = at(self.raw, (*self.path, "env"))
-        items = found if isinstance(found, list) else []
+        items = at(self.raw, (*self.path, "env"))
+        if not isinstance(items, list):
+            return {}
         return {each["name"]: (index, each.get("value")) for index, each in enumerate(items) if each.get("name")}
 
 

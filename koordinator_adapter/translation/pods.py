@@ -21,6 +21,7 @@ from koordinator_adapter.translation.model import (
     Settings,
     Translation,
     Words,
+    container_path,
     refused,
 )
 from koordinator_adapter.translation.reading import asked_of, words_of
@@ -72,7 +73,16 @@ def translate(raw: Mapping[str, object], target: Words, registry: Registry, sett
     if not asked or (source is target and target is not Words.KOORDINATOR):
         return Translation(source=source, target=target)
     cases = [
-        Case(raw=raw, pod=pod, source=source, target=target, asked=each, registry=registry, settings=settings)
+        Case(
+            raw=raw,
+            pod=pod,
+            source=source,
+            target=target,
+            asked=each,
+            path=container_path(pod, each.container),
+            registry=registry,
+            settings=settings,
+        )
         for each in asked
     ]
     changes = [change for case in cases for rule in CONTAINER_RULES for change in rule(case)]

@@ -70,9 +70,10 @@ def amounts(case: Case) -> Iterator[Change]:
     if isinstance(written, Finding):
         yield written
         return
-    parts = [part for part in ("limits", "requests") if _names(case, part)]
-    for part in dict.fromkeys(("limits", *parts)):
-        yield from _replaced(case, part, written)
+    limits, requests = _names(case, "limits"), _names(case, "requests")
+    yield from _replaced(case, "limits", limits, written)
+    if requests:
+        yield from _replaced(case, "requests", requests, written)
 
 
 def precision(case: Case) -> Iterator[Change]:
@@ -227,16 +228,19 @@ def _roles(case: Case) -> Mapping[str, str]:
 
 def _names(case: Case, part: str) -> Mapping[str, str]:
     """The names in one list that are replaced, as they are written, with what they say."""
+    listed = _part(case, part)
+    if not listed:
+        return {}
     roles = _roles(case)
-    return {name: roles[current(name)] for name in _part(case, part) if current(name) in roles}
+    return {name: role for name in listed if (role := roles.get(current(name))) is not None}
 
 
-def _replaced(case: Case, part: str, written: Amounts) -> Iterator[Edit]:
+def _replaced(case: Case, part: str, names: Mapping[str, str], written: Amounts) -> Iterator[Edit]:
     """Every new name where the old one of the same meaning stood, the rest after the others."""
     here: Path = (*case.path, "resources", part)
     listed = _part(case, part)
     waiting = dict(written)
-    for name, role in _names(case, part).items():
+    for name, role in names.items():
         amount = waiting.get(role)
         if amount is not None and name == amount.name:
             del waiting[role]

@@ -9,7 +9,8 @@ from hami_plugins.engine import annotate, policies
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.report.vet import scheduling, suppression
 from hami_plugins.vendors import BUILTIN
-from hami_plugins.wire import gang_keys, scoring_weights
+from hami_plugins.wire import gang_keys, koordinator, scoring_weights
+from koordinator_adapter.translation import vocabulary
 from neuron_topology import nodes as neuron_nodes
 
 FILE: Final = Path(__file__).parent / "wire_keys.txt"
@@ -35,6 +36,18 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
         "annotation neuron-ls": neuron_nodes.LINKS_KEY,
         "annotation health": neuron_nodes.HEALTH_KEY,
         "label family of sets": neuron_nodes.FAMILY_LABEL,
+    },
+    "pods, Koordinator": {
+        "label isolation": vocabulary.ISOLATION,
+        "label group": vocabulary.GROUP,
+        "label quota": vocabulary.QUOTA,
+        "annotation hint": vocabulary.HINT,
+        "annotation cards": koordinator.ALLOCATED_KEY,
+        "annotation no core limit": vocabulary.NO_CORE_LIMIT,
+        "resource cards": koordinator.SHARED,
+        "resource cores": koordinator.CORE,
+        "resource memory": koordinator.MEMORY,
+        "resource memory percentage": koordinator.RATIO,
     },
     "manifests, ours": {"annotation findings to overlook": suppression.KEY},
 }
