@@ -39,6 +39,8 @@ from hami_plugins.model.vendor import (
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.vendors import awsneuron
 from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY, NODE_KEY, STATE_KEY, TIME_KEY, WHOLE, held_cores
+from hami_plugins.wire import pod_devices
+from hami_plugins.wire.pod_devices import AssignedDevice
 from neuron_topology.allocation.cores import longest_run, run_of
 from neuron_topology.hardware.fabric import devices_of
 from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
@@ -46,6 +48,9 @@ from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY, MOST_CORE
 
 PARTS: Final = 10.0
 """The most that each part of a node's score is worth: how much a grant leaves, and how full the node is."""
+
+EVERY_CORE: Final = (1 << MOST_CORES) - 1
+"""The mask of a device that is held whole, however many cores it has."""
 
 REPAIRED_COSTS: Final = 1.0
 """What each granted device with repaired errors takes off the score."""
@@ -128,10 +133,14 @@ def cores_are_neighbours(candidate: Candidate, ask: Ask) -> Reason | None:
 
 
 def share_of(candidate: Candidate, ask: Ask) -> Share:
-    """All cores, or the run of free cores that leaves the longest ones whole."""
+    """All cores, or the run of free cores that leaves the longest ones whole.
+
+    Who asked for devices holds every core there may be, as ``recall`` reads it from a pod that was told devices.
+    """
     free = _free_cores(candidate)
     bits = free if ask.request.option(WHOLE) else run_of(free, ask.request.cores)
-    return Share(candidate.position, MiB(0), CoreShare(bits.bit_count()), CoreMask(bits))
+    mark = CoreMask(bits if ask.request.cores else EVERY_CORE)
+    return Share(candidate.position, MiB(0), CoreShare(bits.bit_count()), mark)
 
 
 def _free_cores(candidate: Candidate) -> int:
@@ -209,6 +218,7 @@ def annotate(view: AllocationView) -> Mapping[str, str]:
     """The device or core numbers for AWS's device plugin, container by container in the order of each set's ring."""
     ids: list[int] = []
     of_cores = False
+    listed = pod_devices.encode([_assigned(share, view) for share in shares] for shares in view.containers)
     for container, shares in zip(view.pod.containers, view.containers, strict=True):
         told = container.amount(view.spec.resources.cores)
         if told is None or not told.nano:
@@ -218,17 +228,27 @@ def annotate(view: AllocationView) -> Mapping[str, str]:
         cores = [
             view.indexes[share.device] * view.devices[share.device].cores + core
             for share in shares
-            if isinstance(share.mark, CoreMask)
-            for core in devices_of(share.mark.bits)
+            for core in devices_of(_mask(share, view))
         ]
         ids += cores[: told.whole]
     return {
+        view.spec.keys.allocated: listed,
         IDS_KEY: ",".join(map(str, ids)),
         TIME_KEY: str(view.now_ns),
         STATE_KEY: "false",
         NODE_KEY: str(view.node),
         **({KIND_KEY: view.spec.resources.cores} if of_cores else {}),
     }
+
+
+def _mask(share: GrantedShare, view: AllocationView) -> int:
+    """The cores of a share that its device has."""
+    return held_cores((share.mark,) if share.mark else ()) & ((1 << view.devices[share.device].cores) - 1)
+
+
+def _assigned(share: GrantedShare, view: AllocationView) -> AssignedDevice:
+    """A share as HAMi's list has it: a mask in place of the number of cores."""
+    return AssignedDevice(share.device, share.word, share.memory, CoreShare(_mask(share, view)))
 
 
 def granted_elsewhere(spec: VendorSpec, pod: Pod) -> tuple[ContainerGrant, ...]:
@@ -266,7 +286,7 @@ def _whole(spec: VendorSpec, device: str) -> GrantedShare:
         word=spec.wire_word(),
         memory=MiB(0),
         cores=CoreShare(0),
-        mark=CoreMask((1 << MOST_CORES) - 1),
+        mark=CoreMask(EVERY_CORE),
     )
 
 

@@ -60,7 +60,7 @@ def rebuilt(node: NodeObject, pods: list[Pod]) -> NodeEntry:
 
 
 def arrived(node: NodeObject, running: list[Pod], step: Step, name: str) -> Pod | None:
-    """The pod as it runs, or ``None`` where it does not fit."""
+    """The pod as it runs, or ``None`` where it does not fit; what is read back of it is what was decided."""
     wanted = a_pod(
         *(a_container({step.resource: each}, name=f"c{at}") for at, each in enumerate(step.amounts)), name=name
     )
@@ -71,7 +71,10 @@ def arrived(node: NodeObject, running: list[Pod], step: Step, name: str) -> Pod 
     if not isinstance(decision, Placed):
         return None
     written = annotations_of(intake.pod, decision, entry, REGISTRY, now_ns=NOW_NS)
-    return a_pod(*wanted.containers, name=name, annotations=written)
+    pod = a_pod(*wanted.containers, name=name, annotations=written)
+    record, problems = RecordReader(REGISTRY).record(pod)
+    assert (record.grants, problems) == (decision.containers, ())
+    return pod
 
 
 def histories(node: NodeObject, taken: list[Step]) -> Iterator[list[Pod]]:
