@@ -9,7 +9,7 @@ import pytest
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.demand import request_of
 from hami_plugins.engine.intake import Rules, take_in
-from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
+from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods, with_strangers
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.decisions import Placed
@@ -387,3 +387,18 @@ def test_a_pod_without_a_node_or_without_numbers_holds_nothing() -> None:
         record, problems = reader.record(pod)
         assert problems == ()
         assert not any(grant.shares for grant in record.grants)
+
+
+def test_devices_that_two_pods_hold_by_hand_are_free_when_both_are_gone() -> None:
+    one, other = elsewhere({DEVICES: 4}, AWS_NEURON_IDS="0,1,2,3"), holding(3, 4)
+    assert told(a_neuron_node(), asking({DEVICES: 4}), one, other) == "8,9,10,11"
+    assert told(a_neuron_node(), asking({DEVICES: 4}), one) == "4,5,6,7"
+    assert told(a_neuron_node(), asking({DEVICES: 4}), other) == "8,9,10,11"
+
+
+def test_a_device_that_the_node_does_not_have_is_set_apart() -> None:
+    record, _ = RecordReader(Registry([SPEC])).record(elsewhere({DEVICES: 2}, AWS_NEURON_IDS="1,99"))
+    entry = NodeBuilder(Registry([SPEC])).entry(a_neuron_node(), NodeFacts())
+    apart = with_strangers(record, entry.ids)
+    assert [share.device for share in apart.strangers] == ["n-AWSNeuron-99"]
+    assert sum(used.slots for used in with_pods(entry, [apart]).state.usage) == 1
