@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -175,11 +176,12 @@ class GrantServer:
             time.sleep(_LOOK_SECONDS)
 
     def _tls(self) -> Tls:
-        if self._keeper is not None:
-            return self._keeper.start()
         certificate = self._settings.certificate
         directory = Path(certificate.directory)
-        return Tls(certificate=directory / certificate.file, key=directory / certificate.key)
+        files = Tls(certificate=directory / certificate.file, key=directory / certificate.key)
+        if self._keeper is not None:
+            files = self._keeper.start()
+        return files if certificate.client_ca is None else replace(files, client_ca=Path(certificate.client_ca))
 
     def _certificate_keeper(self) -> CertificateKeeper:
         service = self._settings.service

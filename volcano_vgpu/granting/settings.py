@@ -51,6 +51,8 @@ class Certificate(Strict):
 
     With ``bootstrap`` the server makes them itself, keeps them in the ``secret`` of its namespace for all replicas, and
     has the webhooks' configuration trust them. ``names`` are further names and addresses that it is good for.
+
+    ``client_ca`` is a file of authorities; only clients with a certificate from one of them reach the webhooks then.
     """
 
     directory: AbsolutePath = "/var/run/volcano-vgpu-grants"
@@ -59,6 +61,7 @@ class Certificate(Strict):
     bootstrap: bool = False
     secret: Name = "volcano-vgpu-grants-tls"  # noqa: S105 - the name of one
     names: tuple[Name, ...] = ()
+    client_ca: AbsolutePath | None = None
 
 
 class Service(Strict):

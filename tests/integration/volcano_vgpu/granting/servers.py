@@ -18,6 +18,7 @@ from hami_plugins.kube.client import connect_to
 from hami_plugins.kube.counting import api_requests
 from hami_plugins.kube.port import Raw
 from hami_plugins.vendors.volcano import SPEC
+from hami_plugins.web.tls import Tls
 from tests.integration.web.certificates import a_certificate
 from tests.unit.volcano_vgpu.granting.cluster import task
 from volcano_vgpu.granting.app import EXTENDER_PATH, GrantServer
@@ -70,11 +71,18 @@ def a_pod(name: str, *, memory: int = 10_000, node: str = "", ids: str = "") -> 
 
 
 class Client:
-    """Speaks to one server of grants, whose certificate is for ``host`` and from the authority in ``ca``."""
+    """Speaks to one server of grants, whose certificate is for ``host`` and from the authority in ``ca``.
 
-    def __init__(self, server: GrantServer, ca: Path, host: str = "localhost") -> None:
+    It shows a ``certificate`` of its own if it has one.
+    """
+
+    def __init__(
+        self, server: GrantServer, ca: Path, host: str = "localhost", *, certificate: Tls | None = None
+    ) -> None:
         self.server = server
-        self._pool = urllib3.PoolManager(ca_certs=str(ca), server_hostname=host, assert_hostname=host)
+        own = {"cert_file": str(certificate.certificate), "key_file": str(certificate.key)} if certificate else {}
+        names = {"server_hostname": host, "assert_hostname": host}
+        self._pool = urllib3.PoolManager(ca_certs=str(ca), **names, **own)  # type: ignore[arg-type]
 
     def close(self) -> None:
         """Closes its connections."""

@@ -6,14 +6,26 @@ import base64
 import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 
 from hami_plugins.emulator.apiserver.faults import Fault, Refuse
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect_to
-from tests.integration.volcano_vgpu.granting.servers import IDS, MEMORY, NODE, Site, a_node, a_pod, wait_for
+from tests.integration.volcano_vgpu.granting.servers import (
+    IDS,
+    MEMORY,
+    NODE,
+    Client,
+    Site,
+    a_node,
+    a_pod,
+    wait_for,
+)
+from tests.integration.web.certificates import a_certificate
 from volcano_vgpu.granting import manifests
 
 
@@ -275,6 +287,20 @@ def test_certificates_of_its_own_reach_the_configuration_of_the_webhooks(cluster
     assert cluster.server.get("secrets", "volcano-vgpu-grants-tls", "default")["data"]["tls.crt"]
     (pod,) = cluster.put(a_pod("p"))
     assert client.bind(pod, "n1")[0] == 200
+
+
+def test_with_an_authority_for_clients_nobody_else_reaches_the_webhooks(cluster: Site, tmp_path: Path) -> None:
+    folder = tmp_path / "api-server"
+    folder.mkdir()
+    known = a_certificate(folder)
+    directory = str(cluster.folder)
+    client = cluster.start(certificate={"directory": directory, "clientCa": str(known.certificate)})
+    (pod,) = cluster.put(a_pod("p"))
+    with pytest.raises(urllib3.exceptions.HTTPError):
+        client.bind(pod, "n1")
+    shown = Client(client.server, cluster.folder / "tls.crt", certificate=known)
+    assert shown.bind(pod, "n1")[1]["allowed"]
+    shown.close()
 
 
 @pytest.mark.parametrize("count", [30])
