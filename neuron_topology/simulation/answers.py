@@ -20,13 +20,13 @@ MEASURES: Final = ("utilisation", "fragmentation rejects", "accepted")
 
 
 class EstimateDocument(TypedDict):
-    """A mean over runs, from 0 to 1."""
+    """A mean over runs, or over parts of a trace, from 0 to 1."""
 
     mean: float
     halfWidth: float | None
-    """Of the 95 % confidence interval; null for a single run."""
+    """Of the 95 % confidence interval; null for a short trace."""
     runs: int
-    """The runs that say something about it."""
+    """The runs, or parts of a trace, that say something about it."""
 
 
 class SimulatedPolicyDocument(TypedDict):
@@ -90,7 +90,11 @@ def effort(study: Study, setting: Setting) -> str:
     workload = setting.workload
     if isinstance(workload, Poisson):
         return f"per cent, ± half of the 95 % interval; {study.runs_of(setting)} runs of {workload.count:,} jobs"
-    return f"per cent; one run of {counted(len(workload.jobs), 'job')}, so there are no intervals"
+    jobs = counted(len(workload.jobs), "job")
+    parts = study.parts_of(setting)
+    if parts == 1:
+        return f"per cent; one run of {jobs}, too few for intervals"
+    return f"per cent, ± half of the 95 % interval; one run of {jobs}, in {parts} parts"
 
 
 def measures(finding: Finding) -> tuple[Estimate, ...]:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 from neuron_topology.hardware.instances import InstanceType
 from neuron_topology.simulation import loss_system, policies
 from neuron_topology.simulation.estimates import Estimate, estimate
-from neuron_topology.simulation.jobs import Job, Poisson, Randomness, Workload, jobs_of, sizes_of
-from neuron_topology.simulation.loss_system import Outcome, Table
+from neuron_topology.simulation.jobs import Poisson, Randomness, Trace, Workload, jobs_of, sizes_of
+from neuron_topology.simulation.loss_system import Outcome
 from neuron_topology.simulation.policies import Policy
+
+PARTS: Final = 10
+"""Parts of a trace whose differences say how uncertain its figures are."""
+
+JOBS_OF_A_PART: Final = 20
+"""The fewest jobs of such a part; a shorter trace is told of as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +48,11 @@ class Study:
     def runs_of(self, setting: Setting) -> int:
         """How often a setting is run: a trace is the same every time."""
         return self.runs if isinstance(setting.workload, Poisson) else 1
+
+    def parts_of(self, setting: Setting) -> int:
+        """In how many parts a run is told of: a long trace in ``PARTS``, for there is no second run to compare with."""
+        counted = _count(setting.workload) * (1 - self.warm_up)
+        return PARTS if isinstance(setting.workload, Trace) and counted >= PARTS * JOBS_OF_A_PART else 1
 
     @property
     def jobs(self) -> int:
@@ -83,28 +96,33 @@ def _compared(
     for number in range(study.runs_of(setting)):
         jobs = jobs_of(setting.workload, randomness(study.seed + number), capacity=setting.capacity)
         for policy in study.policies:
-            outcomes[policy].append(_run(setting, jobs, tables[policy], study.warm_up))
+            outcomes[policy] += loss_system.run(
+                jobs,
+                tables[policy],
+                nodes=setting.nodes,
+                devices=setting.instance.devices,
+                warm_up=study.warm_up,
+                parts=study.parts_of(setting),
+            )
             advance(len(jobs))
     return tuple(_finding(setting, policy, found) for policy, found in outcomes.items())
 
 
-def _run(setting: Setting, jobs: Sequence[Job], tables: Mapping[int, Table], warm_up: float) -> Outcome:
-    return loss_system.run(jobs, tables, nodes=setting.nodes, devices=setting.instance.devices, warm_up=warm_up)
-
-
 def _finding(setting: Setting, policy: Policy, outcomes: Sequence[Outcome]) -> Finding:
-    """The means; a size that no job of a run had says nothing in that run."""
-    sizes = sorted({size for each in outcomes for size in each.offered})
+    """The means; where a run has nothing of a kind it says nothing about it."""
+    together = loss_system.whole(outcomes)
+
+    def mean(of: Callable[[Outcome], float | None]) -> Estimate:
+        values = [value for each in outcomes if (value := of(each)) is not None]
+        return estimate(values, mean=of(together) if isinstance(setting.workload, Trace) else None)
+
     return Finding(
         setting=setting,
         policy=policy,
-        utilisation=estimate([each.utilisation for each in outcomes]),
-        frag_rejects=estimate([each.fragmented / sum(each.offered.values()) for each in outcomes]),
-        acceptance=estimate([sum(each.accepted.values()) / sum(each.offered.values()) for each in outcomes]),
-        acceptance_of={
-            size: estimate([each.accepted[size] / each.offered[size] for each in outcomes if size in each.offered])
-            for size in sizes
-        },
+        utilisation=mean(lambda each: each.utilisation),
+        frag_rejects=mean(lambda each: each.frag_rejects),
+        acceptance=mean(lambda each: each.acceptance),
+        acceptance_of={size: mean(partial(Outcome.acceptance_of, devices=size)) for size in sorted(together.offered)},
     )
 
 

@@ -1,4 +1,4 @@
-"""Means over independent runs, with what they are uncertain by."""
+"""Means over independent runs, or over parts of a long one, with what they are uncertain by."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NORMAL: Final = 1.959964
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over runs. ``half_width`` is that of its 95 % confidence interval, absent for a single run."""
+    """A mean over runs. ``half_width`` is that of its 95 % confidence interval, absent for a single value."""
 
     mean: float
     half_width: float | None = None
@@ -38,17 +38,18 @@ class Estimate:
 
     @property
     def standard_error(self) -> float:
-        """The standard error of the mean, 0 for a single run."""
+        """The standard error of the mean, 0 for a single value."""
         return 0.0 if self.half_width is None else self.half_width / quantile(self.runs - 1)
 
 
-def estimate(values: Sequence[float]) -> Estimate:
-    """The mean of one value from each run."""
+def estimate(values: Sequence[float], *, mean: float | None = None) -> Estimate:
+    """The mean of one value from each run, or ``mean`` where the values are of unequal parts of one run."""
     runs = len(values)
-    mean = math.fsum(values) / runs
+    average = math.fsum(values) / runs
+    mean = average if mean is None else mean
     if runs == 1:
         return Estimate(mean)
-    variance = math.fsum((value - mean) ** 2 for value in values) / (runs - 1)
+    variance = math.fsum((value - average) ** 2 for value in values) / (runs - 1)
     return Estimate(mean, quantile(runs - 1) * math.sqrt(variance / runs), runs)
 
 

@@ -59,7 +59,7 @@ class Poisson:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Jobs as they came, by arrival."""
+    """Jobs as they came, by arrival; those that are counted do not all arrive at once."""
 
     name: str
     jobs: tuple[Job, ...]

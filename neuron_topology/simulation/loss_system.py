@@ -6,6 +6,7 @@ with the fewest free devices takes it, of equals the first. Source of the model:
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,18 +32,57 @@ class Grant(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of the jobs after the warm-up.
+    """What came of a run, or of a part of it.
 
     ``offered`` and ``accepted`` count jobs by the devices that they ask for, ``fragmented`` the rejected ones for which
-    some node had enough free devices. ``utilisation`` is the average share of devices in use over time. ``events`` are
-    all arrivals and departures, those of the warm-up included.
+    some node had enough free devices. ``held`` is the devices in use, summed over ``time``; ``capacity`` those of all
+    nodes. ``events`` are arrivals and departures.
     """
 
     offered: Mapping[int, int]
     accepted: Mapping[int, int]
     fragmented: int
-    utilisation: float
+    held: float
+    time: float
+    capacity: int
     events: int
+
+    @property
+    def utilisation(self) -> float | None:
+        """The average share of devices in use; ``None`` where no time has passed."""
+        return self.held / (self.time * self.capacity) if self.time else None
+
+    @property
+    def frag_rejects(self) -> float:
+        """The share of jobs that were rejected for fragments."""
+        return self.fragmented / sum(self.offered.values())
+
+    @property
+    def acceptance(self) -> float:
+        """The share of jobs that were accepted."""
+        return sum(self.accepted.values()) / sum(self.offered.values())
+
+    def acceptance_of(self, devices: int) -> float | None:
+        """The same of the jobs of one size; ``None`` where there was none."""
+        return self.accepted[devices] / self.offered[devices] if devices in self.offered else None
+
+
+def whole(parts: Sequence[Outcome]) -> Outcome:
+    """Parts of a run as one."""
+    offered: Counter[int] = Counter()
+    accepted: Counter[int] = Counter()
+    for part in parts:
+        offered.update(part.offered)
+        accepted.update(part.accepted)
+    return Outcome(
+        offered=offered,
+        accepted=accepted,
+        fragmented=sum(part.fragmented for part in parts),
+        held=math.fsum(part.held for part in parts),
+        time=math.fsum(part.time for part in parts),
+        capacity=parts[0].capacity,
+        events=sum(part.events for part in parts),
+    )
 
 
 class Nodes:
@@ -124,29 +164,56 @@ class _Running:
         return True
 
 
-def run(jobs: Sequence[Job], tables: Mapping[int, Table], *, nodes: int, devices: int, warm_up: float = 0.1) -> Outcome:
+class _Part:
+    """What is counted from a time on."""
+
+    __slots__ = ("_departures", "_held", "_since", "fragmented", "offered", "rejected")
+
+    def __init__(self, running: _Running) -> None:
+        self.offered: Counter[int] = Counter()
+        self.rejected: Counter[int] = Counter()
+        self.fragmented = 0
+        self._since, self._held, self._departures = running.now, running.held, running.departures
+
+    def outcome(self, running: _Running, capacity: int) -> Outcome:
+        """What came of it until now."""
+        return Outcome(
+            offered=self.offered,
+            accepted={devices: count - self.rejected[devices] for devices, count in self.offered.items()},
+            fragmented=self.fragmented,
+            held=running.held - self._held,
+            time=running.now - self._since,
+            capacity=capacity,
+            events=sum(self.offered.values()) + running.departures - self._departures,
+        )
+
+
+def run(  # noqa: PLR0913 - a cluster, its jobs, and what of them is counted
+    jobs: Sequence[Job],
+    tables: Mapping[int, Table],
+    *,
+    nodes: int,
+    devices: int,
+    warm_up: float = 0.1,
+    parts: int = 1,
+) -> tuple[Outcome, ...]:
     """What becomes of jobs on nodes of so many devices; ``tables`` holds one for every number that a job asks for.
 
-    The first ``warm_up`` share of the jobs is not counted; those after it have to arrive at two times at least.
+    The first ``warm_up`` share of the jobs is not counted; the others are told of in ``parts`` of equally many jobs.
     """
     cluster = Nodes(nodes, devices)
     running = _Running(cluster)
-    offered: Counter[int] = Counter()
-    rejected: Counter[int] = Counter()
-    counted_from, since, fragmented = int(len(jobs) * warm_up), 0.0, 0
+    first = int(len(jobs) * warm_up)
+    begins = {first + (len(jobs) - first) * part // parts for part in range(parts)}
+    part, found = _Part(running), []
     for number, (arrival, asked, duration) in enumerate(jobs):
         running.until(arrival)
-        if number == counted_from:
-            offered, rejected, fragmented = Counter(), Counter(), 0
-            since, running.held = arrival, 0.0
-        offered[asked] += 1
+        if number in begins:
+            found.append(part.outcome(running, nodes * devices))
+            part = _Part(running)
+        part.offered[asked] += 1
         if not running.start(tables[asked], asked, duration):
-            rejected[asked] += 1
-            fragmented += cluster.has_room(asked)
-    return Outcome(
-        offered=offered,
-        accepted={asked: count - rejected[asked] for asked, count in offered.items()},
-        fragmented=fragmented,
-        utilisation=running.held / ((running.now - since) * nodes * devices),
-        events=len(jobs) + running.departures,
-    )
+            part.rejected[asked] += 1
+            part.fragmented += cluster.has_room(asked)
+    found.append(part.outcome(running, nodes * devices))
+    return tuple(found[1:])

@@ -87,9 +87,12 @@ def _model(study: Study) -> Iterator[str]:
         durations = dict.fromkeys(f"mean {each.durations.mean:g} and sigma {each.durations.sigma:g}" for each in drawn)
         yield (
             "Jobs of a mix arrive independently of each other and last lognormal times "
-            f"({'; '.join(durations)}). Every policy gets the same jobs. ± is half of the 95 % confidence interval of "
-            f"the mean over runs; the jobs of run n come from seed {study.seed} + n."
+            f"({'; '.join(durations)}). The jobs of run n come from seed {study.seed} + n."
         )
+    yield (
+        "Every policy gets the same jobs. ± is half of the 95 % confidence interval of the mean over runs; of a long "
+        "trace, which is run once, over its parts."
+    )
     yield (
         "Fragmentation rejects are jobs that are rejected although some node has enough free devices, as a share of "
         f"all jobs. The first {study.warm_up * 100:g} % of the jobs fill the cluster and are not counted."

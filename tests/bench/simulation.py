@@ -38,7 +38,8 @@ def speed(repeats: int = 15) -> Iterator[Figure]:
             seed: int, nodes: int = nodes, workload: Poisson = workload, tables: Any = tables
         ) -> loss_system.Outcome:
             jobs = jobs_of(workload, random.Random(seed), capacity=nodes * TRN1.devices)
-            return loss_system.run(jobs, tables, nodes=nodes, devices=TRN1.devices)
+            (outcome,) = loss_system.run(jobs, tables, nodes=nodes, devices=TRN1.devices, warm_up=0.0)
+            return outcome
 
         run(0)
         rates = []

@@ -6,6 +6,7 @@ import pytest
 
 from neuron_topology.simulation import answers
 from neuron_topology.simulation.comparison import Finding
+from neuron_topology.simulation.jobs import Trace
 from neuron_topology.simulation.policies import Policy
 from tests.schema import ADAPTER
 from tests.unit.neuron_topology.simulation.findings import MIXED, TRACE, a_finding, a_setting, a_study, both
@@ -21,7 +22,11 @@ def test_a_single_run_has_figures_alone() -> None:
     found = [a_finding(Policy.AWS, 0.04, setting=a_setting(TRACE), half_width=None)]
     assert answers.table(found).rows[0].cells == ("aws", "70.00", "4.00", "90.00", "99.50", "50.00")
     assert answers.title(found[0].setting) == "ours.csv, 8 x trn1.32xlarge"
-    assert "no intervals" in answers.effort(a_study(), found[0].setting)
+    assert answers.effort(a_study(), found[0].setting) == "per cent; one run of 3 jobs, too few for intervals"
+    longer = a_setting(Trace("long", TRACE.jobs * 100))
+    assert (
+        answers.effort(a_study(), longer) == "per cent, ± half of the 95 % interval; one run of 300 jobs, in 10 parts"
+    )
 
 
 def test_a_setting_is_named_by_its_mix_its_nodes_and_its_load() -> None:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from neuron_topology.hardware.instances import INSTANCE_TYPES
-from neuron_topology.simulation import comparison, jobs
+from neuron_topology.simulation import comparison, jobs, loss_system, policies
 from neuron_topology.simulation.comparison import Finding, Setting, Study
 from neuron_topology.simulation.jobs import Job, Poisson, Trace
 from neuron_topology.simulation.policies import Policy
@@ -16,9 +16,9 @@ TRN1 = INSTANCE_TYPES["trn1.32xlarge"]
 TRACE = Trace("ours", tuple(Job(float(at), 1 + 3 * (at % 2), 5.0) for at in range(40)))
 
 
-def a_study(workload: jobs.Workload, *policies: Policy, runs: int = 3, seed: int = 0, nodes: int = 1) -> Study:
+def a_study(workload: jobs.Workload, *compared: Policy, runs: int = 3, seed: int = 0, nodes: int = 1) -> Study:
     setting = Setting(instance=TRN1, nodes=nodes, workload=workload)
-    return Study(settings=(setting,), policies=policies or tuple(Policy), runs=runs, seed=seed)
+    return Study(settings=(setting,), policies=compared or tuple(Policy), runs=runs, seed=seed)
 
 
 def found(study: Study) -> tuple[Finding, ...]:
@@ -47,12 +47,28 @@ def test_wider_sets_fragment_less() -> None:
     assert set(linked.acceptance_of) == {1, 4, 8, 16}
 
 
-def test_a_trace_is_run_once_and_has_no_interval() -> None:
+def test_a_short_trace_is_run_once_and_has_no_interval() -> None:
     study = a_study(TRACE, Policy.AWS, runs=30)
     assert study.jobs == 40
     (only,) = found(study)
     assert only.acceptance.half_width is None
     assert only.acceptance.mean == 1.0
+
+
+def test_the_parts_of_a_long_trace_say_how_uncertain_it_is() -> None:
+    drawn = jobs.jobs_of(Poisson(jobs.SINGLES, 1.1, 2_000), random.Random(1), capacity=16)
+    study = a_study(Trace("long", tuple(drawn)), Policy.AWS)
+    assert study.jobs == 2_000
+    (only,) = found(study)
+    assert only.acceptance.runs == comparison.PARTS
+    (whole,) = loss_system.run(drawn, policies.tables(Policy.AWS, TRN1.fabric, (1, 4, 8, 16)), nodes=1, devices=16)
+    assert only.acceptance.mean == whole.acceptance
+    assert only.utilisation.mean == whole.utilisation
+    runs = found(a_study(Poisson(jobs.SINGLES, 1.1, 2_000), Policy.AWS, runs=60, seed=7))[0]
+    assert runs.acceptance.half_width is not None
+    of_one_run = runs.acceptance.standard_error * 60**0.5
+    assert only.acceptance.standard_error == pytest.approx(of_one_run, rel=0.6)
+    assert abs(only.acceptance.mean - runs.acceptance.mean) < 3 * only.acceptance.standard_error
 
 
 def test_a_size_that_a_run_does_not_have_says_nothing_about_it() -> None:

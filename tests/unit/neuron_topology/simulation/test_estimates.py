@@ -25,6 +25,10 @@ def test_the_interval_is_students() -> None:
     assert found.high == pytest.approx(2 + 4.303 / 3**0.5)
 
 
+def test_a_mean_of_unequal_parts_keeps_the_interval_of_their_differences() -> None:
+    assert estimate([1.0, 2.0, 3.0], mean=2.5) == Estimate(2.5, estimate([1.0, 2.0, 3.0]).half_width, 3)
+
+
 @pytest.mark.parametrize(("degrees", "expected"), [(1, 12.706), (30, 2.042), (40, 2.021), (100, 1.984), (10**6, 1.96)])
 def test_quantiles_are_those_of_the_tables(degrees: int, expected: float) -> None:
     assert quantile(degrees) == pytest.approx(expected, abs=0.003)

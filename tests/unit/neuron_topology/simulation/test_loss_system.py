@@ -22,7 +22,8 @@ def a_run(
 ) -> Outcome:
     found = [Job(*job) for job in jobs]
     tables = policies.tables(Policy.AWS, torus(), SIZES)
-    return loss_system.run(found, tables, nodes=nodes, devices=16, warm_up=warm_up)
+    (outcome,) = loss_system.run(found, tables, nodes=nodes, devices=16, warm_up=warm_up)
+    return outcome
 
 
 def test_what_no_node_can_hold_is_rejected_and_not_waited_for() -> None:
@@ -53,6 +54,25 @@ def test_what_is_in_use_before_the_warm_up_ends_counts_after_it() -> None:
     outcome = a_run((0, 8, 100), (10, 1, 1), (20, 1, 1), (30, 1, 1), warm_up=0.5)
     assert outcome.offered == {1: 2}
     assert outcome.utilisation == pytest.approx((8 * 10 + 1) / 160)
+
+
+def test_a_run_can_be_told_of_in_parts_that_make_up_the_whole() -> None:
+    tables = policies.tables(Policy.AWS, torus(), SIZES)
+    jobs = [Job(float(at), (1, 4, 8)[at % 3], 7.5) for at in range(50)]
+    parts = loss_system.run(jobs, tables, nodes=1, devices=16, parts=4)
+    assert [sum(part.offered.values()) for part in parts] == [11, 11, 11, 12]
+    (together,) = loss_system.run(jobs, tables, nodes=1, devices=16)
+    assert loss_system.whole(parts) == together
+    assert len({part.acceptance for part in parts}) > 1
+
+
+def test_a_part_without_time_or_without_jobs_of_a_size_says_nothing_of_them() -> None:
+    tables = policies.tables(Policy.AWS, torus(), SIZES)
+    jobs = [Job(0.0, 1, 1.0), Job(0.0, 1, 1.0), Job(0.0, 4, 1.0), Job(9.0, 4, 1.0)]
+    early, late = loss_system.run(jobs, tables, nodes=1, devices=16, warm_up=0.0, parts=2)
+    assert (early.utilisation, early.acceptance_of(4)) == (None, None)
+    assert late.utilisation is not None
+    assert (late.acceptance_of(4), late.acceptance_of(1)) == (1.0, None)
 
 
 def test_every_arrival_and_every_departure_before_the_last_arrival_is_an_event() -> None:
@@ -110,10 +130,11 @@ def test_only_free_devices_are_granted_and_nothing_is_lost(
     tables: Mapping[int, Table] = {
         size: _Watched(table, size) for size, table in policies.tables(policy, torus(), SIZES).items()
     }
-    outcome = loss_system.run(jobs, tables, nodes=nodes, devices=16, warm_up=0.0)
+    (outcome,) = loss_system.run(jobs, tables, nodes=nodes, devices=16, warm_up=0.0)
     assert sum(outcome.offered.values()) == len(jobs)
     assert all(0 <= outcome.accepted[size] <= count for size, count in outcome.offered.items())
     assert 0 <= outcome.fragmented <= len(jobs) - sum(outcome.accepted.values())
+    assert outcome.utilisation is not None
     assert 0 <= outcome.utilisation <= 1 + 1e-9
 
 
@@ -135,5 +156,5 @@ def test_everything_given_back_makes_the_nodes_new(policy: Policy, steps: list[t
 
 def test_other_machines_than_a_torus_can_be_simulated() -> None:
     tables = policies.tables(Policy.LINKED, ring(12), (12, 3))
-    outcome = loss_system.run([Job(0, 3, 9), Job(1, 12, 1), Job(2, 3, 1)], tables, nodes=1, devices=12, warm_up=0.0)
+    (outcome,) = loss_system.run([Job(0, 3, 9), Job(1, 12, 1), Job(2, 3, 1)], tables, nodes=1, devices=12, warm_up=0.0)
     assert outcome.accepted == {3: 2, 12: 0}
