@@ -50,8 +50,7 @@ class Extender:
         """Whether a node can hold a pod."""
         try:
             call = volcano_extender.predicate(body)
-            known = len(call.task) <= LARGEST_REMEMBERED
-            intake, obstacle = (self._remembered if known else self._of_text)(call.task)
+            intake, obstacle = self._asked(call.task)
         except WireError as error:
             self._metrics.answered("predicate", "unreadable")
             return volcano_extender.predicate_reply(str(error), code=volcano_extender.ERROR)
@@ -63,7 +62,7 @@ class Extender:
         """How well a pod would fit on each of some nodes."""
         try:
             call = volcano_extender.prioritize(body)
-            intake, _ = self._remembered(call.task)
+            intake, _ = self._asked(call.task)
         except WireError as error:
             self._metrics.answered("prioritize", "unreadable")
             return volcano_extender.event_reply(str(error))
@@ -125,6 +124,9 @@ class Extender:
 
     def _release(self, task: Task) -> tuple[str, str]:
         return ("released" if self._books.release(task.uid) else "nothing"), ""
+
+    def _asked(self, task: bytes) -> tuple[Intake, str]:
+        return self._remembered(task) if len(task) <= LARGEST_REMEMBERED else self._of_text(task)
 
     def _of_text(self, text: bytes) -> tuple[Intake, str]:
         return self._of_task(volcano_extender.task(text))
