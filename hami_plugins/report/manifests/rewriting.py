@@ -97,6 +97,8 @@ def _changes(text: str, node: Span, before: object, after: object) -> Iterator[_
             yield from _member_changes(text, node, before, after)
     elif isinstance(before, list) and isinstance(after, list) and node.items and not node.flow:
         yield from _item_changes(text, node, before, after)
+    elif node.flow and not node.pairs and not node.items:
+        yield _Splice(node.start, node.end, flow(after))
     elif isinstance(after, dict | list) or node.pairs or node.items:
         raise _NotInPlaceError
     else:

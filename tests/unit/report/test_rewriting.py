@@ -84,6 +84,12 @@ def test_new_members_of_braces_make_the_braces_anew() -> None:
     assert "requests: {cpu: 1, memory: 1Gi, x: true}   # inline\n" in changed(TEXT, after).text
 
 
+def test_empty_braces_and_brackets_are_filled_where_they_stand() -> None:
+    text = "requests: {}  # none\nargs: []\n"
+    filled = rewritten(text, {1: [{"requests": {"a/b": "1"}, "args": ["x"]}]})
+    assert filled == Rewritten('requests: {a/b: "1"}  # none\nargs: [x]\n')
+
+
 def test_names_and_values_inside_braces_change_in_place() -> None:
     assert changed("a: {x: 1,  y: 2} # both\n", {"a": {"z": 1, "y": 3}}).text == "a: {z: 1,  y: 3} # both\n"
 
