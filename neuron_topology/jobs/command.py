@@ -12,9 +12,12 @@ from hami_plugins.cli import inputs, output
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.options import Form
 from hami_plugins.errors import ManifestError, WireError
-from hami_plugins.report.manifests import Document
+from hami_plugins.model import edits
+from hami_plugins.model.edits import Put
+from hami_plugins.report import manifests
+from hami_plugins.report.manifests import Document, rewriting
 from hami_plugins.wire.fields import Json
-from neuron_topology.jobs import patching, texts
+from neuron_topology.jobs import patching
 from neuron_topology.jobs.patching import Wishes
 from neuron_topology.jobs.templates import Change
 
@@ -80,11 +83,15 @@ def _print(outcomes: Sequence[_Outcome], form: Form) -> None:
 
 
 def _of_file(outcomes: Sequence[_Outcome]) -> str:
-    """The file's text with the changes in it; where that cannot be done, its objects one after another."""
+    """The file's text with the changes in it; a document that cannot be changed in place is written anew."""
     file = outcomes[0].document.file
-    pairs = [(outcome.document, outcome.after) for outcome in outcomes]
-    text = texts.rewritten(file.text, pairs)
-    if text is None:
-        output.remark(f"{file.source}: written anew, without its comments")
-        text = "---\n".join(output.as_yaml(outcome.after) for outcome in outcomes)
-    return text.lstrip("\n")
+    tops = {each.number: each.raw for each in manifests.mappings(file.text, source=file.source)}
+    changed: dict[int, Json] = {}
+    for document, after, changes, _ in outcomes:
+        if changes:
+            top = changed.get(document.number) or tops[document.number]
+            changed[document.number] = edits.made(top, [Put(document.base, after)]) if document.base else after
+    found = rewriting.rewritten(file.text, {number: [top] for number, top in changed.items()})
+    for number in found.anew:
+        output.remark(f"{file.source} document {number}: written anew, without its comments")
+    return found.text.lstrip("\n")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import yaml
 
 from hami_plugins.errors import ConfigError, ManifestError
-from tests.unit.neuron_topology.jobs.submitted import DRY_RUNS, NEURON, a_container, a_job, a_task
+from neuron_topology.jobs import patching
+from tests.unit.neuron_topology.jobs.submitted import DRY_RUNS, NEURON, a_container, a_dry_run, a_job, a_task
 from tests.unit.neuron_topology.typing_in import type_in
 
 DRY_RUN = DRY_RUNS[0]
@@ -63,18 +65,40 @@ def test_files_are_printed_one_after_another(capsys: pytest.CaptureFixture[str],
     assert [each["metadata"]["name"] for each in yaml.safe_load_all(said.out)] == ["a", "b"]
 
 
+@pytest.mark.parametrize("path", DRY_RUNS, ids=lambda path: path.stem)
+def test_the_comments_and_the_order_of_a_dry_run_stay(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = type_in(capsys, "patch", "-f", str(path))
+    text = path.read_text()
+    assert "written anew" not in said.err
+    assert said.out.splitlines()[:4] == text.splitlines()[:4]
+    assert yaml.safe_load(said.out) == patching.patch(a_dry_run(path)).job
+    gone = Counter(text.splitlines()) - Counter(said.out.splitlines())
+    touched = ("neurondevice", "requests: {}", "cpu: ", "memory: ", "maxRetry: 0")
+    assert [line for line in gone if not any(each in line for each in touched)] == []
+
+
+def test_a_job_in_a_list_is_patched_in_its_place(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "list.yaml"
+    items = [yaml.safe_load(SERVICE), a_dry_run(DRY_RUN), a_dry_run(DRY_RUNS[2])]
+    file.write_text("# mine\n" + yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}, sort_keys=False))
+    said = type_in(capsys, "patch", "-f", str(file))
+    assert said.out.startswith("# mine\n")
+    assert [each["spec"].get("minAvailable") for each in yaml.safe_load(said.out)["items"][1:]] == [2, 1]
+
+
 def test_what_cannot_be_written_into_the_text_is_written_anew(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "job.yaml"
-    task = a_task()
-    file.write_text("# mine\n" + yaml.dump(a_job(task, task), sort_keys=False))
+    text = yaml.dump(a_job(maxRetry="&number 1", ttlSecondsAfterFinished="*number"), sort_keys=False)
+    file.write_text("# mine\n" + text.replace("'", ""))
     said = type_in(capsys, "patch", "-f", str(file), "--tier", "none", "--restarts", "0")
-    assert "*" in file.read_text()
-    assert "written anew, without its comments" in said.err
-    assert yaml.safe_load(said.out)["spec"]["minAvailable"] == 2
+    assert "# mine" in said.out
+    said = type_in(capsys, "patch", "-f", str(file), "--tier", "none", "--restarts", "2")
+    assert "document 1: written anew, without its comments" in said.err
+    spec = yaml.safe_load(said.out)["spec"]
+    assert (spec["maxRetry"], spec["ttlSecondsAfterFinished"], spec["minAvailable"]) == (2, 1, 2)
     assert "networkTopology" not in said.out
-    assert "TerminateJob" in said.out
 
 
 def test_json_is_one_object_or_a_list(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
