@@ -14,11 +14,14 @@ from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand, P
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
 from hami_plugins.wire.koordinator import CORE, FPGA, MEMORY, NPU_CORE, RATIO, RDMA, current
 from koordinator_adapter.refusals import cause_of
+from koordinator_adapter.translation import npu
 from koordinator_adapter.translation.model import Asked, Finding, container_path, refused
-from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION, KNOWN, NO_CORE_LIMIT, PREFIX
+from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION, KNOWN, NO_CORE_LIMIT, PREFIX, VENDOR_LABEL
 
 NVIDIA: Final = VendorName("NVIDIA")
 MEBIBYTE: Final = 1 << 20
+_NVIDIA_LABEL: Final = "nvidia"
+_OTHERS: Final = {"amd.com/gpu": VendorName("AMD"), "dcu.com/gpu": VendorName("DCU")}
 
 
 def asked_of(pod: Pod) -> Asked | Finding:
@@ -35,11 +38,7 @@ def asked_of(pod: Pod) -> Asked | Finding:
 def _request(pod: Pod, at: int) -> Asked | Finding:
     amounts = amounts_of(pod, at)
     if NPU_CORE in amounts:
-        return refused(
-            NPU_CORE,
-            "which NPU is meant is said by no resource: Koordinator names slices by their numbers, HAMi by the chip",
-            "write HAMi's names for the chip by hand, such as huawei.com/Ascend310P and its memory",
-        )
+        return npu.asked_of(pod, at, amounts)
     found = koordinator.request_of(amounts)
     if not isinstance(found, IllegalRequest) or found.kind is not Illegal.UNIT:
         found = koordinator.request_of(koordinator.normalised(amounts))
@@ -52,9 +51,16 @@ def _request(pod: Pod, at: int) -> Asked | Finding:
     cores = found.per_card.get(CORE, 0) if found.shared else FULL
     if pod.annotations.get(NO_CORE_LIMIT) == str(cores):
         cores = 0
-    request = DeviceRequest(vendor=NVIDIA, count=found.count, memory=memory, cores=CoreShare(cores))
+    request = DeviceRequest(vendor=_vendor(pod, amounts), count=found.count, memory=memory, cores=CoreShare(cores))
     limited = not found.shared or pod.labels.get(ISOLATION) == HAMI_CORE
     return Asked(container=at, request=request, limited=limited)
+
+
+def _vendor(pod: Pod, amounts: Mapping[str, int]) -> VendorName:
+    """Whose cards are meant: Koordinator's resources are the same for all makers, the nodes' label is not."""
+    named = next((vendor for name, vendor in _OTHERS.items() if name in amounts), NVIDIA)
+    label = dict(pod.constraints.selector).get(VENDOR_LABEL, _NVIDIA_LABEL)
+    return named if label == _NVIDIA_LABEL else VendorName(label)
 
 
 def amounts_of(pod: Pod, container: int) -> Mapping[str, int]:

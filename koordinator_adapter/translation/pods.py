@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hami_plugins.engine.registry import Registry
@@ -10,7 +10,8 @@ from hami_plugins.errors import WireError
 from hami_plugins.model.edits import Drop, Edit
 from hami_plugins.model.pods import Pod
 from hami_plugins.wire import pods
-from koordinator_adapter.translation import groups, leftovers, placement, resources, selection
+from koordinator_adapter.translation import groups, leftovers, npu, placement, resources, selection
+from koordinator_adapter.translation.koordinator_reading import NVIDIA
 from koordinator_adapter.translation.model import (
     Asked,
     Case,
@@ -52,6 +53,21 @@ POD_RULES: Final[tuple[Rule, ...]] = (
 )
 """In the order in which their findings are told."""
 
+NPU_RULES: Final[tuple[Rule, ...]] = (
+    npu.amounts,
+    npu.nodes,
+    placement.namespace,
+    placement.scheduler,
+    placement.policies,
+    groups.gang,
+    groups.gang_details,
+    groups.queue,
+    groups.importance,
+    leftovers.only_koordinators,
+    leftovers.records,
+)
+"""Those for Ascend's NPUs, which no library in the container divides."""
+
 
 def translate(raw: Mapping[str, object], target: Words, registry: Registry, settings: Settings) -> Translation:
     """What has to change in a pod (or template) so that it means the same in the words of ``target``.
@@ -70,7 +86,7 @@ def translate(raw: Mapping[str, object], target: Words, registry: Registry, sett
     asked = _asked(pod, source, target, registry)
     if isinstance(asked, Finding):
         return Translation(source=source, target=target, findings=(asked,))
-    if not asked or (source is target and target is not Words.KOORDINATOR):
+    if not asked or (source is target and not _is_normalised(asked, target)):
         return Translation(source=source, target=target)
     cases = [
         Case(
@@ -85,9 +101,22 @@ def translate(raw: Mapping[str, object], target: Words, registry: Registry, sett
         )
         for each in asked
     ]
-    changes = [change for case in cases for rule in CONTAINER_RULES for change in rule(case)]
-    changes += [change for rule in POD_RULES for change in rule(cases[0])]
-    return _told(source, target, changes)
+    return _told(source, target, list(_changes(cases)))
+
+
+def _is_normalised(asked: Sequence[Asked], target: Words) -> bool:
+    """Whether pods that are in these words already are completed: Koordinator's webhook does it with NVIDIA's cards."""
+    return target is Words.KOORDINATOR and asked[0].request.vendor == NVIDIA
+
+
+def _changes(cases: Sequence[Case]) -> Iterator[Change]:
+    """What each rule has to say; containers are looked at one by one, the pod once."""
+    of_npu = npu.is_npu(cases[0].asked.request.vendor)
+    for case in cases[:0] if of_npu else cases:
+        for rule in CONTAINER_RULES:
+            yield from rule(case)
+    for rule in NPU_RULES if of_npu else POD_RULES:
+        yield from rule(cases[0])
 
 
 def _asked(pod: Pod, source: Words, target: Words, registry: Registry) -> tuple[Asked, ...] | Finding:

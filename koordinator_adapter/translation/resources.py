@@ -60,10 +60,11 @@ def amounts(case: Case) -> Iterator[Change]:
     """What the container asks for, in the other words."""
     request = case.asked.request
     if request.vendor not in _VENDORS.values():
+        spec = case.registry.get(request.vendor)
         yield refused(
-            case.registry[request.vendor].resources.count,
-            f"{case.target} has no words for cards of {case.registry[request.vendor].title}",
-            "leave the pod to HAMi's scheduler",
+            spec.resources.count if spec else "nodeSelector",
+            f"the words for cards of {spec.title if spec else request.vendor} are not known to both",
+            f"leave the pod to the scheduler of {case.source}",
         )
         return
     written = _written(case)

@@ -168,6 +168,26 @@ def test_whole_cards_by_nvidias_own_name_are_koordinators_where_it_places_the_po
     assert dict(limits_of(moved(raw, "koordinator"))) == {SHARED: 2, CORE: 200, RATIO: 200}
 
 
+@pytest.mark.parametrize(
+    ("limits", "selector"),
+    [
+        ({"amd.com/gpu": 1}, {}),
+        ({"dcu.com/gpu": 1}, {}),
+        (KOORDINATOR_SLICE, {"node.koordinator.sh/gpu-vendor": "cambricon"}),
+    ],
+)
+def test_cards_of_other_makers_never_become_nvidias(limits: dict[str, object], selector: dict[str, str]) -> None:
+    raw = pod(limits, labels=LABEL, schedulerName="koord-scheduler", nodeSelector=selector)
+    for target in ("hami", "volcano"):
+        assert refused(raw, target)
+    assert not translated(raw, "koordinator").edits
+
+
+def test_the_label_of_nvidias_nodes_says_nothing_new() -> None:
+    raw = koordinators(nodeSelector={"node.koordinator.sh/gpu-vendor": "nvidia"})
+    assert dict(limits_of(moved(raw, "hami"))) == SLICE
+
+
 def test_koordinators_own_pods_are_normalised() -> None:
     raw = pod({"koordinator.sh/gpu": 50}, labels=LABEL)
     found = moved(raw, "koordinator")
