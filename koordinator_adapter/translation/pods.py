@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from hami_plugins.engine.registry import Registry
@@ -114,9 +115,14 @@ def _changes(cases: Sequence[Case]) -> Iterator[Change]:
     of_npu = npu.is_npu(cases[0].asked.request.vendor)
     for case in cases[:0] if of_npu else cases:
         for rule in CONTAINER_RULES:
-            yield from rule(case)
+            yield from (_at_container(case, change) for change in rule(case))
     for rule in NPU_RULES if of_npu else POD_RULES:
         yield from rule(cases[0])
+
+
+def _at_container(case: Case, change: Change) -> Change:
+    """The change, or the finding with the container as its place where it names no other."""
+    return replace(change, path=case.path) if isinstance(change, Finding) and not change.path else change
 
 
 def _asked(pod: Pod, source: Words, target: Words, registry: Registry) -> tuple[Asked, ...] | Finding:

@@ -133,6 +133,35 @@ def _filled(case: Case, total: int) -> None:
     assert given.get(RATIO, koordinator.percent_of(given.get(MEMORY, 0), total)) == expect[RATIO]
 
 
+@each("koordinator/names.yaml")
+def test_names_have_the_bits_of_the_scheduler(case: Case) -> None:
+    assert BITS.get(case.given["name"]) == case.expect.get("bit")
+
+
+CARD = 81559 << 20
+"""What each card of the real runs had."""
+
+
+@each("koordinator/placements-real.yaml")
+def test_the_real_scheduler_recorded_what_a_request_promises_on_each_card(case: Case) -> None:
+    given = case.given["request"]
+    every = given.get("containers") or given.get("sequence", [given])[:1]  # of a sequence the first is printed
+    total: dict[str, int] = {}
+    for each_one in every:
+        for name, amount in amounts_of(each_one).items():
+            total[name] = total.get(name, 0) + amount
+    found = koordinator.request_of(total)
+    assert isinstance(found, CardRequest)
+    assert found.count == case.expect.get("count", len(case.expect.get("items", [None] * found.count)))
+    recorded = dict(found.per_card)
+    recorded.setdefault(MEMORY, koordinator.bytes_of(recorded.get(RATIO, 0), CARD))
+    recorded.setdefault(RATIO, koordinator.percent_of(recorded[MEMORY], CARD))
+    for item in case.expect.get("items", ()):
+        assert recorded.items() >= amounts_of(item["resources"]).items()
+    assert not set(case.expect.get("absent", ())) & set(recorded)
+    assert case.expect.get("each_percent") in {None, recorded[RATIO]}
+
+
 def test_empty_requests_are_refused_like_the_rest() -> None:
     found = koordinator.request_of({})
     assert isinstance(found, IllegalRequest)

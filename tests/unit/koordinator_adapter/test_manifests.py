@@ -199,7 +199,7 @@ def test_files_are_written_when_asked_for(ran: Ran, file: Path) -> None:
 def test_losses_are_findings_unless_they_are_accepted(ran: Ran, file: Path) -> None:
     file.write_text(DEPLOYMENT.replace("gpucores: 30", "gpucores: 100"), encoding="utf-8")
     assert ran("-f", file, "--to", "koordinator") == edge.Exit.FINDINGS
-    assert ran.err.startswith(f"note: {file}:6: lossy: Deployment default/web: koordinator.sh/gpu-core: ")
+    assert ran.err.startswith(f"note: {file}:9: lossy: Deployment default/web: koordinator.sh/gpu-core: ")
     assert ran("-f", file, "--to", "koordinator", "--accept-loss") == edge.Exit.FINE
 
 
