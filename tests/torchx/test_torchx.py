@@ -15,10 +15,13 @@ from torchx.runner import get_runner
 from torchx.schedulers import get_scheduler_factories
 from torchx.specs.finder import get_components
 
+from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
 from hami_plugins.errors import ConfigError
 from neuron_topology.jobs import patching
 from neuron_topology.torchx import driving
 from neuron_topology.torchx.resources import NAMED
+from tests.unit.neuron_topology.hypernodes.nodes import an_idle_node
+from tests.unit.neuron_topology.typing_in import type_in
 
 ROOT = Path(__file__).parents[2]
 NEURON, EFA = "aws.amazon.com/neuron", "vpc.amazonaws.com/efa"
@@ -118,6 +121,23 @@ def test_the_whole_command_prints_a_job_that_volcano_can_place() -> None:
     assert job["spec"]["queue"] == "test"
     assert patching.patch(job).changes == ()
     assert all(each["command"][-1].endswith("train.py --lr 1") for each in containers(job))
+
+
+def test_the_gang_of_the_blueprint_goes_from_torchx_into_a_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ApiServer(kinds=VOLCANO) as server:
+        for name in ("n0", "n1"):
+            server.put(an_idle_node(name))
+        queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "test"}}
+        server.put({**queue, "spec": {"weight": 1}, "status": {"state": "Open"}})
+        kubeconfig = str(server.kubeconfig(tmp_path / "kubeconfig"))
+        arguments = (*IMAGE, "--script", "train.py", "-j", "2x32", "--cache", "fsx", "--", "--batch_size", "16")
+        said = type_in(capsys, "submit", "--queue", "test", "--kubeconfig", kubeconfig, "--", *arguments)
+        (job,) = server.objects("jobs.batch.volcano.sh")
+    assert (said.code, said.out) == (0, f"kubernetes://torchx/default:{job['metadata']['name']}\n")
+    assert (job["spec"]["queue"], job["spec"]["minAvailable"]) == ("test", 2)
+    assert [each["resources"]["requests"][NEURON] for each in containers(job)] == ["16", "16"]
 
 
 def test_torchx_run_takes_the_component_by_its_file() -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
 from hami_plugins.errors import ConfigError
-from tests.unit.neuron_topology.hypernodes.nodes import a_node
+from tests.unit.neuron_topology.hypernodes.nodes import an_idle_node
 from tests.unit.neuron_topology.torchx import stand_in
 from tests.unit.neuron_topology.typing_in import Said, type_in
 
@@ -28,15 +28,7 @@ def server() -> Iterator[ApiServer]:
     """Two idle machines, and the queue ``test``."""
     with ApiServer(kinds=VOLCANO) as running:
         for name in ("n0", "n1"):
-            allocatable = {
-                "aws.amazon.com/neuron": "16",
-                "aws.amazon.com/neuroncore": "32",
-                "vpc.amazonaws.com/efa": "8",
-            }
-            room = {"cpu": "127610m", "memory": "500Gi", "pods": "110"}
-            status = {"capacity": {**allocatable, **room}, "allocatable": {**allocatable, **room}}
-            ready = [{"type": "Ready", "status": "True"}]
-            running.put({**a_node(name), "status": {**status, "conditions": ready}})
+            running.put(an_idle_node(name))
         running.put(a_queue("test"))
         running.put(a_queue("default"))
         yield running

@@ -33,6 +33,14 @@ def a_node(name: str, kind: str = "trn1.32xlarge", **parts: str) -> dict[str, An
     }
 
 
+def an_idle_node(name: str) -> dict[str, Any]:
+    """A trn1.32xlarge with what EKS leaves of it."""
+    devices = {"aws.amazon.com/neuron": "16", "aws.amazon.com/neuroncore": "32", "vpc.amazonaws.com/efa": "8"}
+    room = {**devices, "cpu": "127610m", "memory": "500Gi", "pods": "110"}
+    ready = [{"type": "Ready", "status": "True"}]
+    return {**a_node(name), "status": {"capacity": room, "allocatable": room, "conditions": ready}}
+
+
 @st.composite
 def machines(draw: st.DrawFn) -> list[Machine]:
     """Any machines, with labels that fit each other no better than chance has it."""
