@@ -4,12 +4,63 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from typing_extensions import TypedDict
 
 from hami_plugins.report.documents import API_VERSION
 from hami_plugins.report.manifests import spelled
-from hami_plugins.wire.fields import Json
 from koordinator_adapter.manifests import File, Told
 from koordinator_adapter.translation.model import Fidelity, Words
+
+
+class FindingDocument(TypedDict):
+    """One thing to know about a translation."""
+
+    fidelity: Literal["lossless", "lossy", "refused"]
+    about: str
+    """The resource, key or member that it is about."""
+    line: int
+    path: str
+    """Where it stands in the object; empty for the object as a whole."""
+    words: str
+    remedy: str
+
+
+class TranslatedDocument(TypedDict):
+    """What became of one object, or of one template in it."""
+
+    file: str
+    document: int
+    line: int
+    kind: str
+    name: str
+    part: str
+    """Which template of the object; empty where there is one."""
+    source: Literal["hami", "volcano", "koordinator"] | None
+    """Whose words it was in; null for a group, a queue or a job as a whole."""
+    fidelity: Literal["lossless", "lossy", "refused"]
+    """The worst of the findings."""
+    findings: list[FindingDocument]
+
+
+class AnewDocument(TypedDict):
+    """A document that could not be changed in place, so that its comments are gone."""
+
+    file: str
+    document: int
+
+
+class TranslationDocument(TypedDict):
+    """The answer of ``hami-plugins koordinator translate --report json``."""
+
+    apiVersion: str
+    kind: Literal["Translation"]
+    target: Literal["hami", "volcano", "koordinator"]
+    summary: dict[str, int]
+    """How many objects and templates are lossless, lossy and refused."""
+    items: list[TranslatedDocument]
+    writtenAnew: list[AnewDocument]
 
 
 def lines(files: Iterable[File]) -> Iterator[tuple[str, Fidelity]]:
@@ -31,7 +82,7 @@ def summary(files: Sequence[File], target: Words) -> str:
     return f"{sum(counted.values())} translated to {target}: {told}" if counted else "nothing in them asks for cards"
 
 
-def document(files: Sequence[File], target: Words) -> Json:
+def document(files: Sequence[File], target: Words) -> TranslationDocument:
     """Everything, as a document."""
     counted = _counted(files)
     return {
@@ -52,7 +103,7 @@ def _called(told: Told) -> str:
     return f"{told.kind} {told.name} {told.part}".rstrip()
 
 
-def _item(file: File, told: Told) -> Json:
+def _item(file: File, told: Told) -> TranslatedDocument:
     return {
         "file": file.source,
         "document": told.document.number,

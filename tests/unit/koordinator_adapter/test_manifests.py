@@ -16,6 +16,7 @@ from hami_plugins.report import manifests
 from koordinator_adapter.cli import app
 from koordinator_adapter.manifests import File, translated
 from koordinator_adapter.translation.model import Fidelity, Settings, Words
+from tests.schema import ADAPTER
 from tests.unit.koordinator_adapter.written import REGISTRY
 
 CONTAINERS = """\
@@ -217,6 +218,7 @@ def test_the_report_is_text_or_a_document(ran: Ran, file: Path) -> None:
     assert ran.out.endswith("1 translated to koordinator: 0 lossless, 1 lossy, 0 refused\n")
     ran("-f", file, "--to", "koordinator", "--report", "json")
     found = json.loads(ran.out)
+    ADAPTER.validate_python(found, strict=True)
     assert (found["kind"], found["summary"]) == ("Translation", {"lossless": 0, "lossy": 1, "refused": 0})
     assert found["items"][0]["findings"][0]["about"] == "koordinator.sh/gpu-core"
     file.write_text("kind: ConfigMap\napiVersion: v1\n", encoding="utf-8")
