@@ -14,7 +14,7 @@ from koordinator_adapter.manifests import File, Told
 from koordinator_adapter.translation.model import Fidelity, Words
 
 
-class FindingDocument(TypedDict):
+class TranslationFindingDocument(TypedDict):
     """One thing to know about a translation."""
 
     fidelity: Literal["lossless", "lossy", "refused"]
@@ -41,7 +41,7 @@ class TranslatedDocument(TypedDict):
     """Whose words it was in; null for a group, a queue or a job as a whole."""
     fidelity: Literal["lossless", "lossy", "refused"]
     """The worst of the findings."""
-    findings: list[FindingDocument]
+    findings: list[TranslationFindingDocument]
 
 
 class AnewDocument(TypedDict):
