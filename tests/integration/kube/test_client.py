@@ -249,8 +249,13 @@ def test_a_list_that_expires_between_pages_is_an_error_and_not_patched_together(
 
 
 def test_a_list_is_given_up_when_its_reader_stops(serve: Any, client_of: Any) -> None:
-    stop, server = threading.Event(), serve(lambda asked, line: line.hang())
-    threading.Timer(0.1, stop.set).start()
+    stop = threading.Event()
+
+    def hang(asked: Any, line: Any) -> None:
+        stop.set()
+        line.hang()
+
+    server = serve(hang)
     began = time.monotonic()
     with pytest.raises(KubeError):
         list(client_of(server).list_pages(PODS, stop=stop))
