@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -256,7 +256,8 @@ def _names(section: Names) -> Mapping[str, str]:
 def _renamed(spec: VendorSpec, names: Mapping[str, str]) -> VendorSpec:
     """The vendor under other resource names; an empty name keeps the one it has."""
     before = spec.resources
-    after: ResourceNames = replace(before, **{key: name for key, name in names.items() if name})
+    given: dict[str, Any] = {key: name for key, name in names.items() if name}
+    after: ResourceNames = replace(before, **given)
     renamed = dict(zip(before.all(), after.all(), strict=False)) if len(before.all()) == len(after.all()) else {}
     counted = tuple(renamed.get(name, name) for name in spec.counted_by_scheduler)
     return replace(spec, resources=after, counted_by_scheduler=counted)
