@@ -73,7 +73,7 @@ def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
         for at, device in enumerate(found.devices)
     )
     name = node.labels.get(INSTANCE_LABEL, "")
-    dead = ",".join(f"{one}-{other}" for one, other in machine.dead)
+    dead = ",".join(f"{one}-{other}" for one, other in machine.dead if other < count)
     return Inventory(
         devices=devices,
         ids=found.ids,

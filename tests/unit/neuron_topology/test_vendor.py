@@ -402,3 +402,10 @@ def test_a_device_that_the_node_does_not_have_is_set_apart() -> None:
     apart = with_strangers(record, entry.ids)
     assert [share.device for share in apart.strangers] == ["n-AWSNeuron-99"]
     assert sum(used.slots for used in with_pods(entry, [apart]).state.usage) == 1
+
+
+def test_a_dead_link_of_a_device_beyond_those_of_the_node_is_nobodys() -> None:
+    both = {LINKS_KEY: TRN1_TABLE, HEALTH_KEY: '{"links": [[0, 1], [2, 3]]}'}
+    shape = NodeBuilder(Registry([SPEC])).entry(a_neuron_node(devices=2, annotations=both), NodeFacts()).state.shape
+    assert wiring_of(shape).topology.dead == ((0, 1),)
+    assert wiring_of(shape).tables.counts == (1,)
