@@ -185,7 +185,7 @@ def audit(inputs: Inputs, *, form: Form, headers: bool) -> int:
         output.table(Table(("FINDING", "NODE", "CARD", "PODS", "WHAT"), rows), headers=headers)
     else:
         sizes = books.statistics
-        output.line(f"{sizes.holders} pods hold {sizes.devices} cards of {sizes.nodes} nodes, and all of it adds up")
+        output.line(f"what {sizes.holders} pods hold of {sizes.devices} cards on {sizes.nodes} nodes adds up")
     return Exit.FINDINGS if found else Exit.FINE
 
 
