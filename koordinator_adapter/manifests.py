@@ -13,12 +13,28 @@ from hami_plugins.report.manifests import Document, Path
 from hami_plugins.report.manifests.rewriting import rewritten
 from hami_plugins.report.vet.subjects import PodView, Subject, subject_of
 from hami_plugins.wire.fields import Json
-from koordinator_adapter.translation import jobs, objects
-from koordinator_adapter.translation.model import Fidelity, Finding, Settings, Translation, Words, at, kept, refused
+from koordinator_adapter.translation import groups, jobs, objects
+from koordinator_adapter.translation.model import (
+    Change,
+    Fidelity,
+    Finding,
+    Settings,
+    Translation,
+    Words,
+    at,
+    kept,
+    refused,
+)
 from koordinator_adapter.translation.pods import translate
 from koordinator_adapter.translation.vocabulary import GANG_NAME, GROUP, MIN_AVAILABLE, OLD_GROUP
 
 _UNSERVED_LABEL: Final = "control-plane"
+_PLACED: Final = refused(
+    "nodeName",
+    "the cluster has placed this pod already, and its record would not move with its words",
+    "translate what it was made from",
+    path=("spec", "nodeName"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -119,7 +135,7 @@ class _Work:
         if other is not None:
             told = _told(subject, findings=other.findings)
             return [other.raw or raw], [told]
-        found = [(view, self._translation(subject, view)) for view in subject.pods if not view.placed]
+        found = [(view, self._translation(subject, view)) for view in subject.pods]
         told_of = [
             _told(
                 subject,
@@ -132,10 +148,23 @@ class _Work:
         ]
         if any(each.fidelity is Fidelity.REFUSED for each in told_of):
             return [raw], told_of
-        edits = [below(view.path, edit) for view, each in found for edit in each.edits]
+        owned = self._of_owner(subject, told_of)
+        edits = [edit for edit in owned if not isinstance(edit, Finding)]
+        edits += [below(view.path, edit) for view, each in found for edit in each.edits]
+        findings = tuple(each for each in owned if isinstance(each, Finding))
+        told_of = [_told(subject, findings=findings), *told_of] if findings else told_of
         if jobs.is_volcano_job(raw) and self.target is not Words.VOLCANO and told_of:
             return self._apart(subject, made(raw, edits), told_of)
         return [made(raw, edits) if edits else raw], told_of
+
+    def _of_owner(self, subject: Subject, told: Iterable[Told]) -> list[Change]:
+        """What the owner of a template in Volcano's words says of its pods."""
+        volcanos = any(each.source is Words.VOLCANO for each in told)
+        if not volcanos or not subject.owns_templates or self.target is Words.VOLCANO:
+            return []
+        if jobs.is_volcano_job(dict(subject.document.raw)):
+            return []
+        return list(groups.of_owner(subject.annotations, subject.name, subject.pods[0].path, self.target))
 
     def _settled(self, finding: Finding) -> Finding:
         """What a pod alone has to give up is kept where a PodGroup beside it says it."""
@@ -153,7 +182,8 @@ class _Work:
         raw: Json = {**template, "metadata": metadata, "spec": spec}
         if view.scheduler and isinstance(spec, Mapping) and not spec.get("schedulerName"):
             raw["spec"] = {**spec, "schedulerName": view.scheduler}
-        return translate(raw, self.target, self.registry, self.settings)
+        found = translate(raw, self.target, self.registry, self.settings)
+        return replace(found, edits=(), findings=(_PLACED,)) if view.placed and found.source is not None else found
 
     def _apart(self, subject: Subject, raw: Json, told: list[Told]) -> tuple[list[Json], list[Told]]:
         templates = [at(raw, view.path) for view in subject.pods]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from hami_plugins.model.edits import Drop, Put
-from hami_plugins.wire.gang_keys import COSCHEDULING_LABEL, GROUP_KEY, QUEUE_KEY
+from hami_plugins.model.edits import Drop, Path, Put
+from hami_plugins.wire.gang_keys import COSCHEDULING_LABEL, GROUP_KEY, MIN_MEMBER_KEY, QUEUE_KEY
 from koordinator_adapter.translation.model import Case, Change, Words, kept, lost
 from koordinator_adapter.translation.vocabulary import (
     CLASS_LABELS,
@@ -90,6 +90,23 @@ def importance(case: Case) -> Iterator[Change]:
                 yield lost(key, f"{case.pod.labels[key]} means nothing outside Koordinator")
     if case.pod.priority_class.startswith(_POD_PRIORITY) and case.target is not Words.KOORDINATOR:
         yield kept("priorityClassName", f"{case.pod.priority_class} is made by Koordinator, and has to exist")
+
+
+def of_owner(annotations: Mapping[str, str], name: str, template: Path, target: Words) -> Iterator[Change]:
+    """What a Deployment or the like says of all its pods to Volcano; ``template`` leads from it to their template."""
+    for key, label in ((MIN_MEMBER_KEY, MIN_AVAILABLE), (QUEUE_KEY, QUOTA)):
+        value = annotations.get(key)
+        if value is None:
+            continue
+        path = ("metadata", "annotations", key)
+        yield Drop(path)
+        if target is not Words.KOORDINATOR:
+            yield lost(key, f"{value}: Volcano gives it to all pods of {name}, HAMi has no word for it", path=path)
+        elif key == QUEUE_KEY:
+            yield Put((*template, "metadata", "labels", label), value)
+        else:
+            yield Put((*template, "metadata", "annotations", GANG_NAME), name)
+            yield Put((*template, "metadata", "annotations", label), value)
 
 
 def _group(case: Case) -> tuple[str, str, str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, indent
 
 import pytest
 from typer.main import get_command
@@ -97,6 +97,39 @@ spec:
 VOLCANO_JOB = JOB.replace("nvidia.com/gpumem", "volcano.sh/vgpu-memory").replace(
     "nvidia.com/gpucores", "volcano.sh/vgpu-cores"
 ).replace("nvidia.com/gpu:", "volcano.sh/vgpu-number:")  # fmt: skip
+
+
+def test_what_an_owner_says_to_volcano_is_said_to_koordinator_by_the_pods() -> None:
+    keys = 'scheduling.volcano.sh/group-min-member: "2", scheduling.volcano.sh/queue-name: q, mine: x'
+    text = DEPLOYMENT.replace("{name: web}", f"{{name: web, annotations: {{{keys}}}}}")
+    for old, new in (("gpu:", "vgpu-number:"), ("gpumem", "vgpu-memory"), ("gpucores", "vgpu-cores")):
+        text = text.replace(f"nvidia.com/{old}", f"volcano.sh/{new}")
+    found = in_words(text, "koordinator")
+    assert [each.fidelity for each in found.told] == [Fidelity.LOSSLESS]
+    raw = manifests.read(found.text, source="out")[0].raw
+    assert raw["metadata"] == {"name": "web", "annotations": {"mine": "x"}}
+    template = raw["spec"]["template"]["metadata"]  # type: ignore[index]
+    assert template["annotations"] == {
+        "gang.scheduling.koordinator.sh/name": "web",
+        "gang.scheduling.koordinator.sh/min-available": "2",
+    }
+    assert template["labels"]["quota.scheduling.koordinator.sh/name"] == "q"
+    lost = in_words(text, "hami").told[0]
+    assert [each.about for each in lost.findings] == [
+        "scheduling.volcano.sh/group-min-member",
+        "scheduling.volcano.sh/queue-name",
+    ]
+    assert in_words(text, "volcano").text == text
+    alone = text.replace('scheduling.volcano.sh/group-min-member: "2", ', "")
+    assert "gang" not in in_words(alone, "koordinator").text
+
+
+def test_a_pod_that_is_placed_stays_as_it_is() -> None:
+    spec = indent(dedent(CONTAINERS), "  ")
+    text = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: a, uid: u}}\nspec:\n  nodeName: n1\n{spec}"
+    assert in_words(text, "koordinator").refused
+    plain = text.replace("nvidia.com", "example.com")
+    assert not in_words(plain, "koordinator").told
 
 
 def test_a_job_of_volcano_becomes_what_other_clusters_know() -> None:
