@@ -7,7 +7,7 @@ What changed is found by comparing the object before and after. Whatever the tex
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
 import orjson
@@ -71,17 +71,16 @@ def _in_place(text: str, root: Span, before: object, objects: Sequence[Object]) 
     """The changes of one document, ``None`` where it has to be written anew."""
     if len(objects) != 1 or root.flow:
         return None
-    end = text.find("\n", root.end)
-    piece = text[: len(text) if end < 0 else end]
-    start = piece.rfind("\n", 0, root.start) + 1
     try:
-        splices = list(_changes(piece, root, before, objects[0]))
+        splices = sorted(_changes(text, root, before, objects[0]), key=lambda each: each[:2])
     except _NotInPlaceError:
         return None
-    part = _spliced(piece[start:], [_Splice(at - start, to - start, new) for at, to, new in splices])
-    part = part.removeprefix("---")
+    if any(later.start < earlier.end for earlier, later in pairwise(splices)):
+        return None
+    start, end = text.rfind("\n", 0, root.start) + 1, _next_line(text, root.end)
+    part = _spliced(text[start:end], [_Splice(at - start, to - start, new) for at, to, new in splices])
     try:
-        again = trees.read(part, source="manifest")
+        again = trees.read(part.removeprefix("---"), source="manifest")
     except ManifestError:
         return None
     return splices if [tree.value for tree in again] == [objects[0]] else None
@@ -284,5 +283,5 @@ def _spliced(text: str, splices: Iterable[_Splice]) -> str:
     at = 0
     for start, end, new in sorted(splices, key=lambda each: each[:2]):
         parts += [text[at:start], new]
-        at = max(end, at)
+        at = end
     return "".join((*parts, text[at:]))

@@ -155,6 +155,7 @@ def test_line_ends_of_windows_stay() -> None:
         ("a:\n- - 1\n  - 2\n", {"a": [[2]]}),
         ("a: {\n  x: 1, # one\n  y: 2}\n", {"a": {"x": 1}}),
         ("a:\n- b: 1\n", {"a": [{"c": [1]}]}),
+        ("a:\n- b: 1\n  c: 2\n# end\n", {"a": [{"b": 1}, 3]}),
     ],
 )
 def test_what_cannot_change_in_place_is_written_anew(text: str, after: object) -> None:
