@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -9,8 +10,16 @@ import typer
 from hami_plugins.cli import options
 from hami_plugins.errors import ManifestError
 from hami_plugins.model.units import MiB
-from koordinator_adapter.commands import Order, ReportForm
 from koordinator_adapter.translation.model import NoCoreLimit, Settings, Words
+
+
+class ReportForm(StrEnum):
+    """How the report is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+
 
 app = typer.Typer(
     name="koordinator",
@@ -105,7 +114,7 @@ def translate(
         card_memory=None if card_memory is None else MiB(card_memory),
         runtime_class=runtime_class,
     )
-    order = Order(
+    order = commands.Order(
         files=tuple(files or ()),
         recursive=recursive,
         target=to,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from hami_plugins.cli import inputs, output
@@ -13,18 +12,10 @@ from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.options import Form
 from hami_plugins.errors import ManifestError
 from koordinator_adapter import report
+from koordinator_adapter.cli import ReportForm
 from koordinator_adapter.manifests import File, translated
 from koordinator_adapter.translation.model import Fidelity, Settings, Words
 from koordinator_adapter.translation.reading import complete
-
-
-class ReportForm(StrEnum):
-    """How the report is printed."""
-
-    TEXT = "text"
-    JSON = "json"
-    YAML = "yaml"
-
 
 _FORMS = {ReportForm.JSON: Form.JSON, ReportForm.YAML: Form.YAML}
 _TONES = {Fidelity.LOSSLESS: "dim", Fidelity.LOSSY: "warn", Fidelity.REFUSED: "bad"}

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from hami_plugins.engine.registry import Registry
 from hami_plugins.model.edits import Edit, Path
-from hami_plugins.model.pods import Container, Pod
-from hami_plugins.model.requests import ContainerKind, DeviceRequest
-from hami_plugins.model.units import MiB
+from hami_plugins.model.requests import ContainerKind
+
+if TYPE_CHECKING:
+    from hami_plugins.engine.registry import Registry
+    from hami_plugins.model.pods import Container, Pod
+    from hami_plugins.model.requests import DeviceRequest
+    from hami_plugins.model.units import MiB
 
 
 class Words(StrEnum):
