@@ -12,7 +12,7 @@ from hami_plugins.engine.koordinator import CARD_NAMES, FULL, Illegal, IllegalRe
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand, Percent
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
-from hami_plugins.wire.koordinator import CORE, FPGA, MEMORY, NPU_CORE, RATIO, RDMA, current
+from hami_plugins.wire.koordinator import CORE, FPGA, MEMORY, NPU_CORE, RATIO, RDMA, SHARED, current
 from koordinator_adapter.refusals import cause_of
 from koordinator_adapter.translation import npu
 from koordinator_adapter.translation.model import Asked, Finding, container_path, refused
@@ -45,6 +45,8 @@ def _request(pod: Pod, at: int) -> Asked | Finding:
     if isinstance(found, IllegalRequest):
         cause = cause_of(found.words)
         return refused("resources", f"Koordinator refuses the pod: {found.words}", cause.remedy if cause else "")
+    if found.count > INT32_MAX:
+        return refused(SHARED, f"{found.count} cards are more than any protocol carries", "ask for fewer")
     memory = _memory(found.per_card)
     if isinstance(memory, Finding):
         return memory

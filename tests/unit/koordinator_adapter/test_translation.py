@@ -122,6 +122,7 @@ def test_amounts_that_mean_nothing_are_refused(limits: dict[str, object], what: 
     ("limits", "what"),
     [
         ({SHARED: 1, MEMORY: "9000Ti"}, MEMORY),
+        ({SHARED: 2**40, RATIO: 50 * 2**40}, SHARED),
         ({"koordinator.sh/rdma": 1}, "koordinator.sh/rdma"),
         ({"koordinator.sh/teapot": 1}, "koordinator.sh/teapot"),
         ({"huawei.com/npu-core": 2, "koordinator.sh/gpu-memory-ratio": 100}, "huawei.com/npu-core"),
