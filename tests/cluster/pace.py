@@ -3,10 +3,13 @@
 All forms of a comparison take turns in one run. The report is printed and kept in ``build/pace.md``; the exit code is 1
 where a target is missed.
 
-    ratio   200 bare pods at 20/s on 10 nodes: ``guard`` and ``ledger`` against Volcano alone
-    large   60 bare pods at 20/s on 200 nodes, and on 1,000: ``ledger`` with the flags that ``conf`` prints
-    gang    one gang of four that had to wait, from room to bound, in ``ledger``
-    binds   1,000 pods and gangs that come and go while server and scheduler are killed, in each mode and without us
+    ratio     200 bare pods at 20/s on 10 nodes: `guard`, and `ledger` with the flags that `conf` prints, against
+              Volcano alone with its own flags; and `ledger` with those, too
+    large     60 bare pods at 20/s on 200 nodes, `ledger` with the flags that `conf` prints
+    thousand  the same on 1,000 nodes
+    gang      one gang of four that had to wait, from room to bound, in `ledger`
+    binds-ledger, binds-guard, binds-none
+              1,000 pods and gangs that come and go while server and scheduler are killed
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -57,6 +61,11 @@ class Form:
     name: str
     mode: str
     flags: Sequence[str] = USUAL
+
+
+NONE: Final = Form("none", "none")
+SAME: Final = Form("none with ledger's flags", "none", RECOMMENDED)
+LEDGER: Final = Form("ledger", "ledger", RECOMMENDED)
 
 
 class Held(NamedTuple):
@@ -135,17 +144,19 @@ class Bench:
 
     def ratio(self) -> Iterator[Figure]:
         """Ten nodes."""
-        forms = [Form("none", "none"), Form("guard", "guard"), Form("ledger", "ledger")]
-        held = [Held("guard", "none", 1.15), Held("ledger", "none", 1.15)]
+        forms = [NONE, Form("guard", "guard"), LEDGER, SAME, Form("ledger with Volcano's flags", "ledger")]
+        held = [
+            Held("guard", NONE.name, 1.15),
+            Held(LEDGER.name, NONE.name, 1.15),
+            Held(LEDGER.name, SAME.name, None),
+            Held("ledger with Volcano's flags", NONE.name, None),
+        ]
         yield from self.compare(forms, held, nodes=10, count=200)
 
-    def large(self) -> Iterator[Figure]:
-        """Two hundred nodes, and a thousand."""
-        none, same = Form("none", "none"), Form("none with the same flags", "none", RECOMMENDED)
-        ledger = Form("ledger", "ledger", RECOMMENDED)
-        for nodes, target in ((200, 1.3), (1000, None)):
-            held = [Held(ledger.name, none.name, target), Held(ledger.name, same.name, None)]
-            yield from self.compare([none, same, ledger], held, nodes=nodes, count=60)
+    def large(self, nodes: int = 200, target: float | None = 1.3) -> Iterator[Figure]:
+        """Many nodes."""
+        held = [Held(LEDGER.name, NONE.name, target), Held(LEDGER.name, SAME.name, None)]
+        yield from self.compare([NONE, SAME, LEDGER], held, nodes=nodes, count=60)
 
     def gang(self) -> Iterator[Figure]:
         """One gang at a time."""
@@ -164,28 +175,28 @@ class Bench:
             what = f"gang of four that had to wait, room to bound, ledger, {told}"
             yield figure(what, found, unit="s", at_most=target, p99_at_most=target)
 
-    def binds(self, total: int = 1000) -> Iterator[Figure]:
+    def binds(self, mode: str, total: int = 1000) -> Iterator[Figure]:
         """What comes and goes while all that decides is killed."""
-        for mode in ("ledger", "guard", "none"):
-            with Pool(self.plane) as pool:
-                pool.add(4, cards=2)
-                case = Case(self.plane, pool, SPACE)
-                with self.run_as(Form(mode, mode, RECOMMENDED[:1]), case) as server:
-                    acts = [self.volcano.restart_scheduler] if server is None else kills(server)
-                    began = time.monotonic()
-                    tally = Churn(case, pool, acts=acts, every=50, seed=6).run(total)
-                    took = time.monotonic() - began
-                    self.clear()
-            what = f"wrong grants among {len(tally.bound)} binds, {tally.acts} restarts, {took:.0f} s, {mode}"
-            tell(what + ": " + ("; ".join(sorted(tally.faults)[:20]) or "none"))
-            yield figure(what, [len(tally.faults)], unit="", at_most=None if server is None else 0)
+        with Pool(self.plane) as pool:
+            pool.add(4, cards=2)
+            case = Case(self.plane, pool, SPACE)
+            with self.run_as(Form(mode, mode, RECOMMENDED[:1]), case) as server:
+                acts = [self.volcano.restart_scheduler] if server is None else kills(server)
+                began = time.monotonic()
+                tally = Churn(case, pool, acts=acts, every=50, seed=6).run(total)
+                took = time.monotonic() - began
+                self.clear()
+        what = f"wrong grants among {len(tally.bound)} binds, {tally.acts} restarts, {took:.0f} s, {mode}"
+        tell(what + ": " + ("; ".join(sorted(tally.faults)[:20]) or "none"))
+        yield figure(what, [len(tally.faults)], unit="", at_most=None if server is None else 0)
 
 
 PARTS: Final[dict[str, Callable[[Bench], Iterator[Figure]]]] = {
     "ratio": Bench.ratio,
     "large": Bench.large,
+    "thousand": partial(Bench.large, nodes=1000, target=None),
     "gang": Bench.gang,
-    "binds": Bench.binds,
+    **{f"binds-{mode}": partial(Bench.binds, mode=mode) for mode in ("ledger", "guard", "none")},
 }
 
 

@@ -273,7 +273,7 @@ def test_a_pod_that_is_deleted_between_the_answer_and_the_binding_holds_nothing(
 
 
 def test_whoever_is_killed_no_card_is_given_twice(grants: Grants, case: Case, pool: Pool, numbers: Numbers) -> None:
-    """The long form is ``python -m tests.cluster.pace binds``."""
+    """The long form is ``make pace ARGS='binds-ledger binds-guard binds-none'``."""
     pool.add(4, cards=2)
     tally = Churn(case, pool, acts=kills(grants), every=25, seed=6).run(100)
     assert not tally.faults, tally.faults
