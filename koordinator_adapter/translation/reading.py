@@ -64,7 +64,7 @@ def asked_of(pod: Pod, source: Words, registry: Registry) -> tuple[Asked, ...] |
 def _slices_of(pod: Pod, source: Words, registry: Registry) -> tuple[Asked, ...] | Finding:
     """What HAMi's or Volcano's scheduler reads, after HAMi's webhook has completed it."""
     registry = _only(registry, frozenset(spec.name for name in _amounts(pod) if (spec := registry.owner_of(name))))
-    plain = replace(pod, scheduler="", node=None)
+    plain = replace(pod, scheduler="", node=None) if pod.scheduler or pod.node else pod
     if source is Words.HAMI:
         admission = admit(plain, registry, WebhookSettings())
         if not admission.allowed:
