@@ -61,7 +61,7 @@ def below(base: Path, edit: Edit) -> Edit:
 def made(raw: Mapping[str, object], edits: Iterable[Edit]) -> dict[str, object]:
     """The object with the changes made one after another; the given one stays as it is.
 
-    Raises ``KeyError`` or ``IndexError`` for a path that leads nowhere.
+    Raises ``LookupError`` or ``ValueError`` for a path that leads nowhere.
     """
     found = dict(raw)
     for edit in edits:

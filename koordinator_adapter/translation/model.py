@@ -126,7 +126,11 @@ class Case:
         items = at(self.raw, (*self.path, "env"))
         if not isinstance(items, list):
             return {}
-        return {each["name"]: (index, each.get("value")) for index, each in enumerate(items) if each.get("name")}
+        return {
+            each["name"]: (index, value if isinstance(value := each.get("value"), str) else None)
+            for index, each in enumerate(items)
+            if each.get("name")
+        }
 
 
 Change = Edit | Finding

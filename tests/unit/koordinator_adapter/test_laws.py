@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from hami_plugins.engine import koordinator
 from hami_plugins.engine.demand import WHOLE
 from hami_plugins.engine.koordinator import CardRequest
-from hami_plugins.model.edits import made
+from hami_plugins.model.edits import Put, made
 from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.wire import pods
 from hami_plugins.wire.koordinator import CORE, MEMORY, RATIO, SHARED
@@ -199,3 +200,52 @@ def test_lossless_forms_return_to_themselves(raw: Raw, target: Words) -> None:
     kept = {key for key, value in was.annotations.items() if value not in {"false", "GPU-a,GPU-b"}}
     assert {key: now.annotations.get(key) for key in kept} == {key: was.annotations[key] for key in kept}
     assert now.containers[0].env == was.containers[0].env
+
+
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(-5, 5), st.text("a1-", max_size=2), st.floats(allow_nan=False)
+)
+anything = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=2),
+        st.dictionaries(st.sampled_from(["name", "value", "matchExpressions", "key", "a"]), inner, max_size=2),
+    ),
+    max_leaves=6,
+)
+places = st.sampled_from(
+    [
+        ("metadata",),
+        ("metadata", "labels"),
+        ("metadata", "labels", ISOLATION),
+        ("metadata", "annotations"),
+        ("metadata", "annotations", "scheduling.koordinator.sh/device-allocate-hint"),
+        ("metadata", "annotations", "nvidia.com/use-gputype"),
+        ("spec",),
+        ("spec", "containers"),
+        ("spec", "containers", 0),
+        ("spec", "containers", 0, "env"),
+        ("spec", "containers", 0, "env", 0),
+        ("spec", "containers", 0, "resources"),
+        ("spec", "containers", 0, "resources", "limits"),
+        ("spec", "containers", 0, "resources", "requests"),
+        ("spec", "containers", 0, "resources", "limits", "nvidia.com/gpumem"),
+        ("spec", "nodeSelector"),
+        ("spec", "affinity"),
+        ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"),
+        ("spec", "schedulerName"),
+        ("spec", "initContainers"),
+    ]
+)
+
+
+@given(every_pod, every_target, st.lists(st.tuples(places, anything), min_size=1, max_size=2))
+def test_whatever_is_in_a_pod_is_translated_or_refused(
+    raw: Raw, target: Words, broken: list[tuple[tuple[str | int, ...], Any]]
+) -> None:
+    for place, value in broken:
+        with suppress(LookupError, ValueError):
+            raw = made(raw, [Put(place, value)])
+    found = translate(raw, target, REGISTRY, Settings(device_labels=True, models=("a1",)))
+    after = made(raw, found.edits)
+    assert (after == raw) is (not found.edits)
