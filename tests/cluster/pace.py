@@ -79,11 +79,12 @@ class Held(NamedTuple):
 class Bench:
     """A cluster with Volcano, and what is measured in it."""
 
-    def __init__(self, machine: Machine, rounds: int) -> None:
+    def __init__(self, machine: Machine, *, rounds: int, total: int) -> None:
         self.plane = ControlPlane(machine, building.programs())
         self.volcano = Volcano(self.plane)
         self.plane.create_namespace(SPACE)
         self.rounds = rounds
+        self.total = total
 
     @contextmanager
     def run_as(self, form: Form, case: Case) -> Iterator[Grants | None]:
@@ -175,7 +176,7 @@ class Bench:
             what = f"gang of four that had to wait, room to bound, ledger, {told}"
             yield figure(what, found, unit="s", at_most=target, p99_at_most=target)
 
-    def binds(self, mode: str, total: int = 1000) -> Iterator[Figure]:
+    def binds(self, mode: str) -> Iterator[Figure]:
         """What comes and goes while all that decides is killed."""
         with Pool(self.plane) as pool:
             pool.add(4, cards=2)
@@ -183,7 +184,7 @@ class Bench:
             with self.run_as(Form(mode, mode, RECOMMENDED[:1]), case) as server:
                 acts = [self.volcano.restart_scheduler] if server is None else kills(server)
                 began = time.monotonic()
-                tally = Churn(case, pool, acts=acts, every=50, seed=6).run(total)
+                tally = Churn(case, pool, acts=acts, every=50, seed=6).run(self.total)
                 took = time.monotonic() - began
                 self.clear()
         what = f"wrong grants among {len(tally.bound)} binds, {tally.acts} restarts, {took:.0f} s, {mode}"
@@ -205,13 +206,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.cluster.pace", description=__doc__.partition("\n")[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} (default: all)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each form (default: 3)")
+    parser.add_argument("--binds", type=int, default=1000, help="pods bound in each of the last three (default: 1000)")
     asked = parser.parse_args()
     if unknown := set(asked.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     private = Machine(hosts=[NODE], programs=list(building.programs().values()))
     figures: list[Figure] = []
     try:
-        bench = Bench(private, asked.rounds)
+        bench = Bench(private, rounds=asked.rounds, total=asked.binds)
         for name in asked.parts or PARTS:
             figures += PARTS[name](bench)
     finally:
