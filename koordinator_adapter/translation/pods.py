@@ -69,6 +69,9 @@ NPU_RULES: Final[tuple[Rule, ...]] = (
 )
 """Those for Ascend's NPUs, which no library in the container divides."""
 
+OTHER_RULES: Final[tuple[Rule, ...]] = (resources.unknown,)
+"""Those for cards of all other makers."""
+
 
 def translate(raw: Mapping[str, object], target: Words, registry: Registry, settings: Settings) -> Translation:
     """What has to change in a pod (or template) so that it means the same in the words of ``target``.
@@ -112,11 +115,17 @@ def _is_normalised(asked: Sequence[Asked], target: Words) -> bool:
 
 def _changes(cases: Sequence[Case]) -> Iterator[Change]:
     """What each rule has to say; containers are looked at one by one, the pod once."""
-    of_npu = npu.is_npu(cases[0].asked.request.vendor)
-    for case in cases[:0] if of_npu else cases:
+    others = [case for case in cases if not resources.is_known(case.asked.request.vendor)]
+    if others:
+        for rule in NPU_RULES if npu.is_npu(others[0].asked.request.vendor) else OTHER_RULES:
+            yield from rule(others[0])
+        if len(others) < len(cases):
+            yield refused("containers", "cards of several makers in one pod", "make a pod for each maker")
+        return
+    for case in cases:
         for rule in CONTAINER_RULES:
             yield from (_at_container(case, change) for change in rule(case))
-    for rule in NPU_RULES if of_npu else POD_RULES:
+    for rule in POD_RULES:
         yield from rule(cases[0])
 
 

@@ -56,17 +56,26 @@ def spec_of(case: Case, words: Words) -> VendorSpec:
     return case.registry[_VENDORS[words]]
 
 
-def amounts(case: Case) -> Iterator[Change]:
-    """What the container asks for, in the other words."""
-    request = case.asked.request
-    if request.vendor not in _VENDORS.values():
-        spec = case.registry.get(request.vendor)
+def is_known(vendor: VendorName) -> bool:
+    """Whether the cards are those that all dialects have words for: NVIDIA's."""
+    return vendor in _VENDORS.values()
+
+
+def unknown(case: Case) -> Iterator[Change]:
+    """The refusal of other cards; a pod that the scheduler of the target has already can stay there."""
+    vendor = case.asked.request.vendor
+    spec = case.registry.get(vendor)
+    if case.pod.scheduler != case.settings.schedulers[case.target]:
         yield refused(
             spec.resources.count if spec else "nodeSelector",
-            f"the words for cards of {spec.title if spec else request.vendor} are not known to both",
-            f"leave the pod to the scheduler of {case.source}",
+            f"{case.target} has no words for cards of {spec.title if spec else vendor}",
+            f"leave the pod as it is, or change schedulerName alone if {case.target}'s knows the resource",
+            path=case.path,
         )
-        return
+
+
+def amounts(case: Case) -> Iterator[Change]:
+    """What the container asks for, in the other words."""
     written = _written(case)
     if isinstance(written, Finding):
         yield written

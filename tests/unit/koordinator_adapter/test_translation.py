@@ -184,6 +184,15 @@ def test_cards_of_other_makers_never_become_nvidias(limits: dict[str, object], s
     assert not translated(raw, "koordinator").edits
 
 
+def test_other_cards_stay_where_the_target_schedules_them_already() -> None:
+    raw = pod({"aws.amazon.com/neuron": 1}, schedulerName="volcano")
+    found = translated(raw, "volcano")
+    assert (found.edits, found.findings) == ((), ())
+    assert refused(raw, "koordinator") == "aws.amazon.com/neuron"
+    assert refused(pod(SLICE, {"hygon.com/dcunum": 1}), "volcano") == "hygon.com/dcunum"
+    assert refused(pod(SLICE, {"hygon.com/dcunum": 1}, schedulerName="volcano"), "volcano") == "containers"
+
+
 def test_the_label_of_nvidias_nodes_says_nothing_new() -> None:
     raw = koordinators(nodeSelector={"node.koordinator.sh/gpu-vendor": "nvidia"})
     assert dict(limits_of(moved(raw, "hami"))) == SLICE
