@@ -1,9 +1,12 @@
-"""Wiring for every test: a marker for each folder, hypothesis profiles, the seed of a failed run."""
+"""Wiring for every test: a marker for each folder, hypothesis profiles, logs as before, the seed of a failed run."""
 
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 FOLDERS = {
@@ -32,6 +35,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def update_golden(pytestconfig: pytest.Config) -> bool:
     """Whether generated files are to be written instead of compared."""
     return bool(pytestconfig.getoption("update_golden"))
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    """A command says how the whole process logs: here to a stream that ends with its test."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+        root.handlers[:] = handlers
+        root.setLevel(level)
 
 
 def pytest_configure(config: pytest.Config) -> None:

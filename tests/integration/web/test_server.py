@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import threading
 import time
@@ -83,8 +82,12 @@ def test_a_server_that_is_told_to_end_before_it_began_ends() -> None:
     server = _Server(uvicorn.Config(an_app(), log_config=None, lifespan="off"))
     server.end()
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        asyncio.run(asyncio.wait_for(server.serve(sockets=[listener]), 10))
+        # In a thread of its own, as always: there may be a loop in this one.
+        serving = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        serving.start()
+        serving.join(10)
     assert server.started
+    assert not serving.is_alive()
 
 
 def test_a_port_in_use_is_an_error_that_names_it() -> None:

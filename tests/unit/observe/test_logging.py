@@ -16,14 +16,9 @@ from hami_plugins.observe.logging import configure
 
 
 @pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
+def _no_context() -> Iterator[None]:
     yield
-    structlog.reset_defaults()
     structlog.contextvars.clear_contextvars()
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 class Terminal(io.StringIO):

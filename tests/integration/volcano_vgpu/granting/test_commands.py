@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 import urllib3
 import yaml
 
@@ -27,19 +25,15 @@ Run = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
-    """Runs one of the commands; exit code and what it printed. How it logs ends with the test."""
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs one of the commands; exit code and what it printed."""
 
     def ran(*arguments: str) -> tuple[int, str]:
         code = edge.run(["volcano-vgpu", *arguments])
         told = capsys.readouterr()
         return code, told.out + told.err
 
-    handlers, level = logging.getLogger().handlers[:], logging.getLogger().level
-    yield ran
-    structlog.reset_defaults()
-    logging.getLogger().handlers[:] = handlers
-    logging.getLogger().setLevel(level)
+    return ran
 
 
 def written(folder: Path, name: str, content: object) -> str:
@@ -126,7 +120,7 @@ def test_pods_whose_cards_are_not_theirs_are_listed(run: Run, cluster: Site, tmp
     kubeconfig = str(cluster.server.kubeconfig(tmp_path / "kubeconfig"))
     cluster.put(a_pod("right", node="n1", ids="GPU-n1-0,NVIDIA,10000,0:"))
     code, text = run("audit", "--kubeconfig", kubeconfig)
-    assert (code, "1 pods hold 4 cards of 2 nodes" in text) == (Exit.FINE, True)
+    assert (code, "what 1 pods hold of 4 cards on 2 nodes adds up" in text) == (Exit.FINE, True)
     cluster.put(a_pod("foreign", node="n1", ids="GPU-n2-0,NVIDIA,10000,0:"))
     code, text = run("audit", "--kubeconfig", kubeconfig, "--no-headers")
     assert code == Exit.FINDINGS

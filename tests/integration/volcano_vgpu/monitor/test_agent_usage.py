@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 import tempfile
 import time
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 import yaml
 
 from hami_plugins.cli import edge
@@ -82,13 +80,7 @@ def shown(
     path.write_text(yaml.safe_dump(own | yaml.safe_load(config or settings(node))))
     kube = kubeconfig or node.server.kubeconfig(node.root / "kubeconfig")
     capsys.readouterr()  # what agents have logged until now
-    handlers, level = logging.getLogger().handlers[:], logging.getLogger().level
-    try:
-        return edge.run(["volcano-vgpu", "usage", "--config", str(path), "--kubeconfig", str(kube), *arguments])
-    finally:
-        structlog.reset_defaults()
-        logging.getLogger().handlers[:] = handlers
-        logging.getLogger().setLevel(level)
+    return edge.run(["volcano-vgpu", "usage", "--config", str(path), "--kubeconfig", str(kube), *arguments])
 
 
 def test_metrics_tell_what_is_used_beside_what_was_granted(node: Machine) -> None:
