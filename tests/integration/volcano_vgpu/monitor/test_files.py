@@ -233,12 +233,16 @@ def test_beside_a_busy_writer_settled_numbers_belong_together(tmp_path: Path) ->
 
     writer = threading.Thread(target=book, daemon=True)
     writer.start()
+    settled = []
     try:
-        found = [region(path.parent) for _ in range(300)]
+        for _ in range(20_000):
+            if not (found := region(path.parent)).unsettled:
+                settled.append(found.processes[0].devices[0])
+            if len(settled) == 100:
+                break
     finally:
         stop.set()
         writer.join()
-    settled = [each.processes[0].devices[0] for each in found if not each.unsettled]
     assert settled
     assert [use for use in settled if use.context + use.data != use.total] == []
 
