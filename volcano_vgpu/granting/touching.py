@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
@@ -16,8 +17,11 @@ from hami_plugins.model.units import NodeName
 from volcano_vgpu.granting.metrics import GrantMetrics
 from volcano_vgpu.register import TOUCHED_KEY
 
-AGAIN: Final = 1.0
-"""Seconds until a write that failed is tried again."""
+SPARED: Final = 1.0
+"""Seconds between two writes of one node: each has Volcano count the whole node anew, while its sessions wait."""
+
+LEAST: Final = 0.001
+"""Seconds between two looks at what is due."""
 
 _WHY: Final = "granted"
 
@@ -29,15 +33,26 @@ def _now() -> datetime:
 
 
 class Toucher:
-    """Writes the nodes that it is told of, each at most once in ``interval`` seconds, from a thread of its own."""
+    """Writes the nodes that it is told of, from a thread of its own.
+
+    That is ``interval`` seconds after it is told, with all that comes in between, and each at most once a second.
+    """
 
     def __init__(
-        self, api: Writing, *, interval: float, metrics: GrantMetrics, now: Callable[[], datetime] = _now
+        self,
+        api: Writing,
+        *,
+        interval: float,
+        metrics: GrantMetrics,
+        now: Callable[[], datetime] = _now,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
-        self._interval = interval
+        self._interval = max(interval, LEAST)
         self._metrics = metrics
         self._now = now
+        self._clock = clock
+        self._tried: dict[NodeName, float] = {}
         self._due: set[NodeName] = set()
         self._changed = threading.Condition()
         self._stop = threading.Event()
@@ -68,12 +83,19 @@ class Toucher:
             # What comes in the meantime is written at once with it.
             if self._stop.wait(self._interval):
                 return
-            with self._changed:
-                due, self._due = self._due, set()
-            left = {node for node in sorted(due) if not self._written(node)}
-            if left and not self._stop.wait(AGAIN):
-                with self._changed:
-                    self._due |= left
+            for node in self._ready():
+                if not self._written(node):
+                    self.touch(node)
+
+    def _ready(self) -> list[NodeName]:
+        """Those of the nodes that are due that have not been written for a second."""
+        now = self._clock()
+        self._tried = {node: tried for node, tried in self._tried.items() if now - tried < SPARED}
+        with self._changed:
+            ready = sorted(self._due - self._tried.keys())
+            self._due.difference_update(ready)
+        self._tried |= dict.fromkeys(ready, now)
+        return ready
 
     def _written(self, node: NodeName) -> bool:
         """Whether there is nothing left to do for a node."""

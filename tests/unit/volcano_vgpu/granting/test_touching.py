@@ -1,0 +1,82 @@
+"""When nodes are written: soon, together, and each seldom enough for the scheduler that has to count it anew."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from hami_plugins.errors import KubeError
+from hami_plugins.kube import paths
+from hami_plugins.kube.port import Raw
+from hami_plugins.model.units import NodeName
+from volcano_vgpu.granting.metrics import GrantMetrics
+from volcano_vgpu.granting.touching import SPARED, Toucher
+
+ONE, OTHER = NodeName("one"), NodeName("other")
+
+
+@dataclass
+class Api:
+    """Takes note of the nodes that are written; fails as often as it is told to."""
+
+    failures: int = 0
+    now: float = 100.0
+    written: list[str] = field(default_factory=list)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def merge_patch(self, path: str, _body: Raw) -> Raw:
+        with self.changed:
+            if self.failures:
+                self.failures -= 1
+                self.changed.notify_all()
+                raise KubeError("busy", status=503, retryable=True)
+            self.written.append(path)
+            self.changed.notify_all()
+        return {}
+
+    def clock(self) -> float:
+        return self.now
+
+    def wait(self, *nodes: NodeName) -> None:
+        """Until just these have been written, in this order."""
+        wanted = [paths.node(node) for node in nodes]
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.written) >= len(wanted), 10)
+            assert self.written == wanted
+
+
+@pytest.fixture
+def api() -> Api:
+    return Api()
+
+
+@pytest.fixture
+def toucher(api: Api) -> Iterator[Toucher]:
+    made = Toucher(api, interval=0.001, metrics=GrantMetrics(), clock=api.clock)  # type: ignore[arg-type]
+    made.start()
+    yield made
+    made.stop()
+
+
+def test_a_node_is_written_again_only_after_a_second(api: Api, toucher: Toucher) -> None:
+    toucher.touch(ONE)
+    api.wait(ONE)
+    toucher.touch(ONE)
+    toucher.touch(OTHER)
+    api.wait(ONE, OTHER)
+    api.now += SPARED
+    api.wait(ONE, OTHER, ONE)
+
+
+def test_a_write_that_failed_is_made_a_second_later(api: Api, toucher: Toucher) -> None:
+    api.failures = 1
+    toucher.touch(ONE)
+    with api.changed:
+        assert api.changed.wait_for(lambda: not api.failures, 10)
+    toucher.touch(OTHER)
+    api.wait(OTHER)
+    api.now += SPARED
+    api.wait(OTHER, ONE)
