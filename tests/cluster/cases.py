@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -23,20 +23,26 @@ SMALL: Final = 4096
 
 
 class Case:
-    """One test's pods, on one pool of nodes."""
+    """One test's pods, on one pool of nodes. All of them carry the ``annotations``."""
 
-    def __init__(self, plane: ControlPlane, pool: Pool, namespace: str) -> None:
+    def __init__(
+        self, plane: ControlPlane, pool: Pool, namespace: str, annotations: Mapping[str, str] | None = None
+    ) -> None:
         self.plane, self.pool, self.namespace = plane, pool, namespace
+        self.annotations = dict(annotations or {})
 
     def submit(self, name: str, *containers: Object, **more: Any) -> None:
         """A pod; one card of 4096 MiB where no containers are given."""
         asked = containers or (gpu(memory=SMALL),)
-        body = volcano_pod(name, *asked, **{"nodeSelector": dict(self.pool.selector), **more})
+        usual = {"nodeSelector": dict(self.pool.selector), "annotations": self.annotations}
+        body = volcano_pod(name, *asked, **{**usual, **more})
         self.plane.api.create(pods(self.namespace), body)
 
     def submit_gang(self, name: str, *, memory: int, members: int = MEMBERS) -> None:
         spec = pod_spec(gpu(memory=memory), nodeSelector=dict(self.pool.selector), schedulerName="volcano")
-        self.plane.api.create(jobs(self.namespace), vcjob(name, task("worker", members, spec)))
+        workers = task("worker", members, spec)
+        workers["template"]["metadata"] = {"annotations": self.annotations}
+        self.plane.api.create(jobs(self.namespace), vcjob(name, workers))
 
     def pods(self) -> list[Object]:
         """All of them, as they are in one moment."""

@@ -33,7 +33,7 @@ from tests.cluster.building import tell
 from tests.cluster.card_nodes import Pool
 from tests.cluster.cases import MEMBERS, Case, seconds_to_bound, submit_waiting
 from tests.cluster.churn import Churn, kills
-from tests.cluster.grants import Grants
+from tests.cluster.grants import MARKER, Grants
 from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.machine import Machine
 from tests.cluster.volcano import Volcano
@@ -180,7 +180,7 @@ class Bench:
         """What comes and goes while all that decides is killed."""
         with Pool(self.plane) as pool:
             pool.add(4, cards=2)
-            case = Case(self.plane, pool, SPACE)
+            case = Case(self.plane, pool, SPACE, {MARKER: mode})
             with self.run_as(Form(mode, mode, RECOMMENDED[:1]), case) as server:
                 acts = [self.volcano.restart_scheduler] if server is None else kills(server)
                 began = time.monotonic()
