@@ -112,7 +112,7 @@ def _needs_pruning(stale: Sequence[Found], wanted: Sequence[HyperNode]) -> Itera
 
 def _removals(stale: Sequence[Found]) -> Iterator[Step]:
     """From the top down, so that nothing names what is gone."""
-    for each in sorted(stale, key=lambda held: (-(held.raw.get("spec") or {}).get("tier", 0), held.name)):
+    for each in sorted(stale, key=lambda held: (-held.tier, held.name)):
         yield Step(Verb.DELETE, each.name, {}, _version(each))
 
 

@@ -36,6 +36,7 @@ class Found:
     name: str
     ours: bool
     discovered: bool
+    tier: int = 0
     nodes: frozenset[str] = frozenset()
     children: frozenset[str] = frozenset()
     patterns: tuple[re.Pattern[str], ...] = ()
@@ -83,6 +84,7 @@ def decode(raw: Json) -> Found:
         name=name,
         ours=labels.get(MANAGED_LABEL) == MANAGED_BY,
         discovered=SOURCE_LABEL in labels,
+        tier=fields.number(spec, "tier", fields.path(place, "spec")),
         nodes=frozenset(held for kind, held in members if kind == "Node" and isinstance(held, str)),
         children=frozenset(held for kind, held in members if kind == KIND and isinstance(held, str)),
         patterns=tuple(held for _, held in members if isinstance(held, re.Pattern)),

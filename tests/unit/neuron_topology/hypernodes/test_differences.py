@@ -180,6 +180,32 @@ def test_a_broken_hypernode_hides_no_other(broken: Any) -> None:
     assert [problem.partition(":")[0] for problem in cluster.problems] == ["hypernode bad", "node"]
 
 
+@pytest.mark.parametrize("tier", ["3", 1.5, True])
+def test_a_hypernode_of_ours_whose_tier_is_no_number_is_told_and_hides_no_other(tier: Any) -> None:
+    bad, good = (
+        {"kind": "HyperNode", **a_hypernode(name, exactly("x"), labels={objects.MANAGED_LABEL: objects.MANAGED_BY})}
+        for name in ("bad", "good")
+    )
+    bad["spec"]["tier"] = tier
+    cluster = reading.read([bad, good, a_node("n", zone="z")])
+    assert [each.name for each in cluster.found] == ["good"]
+    (problem,) = cluster.problems
+    assert problem.startswith("hypernode bad: spec.tier: expected an integer")
+
+
+def test_a_hypernode_of_ours_without_a_tier_is_pruned_like_any_other() -> None:
+    stale = a_hypernode("old", exactly("gone"), labels={objects.MANAGED_LABEL: objects.MANAGED_BY})
+    stale["spec"]["tier"] = None
+    steps = compared([a_machine("a", zone="z")], {"old": stale}).steps
+    assert (steps[0].verb, steps[0].name) == (Verb.DELETE, "old")
+
+
+def test_what_nothing_wants_goes_from_the_top_down_so_that_nothing_names_what_is_gone() -> None:
+    before = stored([a_machine("a", zone="z", network_layer_3="l")])
+    gone = [step.name for step in compared([a_machine("a")], before).steps if step.verb is Verb.DELETE]
+    assert [before[name]["spec"]["tierName"] for name in gone] == ["zone", "network-layer-3"]
+
+
 def test_nodes_of_others_and_pods_that_are_nowhere_do_not_matter() -> None:
     plain: dict[str, Any] = {"kind": "Node", "metadata": {"name": "c5"}}
     labels = {"labels": {"volcano.sh/job-name": "train"}}
