@@ -9,9 +9,9 @@ Source: ``neuron-torchx.md`` 5.2, 5.4, 5.7, 5.8 and 11, ``peers.md`` 3.7 and 3.9
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from hami_plugins.wire import fields
 from hami_plugins.wire.fields import Json
@@ -24,6 +24,9 @@ KIND: Final = "Job"
 
 ENDINGS: Final = ("PodFailed", "PodEvicted")
 """After either of these the other members of a gang wait for the lost one without end."""
+
+_ANY: Final = "*"
+"""In a policy: every event."""
 
 DEFAULT_RESTARTS: Final = 3
 """What Volcano's webhook makes of none, and of 0."""
@@ -111,7 +114,9 @@ def _least(task: Json, place: str) -> int:
 def _ends_together(spec: Json, wishes: Wishes, place: str) -> tuple[Json, list[Change]]:
     """What follows when a member is lost: without it the others wait for him for ever."""
     written = fields.items(spec, "policies", place)
-    missing = [event for event in ENDINGS if not _handled(event, spec, written)]
+    of_job = _events(spec, place)
+    of_tasks = [_events(task, f"{fields.path(place, 'tasks')}[{at}]") for at, task in enumerate(spec["tasks"])]
+    missing = [event for event in ENDINGS if not all({event, _ANY} & (of_job | each) for each in of_tasks)]
     if not missing:
         return _counted_restarts(spec, wishes, place)
     action = "TerminateJob" if wishes.restarts == 0 else "RestartJob"
@@ -121,17 +126,14 @@ def _ends_together(spec: Json, wishes: Wishes, place: str) -> tuple[Json, list[C
     return spec, changes + more
 
 
-def _handled(event: str, spec: Json, of_job: Sequence[Any]) -> bool:
-    if _named(event, of_job):
-        return True
-    return all(_named(event, task.get("policies") or ()) for task in spec["tasks"])
-
-
-def _named(event: str, policies: Sequence[Any]) -> bool:
-    return any(
-        isinstance(each, dict) and ({event, "*"} & {each.get("event"), *(each.get("events") or ())})
-        for each in policies
-    )
+def _events(holder: Json, place: str) -> frozenset[str]:
+    """What the policies of a job or of a task are about."""
+    found: set[str] = set()
+    for at, raw in enumerate(fields.items(holder, "policies", place)):
+        where = f"{fields.path(place, 'policies')}[{at}]"
+        policy = fields.whole(raw, where)
+        found |= {fields.text(policy, "event", where), *fields.texts(policy, "events", where)}
+    return frozenset(found)
 
 
 def _counted_restarts(spec: Json, wishes: Wishes, place: str) -> tuple[Json, list[Change]]:

@@ -18,7 +18,11 @@ from tests.unit.neuron_topology.typing_in import type_in
 
 DRY_RUN = DRY_RUNS[0]
 SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: front} # mine\n"
-FAULTY = a_job(a_task(a_container({NEURON: 99})))
+FAULTS = {
+    "devices": a_job(a_task(a_container({NEURON: 99}))),
+    "events": a_job(policies=[{"events": 5, "action": "AbortJob"}]),
+    "event": a_job(a_task(policies=[{"event": ["PodFailed"], "action": "AbortJob"}])),
+}
 
 
 def test_what_torchx_prints_can_be_piped_through(
@@ -43,19 +47,20 @@ def test_checking_prints_no_object_and_fails_until_all_is_done(
     assert type_in(capsys, "patch", "--check", "-f", str(done)) == (0, "", "")
 
 
+@pytest.mark.parametrize("fault", FAULTS)
 def test_a_job_with_a_fault_stays_as_it_is_and_hides_no_other(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    fault: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "all.yaml"
-    file.write_text("---\n".join([SERVICE, yaml.safe_dump(FAULTY), DRY_RUN.read_text()]))
+    file.write_text("---\n".join([SERVICE, yaml.safe_dump(FAULTS[fault]), DRY_RUN.read_text()]))
     said = type_in(capsys, "patch", "-f", str(file))
     service, faulty, fine = yaml.safe_load_all(said.out)
     assert said.code == 1
     assert said.out.startswith(SERVICE)
     assert service["kind"] == "Service"
-    assert faulty == FAULTY
+    assert faulty == FAULTS[fault]
     assert fine["spec"]["minAvailable"] == 2
-    assert f"left as it is: {file}:5: job train: spec.tasks[0]" in said.err
+    assert f"left as it is: {file}:5: job train: spec." in said.err
 
 
 def test_files_are_printed_one_after_another(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -136,6 +136,24 @@ def test_events_in_a_list_count_as_handled() -> None:
     assert patched(a_job(policies=policies))["spec"]["policies"] == policies
 
 
+@pytest.mark.parametrize(
+    ("policy", "key"),
+    [
+        ({"events": 5}, "[0].events"),
+        ({"events": "PodFailed"}, "[0].events"),
+        ({"events": [["PodFailed"]]}, "[0].events[0]"),
+        ({"event": ["PodFailed"]}, "[0].event"),
+        (3, "[0]"),
+    ],
+)
+def test_policies_that_are_none_are_refused_with_their_place(policy: object, key: str) -> None:
+    jobs = {"spec": a_job(policies=[policy]), "spec.tasks[0]": a_job(a_task(policies=[policy]))}
+    for place, job in jobs.items():
+        with pytest.raises(WireError) as refused:
+            patching.patch(job, place="job train:")
+        assert refused.value.key == f"job train: {place}.policies{key}"
+
+
 def test_a_job_whose_tasks_may_all_be_missing_is_no_gang() -> None:
     assert "minAvailable" not in patched(a_job(a_task(minAvailable=0)))["spec"]
 
