@@ -17,14 +17,13 @@ from dataclasses import replace
 from typing import Final
 
 from hami_plugins.engine.demand import invalid, selector_of
-from hami_plugins.errors import AdmissionDeniedError, InvalidRequestError, WireError
+from hami_plugins.errors import AdmissionDeniedError, InvalidRequestError
 from hami_plugins.model.devices import CoreMask, Device, GrantedShare, Share
 from hami_plugins.model.nodes import NodeShape
-from hami_plugins.model.pods import Container, ContainerGrant, Pod
+from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.policy import NodePolicy
-from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import Absolute, DeviceRequest
-from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB
+from hami_plugins.model.units import INT32_MAX, CoreShare, MiB
 from hami_plugins.model.vendor import (
     Admitted,
     AllocationView,
@@ -42,15 +41,13 @@ from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY, NODE_KEY, STATE_KE
 from hami_plugins.wire import pod_devices
 from hami_plugins.wire.pod_devices import AssignedDevice
 from neuron_topology.allocation.cores import longest_run, run_of
+from neuron_topology.elsewhere import EVERY_CORE, asked_by, granted_elsewhere
 from neuron_topology.hardware.fabric import devices_of
 from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
-from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY, MOST_CORES, VENDOR, Wiring, inventory, wiring_of
+from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY, VENDOR, Wiring, inventory, wiring_of
 
 PARTS: Final = 10.0
 """The most that each part of a node's score is worth: how much a grant leaves, and how full the node is."""
-
-EVERY_CORE: Final = (1 << MOST_CORES) - 1
-"""The mask of a device that is held whole, however many cores it has."""
 
 REPAIRED_COSTS: Final = 1.0
 """What each granted device with repaired errors takes off the score."""
@@ -58,7 +55,7 @@ REPAIRED_COSTS: Final = 1.0
 
 def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest | None:
     """Whole devices under either name, or cores; raises ``InvalidRequestError`` for both and for what means nothing."""
-    asked = _asked(spec, container)
+    asked = asked_by(spec, container)
     if len(asked) > 1:
         (name, found), (other, _) = asked[:2]
         why = f"{other} is asked for beside it"
@@ -72,7 +69,7 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
     in_cores = name == spec.resources.cores
     for each in pod.containers:
         if each is not container and any(
-            (other == spec.resources.cores) is not in_cores for other, _ in _asked(spec, each)
+            (other == spec.resources.cores) is not in_cores for other, _ in asked_by(spec, each)
         ):
             why = f"container {each.name} asks in the other unit, and the pod is told numbers of one kind"
             raise invalid(
@@ -86,13 +83,6 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
         selector=selector_of(spec.keys, pod.annotations),
         options=() if in_cores else ((WHOLE, "true"),),
     )
-
-
-def _asked(spec: VendorSpec, container: Container) -> list[tuple[str, Quantity]]:
-    """What the container asks for, by name; an explicit zero is nothing."""
-    names = spec.resources
-    amounts = ((name, container.amount(name)) for name in (names.count, names.cores, *names.older))
-    return [(name, found) for name, found in amounts if found is not None and found.nano]
 
 
 def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
@@ -249,45 +239,6 @@ def _mask(share: GrantedShare, view: AllocationView) -> int:
 def _assigned(share: GrantedShare, view: AllocationView) -> AssignedDevice:
     """A share as HAMi's list has it: a mask in place of the number of cores."""
     return AssignedDevice(share.device, share.word, share.memory, CoreShare(_mask(share, view)))
-
-
-def granted_elsewhere(spec: VendorSpec, pod: Pod) -> tuple[ContainerGrant, ...]:
-    """The devices that AWS's scheduler extension has told its plugin to give the pod, in the order of its containers.
-
-    Raises ``WireError`` for numbers that are none, for more or fewer than the pod asks for, and for numbers of cores:
-    which device such a core is on depends on the node.
-    """
-    written = pod.annotations.get(IDS_KEY, "")
-    if not written:
-        return ()
-    if KIND_KEY in pod.annotations or any(
-        name == spec.resources.cores for each in pod.containers for name, _ in _asked(spec, each)
-    ):
-        raise WireError(
-            IDS_KEY, written, f"numbers of cores without {spec.keys.allocated}, so the devices are not known"
-        )
-    ids = [part.strip() for part in written.split(",")]
-    if len(set(ids)) < len(ids) or not all(each.isascii() and each.isdecimal() for each in ids):
-        raise WireError(IDS_KEY, written, "not a list of different devices")
-    asked = [sum(found.ceiling for _, found in _asked(spec, each)) for each in pod.containers]
-    if sum(asked) != len(ids):
-        raise WireError(IDS_KEY, written, f"{len(ids)} devices, and the pod asks for {sum(asked)}")
-    left = iter(ids)
-    return tuple(
-        ContainerGrant(each.kind, tuple(_whole(spec, f"{pod.node}-{spec.name}-{next(left)}") for _ in range(count)))
-        for each, count in zip(pod.containers, asked, strict=True)
-    )
-
-
-def _whole(spec: VendorSpec, device: str) -> GrantedShare:
-    return GrantedShare(
-        device=DeviceId(device),
-        vendor=spec.name,
-        word=spec.wire_word(),
-        memory=MiB(0),
-        cores=CoreShare(0),
-        mark=CoreMask(EVERY_CORE),
-    )
 
 
 SPEC: Final = replace(

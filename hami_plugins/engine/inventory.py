@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.usage import usage_of
 from hami_plugins.errors import WireError
-from hami_plugins.model.devices import Device, GrantedShare, GroupMember
+from hami_plugins.model.devices import CoreMask, Device, GrantedShare, GroupMember
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, NodeShape, NodeState, Problem
-from hami_plugins.model.pods import Container, ContainerGrant, Pod, PodRecord
+from hami_plugins.model.pods import Container, ContainerGrant, Pod, PodRecord, Unlocated
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
-from hami_plugins.model.units import DeviceId
+from hami_plugins.model.units import CoreShare, DeviceId
 from hami_plugins.model.vendor import Dialect, NodeObject, VendorSpec
 from hami_plugins.wire import pod_devices, volcano
 from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY, TASK_KEY
@@ -76,10 +76,43 @@ def with_pods(entry: NodeEntry, pods: Iterable[PodRecord]) -> NodeEntry:
     )
 
 
-def with_strangers(record: PodRecord, known: Collection[str]) -> PodRecord:
-    """The record with what it holds of devices that are not ``known`` on its node set apart."""
+def settled(record: PodRecord, entry: NodeEntry, known: Collection[str] = ()) -> PodRecord:
+    """The record as its node has it: with what only the node can tell, and with devices that it does not have set apart.
+
+    ``known`` are the ids of the node's devices, where the caller has them at hand as a set.
+    """
+    known = known or entry.ids
+    if record.unlocated:
+        record = _located(record, entry)
     strangers = tuple(share for grant in record.grants for share in grant.shares if share.device not in known)
     return record if strangers == record.strangers else replace(record, strangers=strangers)
+
+
+def _located(record: PodRecord, entry: NodeEntry) -> PodRecord:
+    grants = list(record.grants)
+    for each in record.unlocated:
+        before = grants[each.container]
+        grants[each.container] = replace(before, shares=(*before.shares, *_found(each, entry)))
+    return replace(record, grants=tuple(grants), unlocated=())
+
+
+def _found(each: Unlocated, entry: NodeEntry) -> Iterator[GrantedShare]:
+    """The cores of each numbered device; every device, whole, where there are no numbers or one that no device has."""
+    devices = entry.state.shape.devices
+    held: dict[int, int] = {}
+    core = 0
+    for position in entry.state.shape.positions.get(each.share.vendor, ()):
+        cores = devices[position].cores
+        held[position] = sum(1 << number - core for number in each.numbers if core <= number < core + cores)
+        core += cores
+    certain = bool(each.numbers) and max(each.numbers) < core
+    for position, bits in held.items():
+        if not certain:
+            yield replace(each.share, device=entry.ids[position])
+        elif bits:
+            yield replace(
+                each.share, device=entry.ids[position], cores=CoreShare(bits.bit_count()), mark=CoreMask(bits)
+            )
 
 
 def add_requests(requested: dict[str, int], record: PodRecord, *, sign: int) -> None:
@@ -116,7 +149,7 @@ class RecordReader:
                 problems.append(Problem(f"pod {pod.full_name}", str(error)))
             for at, grant in enumerate(granted):
                 merged[at].extend(grant.shares)
-        problems += self._elsewhere(pod, merged)
+        unlocated = self._elsewhere(pod, merged, problems)
         record = PodRecord(
             namespace=pod.namespace,
             name=pod.name,
@@ -134,21 +167,26 @@ class RecordReader:
             priority=pod.priority,
             labels=self._shared(pod.labels),
             apart=pod.neighbours.apart,
+            unlocated=unlocated,
         )
         return record, tuple(problems)
 
-    def _elsewhere(self, pod: Pod, merged: Sequence[list[GrantedShare]]) -> list[Problem]:
-        """Adds what other schedulers have granted a placed pod in words of their own; what of it cannot be read."""
-        problems: list[Problem] = []
+    def _elsewhere(
+        self, pod: Pod, merged: Sequence[list[GrantedShare]], problems: list[Problem]
+    ) -> tuple[Unlocated, ...]:
+        """Adds what a placed pod holds without a list that can be read; what of it only its node can tell."""
+        unlocated: list[Unlocated] = []
         for spec in self._lists.values():
-            if spec.granted_elsewhere is None or pod.node is None or spec.keys.allocated in pod.annotations:
+            if spec.granted_elsewhere is None or pod.node is None:
                 continue
-            try:
-                for at, grant in enumerate(spec.granted_elsewhere(spec, pod)):
-                    merged[at].extend(grant.shares)
-            except WireError as error:
-                problems.append(Problem(f"pod {pod.full_name}", str(error)))
-        return problems
+            if any(share.vendor == spec.name for shares in merged for share in shares):
+                continue
+            found = spec.granted_elsewhere(spec, pod)
+            for shares, grant in zip(merged, found.grants, strict=False):
+                shares.extend(grant.shares)
+            unlocated.extend(found.unlocated)
+            problems.extend(Problem(f"pod {pod.full_name}", each) for each in found.remarks)
+        return tuple(unlocated)
 
     def _shared(self, labels: Mapping[str, str]) -> Mapping[str, str]:
         """The same labels as one value, since the pods of a workload have them in common."""

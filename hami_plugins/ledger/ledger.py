@@ -96,13 +96,19 @@ class Ledger:
             return problems
         changed = bool(first) and first != record.grants
         if changed:
-            record = replace(record, grants=first)
+            record = replace(record, grants=first, unlocated=())
             what = "the grant in its annotations was changed after it was bound; it keeps what it was bound with"
             problems = (*problems, Problem(f"pod {pod.full_name}", what))
         before = self._bound.get(pod.uid)
         told = edited if before is None or before.edited else ""
         bound = Bound(pod.node, unreadable, wanting(pod, record, self._registry), changed, fault, told)
-        holds = bool(bound.unreadable or fault or bound.wanting or any(grant.shares for grant in record.grants))
+        holds = bool(
+            bound.unreadable
+            or fault
+            or bound.wanting
+            or record.unlocated
+            or any(grant.shares for grant in record.grants)
+        )
         self._drop(pod.uid, but=pod.node if holds else None)
         if holds:
             self._bound[pod.uid] = bound

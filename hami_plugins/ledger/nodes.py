@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hami_plugins.engine.apply import with_pod, without_pods
-from hami_plugins.engine.inventory import with_pods, with_strangers
+from hami_plugins.engine.inventory import settled, with_pods
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import ContainerGrant, PodRecord
 from hami_plugins.model.units import PodUid
@@ -46,7 +46,7 @@ class LedgerNode:
             self.take(record.uid)
         self._holders[record.uid] = record
         if self._entry is not None:
-            self._entry = with_pod(self._entry, with_strangers(record, self._entry.ids))
+            self._entry = with_pod(self._entry, settled(record, self._entry))
 
     def take(self, uid: PodUid) -> None:
         """A pod that held something here holds nothing any more."""
@@ -60,8 +60,8 @@ class LedgerNode:
     def entry(self) -> NodeEntry | None:
         """The node with everybody who holds something there; ``None`` for one that is not known."""
         if self._entry is None and self._bare is not None:
-            known = self._bare.ids
-            self._entry = with_pods(self._bare, (with_strangers(record, known) for record in self._holders.values()))
+            bare = self._bare
+            self._entry = with_pods(bare, (settled(record, bare) for record in self._holders.values()))
         return self._entry
 
     def entry_without(self, uid: PodUid) -> NodeEntry | None:
@@ -74,8 +74,9 @@ class LedgerNode:
 
 def _same(one: PodRecord, other: PodRecord) -> bool:
     """Whether two records of a pod are alike in all that anybody asks a ledger for."""
-    return (one.grants, one.init_finished, one.terminating, one.requests) == (
+    return (one.grants, one.unlocated, one.init_finished, one.terminating, one.requests) == (
         other.grants,
+        other.unlocated,
         other.init_finished,
         other.terminating,
         other.requests,

@@ -153,12 +153,24 @@ class ContainerGrant:
     shares: tuple[GrantedShare, ...] = ()
 
 
+class Unlocated(NamedTuple):
+    """Devices that a pod holds and that only its node can tell.
+
+    ``numbers`` are cores, counted over all devices of the vendor on the node; without any the pod may use every device
+    there. ``container`` is the place of the holder among the pod's containers, ``share`` what it holds of one device.
+    """
+
+    container: int
+    share: GrantedShare
+    numbers: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PodRecord:
     """A pod that occupies a node: its grants by container, and its plain requests in nano units.
 
     ``init_finished`` says that init containers no longer count; ``strangers`` are grants that name devices the node
-    does not have: they are kept and shown, never freed.
+    does not have: they are kept and shown, never freed. ``unlocated`` is what becomes grants once the node is known.
     """
 
     namespace: str
@@ -169,6 +181,7 @@ class PodRecord:
     init_finished: bool = False
     terminating: bool = False
     strangers: tuple[GrantedShare, ...] = ()
+    unlocated: tuple[Unlocated, ...] = ()
     queue: str = ""
     group: str = ""
     task: str = ""

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from hami_plugins.model.devices import Device, DeviceUsage, GrantedShare, Share
 from hami_plugins.model.nodes import NodeShape, NodeState
-from hami_plugins.model.pods import Container, ContainerGrant, Pod, ResourceList
+from hami_plugins.model.pods import Container, ContainerGrant, Pod, ResourceList, Unlocated
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import DeviceRequest
@@ -232,6 +232,14 @@ class AdmissionChange(NamedTuple):
     value: str
 
 
+class Elsewhere(NamedTuple):
+    """What a pod holds that nobody of ours has granted: by container, what only its node can tell, what to tell."""
+
+    grants: tuple[ContainerGrant, ...] = ()
+    unlocated: tuple[Unlocated, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
 class Admitted(NamedTuple):
     """A vendor's word on one container at admission: whether the container uses its devices, and what to change."""
 
@@ -261,8 +269,8 @@ class VendorSpec:
       are marked with it); empty for none.
     * ``annotate``: the vendor's own annotations for a placement, beside HAMi's two lists.
     * ``recall``: puts back into decoded grants what the assignment string leaves out (partitions, masks, tenants).
-    * ``granted_elsewhere``: what a placed pod without this vendor's list holds, from the words of another scheduler, by
-      container; nothing when it has none of those either, ``WireError`` when they cannot be read.
+    * ``granted_elsewhere``: what a placed pod holds without this vendor's list, from the words of another scheduler and
+      from what it asks for; never less than it may use.
 
     Further knobs: ``exact_mode`` wants the mode that a pod names to be the device's (else it may be one of several);
     ``word_is_model`` puts the card model into assignment strings, where others have the vendor's word;
@@ -301,7 +309,7 @@ class VendorSpec:
     group_of: Callable[[Pod], str] | None = None
     annotate: Callable[[AllocationView], Mapping[str, str]] | None = None
     recall: Callable[[Mapping[str, str], tuple[ContainerGrant, ...]], tuple[ContainerGrant, ...]] | None = None
-    granted_elsewhere: Callable[[VendorSpec, Pod], tuple[ContainerGrant, ...]] | None = None
+    granted_elsewhere: Callable[[VendorSpec, Pod], Elsewhere] | None = None
     clamps_cores: bool = True
     binds_numa: bool = False
     partitions: bool = False

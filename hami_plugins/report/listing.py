@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods, with_strangers
+from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota, PodGroup, Queue
@@ -115,7 +115,7 @@ class ListingReader:
             problems.extend(entry.problems)
             placed = self._placed.pop(name, [])
             known = frozenset(entry.ids)
-            records = [with_strangers(record, known) for record in placed]
+            records = [settled(record, entry, known) for record in placed]
             problems.extend(
                 Problem(
                     f"pod {record.full_name}",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Rules, take_in
-from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
+from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.nodes import NodeFacts
@@ -71,7 +71,10 @@ pods = st.lists(
 held = st.fixed_dictionaries(
     {},
     optional={
-        "AWS_NEURON_IDS": st.lists(st.integers(-1, 70), max_size=4).map(lambda ids: ",".join(map(str, ids))) | words,
+        "AWS_NEURON_IDS": st.lists(st.integers(-1, 70) | st.integers(0, 9), max_size=5).map(
+            lambda ids: ",".join(map(str, ids))
+        )
+        | words,
         "NEURON_RESOURCE_TYPE": st.just(CORES),
         SPEC.keys.allocated: words | st.integers(0, 2**31).map(lambda mask: f"n-AWSNeuron-3,AWSNeuron,0,{mask}:;"),
     },
@@ -86,7 +89,7 @@ def test_every_pod_gets_an_answer_on_every_node(
     there = a_pod(*running.containers, name="running", annotations=annotations, node="n")
     entry = NodeBuilder(REGISTRY).entry(node, NodeFacts())
     record, _ = RecordReader(REGISTRY).record(there)
-    entry = with_pods(entry, [record])
+    entry = with_pods(entry, [settled(record, entry)])
     intake = take_in(pod, REGISTRY, Rules())
     if intake.refusal:
         assert "container" in intake.refusal

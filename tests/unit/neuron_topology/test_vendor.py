@@ -9,12 +9,13 @@ import pytest
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.demand import request_of
 from hami_plugins.engine.intake import Rules, take_in
-from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods, with_strangers
+from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.pods import Pod
+from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import NodeObject
 from hami_plugins.vendors import nvidia
@@ -363,29 +364,78 @@ def test_hamis_list_wins_over_the_numbers_beside_it() -> None:
     assert [share.device for share in record.grants[0].shares] == ["n-AWSNeuron-2"]
 
 
+def kept_by(pod: Pod, node: NodeObject) -> tuple[list[int], list[str]]:
+    """The indexes of the devices that a pod of others holds on its node, and what is told of it."""
+    registry = Registry([SPEC])
+    entry = NodeBuilder(registry).entry(node, NodeFacts())
+    record, problems = RecordReader(registry).record(pod)
+    shares = [share for grant in settled(record, entry).grants for share in grant.shares]
+    return [int(share.device.rpartition("-")[2]) for share in shares], [each.what for each in problems]
+
+
+NOBODY_KNOWS = f"so it holds them all; annotate it with {IDS}"
+
+
+@pytest.mark.parametrize("asked", [{DEVICES: 16}, {DEVICES: 1}, {CORES: 2}, {LEGACY_DEVICES: 4}])
+@pytest.mark.parametrize("written", [{}, {IDS: ""}, {IDS: "none"}, {LIST: "n-AWSNeuron-3,AWSNeuron,0,x:;"}])
+def test_a_pod_of_which_nobody_wrote_down_devices_holds_every_device(
+    asked: dict[str, int | str], written: dict[str, str]
+) -> None:
+    pod = elsewhere(asked, **written)
+    held, problems = kept_by(pod, a_neuron_node())
+    assert held == list(range(16))
+    assert NOBODY_KNOWS in problems[-1]
+    for wanted in ({CORES: 2}, {DEVICES: 1}):
+        assert isinstance(place(SPEC, a_neuron_node(), asking(wanted), [pod]), str)
+
+
 @pytest.mark.parametrize(
-    ("pod", "why"),
+    ("pod", "held", "why"),
     [
-        (elsewhere({DEVICES: 2}, AWS_NEURON_IDS="3,3"), "not a list of different devices"),
-        (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="a"), "not a list of different devices"),
-        (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="-1"), "not a list of different devices"),
-        (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="1,2"), "2 devices, and the pod asks for 1"),
-        (elsewhere({CORES: 2}, AWS_NEURON_IDS="2,3"), f"numbers of cores without {LIST}"),
-        (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="2", NEURON_RESOURCE_TYPE=CORES), f"numbers of cores without {LIST}"),
+        (elsewhere({DEVICES: 2}, AWS_NEURON_IDS="3,4,4"), [3, 4], "not a list of different numbers"),
+        (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="a,3"), [3], "not a list of different numbers"),
+        (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="1,2"), [1, 2], "names 2, and the pod asks for 1"),
+        (elsewhere({}, AWS_NEURON_IDS="1,2"), [1, 2], "names 2, and the pod asks for 0"),
+        (elsewhere({DEVICES: -1}, {DEVICES: 3}, AWS_NEURON_IDS="1,2,5"), [1, 2, 5], None),
+        (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="3", **{LIST: "n-AWSNeuron-3,AWSNeuron,0,x:;"}), [3], LIST),
+        (elsewhere({DEVICES: 2}, AWS_NEURON_IDS="3,3"), list(range(16)), "not a list of different numbers"),
+        (elsewhere({DEVICES: 8}, AWS_NEURON_IDS="0,1,2,3"), list(range(16)), "names 4, and the pod asks for 8"),
+        (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="2", NEURON_RESOURCE_TYPE=CORES), list(range(16)), NOBODY_KNOWS),
+        (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="9" * 5000), list(range(16)), "not a list of different numbers"),
     ],
 )
-def test_numbers_of_others_that_do_not_say_what_is_held_are_a_problem(pod: Pod, why: str) -> None:
-    record, (problem,) = RecordReader(Registry([SPEC])).record(pod)
-    assert why in problem.what
-    assert not any(grant.shares for grant in record.grants)
+def test_what_others_wrote_is_held_and_what_is_odd_about_it_is_told(pod: Pod, held: list[int], why: str | None) -> None:
+    found, problems = kept_by(pod, a_neuron_node())
+    assert sorted(found) == held
+    assert (why is None) is (problems == [])
+    assert why is None or why in problems[0]
 
 
-def test_a_pod_without_a_node_or_without_numbers_holds_nothing() -> None:
+def test_cores_that_awss_extension_granted_are_held_on_the_devices_of_their_node() -> None:
+    theirs = elsewhere({CORES: 3}, AWS_NEURON_IDS="0,1,2", NEURON_RESOURCE_TYPE=CORES)
+    assert kept_by(theirs, a_neuron_node()) == ([0, 1], [])
+    assert kept_by(theirs, a_neuron_node(TRN2)) == ([0], [])
+    assert told(a_neuron_node(), asking({CORES: 1}), theirs) == "3"
+    assert told(a_neuron_node(TRN2), asking({CORES: 1}), theirs) == "3"
+    assert told(a_neuron_node(), asking({DEVICES: 4}), theirs) == "4,5,6,7"
+    beyond = elsewhere({CORES: 1}, AWS_NEURON_IDS="32", NEURON_RESOURCE_TYPE=CORES)
+    assert kept_by(beyond, a_neuron_node())[0] == list(range(16))
+
+
+def test_init_containers_run_on_the_devices_of_the_others() -> None:
+    init = replace(a_container({DEVICES: 4}, name="init"), kind=ContainerKind.INIT)
+    for running, ids in (([a_container({DEVICES: 4}, name="app")], "0,1,2,3"), ([], "0,1,2,3")):
+        pod = replace(a_pod(init, *running, annotations={IDS: ids}), node=NodeName("n"))
+        assert kept_by(pod, a_neuron_node()) == ([0, 1, 2, 3], [])
+        assert told(a_neuron_node(), asking({DEVICES: 4}), pod) == "4,5,6,7"
+
+
+def test_a_pod_that_waits_or_asks_for_nothing_holds_nothing() -> None:
     reader = RecordReader(Registry([SPEC]))
-    waiting = asking({DEVICES: 1}, annotations={IDS: "3"})
-    for pod in (waiting, elsewhere({DEVICES: 1}), elsewhere({DEVICES: 1}, AWS_NEURON_IDS="")):
+    for pod in (asking({DEVICES: 1}, annotations={IDS: "3"}), elsewhere({}), elsewhere({DEVICES: 0}), elsewhere()):
         record, problems = reader.record(pod)
         assert problems == ()
+        assert not record.unlocated
         assert not any(grant.shares for grant in record.grants)
 
 
@@ -399,7 +449,7 @@ def test_devices_that_two_pods_hold_by_hand_are_free_when_both_are_gone() -> Non
 def test_a_device_that_the_node_does_not_have_is_set_apart() -> None:
     record, _ = RecordReader(Registry([SPEC])).record(elsewhere({DEVICES: 2}, AWS_NEURON_IDS="1,99"))
     entry = NodeBuilder(Registry([SPEC])).entry(a_neuron_node(), NodeFacts())
-    apart = with_strangers(record, entry.ids)
+    apart = settled(record, entry)
     assert [share.device for share in apart.strangers] == ["n-AWSNeuron-99"]
     assert sum(used.slots for used in with_pods(entry, [apart]).state.usage) == 1
 

@@ -6,7 +6,7 @@ from hami_plugins.engine import quota as quotas
 from hami_plugins.engine.annotate import annotations_of
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Rules, take_in
-from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
+from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.nodes import NodeFacts
@@ -32,7 +32,7 @@ def place(
     entry = NodeBuilder(registry).entry(node, NodeFacts())
     assert entry.problems == ()
     reader = RecordReader(registry)
-    entry = with_pods(entry, [reader.record(each)[0] for each in running])
+    entry = with_pods(entry, [settled(reader.record(each)[0], entry) for each in running])
     snapshot = a_snapshot(entry, quotas={pod.namespace: quota or {}})
     used = quotas.used_by(snapshot, pod.namespace, registry)
     left = quotas.headroom(snapshot.quotas[pod.namespace], used, registry)

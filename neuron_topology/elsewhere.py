@@ -1,0 +1,112 @@
+"""What pods hold that were bound by somebody else: AWS's scheduler extension, or kube-scheduler or Volcano alone.
+
+What can be read is held; what is odd about it is told beside that. A pod of which nobody wrote down enough devices may
+use any, so it holds every device of its node until somebody does: nothing is ever granted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from hami_plugins.model.devices import CoreMask, GrantedShare
+from hami_plugins.model.pods import Container, ContainerGrant, Pod, Unlocated
+from hami_plugins.model.quantity import Quantity
+from hami_plugins.model.requests import ContainerKind
+from hami_plugins.model.units import CoreShare, DeviceId, MiB
+from hami_plugins.model.vendor import Elsewhere, VendorSpec
+from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY
+from neuron_topology.nodes import MOST_CORES
+
+EVERY_CORE: Final = (1 << MOST_CORES) - 1
+"""The mask of a device that is held whole, however many cores it has."""
+
+_DIGITS: Final = 6
+"""A longer number is none of a device or core."""
+
+_UNKNOWN: Final = (
+    f"nobody wrote down which of the node's Neuron devices it uses, so it holds them all; annotate it with {IDS_KEY}, "
+    "or make it again with a scheduler that writes them"
+)
+
+
+def asked_by(spec: VendorSpec, container: Container) -> list[tuple[str, Quantity]]:
+    """What a container asks for, by name; an explicit zero is nothing."""
+    names = spec.resources
+    amounts = ((name, container.amount(name)) for name in (names.count, names.cores, *names.older))
+    return [(name, found) for name, found in amounts if found is not None and found.nano]
+
+
+def granted_elsewhere(spec: VendorSpec, pod: Pod) -> Elsewhere:
+    """The devices or cores that AWS's plugin was told to give the pod, or every device where that is not to be had."""
+    amounts = [sum(max(0, found.ceiling) for _, found in asked_by(spec, each)) for each in pod.containers]
+    written = pod.annotations.get(IDS_KEY, "")
+    peak = _peak(pod.containers, amounts)
+    if not pod.containers or not (peak or written):
+        return Elsewhere()
+    parts = [part.strip() for part in written.split(",")] if written else []
+    legible = (int(each) for each in parts if each.isascii() and each.isdecimal() and len(each) <= _DIGITS)
+    numbers = tuple(dict.fromkeys(legible))
+    of_cores = any(name == spec.resources.cores for each in pod.containers for name, _ in asked_by(spec, each))
+    unclear = KIND_KEY in pod.annotations and not of_cores
+    remarks = _remarks(written, parts, numbers, peak)
+    holder = _first_asking(pod.containers, amounts)
+    if len(numbers) < peak or not numbers or unclear:
+        return Elsewhere(unlocated=(Unlocated(holder, _whole(spec, "")),), remarks=(*remarks, _UNKNOWN))
+    if of_cores:
+        return Elsewhere(unlocated=(Unlocated(holder, _whole(spec, ""), numbers),), remarks=remarks)
+    return Elsewhere(_dealt(spec, pod, amounts, numbers, holder), remarks=remarks)
+
+
+def _remarks(written: str, parts: Sequence[str], numbers: Sequence[int], peak: int) -> tuple[str, ...]:
+    if len(numbers) < len(parts):
+        return (f"{IDS_KEY} {written!r} is not a list of different numbers; it asks for {peak}",)
+    if written and len(numbers) != peak:
+        return (f"{IDS_KEY} names {len(numbers)}, and the pod asks for {peak}",)
+    return ()
+
+
+def _peak(containers: Sequence[Container], amounts: Sequence[int]) -> int:
+    """What a pod asks for at once: all that runs together, or the largest init container, as Kubernetes counts it."""
+    together = sum(amount for each, amount in zip(containers, amounts, strict=True) if _runs(each))
+    return max(together, *amounts) if amounts else 0
+
+
+def _runs(container: Container) -> bool:
+    return container.kind is not ContainerKind.INIT
+
+
+def _first_asking(containers: Sequence[Container], amounts: Sequence[int]) -> int:
+    """The container that holds what cannot be dealt out: the first that asks and stays, else the first that asks."""
+    order = sorted(range(len(containers)), key=lambda at: (not amounts[at], not _runs(containers[at]), at))
+    return order[0]
+
+
+def _dealt(
+    spec: VendorSpec, pod: Pod, amounts: Sequence[int], numbers: Sequence[int], holder: int
+) -> tuple[ContainerGrant, ...]:
+    """Every device to one container, in order; what nobody asked for goes to the holder.
+
+    Init containers run on what the others are given later, and have devices only where no other container asks.
+    """
+    left = list(numbers)
+    dealt: list[list[int]] = [[] for _ in amounts]
+    for at, (container, amount) in enumerate(zip(pod.containers, amounts, strict=True)):
+        if _runs(container):
+            dealt[at], left = left[:amount], left[amount:]
+    dealt[holder] += left
+    return tuple(
+        ContainerGrant(each.kind, tuple(_whole(spec, f"{pod.node}-{spec.name}-{number}") for number in found))
+        for each, found in zip(pod.containers, dealt, strict=True)
+    )
+
+
+def _whole(spec: VendorSpec, device: str) -> GrantedShare:
+    return GrantedShare(
+        device=DeviceId(device),
+        vendor=spec.name,
+        word=spec.wire_word(),
+        memory=MiB(0),
+        cores=CoreShare(0),
+        mark=CoreMask(EVERY_CORE),
+    )
