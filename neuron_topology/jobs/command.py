@@ -18,6 +18,7 @@ from hami_plugins.report import manifests
 from hami_plugins.report.manifests import Document, rewriting
 from hami_plugins.wire.fields import Json
 from neuron_topology.jobs import patching
+from neuron_topology.jobs.demands import Remark
 from neuron_topology.jobs.patching import Wishes
 from neuron_topology.jobs.templates import Change
 
@@ -37,6 +38,7 @@ class _Outcome(NamedTuple):
     document: Document
     after: Json
     changes: tuple[Change, ...] = ()
+    remarks: tuple[Remark, ...] = ()
     fault: str = ""
 
 
@@ -46,8 +48,8 @@ def run(order: Order) -> int:
         raise ManifestError("nothing to patch; give manifests with -f FILE, a folder, or - for stdin")
     outcomes = [_patched(each, order.wishes) for each in inputs.documents(order.files, recursive=order.recursive)]
     for outcome in outcomes:
-        for change in outcome.changes:
-            output.remark(str(change))
+        for each in (*outcome.changes, *outcome.remarks):
+            output.remark(str(each))
         if outcome.fault:
             output.remark(f"left as it is: {outcome.fault}")
     faulty = any(outcome.fault for outcome in outcomes)
@@ -67,7 +69,7 @@ def _patched(document: Document, wishes: Wishes) -> _Outcome:
         found = patching.patch(before, wishes, place=f"job {name or '?'}:")
     except WireError as error:
         return _Outcome(document, before, fault=f"{document.source}:{document.line}: {error}")
-    return _Outcome(document, found.job, found.changes)
+    return _Outcome(document, found.job, found.changes, found.remarks)
 
 
 def _print(outcomes: Sequence[_Outcome], form: Form) -> None:
@@ -87,7 +89,7 @@ def _of_file(outcomes: Sequence[_Outcome]) -> str:
     file = outcomes[0].document.file
     tops = {each.number: each.raw for each in manifests.mappings(file.text, source=file.source)}
     changed: dict[int, Json] = {}
-    for document, after, changes, _ in outcomes:
+    for document, after, changes, *_ in outcomes:
         if changes:
             top = changed.get(document.number) or tops[document.number]
             changed[document.number] = edits.made(top, [Put(document.base, after)]) if document.base else after

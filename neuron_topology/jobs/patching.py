@@ -17,7 +17,8 @@ from hami_plugins.wire import fields
 from hami_plugins.wire.fields import Json
 from neuron_topology.hypernodes import tiers
 from neuron_topology.jobs import templates
-from neuron_topology.jobs.templates import Change, Demand
+from neuron_topology.jobs.demands import Remark
+from neuron_topology.jobs.templates import Change, Template
 
 API_GROUP: Final = "batch.volcano.sh/"
 KIND: Final = "Job"
@@ -49,10 +50,11 @@ class Wishes:
 
 
 class Patched(NamedTuple):
-    """The job, and what was done to it; no changes where nothing in it asks for Neuron."""
+    """The job, what was done to it, and what is left to its author; nothing where nothing asks for Neuron."""
 
     job: Json
-    changes: tuple[Change, ...]
+    changes: tuple[Change, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
 
 def is_job(raw: Json) -> bool:
@@ -68,30 +70,31 @@ def patch(job: Json, wishes: Wishes = Wishes(), *, place: str = "job:") -> Patch
     """
     spec = fields.member(job, "spec", place)
     where = fields.path(place, "spec")
-    tasks, demands, changes = _tasks(spec, wishes, where)
-    if not any(demand.asks for demand in demands):
-        return Patched(job, ())
-    spec = {**spec, "tasks": tasks}
+    found = _templates(spec, wishes, where)
+    if not any(each.asks for each in found):
+        return Patched(job)
+    spec = {**spec, "tasks": [_with(task, each) for task, each in zip(spec["tasks"], found, strict=True)]}
+    changes = [change for each in found for change in each.changes]
     for rule in _RULES:
         spec, done = rule(spec, wishes, where)
         changes += done
-    return Patched({**job, "spec": spec} if changes else job, tuple(changes))
+    remarks = tuple(remark for each in found for remark in each.remarks)
+    return Patched({**job, "spec": spec} if changes else job, tuple(changes), remarks)
 
 
-def _tasks(spec: Json, wishes: Wishes, place: str) -> tuple[list[Json], list[Demand], list[Change]]:
-    tasks: list[Json] = []
-    demands: list[Demand] = []
-    changes: list[Change] = []
+def _templates(spec: Json, wishes: Wishes, place: str) -> list[Template]:
+    """The pods of each task as they should be."""
+    found = []
     for at, raw in enumerate(fields.items(spec, "tasks", place)):
         where = f"{fields.path(place, 'tasks')}[{at}]"
-        task = fields.whole(raw, where)
-        template = fields.member(task, "template", where)
+        template = fields.member(fields.whole(raw, where), "template", where)
         inside = fields.path(where, "template")
-        found = templates.patch(fields.member(template, "spec", inside), wishes.node_order, f"{inside}.spec")
-        demands.append(found.demand)
-        changes += found.changes
-        tasks.append({**task, "template": {**template, "spec": found.spec}} if found.changes else task)
-    return tasks, demands, changes
+        found.append(templates.patch(fields.member(template, "spec", inside), wishes.node_order, f"{inside}.spec"))
+    return found
+
+
+def _with(task: Json, found: Template) -> Json:
+    return {**task, "template": {**task["template"], "spec": found.spec}} if found.changes else task
 
 
 def _started_together(spec: Json, _wishes: Wishes, place: str) -> tuple[Json, list[Change]]:

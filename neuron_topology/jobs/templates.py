@@ -12,7 +12,8 @@ from hami_plugins.wire import fields, quantity
 from hami_plugins.wire.fields import Json
 from neuron_topology import names
 from neuron_topology.hardware.instances import INSTANCE_TYPES, InstanceType
-from neuron_topology.jobs import room
+from neuron_topology.jobs import demands, room
+from neuron_topology.jobs.demands import Remark
 
 NODE_ENV: Final = "NEURON_NODE_NAME"
 """The node that a pod runs on."""
@@ -27,9 +28,6 @@ TOLERATION: Final[Json] = {"key": names.TAINT, "operator": "Exists", "effect": "
 TIER_ENV: Final = "NEURON_NETWORK_TIER"
 """The widest part of the network that the gang may span, by its tier's name: TorchX cannot say it of a job."""
 
-_ACCELERATORS: Final = (names.DEVICES, names.CORES)
-_EXTENDED: Final = (*_ACCELERATORS, names.EFA)
-_CONTAINERS: Final = ("initContainers", "containers")
 _BROKEN_NAME: Final = re.compile(r"\$\{VC_[A-Z0-9_]*-[A-Z0-9_-]*_HOSTS(?=[:}])")
 """A variable as TorchX refers to it when a role's name has a hyphen. Volcano exports it with ``_``, and a shell reads
 what follows the hyphen as text."""
@@ -47,46 +45,32 @@ class Change(NamedTuple):
         return f"{self.path}: {self.what}"
 
 
-class Demand(NamedTuple):
-    """What one pod of the template asks for, by resource."""
-
-    devices: int = 0
-    cores: int = 0
-    efa: int = 0
-
-    @property
-    def asks(self) -> bool:
-        """Whether it asks for Neuron at all."""
-        return bool(self.devices or self.cores)
-
-    def plus(self, other: Demand) -> Demand:
-        """Both together."""
-        return Demand(self.devices + other.devices, self.cores + other.cores, self.efa + other.efa)
-
-
 class Template(NamedTuple):
-    """The ``spec`` of a template, what it asks for, and what was done to it."""
+    """The ``spec`` of a template, whether it asks for Neuron, what was done to it, and what remains to be said."""
 
     spec: Json
-    demand: Demand
+    asks: bool
     changes: tuple[Change, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
 
 def patch(spec: Json, node_order: Sequence[str], place: str) -> Template:
     """The template as it should be, the given one where it asks for nothing of Neuron's. Raises ``WireError``."""
     changes: list[Change] = []
     changed = _each_container(spec, place, changes)
-    demand = _demand(changed, place)
-    if not demand.asks:
-        return Template(spec, demand)
-    kind = _instance_type(spec, place)
+    askings = demands.read(changed, place)
+    if not demands.asks(askings):
+        return Template(spec, asks=False)
+    selector = fields.text_map(spec, "nodeSelector", place)
+    kind = INSTANCE_TYPES.get(selector.get(names.INSTANCE_LABEL, ""))
+    remarks: tuple[Remark, ...] = ()
     if kind is not None:
-        _possible(demand, kind, place)
+        remarks = tuple(demands.possible(askings, kind, selector))
         changed = _inside_the_node(changed, kind, place, changes)
     changed = _tolerating(changed, place, changes)
     if node_order:
         changed = _told_the_order(changed, ",".join(node_order), place, changes)
-    return Template(changed, demand, tuple(changes))
+    return Template(changed, True, tuple(changes), remarks)
 
 
 def tier_of(spec: Json, place: str) -> str:
@@ -100,7 +84,7 @@ def tier_of(spec: Json, place: str) -> str:
 
 
 def _each_container(spec: Json, place: str, changes: list[Change]) -> Json:
-    for group in _CONTAINERS:
+    for group in demands.GROUPS:
         containers = []
         for at, raw in enumerate(fields.items(spec, group, place)):
             where = f"{fields.path(place, group)}[{at}]"
@@ -116,9 +100,6 @@ def _container(container: Json, place: str, changes: list[Change]) -> Json:
     limits = _renamed(fields.member(resources, "limits", inside), f"{inside}.limits", changes)
     requests = _renamed(fields.member(resources, "requests", inside), f"{inside}.requests", changes)
     limits, requests = _equal(limits, requests, inside, changes)
-    if names.DEVICES in limits and names.CORES in limits:
-        why = f"{names.CORES} beside {names.DEVICES}: both are the same silicon; ask for one of the two"
-        raise WireError(inside, str(limits[names.CORES]), why)
     if (limits, requests) != (resources.get("limits") or {}, resources.get("requests") or {}):
         container = {**container, "resources": {**resources, "limits": limits, "requests": requests}}
     return _with_real_names(container, place, changes)
@@ -138,7 +119,7 @@ def _renamed(amounts: Json, place: str, changes: list[Change]) -> Json:
 
 def _equal(limits: Json, requests: Json, place: str, changes: list[Change]) -> tuple[Json, Json]:
     """Requests as large as the limits: Volcano counts requests, and the API server fills in those of pods alone."""
-    for name in _EXTENDED:
+    for name in demands.EXTENDED:
         limit, request = limits.get(name), requests.get(name)
         if limit is None and request is None:
             continue
@@ -175,39 +156,6 @@ def _with_real_names(container: Json, place: str, changes: list[Change]) -> Json
                 Change(f"{place}.{name}", "the host of rank 0 by the name that Volcano exports, without '-'")
             )
     return container
-
-
-def _demand(spec: Json, place: str) -> Demand:
-    """What a pod asks for: all its containers at a time, or one init container if that is more."""
-    running = Demand()
-    starting = Demand()
-    for group in _CONTAINERS:
-        for at, container in enumerate(fields.items(spec, group, place)):
-            found = _asked(container, f"{place}.{group}[{at}].resources")
-            if group == "initContainers":
-                starting = Demand(*map(max, starting, found))
-            else:
-                running = running.plus(found)
-    return Demand(*map(max, starting, running))
-
-
-def _asked(container: Json, place: str) -> Demand:
-    limits = (container.get("resources") or {}).get("limits") or {}
-    return Demand(*(_amount(limits.get(name, 0), f"{place}.limits[{name}]") for name in _EXTENDED))
-
-
-def _instance_type(spec: Json, place: str) -> InstanceType | None:
-    """The type of machine that the template picks out; ``None`` where it does not, or where we know nothing of it."""
-    selector = fields.text_map(spec, "nodeSelector", place)
-    return INSTANCE_TYPES.get(selector.get(names.INSTANCE_LABEL, ""))
-
-
-def _possible(demand: Demand, kind: InstanceType, place: str) -> None:
-    has = Demand(kind.devices, kind.devices * max(map(kind.logical_cores, (0, *kind.lnc_choices))), kind.efa_interfaces)
-    for name, asked, held in zip(_EXTENDED, demand, has, strict=True):
-        if asked > held:
-            why = f"a pod asks for {asked}, and {kind.name} has {held}; ask for less, or select another instance type"
-            raise WireError(f"{place}.containers[{name}]", str(asked), why)
 
 
 def _inside_the_node(spec: Json, kind: InstanceType, place: str, changes: list[Change]) -> Json:

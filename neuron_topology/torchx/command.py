@@ -83,8 +83,8 @@ def _job(order: Order) -> Json:
     metadata = requested["metadata"]
     job = {**requested, "metadata": {**metadata, "namespace": order.namespace}}
     found = patching.patch(job, order.wishes, place=f"job {metadata['name']}:")
-    for change in found.changes:
-        output.remark(str(change))
+    for each in (*found.changes, *found.remarks):
+        output.remark(str(each))
     if long := next(naming.too_long(found.job), ""):
         raise ConfigError(f"a pod would be called {long}: more than {naming.LONGEST} characters; take a shorter --name")
     return found.job

@@ -63,6 +63,17 @@ def test_a_job_with_a_fault_stays_as_it_is_and_hides_no_other(
     assert f"left as it is: {file}:5: job train: spec." in said.err
 
 
+def test_what_only_some_pools_grant_is_said_and_is_no_change(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(a_job(a_task(a_container({NEURON: 7})))))
+    file.write_text(type_in(capsys, "patch", "-f", str(file)).out)
+    said = type_in(capsys, "patch", "--check", "-f", str(file))
+    assert (said.code, said.out) == (0, "")
+    assert said.err.count("7 devices of trn1.32xlarge are never granted together; ask for 4 or 8") == 1
+
+
 def test_files_are_printed_one_after_another(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.yaml").write_text(SERVICE.replace("front", name))

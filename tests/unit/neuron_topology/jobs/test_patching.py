@@ -10,13 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_plugins.errors import WireError
+from hami_plugins.engine.demand import demand_of
+from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.quantity import NANO
 from hami_plugins.wire import admission, quantity
+from hami_plugins.wire import pods as wire_pods
+from neuron_topology import vendor
 from neuron_topology.hardware.instances import INSTANCE_TYPES
 from neuron_topology.jobs import naming, patching, room, templates
 from neuron_topology.jobs.patching import Wishes
 from tests.unit.neuron_topology.jobs.submitted import DRY_RUNS, EFA, NEURON, a_container, a_dry_run, a_job, a_task
+
+CORES, LEGACY, SETS = "aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice", "hami-plugins.io/neuron-sets"
 
 every_dry_run = pytest.mark.parametrize("path", DRY_RUNS, ids=lambda path: path.stem)
 
@@ -107,7 +113,7 @@ def test_the_given_job_is_left_alone_and_nothing_else_of_it_changes(path: Path) 
 
 def test_a_job_without_neuron_is_none_of_our_business() -> None:
     job = a_job(a_task(a_container({"nvidia.com/gpu": 1})))
-    assert patching.patch(job) == (job, ())
+    assert patching.patch(job) == (job, (), ())
 
 
 def test_what_the_job_says_itself_stays() -> None:
@@ -193,21 +199,21 @@ def test_a_request_without_limit_gets_the_limit_that_kubernetes_wants() -> None:
 
 
 def test_the_old_name_beside_the_new_one_with_the_same_amount_is_dropped() -> None:
-    job = patched(a_job(a_task(a_container({"aws.amazon.com/neurondevice": 4, NEURON: 4}))))
+    job = patched(a_job(a_task(a_container({LEGACY: 4, NEURON: 4}))))
     assert containers(job)[0]["resources"]["limits"] == {NEURON: 4}
 
 
 @pytest.mark.parametrize(
     ("container", "said"),
     [
-        (a_container({"aws.amazon.com/neurondevice": 2, NEURON: 4}), "drop the old one"),
-        (a_container({"aws.amazon.com/neuroncore": 2, NEURON: 4}), "ask for one of the two"),
+        (a_container({LEGACY: 2, NEURON: 4}), "drop the old one"),
+        (a_container({CORES: 2, NEURON: 4}), "is asked for beside it"),
         (a_container({NEURON: 4}, {NEURON: 2}), "Kubernetes wants them equal"),
         (a_container({NEURON: "half"}), "not a quantity"),
         (a_container({NEURON: "500m"}), "a whole number, 0 or more"),
         (a_container({NEURON: True}), "a whole number"),
         (a_container({NEURON: 17}), "trn1.32xlarge has 16"),
-        (a_container({"aws.amazon.com/neuroncore": 33}), "trn1.32xlarge has 32"),
+        (a_container({CORES: 33}), "trn1.32xlarge has 32"),
         (a_container({NEURON: 16, EFA: 9}), "trn1.32xlarge has 8"),
         (a_container(command=["a", 3]), "expected text"),
     ],
@@ -219,6 +225,78 @@ def test_requests_that_no_node_can_meet_are_refused_with_their_place(container: 
     assert refused.value.key.startswith("job train: spec.tasks[0].template.spec.containers")
 
 
+@given(
+    amounts=st.lists(
+        st.dictionaries(st.sampled_from([NEURON, CORES]), st.sampled_from([-1, 0, 1, 3, "4", "500m"]), max_size=2),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_what_the_scheduler_refuses_everywhere_is_refused_and_nothing_else_is(amounts: list[dict[str, Any]]) -> None:
+    job = a_job(
+        a_task(*(a_container(each, name=f"c{at}") for at, each in enumerate(amounts)), spec={"nodeSelector": {}})
+    )
+    pod = {"metadata": {"name": "p"}, "spec": job["spec"]["tasks"][0]["template"]["spec"]}
+    try:
+        demand_of(wire_pods.pod(pod), Registry([vendor.SPEC]))
+    except InvalidRequestError:
+        with pytest.raises(WireError):
+            patching.patch(job)
+    else:
+        patching.patch(job)
+
+
+def test_devices_in_one_container_and_cores_in_another_are_refused_with_their_place() -> None:
+    with pytest.raises(WireError, match="asks in the other unit") as refused:
+        patching.patch(a_job(a_task(a_container({NEURON: 4}), a_container({CORES: 2}))), place="job train:")
+    assert refused.value.key.startswith("job train: spec.tasks[0].template.spec.containers[0].resources.limits[")
+
+
+def test_none_of_a_unit_is_nothing_asked_for() -> None:
+    assert patched(a_job(a_task(a_container({NEURON: 4, CORES: 0}), a_container({CORES: "0"}))))
+
+
+def test_too_much_is_told_with_the_container_that_asks_for_most() -> None:
+    with pytest.raises(WireError, match=r"a pod asks for 20, and trn1\.32xlarge has 16") as refused:
+        patching.patch(a_job(a_task(a_container({NEURON: 4}), a_container({NEURON: 16}))), place="job train:")
+    assert refused.value.key == f"job train: spec.tasks[0].template.spec.containers[1].resources.limits[{NEURON}]"
+
+
+def test_a_sidecar_asks_beside_the_containers_and_an_init_container_before_them() -> None:
+    init = a_container({NEURON: 8})
+    job = a_job(a_task(a_container({NEURON: 16}), spec={"initContainers": [init]}))
+    assert patched(job)
+    with pytest.raises(WireError, match="a pod asks for 24"):
+        patching.patch(
+            a_job(a_task(a_container({NEURON: 16}), spec={"initContainers": [{**init, "restartPolicy": "Always"}]}))
+        )
+
+
+def test_devices_that_default_pools_never_grant_together_are_patched_with_a_remark() -> None:
+    found = patching.patch(a_job(a_task(a_container({NEURON: 7}))), place="job train:")
+    (remark,) = found.remarks
+    assert str(remark) == (
+        f"job train: spec.tasks[0].template.spec.containers[0].resources.limits[{NEURON}]: "
+        "7 devices of trn1.32xlarge are never granted together; ask for 4 or 8, "
+        "or select a node pool with hami-plugins.io/neuron-sets=linked"
+    )
+    assert patching.patch(found.job, place="job train:") == (found.job, (), (remark,))
+
+
+@pytest.mark.parametrize("kind", INSTANCE_TYPES.values(), ids=lambda kind: kind.name)
+def test_a_linked_pool_grants_every_number_of_devices_that_its_machine_has(kind: Any) -> None:
+    for count in range(1, kind.devices + 1):
+        selector = {"node.kubernetes.io/instance-type": kind.name, SETS: "linked"}
+        job = a_job(a_task(a_container({NEURON: count}), spec={"nodeSelector": selector}))
+        assert patching.patch(job).remarks == ()
+
+
+def test_devices_that_the_selected_pool_never_grants_together_are_refused() -> None:
+    selector = {"node.kubernetes.io/instance-type": "trn1.32xlarge", SETS: "aws"}
+    with pytest.raises(WireError, match=r"never granted together; ask for 4 or 8, or select .*=linked"):
+        patching.patch(a_job(a_task(a_container({NEURON: 7}), spec={"nodeSelector": selector})))
+
+
 @pytest.mark.parametrize("broken", [{"tasks": [3]}, {"tasks": "x"}, {"tasks": [{"template": {"spec": []}}]}])
 def test_what_is_shaped_like_no_job_is_refused(broken: dict[str, Any]) -> None:
     with pytest.raises(WireError):
@@ -227,9 +305,9 @@ def test_what_is_shaped_like_no_job_is_refused(broken: dict[str, Any]) -> None:
 
 def test_cores_of_trainium_2_are_counted_at_the_finer_setting() -> None:
     selector = {"nodeSelector": {"node.kubernetes.io/instance-type": "trn2.48xlarge"}}
-    assert patched(a_job(a_task(a_container({"aws.amazon.com/neuroncore": 128}), spec=selector)))
+    assert patched(a_job(a_task(a_container({CORES: 128}), spec=selector)))
     with pytest.raises(WireError, match="has 128"):
-        patching.patch(a_job(a_task(a_container({"aws.amazon.com/neuroncore": 129}), spec=selector)))
+        patching.patch(a_job(a_task(a_container({CORES: 129}), spec=selector)))
 
 
 def test_on_an_unknown_or_unnamed_machine_amounts_stay() -> None:
