@@ -93,9 +93,14 @@ def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
         raise AdmissionDeniedError(str(error), 400) from error
 
 
+def whole(asked: DeviceRequest) -> bool:
+    """Whether whole devices are asked for; what a running pod holds may come back as a request without our option."""
+    return asked.count > 1 or not asked.cores or asked.option(WHOLE) is not None
+
+
 def on_node(asked: DeviceRequest, shape: NodeShape) -> DeviceRequest:
     """More cores than a device of this node has are whole devices."""
-    if asked.option(WHOLE) or VENDOR not in shape.positions:
+    if whole(asked) or VENDOR not in shape.positions:
         return asked
     cores = wiring_of(shape).cores
     if not cores or asked.cores <= cores:
@@ -105,19 +110,19 @@ def on_node(asked: DeviceRequest, shape: NodeShape) -> DeviceRequest:
 
 def cores_on(device: Device, asked: DeviceRequest) -> CoreShare:
     """All of a device's cores, or the few that were asked for."""
-    if asked.option(WHOLE):
+    if whole(asked):
         return device.cores
     return min(asked.cores, device.cores) or asked.cores
 
 
 def whole_is_idle(candidate: Candidate, ask: Ask) -> Reason | None:
     """Who takes a whole device takes one that nobody uses."""
-    return Reason.EXCLUSIVE if ask.request.option(WHOLE) and candidate.used.slots else None
+    return Reason.EXCLUSIVE if whole(ask.request) and candidate.used.slots else None
 
 
 def cores_are_neighbours(candidate: Candidate, ask: Ask) -> Reason | None:
     """As many free cores as wanted stand side by side."""
-    if ask.request.option(WHOLE) or longest_run(_free_cores(candidate)) >= ask.request.cores:
+    if whole(ask.request) or longest_run(_free_cores(candidate)) >= ask.request.cores:
         return None
     return Reason.CORES
 
@@ -128,7 +133,7 @@ def share_of(candidate: Candidate, ask: Ask) -> Share:
     Who asked for devices holds every core there may be, as ``recall`` reads it from a pod that was told devices.
     """
     free = _free_cores(candidate)
-    bits = free if ask.request.option(WHOLE) else run_of(free, ask.request.cores)
+    bits = free if whole(ask.request) else run_of(free, ask.request.cores)
     mark = CoreMask(bits if ask.request.cores else EVERY_CORE)
     return Share(candidate.position, MiB(0), CoreShare(bits.bit_count()), mark)
 
@@ -140,7 +145,7 @@ def _free_cores(candidate: Candidate) -> int:
 def linked(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate] | Unselectable:
     """The set of devices from the tables, in the order in which the container is to count them."""
     wiring = wiring_of(ask.shape)
-    if not ask.request.option(WHOLE):
+    if not whole(ask.request):
         begun = [each for each in candidates if each.used.slots]
         if begun:
             return (min(begun, key=lambda each: (_repaired(each, wiring), _left(each), each.device.index)),)
@@ -184,7 +189,7 @@ def words(shortfall: Shortfall, ask: Ask) -> str | None:
     if VENDOR not in ask.shape.positions:
         return Reason.TOO_FEW_CARDS
     wiring = wiring_of(ask.shape)
-    count, cores = ask.request.count, ask.request.cores
+    count, cores = ask.request.count, ask.request.cores if ask.request.option(WHOLE) else 0
     asked = f"{cores} cores are {count} devices here: " if cores and count > 1 else ""
     if count not in wiring.tables.counts:
         each = wiring.cores if cores else 1

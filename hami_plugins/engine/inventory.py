@@ -77,7 +77,7 @@ def with_pods(entry: NodeEntry, pods: Iterable[PodRecord]) -> NodeEntry:
 
 
 def settled(record: PodRecord, entry: NodeEntry, known: Collection[str] = ()) -> PodRecord:
-    """The record as its node has it: with what only the node can tell, and with devices that it does not have set apart.
+    """The record as its node has it: with what only the node can tell, and devices that it does not have set apart.
 
     ``known`` are the ids of the node's devices, where the caller has them at hand as a set.
     """

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hami_plugins.engine.annotate import annotations_of
-from hami_plugins.engine.decide import Decider
+from hami_plugins.engine.decide import Decider, PodDemand
+from hami_plugins.engine.holdings import demand_again
 from hami_plugins.engine.intake import Rules, take_in
-from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
+from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.devices import CoreMask
 from hami_plugins.model.nodes import NodeEntry, NodeFacts
 from hami_plugins.model.pods import Pod, PodRecord
+from hami_plugins.model.policy import DEFAULT_POLICY
+from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import NodeObject
 from neuron_topology.hardware.fabric import mask_of
 from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
@@ -56,7 +60,8 @@ machines = st.builds(
 def rebuilt(node: NodeObject, pods: list[Pod]) -> NodeEntry:
     """The node after a restart: from nothing but the objects."""
     reader = RecordReader(REGISTRY)
-    return with_pods(NodeBuilder(REGISTRY).entry(node, NodeFacts()), [reader.record(pod)[0] for pod in pods])
+    entry = NodeBuilder(REGISTRY).entry(node, NodeFacts())
+    return with_pods(entry, [settled(reader.record(pod)[0], entry) for pod in pods])
 
 
 def arrived(node: NodeObject, running: list[Pod], step: Step, name: str) -> Pod | None:
@@ -140,3 +145,15 @@ def test_a_pod_that_fits_still_fits_when_another_goes(node: NodeObject, taken: l
     if more.amounts and running and arrived(node, running, more, "more") is not None and len(more.amounts) == 1:
         gone = more.goes % len(running)
         assert arrived(node, running[:gone] + running[gone + 1 :], more, "more") is not None
+
+
+@settings(max_examples=40, deadline=None)
+@given(node=machines, taken=st.lists(steps, min_size=1, max_size=8), told=st.booleans())
+def test_what_a_pod_holds_fits_again_when_it_is_gone(node: NodeObject, taken: list[Step], told: bool) -> None:
+    *_, running = histories(node, taken)
+    decider = Decider(REGISTRY, uncounted=REGISTRY.resources)
+    for pod in (each for each in running if len(each.containers) == 1):
+        kept = {key: text for key, text in pod.annotations.items() if told or key != SPEC.keys.allocated}
+        record = rebuilt(node, [replace(pod, annotations=kept, node=NodeName("n"))]).pods[0]
+        others = rebuilt(node, [each for each in running if each is not pod])
+        assert isinstance(decider.decide(a_snapshot(others), PodDemand(demand_again(record)), DEFAULT_POLICY), Placed)
