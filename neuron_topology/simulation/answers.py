@@ -134,7 +134,10 @@ def table(findings: Sequence[Finding]) -> Table:
 
 
 def gain(findings: Sequence[Finding]) -> tuple[str, str] | None:
-    """How many more jobs ``aws`` rejects for fragments than ``linked``: a figure and its words; none without both."""
+    """How many more jobs ``aws`` rejects for fragments than ``linked``: a figure and its words; none without both.
+
+    Where ``linked`` may reject none at all, the figure is what the two intervals leave at least, and none below 1.
+    """
     by_policy = {each.policy: each.frag_rejects for each in findings}
     aws, linked = by_policy.get(Policy.AWS), by_policy.get(Policy.LINKED)
     if aws is None or linked is None or not aws.mean:
@@ -142,7 +145,10 @@ def gain(findings: Sequence[Finding]) -> tuple[str, str] | None:
     if not linked.mean:
         return "no job", f"rejected for fragments by linked, {percent(aws)} by aws"
     words = f"as many jobs rejected for fragments by aws ({percent(aws)}) as by linked ({percent(linked)})"
-    return f"{aws.mean / linked.mean:.1f}x", words
+    if linked.low > 0:
+        return f"{aws.mean / linked.mean:.1f}x", words
+    least = aws.low / linked.high
+    return (f"at least {least:.1f}x", words) if least >= 1 else None
 
 
 def document(study: Study, found: Iterable[Sequence[Finding]]) -> SimulationDocument:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from hami_plugins.config import texts
 from hami_plugins.errors import ConfigError
@@ -23,6 +23,13 @@ COLUMNS: Final = ("arrival", "devices", "duration")
 
 def _listed(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else [value]
+
+
+def _some(value: tuple[Policy, ...]) -> tuple[Policy, ...]:
+    """Refuses none at all, once each of them is known to be one."""
+    if not value:
+        raise ValueError(f"no policy; there are {', '.join(Policy)}")
+    return value
 
 
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -52,7 +59,7 @@ class Order(_Strict):
     mixes: dict[str, Annotated[dict[Devices, Weight], Field(min_length=1)]] = {}
     only: tuple[str, ...] = ()
     durations: _Durations = _Durations()
-    policies: Annotated[tuple[Policy, ...], Field(min_length=1)] = tuple(Policy)
+    policies: Annotated[tuple[Policy, ...], AfterValidator(_some)] = tuple(Policy)
     jobs: int = Field(default=20_000, ge=100, le=10_000_000)
     runs: int = Field(default=10, ge=2, le=10_000)
     seed: int = Field(default=0, ge=0)
@@ -142,7 +149,7 @@ def trace(text: str, source: str, machine: InstanceType) -> TraceRead:
     jobs.sort()
     if len({job.arrival for job in jobs[len(jobs) // 10 :]}) < 2:
         raise ConfigError(
-            "\n".join([*problems[:3], f"{source}: {len(jobs)} jobs are too few: at least two have to arrive apart"])
+            "\n".join([*problems[:3], f"{source}: too few jobs ({len(jobs)}): at least two have to arrive apart"])
         )
     return TraceRead(Trace(source, tuple(jobs)), tuple(problems))
 

@@ -35,14 +35,21 @@ def test_a_setting_is_named_by_its_mix_its_nodes_and_its_load() -> None:
 
 
 def test_the_gain_is_how_many_times_as_many_jobs_aws_rejects_for_fragments() -> None:
-    assert answers.gain(both(aws=0.04, linked=0.01)) == (
+    assert answers.gain(both(aws=0.08, linked=0.02)) == (
         "4.0x",
-        "as many jobs rejected for fragments by aws (4.00 ±1.00 %) as by linked (1.00 ±1.00 %)",
+        "as many jobs rejected for fragments by aws (8.00 ±1.00 %) as by linked (2.00 ±1.00 %)",
     )
     assert answers.gain(both(aws=0.04, linked=0.0)) == (
         "no job",
         "rejected for fragments by linked, 4.00 ±1.00 % by aws",
     )
+
+
+def test_where_linked_may_reject_nothing_the_gain_is_what_the_intervals_leave() -> None:
+    found = answers.gain(both(aws=0.09, linked=0.01))
+    assert found is not None
+    assert found[0] == "at least 4.0x"
+    assert answers.gain(both(aws=0.02, linked=0.01)) is None
 
 
 @pytest.mark.parametrize("found", [both()[:1], both()[1:], both(aws=0.0)], ids=["aws alone", "linked alone", "nothing"])

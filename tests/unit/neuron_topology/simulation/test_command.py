@@ -23,7 +23,7 @@ def simulate(capsys: pytest.CaptureFixture[str], *arguments: object) -> Said:
 
 
 def test_policies_are_listed_for_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
-    said = simulate(capsys, *SMALL, "--load", 0.5, "--load", 2)
+    said = simulate(capsys, *SMALL, "--runs", 10, "--load", 0.5, "--load", 2)
     assert said.code == 0
     assert "singles, 8 x trn1.32xlarge, load 0.5 (per cent" in said.out
     assert "singles, 8 x trn1.32xlarge, load 2 (per cent" in said.out

@@ -24,7 +24,7 @@ def test_every_drawing_says_in_words_what_it_shows() -> None:
 
 
 def test_every_setting_has_a_table_and_a_tile() -> None:
-    text = rendered(both(), both(aws=0.0), both(linked=0.0))
+    text = rendered(both(aws=0.08, linked=0.02), both(aws=0.0), both(linked=0.0))
     assert text.count("<table>") == 3
     assert text.count('class="panel tile"') == 2
     assert "<b>4.0x</b>" in text

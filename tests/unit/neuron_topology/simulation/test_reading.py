@@ -89,7 +89,7 @@ def test_a_trace_takes_the_place_of_mixes_that_nobody_names() -> None:
         ("loads: [.inf]", "loads.0"),
         ("instance: p4d.24xlarge", "trn1.32xlarge"),
         ("policies: [best]", "policies.0"),
-        ("policies: []", "policies"),
+        ("policies: []", "policies: Value error, no policy; there are aws, hami"),
         ("mixes: {ours: {}}", "mixes.ours"),
         ("mixes: {ours: {0: 1}}", "mixes.ours"),
         ("mixes: {ours: {1: -1}}", "mixes.ours.1"),
@@ -105,6 +105,13 @@ def test_what_cannot_be_is_named_with_what_can(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=r"^s\.yaml") as refused:
         study(text)
     assert said in str(refused.value)
+
+
+def test_a_policy_that_there_is_not_is_one_complaint() -> None:
+    with pytest.raises(ConfigError) as refused:
+        study("policies: [best]")
+    (line,) = str(refused.value).splitlines()
+    assert "'linked'" in line
 
 
 def test_a_trace_is_sorted_by_arrival_and_other_columns_are_passed_over() -> None:
@@ -145,7 +152,7 @@ def test_a_line_that_is_no_job_is_left_out_and_named(line: str, said: str) -> No
     [
         ((), "no column arrival, devices, duration"),
         (("arrival,size,duration", "1,1,1"), "no column devices"),
-        (("arrival,devices,duration", "1,1,1"), "1 jobs are too few"),
+        (("arrival,devices,duration", "1,1,1"), "too few jobs (1)"),
         (("arrival,devices,duration", "1,1,1", "1,1,1"), "at least two have to arrive apart"),
         (("arrival,devices,duration", "1,x,1"), "line 2: devices"),
     ],
