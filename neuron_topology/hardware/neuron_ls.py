@@ -14,7 +14,7 @@ from typing import Any, Final
 from hami_plugins.errors import WireError
 from hami_plugins.model.units import MiB
 from hami_plugins.wire.documents import load_list
-from hami_plugins.wire.fields import items, number, text, whole, wrong
+from hami_plugins.wire.fields import items, natural, number, text, whole, wrong
 
 MOST_DEVICES: Final = 64
 """A machine with more devices than an UltraServer is a mistake."""
@@ -81,11 +81,11 @@ def _json(place: str, printed: str) -> Observation:
     for at, raw in enumerate(load_list(place, printed)):
         here = f"{place}[{at}]"
         holder = whole(raw, here)
-        lnc = number(holder, "logical_neuroncore_config", here) or lnc
+        lnc = natural(holder, "logical_neuroncore_config", here) or lnc
         devices.append(
             ObservedDevice(
                 index=number(holder, "neuron_device", here, default=-1),
-                cores=number(holder, "nc_count", here),
+                cores=natural(holder, "nc_count", here),
                 memory=MiB(number(holder, "memory_size", here) // _BYTES),
                 neighbours=tuple(_indexes(items(holder, "connected_to", here), here)),
                 bdf=text(holder, "bdf", here),

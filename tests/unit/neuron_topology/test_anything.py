@@ -29,7 +29,7 @@ ls_devices = st.fixed_dictionaries(
     {"neuron_device": indexes},
     optional={
         "connected_to": st.lists(indexes, max_size=5),
-        "nc_count": st.integers(0, 9),
+        "nc_count": st.integers(-2, 9),
         "numa_node": st.integers(-1, 3) | st.just("1"),
         "bdf": st.sampled_from(["", "10:1c.0", "0000:20:1b.0"]),
     },

@@ -72,6 +72,8 @@ def test_devices_are_in_the_order_of_their_indexes_and_may_be_missing() -> None:
         ("{}", "expected a list"),
         ("[3]", "expected an object"),
         ('[{"nc_count": 2}]', "not a device index"),
+        ('[{"neuron_device": 0, "nc_count": -2}]', "nc_count"),
+        ('[{"neuron_device": 0, "logical_neuroncore_config": -1}]', "logical_neuroncore_config"),
         ('[{"neuron_device": 64}]', "not a device index below 64"),
         ('[{"neuron_device": 0}, {"neuron_device": 0}]', "listed twice"),
         ('[{"neuron_device": 0, "connected_to": [0]}]', "connected to itself"),
