@@ -79,8 +79,18 @@ def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
         ids=found.ids,
         links=_matrix(machine, count),
         traits=((_DEAD, dead), (_FAMILY, family), (_TYPE, name)),
-        remarks=(*machine.remarks, *unknown, *_odd_cores(name, cores)),
+        remarks=(*machine.remarks, *unknown, *_odd_cores(name, cores), *_not_allocatable(spec, node, count, machine)),
     )
+
+
+def _not_allocatable(spec: VendorSpec, node: NodeObject, count: int, machine: Machine) -> tuple[str, ...]:
+    """A remark on devices that AWS's plugin reports unhealthy, where nobody says which they are."""
+    names = spec.resources
+    told = next((node.allocatable[name] for name in (names.count, *names.older) if name in node.allocatable), None)
+    lacking = count - told.ceiling if told is not None else 0
+    if lacking <= len([each for each in machine.sick if each < count]):
+        return ()
+    return (f"{lacking} of {count} devices are not allocatable; say which in {HEALTH_KEY}, else they may be granted",)
 
 
 def _machine(node: NodeObject, count: int) -> Machine:
@@ -95,7 +105,8 @@ def _machine(node: NodeObject, count: int) -> Machine:
             remarks.append(f"left out of account: {error}")
     if (written := node.annotations.get(HEALTH_KEY)) is not None:
         try:
-            health = decode_health(HEALTH_KEY, written)
+            health, odd = decode_health(HEALTH_KEY, written)
+            remarks.extend(odd)
         except WireError as error:
             remarks.append(f"left out of account: {error}")
     machine = with_health(machine_of(node.labels.get(INSTANCE_LABEL, ""), count, observed), health)

@@ -7,12 +7,14 @@ neither is known, devices are granted one by one or all together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
+from hami_plugins.errors import WireError
 from hami_plugins.wire.documents import load
 from hami_plugins.wire.fields import Json, items, whole, wrong
+from hami_plugins.wire.scalars import shown
 from neuron_topology.hardware.fabric import Fabric, Shape, recognised
 from neuron_topology.hardware.instances import INSTANCE_TYPES, InstanceType
 from neuron_topology.hardware.neuron_ls import Observation
@@ -21,6 +23,7 @@ _SHOWN: Final = 4
 """How many differences are named one by one."""
 
 Link = tuple[int, int]
+Read = TypeVar("Read", int, Link)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,24 +55,50 @@ class Health:
     repaired: frozenset[int] = frozenset()
 
 
-def decode_health(place: str, written: str) -> Health:
-    """From ``{"devices": [7], "links": [[4, 5]], "repaired": [9]}``; raises ``WireError``."""
+_MEMBERS: Final = ("devices", "links", "repaired")
+
+
+def decode_health(place: str, written: str) -> tuple[Health, tuple[str, ...]]:
+    """From ``{"devices": [7], "links": [[4, 5]], "repaired": [9]}``, and remarks on what of it cannot be read.
+
+    Raises ``WireError`` where nothing can be read: a device that is known to be broken stays so beside a slip.
+    """
     holder = whole(load(place, written), place)
-    links = []
-    for each in items(holder, "links", place):
-        if not isinstance(each, list) or len(each) != 2:
-            raise wrong(f"{place}.links", each, "pairs of device indexes")
-        one, other = sorted(_index(end, f"{place}.links") for end in each)
-        links.append((one, other))
-    return Health(
-        devices=frozenset(_listed(holder, "devices", place)),
+    remarks = [
+        f"{place} has a member {shown(name)} that means nothing; there are {', '.join(_MEMBERS)}"
+        for name in holder
+        if name not in _MEMBERS
+    ]
+    links = _legible(holder, "links", place, _pair, remarks)
+    health = Health(
+        devices=frozenset(_legible(holder, "devices", place, _index, remarks)),
         links=tuple(sorted(set(links))),
-        repaired=frozenset(_listed(holder, "repaired", place)),
+        repaired=frozenset(_legible(holder, "repaired", place, _index, remarks)),
     )
+    return health, tuple(remarks)
 
 
-def _listed(holder: Json, name: str, place: str) -> Iterable[int]:
-    return (_index(each, f"{place}.{name}") for each in items(holder, name, place))
+def _legible(
+    holder: Json, name: str, place: str, read: Callable[[object, str], Read], remarks: list[str]
+) -> list[Read]:
+    """The entries of a member that can be read; the others become remarks."""
+    found: list[Read] = []
+    try:
+        for each in items(holder, name, place):
+            try:
+                found.append(read(each, f"{place}.{name}"))
+            except WireError as error:
+                remarks.append(f"left out of account: {error}")
+    except WireError as error:
+        remarks.append(f"left out of account: {error}")
+    return found
+
+
+def _pair(value: object, place: str) -> Link:
+    if not isinstance(value, list) or len(value) != 2:
+        raise wrong(place, value, "pairs of device indexes")
+    one, other = sorted(_index(end, place) for end in value)
+    return one, other
 
 
 def _index(value: object, place: str) -> int:

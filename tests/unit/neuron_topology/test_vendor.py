@@ -19,6 +19,7 @@ from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import NodeObject
 from hami_plugins.vendors import nvidia
+from hami_plugins.wire.quantity import parse
 from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
 from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY, wiring_of
 from neuron_topology.vendor import SPEC
@@ -322,6 +323,15 @@ def test_what_cannot_be_taken_at_its_word_is_told_and_the_devices_stay(node: Nod
     (said,) = problems_of(node)
     assert said.startswith(problem)
     assert SPEC.inventory(SPEC, node).devices
+
+
+def test_devices_that_are_not_allocatable_are_told_until_somebody_says_which() -> None:
+    for name in (DEVICES, LEGACY_DEVICES):
+        sick = a_neuron_node()._replace(allocatable={name: parse("15", key="k")})
+        assert problems_of(sick) == [
+            f"1 of 16 devices are not allocatable; say which in {HEALTH_KEY}, else they may be granted"
+        ]
+        assert problems_of(sick._replace(annotations={HEALTH_KEY: '{"devices": [7]}'})) == []
 
 
 def test_devices_without_known_links_are_granted_singly_or_all_together() -> None:

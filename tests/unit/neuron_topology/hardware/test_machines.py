@@ -118,8 +118,9 @@ def test_links_to_devices_that_are_not_there_are_told_and_left_out() -> None:
 
 
 def test_health_takes_devices_and_links_out_and_tells_what_it_does_not_know() -> None:
-    health = decode_health("k", '{"devices": [3, 99], "links": [[5, 4], [0, 10], [4, 5]], "repaired": [9]}')
+    health, odd = decode_health("k", '{"devices": [3, 99], "links": [[5, 4], [0, 10], [4, 5]], "repaired": [9]}')
     assert health == Health(devices=frozenset({3, 99}), links=((0, 10), (4, 5)), repaired=frozenset({9}))
+    assert odd == ()
     found = with_health(machine_of(TRN1, 16), health)
     assert (found.sick, found.dead, found.worn) == (frozenset({3}), ((4, 5),), frozenset({9}))
     assert found.remarks == (
@@ -128,19 +129,28 @@ def test_health_takes_devices_and_links_out_and_tells_what_it_does_not_know() ->
     )
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        "",
-        "[]",
-        '{"devices": 3}',
-        '{"devices": [-1]}',
-        '{"links": [[1]]}',
-        '{"links": [[1, "2"]]}',
-        '{"links": [3]}',
-        '{"repaired": [true]}',
-    ],
-)
-def test_health_that_cannot_be_read_is_refused(written: str) -> None:
+@pytest.mark.parametrize("written", ["", "[]", "3"])
+def test_health_that_is_no_object_is_refused(written: str) -> None:
     with pytest.raises(WireError, match="k"):
         decode_health("k", written)
+
+
+@pytest.mark.parametrize(
+    ("slip", "told"),
+    [
+        ('"links": [[4, 5, 6]]', "k.links"),
+        ('"links": [[1, "2"]]', "k.links"),
+        ('"links": [3]', "k.links"),
+        ('"links": {}', "k.links"),
+        ('"repaired": [true]', "k.repaired"),
+        ('"repaired": 4', "k.repaired"),
+        ('"device": [7]', "k has a member device that means nothing; there are devices, links, repaired"),
+    ],
+)
+def test_a_slip_in_the_health_leaves_the_rest_of_it_in_force(slip: str, told: str) -> None:
+    health, (odd,) = decode_health("k", f'{{"devices": [0, -1, 2], {slip}}}'.replace("-1", "1"))
+    assert health == Health(devices=frozenset({0, 1, 2}))
+    assert told in odd
+    health, odds = decode_health("k", f'{{"devices": [0, -1, 2], {slip}}}')
+    assert health == Health(devices=frozenset({0, 2}))
+    assert len(odds) == 2
