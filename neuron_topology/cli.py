@@ -39,13 +39,21 @@ class Mode(StrEnum):
     SOFT = "soft"
 
 
+class ObjectForm(StrEnum):
+    """How objects for a cluster are printed."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+ObjectOutput = Annotated[ObjectForm, typer.Option("--output", "-o", help="How to print the objects.")]
 Tier = Annotated[
     str,
     typer.Option(
         "--tier",
         metavar="NAME|none",
         help="The widest part of the network that a gang may span: ultraserver-2, ultraserver-4, network-layer-3, "
-        "network-layer-2, network-layer-1, zone.",
+        "network-layer-2, network-layer-1, zone, cluster.",
     ),
 ]
 TierMode = Annotated[Mode, typer.Option("--tier-mode", help="Whether a gang waits rather than span more.")]
@@ -74,7 +82,7 @@ def patch(
     check: Annotated[
         bool, typer.Option("--check", help="Print no objects; exit code 1 where something would be changed.")
     ] = False,
-    output: options.Output = Form.YAML,
+    output: ObjectOutput = ObjectForm.YAML,
     snapshot: options.Snapshot = None,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
@@ -94,7 +102,7 @@ def patch(
         files=tuple(files or ()),
         recursive=recursive,
         wishes=_wishes(tier, tier_mode, restarts, command.node_order(command.Order(source=source)) if order else ()),
-        form=output,
+        form=Form(output),
         check=check,
     )
     raise typer.Exit(run(given))
@@ -217,7 +225,7 @@ def submit(
     restarts: Restarts = None,
     namespace: options.Namespace = None,
     snapshot: options.Snapshot = None,
-    output: options.Output = Form.YAML,
+    output: ObjectOutput = ObjectForm.YAML,
     settings: options.Settings = None,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
@@ -243,7 +251,7 @@ def submit(
         dry_run=dry_run,
         force=force,
         source=_source(snapshot, None, context, kubeconfig),
-        form=output,
+        form=Form(output),
         settings=settings,
     )
     raise typer.Exit(run(given))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 
 from hami_plugins.errors import ConfigError, ManifestError
+from neuron_topology.hypernodes import tiers
 from neuron_topology.jobs import patching
 from tests.unit.neuron_topology.jobs.submitted import DRY_RUNS, NEURON, a_container, a_dry_run, a_job, a_task
 from tests.unit.neuron_topology.typing_in import type_in
@@ -127,6 +130,19 @@ def test_json_is_one_object_or_a_list(capsys: pytest.CaptureFixture[str], tmp_pa
 def test_an_unknown_tier_is_refused_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ConfigError, match=r"no tier is called rack; there are ultraserver-2, .* zone, cluster"):
         type_in(capsys, "patch", "-f", str(DRY_RUN), "--tier", "rack")
+
+
+def test_the_help_names_every_tier_that_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+    said = re.sub(r"\s", "", type_in(capsys, "patch", "--help").out)
+    assert ",".join(tiers.BY_NAME) in said
+
+
+@pytest.mark.parametrize("command", [("patch", "-f", str(DRY_RUN)), ("submit", "--queue", "q", "--dry-run")])
+def test_objects_are_printed_as_objects_and_never_as_a_table(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.BadParameter, match="'table' is not one of 'yaml', 'json'"):
+        type_in(capsys, *command, "-o", "table")
 
 
 def test_nothing_to_patch_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
