@@ -88,7 +88,12 @@ def apply(order: Order, *, prune: bool, dry_run: bool) -> int:
 
 
 def print_ranks(order: Order, *, nodes: Sequence[str], job: str, env: bool) -> int:
-    """Print nodes, or the pods of a job, in the order of their places in the network."""
+    """Print nodes, or the pods of a job, in the order of their places in the network.
+
+    Raises ``ConfigError`` for a document of what is one line of text (``env``).
+    """
+    if env and order.form is not Form.TABLE:
+        raise ConfigError(f"--env prints one line of text; leave out --env or -o {order.form}")
     cluster = _cluster(order, _NODES, *((_PODS,) if job else ()))
     machines = ranking.ranked(_chosen(cluster, nodes))
     rows = _pods(cluster, machines, job) if job else [(machine, "") for machine in machines]

@@ -132,6 +132,8 @@ def test_hosts_and_pods_are_listed_in_the_order_of_their_places(server: ApiServe
         ["2", "n2"],
     ]
     assert neuron("ranks", "n2", "n0", "--env").out == "NEURON_NODE_ORDER=n0,n2\n"
+    with pytest.raises(ConfigError, match="leave out --env or -o json"):
+        neuron("ranks", "--env", "-o", "json")
     of_job = json.loads(neuron("ranks", "--job", "default/train", "-o", "json").out)["ranks"]
     assert [(each["rank"], each["pod"]) for each in of_job] == [(0, "train-w-1"), (1, "train-w-0")]
     assert neuron("ranks", "--job", "train").out.splitlines()[0].startswith("RANK   POD")
