@@ -379,6 +379,11 @@ def test_eks_keeps_of_the_processor_what_its_nodes_show(name: str, millicpu: int
     assert room.allocatable(INSTANCE_TYPES[name]).millicpu == millicpu
 
 
+@pytest.mark.parametrize(("name", "mebibytes"), [("trn1.32xlarge", 500_211), ("trn1.2xlarge", 29_892)])
+def test_the_memory_of_a_node_is_its_machines_less_the_kernels_and_the_kubelets(name: str, mebibytes: int) -> None:
+    assert room.allocatable(INSTANCE_TYPES[name]).memory == mebibytes << 20
+
+
 @pytest.mark.parametrize("kind", INSTANCE_TYPES.values(), ids=lambda kind: kind.name)
 def test_every_machine_has_room_for_pods_beside_its_daemons(kind: Any) -> None:
     whole, left = room.allocatable(kind), room.for_pods(kind)
