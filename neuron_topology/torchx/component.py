@@ -37,6 +37,7 @@ def ddp(
         m: module to run instead of a script
         name: {experiment}/{run}, the script's name by default
         h: named resource of each pod, a machine or a part of one: neuron_trn1.32xlarge, neuron_trn1.32xlarge_4, ...
+            (parts of 2 on trn1 and trn2 are for node pools with hami-plugins.io/neuron-sets=linked)
         j: [{least pods}:]{pods}[x{processes}]; a process for each NeuronCore unless it says otherwise
         env: environment variables
         max_retries: how often the job starts again
