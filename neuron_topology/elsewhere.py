@@ -68,17 +68,18 @@ def _remarks(written: str, parts: Sequence[str], numbers: Sequence[int], peak: i
 
 def _peak(containers: Sequence[Container], amounts: Sequence[int]) -> int:
     """What a pod asks for at once: all that runs together, or the largest init container, as Kubernetes counts it."""
-    together = sum(amount for each, amount in zip(containers, amounts, strict=True) if _runs(each))
+    together = sum(amount for each, amount in zip(containers, amounts, strict=True) if runs(each))
     return max(together, *amounts) if amounts else 0
 
 
-def _runs(container: Container) -> bool:
+def runs(container: Container) -> bool:
+    """Whether a container stays, as applications and sidecars do."""
     return container.kind is not ContainerKind.INIT
 
 
 def _first_asking(containers: Sequence[Container], amounts: Sequence[int]) -> int:
     """The container that holds what cannot be dealt out: the first that asks and stays, else the first that asks."""
-    order = sorted(range(len(containers)), key=lambda at: (not amounts[at], not _runs(containers[at]), at))
+    order = sorted(range(len(containers)), key=lambda at: (not amounts[at], not runs(containers[at]), at))
     return order[0]
 
 
@@ -92,7 +93,7 @@ def _dealt(
     left = list(numbers)
     dealt: list[list[int]] = [[] for _ in amounts]
     for at, (container, amount) in enumerate(zip(pod.containers, amounts, strict=True)):
-        if _runs(container):
+        if runs(container):
             dealt[at], left = left[:amount], left[amount:]
     dealt[holder] += left
     return tuple(

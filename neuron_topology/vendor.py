@@ -41,7 +41,7 @@ from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY, NODE_KEY, STATE_KE
 from hami_plugins.wire import pod_devices
 from hami_plugins.wire.pod_devices import AssignedDevice
 from neuron_topology.allocation.cores import longest_run, run_of
-from neuron_topology.elsewhere import EVERY_CORE, asked_by, granted_elsewhere
+from neuron_topology.elsewhere import EVERY_CORE, asked_by, granted_elsewhere, runs
 from neuron_topology.hardware.fabric import devices_of
 from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
 from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY, VENDOR, Wiring, inventory, wiring_of
@@ -67,6 +67,9 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
     if amount is None or not 0 < amount <= INT32_MAX:
         raise invalid(container, name, found, "not a number of devices or cores", "use a whole number from 1")
     in_cores = name == spec.resources.cores
+    if not runs(container) and 0 < (most := _together(spec, pod)) < amount:
+        why = f"the others of the pod ask for {most} together, and an init container runs on what they are given"
+        raise invalid(container, name, found, why, "let it ask for no more than they do")
     for each in pod.containers:
         if each is not container and any(
             (other == spec.resources.cores) is not in_cores for other, _ in asked_by(spec, each)
@@ -83,6 +86,11 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
         selector=selector_of(spec.keys, pod.annotations),
         options=() if in_cores else ((WHOLE, "true"),),
     )
+
+
+def _together(spec: VendorSpec, pod: Pod) -> int:
+    """What the containers that stay ask for; 0 where only init containers ask."""
+    return sum(max(0, found.ceiling) for each in pod.containers if runs(each) for _, found in asked_by(spec, each))
 
 
 def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
@@ -210,11 +218,16 @@ def _dead(wiring: Wiring) -> str:
 
 
 def annotate(view: AllocationView) -> Mapping[str, str]:
-    """The device or core numbers for AWS's device plugin, container by container in the order of each set's ring."""
+    """The device or core numbers for AWS's device plugin, container by container in the order of each set's ring.
+
+    Init containers run on what the others are given later, as Kubernetes counts them, and are told nothing more.
+    """
     ids: list[int] = []
     of_cores = False
     listed = pod_devices.encode([_assigned(share, view) for share in shares] for shares in view.containers)
-    for container, shares in zip(view.pod.containers, view.containers, strict=True):
+    of_all = list(zip(view.pod.containers, view.containers, strict=True))
+    stay = [(container, shares) for container, shares in of_all if runs(container) and shares]
+    for container, shares in stay or of_all:
         told = container.amount(view.spec.resources.cores)
         if told is None or not told.nano:
             ids += [view.indexes[share.device] for share in shares]
@@ -228,7 +241,7 @@ def annotate(view: AllocationView) -> Mapping[str, str]:
         ids += cores[: told.whole]
     return {
         view.spec.keys.allocated: listed,
-        IDS_KEY: ",".join(map(str, ids)),
+        IDS_KEY: ",".join(map(str, dict.fromkeys(ids))),
         TIME_KEY: str(view.now_ns),
         STATE_KEY: "false",
         NODE_KEY: str(view.node),

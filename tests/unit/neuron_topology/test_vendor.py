@@ -440,6 +440,31 @@ def test_init_containers_run_on_the_devices_of_the_others() -> None:
         assert told(a_neuron_node(), asking({DEVICES: 4}), pod) == "4,5,6,7"
 
 
+@pytest.mark.parametrize(
+    ("init", "app", "ids"),
+    [
+        ({DEVICES: 4}, {DEVICES: 4}, "0,1,2,3"),
+        ({DEVICES: 1}, {DEVICES: 4}, "0,1,2,3"),
+        ({DEVICES: 4}, {}, "0,1,2,3"),
+        ({CORES: 2}, {CORES: 2}, "0,1"),
+    ],
+)
+def test_an_init_container_is_told_the_devices_of_the_others_once(
+    init: dict[str, int | str], app: dict[str, int | str], ids: str
+) -> None:
+    first = replace(a_container(init, name="init"), kind=ContainerKind.INIT)
+    assert told(a_neuron_node(), a_pod(first, a_container(app, name="app"))) == ids
+    assert told(a_neuron_node(), a_pod(first, replace(first, name="b"))) == told(a_neuron_node(), a_pod(first))
+
+
+def test_an_init_container_that_asks_for_more_than_the_others_is_refused() -> None:
+    first = replace(a_container({DEVICES: 8}, name="init"), kind=ContainerKind.INIT)
+    pod = a_pod(first, a_container({DEVICES: 4}, name="app"))
+    assert "the others of the pod ask for 4 together" in told(a_neuron_node(), pod)
+    enough = a_pod(first, *(a_container({DEVICES: 4}, name=name) for name in "ab"))
+    assert told(a_neuron_node(), enough) == "0,1,2,3,4,5,6,7"
+
+
 def test_a_pod_that_waits_or_asks_for_nothing_holds_nothing() -> None:
     reader = RecordReader(Registry([SPEC]))
     for pod in (asking({DEVICES: 1}, annotations={IDS: "3"}), elsewhere({}), elsewhere({DEVICES: 0}), elsewhere()):
