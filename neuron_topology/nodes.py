@@ -61,6 +61,7 @@ def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
     machine = _machine(node, count)
     family, unknown = _family(node)
     cores = min((capacity_of(node, names.cores) or 0) // count or machine.cores, MOST_CORES)
+    counted, count = count, _places(machine, count)
     found = cards(spec, node, count, infix=spec.name, slots=max(cores, 1), memory=MiB(0), cores=CoreShare(cores))
     group = {device: str(at) for at, devices in enumerate(machine.pcie) for device in devices}
     devices = tuple(
@@ -79,16 +80,27 @@ def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
         ids=found.ids,
         links=_matrix(machine, count),
         traits=((_DEAD, dead), (_FAMILY, family), (_TYPE, name)),
-        remarks=(*machine.remarks, *unknown, *_odd_cores(name, cores), *_not_allocatable(spec, node, count, machine)),
+        remarks=(
+            *machine.remarks,
+            *unknown,
+            *_odd_cores(name, cores),
+            *_not_allocatable(spec, node, counted, machine.sick if counted == count else machine.sick - machine.absent),
+        ),
     )
 
 
-def _not_allocatable(spec: VendorSpec, node: NodeObject, count: int, machine: Machine) -> tuple[str, ...]:
+def _places(machine: Machine, count: int) -> int:
+    """As many places as indexes go, where those of the node's devices leave out devices that are not on the bus."""
+    places = machine.fabric.devices
+    return places if places - len(machine.absent) == count else count
+
+
+def _not_allocatable(spec: VendorSpec, node: NodeObject, count: int, sick: frozenset[int]) -> tuple[str, ...]:
     """A remark on devices that AWS's plugin reports unhealthy, where nobody says which they are."""
     names = spec.resources
     told = next((node.allocatable[name] for name in (names.count, *names.older) if name in node.allocatable), None)
     lacking = count - told.ceiling if told is not None else 0
-    if lacking <= len([each for each in machine.sick if each < count]):
+    if lacking <= len(sick):
         return ()
     return (f"{lacking} of {count} devices are not allocatable; say which in {HEALTH_KEY}, else they may be granted",)
 

@@ -32,8 +32,8 @@ class Machine:
 
     ``cores`` are the logical ones of each device, 0 where unknown. ``numa[i]`` is the NUMA node of device i, ``pcie``
     the devices behind one bus or switch; empty where unknown. ``dead`` are links that do not work, the lower index
-    first, ``sick`` devices that must not be granted, ``worn`` those with errors that were repaired. ``remarks`` say
-    what an operator should know.
+    first, ``sick`` devices that must not be granted, of which ``absent`` are not on the bus, ``worn`` those with errors
+    that were repaired. ``remarks`` say what an operator should know.
     """
 
     fabric: Fabric
@@ -42,6 +42,7 @@ class Machine:
     pcie: tuple[tuple[int, ...], ...] = ()
     dead: tuple[Link, ...] = ()
     sick: frozenset[int] = frozenset()
+    absent: frozenset[int] = frozenset()
     worn: frozenset[int] = frozenset()
     remarks: tuple[str, ...] = ()
 
@@ -126,9 +127,10 @@ def machine_of(name: str, devices: int, observed: Observation | None = None) -> 
     alone = Fabric(Shape.SINGLE if devices == 1 else Shape.IRREGULAR, ((),) * devices)
     if devices == 1:
         return Machine(fabric=alone, remarks=(why,) if name else ())
-    return Machine(fabric=alone, remarks=(f"{why}: devices are granted one by one or all together; {_REMEDY}",))
+    return Machine(fabric=alone, remarks=(f"{why}: {_SINGLY}; {_REMEDY}",))
 
 
+_SINGLY: Final = "devices are granted one by one or all together"
 _REMEDY: Final = "what neuron-ls -j prints there would tell how they are linked"
 
 
@@ -151,21 +153,25 @@ def with_health(machine: Machine, health: Health) -> Machine:
 def _observed(name: str, known: InstanceType | None, devices: int, observed: Observation) -> Machine:
     present = {device.index: device for device in observed.devices}
     total = max(devices, *(index + 1 for index in present))
+    table = known if known is not None and total <= known.devices < 2 * len(present) else None
+    if table is not None:
+        total = table.devices
     absent = frozenset(range(total)) - present.keys()
     neighbours = [present[at].neighbours if at in present else () for at in range(total)]
     remarks = [f"neuron-ls does not list device {at}" for at in sorted(absent)]
-    if total > devices:
-        remarks.append(f"neuron-ls lists device {total - 1}, the node has {devices}")
+    if (last := max(present)) >= devices and len(present) > devices:
+        remarks.append(f"neuron-ls lists device {last}, the node has {devices}")
     if observed.instance_type and name and observed.instance_type != name:
         remarks.append(f"neuron-ls says {observed.instance_type}, the node's label says {name}")
     strangers = {other for row in neighbours for other in row if other >= total}
     remarks += [f"neuron-ls has links to device {other}, which is not there" for other in sorted(strangers)]
     shown = recognised([[other for other in row if other < total] for row in neighbours])
-    table = known if known is not None and known.devices == total else None
     fabric, dead = shown, frozenset[Link]()
     if table is not None:
         fabric, dead, differences = _reconciled(table.fabric, shown, absent)
         remarks += _told(name, differences)
+    elif fabric.shape is Shape.IRREGULAR:
+        remarks.append(f"neuron-ls shows links of no known shape: {_SINGLY} unless the pool grants linked sets")
     return Machine(
         fabric=fabric,
         cores=_cores(observed),
@@ -173,18 +179,22 @@ def _observed(name: str, known: InstanceType | None, devices: int, observed: Obs
         pcie=tuple(group.devices for group in table.pcie) if table is not None else _buses(observed),
         dead=tuple(sorted(dead)),
         sick=absent,
+        absent=absent,
         remarks=tuple(remarks),
     )
 
 
 def _reconciled(table: Fabric, shown: Fabric, absent: frozenset[int]) -> tuple[Fabric, frozenset[Link], list[str]]:
-    """The fabric to work with, its dead links, and how table and machine differ, links of absent devices aside."""
+    """The fabric to work with, its dead links, and how table and machine differ, links of absent devices aside.
+
+    Links beside those of the table take nothing away from it: its sets are all there.
+    """
     expected = {link for link in table.links if absent.isdisjoint(link)}
     found = {link for link in shown.links if absent.isdisjoint(link)}
     lacking, more = expected - found, found - expected
     differences = [f"no link {one}-{other}" for one, other in sorted(lacking)]
     differences += [f"a link {one}-{other} more" for one, other in sorted(more)]
-    if more:
+    if more and lacking:
         return shown, frozenset(), differences
     return table, frozenset(lacking), differences
 

@@ -325,6 +325,30 @@ def test_what_cannot_be_taken_at_its_word_is_told_and_the_devices_stay(node: Nod
     assert SPEC.inventory(SPEC, node).devices
 
 
+@pytest.mark.parametrize("gone", [3, 15])
+@pytest.mark.parametrize("counted", [15, 16])
+def test_a_node_with_a_device_gone_from_the_bus_stays_useful(gone: int, counted: int) -> None:
+    node = a_neuron_node(devices=counted, annotations={LINKS_KEY: as_json(without=[gone])})
+    assert problems_of(node) == [f"neuron-ls does not list device {gone}"]
+    ours = replace(asking({DEVICES: 8}), name="eight")
+    lacking = node._replace(allocatable={DEVICES: parse("15", key="k")})
+    assert len(problems_of(lacking)) == 1
+    placed = _chosen_devices(node, ours)
+    assert placed in (list(range(8)), list(range(8, 16)))
+    assert gone not in placed
+    singles = SPEC.inventory(SPEC, node)
+    assert [device.index for device in singles.devices if device.healthy] == [at for at in range(16) if at != gone]
+
+
+def _chosen_devices(node: NodeObject, pod: Pod) -> list[int]:
+    registry = Registry([SPEC])
+    entry = NodeBuilder(registry).entry(node, NodeFacts())
+    intake = take_in(pod, registry, Rules())
+    placed = Decider(registry, uncounted=registry.resources).decide(a_snapshot(entry), intake.demand, intake.policy)
+    assert isinstance(placed, Placed)
+    return [int(share.device.rpartition("-")[2]) for share in placed.containers[0].shares]
+
+
 def test_devices_that_are_not_allocatable_are_told_until_somebody_says_which() -> None:
     for name in (DEVICES, LEGACY_DEVICES):
         sick = a_neuron_node()._replace(allocatable={name: parse("15", key="k")})

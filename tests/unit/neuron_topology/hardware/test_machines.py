@@ -81,12 +81,36 @@ def test_links_that_the_machine_lacks_are_dead_and_told() -> None:
     assert found.remarks == (f"neuron-ls differs from the table of {TRN1}: no link 0-1, no link 4-5",)
 
 
-def test_a_machine_with_other_links_is_what_it_shows_and_the_difference_is_told() -> None:
+def test_links_beside_those_of_the_table_are_told_and_take_nothing_away() -> None:
     found = seen(as_json(INF2, more={0: [6]}), name=INF2, devices=12)
+    assert (found.fabric, found.dead) == (ring(12), ())
+    assert found.remarks == (f"neuron-ls differs from the table of {INF2}: a link 0-6 more",)
+
+
+def test_a_machine_with_other_links_is_what_it_shows_and_the_difference_is_told() -> None:
+    found = seen(as_json(INF2, more={0: [6]}, cut=[(0, 1)]), name=INF2, devices=12)
     assert found.fabric.shape is Shape.IRREGULAR
     assert (0, 6) in found.fabric.links
     assert found.dead == ()
-    assert found.remarks == (f"neuron-ls differs from the table of {INF2}: a link 0-6 more",)
+    assert found.remarks == (f"neuron-ls differs from the table of {INF2}: no link 0-1, a link 0-6 more",)
+
+
+def test_links_of_no_known_shape_are_told() -> None:
+    found = seen(as_json("trn2.48xlarge", cut=[(0, 1)]), name="trn2n.48xlarge")
+    assert found.fabric.shape is Shape.IRREGULAR
+    assert found.remarks[0].startswith("neuron-ls shows links of no known shape: devices are granted one by one")
+
+
+@pytest.mark.parametrize("gone", [3, 15])
+def test_a_machine_with_a_device_gone_from_the_bus_keeps_its_shape(gone: int) -> None:
+    found = seen(as_json(without=[gone]), devices=15)
+    assert (found.fabric, found.sick, found.absent, found.dead) == (torus(), {gone}, {gone}, ())
+    assert found.remarks == (f"neuron-ls does not list device {gone}",)
+
+
+def test_what_is_most_of_another_machine_is_taken_for_none() -> None:
+    found = seen(as_json(INF2, without=range(4, 12)), devices=4)
+    assert (found.fabric, found.sick) == (line(4), frozenset())
 
 
 def test_many_differences_are_counted() -> None:
@@ -114,7 +138,10 @@ def test_another_type_than_the_labels_is_told() -> None:
 def test_links_to_devices_that_are_not_there_are_told_and_left_out() -> None:
     found = machine_of("", 2, decode("x", as_json("trn1.2xlarge", connected_to=[5])))
     assert found.fabric.links == frozenset()
-    assert found.remarks == ("neuron-ls does not list device 1", "neuron-ls has links to device 5, which is not there")
+    assert found.remarks[:2] == (
+        "neuron-ls does not list device 1",
+        "neuron-ls has links to device 5, which is not there",
+    )
 
 
 def test_health_takes_devices_and_links_out_and_tells_what_it_does_not_know() -> None:
