@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -91,6 +92,7 @@ def patch(
 
     Requests as large as limits, today's resource names, cpu and memory that a node has, tolerations, the gang's size,
     what follows the loss of a pod, and how near the pods have to be. All else in the files stays as it is written.
+    With a cluster (--snapshot, --context, --kubeconfig) a tier that none of its HyperNodes is of is told.
 
     Example: torchx run --dryrun ... | hami-plugins neuron patch -f - | kubectl create -f -
     """
@@ -98,13 +100,11 @@ def patch(
     from neuron_topology.jobs.command import Order, run
 
     source = _source(snapshot, None, context, kubeconfig)
-    given = Order(
-        files=tuple(files or ()),
-        recursive=recursive,
-        wishes=_wishes(tier, tier_mode, restarts, command.node_order(command.Order(source=source)) if order else ()),
-        form=Form(output),
-        check=check,
-    )
+    wishes = _wishes(tier, tier_mode, restarts)
+    if order or source.named:
+        network = command.network(command.Order(source=source))
+        wishes = replace(wishes, known=network.tiers, node_order=network.node_order if order else ())
+    given = Order(files=tuple(files or ()), recursive=recursive, wishes=wishes, form=Form(output), check=check)
     raise typer.Exit(run(given))
 
 
@@ -353,12 +353,12 @@ def _source(snapshot: list[str] | None, fleet: str | None, context: str | None, 
     return Source(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig)
 
 
-def _wishes(tier: str, mode: Mode, restarts: int | None, node_order: tuple[str, ...] = ()) -> Wishes:
+def _wishes(tier: str, mode: Mode, restarts: int | None) -> Wishes:
     from neuron_topology.hypernodes import tiers
     from neuron_topology.jobs.patching import Wishes
 
     named = "" if tier == "none" else tiers.named(tier).name
-    return Wishes(tier=named, mode=mode.value, restarts=restarts, node_order=node_order)
+    return Wishes(tier=named, mode=mode.value, restarts=restarts)
 
 
 def _pairs(given: list[str]) -> dict[str, str]:

@@ -35,6 +35,11 @@ class Source:
     context: str | None = None
     kubeconfig: str | None = None
 
+    @property
+    def named(self) -> bool:
+        """Whether people gave anything at all."""
+        return bool(self.snapshots or self.fleet or self.context or self.kubeconfig)
+
     def words(self) -> str:
         """What people gave, for titles."""
         if self.snapshots:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hami_plugins.cli import inputs, output
 from hami_plugins.cli.edge import Exit
@@ -115,9 +115,17 @@ def print_ranks(order: Order, *, nodes: Sequence[str], job: str, env: bool) -> i
     return Exit.FINE
 
 
-def node_order(order: Order) -> tuple[str, ...]:
-    """The names of all Neuron nodes, by their places in the network."""
-    return tuple(machine.name for machine in ranking.ranked(_cluster(order, _NODES).machines))
+class Network(NamedTuple):
+    """The names of all Neuron nodes by their places in the network, and of the tiers that their labels make."""
+
+    node_order: tuple[str, ...]
+    tiers: frozenset[str]
+
+
+def network(order: Order) -> Network:
+    """What jobs have to know of a cluster."""
+    machines = _cluster(order, _NODES).machines
+    return Network(tuple(each.name for each in ranking.ranked(machines)), generating.tiers_of(machines))
 
 
 def _cluster(order: Order, *collections: Collection) -> Cluster:

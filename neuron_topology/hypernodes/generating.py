@@ -67,6 +67,11 @@ def tree(machines: Iterable[Machine]) -> Tree:
     return Tree(tuple(sorted(made, key=lambda each: (each.tier.number, each.name))), tuple(remarks))
 
 
+def tiers_of(machines: Iterable[Machine]) -> frozenset[str]:
+    """The names of the tiers that HyperNodes for these machines are of."""
+    return frozenset(each.tier.name for each in tree(machines).hypernodes)
+
+
 def _joined(blocks: Sequence[_Block], at: int, tier: Tier, made: list[HyperNode], remarks: list[str]) -> list[_Block]:
     """The blocks after one tier: those of one part are one block, those of none or of several stay as they are."""
     groups: defaultdict[tuple[str, str], list[_Block]] = defaultdict(list)

@@ -9,7 +9,7 @@ Source: ``neuron-torchx.md`` 5.2, 5.4, 5.7, 5.8 and 11, ``peers.md`` 3.7 and 3.9
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -40,13 +40,14 @@ class Wishes:
     ``tier`` is the widest part of the network that the gang may span, by its tier's name (empty: not said), unless a
     container names one (``NEURON_NETWORK_TIER``); more is refused (``mode`` hard) or avoided (soft). ``restarts`` is
     how often the whole job starts again after a pod was lost; with 0 it ends instead. ``node_order`` are the nodes of
-    the cluster by their place in the network.
+    the cluster by their place in the network, ``known`` the tiers that its nodes' labels make (``None``: not asked).
     """
 
     tier: str = tiers.ZONE.name
     mode: str = "hard"
     restarts: int | None = None
     node_order: tuple[str, ...] = ()
+    known: frozenset[str] | None = None
 
 
 class Patched(NamedTuple):
@@ -78,8 +79,25 @@ def patch(job: Json, wishes: Wishes = Wishes(), *, place: str = "job:") -> Patch
     for rule in _RULES:
         spec, done = rule(spec, wishes, where)
         changes += done
-    remarks = tuple(remark for each in found for remark in each.remarks)
-    return Patched({**job, "spec": spec} if changes else job, tuple(changes), remarks)
+    job = {**job, "spec": spec} if changes else job
+    remarks = [remark for each in found for remark in each.remarks]
+    if wishes.known is not None:
+        remarks += unbounded(job, wishes.known, place=place)
+    return Patched(job, tuple(changes), tuple(remarks))
+
+
+def unbounded(job: Json, known: frozenset[str], *, place: str = "job:") -> Iterator[Remark]:
+    """A remark on a tier that no HyperNode is of: Volcano places such a gang anywhere, without a word.
+
+    ``known`` are the tiers that the labels of the cluster's nodes make. Raises ``WireError`` as ``patch`` does.
+    """
+    spec, where = fields.member(job, "spec", place), fields.path(place, "spec")
+    topology = fields.member(spec, "networkTopology", where)
+    tier = fields.text(topology, "highestTierName", f"{where}.networkTopology")
+    if tier and tier not in known:
+        there = ", ".join(name for name in tiers.BY_NAME if name in known) or "none"
+        what = f"the nodes' labels make no HyperNode of tier {tier}, and Volcano ignores one without; tiers: {there}"
+        yield Remark(f"{where}.networkTopology.highestTierName", what)
 
 
 def _templates(spec: Json, wishes: Wishes, place: str) -> list[Template]:

@@ -26,6 +26,7 @@ from hami_plugins.report.vet.findings import Severity
 from hami_plugins.report.vet.listed import Cluster
 from hami_plugins.report.workloads.gangs import DEFAULT_QUEUE
 from hami_plugins.wire.fields import Json
+from neuron_topology.hypernodes import generating, reading
 from neuron_topology.jobs import naming, patching
 from neuron_topology.jobs.patching import Wishes
 from neuron_topology.torchx import driving
@@ -56,8 +57,7 @@ class Order:
     @property
     def checked(self) -> bool:
         """Whether the job is held against a cluster."""
-        source = self.source
-        return not self.dry_run or bool(source.snapshots or source.fleet or source.context or source.kubeconfig)
+        return not self.dry_run or self.source.named
 
 
 def run(order: Order) -> int:
@@ -103,6 +103,9 @@ def _is_able(order: Order, job: Json) -> bool:
     for finding in found:
         if finding.file == "torchx":
             output.remark(finding.message)
+    machines = reading.read(each.raw for each in kept).machines
+    for remark in patching.unbounded(job, generating.tiers_of(machines), place=f"job {job['metadata']['name']}:"):
+        output.remark(str(remark))
     planner = Planner(registry, settings.rules())
     idle = replace(removed(snapshot, lambda _: True), pending=(), pod_groups={})
     if not _fits(documents, order.namespace, idle, planner, "even an idle cluster cannot run it"):

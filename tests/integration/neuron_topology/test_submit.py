@@ -12,6 +12,8 @@ import yaml
 
 from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
 from hami_plugins.errors import ConfigError
+from hami_plugins.kube.client import connect_to
+from neuron_topology.names import ZONE_LABEL
 from tests.unit.neuron_topology.hypernodes.nodes import an_idle_node
 from tests.unit.neuron_topology.torchx import stand_in
 from tests.unit.neuron_topology.typing_in import Said, type_in
@@ -66,6 +68,15 @@ def test_a_job_that_fits_is_created_patched_and_named_as_torchx_names_it(server:
     requests = job["spec"]["tasks"][1]["template"]["spec"]["containers"][0]["resources"]["requests"]
     assert requests["aws.amazon.com/neuron"] == "16"
     assert "it has to wait" not in said.err
+
+
+def test_a_tier_that_no_hypernode_is_of_is_told(server: ApiServer, neuron: Type) -> None:
+    assert "the nodes' labels make no HyperNode of tier zone" in neuron("--queue", "test", "--dry-run").err
+    assert "tiers: cluster" in neuron("--queue", "test", "--dry-run").err
+    assert "HyperNode" not in neuron("--queue", "test", "--dry-run", "--tier", "cluster").err
+    for name in ("n0", "n1"):
+        connect_to(server.url).merge_patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {ZONE_LABEL: "z"}}})
+    assert "HyperNode" not in neuron("--queue", "test", "--dry-run").err
 
 
 def test_a_missing_queue_is_told_with_those_there_are(server: ApiServer, neuron: Type) -> None:

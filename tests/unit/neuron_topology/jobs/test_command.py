@@ -15,7 +15,8 @@ import yaml
 
 from hami_plugins.errors import ConfigError, ManifestError
 from neuron_topology.hypernodes import tiers
-from neuron_topology.jobs import patching
+from neuron_topology.jobs import patching, templates
+from tests.unit.neuron_topology.hypernodes.nodes import a_node
 from tests.unit.neuron_topology.jobs.submitted import DRY_RUNS, NEURON, a_container, a_dry_run, a_job, a_task
 from tests.unit.neuron_topology.typing_in import type_in
 
@@ -75,6 +76,20 @@ def test_what_only_some_pools_grant_is_said_and_is_no_change(
     said = type_in(capsys, "patch", "--check", "-f", str(file))
     assert (said.code, said.out) == (0, "")
     assert said.err.count("7 devices of trn1.32xlarge are never granted together; ask for 4 or 8") == 1
+
+
+@pytest.mark.parametrize(("tier", "said_of"), [("zone", 0), ("network-layer-3", 1), ("none", 0)])
+def test_a_tier_that_the_nodes_of_a_cluster_do_not_make_is_told(
+    tier: str, said_of: int, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    dump = tmp_path / "dump.json"
+    dump.write_text(json.dumps({"kind": "List", "items": [a_node("n", zone="z"), a_node("m", zone="z")]}))
+    said = type_in(capsys, "patch", "-f", str(DRY_RUN), "--tier", tier, "--snapshot", str(dump))
+    assert said.code == 0
+    what = f"networkTopology.highestTierName: the nodes' labels make no HyperNode of tier {tier}"
+    assert said.err.count(what) == said_of
+    assert said.err.count("tiers: zone\n") == said_of
+    assert templates.ORDER_ENV not in said.out
 
 
 def test_files_are_printed_one_after_another(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
