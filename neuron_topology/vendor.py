@@ -41,8 +41,9 @@ from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY, NODE_KEY, STATE_KE
 from hami_plugins.wire import pod_devices
 from hami_plugins.wire.pod_devices import AssignedDevice
 from neuron_topology.allocation.cores import longest_run, run_of
+from neuron_topology.allocation.families import Family
 from neuron_topology.elsewhere import EVERY_CORE, asked_by, granted_elsewhere, runs
-from neuron_topology.hardware.fabric import devices_of
+from neuron_topology.hardware.fabric import devices_of, mask_of
 from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
 from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY, VENDOR, Wiring, inventory, wiring_of
 
@@ -209,8 +210,19 @@ def words(shortfall: Shortfall, ask: Ask) -> str | None:
         )
     if len(shortfall.passed) < count or count == 1:
         return None
-    free = ", ".join(map(str, sorted(each.device.index for each in shortfall.passed)))
-    return f"{asked}no linked set of {count} among the {len(shortfall.passed)} devices that are free: {free}"
+    left = mask_of(each.device.index for each in shortfall.passed)
+    free = ", ".join(map(str, devices_of(left)))
+    among = f"of {count} among the {len(shortfall.passed)} devices that are free: {free}"
+    if wiring.topology.family is Family.LINKED:
+        return f"{asked}no linked set {among}"
+    return f"{asked}none of AWS's sets {among}{_elsewise(wiring, left, count)}"
+
+
+def _elsewise(wiring: Wiring, free: int, count: int) -> str:
+    """What the other family would have."""
+    if not replace(wiring.topology, family=Family.LINKED).tables.choose(free, count):
+        return ""
+    return f"; a node pool with the label {FAMILY_LABEL}={Family.LINKED} would have one"
 
 
 def _dead(wiring: Wiring) -> str:

@@ -225,6 +225,6 @@ _TOPICS: Final[Mapping[Reason, str]] = {
     Reason.QOS: "{are} promised with another quality of service",
     Reason.APP_CLASS: "{are} taken by applications of another class",
     Reason.GROUP: "{are} taken by a pod of the same group",
-    Reason.TOPOLOGY: "would do, but without the links that are needed",
+    Reason.TOPOLOGY: "would do one by one, but no set of them that may be granted together is free",
 }
 """What is wrong with cards, for reasons without numbers of their own."""

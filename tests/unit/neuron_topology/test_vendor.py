@@ -116,6 +116,16 @@ def test_a_refusal_for_want_of_a_linked_set_names_what_is_free() -> None:
     assert words == "no linked set of 4 among the 11 devices that are free: 1, 3, 4, 6, 7, 8, 9, 10, 12, 14, 15"
 
 
+def test_a_refusal_for_want_of_one_of_awss_sets_says_whether_linked_ones_would_help() -> None:
+    column = told(a_neuron_node(), asking({DEVICES: 4}), holding(0, 4, 8, 12))
+    assert column == (
+        "none of AWS's sets of 4 among the 12 devices that are free: 1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15; "
+        "a node pool with the label hami-plugins.io/neuron-sets=linked would have one"
+    )
+    apart = told(a_neuron_node(), asking({DEVICES: 4}), holding(0, 2, 5, 7, 8, 10, 13))
+    assert apart == "none of AWS's sets of 4 among the 9 devices that are free: 1, 3, 4, 6, 9, 11, 12, 14, 15"
+
+
 def test_too_few_free_devices_are_counted() -> None:
     words = told(a_neuron_node(), asking({DEVICES: 16}), holding(0))
     assert words == "1/16 ExclusiveDeviceAllocateConflict, 15/16 AllocatedCardsInsufficientRequest"
@@ -388,7 +398,7 @@ def test_what_awss_extension_granted_is_held_without_hamis_list() -> None:
     held = [[share.device for share in grant.shares] for grant in record.grants]
     assert held == [[f"n-AWSNeuron-{at}" for at in (4, 5, 6, 7)], [], ["n-AWSNeuron-9"]]
     assert told(a_neuron_node(), asking({DEVICES: 4}), theirs) == "0,1,2,3"
-    assert told(a_neuron_node(), asking({DEVICES: 8}), theirs).startswith("no linked set of 8 among the 11 devices")
+    assert told(a_neuron_node(), asking({DEVICES: 8}), theirs).startswith("none of AWS's sets of 8 among the 11 devices")
     assert told(a_neuron_node(TRN2), asking({CORES: 1}), replace(theirs, name="x")) != "16"
 
 

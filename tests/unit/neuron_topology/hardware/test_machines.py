@@ -104,7 +104,7 @@ def test_links_of_no_known_shape_are_told() -> None:
 @pytest.mark.parametrize("gone", [3, 15])
 def test_a_machine_with_a_device_gone_from_the_bus_keeps_its_shape(gone: int) -> None:
     found = seen(as_json(without=[gone]), devices=15)
-    assert (found.fabric, found.sick, found.absent, found.dead) == (torus(), {gone}, {gone}, ())
+    assert (found.fabric, found.sick, found.absent, found.dead) == (torus(), frozenset({gone}), frozenset({gone}), ())
     assert found.remarks == (f"neuron-ls does not list device {gone}",)
 
 
