@@ -25,7 +25,10 @@ def replaced(built_in: Iterable[VendorSpec], more: Iterable[VendorSpec]) -> tupl
         else:
             names = replace(before.resources, older=spec.resources.older)
             renamed = dict(zip(spec.resources.all(), names.all(), strict=True))
-            counted = tuple(renamed[name] for name in spec.counted_by_scheduler)
+            counted = tuple(dict.fromkeys(renamed[name] for name in spec.counted_by_scheduler))
+            # a name that the settings give to something else is not an old name beside it
+            own = before.resources.all()
+            names = replace(names, older=tuple(name for name in names.older if name not in own))
             found[spec.name] = replace(spec, resources=names, counted_by_scheduler=counted)
     return (*found.values(), *added)
 

@@ -10,7 +10,7 @@ from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.demand import request_of
 from hami_plugins.engine.intake import Rules, take_in
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, with_pods
-from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.registry import Registry, replaced
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.nodes import NodeFacts
@@ -18,7 +18,7 @@ from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import NodeObject
-from hami_plugins.vendors import nvidia
+from hami_plugins.vendors import awsneuron, nvidia
 from hami_plugins.wire.quantity import parse
 from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
 from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY, wiring_of
@@ -398,7 +398,9 @@ def test_what_awss_extension_granted_is_held_without_hamis_list() -> None:
     held = [[share.device for share in grant.shares] for grant in record.grants]
     assert held == [[f"n-AWSNeuron-{at}" for at in (4, 5, 6, 7)], [], ["n-AWSNeuron-9"]]
     assert told(a_neuron_node(), asking({DEVICES: 4}), theirs) == "0,1,2,3"
-    assert told(a_neuron_node(), asking({DEVICES: 8}), theirs).startswith("none of AWS's sets of 8 among the 11 devices")
+    assert told(a_neuron_node(), asking({DEVICES: 8}), theirs).startswith(
+        "none of AWS's sets of 8 among the 11 devices"
+    )
     assert told(a_neuron_node(TRN2), asking({CORES: 1}), replace(theirs, name="x")) != "16"
 
 
@@ -513,6 +515,19 @@ def test_devices_that_two_pods_hold_by_hand_are_free_when_both_are_gone() -> Non
     assert told(a_neuron_node(), asking({DEVICES: 4}), one, other) == "8,9,10,11"
     assert told(a_neuron_node(), asking({DEVICES: 4}), one) == "4,5,6,7"
     assert told(a_neuron_node(), asking({DEVICES: 4}), other) == "8,9,10,11"
+
+
+def test_the_old_name_may_be_the_only_one() -> None:
+    renamed = replace(
+        awsneuron.SPEC, resources=replace(awsneuron.SPEC.resources, count=LEGACY_DEVICES, cores="example.com/core")
+    )
+    (spec,) = replaced([renamed], [SPEC])
+    assert spec.resources.all() == (LEGACY_DEVICES, "example.com/core")
+    assert spec.counted_by_scheduler == (LEGACY_DEVICES, "example.com/core")
+    pod = asking({LEGACY_DEVICES: 4})
+    asked = request_of(spec, pod.containers[0], pod)
+    assert asked is not None
+    assert asked.count == 4
 
 
 def test_a_device_that_the_node_does_not_have_is_set_apart() -> None:
