@@ -160,10 +160,17 @@ def linked(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate] | U
             return (min(begun, key=lambda each: (_repaired(each, wiring), _left(each), each.device.index)),)
     by_index = {each.device.index: each for each in candidates}
     free = sum(1 << index for index in by_index)
-    members = wiring.tables.choose(free, ask.request.count, shunned=wiring.repaired)
+    in_cores = _several_for_cores(ask.request)
+    choose = wiring.tables.choose_run if in_cores else wiring.tables.choose
+    members = choose(free, ask.request.count, shunned=wiring.repaired)
     if not members:
         return Unselectable(Reason.TOPOLOGY, len(candidates))
-    return [by_index[index] for index in wiring.tables.order(members)]
+    return [by_index[index] for index in (devices_of(members) if in_cores else wiring.tables.order(members))]
+
+
+def _several_for_cores(asked: DeviceRequest) -> bool:
+    """Whether several devices are to be told as one range of cores, which the runtime wants without gaps."""
+    return bool(asked.cores) and asked.count > 1 and asked.option(WHOLE) is not None
 
 
 def _repaired(candidate: Candidate, wiring: Wiring) -> bool:
@@ -214,7 +221,7 @@ def words(shortfall: Shortfall, ask: Ask) -> str | None:
     free = ", ".join(map(str, devices_of(left)))
     among = f"of {count} among the {len(shortfall.passed)} devices that are free: {free}"
     if wiring.topology.family is Family.LINKED:
-        return f"{asked}no linked set {among}"
+        return f"{asked}no linked set {'with neighbouring numbers ' if asked else ''}{among}"
     return f"{asked}none of AWS's sets {among}{_elsewise(wiring, left, count)}"
 
 

@@ -165,9 +165,20 @@ def test_cores_are_neighbours_and_told_by_number(kind: str, cores: int, ids: str
     assert (written[IDS], written[KIND]) == (ids, CORES)
 
 
-def test_cores_of_a_linked_set_are_told_in_the_order_of_its_ring() -> None:
-    assert told(a_neuron_node(family="linked"), asking({CORES: 8})) == "0,1,2,3,26,27,24,25"
-    assert told(a_neuron_node(TRN2, family="linked"), asking({CORES: 8})) == "0,1,2,3,12,13,14,15"
+def test_cores_of_a_linked_set_are_one_range() -> None:
+    assert told(a_neuron_node(family="linked"), asking({CORES: 8})) == "0,1,2,3,4,5,6,7"
+    assert told(a_neuron_node(TRN2, family="linked"), asking({CORES: 8})) == "0,1,2,3,4,5,6,7"
+    worn = a_neuron_node(TRN2, family="linked", annotations={HEALTH_KEY: '{"repaired": [0, 6]}'})
+    assert told(worn, asking({CORES: 7})) == "4,5,6,7,8,9,10"
+    taken = [holding(at, name=f"h{at}", mask=1) for at in (1, 4, 7, 10)]
+    ends = told(a_neuron_node(INF2, family="linked"), asking({CORES: 6}), *taken)
+    assert ends == (
+        "6 cores are 3 devices here: no linked set with neighbouring numbers of 3 among the 8 devices that are free: "
+        "0, 2, 3, 5, 6, 8, 9, 11"
+    )
+    wraps = [holding(at, name=f"h{at}", mask=1) for at in range(1, 10)]
+    assert told(a_neuron_node(INF2, family="linked"), asking({DEVICES: 3}), *wraps) == "10,11,0"
+    assert told(a_neuron_node(INF2, family="linked"), asking({CORES: 6}), *wraps).startswith("6 cores are 3 devices")
 
 
 def test_halves_of_one_device_go_to_two_containers_and_to_two_pods() -> None:
