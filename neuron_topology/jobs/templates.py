@@ -224,7 +224,7 @@ def _told_the_order(spec: Json, order: str, place: str, changes: list[Change]) -
     for at, container in enumerate(fields.items(spec, "containers", place)):
         where = f"{place}.containers[{at}]"
         written = fields.items(container, "env", where)
-        ours = {each["name"] for each in variables}
+        ours = [each["name"] for each in variables]
         env = [*(each for each in written if not isinstance(each, dict) or each.get("name") not in ours), *variables]
         if env != written:
             changes.append(Change(f"{where}.env", f"{ORDER_ENV} and {NODE_ENV}, to number the members by"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -410,3 +412,36 @@ def test_any_job_is_refused_or_patched_for_good(
     except WireError:
         return
     assert patching.patch(once.job).changes == ()
+
+
+def places(held: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path to each value inside."""
+    inside = held.items() if isinstance(held, dict) else enumerate(held) if isinstance(held, list) else ()
+    for step, each in inside:
+        yield (*before, step)
+        yield from places(each, (*before, step))
+
+
+EVERYTHING = a_job(
+    a_task(
+        a_container({NEURON: 4}, {"cpu": 1}, env=[{"name": "A", "value": "b"}], command=["x"]),
+        spec={"tolerations": [{"key": "a"}], "initContainers": [a_container({NEURON: 1})]},
+        policies=[{"events": ["PodFailed"], "action": "AbortJob"}],
+    ),
+    policies=[{"event": "PodEvicted", "action": "AbortJob"}],
+    networkTopology={"mode": "hard", "highestTierName": "zone"},
+)
+
+
+@given(
+    place=st.sampled_from(list(places(EVERYTHING))),
+    value=st.sampled_from([None, -1, 1.5, True, "x", [], {}, [3], ["x"], {"a": 1}, [{"name": [1]}], "500m", 10**30]),
+)
+def test_whatever_stands_anywhere_in_a_job_it_is_refused_or_patched(place: tuple[Any, ...], value: Any) -> None:
+    job = copy.deepcopy(EVERYTHING)
+    held: Any = job
+    for step in place[:-1]:
+        held = held[step]
+    held[place[-1]] = value
+    with contextlib.suppress(WireError):
+        patching.patch(job, Wishes(node_order=("n",), known=frozenset({"zone"})))
