@@ -16,12 +16,11 @@ from neuron_topology.simulation.answers import measures, names, percent
 from neuron_topology.simulation.comparison import Finding
 from neuron_topology.simulation.estimates import Estimate
 
-WIDTH: Final = 360
 LEFT: Final = 116
 """Where the scale begins; the policies' names stand before it."""
 
 RIGHT: Final = 262
-"""Where the scale ends; the values stand behind it."""
+"""Where the scale ends; the values stand behind it. The drawing is 360 wide."""
 
 _TOP: Final = 8
 _LINE: Final = 25
