@@ -60,7 +60,8 @@ def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
         raise WireError(f"node {node.name}: {names.count}", str(count), f"more than the {MOST_DEVICES} of any machine")
     machine = _machine(node, count)
     family, unknown = _family(node)
-    cores = min((capacity_of(node, names.cores) or 0) // count or machine.cores, MOST_CORES)
+    told, slip = _told_cores(node, names.cores)
+    cores = min(told // count or machine.cores, MOST_CORES)
     counted, count = count, _places(machine, count)
     found = cards(spec, node, count, infix=spec.name, slots=max(cores, 1), memory=MiB(0), cores=CoreShare(cores))
     group = {device: str(at) for at, devices in enumerate(machine.pcie) for device in devices}
@@ -83,10 +84,19 @@ def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
         remarks=(
             *machine.remarks,
             *unknown,
+            *slip,
             *_odd_cores(name, cores),
             *_not_allocatable(spec, node, counted, machine.sick if counted == count else machine.sick - machine.absent),
         ),
     )
+
+
+def _told_cores(node: NodeObject, name: str) -> tuple[int, tuple[str, ...]]:
+    """The cores that the node's capacity tells, 0 where it does not; a remark on what cannot be read."""
+    try:
+        return capacity_of(node, name) or 0, ()
+    except WireError as error:
+        return 0, (f"left out of account: {error}",)
 
 
 def _places(machine: Machine, count: int) -> int:

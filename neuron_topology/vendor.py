@@ -60,7 +60,7 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
     if len(asked) > 1:
         (name, found), (other, _) = asked[:2]
         why = f"{other} is asked for beside it"
-        raise invalid(container, name, found, why, "keep one of the two: whole devices, or cores of a device")
+        raise invalid(container, name, found, why, _keep(spec, name, other))
     if not asked:
         return None
     name, found = asked[0]
@@ -87,6 +87,13 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
         selector=selector_of(spec.keys, pod.annotations),
         options=() if in_cores else ((WHOLE, "true"),),
     )
+
+
+def _keep(spec: VendorSpec, name: str, other: str) -> str:
+    """What to do about two amounts in one container."""
+    if spec.resources.cores in {name, other}:
+        return "keep one of the two: whole devices, or cores of a device"
+    return f"leave {other} out: it is the old name of the same devices"
 
 
 def _together(spec: VendorSpec, pod: Pod) -> int:
@@ -121,7 +128,7 @@ def cores_on(device: Device, asked: DeviceRequest) -> CoreShare:
     """All of a device's cores, or the few that were asked for."""
     if whole(asked):
         return device.cores
-    return min(asked.cores, device.cores) or asked.cores
+    return asked.cores
 
 
 def whole_is_idle(candidate: Candidate, ask: Ask) -> Reason | None:

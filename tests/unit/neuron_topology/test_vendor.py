@@ -13,7 +13,7 @@ from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, wi
 from hami_plugins.engine.registry import Registry, replaced
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.nodes import NodeFacts
+from hami_plugins.model.nodes import NodeFacts, NodeShape
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName
@@ -219,7 +219,7 @@ def test_the_old_name_of_devices_means_devices() -> None:
     ("containers", "why"),
     [
         ([{DEVICES: 1, CORES: 2}], f"{CORES} is asked for beside it"),
-        ([{DEVICES: 1, LEGACY_DEVICES: 1}], f"{LEGACY_DEVICES} is asked for beside it"),
+        ([{DEVICES: 1, LEGACY_DEVICES: 1}], f"{LEGACY_DEVICES} is asked for beside it; leave {LEGACY_DEVICES} out"),
         ([{DEVICES: "1500m"}], "not a number of devices or cores"),
         ([{CORES: -1}], "not a number of devices or cores"),
         ([{DEVICES: 2**31}], "not a number of devices or cores"),
@@ -257,6 +257,7 @@ def test_repaired_errors_make_a_device_the_last_choice_and_a_node_the_second() -
     worn = a_neuron_node(annotations={HEALTH_KEY: '{"repaired": [0]}'})
     assert told(worn, asking({DEVICES: 4})) == "4,5,6,7"
     assert told(worn, asking({DEVICES: 16})).startswith("0,1")
+    assert told(worn, asking({DEVICES: 1})) == "1"
     assert told(worn, asking({CORES: 1}), holding(0, mask=1), holding(9, mask=1, name="b")) == "19"
     for policy, best in (("binpack", "sound"), ("spread", "sound")):
         assert _chosen({"worn": worn, "sound": a_neuron_node()}, {DEVICES: 16}, policy) == best
@@ -368,6 +369,23 @@ def _chosen_devices(node: NodeObject, pod: Pod) -> list[int]:
     placed = Decider(registry, uncounted=registry.resources).decide(a_snapshot(entry), intake.demand, intake.policy)
     assert isinstance(placed, Placed)
     return [int(share.device.rpartition("-")[2]) for share in placed.containers[0].shares]
+
+
+def test_cores_that_cannot_be_read_hide_no_device() -> None:
+    node = a_neuron_node()
+    odd = node._replace(capacity={**node.capacity, CORES: parse("1500m", key="k")})
+    (said,) = problems_of(odd)
+    assert said.startswith("left out of account")
+    assert {device.cores for device in SPEC.inventory(SPEC, odd).devices} == {2}
+
+
+def test_devices_that_nobody_may_have_are_not_free() -> None:
+    node = a_neuron_node(annotations={HEALTH_KEY: '{"devices": [3]}'})
+    entry = NodeBuilder(Registry([SPEC])).entry(node, NodeFacts())
+    shape = entry.state.shape
+    cordoned = replace(shape.devices[5], cordoned=True)
+    shape = NodeShape((*shape.devices[:5], cordoned, *shape.devices[6:]), shape.links, shape.traits)
+    assert wiring_of(shape).free(shape, entry.state.usage) == (1 << 16) - 1 - (1 << 3) - (1 << 5)
 
 
 def test_devices_that_are_not_allocatable_are_told_until_somebody_says_which() -> None:

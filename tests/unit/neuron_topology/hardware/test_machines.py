@@ -135,6 +135,10 @@ def test_another_type_than_the_labels_is_told() -> None:
     assert found.remarks == ("neuron-ls says trn1.32xlarge, the node's label says trn1n.32xlarge",)
 
 
+def test_a_node_without_a_type_differs_from_none() -> None:
+    assert seen(TRN1_TABLE, name="").remarks == ()
+
+
 def test_links_to_devices_that_are_not_there_are_told_and_left_out() -> None:
     found = machine_of("", 2, decode("x", as_json("trn1.2xlarge", connected_to=[5])))
     assert found.fabric.links == frozenset()
