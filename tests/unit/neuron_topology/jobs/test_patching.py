@@ -137,6 +137,8 @@ def test_no_restarts_means_that_the_job_ends_with_its_pod() -> None:
     spec = patched(a_job(), restarts=0)["spec"]
     assert {each["action"] for each in spec["policies"]} == {"TerminateJob"}
     assert "maxRetry" not in spec
+    # Volcano's webhook would make 3 of a 0.
+    assert patched(a_job(maxRetry=7), restarts=0)["spec"]["maxRetry"] == 7
 
 
 def test_events_in_a_list_count_as_handled() -> None:
@@ -331,6 +333,13 @@ def test_a_pod_of_many_containers_that_needs_more_than_a_node_is_refused() -> No
         patching.patch(a_job(a_task(*several)))
 
 
+def test_no_container_is_left_with_nothing() -> None:
+    all_there_is = f"{room.for_pods(INSTANCE_TYPES['trn1.32xlarge']).millicpu}m"
+    several = [a_container({NEURON: 1}, {"cpu": all_there_is}), a_container({}, {"cpu": all_there_is})]
+    with pytest.raises(WireError, match="beyond its node's"):
+        patching.patch(a_job(a_task(*several)))
+
+
 def test_init_containers_ask_one_at_a_time() -> None:
     spec = {"initContainers": [a_container({NEURON: 16}), a_container({NEURON: 16})]}
     job = patched(a_job(a_task(a_container({NEURON: 16}), spec=spec)))
@@ -350,7 +359,15 @@ def test_a_taint_that_is_tolerated_already_is_tolerated_once(toleration: dict[st
     assert pods(job)[0]["tolerations"] == [toleration]
 
 
-@pytest.mark.parametrize("toleration", [{"key": NEURON, "value": "true"}, {"key": "other", "operator": "Exists"}, 3])
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        {"key": NEURON, "value": "true"},
+        {"key": NEURON, "operator": "Exists", "effect": "NoExecute"},
+        {"key": "other", "operator": "Exists"},
+        3,
+    ],
+)
 def test_a_toleration_of_something_else_is_not_enough(toleration: object) -> None:
     assert len(pods(patched(a_job(a_task(spec={"tolerations": [toleration]}))))[0]["tolerations"]) == 2
 
