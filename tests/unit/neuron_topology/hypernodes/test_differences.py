@@ -92,10 +92,12 @@ def test_what_others_wrote_on_our_objects_stays() -> None:
     store = stored([a_machine("a", zone="z"), a_machine("b", zone="z")])
     for raw in store.values():
         raw["metadata"] |= {"annotations": {"x": "y"}, "labels": {**raw["metadata"]["labels"], "mine": "too"}}
-        raw["metadata"]["resourceVersion"] = "7"
+        raw["metadata"] |= {"resourceVersion": "7", "finalizers": ["theirs/wait"], "ownerReferences": [{"uid": "u"}]}
     (step,) = compared([a_machine("a", zone="z")], store).steps
     assert step.version == "7"
     assert step.body["metadata"]["annotations"] == {"x": "y"}
+    assert step.body["metadata"]["finalizers"] == ["theirs/wait"]
+    assert step.body["metadata"]["ownerReferences"] == [{"uid": "u"}]
     assert step.body["metadata"]["labels"]["mine"] == "too"
 
 
@@ -217,7 +219,7 @@ def test_nodes_of_others_and_pods_that_are_nowhere_do_not_matter() -> None:
     ]
     cluster = reading.read([plain, *pods])
     assert (cluster.machines, cluster.problems) == ((), ())
-    assert [pod.name for pod in cluster.pods] == ["a"]
+    assert [(pod.namespace, pod.name) for pod in cluster.pods] == [("default", "a")]
 
 
 def test_an_object_without_a_name_is_told_so() -> None:

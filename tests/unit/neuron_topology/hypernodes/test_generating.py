@@ -144,6 +144,21 @@ def test_a_node_is_neurons_by_its_type_alone(kind: str) -> None:
     assert machine.family == kind.partition(".")[0]
 
 
+def test_a_machine_beside_hypernodes_of_several_tiers_gets_one_of_the_widest_of_them() -> None:
+    machines = [
+        a_machine("a", zone="z", ultraserver_2="u"),
+        a_machine("b", zone="z", network_layer_3="l"),
+        a_machine("c", zone="z"),
+    ]
+    (alone,) = [each for each in generating.tree(machines).hypernodes if each.nodes == ("c",)]
+    assert alone.tier.name == "network-layer-3"
+
+
+def test_one_machine_without_labels_is_a_cluster() -> None:
+    (only,) = generating.tree([a_machine("a")]).hypernodes
+    assert (only.tier.name, only.nodes) == ("cluster", ("a",))
+
+
 def test_other_nodes_are_none_of_our_business() -> None:
     assert (
         reading.machine({"metadata": {"name": "n", "labels": {"node.kubernetes.io/instance-type": "p5.48xlarge"}}})

@@ -71,6 +71,12 @@ def test_the_parts_of_a_long_trace_say_how_uncertain_it_is() -> None:
     assert abs(only.acceptance.mean - runs.acceptance.mean) < 3 * only.acceptance.standard_error
 
 
+@pytest.mark.parametrize(("count", "parts"), [(222, 1), (223, comparison.PARTS)])
+def test_a_trace_is_parted_by_the_jobs_of_it_that_count(count: int, parts: int) -> None:
+    study = a_study(Trace("short", tuple(Job(float(at), 1, 1.0) for at in range(count))))
+    assert study.parts_of(study.settings[0]) == parts
+
+
 def test_a_size_that_a_run_does_not_have_says_nothing_about_it() -> None:
     rare = jobs.Mix("rare", ((1, 0.97), (16, 0.03)))
     (only,) = found(a_study(Poisson(rare, 0.1, 40), Policy.AWS, runs=10))
