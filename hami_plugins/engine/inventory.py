@@ -107,12 +107,10 @@ def _found(each: Unlocated, entry: NodeEntry) -> Iterator[GrantedShare]:
         core += cores
     certain = bool(each.numbers) and max(each.numbers) < core
     for position, bits in held.items():
-        if not certain:
-            yield replace(each.share, device=entry.ids[position])
-        elif bits:
-            yield replace(
-                each.share, device=entry.ids[position], cores=CoreShare(bits.bit_count()), mark=CoreMask(bits)
-            )
+        told = bits if certain else (1 << devices[position].cores) - 1
+        if told or not certain:
+            share = replace(each.share, cores=CoreShare(told.bit_count()), mark=CoreMask(told))
+            yield replace(share, device=entry.ids[position])
 
 
 def add_requests(requested: dict[str, int], record: PodRecord, *, sign: int) -> None:

@@ -462,6 +462,9 @@ def test_a_pod_of_which_nobody_wrote_down_devices_holds_every_device(
     assert NOBODY_KNOWS in problems[-1]
     for wanted in ({CORES: 2}, {DEVICES: 1}):
         assert isinstance(place(SPEC, a_neuron_node(), asking(wanted), [pod]), str)
+    entry = NodeBuilder(Registry([SPEC])).entry(a_neuron_node(), NodeFacts())
+    full = with_pods(entry, [settled(RecordReader(Registry([SPEC])).record(pod)[0], entry)]).state.usage
+    assert {(used.slots, used.cores) for used in full} == {(1, 2)}
 
 
 @pytest.mark.parametrize(
