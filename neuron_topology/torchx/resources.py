@@ -52,7 +52,7 @@ def _named(kind: InstanceType, devices: int) -> NamedResource:
     return NamedResource(
         name=f"{PREFIX}{kind.name}" + (f"_{devices}" if devices < kind.devices else ""),
         instance_type=kind.name,
-        cpu=max(1, (share.millicpu + _KEPT_BACK_MILLICPU) // 1000),
+        cpu=(share.millicpu + _KEPT_BACK_MILLICPU) // 1000,
         memory_mb=share.memory // room.MEGA,
         devices=MappingProxyType({names.DEVICES: devices} | ({names.EFA: efa} if efa else {})),
     )

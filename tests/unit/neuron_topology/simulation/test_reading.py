@@ -155,6 +155,7 @@ def test_a_line_that_is_no_job_is_left_out_and_named(line: str, said: str) -> No
         (("arrival,devices,duration", "1,1,1"), "too few jobs (1)"),
         (("arrival,devices,duration", "1,1,1", "1,1,1"), "at least two have to arrive apart"),
         (("arrival,devices,duration", "1,x,1"), "line 2: devices"),
+        (("arrival,devices,duration", "0,1,1", *["5,1,1"] * 9), "too few jobs (10)"),
     ],
 )
 def test_what_is_no_trace_is_refused(lines: tuple[str, ...], said: str) -> None:

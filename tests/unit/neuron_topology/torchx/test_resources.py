@@ -47,6 +47,7 @@ def test_no_core_of_a_part_is_wasted(resource: NamedResource) -> None:
     kind = INSTANCE_TYPES[resource.instance_type]
     share = room.for_pods(kind).share(resource.devices[NEURON], kind.devices)
     assert (resource.cpu + 1) * 1000 - 100 > share.millicpu
+    assert resource.cpu >= 1
 
 
 def test_workers_are_the_cores_as_the_machine_counts_them() -> None:

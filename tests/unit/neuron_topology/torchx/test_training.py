@@ -86,8 +86,9 @@ def test_only_machines_with_efa_are_told_of_it() -> None:
 
 def test_the_cache_is_one_for_all_pods_and_other_flags_stay() -> None:
     assert environment(cache="claim")["NEURON_CC_FLAGS"] == "--cache_dir=/var/cache/neuron"
-    flags = environment(cache="claim", env={"NEURON_CC_FLAGS": "--model-type=transformer"})["NEURON_CC_FLAGS"]
-    assert flags == "--model-type=transformer --cache_dir=/var/cache/neuron"
+    both = environment(cache="claim", env={"NEURON_CC_FLAGS": "--model-type=transformer", "FI_PROVIDER": "tcp"})
+    assert both["NEURON_CC_FLAGS"] == "--model-type=transformer --cache_dir=/var/cache/neuron"
+    assert both["FI_PROVIDER"] == "tcp"
     own = {"NEURON_CC_FLAGS": "--cache_dir=/mine"}
     assert environment(cache="claim", env=own)["NEURON_CC_FLAGS"] == "--cache_dir=/mine"
     assert "NEURON_CC_FLAGS" not in environment()
