@@ -111,7 +111,10 @@ def _numa(holder: dict[str, Any], place: str) -> int:
 
 
 def _table(place: str, printed: str) -> Observation:
-    """The table: two or more title rows, then a row for each device, which further processes of it continue."""
+    """The table: two or more title rows, then a row for each device, which further processes of it continue.
+
+    A machine with one device has no column of links.
+    """
     head: dict[str, str] = {}
     rows: list[list[str]] = []
     for line in printed.splitlines():
@@ -124,11 +127,13 @@ def _table(place: str, printed: str) -> Observation:
         raise WireError(place, printed, "neither JSON nor a table of neuron-ls")
     columns = {" ".join(filter(None, parts)): at for at, parts in enumerate(zip(*titles, strict=False))}
     at = {title: columns[title] for title in _TITLES if title in columns}
-    if missing := [title for title in _TITLES[:4] if title not in at]:
+    devices = [row for row in rows if row not in titles and row[0]]
+    needed = [title for title in _TITLES[:4] if title != "CONNECTED DEVICES" or len(devices) > 1]
+    if missing := [title for title in needed if title not in at]:
         raise WireError(place, printed, f"no column {missing[0]}")
     lnc = head.get("logical-neuroncore-config", "")
     return Observation(
-        devices=_by_index(_row(place, row, at) for row in rows if row not in titles and row[0]),
+        devices=_by_index(_row(place, row, at) for row in devices),
         instance_type=head.get("instance-type", ""),
         lnc=int(lnc) if lnc.isdecimal() else 0,
     )

@@ -46,6 +46,15 @@ def test_a_newer_table_tells_numa_nodes_and_the_lnc_setting() -> None:
     assert (device.cores, device.neighbours, device.numa, found.lnc) == (8, (), 1, 2)
 
 
+def test_a_machine_with_one_device_needs_no_column_of_links() -> None:
+    rows = [line.split("|") for line in TRN2_TABLE.splitlines() if line.startswith("|")]
+    alone = "\n".join("|".join(row[:5] + row[6:]) for row in rows)
+    assert [(device.index, device.neighbours, device.numa) for device in decode("x", alone).devices] == [(0, (), 1)]
+    two = [line.split("|") for line in INF1_TABLE.splitlines() if line.startswith("|")]
+    with pytest.raises(WireError, match="no column CONNECTED DEVICES"):
+        decode("x", "\n".join("|".join(row[:4] + row[5:]) for row in two))
+
+
 def test_json_tells_the_lnc_setting_and_numa_nodes_as_numbers_or_text() -> None:
     found = decode("x", as_json("trn2.48xlarge", logical_neuroncore_config=2, numa_node=1))
     assert found.lnc == 2
