@@ -475,6 +475,7 @@ def test_a_pod_of_which_nobody_wrote_down_devices_holds_every_device(
         (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="1,2"), [1, 2], "names 2, and the pod asks for 1"),
         (elsewhere({}, AWS_NEURON_IDS="1,2"), [1, 2], "names 2, and the pod asks for 0"),
         (elsewhere({DEVICES: -1}, {DEVICES: 3}, AWS_NEURON_IDS="1,2,5"), [1, 2, 5], None),
+        (elsewhere({DEVICES: -1}, {DEVICES: 2}, {DEVICES: 1}, AWS_NEURON_IDS="1,2,5"), [1, 2, 5], None),
         (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="3", **{LIST: "n-AWSNeuron-3,AWSNeuron,0,x:;"}), [3], LIST),
         (elsewhere({DEVICES: 2}, AWS_NEURON_IDS="3,3"), list(range(16)), "not a list of different numbers"),
         (elsewhere({DEVICES: 8}, AWS_NEURON_IDS="0,1,2,3"), list(range(16)), "names 4, and the pod asks for 8"),
@@ -523,6 +524,12 @@ def test_an_init_container_is_told_the_devices_of_the_others_once(
     first = replace(a_container(init, name="init"), kind=ContainerKind.INIT)
     assert told(a_neuron_node(), a_pod(first, a_container(app, name="app"))) == ids
     assert told(a_neuron_node(), a_pod(first, replace(first, name="b"))) == told(a_neuron_node(), a_pod(first))
+
+
+def test_an_init_container_is_told_no_device_that_the_others_do_not_have() -> None:
+    first = replace(a_container({DEVICES: 1}, name="init"), kind=ContainerKind.INIT)
+    pod = a_pod(first, a_container({DEVICES: 4}, name="app"))
+    assert told(a_neuron_node(), pod, holding(4)) == "0,1,2,3"
 
 
 def test_an_init_container_that_asks_for_more_than_the_others_is_refused() -> None:
