@@ -21,7 +21,7 @@ from tests.cluster.building import tell
 from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.machine import Machine
 from tests.cluster.node import Node
-from tests.cluster.slices import amiss, gpu, pods, rejected, settled, volcano_pod
+from tests.cluster.slices import amiss, gpu, pods, rejected, served, volcano_pod
 from tests.cluster.volcano import Volcano
 
 BURST: Final = 10
@@ -29,18 +29,20 @@ CARDS: Final = tuple(map(card, range(1, 7)))
 REPORT: Final = Path("build") / "soak.md"
 
 
-def swapped(agent: NodeAgent, namespace: str, total: int) -> list[str]:
-    """Runs pods of one shape in bursts, each while the one before it is going: every slice that is not as granted."""
-    plane, problems = agent.plane, list[str]()
+def swapped(agent: NodeAgent, namespace: str, total: int) -> tuple[list[str], int]:
+    """Runs pods of one shape in bursts, each while the one before it is going.
+
+    Every slice that is not as granted, and how many pods Volcano bound without a card (see ``slices.served``).
+    """
+    plane, problems, refused = agent.plane, list[str](), 0
     for burst in range(total // BURST):
-        names = [f"b{burst}-{at}" for at in range(BURST)]
-        for at, name in enumerate(names):
-            plane.api.create(pods(namespace), volcano_pod(name, gpu(memory=1000 + at)))
-        for each in settled(plane, namespace, names):
+        bodies = [volcano_pod(f"b{burst}-{at}", gpu(memory=1000 + at)) for at in range(BURST)]
+        found, anew = served(plane, namespace, bodies)
+        refused += anew
+        for each in found:
             problems += [f"{each['metadata']['name']}: {rejected(each)}"] if rejected(each) else amiss(plane, each)
-        for name in names:
-            plane.api.delete(f"{pods(namespace)}/{name}")
-    return problems
+            plane.api.delete(f"{pods(namespace)}/{each['metadata']['name']}")
+    return problems, refused
 
 
 def act(agent: NodeAgent, what: str) -> None:
@@ -100,9 +102,10 @@ def soak(machine: Machine, *, total: int, minutes: float, seed: int) -> Numbers:
     numbers, began, times = Numbers(), time.monotonic(), CallTimes(agent)
     tell(f"{total} pods in bursts of {BURST}")
     if total:
-        problems = swapped(agent, "soak", total)
+        problems, refused = swapped(agent, "soak", total)
         tell("\n".join(problems))
         numbers.add(f"swapped or lost among {total} pods of one shape", str(len(problems)), "0")
+        numbers.add("of them bound by Volcano without a card: refused, and made anew", str(refused), "-")
         bound = f"<= {times.quantile(0.5) * 1e3:g} / {times.quantile(0.99) * 1e3:g} ms"
         numbers.add("Allocate + PreStartContainer p50 / p99", bound, "p99 <= 20 ms")
         numbers.add("pods per second", f"{total / (time.monotonic() - began):.1f}", "")

@@ -19,6 +19,7 @@ from tests.cluster.slices import (
     pods,
     rejected,
     said,
+    served,
     settled,
     volcano_pod,
     wait_refused,
@@ -129,12 +130,11 @@ def test_a_container_that_restarts_has_the_same_slice_again(
 
 
 def test_fifty_pods_of_one_shape_at_once_each_have_their_own(
-    agent: NodeAgent, control_plane: ControlPlane, namespace: str
+    agent: NodeAgent, control_plane: ControlPlane, namespace: str, numbers: Numbers
 ) -> None:
-    names = [f"p{at}" for at in range(50)]
-    for at, name in enumerate(names):
-        control_plane.api.create(pods(namespace), volcano_pod(name, gpu(memory=1000 + at)))
-    found = settled(control_plane, namespace, names, timeout=240)
+    bodies = [volcano_pod(f"p{at}", gpu(memory=1000 + at)) for at in range(50)]
+    found, anew = served(control_plane, namespace, bodies, timeout=240)
+    numbers.add("pods of 50 at once that Volcano bound without a card: refused, and made anew", str(anew), "-")
     assert not [rejected(each) for each in found if rejected(each)]
     assert not [problem for each in found for problem in amiss(control_plane, each)]
 
@@ -144,10 +144,11 @@ def test_no_slice_is_swapped_in_bursts_of_ten(
 ) -> None:
     """While a burst starts, the one before it is going."""
     times, requests = CallTimes(agent), agent.metric("api_requests_total")
-    problems = swapped(agent, namespace, PODS)
+    problems, refused = swapped(agent, namespace, PODS)
     each = (agent.metric("api_requests_total") - requests) / PODS
     median, most = times.quantile(0.5), times.quantile(0.99)
     numbers.add(f"slices swapped among {PODS} pods in bursts of {BURST}", str(len(problems)), "0")
+    numbers.add("of them bound by Volcano without a card: refused, and made anew", str(refused), "-")
     numbers.add("Allocate + PreStartContainer p50 / p99", f"<= {median * 1e3:g} / {most * 1e3:g} ms", "p99 <= 20 ms")
     numbers.add("API requests of the agent per started container", f"{each:.2f}", "<= 3")
     assert not problems
