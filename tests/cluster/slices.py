@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -158,11 +158,22 @@ def wait_refused(
     return wait_until(message, f"{namespace}/{name} is refused with {text!r}", timeout, show=story)
 
 
-def settled(plane: ControlPlane, namespace: str, names: Sequence[str], *, timeout: float = 120.0) -> list[Object]:
-    """The pods of these names once each of them runs, or was rejected by the kubelet with a reason."""
+def settled(
+    plane: ControlPlane,
+    namespace: str,
+    names: Sequence[str],
+    *,
+    timeout: float = 120.0,
+    mend: Callable[[Mapping[str, Object]], None] = lambda _found: None,
+) -> list[Object]:
+    """The pods of these names once each of them runs, or was rejected by the kubelet with a reason.
+
+    ``mend`` may do something about the namespace's pods, by name, each time they have been looked at.
+    """
 
     def all_of_them() -> list[Object]:
         found = {each["metadata"]["name"]: each for each in plane.api.items(pods(namespace))}
+        mend(found)
         return [found[name] for name in names] if all(_is_settled(found[name]) for name in names) else []
 
     return wait_until(
@@ -177,7 +188,7 @@ def settled(plane: ControlPlane, namespace: str, names: Sequence[str], *, timeou
 def served(
     plane: ControlPlane, namespace: str, bodies: Sequence[Object], *, timeout: float = 120.0
 ) -> tuple[list[Object], int]:
-    """Makes pods, and waits until each of them runs or was rejected by the kubelet.
+    """Makes pods, and waits until they are ``settled``.
 
     Volcano 1.14.1 now and then binds a pod although giving it a card has just failed (``peers.md`` 8.2). The agent
     refuses it and says to delete it; that is done here, and how often stands beside the pods.
@@ -187,20 +198,16 @@ def served(
         plane.api.create(pods(namespace), each)
     anew = 0
 
-    def all_of_them() -> list[Object]:
+    def make_anew(found: Mapping[str, Object]) -> None:
         nonlocal anew
-        found = {each["metadata"]["name"]: each for each in plane.api.items(pods(namespace))}
         for name in wanted.keys() - found.keys():
             plane.api.create(pods(namespace), wanted[name])
             anew += 1
         for name in wanted.keys() & found.keys():
             if UNGRANTED in str(found[name]["status"]):
                 plane.api.delete(f"{pods(namespace)}/{name}")
-        ready = [found[name] for name in wanted if name in found and _is_settled(found[name])]
-        return ready if len(ready) == len(wanted) else []
 
-    what = f"all of {len(wanted)} pods run or were rejected"
-    return wait_until(all_of_them, what, timeout, interval=0.2, show=partial(_unsettled, plane, namespace)), anew
+    return settled(plane, namespace, list(wanted), timeout=timeout, mend=make_anew), anew
 
 
 def _unsettled(plane: ControlPlane, namespace: str) -> str:
