@@ -111,8 +111,8 @@ class GrantSettings(Strict):
     ``reservation`` is how long what a Binding was answered with is kept where nothing else ends it, and ``hold`` how
     long what Volcano asked for last, while no Binding has come. ``schedulers`` are those whose pods are marked.
     ``touch_interval`` is how long answers are gathered for a write of their node in mode ``guard``, of which there is
-    at most one a second. ``shutdown_delay`` is how long a replica
-    that has to end goes on answering, ready no more: others may take so long to learn that nobody is to be sent there.
+    at most one a second. ``shutdown_delay`` is how long a replica that has to end goes on answering, ready no more:
+    others may take so long to learn that nobody is to be sent there.
     """
 
     version: Literal[1] = 1
