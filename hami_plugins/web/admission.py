@@ -32,8 +32,8 @@ class AdmissionMetrics:
         )
 
 
-def admission_route(  # noqa: PLR0913 - those of document_route
-    path: str, handler: Handler, *, name: str, metrics: AdmissionMetrics, limit: int = MAX_BODY, waits: bool = False
+def admission_route(
+    path: str, handler: Handler, *, name: str, metrics: AdmissionMetrics, limit: int = MAX_BODY
 ) -> Route:
     """The route of a webhook; the parameters are those of ``document_route``."""
 
@@ -46,7 +46,7 @@ def admission_route(  # noqa: PLR0913 - those of document_route
         metrics.total.labels(name, _outcome(said), str(request.dry_run).lower()).inc()
         return Reply(200, encode(request.uid, said))
 
-    return document_route(path, answer, name=name, metrics=metrics.documents, limit=limit, waits=waits)
+    return document_route(path, answer, name=name, metrics=metrics.documents, limit=limit)
 
 
 def _said(handler: Handler, request: AdmissionRequest) -> Answer:

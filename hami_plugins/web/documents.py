@@ -2,6 +2,9 @@
 
 A body is read as it arrives and never beyond its limit. Whatever the function behind a route raises becomes an answer:
 a ``HamiPluginsError`` with its own status and words, anything else a 500 that says no more than where to look.
+
+Functions run in the server's own thread, which is fastest and right for what takes a millisecond. What would wait for
+another server says so (``waiting``); the function is asked again then, from its beginning, in a thread beside it.
 """
 
 from __future__ import annotations
@@ -9,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from functools import wraps
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 import structlog
 from starlette.concurrency import run_in_threadpool
@@ -18,6 +22,9 @@ from starlette.types import Receive, Scope, Send
 
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.observe.metrics import Metrics
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 MAX_BODY: Final = 3 * 1024 * 1024
 """Bytes. The API server takes no larger request itself, so none reaches a webhook."""
@@ -39,7 +46,7 @@ class Reply(NamedTuple):
 
 
 Answering = Callable[[bytes], Reply]
-"""Makes the reply to a body."""
+"""Makes the reply to a body. Until it calls something that is ``waiting`` it changes nothing: it may be asked again."""
 
 
 class DocumentMetrics:
@@ -69,32 +76,48 @@ class SlowBodyError(HamiPluginsError):
     http_status = 408
 
 
-def document_route(  # noqa: PLR0913 - what is counted, and what bounds it
-    path: str,
-    answer: Answering,
-    *,
-    name: str,
-    metrics: DocumentMetrics,
-    limit: int = MAX_BODY,
-    waits: bool = False,
-) -> Route:
-    """A route for POST. ``name`` stands in metrics and in the log, ``limit`` is the most bytes of a body.
+class WouldWaitError(HamiPluginsError):
+    """What is asked takes time in which the server's own thread could answer nobody else."""
 
-    ``answer`` runs in the server's own thread, which is fastest and right for what takes a millisecond. One that
-    ``waits`` (for another server, for a lock that is held long) gets a thread of its own.
-    """
-    return Route(path, _Endpoint(answer, name, metrics, limit, waits=waits), methods=["POST"])
+    retryable = True
+    http_status = 503
+
+
+def waiting(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, for every thread but one that runs an event loop: there it raises ``WouldWaitError``."""
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        if _runs_a_loop():
+            raise WouldWaitError(f"{function!r} waits for another server")
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _runs_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def document_route(
+    path: str, answer: Answering, *, name: str, metrics: DocumentMetrics, limit: int = MAX_BODY
+) -> Route:
+    """A route for POST. ``name`` stands in metrics and in the log, ``limit`` is the most bytes of a body."""
+    return Route(path, _Endpoint(answer, name, metrics, limit), methods=["POST"])
 
 
 class _Endpoint:
     """The ASGI application behind a route."""
 
-    def __init__(self, answer: Answering, name: str, metrics: DocumentMetrics, limit: int, *, waits: bool) -> None:
+    def __init__(self, answer: Answering, name: str, metrics: DocumentMetrics, limit: int) -> None:
         self._answer = answer
         self._name = name
         self._metrics = metrics
         self._limit = limit
-        self._waits = waits
         self._seconds = metrics.seconds.labels(name)
         self._refused = ""
         self._log = structlog.get_logger(__name__).bind(route=name)
@@ -110,7 +133,10 @@ class _Endpoint:
             if body is None:
                 return
             began = time.perf_counter()
-            reply = await run_in_threadpool(self._replied, body) if self._waits else self._replied(body)
+            try:
+                reply = self._replied(body)
+            except WouldWaitError:
+                reply = await run_in_threadpool(self._replied, body)
             self._seconds.observe(time.perf_counter() - began)
         self._metrics.total.labels(self._name, str(reply.status)).inc()
         await _send(send, reply, close=broken)
@@ -118,6 +144,8 @@ class _Endpoint:
     def _replied(self, body: bytes) -> Reply:
         try:
             reply = self._answer(body)
+        except WouldWaitError:
+            raise
         except HamiPluginsError as error:
             self._note(error)
             return _refusal(error)

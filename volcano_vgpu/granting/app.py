@@ -23,7 +23,7 @@ from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.web.admission import AdmissionMetrics, admission_route
 from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration
-from hami_plugins.web.documents import MAX_BODY, DocumentMetrics, Reply, document_route
+from hami_plugins.web.documents import MAX_BODY, DocumentMetrics, Reply, document_route, waiting
 from hami_plugins.web.probes import Check, probe_routes
 from hami_plugins.web.server import WebServer
 from hami_plugins.web.tls import Tls, TlsMetrics
@@ -91,8 +91,8 @@ class GrantServer:
         self._settings = settings
         self._api = api
         self._hasty = api.within(READ_SECONDS)
-        self._read = reading(self._hasty.get)
-        self._rationed = Rationed(self._read, clock=time.monotonic)
+        self._read = waiting(reading(self._hasty.get, told=metrics.read))
+        self._rationed = waiting(Rationed(self._read, clock=time.monotonic))
         self._spec = spec
         self._metrics = metrics
         self._filling = filling
@@ -263,7 +263,7 @@ class GrantServer:
         metrics = AdmissionMetrics(self._metrics.metrics, self._documents)
         return [
             admission_route(manifests.POD_PATH, self._mark, name="pods", metrics=metrics),
-            admission_route(manifests.BINDING_PATH, self._bind, name="bindings", metrics=metrics, waits=True),
+            admission_route(manifests.BINDING_PATH, self._bind, name="bindings", metrics=metrics),
         ]
 
     def _plain(self) -> list[Route]:
@@ -273,7 +273,7 @@ class GrantServer:
             Route(FINDINGS_PATH, self._findings),
             self._verb("predicate", lambda office, body: office.extender.predicate(body), limit=LARGEST_QUESTION),
             self._verb("prioritize", lambda office, body: office.extender.prioritize(body), limit=LARGEST_RANKING),
-            self._verb("allocate", lambda office, body: office.extender.allocate(body), waits=True),
+            self._verb("allocate", lambda office, body: office.extender.allocate(body)),
             self._verb("deallocate", lambda office, body: office.extender.deallocate(body)),
             *(self._verb(verb, lambda _office, _body: b"{}") for verb in _SESSION_VERBS),
         ]
@@ -285,14 +285,12 @@ class GrantServer:
         except StandbyError as error:
             return PlainTextResponse(str(error), status_code=error.http_status)
 
-    def _verb(
-        self, verb: str, answer: Callable[[_Office, bytes], bytes], *, limit: int = MAX_BODY, waits: bool = False
-    ) -> Route:
+    def _verb(self, verb: str, answer: Callable[[_Office, bytes], bytes], *, limit: int = MAX_BODY) -> Route:
         def reply(body: bytes) -> Reply:
             return Reply(200, answer(self._active(), body))
 
         path = f"{EXTENDER_PATH}/{verb}"
-        return document_route(path, reply, name=verb, metrics=self._documents, limit=limit, waits=waits)
+        return document_route(path, reply, name=verb, metrics=self._documents, limit=limit)
 
     def _mark(self, request: AdmissionRequest) -> Answer:
         """New pods are marked by any replica, active or not: nothing of the ledger is needed for it."""

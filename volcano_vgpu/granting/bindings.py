@@ -90,7 +90,6 @@ class Bindings:
 
     def _read_now(self, binding: Bound) -> Intake | Answer:
         """The same for a pod that the watch has not shown yet."""
-        self.metrics.read()
         try:
             raw = self.read(binding.namespace, binding.name)
             if raw is None or binding.uid not in ("", (raw.get("metadata") or {}).get("uid")):

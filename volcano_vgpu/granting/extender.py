@@ -116,7 +116,6 @@ class Extender:
         return intake, fault if intake is None else self._books.obstacle(intake)
 
     def _read_now(self, task: Task) -> Intake | None:
-        self._metrics.read()
         raw = self._read(task.namespace, task.name)
         if raw is None or (raw.get("metadata") or {}).get("uid") != task.uid:
             raise KubeError(f"the API server has none with the UID {task.uid}")

@@ -36,7 +36,7 @@ class GrantMetrics:
         )
         self._refusals = self.metrics.counter("refusals_total", "Reservations and Bindings refused", ("reason",))
         self._reads = self.metrics.counter(
-            "pod_reads_total", "Pods that were read because the watch had not shown them yet"
+            "pod_reads_total", "Pods that were read alone: the watch had not shown them, or no end of their Bindings"
         )
         self._expired = self.metrics.counter(
             "assumptions_expired_total", "What was promised and never came, by state", ("state",)

@@ -20,10 +20,11 @@ A_SECOND: Final = 50
 _NOT_FOUND: Final = 404
 
 
-def reading(get: Callable[[str], Raw]) -> ReadPod:
-    """Reads pods with ``get``, which raises ``KubeError`` where there is nothing."""
+def reading(get: Callable[[str], Raw], *, told: Callable[[], object] = lambda: None) -> ReadPod:
+    """Reads pods with ``get``, which raises ``KubeError`` where there is nothing; ``told`` hears of each read."""
 
     def read(namespace: str, name: str) -> Raw | None:
+        told()
         try:
             return get(paths.pod(namespace, name))
         except KubeError as error:

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from hami_plugins.errors import AdmissionDeniedError, UnreachableError
 from hami_plugins.observe.metrics import Metrics
 from hami_plugins.web.admission import AdmissionMetrics, Handler, admission_route
-from hami_plugins.web.documents import DocumentMetrics
+from hami_plugins.web.documents import DocumentMetrics, waiting
 from hami_plugins.web.server import WebServer
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Refused
 from tests.unit.wire.test_admission_review import a_review
@@ -45,8 +45,7 @@ def allow(_request: AdmissionRequest) -> Answer:
     return Allowed()
 
 
-@pytest.mark.parametrize("waits", [False, True])
-def test_a_request_reaches_the_handler_and_its_answer_the_server(waits: bool) -> None:
+def test_a_request_reaches_the_handler_in_the_servers_own_thread_and_its_answer_the_server() -> None:
     seen: list[AdmissionRequest] = []
     threads: list[str] = []
 
@@ -55,15 +54,40 @@ def test_a_request_reaches_the_handler_and_its_answer_the_server(waits: bool) ->
         threads.append(threading.current_thread().name)
         return Allowed([{"op": "add", "path": "/metadata/annotations/x", "value": "y"}], ["beware"])
 
-    with a_webhook(patch, waits=waits) as (post, metrics, port):
+    with a_webhook(patch) as (post, metrics, port):
         status, text = post(a_review(dryRun=True))
     response = json.loads(text)["response"]
     assert (status, response["uid"], response["allowed"], response["warnings"]) == (200, "u-1", True, ["beware"])
     assert json.loads(base64.b64decode(response["patch"]))[0]["value"] == "y"
     assert (seen[0].name, seen[0].dry_run) == ("p", True)
-    assert (threads == [f"web-{port}"]) is not waits
+    assert threads == [f"web-{port}"]
     assert metrics.value("admission_requests_total", webhook="bind", outcome="patched", dry="true") == 1
     assert metrics.value("http_documents_total", route="bind", code="200") == 1
+
+
+def test_while_one_handler_waits_for_another_server_others_are_answered() -> None:
+    asked, answered = threading.Event(), threading.Event()
+
+    @waiting
+    def slow() -> None:
+        asked.set()
+        assert answered.wait(10)
+
+    def handler(request: AdmissionRequest) -> Answer:
+        if request.dry_run:
+            slow()
+        return Allowed()
+
+    with a_webhook(handler) as (post, metrics, _):
+        waiter = threading.Thread(target=post, args=(a_review(dryRun=True),))
+        waiter.start()
+        assert asked.wait(10)
+        assert post(a_review())[0] == 200
+        answered.set()
+        waiter.join(10)
+        assert metrics.value("admission_requests_total", webhook="bind", outcome="allowed", dry="true") == 1
+        assert metrics.value("http_documents_total", route="bind", code="200") == 2
+        assert metrics.value("http_document_failures_total", route="bind") is None
 
 
 def test_a_refusal_is_an_answer_with_a_code_and_a_reason() -> None:

@@ -115,6 +115,7 @@ def test_whoever_makes_up_pods_holds_no_cards_and_large_bodies_are_for_nodes_alo
     for node in ("n1", "n2"):
         assert "the API server has none with the UID made-up" in client.allocate(made_up, node)
     assert cluster.value(client, "assumptions", state="reserved") == 0
+    assert cluster.value(client, "pod_reads_total") == 2
     large = json.dumps({"task": "x" * 4 * 1024 * 1024}).encode()
     found = {verb: client.post(client.plain(f"/extender/{verb}"), large)[0] for verb in ("predicate", "prioritize")}
     assert found == {"predicate": 200, "prioritize": 200}

@@ -57,6 +57,7 @@ class Cluster:
         self.time = 0.0
         self.metrics = GrantMetrics()
         self.server: dict[tuple[str, str], Raw | KubeError] = {}
+        self.reads = 0
         self.touched: list[str] = []
         rules = Rules(policies=PolicyDefaults(volcano=policy, volcano_orders_cards=True))
         self.books = Books(SPEC, rules, keep=90.0, clock=lambda: self.time)
@@ -109,6 +110,7 @@ class Cluster:
         return self.metrics.metrics.value("answers_total", kind=kind, outcome=outcome) or 0.0
 
     def _read(self, namespace: str, name: str) -> Raw | None:
+        self.reads += 1
         found = self.server.get((namespace, name))
         if isinstance(found, KubeError):
             raise found

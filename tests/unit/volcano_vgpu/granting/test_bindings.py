@@ -93,7 +93,7 @@ def test_pods_without_cards_pass_untouched_and_unread(asked: dict[str, str]) -> 
     cluster, pod = Cluster(), a_pod(limits=asked)
     cluster.shows(pod)
     assert cluster.bind(pod, annotations={"mine": "stays", IDS: ""}) == Allowed()
-    assert not cluster.metrics.metrics.value("pod_reads_total")
+    assert cluster.reads == 0
 
 
 @pytest.mark.parametrize("asked", [{"cpu": "1"}, {NUMBER: "0"}, {CORES: "10"}])
@@ -117,7 +117,7 @@ def test_a_pod_that_the_watch_has_not_shown_yet_is_read_once() -> None:
     cluster, pod = Cluster(), a_pod()
     cluster.server["x", "p"] = pod
     assert written(cluster.bind(pod))[NODE] == "n1"
-    assert cluster.metrics.metrics.value("pod_reads_total") == 1
+    assert cluster.reads == 1
 
 
 def test_a_pod_that_was_created_again_is_another_one() -> None:

@@ -230,7 +230,7 @@ def test_a_pod_that_the_watch_has_not_shown_yet_is_read_once() -> None:
     cluster.shows(pod)
     assert cluster.sent("allocate", pod) == ""
     assert cluster.books.statistics.reservations == 1
-    assert cluster.metrics.metrics.value("pod_reads_total") == 1
+    assert cluster.reads == 1
 
 
 def test_while_the_api_server_is_away_nothing_is_held_for_pods_that_nobody_knows() -> None:
