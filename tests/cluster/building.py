@@ -98,7 +98,16 @@ VOLCANO: Final = Module(
     ),
     data=("installer/helm/chart/volcano/crd/bases", "installer/helm/chart/volcano/charts/jobflow/crd/bases"),
 )
-MODULES: Final = (ETCD, CONTAINERD, KUBERNETES, VOLCANO)
+KOORDINATOR: Final = Module(
+    folder="koordinator",
+    release="github.com/koordinator-sh/koordinator@v1.7.0",
+    programs=tuple(
+        Program(f"koord-{name}", f"github.com/koordinator-sh/koordinator/cmd/koord-{name}")
+        for name in ("scheduler", "manager")
+    ),
+    data=("config/crd/bases", "config/webhook"),
+)
+MODULES: Final = (ETCD, CONTAINERD, KUBERNETES, VOLCANO, KOORDINATOR)
 
 
 def cache() -> Path:
