@@ -14,11 +14,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from hami_plugins.config import texts
+from hami_plugins.config import layering, texts
+from hami_plugins.config.layering import Layer
 from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.wire import volcano_config
-from volcano_vgpu import layering
-from volcano_vgpu.layering import Layer
 from volcano_vgpu.settings import AgentSettings, Sharing
 
 __all__ = ["AgentSettings", "load"]

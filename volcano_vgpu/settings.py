@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, Field, field_validator
 
+from hami_plugins.config.values import AbsolutePath, Listen, Logging, Port, Seconds, Strict
 from hami_plugins.errors import WireError
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import volcano
@@ -28,12 +28,6 @@ MOST_SCALING: Final = 100.0
 """More than this is a slip of the pen: a hundred times the card."""
 
 
-def _absolute(path: str) -> str:
-    if not path.startswith("/"):
-        raise ValueError("not an absolute path")
-    return path
-
-
 def _resource(name: str) -> str:
     domain, slash, rest = name.partition("/")
     if not (domain and slash and rest) or "/" in rest or not name.isascii() or " " in name:
@@ -41,18 +35,9 @@ def _resource(name: str) -> str:
     return name
 
 
-AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 ResourceName = Annotated[str, AfterValidator(_resource)]
 OptionalResourceName = Annotated[str, AfterValidator(lambda name: _resource(name) if name else name)]
 Scaling = Annotated[float, Field(gt=0, le=MOST_SCALING)]
-Seconds = Annotated[float, Field(ge=0)]
-Port = Annotated[int, Field(ge=0, le=65535)]
-
-
-class Strict(BaseModel):
-    """Values as files spell them; a name that nobody knows is refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
 
 
 class Exclusion(Strict):
@@ -174,18 +159,10 @@ class Monitor(Strict):
     proc: AbsolutePath = "/proc"
 
 
-class Listen(Strict):
-    """Where ``/healthz``, ``/readyz`` and ``/metrics`` are served; port 0 takes a free one."""
+class AgentListen(Listen):
+    """Where the agent answers probes and scrapers."""
 
-    host: str = "0.0.0.0"  # noqa: S104 - a scraper comes from another machine
     port: Port = 9394
-
-
-class Logging(Strict):
-    """How the agent logs."""
-
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    form: Literal["auto", "json", "console"] = "auto"
 
 
 class AgentSettings(Sharing):
@@ -208,7 +185,7 @@ class AgentSettings(Sharing):
     scheduler: Scheduler = Scheduler()
     health: Health = Health()
     monitor: Monitor = Monitor()
-    listen: Listen = Listen()
+    listen: AgentListen = AgentListen()
     log: Logging = Logging()
     nodes: tuple[NodeOverride, ...] = ()
 

@@ -7,23 +7,23 @@ names and MIG geometries are Volcano's: they come from its own device configurat
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from hami_plugins.config import texts
+from hami_plugins.config import layering, texts
+from hami_plugins.config.layering import Layer
+from hami_plugins.config.values import AbsolutePath, Listen, Logging, Name, Port, Seconds, Strict
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.errors import ConfigError, WireError
-from hami_plugins.kube.election import Timing
 from hami_plugins.ledger.ledger import HOLD, KEEP
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import volcano
+from hami_plugins.web.settings import Certificate, Lease, Service, Webhooks
 from hami_plugins.wire import volcano_config
-from volcano_vgpu import config, layering
+from volcano_vgpu import config
 from volcano_vgpu.granting.modes import SCHEDULER, Mode
-from volcano_vgpu.layering import Layer
-from volcano_vgpu.settings import AbsolutePath, Listen, Logging, Port, Seconds, Strict
 
 PREFIX: Final = "HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__"
 """What a variable begins with that sets something: ``HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE``."""
@@ -36,71 +36,31 @@ Where it is told another time (``--request-timeout``), ``reservation`` has to be
 
 NAMESPACE_VARIABLE: Final = "POD_NAMESPACE"
 
-Name = Annotated[str, Field(min_length=1, max_length=253)]
 
-
-class Webhooks(Strict):
-    """Where the API server reaches the webhooks, over TLS."""
-
-    host: str = "0.0.0.0"  # noqa: S104 - the API server is another machine
-    port: Port = 9443
-
-
-class Certificate(Strict):
-    """Files of the server's certificate and key (PEM) in ``directory``; they may change at any time.
-
-    With ``bootstrap`` the server makes them itself, keeps them in the ``secret`` of its namespace for all replicas, and
-    has the webhooks' configuration trust them. ``names`` are further names and addresses that it is good for.
-
-    ``client_ca`` is a file of authorities; only clients with a certificate from one of them reach the webhooks then.
-    """
+class GrantCertificate(Certificate):
+    """The files, and the Secret, of the server of grants."""
 
     directory: AbsolutePath = "/var/run/volcano-vgpu-grants"
-    file: Annotated[str, Field(min_length=1)] = "tls.crt"
-    key: Annotated[str, Field(min_length=1)] = "tls.key"
-    bootstrap: bool = False
     secret: Name = "volcano-vgpu-grants-tls"  # noqa: S105 - the name of one
-    names: tuple[Name, ...] = ()
-    client_ca: AbsolutePath | None = None
 
 
-class Service(Strict):
-    """The Service in front of the server; certificates are for its name."""
+class GrantService(Service):
+    """The Service in front of the server of grants."""
 
     name: Name = "volcano-vgpu-grants"
     namespace: Name = "volcano-system"
-    port: Annotated[int, Field(ge=1, le=65535)] = 443
-
-    @property
-    def host(self) -> str:
-        """Its name in the cluster."""
-        return f"{self.name}.{self.namespace}.svc"
 
 
-class Lease(Strict):
-    """By which one of several replicas is the one that answers; seconds.
-
-    Who holds it renews it every ``retry``, gives up where that has not worked for ``deadline``, and may be replaced
-    ``duration`` after it last did.
-    """
+class GrantLease(Lease):
+    """The Lease of the server of grants."""
 
     name: Name = "volcano-vgpu-grants"
-    duration: Annotated[float, Field(ge=1)] = 15.0
-    deadline: Annotated[float, Field(gt=0)] = 10.0
-    retry: Annotated[float, Field(gt=0)] = 2.0
 
-    @model_validator(mode="after")
-    def _is_possible(self) -> Self:
-        try:
-            _ = self.timing
-        except ConfigError as error:
-            raise ValueError(str(error)) from error
-        return self
 
-    @property
-    def timing(self) -> Timing:
-        """The same for an election."""
-        return Timing(duration=self.duration, deadline=self.deadline, retry=self.retry)
+class GrantListen(Listen):
+    """Where the extender, probes and scrapers are answered."""
+
+    port: Port = 9395
 
 
 class GrantSettings(Strict):
@@ -125,10 +85,10 @@ class GrantSettings(Strict):
     touch_interval: Seconds = 0.1
     shutdown_delay: Annotated[float, Field(ge=0, le=300)] = 5.0
     webhooks: Webhooks = Webhooks()
-    certificate: Certificate = Certificate()
-    service: Service = Service()
-    lease: Lease = Lease()
-    listen: Listen = Listen(port=9395)
+    certificate: GrantCertificate = GrantCertificate()
+    service: GrantService = GrantService()
+    lease: GrantLease = GrantLease()
+    listen: GrantListen = GrantListen()
     log: Logging = Logging()
 
     @property

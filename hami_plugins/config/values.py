@@ -1,0 +1,43 @@
+"""Values that the settings of several processes are made of."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/"):
+        raise ValueError("not an absolute path")
+    return path
+
+
+AbsolutePath = Annotated[str, AfterValidator(_absolute)]
+Seconds = Annotated[float, Field(ge=0)]
+Port = Annotated[int, Field(ge=0, le=65535)]
+Name = Annotated[str, Field(min_length=1, max_length=253)]
+
+
+class Strict(BaseModel):
+    """Values as files spell them; a name that nobody knows is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class Listen(Strict):
+    """Where ``/healthz``, ``/readyz`` and ``/metrics`` are served; port 0 takes a free one.
+
+    Each process has a port of its own, and says so in a class of its own: what is set in part keeps that default.
+    """
+
+    host: str = "0.0.0.0"  # noqa: S104 - a scraper comes from another machine
+    port: Port = 0
+
+
+class Logging(Strict):
+    """How the process logs."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    form: Literal["auto", "json", "console"] = "auto"
