@@ -1,0 +1,158 @@
+"""What an operator can set about the adapter's server and its part on nodes, and where that comes from.
+
+Built-in defaults, then the YAML file, then ``HAMI_PLUGINS__KOORDINATOR__...`` from the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from hami_plugins.config import layering, texts
+from hami_plugins.config.layering import Layer
+from hami_plugins.config.values import AbsolutePath, Listen, Logging, Name, Port, Seconds, Strict
+from hami_plugins.web.settings import Certificate, Lease, Service, Webhooks
+from koordinator_adapter.translation.model import NoCoreLimit
+
+PREFIX: Final = "HAMI_PLUGINS__KOORDINATOR__"
+"""What a variable begins with that sets something: ``HAMI_PLUGINS__KOORDINATOR__INJECTION__MODE``."""
+
+NAMESPACE_VARIABLE: Final = "POD_NAMESPACE"
+
+Choice = Literal["auto", "always", "never"]
+
+
+class Schedulers(Strict):
+    """How the schedulers are called, as pods name them."""
+
+    hami: Name = "hami-scheduler"
+    volcano: Name = "volcano"
+    koordinator: Name = "koord-scheduler"
+
+
+class Translation(Strict):
+    """How pods become Koordinator's; the words of ``hami-plugins koordinator translate``.
+
+    ``profiles`` names the schedulers that pack or spread, by the policy's word. ``models`` are the models of cards as
+    nodes' labels spell them, and ``card_memory`` is the largest card in MiB; what is not set is looked up in the
+    cluster, and so is whether Device objects carry the ids of cards (``device_labels``). ``runtime_class`` is given to
+    pods that name none; empty for none.
+    """
+
+    schedulers: Schedulers = Schedulers()
+    profiles: dict[str, str] = Field(default_factory=dict)
+    no_core_limit: NoCoreLimit = NoCoreLimit.SHARE
+    slices_per_card: Annotated[int, Field(ge=1, le=100)] = 10
+    models: tuple[Name, ...] | None = None
+    device_labels: bool | None = None
+    card_memory: Annotated[int, Field(ge=1)] | None = None
+    runtime_class: str = "nvidia"
+
+
+class Admission(Strict):
+    """Which pods are let in. ``users`` and ``groups`` may write what a scheduler records on a pod; nobody else may.
+
+    ``without_limits`` is what becomes of a pod that shares a card and has no label by which its limits are enforced.
+    """
+
+    users: tuple[Name, ...] = ()
+    groups: tuple[Name, ...] = ("system:masters", "system:serviceaccounts:koordinator-system", "system:nodes")
+    without_limits: Literal["refuse", "warn", "allow"] = "warn"
+
+
+class Injection(Strict):
+    """HAMi-core for pods that share cards, where koordlet does not do it.
+
+    ``auto`` does it as long as some node that promises limits has no koordlet that injects them. ``hook_path`` is the
+    folder of the library on nodes, ``lock_path`` that of its locks.
+    """
+
+    mode: Choice = "never"
+    hook_path: AbsolutePath = "/usr/local/vgpu"
+    lock_path: AbsolutePath = "/tmp/vgpulock"  # noqa: S108 - where HAMi-core's containers meet on every node
+
+
+class Devices(Strict):
+    """Device objects of nodes whose cards koordlet does not report.
+
+    ``vendors`` leaves all other vendors out (their names as ``hami-plugins vendors`` spells them). ``node_resources``
+    says who writes the sums into nodes: ``auto`` waits ``grace`` seconds for Koordinator's controller. ``workers`` is
+    how many writes are on their way at once.
+    """
+
+    enabled: bool = True
+    vendors: tuple[Name, ...] = ()
+    node_resources: Choice = "auto"
+    grace: Seconds = 30.0
+    workers: Annotated[int, Field(ge=1, le=64)] = 8
+
+
+class NodePart(Strict):
+    """What is done on each node: the library is put there, and the node is labelled once it is.
+
+    ``library_source`` is the folder of the image that has the library; ``every`` is how often it is looked after.
+    """
+
+    library_source: AbsolutePath | None = None
+    every: Annotated[float, Field(ge=1)] = 60.0
+    label: bool = True
+
+
+class AdapterCertificate(Certificate):
+    """The files, and the Secret, of the adapter's server."""
+
+    directory: AbsolutePath = "/var/run/koordinator-adapter"
+    secret: Name = "koordinator-adapter-tls"  # noqa: S105 - the name of one
+
+
+class AdapterService(Service):
+    """The Service in front of the server."""
+
+    name: Name = "koordinator-adapter"
+    namespace: Name = "koordinator-system"
+
+
+class AdapterLease(Lease):
+    """By which one replica publishes; every replica answers webhooks."""
+
+    name: Name = "koordinator-adapter"
+
+
+class AdapterListen(Listen):
+    """Where probes and scrapers are answered."""
+
+    port: Port = 9396
+
+
+class AdapterSettings(Strict):
+    """All settings of the adapter."""
+
+    version: Literal[1] = 1
+    translation: Translation = Translation()
+    admission: Admission = Admission()
+    injection: Injection = Injection()
+    devices: Devices = Devices()
+    node: NodePart = NodePart()
+    webhooks: Webhooks = Webhooks()
+    certificate: AdapterCertificate = AdapterCertificate()
+    service: AdapterService = AdapterService()
+    lease: AdapterLease = AdapterLease()
+    listen: AdapterListen = AdapterListen()
+    log: Logging = Logging()
+    shutdown_delay: Annotated[float, Field(ge=0, le=300)] = 5.0
+
+
+def load(text: str, env: Mapping[str, str]) -> AdapterSettings:
+    """The settings; ``text`` is the YAML and may be empty.
+
+    Raises ``ConfigError`` with the source, the path, the value and what is allowed.
+    """
+    usual = {"service": {"namespace": env[NAMESPACE_VARIABLE]}} if env.get(NAMESPACE_VARIABLE) else {}
+    layers = [
+        Layer(NAMESPACE_VARIABLE, usual),
+        Layer("settings", texts.mapping(text, "settings")),
+        layering.of_environment(env, PREFIX),
+    ]
+    return layering.made(AdapterSettings, layers)
