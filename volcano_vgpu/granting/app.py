@@ -191,7 +191,7 @@ class GrantServer:
             SecretName(service.namespace, certificate.secret),
             names=(service.host, f"{service.host}.cluster.local", *certificate.names),
             folder=Path(certificate.directory),
-            configurations=(WebhookConfiguration("mutating", manifests.CONFIGURATION),),
+            configurations=(WebhookConfiguration("mutating", self._settings.webhooks.configuration),),
         )
 
     def _begin(self) -> None:

@@ -147,7 +147,12 @@ def print_webhooks(  # noqa: PLR0913 - those of the command
     authority = "" if ca_file is None else base64.b64encode((file_text(ca_file) or "").encode()).decode()
     service = settings.service
     target = manifests.Target(
-        service=service.name, namespace=service.namespace, port=service.port, url=url, ca=authority
+        configuration=settings.webhooks.configuration,
+        service=service.name,
+        namespace=service.namespace,
+        port=service.port,
+        url=url,
+        ca=authority,
     )
     document = manifests.webhooks(
         target,

@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from hami_plugins.model.vendor import ResourceNames
 from hami_plugins.vendors.volcano import RESOURCES
-from volcano_vgpu.granting.modes import GRANT_KEYS, MARKER_KEY, SCHEDULER
+from volcano_vgpu.granting.modes import CONFIGURATION, GRANT_KEYS, MARKER_KEY, SCHEDULER
 
-CONFIGURATION: Final = "volcano-vgpu-grants"
 POLICY: Final = "volcano-vgpu-stale-grants"
 
 POD_PATH: Final = "/webhooks/pods"
@@ -45,9 +44,13 @@ _MARKED: Final = f"has(object.metadata.annotations) && '{MARKER_KEY}' in object.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where the API server reaches the webhooks: a Service, or a ``url`` instead of it. ``ca`` is PEM in base64."""
+    """Where the API server reaches the webhooks: a Service, or a ``url`` instead of it. ``ca`` is PEM in base64.
 
-    service: str = CONFIGURATION
+    ``configuration`` is the name of the object that says so.
+    """
+
+    configuration: str = CONFIGURATION
+    service: str = "volcano-vgpu-grants"
     namespace: str = "volcano-system"
     port: int = 443
     url: str = ""
@@ -92,7 +95,7 @@ def webhooks(
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": CONFIGURATION},
+        "metadata": {"name": target.configuration},
         "webhooks": [{**hook, **common} for hook in hooks],
     }
 

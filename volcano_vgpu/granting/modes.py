@@ -21,6 +21,9 @@ GRANT_KEYS: Final = tuple(sorted((SPEC.keys.allocated, SPEC.keys.to_allocate, *S
 SCHEDULER: Final = "volcano"
 """How Volcano's scheduler is called unless an operator has it otherwise."""
 
+CONFIGURATION: Final = "volcano-vgpu-grants"
+"""How the configuration of the webhooks is called unless an operator has it otherwise."""
+
 
 class Mode(StrEnum):
     """Who decides about cards, and what of it is ours (``peers.md`` 7).

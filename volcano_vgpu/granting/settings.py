@@ -23,7 +23,7 @@ from hami_plugins.vendors import volcano
 from hami_plugins.web.settings import Certificate, Lease, Service, Webhooks
 from hami_plugins.wire import volcano_config
 from volcano_vgpu import config
-from volcano_vgpu.granting.modes import SCHEDULER, Mode
+from volcano_vgpu.granting.modes import CONFIGURATION, SCHEDULER, Mode
 
 PREFIX: Final = "HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__"
 """What a variable begins with that sets something: ``HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE``."""
@@ -57,6 +57,16 @@ class GrantLease(Lease):
     name: Name = "volcano-vgpu-grants"
 
 
+class GrantWebhooks(Webhooks):
+    """The webhooks of the server of grants.
+
+    ``configuration`` names the object that tells the API server of them, whose trust the server looks after. It belongs
+    to the cluster, so two installations have two names for it.
+    """
+
+    configuration: Name = CONFIGURATION
+
+
 class GrantListen(Listen):
     """Where the extender, probes and scrapers are answered."""
 
@@ -84,7 +94,7 @@ class GrantSettings(Strict):
     schedulers: Annotated[tuple[Name, ...], Field(min_length=1)] = (SCHEDULER,)
     touch_interval: Seconds = 0.1
     shutdown_delay: Annotated[float, Field(ge=0, le=300)] = 5.0
-    webhooks: Webhooks = Webhooks()
+    webhooks: GrantWebhooks = GrantWebhooks()
     certificate: GrantCertificate = GrantCertificate()
     service: GrantService = GrantService()
     lease: GrantLease = GrantLease()

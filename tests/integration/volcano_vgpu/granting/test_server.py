@@ -27,6 +27,7 @@ from tests.integration.volcano_vgpu.granting.servers import (
 )
 from tests.integration.web.certificates import a_certificate
 from volcano_vgpu.granting import manifests
+from volcano_vgpu.granting.modes import CONFIGURATION
 
 
 def patched(response: dict[str, Any]) -> dict[str, str]:
@@ -283,7 +284,7 @@ def test_certificates_of_its_own_reach_the_configuration_of_the_webhooks(cluster
     cluster.put(manifests.webhooks(manifests.Target(namespace="default")))
     certificate = {"directory": str(cluster.folder / "own"), "bootstrap": True, "names": ["127.0.0.1"]}
     client = cluster.start(certificate=certificate)
-    found = cluster.server.get("mutatingwebhookconfigurations.admissionregistration.k8s.io", manifests.CONFIGURATION)
+    found = cluster.server.get("mutatingwebhookconfigurations.admissionregistration.k8s.io", CONFIGURATION)
     assert all(hook["clientConfig"]["caBundle"] for hook in found["webhooks"])
     assert cluster.server.get("secrets", "volcano-vgpu-grants-tls", "default")["data"]["tls.crt"]
     (pod,) = cluster.put(a_pod("p"))

@@ -46,6 +46,10 @@ def test_names_that_are_set_are_those_that_are_matched() -> None:
     assert "'volcano.sh/vgpu-cores'" in asks
 
 
+def test_two_installations_have_two_configurations() -> None:
+    assert manifests.webhooks(Target(configuration="here.grants"))["metadata"]["name"] == "here.grants"
+
+
 @pytest.mark.parametrize(
     ("target", "client"),
     [
