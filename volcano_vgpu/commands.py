@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 
 from hami_plugins.cli import output
 from hami_plugins.cli.edge import Exit, failed
+from hami_plugins.cli.memory import rest
 from hami_plugins.cli.options import Form
 from hami_plugins.cli.service import file_text, stop_on_signals
 from hami_plugins.errors import KubeError
@@ -31,7 +32,6 @@ from volcano_vgpu.discovery.file import FileDiscovery
 from volcano_vgpu.discovery.nvml import NvmlDiscovery
 from volcano_vgpu.discovery.port import Discovery, DiscoveryError
 from volcano_vgpu.health import XidFilter
-from volcano_vgpu.memory import rest
 from volcano_vgpu.metrics import AgentMetrics
 from volcano_vgpu.settings import AgentSettings
 

@@ -13,9 +13,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from hami_plugins.cli.memory import undisturbed
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.errors import KubeError
+from hami_plugins.granting.bindings import Bindings
+from hami_plugins.granting.books import Books
+from hami_plugins.granting.extender import Extender
+from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.kube.port import Raw
 from hami_plugins.kube.reflector import Change
 from hami_plugins.observe import logging
@@ -27,12 +32,8 @@ from tests.bench.ledger import HERE, NODES, NOW_NS, PODS, ROOT, listed, node, po
 from tests.bench.loading import pages
 from tests.bench.measuring import Figure, figure, timed
 from tests.bench.workload import CARDS, as_the_server_shows, node_name
-from volcano_vgpu.granting.bindings import Bindings
-from volcano_vgpu.granting.books import Books
-from volcano_vgpu.granting.extender import Extender
-from volcano_vgpu.granting.metrics import GrantMetrics
 from volcano_vgpu.granting.modes import MARKER_KEY, Mode
-from volcano_vgpu.memory import undisturbed
+from volcano_vgpu.granting.product import METRICS, product_of
 
 PODS_A_NODE = PODS // NODES
 
@@ -41,13 +42,12 @@ class Server:
     """The parts of a server that answer, filled, without sockets."""
 
     def __init__(self) -> None:
-        metrics = GrantMetrics()
+        metrics = GrantMetrics(METRICS)
         rules = Rules(policies=PolicyDefaults(volcano_orders_cards=True))
-        self.books = Books(SPEC, rules, keep=90.0, clock=time.monotonic)
+        self.books = Books(product_of(SPEC, rules), keep=90.0, clock=time.monotonic)
         self.extender = Extender(self.books, read=_unread, weight=10.0, metrics=metrics)
         self.bindings = Bindings(
             books=self.books,
-            mode=Mode.LEDGER,
             metrics=metrics,
             read=_unread,
             now_ns=lambda: NOW_NS,

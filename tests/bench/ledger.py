@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hami_plugins.cli.memory import undisturbed
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Intake, Rules, take_in
 from hami_plugins.engine.registry import Registry
@@ -29,7 +30,6 @@ from hami_plugins.wire.volcano import encode_assignment, encode_register
 from tests.bench.loading import pages
 from tests.bench.measuring import Figure, figure, timed
 from tests.bench.workload import CARDS, MODEL, as_the_server_shows, gpu_id, node_name, pod_uid
-from volcano_vgpu.memory import undisturbed
 
 Raw = dict[str, Any]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 
+from hami_plugins.cli.memory import rest
 from hami_plugins.kube.client import connect
 from hami_plugins.observe import logging
 from tests.bench.processes import serve
@@ -17,7 +18,6 @@ from volcano_vgpu import config
 from volcano_vgpu.app import Agent
 from volcano_vgpu.discovery.file import FileDiscovery
 from volcano_vgpu.kubelet import Endpoint
-from volcano_vgpu.memory import rest
 from volcano_vgpu.metrics import AgentMetrics
 from volcano_vgpu.server import VolcanoDevicePlugin
 

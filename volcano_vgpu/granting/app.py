@@ -1,337 +1,41 @@
-"""The server of grants put together: everything that does IO is made, started and ended here."""
+"""The server of Volcano's grants: the shared one, with what Volcano's own ledger needs beside it in mode ``guard``."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
-from pathlib import Path
-from typing import Final, Protocol
 
-import structlog
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
-
-from hami_plugins.errors import HamiPluginsError
-from hami_plugins.kube.election import Bounded, Election
-from hami_plugins.kube.port import KubeApi
-from hami_plugins.model.units import NodeName
+from hami_plugins.granting.metrics import GrantMetrics
+from hami_plugins.granting.server import LINGER_SECONDS, READ_SECONDS, Api, GrantServer
+from hami_plugins.granting.term import Filling
 from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.web.admission import AdmissionMetrics, admission_route
-from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration
-from hami_plugins.web.documents import MAX_BODY, DocumentMetrics, Reply, document_route, waiting
-from hami_plugins.web.probes import Check, probe_routes
-from hami_plugins.web.server import WebServer
-from hami_plugins.web.tls import Tls, TlsMetrics
-from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer
-from volcano_vgpu.granting import auditing, manifests, marking
-from volcano_vgpu.granting.bindings import Bindings
-from volcano_vgpu.granting.extender import Extender
-from volcano_vgpu.granting.metrics import GrantMetrics, Sizes
 from volcano_vgpu.granting.modes import Mode
-from volcano_vgpu.granting.reading import Rationed, reading
+from volcano_vgpu.granting.product import product_of
 from volcano_vgpu.granting.settings import GrantSettings
-from volcano_vgpu.granting.term import Filling, Term
 from volcano_vgpu.granting.touching import Toucher
 
-EXTENDER_PATH: Final = "/extender"
-FINDINGS_PATH: Final = "/findings"
-LARGEST_RANKING: Final = 64 * 1024 * 1024
-"""Bytes: a call that ranks nodes carries all of them, each with its pods."""
 
-LARGEST_QUESTION: Final = 16 * 1024 * 1024
-"""Bytes: a call about one node carries its pods, about 5 kB each. Every other call is about one pod."""
+def grant_server(  # noqa: PLR0913 - what it is made of
+    settings: GrantSettings,
+    api: Api,
+    spec: VendorSpec,
+    *,
+    metrics: GrantMetrics,
+    identity: str,
+    filling: Filling = nullcontext,
+    linger: float = LINGER_SECONDS,
+) -> GrantServer:
+    """One replica; the parameters are those of ``GrantServer``.
 
-READ_SECONDS: Final = 1.5
-"""How long a Binding waits for a pod that the watch has not shown yet."""
-
-LINGER_SECONDS: Final = 3.0
-"""The API server carries out a Binding within milliseconds of our answer, unless its store is slow."""
-
-_LOOK_SECONDS: Final = 0.02
-_SESSION_VERBS: Final = ("onSessionOpen", "onSessionClose")
-
-_log = structlog.get_logger(__name__)
-
-
-class Api(KubeApi, Bounded, Protocol):
-    """An API server whose requests can be given a time to end in."""
-
-
-class StandbyError(HamiPluginsError):
-    """Another replica answers, or this one does not know the cluster yet."""
-
-    retryable = True
-    http_status = 503
-
-
-class GrantServer:
-    """One replica. ``identity`` is this process alone, among those that stand for the lease. It can be started once.
-
-    ``filling`` is entered while the ledger takes in the whole cluster. ``linger`` is how many seconds it waits at its
-    end for what it has answered to be in effect, because the next one knows only what is.
+    In mode ``ledger`` Volcano counts no cards, so that no node has to be written.
     """
-
-    def __init__(  # noqa: PLR0913 - what it is made of
-        self,
-        settings: GrantSettings,
-        api: Api,
-        spec: VendorSpec,
-        *,
-        metrics: GrantMetrics,
-        identity: str,
-        filling: Filling = nullcontext,
-        linger: float = LINGER_SECONDS,
-    ) -> None:
-        self._linger = linger
-        self._settings = settings
-        self._api = api
-        self._hasty = api.within(READ_SECONDS)
-        self._read = waiting(reading(self._hasty.get, told=metrics.read))
-        self._rationed = waiting(Rationed(self._read, clock=time.monotonic))
-        self._spec = spec
-        self._metrics = metrics
-        self._filling = filling
-        self._term: _Office | None = None
-        self._ended: Term | None = None
-        self._leaving = threading.Event()
-        self._stopping = threading.Event()
-        namespace = settings.service.namespace
-        self._election = Election(
-            api,
-            namespace=namespace,
-            name=settings.lease.name,
-            identity=identity,
-            timing=settings.lease.timing,
-            on_started=self._begin,
-            on_stopped=self._end,
-        )
-        self._toucher = Toucher(self._hasty, interval=settings.touch_interval, metrics=metrics)
-        self._keeper = self._certificate_keeper() if settings.certificate.bootstrap else None
-        self._documents = DocumentMetrics(metrics.metrics)
-        self._tls_metrics = TlsMetrics(metrics.metrics)
-        self._web = WebServer(Starlette(routes=self._plain()), host=settings.listen.host, port=settings.listen.port)
-        self._webhooks: WebServer | None = None
-        metrics.read_from(self._sizes)
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Where the extender, probes and metrics are served."""
-        return self._web.address
-
-    @property
-    def webhook_address(self) -> tuple[str, int] | None:
-        """Where the webhooks are served; ``None`` before the certificate is there."""
-        return None if self._webhooks is None else self._webhooks.address
-
-    @property
-    def trouble(self) -> str:
-        """Why nothing is answered; empty where it is."""
-        return next((why for check in self._ready().values() if (why := check())), "")
-
-    def start(self) -> None:
-        """Begins. Raises ``ConfigError`` or ``KubeError`` where there is no certificate to serve with."""
-        self._web.start()
-        self._webhooks = WebServer(
-            Starlette(routes=self._over_tls()),
-            host=self._settings.webhooks.host,
-            port=self._settings.webhooks.port,
-            tls=self._tls(),
-            tls_metrics=self._tls_metrics,
-        )
-        self._webhooks.start()
-        self._toucher.start()
-        self._election.start()
-
-    def stop(self) -> None:
-        """Ends: is not ready, answers no more, hands the lease back, lets go of its clients. May be called twice."""
-        self._leave()
-        self._stopping.set()
-        self._settle()
-        self._election.stop()
-        for server in (self._webhooks, self._web):
-            if server is not None:
-                server.stop()
-        if self._ended is not None:
-            self._ended.stop()
-        self._toucher.stop()
-        if self._keeper is not None:
-            self._keeper.stop()
-
-    def _leave(self) -> None:
-        """Answers until nobody is sent here any more; to one that is not ready nobody is."""
-        sent_here = not self.trouble
-        self._leaving.set()
-        if sent_here:
-            time.sleep(self._settings.shutdown_delay)
-
-    def _settle(self) -> None:
-        """Waits for Bindings that the API server is still carrying out."""
-        office, until = self._term, time.monotonic() + self._linger
-        while office is not None and office.term.books.statistics.answered and time.monotonic() < until:
-            time.sleep(_LOOK_SECONDS)
-
-    def _tls(self) -> Tls:
-        certificate = self._settings.certificate
-        directory = Path(certificate.directory)
-        files = Tls(certificate=directory / certificate.file, key=directory / certificate.key)
-        if self._keeper is not None:
-            files = self._keeper.start()
-        return files if certificate.client_ca is None else replace(files, client_ca=Path(certificate.client_ca))
-
-    def _certificate_keeper(self) -> CertificateKeeper:
-        service = self._settings.service
-        certificate = self._settings.certificate
-        return CertificateKeeper(
-            self._api,
-            SecretName(service.namespace, certificate.secret),
-            names=(service.host, f"{service.host}.cluster.local", *certificate.names),
-            folder=Path(certificate.directory),
-            configurations=(WebhookConfiguration("mutating", self._settings.webhooks.configuration),),
-        )
-
-    def _begin(self) -> None:
-        """The lease is ours."""
-        term = Term(
-            self._api,
-            self._settings,
-            self._spec,
-            metrics=self._metrics,
-            read=self._read,
-            filling=self._filling,
-            on_filled=lambda: self._heal(term),
-        )
-        self._term = _Office(term, self._bindings(term), self._extender(term))
-        term.start()
-
-    def _end(self) -> None:
-        """The lease is ours no longer: what is known may be wrong from now on."""
-        office, self._term = self._term, None
-        if office is not None:
-            office.term.stop(timeout=0.0)
-            self._ended = office.term
-
-    def _heal(self, term: Term) -> None:
-        """While nobody answered, every Binding that failed left its cards booked in Volcano's own ledger."""
-        if self._settings.mode is Mode.GUARD:
-            for node in term.books.nodes_with_cards():
-                self._toucher.touch(node)
-
-    def _bindings(self, term: Term) -> Bindings:
-        touches = self._settings.mode is Mode.GUARD
-        return Bindings(
-            books=term.books,
-            mode=self._settings.mode,
-            metrics=self._metrics,
-            read=self._read,
-            now_ns=time.time_ns,
-            touch=self._toucher.touch if touches else _leave,
-        )
-
-    def _extender(self, term: Term) -> Extender:
-        settings = self._settings
-        return Extender(term.books, read=self._rationed, weight=settings.weight, metrics=self._metrics)
-
-    def _active(self) -> _Office:
-        """What answers. Raises ``StandbyError``."""
-        office = self._term
-        if office is None or self._stopping.is_set() or not self._election.active:
-            raise StandbyError(f"this replica does not answer: {self._election.check() or 'it is about to begin'}")
-        if not office.term.ready:
-            raise StandbyError(f"this replica does not answer yet: {office.term.check()}")
-        return office
-
-    def _sizes(self) -> Sizes | None:
-        office = self._term
-        if office is None:
-            return None
-        term = office.term
-        return Sizes(
-            active=term.ready,
-            statistics=term.books.statistics,
-            pods=len(term.books),
-            problems=term.books.problems,
-            missed=term.missed,
-            findings=auditing.counts(term.findings),
-        )
-
-    def _over_tls(self) -> list[Route]:
-        metrics = AdmissionMetrics(self._metrics.metrics, self._documents)
-        return [
-            admission_route(manifests.POD_PATH, self._mark, name="pods", metrics=metrics),
-            admission_route(manifests.BINDING_PATH, self._bind, name="bindings", metrics=metrics),
-        ]
-
-    def _plain(self) -> list[Route]:
-        probes = probe_routes(alive=self._alive(), ready=self._ready(), metrics=self._metrics.metrics)
-        return [
-            *probes,
-            Route(FINDINGS_PATH, self._findings),
-            self._verb("predicate", lambda office, body: office.extender.predicate(body), limit=LARGEST_QUESTION),
-            self._verb("prioritize", lambda office, body: office.extender.prioritize(body), limit=LARGEST_RANKING),
-            self._verb("allocate", lambda office, body: office.extender.allocate(body)),
-            self._verb("deallocate", lambda office, body: office.extender.deallocate(body)),
-            *(self._verb(verb, lambda _office, _body: b"{}") for verb in _SESSION_VERBS),
-        ]
-
-    def _findings(self, _request: Request) -> Response:
-        """What the replica that answers has found wrong with the grants of bound pods."""
-        try:
-            return JSONResponse(auditing.document(self._active().term.findings))
-        except StandbyError as error:
-            return PlainTextResponse(str(error), status_code=error.http_status)
-
-    def _verb(self, verb: str, answer: Callable[[_Office, bytes], bytes], *, limit: int = MAX_BODY) -> Route:
-        def reply(body: bytes) -> Reply:
-            return Reply(200, answer(self._active(), body))
-
-        path = f"{EXTENDER_PATH}/{verb}"
-        return document_route(path, reply, name=verb, metrics=self._documents, limit=limit)
-
-    def _mark(self, request: AdmissionRequest) -> Answer:
-        """New pods are marked by any replica, active or not: nothing of the ledger is needed for it."""
-        settings = self._settings
-        if request.object is None:
-            return Allowed()
-        answer = marking.mark(request.object, self._spec, settings.rules, settings.schedulers, settings.mode)
-        outcome = ("marked" if answer.operations else "untouched") if isinstance(answer, Allowed) else "refused"
-        self._metrics.answered("pod", outcome)
-        return answer
-
-    def _bind(self, request: AdmissionRequest) -> Answer:
-        answer = self._active().bindings(request)
-        # The pod may have had to be read, and the lease may be another's by now.
-        self._active()
-        return answer
-
-    def _alive(self) -> dict[str, Check]:
-        return {"server": lambda: ""}
-
-    def _ready(self) -> dict[str, Check]:
-        return {
-            "stopping": lambda: "the process ends" if self._leaving.is_set() else "",
-            "lease": self._election.check,
-            "ledger": self._ledger_check,
-            "certificate": lambda: "" if self._webhooks is not None else "the webhooks are not served yet",
-        }
-
-    def _ledger_check(self) -> str:
-        office = self._term
-        return "another replica has it" if office is None else office.term.check()
-
-
-class _Office:
-    """What answers while the lease is held."""
-
-    def __init__(self, term: Term, bindings: Bindings, extender: Extender) -> None:
-        self.term = term
-        self.bindings = bindings
-        self.extender = extender
-
-
-def _leave(_node: NodeName) -> None:
-    """In mode ``ledger`` no scheduler counts cards, so that no node has to be written."""
+    guards = settings.mode is Mode.GUARD
+    return GrantServer(
+        settings,
+        api,
+        product_of(spec, settings.rules, mode=settings.mode, schedulers=settings.schedulers),
+        metrics=metrics,
+        identity=identity,
+        filling=filling,
+        linger=linger,
+        writer=Toucher(api.within(READ_SECONDS), interval=settings.touch_interval, metrics=metrics) if guards else None,
+    )

@@ -11,30 +11,21 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from hami_plugins.config import layering, texts
-from hami_plugins.config.layering import Layer
-from hami_plugins.config.values import AbsolutePath, Listen, Logging, Name, Port, Seconds, Strict
+from hami_plugins.config import texts
+from hami_plugins.config.values import AbsolutePath, Listen, Name, Port, Seconds
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.errors import ConfigError, WireError
-from hami_plugins.ledger.ledger import HOLD, KEEP
+from hami_plugins.granting import settings as shared
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import volcano
-from hami_plugins.web.settings import Certificate, Lease, Service, Webhooks
+from hami_plugins.web.settings import Certificate, Lease, Service
 from hami_plugins.wire import volcano_config
 from volcano_vgpu import config
 from volcano_vgpu.granting.modes import CONFIGURATION, SCHEDULER, Mode
 
 PREFIX: Final = "HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__"
 """What a variable begins with that sets something: ``HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE``."""
-
-REQUEST_SECONDS: Final = 60.0
-"""How long the API server may carry out a request; what was answered in it may come true until then.
-
-Where it is told another time (``--request-timeout``), ``reservation`` has to be half a minute longer than that.
-"""
-
-NAMESPACE_VARIABLE: Final = "POD_NAMESPACE"
 
 
 class GrantCertificate(Certificate):
@@ -57,12 +48,8 @@ class GrantLease(Lease):
     name: Name = "volcano-vgpu-grants"
 
 
-class GrantWebhooks(Webhooks):
-    """The webhooks of the server of grants.
-
-    ``configuration`` names the object that tells the API server of them, whose trust the server looks after. It belongs
-    to the cluster, so two installations have two names for it.
-    """
+class GrantWebhooks(shared.GrantWebhooks):
+    """The webhooks of the server of grants."""
 
     configuration: Name = CONFIGURATION
 
@@ -73,33 +60,24 @@ class GrantListen(Listen):
     port: Port = 9395
 
 
-class GrantSettings(Strict):
-    """All of the server's settings.
+class GrantSettings(shared.GrantSettings):
+    """All of the server's settings, beside those that every server of grants has.
 
     ``policy`` and ``weight`` say which nodes and cards come first in mode ``ledger``, in the words of Volcano's
     ``deviceshare.SchedulePolicy`` and ``ScheduleWeight``; a weight of 0 leaves the nodes to the other plugins.
-    ``reservation`` is how long what a Binding was answered with is kept where nothing else ends it, and ``hold`` how
-    long what Volcano asked for last, while no Binding has come. ``schedulers`` are those whose pods are marked.
-    ``touch_interval`` is how long answers are gathered for a write of their node in mode ``guard``, of which there is
-    at most one a second. ``shutdown_delay`` is how long a replica that has to end goes on answering, ready no more:
-    others may take so long to learn that nobody is to be sent there.
+    ``schedulers`` are those whose pods are marked. ``touch_interval`` is how long answers are gathered for a write of
+    their node in mode ``guard``, of which there is at most one a second.
     """
 
-    version: Literal[1] = 1
     mode: Literal[Mode.LEDGER, Mode.GUARD] = Mode.LEDGER
     policy: Literal["binpack", "spread", ""] = "binpack"
-    weight: Annotated[float, Field(ge=0, le=1_000_000)] = 10.0
-    reservation: Annotated[float, Field(gt=REQUEST_SECONDS, le=3600)] = KEEP
-    hold: Annotated[float, Field(ge=1, le=3600)] = HOLD
     schedulers: Annotated[tuple[Name, ...], Field(min_length=1)] = (SCHEDULER,)
     touch_interval: Seconds = 0.1
-    shutdown_delay: Annotated[float, Field(ge=0, le=300)] = 5.0
     webhooks: GrantWebhooks = GrantWebhooks()
     certificate: GrantCertificate = GrantCertificate()
     service: GrantService = GrantService()
     lease: GrantLease = GrantLease()
     listen: GrantListen = GrantListen()
-    log: Logging = Logging()
 
     @property
     def rules(self) -> Rules:
@@ -112,13 +90,7 @@ def load(text: str, env: Mapping[str, str]) -> GrantSettings:
 
     Raises ``ConfigError`` with the source, the path, the value and what is allowed.
     """
-    usual = {"service": {"namespace": env[NAMESPACE_VARIABLE]}} if env.get(NAMESPACE_VARIABLE) else {}
-    layers = [
-        Layer(NAMESPACE_VARIABLE, usual),
-        Layer("settings", texts.mapping(text, "settings")),
-        layering.of_environment(env, PREFIX),
-    ]
-    return layering.made(GrantSettings, layers)
+    return shared.load(GrantSettings, text, env, PREFIX)
 
 
 def spec_of(device_config: str | None) -> VendorSpec:

@@ -11,10 +11,10 @@ from typing import Final
 import structlog
 
 from hami_plugins.errors import KubeError
+from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import Writing
 from hami_plugins.model.units import NodeName
-from volcano_vgpu.granting.metrics import GrantMetrics
 from volcano_vgpu.register import TOUCHED_KEY
 
 SPARED: Final = 1.0
@@ -49,7 +49,9 @@ class Toucher:
     ) -> None:
         self._api = api
         self._interval = max(interval, LEAST)
-        self._metrics = metrics
+        self._touches = metrics.metrics.counter(
+            "node_touches_total", "Writes of nodes that make Volcano count them anew, by outcome", ("outcome",)
+        )
         self._now = now
         self._clock = clock
         self._tried: dict[NodeName, float] = {}
@@ -103,8 +105,8 @@ class Toucher:
         try:
             self._api.merge_patch(paths.node(node), {"metadata": {"annotations": {TOUCHED_KEY: f"{stamp} {_WHY}"}}})
         except KubeError as error:
-            self._metrics.touched("failed")
+            self._touches.labels("failed").inc()
             _log.warning("node_not_touched", node=node, error=str(error))
             return not error.may_retry
-        self._metrics.touched("written")
+        self._touches.labels("written").inc()
         return True

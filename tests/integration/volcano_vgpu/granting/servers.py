@@ -14,6 +14,9 @@ import urllib3
 
 from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
 from hami_plugins.emulator.fleet import bare_node
+from hami_plugins.granting.metrics import GrantMetrics
+from hami_plugins.granting.server import EXTENDER_PATH, GrantServer
+from hami_plugins.granting.webhooks import BINDING_PATH, POD_PATH
 from hami_plugins.kube.client import connect_to
 from hami_plugins.kube.counting import api_requests
 from hami_plugins.kube.port import Raw
@@ -21,9 +24,8 @@ from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.web.tls import Tls
 from tests.integration.web.certificates import a_certificate
 from tests.unit.volcano_vgpu.granting.cluster import task
-from volcano_vgpu.granting.app import EXTENDER_PATH, GrantServer
-from volcano_vgpu.granting.manifests import BINDING_PATH, POD_PATH
-from volcano_vgpu.granting.metrics import GrantMetrics
+from volcano_vgpu.granting.app import grant_server
+from volcano_vgpu.granting.product import METRICS
 from volcano_vgpu.granting.settings import GrantSettings
 
 NUMBER, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
@@ -168,9 +170,9 @@ class Site:
             "shutdownDelay": 0,
         }
         found = GrantSettings.model_validate(told | settings)
-        metrics = GrantMetrics()
+        metrics = GrantMetrics(METRICS)
         api = replace(connect_to(self.server.url, component="grants"), on_request=api_requests(metrics.metrics))
-        server = GrantServer(found, api, SPEC, metrics=metrics, identity=identity, linger=linger)
+        server = grant_server(found, api, SPEC, metrics=metrics, identity=identity, linger=linger)
         self.metrics[id(server)] = metrics
         own = found.certificate.bootstrap
         ca = self.folder / ("own/ca.crt" if own else "tls.crt")

@@ -12,12 +12,12 @@ import pytest
 
 from hami_plugins.emulator.volcano import EmulatedVolcano, ExtenderArguments
 from hami_plugins.errors import KubeError
+from hami_plugins.granting.server import EXTENDER_PATH
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect_to
 from hami_plugins.vendors.volcano import RESOURCES
 from tests.integration.volcano_vgpu.granting.servers import IDS, NODE, Client, Site, a_node, a_pod, wait_for
 from volcano_vgpu.granting import manifests
-from volcano_vgpu.granting.app import EXTENDER_PATH
 from volcano_vgpu.granting.modes import GRANT_KEYS, MARKER_KEY
 
 WHOLE = 40_960

@@ -9,16 +9,17 @@ from typing import Any
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.errors import KubeError
+from hami_plugins.granting.bindings import Bindings
+from hami_plugins.granting.books import Books
+from hami_plugins.granting.extender import Extender
+from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.kube.port import Raw
 from hami_plugins.kube.reflector import Change
 from hami_plugins.model.units import NodeName
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire.admission_review import AdmissionRequest
-from volcano_vgpu.granting.bindings import Bindings
-from volcano_vgpu.granting.books import Books
-from volcano_vgpu.granting.extender import Extender
-from volcano_vgpu.granting.metrics import GrantMetrics
 from volcano_vgpu.granting.modes import Mode
+from volcano_vgpu.granting.product import METRICS, product_of
 
 NUMBER, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
 IDS, NODE = "volcano.sh/vgpu-ids-new", "volcano.sh/vgpu-node"
@@ -55,16 +56,15 @@ class Cluster:
 
     def __init__(self, *nodes: Raw, mode: Mode = Mode.LEDGER, policy: str = "binpack", weight: float = 10.0) -> None:
         self.time = 0.0
-        self.metrics = GrantMetrics()
+        self.metrics = GrantMetrics(METRICS)
         self.server: dict[tuple[str, str], Raw | KubeError] = {}
         self.reads = 0
         self.touched: list[str] = []
         rules = Rules(policies=PolicyDefaults(volcano=policy, volcano_orders_cards=True))
-        self.books = Books(SPEC, rules, keep=90.0, clock=lambda: self.time)
+        self.books = Books(product_of(SPEC, rules, mode=mode), keep=90.0, clock=lambda: self.time)
         self.extender = Extender(self.books, read=self._read, weight=weight, metrics=self.metrics)
         self.bindings = Bindings(
             books=self.books,
-            mode=mode,
             metrics=self.metrics,
             read=self._read,
             now_ns=lambda: 1_790_000_000_000_000_000,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
+from hami_plugins.granting.auditing import EVERY, Auditor, counts, document
 from hami_plugins.ledger.answers import Finding
 from tests.unit.volcano_vgpu.granting.cluster import Cluster, a_pod
-from volcano_vgpu.granting.auditing import EVERY, Auditor, counts, document
 
 
 def test_what_is_wrong_is_looked_for_now_and_then_and_told_once() -> None:
@@ -40,6 +40,6 @@ def test_each_kind_of_finding_has_its_number_also_where_that_is_none() -> None:
 def test_findings_as_a_document_name_pod_and_remedy() -> None:
     cluster = Cluster()
     cluster.shows(a_pod("none", node="n1"))
-    (finding,) = document(cluster.books.findings())["findings"]
+    (finding,) = document(cluster.books.findings(), cluster.books.product.audit)["findings"]
     assert (finding["finding"], finding["node"], finding["pods"]) == ("no-cards", "n1", ("x/none",))
     assert "Delete it" in finding["text"]

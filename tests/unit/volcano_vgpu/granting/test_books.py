@@ -150,7 +150,7 @@ def test_a_pod_that_meets_a_bug_holds_the_cards_that_its_annotations_name(monkey
     cluster, bound = Cluster(), a_pod(node="n1", ids="GPU-n1-0,NVIDIA,30000,0:")
     waiting = a_pod("w")
     with monkeypatch.context() as patch, capture_logs() as logs:
-        patch.setattr("volcano_vgpu.granting.books.objects.pod", _buggy)
+        patch.setattr("hami_plugins.granting.books.objects.pod", _buggy)
         cluster.shows(bound)
         cluster.shows(waiting)
     assert [(line["event"], line["subject"]) for line in logs] == [

@@ -8,9 +8,9 @@ import pytest
 
 from hami_plugins.engine.intake import Intake
 from hami_plugins.errors import KubeError
+from hami_plugins.granting.extender import LARGEST_REMEMBERED
 from hami_plugins.kube.port import Raw
 from tests.unit.volcano_vgpu.granting.cluster import CORES, MEMORY, NUMBER, Cluster, a_node, a_pod
-from volcano_vgpu.granting.extender import LARGEST_REMEMBERED
 
 
 def test_a_node_with_room_takes_the_pod_and_a_full_one_says_why_with_numbers() -> None:

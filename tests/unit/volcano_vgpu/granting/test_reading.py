@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hami_plugins.errors import KubeError
+from hami_plugins.granting.reading import Rationed, reading
 from hami_plugins.kube.port import Raw
-from volcano_vgpu.granting.reading import Rationed, reading
 
 
 def test_a_pod_that_is_not_there_is_nothing_and_any_other_error_is_one() -> None:

@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hami_plugins.errors import KubeError
+from hami_plugins.granting.metrics import GrantMetrics
+from hami_plugins.granting.term import UNHEALTHY_SECONDS, Term
 from hami_plugins.kube.port import Page, Raw, Selection, WatchEvent
 from hami_plugins.ledger.answers import Assumption, Declined, Granted
 from hami_plugins.model.units import NodeName
 from hami_plugins.vendors.volcano import SPEC
 from tests.unit.volcano_vgpu.granting.cluster import a_node, a_pod
-from volcano_vgpu.granting.metrics import GrantMetrics
+from volcano_vgpu.granting.product import METRICS, product_of
 from volcano_vgpu.granting.settings import load
-from volcano_vgpu.granting.term import UNHEALTHY_SECONDS, Term
 
 N1 = NodeName("n1")
 
@@ -56,6 +57,9 @@ class Quiet:
                 yield self.events.pop(0)
 
 
+PRODUCT = product_of(SPEC, load("", {}).rules)
+
+
 def nobody(_namespace: str, _name: str) -> Raw | None:
     return None
 
@@ -68,8 +72,8 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def test_what_is_promised_and_never_comes_ends_and_is_counted() -> None:
-    now, metrics = [0.0], GrantMetrics()
-    term = Term(Quiet(), load("", {}), SPEC, metrics=metrics, read=nobody, clock=lambda: now[0])
+    now, metrics = [0.0], GrantMetrics(METRICS)
+    term = Term(Quiet(), load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
     assert "has not told of all nodes yet" in term.check()
     term.start()
     until(lambda: term.ready)
@@ -83,8 +87,8 @@ def test_what_is_promised_and_never_comes_ends_and_is_counted() -> None:
 
 
 def test_what_a_binding_was_answered_with_ends_only_when_the_watch_has_told_of_that_time() -> None:
-    now, metrics, api = [0.0], GrantMetrics(), Quiet()
-    term = Term(api, load("", {}), SPEC, metrics=metrics, read=nobody, clock=lambda: now[0])
+    now, metrics, api = [0.0], GrantMetrics(METRICS), Quiet()
+    term = Term(api, load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
     term.start()
     until(lambda: term.ready)
     answered, reserved = (term.books.intake(a_pod(name)) for name in ("answered", "reserved"))
@@ -102,7 +106,7 @@ def answered_at_zero(
     found: Raw | KubeError | None, settings: str = ""
 ) -> tuple[Term, list[float], GrantMetrics, list[float]]:
     """A term that answered a Binding at 0, its clock, its metrics, and when it read the pod (which gives ``found``)."""
-    now, metrics, looked = [0.0], GrantMetrics(), list[float]()
+    now, metrics, looked = [0.0], GrantMetrics(METRICS), list[float]()
 
     def read(namespace: str, name: str) -> Raw | None:
         assert (namespace, name) == ("x", "p")
@@ -111,7 +115,7 @@ def answered_at_zero(
             raise found
         return found
 
-    term = Term(Quiet(), load(settings, {}), SPEC, metrics=metrics, read=read, clock=lambda: now[0])
+    term = Term(Quiet(), load(settings, {}), PRODUCT, metrics=metrics, read=read, clock=lambda: now[0])
     term.start()
     until(lambda: term.ready)
     assert not isinstance(term.books.grant(N1, term.books.intake(a_pod()), carried=None, dry=False, now_ns=0), Declined)
@@ -122,7 +126,7 @@ def answered_at_zero(
 def test_an_answer_whose_binding_failed_ends_as_soon_as_the_api_server_has_given_it_up(
     monkeypatch: pytest.MonkeyPatch, settings: str, at: float
 ) -> None:
-    monkeypatch.setattr("volcano_vgpu.granting.term.EXPIRY_SECONDS", 0.01)
+    monkeypatch.setattr("hami_plugins.granting.term.EXPIRY_SECONDS", 0.01)
     term, now, metrics, looked = answered_at_zero(a_pod(), settings)
     now[0] = at - 0.5
     time.sleep(0.05)
@@ -145,7 +149,7 @@ def test_an_answer_whose_binding_failed_ends_as_soon_as_the_api_server_has_given
 def test_an_answer_that_may_have_come_true_is_left_to_the_watch(
     monkeypatch: pytest.MonkeyPatch, found: Raw | KubeError | None
 ) -> None:
-    monkeypatch.setattr("volcano_vgpu.granting.term.EXPIRY_SECONDS", 0.01)
+    monkeypatch.setattr("hami_plugins.granting.term.EXPIRY_SECONDS", 0.01)
     term, now, metrics, looked = answered_at_zero(found)
     now[0] = 75.0
     until(lambda: len(looked) >= 3)
@@ -156,7 +160,7 @@ def test_an_answer_that_may_have_come_true_is_left_to_the_watch(
 
 def test_a_term_whose_watch_of_pods_is_broken_is_not_ready_long_before_promises_end() -> None:
     now, api = [0.0], Quiet()
-    term = Term(api, load("", {}), SPEC, metrics=GrantMetrics(), read=nobody, clock=lambda: now[0])
+    term = Term(api, load("", {}), PRODUCT, metrics=GrantMetrics(METRICS), read=nobody, clock=lambda: now[0])
     term.start()
     until(lambda: term.ready)
     api.away = True
@@ -170,7 +174,7 @@ def test_a_term_whose_watch_of_pods_is_broken_is_not_ready_long_before_promises_
 
 def test_a_term_that_could_not_take_in_a_pod_is_not_ready_until_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     now, api = [0.0], Quiet()
-    term = Term(api, load("", {}), SPEC, metrics=GrantMetrics(), read=nobody, clock=lambda: now[0])
+    term = Term(api, load("", {}), PRODUCT, metrics=GrantMetrics(METRICS), read=nobody, clock=lambda: now[0])
     term.start()
     until(lambda: term.ready)
     with monkeypatch.context() as patch:
@@ -189,8 +193,8 @@ def test_a_term_that_could_not_take_in_a_pod_is_not_ready_until_it_has(monkeypat
 
 
 def test_an_error_in_what_ends_promises_is_not_the_end_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, metrics = [0.0], GrantMetrics()
-    term = Term(Quiet(), load("", {}), SPEC, metrics=metrics, read=nobody, clock=lambda: now[0])
+    now, metrics = [0.0], GrantMetrics(METRICS)
+    term = Term(Quiet(), load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
     expire, failures = term.books.expire, [RuntimeError("a bug")]
 
     def failing(shown: float) -> tuple[Assumption, ...]:
@@ -199,7 +203,7 @@ def test_an_error_in_what_ends_promises_is_not_the_end_of_it(monkeypatch: pytest
         return expire(shown)
 
     monkeypatch.setattr(term.books, "expire", failing)
-    monkeypatch.setattr("volcano_vgpu.granting.term.EXPIRY_SECONDS", 0.01)
+    monkeypatch.setattr("hami_plugins.granting.term.EXPIRY_SECONDS", 0.01)
     term.start()
     until(lambda: term.ready)
     term.books.reserve(N1, term.books.intake(a_pod()))
@@ -210,7 +214,7 @@ def test_an_error_in_what_ends_promises_is_not_the_end_of_it(monkeypatch: pytest
 
 
 def test_a_term_that_ends_before_the_cluster_is_known_just_ends() -> None:
-    term = Term(Quiet(told=False), load("", {}), SPEC, metrics=GrantMetrics(), read=nobody)
+    term = Term(Quiet(told=False), load("", {}), PRODUCT, metrics=GrantMetrics(METRICS), read=nobody)
     term.start()
     assert not term.ready
     term.stop()

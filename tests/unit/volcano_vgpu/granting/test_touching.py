@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from hami_plugins.errors import KubeError
+from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import Raw
 from hami_plugins.model.units import NodeName
-from volcano_vgpu.granting.metrics import GrantMetrics
+from volcano_vgpu.granting.product import METRICS
 from volcano_vgpu.granting.touching import SPARED, Toucher
 
 ONE, OTHER = NodeName("one"), NodeName("other")
@@ -55,7 +56,7 @@ def api() -> Api:
 
 @pytest.fixture
 def toucher(api: Api) -> Iterator[Toucher]:
-    made = Toucher(api, interval=0.001, metrics=GrantMetrics(), clock=api.clock)  # type: ignore[arg-type]
+    made = Toucher(api, interval=0.001, metrics=GrantMetrics(METRICS), clock=api.clock)  # type: ignore[arg-type]
     made.start()
     yield made
     made.stop()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from hami_plugins.granting.writers import written_later
 from hami_plugins.vendors.volcano import SPEC
 from tests.unit.volcano_vgpu.granting.cluster import IDS, Cluster, a_pod
-from volcano_vgpu.granting.writers import written_later
 
 BOUND = "2026-08-21T10:00:00Z"
 SOON, LATER = "2026-08-21T10:00:10Z", "2026-08-21T10:00:11Z"

@@ -16,13 +16,13 @@ import structlog
 
 from hami_plugins.engine.intake import Intake
 from hami_plugins.errors import KubeError, WireError
+from hami_plugins.granting.books import Books
+from hami_plugins.granting.metrics import GrantMetrics
+from hami_plugins.granting.reading import ReadPod
 from hami_plugins.ledger.answers import Declined
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import volcano_extender
 from hami_plugins.wire.volcano_extender import Task
-from volcano_vgpu.granting.books import Books
-from volcano_vgpu.granting.metrics import GrantMetrics
-from volcano_vgpu.granting.reading import ReadPod
 
 TASKS: Final = 4096
 """Tasks that are remembered as read: each comes once for every node, and once more when these are ranked."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from hami_plugins.ledger.answers import Finding, Statistics
 from hami_plugins.observe.metrics import Metrics
-
-PRODUCT: Final = "volcano_vgpu_grants"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +24,11 @@ class Sizes:
 
 
 class GrantMetrics:
-    """The server's metrics."""
+    """The server's metrics, whose names begin with ``prefix``."""
 
-    def __init__(self) -> None:
-        self.metrics = Metrics(PRODUCT)
+    def __init__(self, prefix: str) -> None:
+        self.metrics = Metrics(prefix)
+        self._prefix = prefix
         self._answers = self.metrics.counter(
             "answers_total", "Answers to the scheduler and to the API server, by kind and outcome", ("kind", "outcome")
         )
@@ -40,9 +38,6 @@ class GrantMetrics:
         )
         self._expired = self.metrics.counter(
             "assumptions_expired_total", "What was promised and never came, by state", ("state",)
-        )
-        self._touches = self.metrics.counter(
-            "node_touches_total", "Writes of nodes that make Volcano count them anew, by outcome", ("outcome",)
         )
 
     def answered(self, kind: str, outcome: str) -> None:
@@ -61,46 +56,44 @@ class GrantMetrics:
         """An assumption ended without having come true."""
         self._expired.labels(state).inc()
 
-    def touched(self, outcome: str) -> None:
-        """A node was written, or could not be."""
-        self._touches.labels(outcome).inc()
-
     def read_from(self, sizes: Callable[[], Sizes | None]) -> None:
         """Adds what is looked up at each reading."""
-        self.metrics.collected(lambda: _collected(sizes()))
+        self.metrics.collected(lambda: _collected(self._prefix, sizes()))
 
 
-def _collected(sizes: Sizes | None) -> Iterable[Metric]:
-    yield _one("active", "Whether this replica answers", float(sizes is not None and sizes.active))
+def _collected(prefix: str, sizes: Sizes | None) -> Iterable[Metric]:
+    yield _one(prefix, "active", "Whether this replica answers", float(sizes is not None and sizes.active))
     if sizes is not None:
-        yield from _sized(sizes)
+        yield from _sized(prefix, sizes)
 
 
-def _sized(sizes: Sizes) -> Iterator[Metric]:
+def _sized(prefix: str, sizes: Sizes) -> Iterator[Metric]:
     found = sizes.statistics
-    yield _one("nodes", "Nodes that are known", found.nodes)
-    yield _one("cards", "Cards that are registered", found.devices)
-    yield _one("pods", "Pods that are known, whatever they ask for", sizes.pods)
-    yield _one("holders", "Bound pods that hold cards", found.holders)
+    yield _one(prefix, "nodes", "Nodes that are known", found.nodes)
+    yield _one(prefix, "cards", "Cards that are registered", found.devices)
+    yield _one(prefix, "pods", "Pods that are known, whatever they ask for", sizes.pods)
+    yield _one(prefix, "holders", "Bound pods that hold cards", found.holders)
     unreadable = CounterMetricFamily(
-        f"{PRODUCT}_unreadable_total", "Nodes and pods, or parts of them, that could not be read; the log names them"
+        f"{prefix}_unreadable_total", "Nodes and pods, or parts of them, that could not be read; the log names them"
     )
     unreadable.add_metric((), sizes.problems)
     yield unreadable
-    yield _one("missed_changes", "Nodes and pods whose last change broke this program; see the log", sizes.missed)
+    yield _one(
+        prefix, "missed_changes", "Nodes and pods whose last change broke this program; see the log", sizes.missed
+    )
     wrong = GaugeMetricFamily(
-        f"{PRODUCT}_findings", "What is wrong with the grants of bound pods; /findings names them", labels=("finding",)
+        f"{prefix}_findings", "What is wrong with the grants of bound pods; /findings names them", labels=("finding",)
     )
     for finding, number in sizes.findings.items():
         wrong.add_metric((finding.value,), number)
     yield wrong
     family = GaugeMetricFamily(
-        f"{PRODUCT}_assumptions", "What is promised and not seen to be in effect, by state", labels=("state",)
+        f"{prefix}_assumptions", "What is promised and not seen to be in effect, by state", labels=("state",)
     )
     family.add_metric(("reserved",), found.reservations)
     family.add_metric(("answered",), found.answered)
     yield family
 
 
-def _one(name: str, what: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"{PRODUCT}_{name}", what, value=value)
+def _one(prefix: str, name: str, what: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"{prefix}_{name}", what, value=value)

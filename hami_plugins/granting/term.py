@@ -14,16 +14,16 @@ from typing import Final
 import structlog
 
 from hami_plugins.errors import KubeError
+from hami_plugins.granting.auditing import Auditor
+from hami_plugins.granting.books import Books
+from hami_plugins.granting.metrics import GrantMetrics
+from hami_plugins.granting.product import Product
+from hami_plugins.granting.reading import ReadPod
+from hami_plugins.granting.settings import REQUEST_SECONDS, GrantSettings
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import Selection, Watching
 from hami_plugins.kube.reflector import Backoff, Reflector, ReflectorOptions
 from hami_plugins.ledger.answers import Assumption, Found
-from hami_plugins.model.vendor import VendorSpec
-from volcano_vgpu.granting.auditing import Auditor
-from volcano_vgpu.granting.books import Books
-from volcano_vgpu.granting.metrics import GrantMetrics
-from volcano_vgpu.granting.reading import ReadPod
-from volcano_vgpu.granting.settings import REQUEST_SECONDS, GrantSettings
 
 EXPIRY_SECONDS: Final = 1.0
 """Between two looks for what was promised too long ago."""
@@ -56,7 +56,7 @@ class Term:
         self,
         api: Watching,
         settings: GrantSettings,
-        spec: VendorSpec,
+        product: Product,
         *,
         metrics: GrantMetrics,
         read: ReadPod,
@@ -64,7 +64,7 @@ class Term:
         on_filled: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.books = Books(spec, settings.rules, keep=settings.reservation, hold=settings.hold, clock=clock)
+        self.books = Books(product, keep=settings.reservation, hold=settings.hold, clock=clock)
         self._auditor = Auditor(self.books)
         self._metrics = metrics
         self._read = read

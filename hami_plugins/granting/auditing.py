@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import structlog
 
+from hami_plugins.granting.books import Books
 from hami_plugins.ledger.answers import Finding, Found
 from hami_plugins.report.documents import API_VERSION
-from volcano_vgpu.granting.books import Books
 
 EVERY: Final = 30.0
 """Seconds between two looks: each takes some 20 ms in a cluster of 1,000 nodes."""
@@ -44,7 +44,7 @@ def counts(found: Iterable[Found]) -> Mapping[Finding, int]:
     return {finding: counted[finding] for finding in Finding}
 
 
-def document(found: Iterable[Found]) -> dict[str, Any]:
-    """The same as a document for other programs."""
+def document(found: Iterable[Found], kind: str) -> dict[str, Any]:
+    """The same as a document of a kind, for other programs."""
     findings = [{**asdict(each), "finding": each.finding.value} for each in found]
-    return {"apiVersion": API_VERSION, "kind": "VolcanoGrantAudit", "findings": findings}
+    return {"apiVersion": API_VERSION, "kind": kind, "findings": findings}

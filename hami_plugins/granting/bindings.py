@@ -7,7 +7,7 @@ off (``peers.md`` 7.3): only what the node cannot hold at all is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -15,16 +15,14 @@ import structlog
 
 from hami_plugins.engine.intake import Intake
 from hami_plugins.errors import KubeError, WireError
+from hami_plugins.granting.books import Books
+from hami_plugins.granting.metrics import GrantMetrics
+from hami_plugins.granting.reading import ReadPod
 from hami_plugins.ledger.answers import Code, Declined, Granted, Source
 from hami_plugins.model.units import NodeName
-from hami_plugins.vendors.volcano import NODE_KEY
 from hami_plugins.wire import admission, fields
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Refused
 from hami_plugins.wire.fields import Json
-from volcano_vgpu.granting.books import Books
-from volcano_vgpu.granting.metrics import GrantMetrics
-from volcano_vgpu.granting.modes import GRANT_KEYS, MARKER_KEY, Mode
-from volcano_vgpu.granting.reading import ReadPod
 
 UNTOUCHED: Final = Allowed()
 _UNREADABLE: Final = 422
@@ -45,11 +43,6 @@ class Bound(NamedTuple):
     node: NodeName
     annotations: Mapping[str, str]
 
-    @property
-    def marked(self) -> bool:
-        """Whether the pod must not be bound without a grant."""
-        return MARKER_KEY in self.annotations
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bindings:
@@ -57,7 +50,6 @@ class Bindings:
     answer that a scheduler's own ledger has wrong now; ``now_ns`` gives Unix nanoseconds."""
 
     books: Books
-    mode: Mode
     metrics: GrantMetrics
     read: ReadPod
     now_ns: Callable[[], int]
@@ -99,13 +91,13 @@ class Bindings:
         except WireError as error:
             return self._refused(binding, str(error), Code.REQUEST)
         except KubeError as error:
-            if not binding.marked:
+            if self.books.product.marker not in binding.annotations:
                 return self._untouched("unknown")
             reason = f"pod {binding.namespace}/{binding.name} is not known yet and cannot be read: {error}; try again"
             return self._refused(binding, reason, "unknown", status=_AWAY)
 
     def _granted(self, binding: Bound, intake: Intake, request: AdmissionRequest) -> Answer:
-        carried = _carried(binding, intake) if self.mode is Mode.GUARD else None
+        carried = self.books.product.carried(binding.node, intake, binding.annotations)
         found = self.books.grant(binding.node, intake, carried=carried, dry=request.dry_run, now_ns=self.now_ns())
         if isinstance(found, Declined):
             if found.code in _PASS:
@@ -119,7 +111,7 @@ class Bindings:
         if not request.dry_run:
             self.touch(binding.node)
             self._tell(binding, granted)
-        return Allowed(_operations(request.object or {}, annotations, self.books.spec.keys.more))
+        return Allowed(_operations(request.object or {}, annotations, self.books.product.keys))
 
     def _tell(self, binding: Bound, granted: Granted) -> None:
         self.metrics.answered("binding", granted.source)
@@ -134,8 +126,7 @@ class Bindings:
 
     def _without_cards(self, binding: Bound) -> Answer:
         """Nothing is granted. A grant that the Binding carries all the same is emptied: the pod may carry it, too."""
-        keys = (*GRANT_KEYS, self.books.spec.keys.more)
-        stale = {key: "" for key in keys if binding.annotations.get(key)}
+        stale = {key: "" for key in self.books.product.keys if binding.annotations.get(key)}
         if not stale:
             return self._untouched("without-cards")
         self.metrics.answered("binding", "emptied")
@@ -172,15 +163,9 @@ def _read(request: AdmissionRequest) -> Bound | None:
     )
 
 
-def _carried(binding: Bound, intake: Intake) -> Mapping[str, str] | None:
-    """The grant that Volcano wrote for this node: on the pod up to 1.15, in the Binding later. The ledger checks it."""
-    written = (intake.pod.annotations, binding.annotations)
-    return next((each for each in written if each.get(NODE_KEY) == binding.node), None)
-
-
-def _operations(before: Json, annotations: Mapping[str, str], optional: str) -> list[Json]:
-    """What makes the Binding say just this. Of the ``optional`` key nothing stays that an earlier try left there."""
+def _operations(before: Json, annotations: Mapping[str, str], keys: Collection[str]) -> list[Json]:
+    """What makes the Binding say just this. Of the ``keys`` of a grant nothing stays that an earlier try left there."""
     metadata = before.get("metadata") or {}
-    others = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != optional}
+    others = {key: text for key, text in (metadata.get("annotations") or {}).items() if key not in keys}
     after = {**metadata, "annotations": {**others, **annotations}}
     return admission.patch({"metadata": metadata}, {"metadata": after})

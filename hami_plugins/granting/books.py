@@ -15,9 +15,11 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from hami_plugins.engine.decide import Decider, PodDemand
-from hami_plugins.engine.intake import Intake, Rules, take_in
+from hami_plugins.engine.intake import Intake, take_in
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
+from hami_plugins.granting import unread, writers
+from hami_plugins.granting.product import Product
 from hami_plugins.kube.reflector import Change
 from hami_plugins.ledger.answers import Assumption, Declined, Found, Granted, Source, Statistics
 from hami_plugins.ledger.ledger import HOLD, Ledger
@@ -26,11 +28,9 @@ from hami_plugins.model.nodes import NodeState
 from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.units import NodeName, PodUid
-from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.report.explain.wording import reason_words
 from hami_plugins.wire import objects
-from volcano_vgpu.granting import marking, remedies, unread, writers
 
 Raw = Mapping[str, Any]
 
@@ -65,22 +65,19 @@ class _Told(NamedTuple):
 class Books:
     """Everything is safe to call from any thread. ``keep`` and ``hold`` are as in ``Ledger``, ``clock`` gives time."""
 
-    def __init__(
-        self, spec: VendorSpec, rules: Rules, *, keep: float, hold: float = HOLD, clock: Callable[[], float]
-    ) -> None:
-        self.spec = spec
+    def __init__(self, product: Product, *, keep: float, hold: float = HOLD, clock: Callable[[], float]) -> None:
+        self.product = product
         self.problems = 0
         self._named: set[str] = set()
-        self._rules = rules
         self._clock = clock
-        self._registry = Registry([spec])
+        self._registry = Registry([product.spec])
         self._ledger = Ledger(Decider(self._registry), keep=keep, hold=hold)
         self._lock = threading.Lock()
         self._nodes: dict[str, NodeName] = {}
         self._pods: dict[tuple[str, str], Seen] = {}
         self._names: dict[str, tuple[str, str]] = {}
         self._reasons: OrderedDict[_Told, str] = OrderedDict()
-        self._asked = frozenset(spec.resources.all())
+        self._asked = frozenset(product.spec.resources.all())
 
     # What the watches show
 
@@ -145,8 +142,8 @@ class Books:
         if pod.node is None and pod.phase not in FINISHED:
             with self._lock:
                 self._ledger.see_pod(pod, self._clock())
-            return Seen(uid, take_in(pod, self._registry, self._rules))
-        edited = writers.written_later(raw, (self.spec.keys.allocated, self.spec.keys.more))
+            return Seen(uid, take_in(pod, self._registry, self.product.rules))
+        edited = writers.written_later(raw, self.product.held)
         with self._lock:
             problems = self._ledger.see_pod(pod, self._clock(), edited=edited)
         for problem in problems:
@@ -156,13 +153,13 @@ class Books:
     def _unread(self, raw: Raw, uid: PodUid, fault: str) -> Seen:
         """A pod of which nothing can be told but its node and its annotations."""
         with self._lock:
-            self._ledger.see_pod(unread.pod(raw, uid, self.spec), self._clock(), fault=fault)
+            self._ledger.see_pod(unread.pod(raw, uid, self.product.told), self._clock(), fault=fault)
         return Seen(uid, fault=fault)
 
     def _concerns(self, raw: Raw) -> bool:
         """Whether a pod asks for cards, or is bound with some; most pods of a cluster do neither."""
         spec, annotations = raw.get("spec") or {}, (raw.get("metadata") or {}).get("annotations") or {}
-        if spec.get("nodeName") and self.spec.keys.allocated in annotations:
+        if spec.get("nodeName") and any(key in annotations for key in self.product.held):
             return True
         return any(
             not self._asked.isdisjoint(resources.get(kind) or ())
@@ -199,19 +196,11 @@ class Books:
 
     def intake(self, raw: Raw) -> Intake:
         """What a pod asks for. Raises ``WireError`` where it cannot be read."""
-        return take_in(objects.pod(raw), self._registry, self._rules)
+        return take_in(objects.pod(raw), self._registry, self.product.rules)
 
     def obstacle(self, intake: Intake) -> str:
         """Why a pod gets no cards whatever is free; empty where nothing is in its way."""
-        if intake.refusal:
-            return intake.refusal
-        container = marking.lacks_number(self.spec, intake.pod)
-        if not container:
-            return ""
-        return (
-            f"container {container} asks for a share of a card without {self.spec.resources.count}, so that a kubelet "
-            f"hands it nothing; create the pod again with {self.spec.resources.count}: 1"
-        )
+        return intake.refusal or self.product.obstacle(intake.pod)
 
     def answer(self, node: NodeName, intake: Intake) -> str:
         """Why the node's cards cannot hold the pod, with numbers; empty where they can."""
@@ -289,7 +278,7 @@ class Books:
         """A refusal in words that do not name the node: Volcano counts nodes by their words."""
         entry = self._ledger.entry(node)
         if entry is None:
-            return "vGPU: the node is not known"
+            return f"{self.product.word}: the node is not known"
         by_id = any(
             request.selector.names_ids for each in intake.demand.devices.containers for request in each.requests
         )
@@ -309,9 +298,8 @@ class Books:
         entry = self._ledger.entry(node)
         problems = [problem.what for problem in entry.problems] if entry is not None else []
         if why is None or not why.reasons:
-            told = problems or [f"{self.spec.keys.register} is missing or empty"]
-            return f"vGPU: no cards registered ({'; '.join(told)}); {remedies.UNREGISTERED}"
+            return f"{self.product.word}: {self.product.unregistered(problems)}"
         names, reason = [container.name for container in intake.pod.containers], why.reasons[0]
-        words = f"vGPU {reason_words(reason, self._registry, names)}".replace(f" ({node})", "")
-        remedy = remedies.remedy(reason, entry, self.spec)
+        words = f"{self.product.word} {reason_words(reason, self._registry, names)}".replace(f" ({node})", "")
+        remedy = self.product.remedy(reason, entry)
         return f"{words}; {remedy}" if remedy else words

@@ -1,0 +1,166 @@
+"""What the commands of all servers of grants share: the process itself, what it needs in a cluster, and the audit."""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import structlog
+
+from hami_plugins.cli import output
+from hami_plugins.cli.edge import Exit
+from hami_plugins.cli.options import Form
+from hami_plugins.cli.service import file_text, stop_on_signals
+from hami_plugins.config import texts
+from hami_plugins.errors import ConfigError
+from hami_plugins.granting import auditing, volcano_conf
+from hami_plugins.granting.books import Books
+from hami_plugins.granting.server import GrantServer
+from hami_plugins.granting.settings import GrantSettings
+from hami_plugins.granting.volcano_conf import Finding
+from hami_plugins.granting.webhooks import Target
+from hami_plugins.kube.client import KubeClient
+from hami_plugins.kube.port import SNAPSHOT_COLLECTIONS
+from hami_plugins.kube.reflector import Change
+from hami_plugins.report.documents import API_VERSION
+from hami_plugins.report.rows import Row, Table
+
+STDIN = "-"
+
+_log = structlog.get_logger(__name__)
+
+
+def identity() -> str:
+    """This process among the replicas: its pod, so that a container that starts again goes on at once."""
+    return os.environ.get("POD_NAME") or f"{socket.gethostname()}-{secrets.token_hex(4)}"
+
+
+def serve(server: GrantServer, **told: str) -> int:
+    """Run a server until a signal ends it; what is ``told`` stands in the log."""
+    stop = stop_on_signals()
+    server.start()
+    _log.info("grants_started", **told, address=_spelled(server.address), webhooks=_spelled(server.webhook_address))
+    stop.wait()
+    server.stop()
+    _log.info("grants_ended")
+    return Exit.FINE
+
+
+def target(settings: GrantSettings, *, url: str, ca_file: str | None) -> Target:
+    """Where the API server reaches the webhooks."""
+    authority = "" if ca_file is None else base64.b64encode((file_text(ca_file) or "").encode()).decode()
+    service = settings.service
+    return Target(
+        configuration=settings.webhooks.configuration,
+        service=service.name,
+        namespace=service.namespace,
+        port=service.port,
+        url=url,
+        ca=authority,
+    )
+
+
+def print_conf(document: Mapping[str, Any], *, about: str, flags: Mapping[str, str], form: Form) -> int:
+    """Print a configuration of Volcano's scheduler, and the flags that go with it."""
+    if form is Form.JSON:
+        output.document(document, form)
+        return Exit.FINE
+    output.line(f"# {volcano_conf.CONFIG_KEY} of ConfigMap {volcano_conf.CONFIG_MAP}, {about}")
+    output.line("# what matters; keep your own actions and the others. Restart vc-scheduler after a change.")
+    for flag, why in flags.items():
+        output.line(f"# vc-scheduler {flag}: {why}")
+    sys.stdout.write(output.as_yaml(document))
+    return Exit.FINE
+
+
+def conf_text(client: KubeClient | None, source: str | None, namespace: str) -> tuple[str, str]:
+    """Where a configuration of Volcano's scheduler comes from (without a ``source`` the cluster), and its text."""
+    if source == STDIN:
+        return "stdin", sys.stdin.read()
+    if source is not None:
+        return source, file_text(source) or ""
+    place = f"ConfigMap {namespace}/{volcano_conf.CONFIG_MAP}"
+    if client is None:
+        raise ConfigError(f"{place}: no cluster to read it from; give the file with --check FILE")
+    found = client.get(f"/api/v1/namespaces/{namespace}/configmaps/{volcano_conf.CONFIG_MAP}")
+    return place, _held(found, place)
+
+
+def conf_of(text: str, place: str) -> dict[str, Any]:
+    """The configuration itself, or the one that a ConfigMap's manifest holds."""
+    document = texts.mapping(text, place)
+    if document.get("kind") != "ConfigMap":
+        return document
+    return texts.mapping(_held(document, place), f"{place}: {volcano_conf.CONFIG_KEY}")
+
+
+def print_check(
+    found: Sequence[Finding], *, kind: str, place: str, about: Mapping[str, str], form: Form, headers: bool
+) -> int:
+    """Print what is wrong with a configuration; ``about`` are further members of the document."""
+    if form is not Form.TABLE:
+        findings = [asdict(each) for each in found]
+        output.document({"apiVersion": API_VERSION, "kind": kind, **about, "findings": findings}, form)
+    elif found:
+        rows = tuple(
+            Row((each.severity, each.place, each.what, each.remedy), "bad" if each.severity == "error" else "warn")
+            for each in found
+        )
+        output.table(Table(("SEVERITY", "PLACE", "WHAT", "REMEDY"), rows), headers=headers)
+    else:
+        told = "".join(f" for {name} {value}" for name, value in about.items())
+        output.line(f"{place}: nothing is wrong with it{told}")
+    return Exit.FINDINGS if found else Exit.FINE
+
+
+def print_documents(documents: Iterable[Mapping[str, Any]], form: Form) -> int:
+    """Print objects to be applied."""
+    listed = list(documents)
+    if form is Form.JSON:
+        whole = listed[0] if len(listed) == 1 else {"apiVersion": "v1", "kind": "List", "items": listed}
+        output.document(whole, form)
+        return Exit.FINE
+    for document in listed:
+        sys.stdout.write(f"---\n{output.as_yaml(document)}")
+    return Exit.FINE
+
+
+def audit(books: Books, client: KubeClient, *, form: Form, headers: bool) -> int:
+    """List what is wrong with the grants of pods that are bound in the cluster of a client; fills the books."""
+    for collection in SNAPSHOT_COLLECTIONS:
+        take = {"Node": books.node_changed, "Pod": books.pod_changed}.get(collection.kind)
+        if take is not None:
+            for page in client.pages(collection):
+                for raw in page:
+                    take(Change("added", raw, str((raw.get("metadata") or {}).get("uid"))))
+    found = books.findings()
+    if form is not Form.TABLE:
+        output.document(auditing.document(found, books.product.audit), form)
+    elif found:
+        rows = tuple(
+            Row((each.finding.value, each.node, each.device, ", ".join(each.pods), each.text), "bad") for each in found
+        )
+        output.table(Table(("FINDING", "NODE", "CARD", "PODS", "WHAT"), rows), headers=headers)
+    else:
+        sizes = books.statistics
+        output.line(f"what {sizes.holders} pods hold of {sizes.devices} cards on {sizes.nodes} nodes adds up")
+    return Exit.FINDINGS if found else Exit.FINE
+
+
+def _held(config_map: Any, place: str) -> str:
+    data = config_map.get("data")
+    named = sorted(key for key in data if key.endswith(".conf")) if isinstance(data, dict) else []
+    key = volcano_conf.CONFIG_KEY if volcano_conf.CONFIG_KEY in named else next(iter(named), "")
+    if not key:
+        raise ConfigError(f"{place}: no {volcano_conf.CONFIG_KEY} in it; give the file with --check FILE")
+    return str(data[key])
+
+
+def _spelled(address: tuple[str, int] | None) -> str:
+    return "" if address is None else ":".join(map(str, address))

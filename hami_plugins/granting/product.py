@@ -1,0 +1,48 @@
+"""By what the grants of one maker's devices differ from another's: names, keys, and a few rules of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hami_plugins.engine.intake import Intake, Rules
+from hami_plugins.engine.shortfall import CardShortage, NodeShortage
+from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.pods import Container, Pod
+from hami_plugins.model.units import NodeName
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.wire.admission_review import Answer
+from hami_plugins.wire.fields import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """What a server of grants is about.
+
+    ``audit`` is the kind of a document of findings, ``word`` how reasons
+    call the devices. ``marker`` is the annotation of pods that must not be bound without a grant, ``keys`` are all
+    annotations of a grant, and ``held`` those by which a bound pod is known to hold something.
+
+    ``unregistered`` says that a node has no devices, and what is wrong with it, with what to do about it.
+
+    ``mark`` answers the creation of a pod. ``obstacle`` says why a pod gets nothing whatever is free (empty: nothing is
+    in its way), ``remedy`` what to do about devices that are short. ``told`` are the containers that a pod's
+    annotations speak of, for a pod that cannot be read. ``carried`` are annotations of another scheduler that name a
+    grant on the node, which is taken if it is right; it is given the pod's annotations and the Binding's.
+    """
+
+    audit: str
+    word: str
+    spec: VendorSpec
+    rules: Rules
+    marker: str
+    keys: tuple[str, ...]
+    held: tuple[str, ...]
+    unregistered: Callable[[Sequence[str]], str]
+    mark: Callable[[Json], Answer]
+    told: Callable[[Mapping[str, str]], tuple[Container, ...]]
+    obstacle: Callable[[Pod], str] = lambda _pod: ""
+    remedy: Callable[[CardShortage | NodeShortage, NodeEntry | None], str] = lambda _reason, _entry: ""
+    carried: Callable[[NodeName, Intake, Mapping[str, str]], Mapping[str, str] | None] = (
+        lambda _node, _intake, _annotations: None
+    )
