@@ -217,6 +217,12 @@ def wiring_of(shape: NodeShape) -> Wiring:
     )
 
 
+def of_family(shape: NodeShape, family: Family) -> NodeShape:
+    """The shape that the node would have in a pool of this family."""
+    traits = tuple((name, family.value if name == _FAMILY else value) for name, value in shape.traits)
+    return NodeShape(shape.devices, shape.links, traits)
+
+
 def _linked(shape: NodeShape, one: int, other: int) -> bool:
     return bool(shape.links) and shape.links[one][other] > 0
 

@@ -36,6 +36,7 @@ from hami_plugins.model.vendor import (
     VendorSpec,
 )
 from hami_plugins.model.verdicts import Reason
+from hami_plugins.model.wiring import Relabelled, Together
 from hami_plugins.vendors import awsneuron
 from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY, NODE_KEY, STATE_KEY, TIME_KEY, WHOLE, held_cores
 from hami_plugins.wire import pod_devices
@@ -44,8 +45,18 @@ from neuron_topology.allocation.cores import longest_run, run_of
 from neuron_topology.allocation.families import Family
 from neuron_topology.elsewhere import EVERY_CORE, asked_by, granted_elsewhere, runs
 from neuron_topology.hardware.fabric import devices_of, mask_of
+from neuron_topology.layouts import layout
 from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
-from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY, VENDOR, Wiring, inventory, wiring_of
+from neuron_topology.nodes import (
+    FAMILY_LABEL,
+    HEALTH_KEY,
+    LINKS_KEY,
+    VENDOR,
+    Wiring,
+    inventory,
+    of_family,
+    wiring_of,
+)
 
 PARTS: Final = 10.0
 """The most that each part of a node's score is worth: how much a grant leaves, and how full the node is."""
@@ -180,6 +191,25 @@ def _several_for_cores(asked: DeviceRequest) -> bool:
     return bool(asked.cores) and asked.count > 1 and asked.option(WHOLE) is not None
 
 
+def together(asked: DeviceRequest, shape: NodeShape) -> Together | None:
+    """The sets of the tables; cores of one device need no set."""
+    if not whole(asked) or VENDOR not in shape.positions:
+        return None
+    wiring = wiring_of(shape)
+    tables = wiring.tables
+    sets = tables.runs(asked.count) if _several_for_cores(asked) else tables.sets.get(asked.count, ())
+    nearest = () if asked.count in tables.counts else tables.nearest(asked.count)
+    return Together([tuple(wiring.positions[device] for device in devices_of(each)) for each in sets], nearest)
+
+
+def relabelled(shape: NodeShape) -> Sequence[Relabelled]:
+    """The same node in a pool of the other family."""
+    if VENDOR not in shape.positions:
+        return ()
+    family = wiring_of(shape).topology.family
+    return [Relabelled(FAMILY_LABEL, other, of_family(shape, other)) for other in Family if other is not family]
+
+
 def _repaired(candidate: Candidate, wiring: Wiring) -> bool:
     return bool(wiring.repaired >> candidate.device.index & 1)
 
@@ -229,12 +259,13 @@ def words(shortfall: Shortfall, ask: Ask) -> str | None:
     among = f"of {count} among the {len(shortfall.passed)} devices that are free: {free}"
     if wiring.topology.family is Family.LINKED:
         return f"{asked}no linked set {'with neighbouring numbers ' if asked else ''}{among}"
-    return f"{asked}none of AWS's sets {among}{_elsewise(wiring, left, count)}"
+    return f"{asked}none of AWS's sets {among}{_elsewise(wiring, left, ask.request)}"
 
 
-def _elsewise(wiring: Wiring, free: int, count: int) -> str:
+def _elsewise(wiring: Wiring, free: int, asked: DeviceRequest) -> str:
     """What the other family would have."""
-    if not replace(wiring.topology, family=Family.LINKED).tables.choose(free, count):
+    wider = replace(wiring.topology, family=Family.LINKED).tables
+    if not (wider.choose_run if _several_for_cores(asked) else wider.choose)(free, asked.count):
         return ""
     return f"; a node pool with the label {FAMILY_LABEL}={Family.LINKED} would have one"
 
@@ -303,6 +334,9 @@ SPEC: Final = replace(
     spells_too_few=True,
     score_node=score_node,
     annotate=annotate,
+    together=together,
+    relabelled=relabelled,
+    layout=layout,
     granted_elsewhere=granted_elsewhere,
     counted_by_scheduler=(DEVICES, CORES, LEGACY_DEVICES),
     replaces=True,

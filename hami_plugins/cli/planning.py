@@ -20,6 +20,7 @@ from hami_plugins.report.explain.wording import counted
 from hami_plugins.report.plan import Planner, Stage, differences, submission, what_if
 
 if TYPE_CHECKING:
+    from hami_plugins.report.drawings import Drawing
     from hami_plugins.report.plan import Plan
     from hami_plugins.report.workloads import Submission
 
@@ -111,9 +112,12 @@ def _print_annotations(found: Plan, dialect: Dialect) -> None:
 
 def tell(found: Plan, answers: Answers) -> None:
     """In words: of every pod that is not placed why not and what would help, and how many are."""
+    for line in tables.pictures(found, answers.registry):
+        output.line(line.words, line.tone)
+    drawn: set[Drawing] = set()
     for refusal in answers.refusals():
         output.line()
-        for line in tables.refusal(refusal):
+        for line in tables.refusal(refusal, drawn):
             output.line(line.words, line.tone)
     _note(found)
     placed = sum(1 for each in found.pods if each.stage is Stage.PLACED)

@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 from hami_plugins.engine import mig
 from hami_plugins.engine.eligibility import shortages
 from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.relax import blocking
+from hami_plugins.engine.relax.blocking import Blocked
 from hami_plugins.engine.relax.changes import Question
 from hami_plugins.engine.relax.gauge import Gauge, Limit
 from hami_plugins.model.decisions import UNREGISTERED, Refusal
@@ -43,7 +45,7 @@ class CardShortage:
 
     ``request`` says what was asked. ``supply`` is ``None`` for reasons without amounts, ``headroom`` is set where a
     quota is the reason. ``beside`` says that earlier containers of the pod take of the same cards, too, so that less
-    is left than ``supply`` says.
+    is left than ``supply`` says. ``blocked`` is the set that is nearest to being free, where devices go in sets.
     """
 
     reason: Reason
@@ -57,6 +59,7 @@ class CardShortage:
     beside: bool = False
     supply: Supply | None = None
     headroom: Headroom | None = None
+    blocked: Blocked | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +134,12 @@ def _order(reason: CardShortage | NodeShortage) -> tuple[bool, int, str]:
 
 
 def _decisive(reasons: Sequence[tuple[Reason, int]]) -> Reason:
-    """The reason that most cards gave; that the rest would not be enough is only a reason where there is no other."""
+    """The reason that most cards gave; that the rest would not be enough is only a reason where there is no other.
+
+    Where enough cards would do one by one and only no set of them, nothing that is wrong with others matters.
+    """
+    if any(each[0] is Reason.TOPOLOGY for each in reasons):
+        return Reason.TOPOLOGY
     real = [each for each in reasons if each[0] is not Reason.TOO_FEW] or reasons
     order = list(Reason)
     return min(real, key=lambda each: (-each[1], order.index(each[0])))[0]
@@ -181,6 +189,7 @@ def _of_cards(
         devices=sum(answer.devices for _, answer in refused),
         beside=any(each.vendor == key.vendor for one in containers[: key.container] for each in one.requests),
         supply=supply,
+        blocked=blocking.nearest(registry[key.vendor], request, question.policy, (entry for entry, _ in refused)),
         headroom=dict(question.demand.headroom).get(key.vendor) if key.reason is Reason.QUOTA else None,
     )
 

@@ -15,6 +15,7 @@ from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName, VendorName
 from hami_plugins.model.verdicts import Reason
+from hami_plugins.model.wiring import Layout, Relabelled, Together
 
 SHARED_LOCK: Final = "hami.io/mutex.lock"
 
@@ -24,6 +25,7 @@ class Dialect(StrEnum):
 
     HAMI = "hami"
     VOLCANO = "volcano"
+    KOORDINATOR = "koordinator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +125,17 @@ class VendorOptions:
 
 
 class NodeObject(NamedTuple):
-    """The parts of a Node object that an inventory is made from."""
+    """The parts of a Node object that an inventory is made from.
+
+    ``published`` is what somebody publishes of the node's devices as an object of its own, as it was read.
+    """
 
     name: NodeName
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
     capacity: ResourceList
     allocatable: ResourceList
+    published: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +239,7 @@ class AdmissionChange(NamedTuple):
 
 
 class Elsewhere(NamedTuple):
-    """What a pod holds that nobody of ours has granted: by container, what only its node can tell, what to tell."""
+    """What a pod holds by words that are not ours: by container, what only its node can tell, what to tell."""
 
     grants: tuple[ContainerGrant, ...] = ()
     unlocated: tuple[Unlocated, ...] = ()
@@ -269,6 +275,12 @@ class VendorSpec:
       are marked with it); empty for none.
     * ``annotate``: the vendor's own annotations for a placement, beside HAMi's two lists.
     * ``recall``: puts back into decoded grants what the assignment string leaves out (partitions, masks, tenants).
+    * ``together``: the sets of devices that a request may be granted on one shape, ``None`` where any will do; only
+      what is told of a refusal, and which pods are looked at as ones that could leave, depends on it.
+    * ``relabelled``: what a shape would be, were its node labelled otherwise.
+    * ``layout``: how to draw the devices of a shape, ``None`` where there is nothing to draw.
+    * ``read``: what a pod's list says, where it has a form of its own; raises ``WireError``. Who reads so writes with
+      ``annotate`` alone.
     * ``granted_elsewhere``: what a placed pod holds without this vendor's list, from the words of another scheduler and
       from what it asks for; never less than it may use.
 
@@ -309,7 +321,11 @@ class VendorSpec:
     group_of: Callable[[Pod], str] | None = None
     annotate: Callable[[AllocationView], Mapping[str, str]] | None = None
     recall: Callable[[Mapping[str, str], tuple[ContainerGrant, ...]], tuple[ContainerGrant, ...]] | None = None
+    read: Callable[[VendorSpec, Pod, str], Elsewhere] | None = None
     granted_elsewhere: Callable[[VendorSpec, Pod], Elsewhere] | None = None
+    together: Callable[[DeviceRequest, NodeShape], Together | None] | None = None
+    relabelled: Callable[[NodeShape], Sequence[Relabelled]] | None = None
+    layout: Callable[[NodeShape], Layout | None] | None = None
     clamps_cores: bool = True
     binds_numa: bool = False
     partitions: bool = False

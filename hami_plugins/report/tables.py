@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
+from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.report import drawings, grids
+from hami_plugins.report.drawings import Drawing
+from hami_plugins.report.explain import wording
 from hami_plugins.report.explain.answers import Refusal, briefly
 from hami_plugins.report.explain.gates import holder_lines
 from hami_plugins.report.plan import Plan, PodPlan, Stage
 from hami_plugins.report.rows import Line, Row, Table
 from hami_plugins.report.slices import cards_words, planned_slices, shares_words
+
+MOST_DRAWN: Final = 3
+"""Nodes that are drawn below the table of a plan."""
 
 
 def plan(content: Plan) -> Table:
@@ -41,16 +49,35 @@ _STATUS = {
 }
 
 
-def refusal(content: Refusal) -> tuple[Line, ...]:
-    """Why some pods are not placed, and what would help, as lines of text."""
+def refusal(content: Refusal, drawn: set[Drawing] | None = None) -> tuple[Line, ...]:
+    """Why some pods are not placed, and what would help, as lines of text.
+
+    What is ``drawn`` already is not drawn again, and what is drawn here is added to it.
+    """
+    drawn = set() if drawn is None else drawn
     answer = content.answer
     lines = [Line(f"{content.title}: {status(answer.plan)}", "bad")]
     if answer.causes:
         lines += [Line(f"  {cause.tally}: {cause.words}") for cause in answer.causes]
     else:
         lines.append(Line(f"  {answer.why}"))
+    for cause in answer.causes:
+        if cause.drawing is not None and cause.drawing not in drawn:
+            drawn.add(cause.drawing)
+            lines += [Line(f"    {row}") for row in grids.lines(cause.drawing)]
     lines += [Line(f"  {words}", "warn") for words in holder_lines(answer.holders)]
     lines += [Line(f"  -> {way_out.sentence}", "good") for way_out in answer.ways_out]
+    return tuple(lines)
+
+
+def pictures(content: Plan, registry: Registry) -> tuple[Line, ...]:
+    """The first nodes on which pods of a plan get linked devices, drawn; how many more there are."""
+    found = list(drawings.of_plan(content, registry))
+    lines: list[Line] = []
+    for drawing in found[:MOST_DRAWN]:
+        lines += [Line(""), *(Line(row) for row in grids.lines(drawing))]
+    if len(found) > MOST_DRAWN:
+        lines.append(Line(f"and {wording.counted(len(found) - MOST_DRAWN, 'more node')}; --html draws them all", "dim"))
     return tuple(lines)
 
 

@@ -92,8 +92,12 @@ class Tables:
         """The same among the sets of neighbouring numbers, as a range of cores over several devices needs them."""
         if self.topology.family is Family.AWS:
             return self.choose(free, count, shunned=shunned)
-        runs = [each for each in self.sets.get(count, ()) if each & ~free == 0 and each & (each + (each & -each)) == 0]
+        runs = [each for each in self.runs(count) if each & ~free == 0]
         return max(runs, key=lambda each: (-(each & shunned).bit_count(), self.value(free & ~each), -each), default=0)
+
+    def runs(self, count: int) -> tuple[int, ...]:
+        """The sets of neighbouring numbers."""
+        return tuple(each for each in self.sets.get(count, ()) if each & (each + (each & -each)) == 0)
 
     def choices(self, count: int) -> Choices:
         """The table of one count."""

@@ -41,6 +41,7 @@ class ChangeKind(StrEnum):
     TOLERATION = "toleration"
     QUOTA_MEMORY = "quota-memory"
     QUOTA_CORES = "quota-cores"
+    NODE_LABEL = "node-label"
     VICTIM = "victim"
     NODE = "node"
 
@@ -119,6 +120,20 @@ class RaisedQuota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Labelled:
+    """A node gets another value of a label that says in which sets its devices are granted."""
+
+    node: NodeName
+    key: str
+    value: str
+
+    @property
+    def kind(self) -> ChangeKind:
+        """``NODE_LABEL``."""
+        return ChangeKind.NODE_LABEL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
     """Another pod goes (or, when it is terminating already, is waited for)."""
 
@@ -143,7 +158,7 @@ class AddedNode:
         return ChangeKind.NODE
 
 
-Change: TypeAlias = LessOf | LessPlain | Dropped | Tolerated | RaisedQuota | Removed | AddedNode
+Change: TypeAlias = LessOf | LessPlain | Dropped | Tolerated | RaisedQuota | Labelled | Removed | AddedNode
 
 
 class Question(NamedTuple):

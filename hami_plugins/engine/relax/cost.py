@@ -8,6 +8,7 @@ from hami_plugins.engine.relax.changes import (
     AddedNode,
     Change,
     Dropped,
+    Labelled,
     LessOf,
     LessPlain,
     RaisedQuota,
@@ -19,6 +20,7 @@ from hami_plugins.model.nodes import NodeEntry
 
 WISH: Final = 0.5
 QUOTA: Final = 1.0
+LABEL: Final = 1.0
 GOING: Final = 0.25
 VICTIM: Final = 2.0
 NODE: Final = 4.0
@@ -33,8 +35,8 @@ def cost_of(change: Change, node: NodeEntry, placed: Placed) -> float:
             return 1 - change.after / change.before
         case Dropped() | Tolerated():
             return WISH
-        case RaisedQuota():
-            return QUOTA + min(change.by / max(change.needed, 1), 1)
+        case RaisedQuota() | Labelled():
+            return QUOTA + min(change.by / max(change.needed, 1), 1) if isinstance(change, RaisedQuota) else LABEL
         case Removed():
             return GOING if change.pod.terminating else VICTIM + _part_of_node(change, node)
         case AddedNode():

@@ -4,8 +4,10 @@ Single changes come before pairs, cheap ones before dear ones. What a change cos
 
 * asking for less of something: the share of it that is given up (0 to 1);
 * giving up a wish (a selector, a policy, a node constraint), or tolerating a taint: 0.5, as much as half of an amount;
+* another label of a node, which says in which sets its devices are granted: 1;
 * a raised quota: 1, and up to 1 more by how much it is raised;
-* another pod's place: 2 and up to 1 more by how much of the node it holds; 0.25 if that pod is going already;
+* another pod's place: 2 and up to 1 more by how much of the node it holds; 0.25 if that pod is going already; where
+  devices go in sets, several pods may have to go, and do where no single one would do;
 * one more node: 4.
 
 Every change offered has been decided, so it is known to work; what is not offered may still exist, because only the
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from heapq import nsmallest
 from itertools import combinations, islice
@@ -26,17 +29,26 @@ from hami_plugins.engine.apply import without_pods
 from hami_plugins.engine.decide import Decider, PodDemand
 from hami_plugins.engine.eligibility import repelling
 from hami_plugins.engine.relax.additions import newcomers
-from hami_plugins.engine.relax.changes import AddedNode, ChangeKind, Counterfactual, Question, Removed, Settle
+from hami_plugins.engine.relax.blocking import Blocked
+from hami_plugins.engine.relax.changes import (
+    AddedNode,
+    ChangeKind,
+    Counterfactual,
+    Labelled,
+    Question,
+    Removed,
+    Settle,
+)
 from hami_plugins.engine.relax.levers import Lever, device_levers, node_levers
 from hami_plugins.engine.relax.refusals import Refusals
-from hami_plugins.engine.relax.search import Search
-from hami_plugins.engine.relax.victims import Victim, victims
+from hami_plugins.engine.relax.search import MOST_NODES, Search
+from hami_plugins.engine.relax.victims import Victim, victims, victims_together
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.units import NodeName, VendorName
-from hami_plugins.model.verdicts import Fit
+from hami_plugins.model.verdicts import Fit, Reason
 
 MOST_PAIRS: Final = 48
 """Pairs of changes that are tried."""
@@ -76,8 +88,11 @@ def relax(  # noqa: PLR0913 - the arguments of decide, and what may be offered
     stuck = [lever for lever in _levers(refusals) if not _keep(found, search.single(lever))]
     for vendor, headroom in demand.headroom:
         _keep(found, search.quota(vendor, headroom))
+    _keep(found, _relabelled(search, refusals))
     removable = [each for each in victims(refusals) if spared is None or not spared(each.pod)]
-    _keep(found, _without_victim(search, (each for each in removable if each.pod.priority <= priority)))
+    if not _keep(found, _without_victim(search, (each for each in removable if each.pod.priority <= priority))):
+        may_go = partial(_may_go, priority=priority, spared=spared)
+        _keep(found, _without_several(search, victims_together(refusals, may_go)))
     _keep(found, _with_newcomer(search, newcomers(snapshot, refusals, spare_shapes)))
     if len(found) < limit:
         for one, other in islice(_pairs(stuck, refusals), MOST_PAIRS):
@@ -138,6 +153,44 @@ def _without_victim(search: Search, candidates: Iterable[Victim]) -> Counterfact
         found = search.proven((Removed(pod=pod, node=entry.name),), left)
         if found is not None:
             return found
+    return None
+
+
+def _may_go(pod: PodRecord, *, priority: int, spared: Callable[[PodRecord], bool] | None) -> bool:
+    return pod.priority <= priority and (spared is None or not spared(pod))
+
+
+def _without_several(search: Search, candidates: Iterable[Blocked]) -> Counterfactual | None:
+    """The fewest and smallest pods that hold a set of devices together."""
+    for blocked in nsmallest(MOST_VICTIMS, candidates, key=lambda each: each.rank):
+        entry = blocked.entry
+        leaving = [each.pod for each in blocked.holders]
+        left = without_pods(entry, partial(_is_among, pods=leaving))
+        found = search.proven(tuple(Removed(pod=pod, node=entry.name) for pod in leaving), left)
+        if found is not None:
+            return found
+    return None
+
+
+def _is_among(record: PodRecord, *, pods: Sequence[PodRecord]) -> bool:
+    return any(record is each for each in pods)
+
+
+def _relabelled(search: Search, refusals: Refusals) -> Counterfactual | None:
+    """The first node that takes the pod with another label."""
+    for entry in islice(refusals.lifted_by({Reason.TOPOLOGY}), MOST_NODES):
+        for vendor in entry.state.shape.positions:
+            hook = refusals.registry[vendor].relabelled
+            for other in () if hook is None else hook(entry.state.shape):
+                labels = {**entry.facts.labels, other.key: other.value}
+                node = replace(
+                    entry,
+                    state=NodeState(other.shape, entry.state.usage),
+                    facts=replace(entry.facts, labels=labels),
+                )
+                change = Labelled(node=entry.name, key=other.key, value=other.value)
+                if (found := search.proven((change,), node)) is not None:
+                    return found
     return None
 
 

@@ -1,13 +1,15 @@
-"""Which single pod, were it gone, could make room for another: found by arithmetic, smallest first."""
+"""Which pods, were they gone, could make room for another: one by arithmetic, several where devices go in sets."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from operator import ge
 from typing import Final, NamedTuple
 
 from hami_plugins.engine.eligibility import objection, shortages
+from hami_plugins.engine.relax.blocking import MOST_NODES, Blocked, blocked_on
 from hami_plugins.engine.relax.gauge import ENOUGH, Gauge, Lack
 from hami_plugins.engine.relax.refusals import Refusals
 from hami_plugins.model.nodes import NodeEntry
@@ -66,6 +68,20 @@ def victims(refusals: Refusals) -> Iterator[Victim]:
             given = {"pods": NANO, **dict(pod.requests)}
             if all(given.get(resource, 0) >= need for resource, need in needs.items()):
                 yield _victim(pod, entry)
+
+
+def victims_together(refusals: Refusals, may_go: Callable[[PodRecord], bool]) -> Iterator[Blocked]:
+    """The sets of devices that two or more pods keep from the question, none of which has to stay."""
+    question = refusals.question
+    requests = dict.fromkeys(each for container in question.demand.devices.containers for each in container.requests)
+    for request in requests:
+        spec = refusals.registry[request.vendor]
+        if spec.together is None:
+            continue
+        for entry in islice(refusals.lifted_by(TAKEN | {Reason.TOPOLOGY}), MOST_NODES):
+            for blocked in blocked_on(spec, request, question.policy, entry):
+                if len(blocked.holders) > 1 and all(may_go(each.pod) for each in blocked.holders):
+                    yield blocked
 
 
 class _Wanted(NamedTuple):

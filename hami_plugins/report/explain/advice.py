@@ -12,6 +12,7 @@ from hami_plugins.engine.relax.changes import (
     ChangeKind,
     Counterfactual,
     Dropped,
+    Labelled,
     LessOf,
     LessPlain,
     RaisedQuota,
@@ -42,6 +43,8 @@ def change_words(change: Change, containers: Sequence[str] = ()) -> str:
         case RaisedQuota():
             need = f"{change.left:,} left, {change.needed:,} needed"
             return f"with limits.{change.resource} of the namespace raised by {change.by:,} ({need})"
+        case Labelled(node=node, key=key, value=value):
+            return f"with the label {key}={value} on node {node}"
         case Removed(pod=pod):
             return _without_pod(pod)
         case AddedNode(like=like):

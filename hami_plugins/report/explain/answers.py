@@ -13,10 +13,13 @@ from typing import Final, TypeAlias
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.relax.changes import ChangeKind, Counterfactual
-from hami_plugins.engine.shortfall import WhyNot
+from hami_plugins.engine.shortfall import CardShortage, NodeShortage, WhyNot
 from hami_plugins.model.decisions import Placed, Refused
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.policy import NodePolicy, Policy
+from hami_plugins.model.verdicts import Reason
+from hami_plugins.report import drawings
+from hami_plugins.report.drawings import Drawing
 from hami_plugins.report.explain import advice, gates, wording
 from hami_plugins.report.explain.counterfactuals import counterfactuals
 from hami_plugins.report.explain.gates import Freed, GateKeeper
@@ -36,12 +39,16 @@ _CHANGEABLE: Final = frozenset({Stage.NODES, Stage.ADMISSION, Stage.QUOTA})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One reason for a refusal: how many nodes gave it, as a number and in words, what it is, and some of the nodes."""
+    """One reason for a refusal: how many nodes gave it, as a number and in words, what it is, and some of the nodes.
+
+    ``drawing`` shows the node that is nearest, where devices are linked.
+    """
 
     nodes: int
     tally: str
     words: str
     examples: tuple[str, ...] = ()
+    drawing: Drawing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,9 +170,17 @@ def causes_of(why: WhyNot, registry: Registry, names: Sequence[str]) -> tuple[Ca
             tally=wording.nodes_words(each, why),
             words=wording.reason_words(each, registry, names),
             examples=tuple(map(str, each.examples)),
+            drawing=_drawn(each, registry),
         )
         for each in why.reasons
     )
+
+
+def _drawn(reason: CardShortage | NodeShortage, registry: Registry) -> Drawing | None:
+    """The node whose set of devices the fewest pods keep from the one that asks."""
+    if isinstance(reason, NodeShortage) or reason.reason is not Reason.TOPOLOGY or reason.blocked is None:
+        return None
+    return drawings.of_blocked(reason.blocked, registry[reason.vendor]) if reason.blocked.holders else None
 
 
 def ways_out_of(found: Iterable[Counterfactual], names: Sequence[str]) -> tuple[WayOut, ...]:

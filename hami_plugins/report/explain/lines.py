@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hami_plugins.engine.holdings import Flaw, FlawKind
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
-from hami_plugins.report import tables
+from hami_plugins.report import drawings, grids, tables
 from hami_plugins.report.explain.answers import Answer, Cause, Refusal, causes_of, names_of, ways_out_of, ways_through
 from hami_plugins.report.explain.explaining import Explanation, Pending, Running
 from hami_plugins.report.explain.wording import choice_words, summary
@@ -90,6 +90,8 @@ def _pending(found: Explanation, about: Pending, registry: Registry) -> Iterator
         what = f": {cards_words(slices)}, {shares_words(slices)}" if slices else ""
         yield Line(f"  {plan.decision.node}{what}")
         yield Line(f"  {answer.why}")
+        for drawing in drawings.of_pod(plan, registry):
+            yield from (Line(f"    {row}") for row in grids.lines(drawing))
     else:
         first, *rest = tables.refusal(Refusal(answer=answer, pods=(plan,)))
         yield Line(first.words.replace(": ", ": pending, ", 1), first.tone)
@@ -107,6 +109,8 @@ def _running(found: Explanation, about: Running, registry: Registry) -> Iterator
     yield Line(f"{found.pod}: {state} on {about.node.name}", "bad" if about.flaws else "good")
     slices = held_slices(about)
     yield Line(f"  holds {cards_words(slices)}: {shares_words(slices)}" if slices else "  it holds no devices")
+    for drawing in drawings.of_running(about.record, about.node, registry):
+        yield from (Line(f"    {row}") for row in grids.lines(drawing))
     for flaw in about.flaws:
         if not (found.problems and flaw.kind is FlawKind.STRANGER):  # the reader of the pod has said it
             yield Line(f"  {flaw_words(flaw)}", "bad")

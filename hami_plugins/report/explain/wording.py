@@ -7,18 +7,24 @@ from typing import Final
 
 from hami_plugins.engine.choice import Choice
 from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.relax.blocking import Blocked
 from hami_plugins.engine.shortfall import CardShortage, NodeShortage, Supply, WhyNot
 from hami_plugins.model.decisions import UNREGISTERED
+from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.policy import NodePolicy
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import Absolute, DeviceRequest, Percent
 from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.report import old_names
+from hami_plugins.report.slices import runs
 from hami_plugins.wire import quantity
 
 MOST_REASONS: Final = 4
 """Reasons that a summary spells out; the nodes behind the others are counted."""
+
+MOST_HOLDERS: Final = 4
+"""Pods that are named because they hold a part of a set of devices."""
 
 BINARY: Final = frozenset({"memory", "ephemeral-storage"})
 """Plain resources that people write with binary suffixes."""
@@ -44,6 +50,8 @@ def reason_words(reason: CardShortage | NodeShortage, registry: Registry, contai
         return _about_nodes(reason)
     spec = registry[reason.vendor]
     where = f"container {containers[reason.container]}: " if len(containers) > 1 else ""
+    if reason.blocked is not None and not reason.blocked.members:
+        return f"{where}{_never(reason, reason.blocked)}"
     if reason.supply is None:
         return f"{where}{_said(reason, spec)}"
     beside = ", less what other containers of the pod take" if reason.beside else ""
@@ -144,9 +152,39 @@ def _said(reason: CardShortage, spec: VendorSpec) -> str:
             words = f"cards by id: asked {_ids(reason.request, spec)}; that leaves out {_of_cards(reason)}"
         case Reason.QUOTA:
             words = f"quota: {_quota(reason.request, reason.headroom or Headroom(), spec)}"
+        case Reason.TOPOLOGY if reason.blocked is not None and reason.blocked.holders:
+            words = _nearest(reason, reason.blocked)
         case _:
             words = f"cards: {_of_cards(reason)} {_TOPICS[reason.reason].format(are=_are(reason))}"
     return words
+
+
+def _nearest(reason: CardShortage, blocked: Blocked) -> str:
+    """Which set of devices would do, and who holds it."""
+    entry, count = blocked.entry, len(blocked.members)
+    devices = len(entry.state.shape.positions[reason.vendor])
+    held = ", ".join(
+        f"{each.pod.full_name} holds {_numbers(entry, each.positions)}" for each in blocked.holders[:MOST_HOLDERS]
+    )
+    rest = len(blocked.holders) - MOST_HOLDERS
+    more = f" and {counted(rest, 'more pod')}" if rest > 0 else ""
+    return (
+        f"linked cards: {len(blocked.free):,} of {devices:,} are free on {entry.name}, but no {count:,} of them may "
+        f"go together; the nearest are {_numbers(entry, blocked.members)}: {held}{more}"
+    )
+
+
+def _never(reason: CardShortage, blocked: Blocked) -> str:
+    """Which numbers of devices go together, where the one that is asked for never does."""
+    near = " or ".join(map(str, blocked.nearest)) or "none"
+    return (
+        f"linked cards: asked {reason.request.count:,}, which {blocked.entry.name} never grants together; "
+        f"the nearest numbers that it does: {near}"
+    )
+
+
+def _numbers(entry: NodeEntry, positions: Sequence[int]) -> str:
+    return f"#{runs(entry.state.shape.devices[at].index for at in positions)}"
 
 
 def _models(request: DeviceRequest, spec: VendorSpec) -> str:

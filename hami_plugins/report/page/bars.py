@@ -9,6 +9,7 @@ from typing import Final
 
 from hami_plugins.model.units import DeviceId
 from hami_plugins.report.page.occupancy import CardUse, NodeUse, Part, Segment, Unit, shape_of
+from hami_plugins.report.page.wiring import Picture, picture
 from hami_plugins.report.slices import model_words, runs
 
 STYLE: Final[Mapping[Part, str]] = {
@@ -78,6 +79,7 @@ class NodePanel:
     flags: str
     search: str
     rows: tuple[Row, ...]
+    pictures: tuple[Picture, ...] = ()
 
 
 class Panels:
@@ -105,6 +107,7 @@ class Panels:
             flags=_flags(use),
             search=f"{use.name} {shape}",
             rows=tuple(_rows(self.card(card) for card in use.cards)),
+            pictures=tuple(map(picture, use.drawings)),
         )
 
     def card(self, use: CardUse) -> CardBar:

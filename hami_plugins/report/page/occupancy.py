@@ -18,6 +18,7 @@ from hami_plugins.model.nodes import NodeEntry, NodeShape
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import DeviceId, VendorName
 from hami_plugins.model.vendor import Ask, Candidate
+from hami_plugins.report.drawings import Drawing, drawings
 from hami_plugins.report.plan import Plan
 from hami_plugins.report.slices import model_words, partition_words
 
@@ -76,12 +77,16 @@ class CardUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeUse:
-    """A node with its cards. ``planned`` are the pods that the plan puts there, ``running`` counts the others."""
+    """A node with its cards. ``planned`` are the pods that the plan puts there, ``running`` counts the others.
+
+    ``drawings`` show the cards that are linked.
+    """
 
     entry: NodeEntry
     cards: tuple[CardUse, ...]
     planned: tuple[str, ...]
     running: int
+    drawings: tuple[Drawing, ...] = ()
 
     @property
     def name(self) -> str:
@@ -99,6 +104,7 @@ class Occupancy:
 
     def __init__(self, plan: Plan, registry: Registry) -> None:
         self._plan = plan
+        self._registry = registry
         self._fitters = _fitters(plan, registry)
         self._notes: dict[tuple[Device, DeviceUsage], str] = {}
 
@@ -114,7 +120,13 @@ class Occupancy:
         holders = _holders(entry.pods)
         cards = tuple(self._card(entry, at, holders.get(device, ()), new) for at, device in enumerate(entry.ids))
         planned = tuple(record.full_name for record in entry.pods if id(record) not in known)
-        return NodeUse(entry=entry, cards=cards, planned=planned, running=len(entry.pods) - len(planned))
+        return NodeUse(
+            entry=entry,
+            cards=cards,
+            planned=planned,
+            running=len(entry.pods) - len(planned),
+            drawings=tuple(drawings(entry, self._registry, ours=new)),
+        )
 
     def _card(
         self, entry: NodeEntry, at: int, holders: Sequence[tuple[PodRecord, Held]], new: frozenset[str]

@@ -15,6 +15,7 @@ from hami_plugins.report.explain.wording import counted
 from hami_plugins.report.page import bars, frame
 from hami_plugins.report.page.bars import Bit, NodePanel, Panels
 from hami_plugins.report.page.occupancy import FleetUse, NodeUse, Occupancy, Part, fleet_use
+from hami_plugins.report.page.wiring import Picture, picture
 from hami_plugins.report.plan import Plan, PodPlan, Stage
 from hami_plugins.report.slices import cards_words, planned_slices, shares_words
 
@@ -76,7 +77,7 @@ class Why:
 class Refusal:
     """Pods that do not fit, and why. ``reasons`` are counted, ``changes`` are ways out, ``upstream`` HAMi's words.
 
-    ``holders`` say who holds them at Volcano's gate.
+    ``holders`` say who holds them at Volcano's gate; ``pictures`` show the nearest nodes, where cards are linked.
     """
 
     title: str
@@ -87,6 +88,7 @@ class Refusal:
     upstream: str = ""
     more: str = ""
     holders: tuple[str, ...] = ()
+    pictures: tuple[tuple[str, Picture], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +143,7 @@ class Page:
     unused: tuple[Remark, ...]
     remarks: tuple[Remark, ...]
     remarks_more: str
+    wired: bool
     footer: str
 
 
@@ -176,6 +179,7 @@ def render(  # noqa: PLR0913 - a plan, and all that is said beside it
         unused=() if usages is None else tuple(Remark(*each) for each in usages.unused(MOST_UNUSED)),
         remarks=found[:MOST_ROWS],
         remarks_more=_further(len(found), "remarks"),
+        wired=any(use.drawings for use in nodes),
         footer=frame.FOOTER,
     )
     return frame.rendered(page, "page.html.j2", scripts=["page.js"])
@@ -207,6 +211,11 @@ def refusals_of(answers: Answers) -> tuple[Refusal, ...]:
             changes=tuple(way_out.sentence for way_out in each.answer.ways_out),
             upstream=each.answer.plan.words,
             holders=tuple(holder_lines(each.answer.holders)),
+            pictures=tuple(
+                (drawing.node, picture(drawing))
+                for cause in each.answer.causes
+                if (drawing := cause.drawing) is not None
+            ),
         )
         for each in answers.refusals()
     )

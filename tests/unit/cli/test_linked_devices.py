@@ -95,10 +95,90 @@ def test_a_pod_that_waits_for_a_set_is_told_what_is_free(type_in: Type, tmp_path
     assert "no linked set of 4 among the 11 devices that are free" in said.out
 
 
+def test_a_pod_that_waits_for_a_set_is_told_who_holds_the_nearest_and_sees_it(type_in: Type, tmp_path: Path) -> None:
+    cluster = written(
+        tmp_path / "cluster.yaml",
+        a_node("n", family="linked"),
+        a_pod("one", "n", held(0, 2, 5, 15), aws_neuron=4),
+        a_pod("two", "n", held(7, 8, 10, 13), aws_neuron=4),
+        a_pod("waits", aws_neuron=8),
+    )
+    said = type_in("explain", "pod", "lab/waits", "--snapshot", cluster)
+    assert "8 of 16 are free on n, but no 8 of them may go together; the nearest are #" in said.out
+    assert "lab/one holds #" in said.out
+    assert "lab/two holds #" in said.out
+    assert "~   4  --  5a --" in said.out or "[ 5a]" in said.out
+    assert "a lab/one: 0,2,5,15" in said.out
+
+
+def test_two_pods_are_offered_together_where_no_single_one_would_do(type_in: Type, tmp_path: Path) -> None:
+    pods = [a_pod(f"p{at}", "n", held(at, at + 8), aws_neuron=2) for at in range(8)]
+    cluster = written(tmp_path / "cluster.yaml", a_node("n"), *pods, a_pod("waits", aws_neuron=4))
+    said = type_in("explain", "pod", "lab/waits", "--snapshot", cluster)
+    assert "fits with one more node" in said.out
+    four = [a_pod(f"q{at}", "n", held(at * 2, at * 2 + 1), aws_neuron=2) for at in range(8)]
+    cluster = written(tmp_path / "cluster.yaml", a_node("n"), *four, a_pod("waits", aws_neuron=4))
+    said = type_in("explain", "pod", "lab/waits", "--snapshot", cluster)
+    assert "without pod lab/q0, which holds 4 cores on 2 cards and without pod lab/q1" in said.out
+
+
+def test_the_label_of_the_other_family_is_offered_where_it_helps_alone(type_in: Type, tmp_path: Path) -> None:
+    column = a_pod("column", "n", held(0, 4, 8, 12), aws_neuron=4)
+    waiting = ((a_pod("waits", aws_neuron=4), True), (a_pod("waits", aws_neuroncore=8), False))
+    for waits, helps in (*waiting, (a_pod("waits", aws_neuron=13), False)):
+        cluster = written(tmp_path / "cluster.yaml", a_node("n"), column, waits)
+        said = type_in("explain", "pod", "lab/waits", "--snapshot", cluster)
+        assert ("fits with the label hami-plugins.io/neuron-sets=linked on node n" in said.out) is helps, said.out
+        assert ("would have one" in said.out) is helps, said.out
+
+
+def test_a_plan_draws_the_nodes_of_granted_sets(type_in: Type, tmp_path: Path) -> None:
+    cluster = written(tmp_path / "cluster.yaml", a_node("n"), a_pod("busy", "n", held(1), aws_neuron=1))
+    four = written(tmp_path / "four.yaml", a_pod("four", aws_neuron=4))
+    page = tmp_path / "page.html"
+    said = type_in("plan", "-f", four, "--snapshot", cluster, "--html", page)
+    assert "[ 4b]==[ 5b]==[ 6b]==[ 7b]" in said.out
+    assert "b lab/four: 4-7" in said.out
+    assert "4x4 torus of n; lab/busy holds 1; lab/four holds 4-7; free 0,2-3,8-15" in page.read_text(encoding="utf-8")
+
+
+def test_a_plan_draws_no_more_nodes_than_a_screen_has_room_for(type_in: Type, tmp_path: Path) -> None:
+    cluster = written(tmp_path / "cluster.yaml", *(a_node(f"n{at}") for at in range(5)))
+    eights = written(tmp_path / "eights.yaml", *(a_pod(f"p{at}", aws_neuron=8) for at in range(10)))
+    said = type_in("plan", "-f", eights, "--snapshot", cluster)
+    assert said.out.count("4x4 torus") == 3
+    assert "and 2 more nodes; --html draws them all" in said.out
+
+
+def test_a_whole_node_is_not_drawn(type_in: Type, tmp_path: Path) -> None:
+    cluster = written(tmp_path / "cluster.yaml", a_node("n"))
+    whole = written(tmp_path / "whole.yaml", a_pod("whole", aws_neuron=16))
+    assert "torus" not in type_in("plan", "-f", whole, "--snapshot", cluster).out
+
+
+def test_an_explained_pod_is_drawn_where_it_runs_and_where_it_would_go(type_in: Type, tmp_path: Path) -> None:
+    cluster = written(
+        tmp_path / "cluster.yaml",
+        a_node("n"),
+        a_pod("runs", "n", held(4, 5, 6, 7), aws_neuron=4),
+        a_pod("fits", aws_neuron=4),
+    )
+    assert "[ 4a]==[ 5a]==[ 6a]==[ 7a]" in type_in("explain", "pod", "lab/runs", "--snapshot", cluster).out
+    assert "~ [ 0a]==[ 1a]==[ 2a]==[ 3a] ~" in type_in("explain", "pod", "lab/fits", "--snapshot", cluster).out
+
+
+def test_equal_refusals_are_drawn_once(type_in: Type, tmp_path: Path) -> None:
+    cluster = written(tmp_path / "cluster.yaml", a_node("n"), a_pod("column", "n", held(0, 4, 8, 12), aws_neuron=4))
+    fours = written(tmp_path / "fours.yaml", a_pod("one", aws_neuron=4), a_pod("two", aws_neuron=4))
+    said = type_in("plan", "-f", fours, "--snapshot", cluster)
+    assert said.out.count("4x4 torus") == 1
+
+
 def test_a_pod_that_asks_for_what_no_set_has_is_told_the_nearest_counts(type_in: Type, tmp_path: Path) -> None:
     cluster = written(tmp_path / "cluster.yaml", a_node("n"), a_pod("odd", aws_neuron=7))
     said = type_in("explain", "pod", "lab/odd", "--snapshot", cluster)
     assert "the nearest that it does: 4 or 8" in said.out
+    assert "asked 7, which n never grants together; the nearest numbers that it does: 4 or 8" in said.out
 
 
 def test_the_old_name_is_not_offered_by_todays_plugin(type_in: Type, tmp_path: Path) -> None:
