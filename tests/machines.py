@@ -46,6 +46,7 @@ class Machine:
     vendor: str
     says: Callable[[str], Says]
     asks: tuple[Limits, ...]
+    published: Callable[[str], object] | None = None
     words: tuple[Mapping[str, str], ...] = ({},)
     rounds: bool = False
 
@@ -67,7 +68,10 @@ class Machine:
     def entry(self, registry: Registry, name: str = "node-0") -> NodeEntry:
         """The node as decisions see it."""
         raw = self.node(name)
-        return NodeBuilder(registry).entry(objects.node_object(raw), objects.node_facts(raw))
+        node = objects.node_object(raw)
+        if self.published is not None:
+            node = node._replace(published=self.published(name))
+        return NodeBuilder(registry).entry(node, objects.node_facts(raw))
 
 
 def _device(
@@ -237,7 +241,56 @@ VOLCANO: Final = volcano.configured(
 SPECS: Final = tuple(VOLCANO if spec.name == VOLCANO.name else spec for spec in BUILTIN)
 """The built-in vendors, so configured."""
 
+
+def _published(node: str) -> object:
+    """Three cards as Koordinator's Device objects say them, two of them on one NUMA node."""
+    resources = {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory": "24564Mi"}
+    devices = [
+        {
+            "type": "gpu",
+            "id": f"{node}-a10-{at}",
+            "minor": at,
+            "health": True,
+            "resources": {**resources, "koordinator.sh/gpu-memory-ratio": "100"},
+            "topology": {"socketID": -1, "nodeID": at // 2, "pcieID": "pci0000:00"},
+        }
+        for at in range(3)
+    ]
+    return {"metadata": {"name": node}, "spec": {"devices": devices}}
+
+
+def _koordinators(*amounts: int | str) -> Limits:
+    """The number of cards, cores, memory percentage and memory that a pod asks for in Koordinator's words."""
+    names = ("gpu.shared", "gpu-core", "gpu-memory-ratio", "gpu-memory")
+    return {f"koordinator.sh/{name}": amount for name, amount in zip(names, amounts, strict=False) if amount}
+
+
+_HINTED: Final = {"scheduling.koordinator.sh/device-allocate-hint": '{"gpu":{"requiredTopologyScope":"NUMANode"}}'}
+
 MACHINES: Final = (
+    Machine(
+        name="koordinator",
+        vendor="Koordinator",
+        says=_counts(
+            {
+                "koordinator.sh/gpu": 300,
+                "koordinator.sh/gpu-core": 300,
+                "koordinator.sh/gpu-memory": 3 * 24_564 << 20,
+                "koordinator.sh/gpu-memory-ratio": 300,
+                "koordinator.sh/gpu.shared": 300,
+            }
+        ),
+        published=_published,
+        asks=(
+            _koordinators(1, 30, 0, "3000Mi"),
+            _koordinators(1, 50, 50),
+            _koordinators(2, 40, 0, "16Gi"),
+            _koordinators(1, 0, 20),
+            {"koordinator.sh/gpu": 100},
+            _koordinators(1, 0, 0, "1Gi"),
+        ),
+        words=({}, _HINTED),
+    ),
     Machine(
         name="nvidia",
         vendor="NVIDIA",

@@ -32,6 +32,7 @@ class Words(StrEnum):
 
     HAMI = "hami"
     VOLCANO = "volcano"
+    KOORDINATOR = "koordinator"
 
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
@@ -41,8 +42,8 @@ Snapshot = Annotated[
         "--snapshot",
         metavar="FILE",
         help="A cluster as `kubectl get nodes,pods,resourcequotas -A -o json` prints it (or yaml, or our own snapshot "
-        "file; .gz too; - for stdin). With Volcano add queues.scheduling.volcano.sh,podgroups.scheduling.volcano.sh. "
-        "May be given several times.",
+        "file; .gz too; - for stdin). With Volcano add queues.scheduling.volcano.sh,podgroups.scheduling.volcano.sh, with "
+        "Koordinator devices.scheduling.koordinator.sh. May be given several times.",
     ),
 ]
 Fleet = Annotated[

@@ -48,7 +48,8 @@ def annotations_with(
             devices=devices,
             now_ns=now_ns,
         )
-        written |= _volcano(view) if spec.dialect is Dialect.VOLCANO else _hami(view)
+        if spec.read is None:
+            written |= _volcano(view) if spec.dialect is Dialect.VOLCANO else _hami(view)
         if spec.annotate is not None:
             written |= spec.annotate(view)
     return written

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.demand import demand_of
 from hami_plugins.engine.mutate import Admission, WebhookSettings, admit
-from hami_plugins.engine.policies import PolicyDefaults, policy_of, volcano_policy
+from hami_plugins.engine.policies import PolicyDefaults, koordinator_policy, policy_of, volcano_policy
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.pods import Pod
@@ -84,11 +84,12 @@ def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName
 
 
 def dialect_of(demand: DeviceDemand, registry: Registry) -> Dialect:
-    """Whose words the pod speaks: Volcano's if any of its requests is Volcano's."""
+    """Whose words the pod speaks: those of the first of its requests that is not in HAMi's."""
     for container in demand.containers:
         for request in container.requests:
-            if registry[request.vendor].dialect is Dialect.VOLCANO:
-                return Dialect.VOLCANO
+            dialect = registry[request.vendor].dialect
+            if dialect is not Dialect.HAMI:
+                return dialect
     return Dialect.HAMI
 
 
@@ -103,4 +104,6 @@ def _policy(pod: Pod, devices: DeviceDemand, dialect: Dialect, defaults: PolicyD
     """The pod's preferences; what a pod without devices says about devices is not even read."""
     if dialect is Dialect.VOLCANO:
         return volcano_policy(defaults)
+    if dialect is Dialect.KOORDINATOR:
+        return koordinator_policy(pod.annotations, defaults)
     return policy_of(pod.annotations if devices.wants_devices else {}, defaults)

@@ -13,7 +13,7 @@ from hami_plugins.model.nodes import NodeEntry, NodeFacts, NodeShape, NodeState,
 from hami_plugins.model.pods import Container, ContainerGrant, Pod, PodRecord, Unlocated
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
-from hami_plugins.model.units import CoreShare, DeviceId
+from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.model.vendor import Dialect, NodeObject, VendorSpec
 from hami_plugins.wire import pod_devices, volcano
 from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY, TASK_KEY
@@ -99,6 +99,9 @@ def _located(record: PodRecord, entry: NodeEntry) -> PodRecord:
 def _found(each: Unlocated, entry: NodeEntry) -> Iterator[GrantedShare]:
     """The cores of each numbered device; every device, whole, where there are no numbers or one that no device has."""
     devices = entry.state.shape.devices
+    if each.device_index is not None:
+        yield _numbered(each, each.device_index, entry)
+        return
     held: dict[int, int] = {}
     core = 0
     for position in entry.state.shape.positions.get(each.share.vendor, ()):
@@ -111,6 +114,17 @@ def _found(each: Unlocated, entry: NodeEntry) -> Iterator[GrantedShare]:
         if told or not certain:
             share = replace(each.share, cores=CoreShare(told.bit_count()), mark=CoreMask(told))
             yield replace(share, device=entry.ids[position])
+
+
+def _numbered(each: Unlocated, index: int, entry: NodeEntry) -> GrantedShare:
+    """The share on the device of that index; of one that the node does not have, under a name that nothing has."""
+    share = each.share
+    for position in entry.state.shape.positions.get(share.vendor, ()):
+        device = entry.state.shape.devices[position]
+        if device.index == index:
+            memory = MiB(device.memory * each.percent // 100) if each.percent else share.memory
+            return replace(share, device=entry.ids[position], memory=memory)
+    return share if share.device else replace(share, device=DeviceId(f"number {index}"))
 
 
 def add_requests(requested: dict[str, int], record: PodRecord, *, sign: int) -> None:
@@ -134,20 +148,26 @@ class RecordReader:
         """
         merged: list[list[GrantedShare]] = [[] for _ in pod.containers]
         problems: list[Problem] = []
+        unlocated: list[Unlocated] = []
         for key, text in pod.annotations.items():
             spec = self._lists.get(key)
             if spec is None:
                 continue
             granted: tuple[ContainerGrant, ...] = ()
             try:
-                granted = self._listed(spec, pod, key, text)
-                granted = _with_named(spec, pod, granted)
-                granted = self._recalled(spec, pod, granted)
+                if spec.read is not None:
+                    found = spec.read(spec, pod, text)
+                    granted = found.grants
+                    unlocated.extend(found.unlocated)
+                else:
+                    granted = self._listed(spec, pod, key, text)
+                    granted = _with_named(spec, pod, granted)
+                    granted = self._recalled(spec, pod, granted)
             except WireError as error:
                 problems.append(Problem(f"pod {pod.full_name}", str(error)))
             for at, grant in enumerate(granted):
                 merged[at].extend(grant.shares)
-        unlocated = self._elsewhere(pod, merged, problems)
+        unlocated.extend(self._elsewhere(pod, merged, problems))
         record = PodRecord(
             namespace=pod.namespace,
             name=pod.name,
@@ -165,7 +185,7 @@ class RecordReader:
             priority=pod.priority,
             labels=self._shared(pod.labels),
             apart=pod.neighbours.apart,
-            unlocated=unlocated,
+            unlocated=tuple(unlocated),
         )
         return record, tuple(problems)
 

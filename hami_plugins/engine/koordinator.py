@@ -81,6 +81,14 @@ def request_of(amounts: Amounts) -> CardRequest | IllegalRequest:
     return CardRequest(bits=bits, total=total, count=count, per_card=per_card, shared=per_card.get(RATIO, 0) < FULL)
 
 
+def submitted(amounts: Amounts) -> CardRequest | IllegalRequest:
+    """The request of a pod as it is when Koordinator's webhook has seen it; percentages that mean nothing stay so."""
+    found = request_of(amounts)
+    if isinstance(found, IllegalRequest) and found.kind is Illegal.UNIT:
+        return found
+    return request_of(normalised(amounts))
+
+
 def validated(amounts: Amounts) -> int | IllegalRequest:
     """The bit set of the names (``ValidateDeviceRequest``), or the refusal."""
     if not amounts:

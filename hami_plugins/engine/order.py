@@ -27,6 +27,7 @@ _COLUMNS: Final[Mapping[SortKey, _Column]] = {
     SortKey.FIRST: lambda positions, *_: range(len(positions)),
     SortKey.LEAST_SHARED: lambda positions, _, usage, __: [usage[at].slots for at in positions],
     SortKey.MOST_MEMORY: lambda positions, _, usage, __: [-usage[at].memory for at in positions],
+    SortKey.LEAST_MEMORY: lambda positions, _, usage, __: [usage[at].memory for at in positions],
     SortKey.HIGH_INDEX: lambda positions, devices, *_: [-devices[at].index for at in positions],
     SortKey.LOW_INDEX: lambda positions, devices, *_: [devices[at].index for at in positions],
 }

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from hami_plugins.model.policy import NodePolicy, Policy, SortKey
-from hami_plugins.wire import scoring_weights
+from hami_plugins.wire import koordinator_hints, scoring_weights
+from hami_plugins.wire.koordinator import GPU_TYPE
 
 NODE_POLICY_KEY: Final = "hami.io/node-scheduler-policy"
 DEVICE_POLICY_KEY: Final = "hami.io/gpu-scheduler-policy"
@@ -26,13 +27,15 @@ class PolicyDefaults:
     """What the scheduler does for pods that say nothing (HAMi's two flags, Volcano's ``deviceshare.SchedulePolicy``).
 
     ``volcano_orders_cards``: from 1.15 on Volcano's policy also says which card of a node comes first; before, it only
-    ranks nodes, and the last card comes first.
+    ranks nodes, and the last card comes first. ``koordinator`` is ``spread`` for its ``LeastAllocated``, which it does
+    unless told otherwise, or ``binpack`` for ``MostAllocated``.
     """
 
     node: str = "binpack"
     device: str = "spread"
     volcano: str = "binpack"
     volcano_orders_cards: bool = False
+    koordinator: str = "spread"
 
 
 def policy_of(annotations: Mapping[str, str], defaults: PolicyDefaults) -> Policy:
@@ -68,6 +71,23 @@ def volcano_policy(defaults: PolicyDefaults) -> Policy:
         order=order or (SortKey.HIGH_INDEX,),
         node_words=defaults.volcano,
         device_words=defaults.volcano,
+    )
+
+
+def koordinator_policy(annotations: Mapping[str, str], defaults: PolicyDefaults) -> Policy:
+    """The preferences of a pod in Koordinator's words: the scheduler's profile decides (``koordinator.md`` 6.2).
+
+    Cards are compared by their memory alone, as they are there. A hint may want them from one NUMA node.
+    """
+    packed = defaults.koordinator == "binpack"
+    text = annotations.get(koordinator_hints.KEY)
+    hint = koordinator_hints.decode(text).get(GPU_TYPE) if text is not None else None
+    return Policy(
+        node=NodePolicy.BINPACK if packed else NodePolicy.SPREAD,
+        order=(SortKey.MOST_MEMORY if packed else SortKey.LEAST_MEMORY, SortKey.LOW_INDEX),
+        one_numa=hint is not None and hint.scope in koordinator_hints.WITHIN_ONE_NUMA_NODE,
+        node_words=defaults.koordinator,
+        device_words=defaults.koordinator,
     )
 
 

@@ -158,11 +158,15 @@ class Unlocated(NamedTuple):
 
     ``numbers`` are cores, counted over all devices of the vendor on the node; without any the pod may use every device
     there. ``container`` is the place of the holder among the pod's containers, ``share`` what it holds of one device.
+    Where there is a ``device_index``, it is the device of that index alone, and ``percent`` of its memory where that is
+    not 0.
     """
 
     container: int
     share: GrantedShare
     numbers: tuple[int, ...] = ()
+    device_index: int | None = None
+    percent: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

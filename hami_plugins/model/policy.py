@@ -20,6 +20,7 @@ class SortKey(IntEnum):
     HIGH_INDEX = 8
     FIRST = 9
     LAST = 10
+    LEAST_MEMORY = 11
 
 
 class NodePolicy(StrEnum):

@@ -66,7 +66,7 @@ def pod(answer: Answer, *, dialect: Dialect | None = None) -> schema.PodDocument
         "namespace": found.namespace,
         "name": found.name,
         "workload": content.unit,
-        "dialect": "volcano" if content.intake.dialect == "volcano" else "hami",
+        "dialect": content.intake.dialect.value,
         "scheduler": found.scheduler,
         "admission": _admission(content.intake.admission),
         "stage": content.stage.value,
@@ -274,7 +274,7 @@ def _vendor(spec: VendorSpec) -> schema.VendorDocument:
         "name": spec.name,
         "title": spec.title,
         "maker": spec.maker,
-        "dialect": "volcano" if spec.dialect == "volcano" else "hami",
+        "dialect": spec.dialect.value,
         "resources": _set(
             {
                 "count": names.count,

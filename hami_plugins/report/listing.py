@@ -10,10 +10,11 @@ from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, wi
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota, PodGroup, Queue
-from hami_plugins.model.nodes import NodeEntry, Problem
+from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
 from hami_plugins.model.pods import FINISHED, Pod, PodRecord
 from hami_plugins.model.units import NodeName
-from hami_plugins.wire import objects
+from hami_plugins.model.vendor import NodeObject
+from hami_plugins.wire import koordinator_devices, objects
 from hami_plugins.wire.pages import with_kind
 
 SNAPSHOT_KIND: Final = "ClusterSnapshot"
@@ -29,7 +30,8 @@ class ListingReader:
     def __init__(self, registry: Registry) -> None:
         self._builder = NodeBuilder(registry)
         self._records = RecordReader(registry)
-        self._nodes: dict[NodeName, NodeEntry] = {}
+        self._nodes: dict[NodeName, tuple[NodeObject, NodeFacts]] = {}
+        self._published: dict[NodeName, object] = {}
         self._pods: set[str] = set()
         self._placed: dict[NodeName, list[PodRecord]] = defaultdict(list)
         self._pending: list[Pod] = []
@@ -70,7 +72,12 @@ class ListingReader:
                 node = objects.node_object(raw)
                 if node.name in self._nodes:
                     raise WireError(f"node {node.name}", str(node.name), "listed twice; the first counts")
-                self._nodes[node.name] = self._builder.entry(node, objects.node_facts(raw))
+                self._nodes[node.name] = node, objects.node_facts(raw)
+            case "Device" if koordinator_devices.is_one(raw):
+                name = koordinator_devices.name_of(raw)
+                if name in self._published:
+                    raise WireError(f"device {name}", name, "listed twice; the first counts")
+                self._published[name] = raw
             case "Pod":
                 self._take_pod(objects.pod(raw))
             case "ResourceQuota":
@@ -86,8 +93,8 @@ class ListingReader:
                 self._groups[group.full_name] = group
                 self._problems.extend(Problem(place, f"{each}; counts as not set") for each in wrong)
             case "PriorityClass":
-                name, value = objects.priority_class(raw)
-                self._priorities[name] = value
+                called, value = objects.priority_class(raw)
+                self._priorities[called] = value
 
     def _take_pod(self, pod: Pod) -> None:
         if not pod.name.endswith("-"):  # such a name is the start of one that the API server has yet to make up
@@ -111,7 +118,9 @@ class ListingReader:
         """The snapshot of everything taken so far."""
         entries: list[NodeEntry] = []
         problems = list(self._problems)
-        for name, entry in self._nodes.items():
+        for name, (node, facts) in self._nodes.items():
+            published = self._published.pop(name, None)
+            entry = self._builder.entry(node if published is None else node._replace(published=published), facts)
             problems.extend(entry.problems)
             placed = self._placed.pop(name, [])
             known = frozenset(entry.ids)
@@ -128,6 +137,10 @@ class ListingReader:
         problems.extend(
             Problem(f"node {name}", f"{_run(len(records))} on it, but the listing does not have it")
             for name, records in sorted(self._placed.items())
+        )
+        problems.extend(
+            Problem(f"device {name}", "is published of a node that the listing does not have")
+            for name in sorted(self._published)
         )
         return ClusterSnapshot(
             nodes=tuple(entries),

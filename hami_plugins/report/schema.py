@@ -137,7 +137,7 @@ class PodDocument(TypedDict):
     name: str
     workload: str
     """The workload it comes from, as ``Kind/namespace/name``."""
-    dialect: Literal["hami", "volcano"]
+    dialect: Literal["hami", "volcano", "koordinator"]
     scheduler: str
     """The scheduler that the pod names after admission."""
     admission: AdmissionDocument
@@ -287,7 +287,7 @@ class VendorDocument(TypedDict):
     name: str
     title: str
     maker: str
-    dialect: Literal["hami", "volcano"]
+    dialect: Literal["hami", "volcano", "koordinator"]
     resources: dict[str, str]
     """By meaning: count, memory, memoryPercentage, cores, priority."""
     annotations: dict[str, list[str]]

@@ -13,6 +13,7 @@ from hami_plugins.vendors import (
     enflame,
     hygon,
     iluvatar,
+    koordinator,
     kunlun,
     metax,
     mthreads,
@@ -36,8 +37,9 @@ BUILTIN: Final[tuple[VendorSpec, ...]] = (
     *ascend.SPECS,
     *iluvatar.SPECS,
     volcano.SPEC,
+    koordinator.SPEC,
 )
-"""In HAMi's order of initialisation, then Volcano's."""
+"""In HAMi's order of initialisation, then Volcano's and Koordinator's."""
 
 
 def builtin() -> Registry:

@@ -39,7 +39,7 @@ def parse(text: str, *, zone: tzinfo, dialect: Dialect = Dialect.HAMI) -> Handsh
     """What a handshake says; every text says something, so nothing is raised.
 
     Times carry no zone: HAMi means the scheduler's own, Volcano reads them as UTC. The layouts differ in the date's
-    separators, and neither reads the other's.
+    separators, and neither reads the other's. Koordinator's nodes have no handshake.
     """
     for word in (Word.REQUESTING, Word.DELETED, Word.REPORTED):
         if word in text:
@@ -57,7 +57,7 @@ def _asked_at(text: str, zone: tzinfo, dialect: Dialect) -> datetime | None:
     _, _, stamp = text.partition("_")
     if dialect is Dialect.VOLCANO:
         stamp, _, _ = stamp.partition("_")
-    match = _TIME[dialect].fullmatch(stamp)
+    match = _TIME.get(dialect, _TIME[Dialect.HAMI]).fullmatch(stamp)
     if match is None:
         return None
     year, month, day, hour, minute, second = map(int, match.groups())

@@ -88,13 +88,25 @@ class DeviceObject:
         return tuple(each for each in self.devices if each.kind == GPU_TYPE)
 
 
+def is_one(raw: object) -> bool:
+    """Whether an object of the kind ``Device`` is Koordinator's."""
+    return isinstance(raw, dict) and str(raw.get("apiVersion", "")).partition("/")[0] == API_VERSION.partition("/")[0]
+
+
+def name_of(raw: object) -> NodeName:
+    """The node that a Device object is about; raises ``WireError`` where it names none."""
+    metadata = fields.member(fields.whole(raw, "device ?:"), "metadata", "device ?:")
+    name = fields.text(metadata, "name", "device ?: metadata")
+    if not name:
+        raise fields.wrong("device ?: metadata.name", metadata.get("name"), "the name of a node")
+    return NodeName(name)
+
+
 def decode(raw: object) -> DeviceObject:
     """A Device object; raises ``WireError`` where not even its name and its list can be read."""
     body = fields.whole(raw, "device ?:")
     metadata = fields.member(body, "metadata", "device ?:")
-    name = fields.text(metadata, "name", "device ?: metadata")
-    if not name:
-        raise fields.wrong("device ?: metadata.name", metadata.get("name"), "the name of a node")
+    name = name_of(raw)
     place = f"device {name}:"
     devices: list[PublishedDevice] = []
     wrong: list[WireError] = []
@@ -104,15 +116,16 @@ def decode(raw: object) -> DeviceObject:
         where = f"{place} spec.devices[{at}]"
         try:
             found = _device(each, where)
-            if (found.kind, found.minor) in taken:
-                raise WireError(f"{where}.minor", str(found.minor), "two devices of one kind have this number")
         except WireError as error:
             wrong.append(error)
+            continue
+        if (found.kind, found.minor) in taken:
+            wrong.append(WireError(f"{where}.minor", str(found.minor), "two devices of one kind have this number"))
             continue
         taken.add((found.kind, found.minor))
         devices.append(found)
     return DeviceObject(
-        node=NodeName(name),
+        node=name,
         devices=tuple(devices),
         labels=fields.text_map(metadata, "labels", f"{place} metadata"),
         annotations=fields.text_map(metadata, "annotations", f"{place} metadata"),

@@ -8,7 +8,7 @@ from typing import Final
 
 from hami_plugins.engine import koordinator
 from hami_plugins.engine.demand import WHOLE
-from hami_plugins.engine.koordinator import CARD_NAMES, FULL, Illegal, IllegalRequest
+from hami_plugins.engine.koordinator import CARD_NAMES, FULL, IllegalRequest
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand, Percent
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
@@ -39,9 +39,7 @@ def _request(pod: Pod, at: int) -> Asked | Finding:
     amounts = amounts_of(pod, at)
     if NPU_CORE in amounts:
         return npu.asked_of(pod, at, amounts)
-    found = koordinator.request_of(amounts)
-    if not isinstance(found, IllegalRequest) or found.kind is not Illegal.UNIT:
-        found = koordinator.request_of(koordinator.normalised(amounts))
+    found = koordinator.submitted(amounts)
     if isinstance(found, IllegalRequest):
         cause = cause_of(found.words)
         return refused("resources", f"Koordinator refuses the pod: {found.words}", cause.remedy if cause else "")

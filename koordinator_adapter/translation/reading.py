@@ -24,7 +24,11 @@ from koordinator_adapter.translation.vocabulary import PREFIX
 
 _NPU: Final = frozenset({NPU_CORE, NPU_CPU, NPU_DVPP})
 _NVIDIA: Final = "nvidia.com/"
-_DIALECTS: Final[Mapping[Dialect, Words]] = {Dialect.HAMI: Words.HAMI, Dialect.VOLCANO: Words.VOLCANO}
+_DIALECTS: Final[Mapping[Dialect, Words]] = {
+    Dialect.HAMI: Words.HAMI,
+    Dialect.VOLCANO: Words.VOLCANO,
+    Dialect.KOORDINATOR: Words.KOORDINATOR,
+}
 
 
 def complete(registry: Registry) -> Registry:

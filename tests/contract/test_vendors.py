@@ -30,6 +30,7 @@ REGISTRY = Registry([*SPECS, acme.SPEC])
 ALL = (*MACHINES, plain(acme.SPEC))
 RULES = Rules()
 NOW = 1_790_000_000_123_456_789
+SCHEDULERS = {Dialect.HAMI: "", Dialect.VOLCANO: "volcano", Dialect.KOORDINATOR: "koord-scheduler"}
 
 every_machine = pytest.mark.parametrize("machine", ALL, ids=lambda machine: machine.name)
 every_ask = pytest.mark.parametrize(
@@ -41,7 +42,7 @@ every_vendor = pytest.mark.parametrize("spec", tuple(REGISTRY), ids=lambda spec:
 
 def a_pod_for(machine: Machine, *asks: Limits, name: str = "p", words: int = 0) -> Pod:
     """A pod with one container for each ask, as its dialect's scheduler would see it."""
-    scheduler = "volcano" if REGISTRY[machine.vendor].dialect is Dialect.VOLCANO else ""  # type: ignore[index]
+    scheduler = SCHEDULERS[REGISTRY[machine.vendor].dialect]  # type: ignore[index]
     containers = (a_container(ask, requests=ask, name=f"c{at}") for at, ask in enumerate(asks))
     annotations = machine.words[words % len(machine.words)]
     return a_pod(*containers, name=name, annotations=annotations, scheduler=scheduler)
@@ -271,6 +272,7 @@ def test_other_machines_do_not_change_whether_it_fits_here(machine: Machine, ask
 
 
 REFUSAL = re.compile(r"\d+/\d+ (?P<reason>\w+)")
+KOORDINATORS = {"Insufficient GPU Devices", "Insufficient gpu devices", "Insufficient Topology Scoped GPU Devices"}
 VOLCANOS = re.compile(
     r"pod required sharing mode .* is not the same as the node mode .*|no enough gpu cards on node node-0"
     r"|not enough gpu fitted on this node"
@@ -289,6 +291,8 @@ def test_refusals_are_spelled_as_the_dialects_scheduler_spells_them(machine: Mac
         assert isinstance(refusal, NoFit)
         if REGISTRY[refusal.vendor].dialect is Dialect.VOLCANO:
             assert VOLCANOS.fullmatch(refusal.words)
+        elif REGISTRY[refusal.vendor].dialect is Dialect.KOORDINATOR:
+            assert refusal.words in KOORDINATORS
         elif refusal.words != Reason.TOO_FEW_CARDS:
             parts = refusal.words.split(", ")
             assert parts == sorted(parts)

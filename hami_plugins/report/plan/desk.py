@@ -52,7 +52,7 @@ class Desk:
         """The plan of a pod that may go to the nodes."""
         decision = self._decider.decide(snapshot, intake.demand, intake.policy)
         if isinstance(decision, Refused):
-            spell = _volcano_words if intake.dialect is Dialect.VOLCANO else _hami_words
+            spell = _SPELLED[intake.dialect]
             return PodPlan(
                 unit=unit,
                 intake=intake,
@@ -91,3 +91,22 @@ def _volcano_words(refused: Refused) -> str:
     total = len(refused.by_node)
     reasons = ", ".join(sorted(f"{count} {words}" for words, count in counts.items()))
     return f"0/{total} nodes are unavailable: {reasons}."
+
+
+def _koordinator_words(refused: Refused) -> str:
+    """kube-scheduler's text, which Koordinator's scheduler has from it; one node without the label ends it for all."""
+    counts: dict[str, int] = {}
+    for _, why in refused.by_node:
+        words = why.words if isinstance(why, NodeObjection) else str(why)
+        if words.startswith("GPUIsolationProvider"):
+            return f'running "DeviceShare" filter plugin: {words}'
+        counts[words] = counts.get(words, 0) + 1
+    reasons = ", ".join(sorted(f"{count} {words}" for words, count in counts.items()))
+    return f"0/{len(refused.by_node)} nodes are available: {reasons}."
+
+
+_SPELLED: Final = {
+    Dialect.HAMI: _hami_words,
+    Dialect.VOLCANO: _volcano_words,
+    Dialect.KOORDINATOR: _koordinator_words,
+}

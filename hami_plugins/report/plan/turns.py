@@ -32,6 +32,9 @@ from hami_plugins.wire.gang_keys import GROUP_KEY
 UNNAMED: Final = "default-scheduler"
 """The scheduler of pods that name none."""
 
+KOORDINATOR_LABEL: Final = "scheduling.koordinator.sh/scheduler-name"
+"""A pod's label that says its scheduler to Koordinator, whatever its spec says."""
+
 GATED: Final = "it has scheduling gates; no scheduler looks at it before they are removed"
 
 
@@ -84,7 +87,8 @@ class Turns:
         created: list[Member] = []
         for member in job.members:
             if self._is_for_another(member.pod):
-                self._emit(job, member, _Stop(Stage.ELSEWHERE, _elsewhere(member.pod)))
+                koordinators = self._asks(member.pod, Dialect.KOORDINATOR)
+                self._emit(job, member, _Stop(Stage.ELSEWHERE, _elsewhere(member.pod, koordinators=koordinators)))
                 continue
             if member.waits:
                 created.append(member)
@@ -107,11 +111,18 @@ class Turns:
         return replace(member, intake=intake)
 
     def _is_for_another(self, pod: Pod) -> bool:
-        """Whether a pod asks for Volcano's devices without asking for Volcano."""
+        """Whether a pod asks for devices of Volcano or Koordinator without asking for that scheduler."""
         if pod.scheduler == VOLCANO:
-            return False
+            return self._asks(pod, Dialect.KOORDINATOR)
+        if self._asks(pod, Dialect.VOLCANO):
+            return True
+        others = {"", UNNAMED, self._desk.rules.webhook.scheduler}
+        named = pod.labels.get(KOORDINATOR_LABEL) or pod.scheduler
+        return named in others and self._asks(pod, Dialect.KOORDINATOR)
+
+    def _asks(self, pod: Pod, dialect: Dialect) -> bool:
         return any(
-            spec.dialect is Dialect.VOLCANO and (spec.asked_of(container.limits) or spec.asked_of(container.requests))
+            spec.dialect is dialect and (spec.asked_of(container.limits) or spec.asked_of(container.requests))
             for spec in self._desk.registry
             for container in pod.containers
         )
@@ -328,8 +339,10 @@ def _incomplete(missing: Sequence[gangs.Missing], what: str) -> str:
     return f"its gang waits: {', '.join(parts)}"
 
 
-def _elsewhere(pod: Pod) -> str:
+def _elsewhere(pod: Pod, *, koordinators: bool) -> str:
     scheduler = pod.scheduler or UNNAMED
+    if koordinators:
+        return f"left alone: {scheduler} does not look at Koordinator's devices; set schedulerName: koord-scheduler"
     return f"left alone: {scheduler} does not look at Volcano's devices; set schedulerName: {VOLCANO}"
 
 

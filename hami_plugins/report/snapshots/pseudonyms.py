@@ -90,7 +90,14 @@ def _collect(raw: Mapping[str, object], found: Mapping[str, set[str]]) -> None:
             found["namespace"].update(_selector_namespaces(spec.get(part)))
 
 
-_NAMED_BY: Final = {"Node": "node", "Pod": "pod", "Queue": "queue", "PodGroup": "group", "PriorityClass": "class"}
+_NAMED_BY: Final = {
+    "Node": "node",
+    "Pod": "pod",
+    "Queue": "queue",
+    "PodGroup": "group",
+    "PriorityClass": "class",
+    "Device": "node",
+}
 
 
 def _selector_values(value: object) -> Iterator[str]:
@@ -127,13 +134,15 @@ def _ranked(kind: str, names: Iterable[str]) -> dict[str, str]:
     return made
 
 
-def _devices(objects: Iterable[Mapping[str, object]], nodes: Mapping[str, str], registry: Registry) -> dict[str, str]:
+def _devices(objects: Sequence[Mapping[str, object]], nodes: Mapping[str, str], registry: Registry) -> dict[str, str]:
     """The cards that are called after their node, as their vendors name them."""
     builder = NodeBuilder(registry)
+    published = {raws.members(raw, "metadata").get("name"): raw for raw in objects if raw["kind"] == "Device"}
     found = {}
     for raw in objects:
         if raw["kind"] == "Node":
-            entry = builder.entry(node_object(raw), node_facts(raw))
+            node = node_object(raw)
+            entry = builder.entry(node._replace(published=published.get(node.name)), node_facts(raw))
             for device in entry.ids:
                 if device.startswith(f"{entry.name}-"):
                     found[str(device)] = nodes[entry.name] + device[len(entry.name) :]

@@ -11,7 +11,7 @@ from hami_plugins.errors import WireError
 from hami_plugins.report.snapshots import raws
 from hami_plugins.report.snapshots.pseudonyms import NAMESPACE_NAME, NODE_KEYS, Pseudonyms, pseudonyms_of
 from hami_plugins.report.snapshots.trimming import ANNOTATIONS, GROUP_KEYS, QUEUE_KEYS, TASK_KEYS, Trimmer
-from hami_plugins.wire import objects
+from hami_plugins.wire import koordinator_devices, objects
 
 _PLAIN_LABELS: Final = frozenset(
     {
@@ -57,6 +57,7 @@ class Redactor:
             "Queue": self._queue,
             "PodGroup": self._group,
             "PriorityClass": self._class,
+            "Device": self._published,
         }
         return make.get(str(raw["kind"]), self._quota)(raw)
 
@@ -150,6 +151,21 @@ class Redactor:
     def _class(self, raw: Mapping[str, object]) -> dict[str, object]:
         name = self._named(self.names.priority_class, raws.members(raw, "metadata")["name"])
         return {**raw, "metadata": {"name": name}}
+
+    def _published(self, raw: Mapping[str, object]) -> dict[str, object]:
+        """The cards of a node; those that are called after it are renamed with it."""
+        metadata, spec = raws.members(raw, "metadata"), raws.members(raw, "spec")
+        labels = {key: self._label(value) for key, value in raws.texts(metadata, "labels").items()}
+        devices = [
+            {
+                **each,
+                "id": self._ids(str(each.get("id", ""))),
+                "labels": {key: self._ids(value) for key, value in raws.texts(each, "labels").items()},
+            }
+            for each in raws.items(spec, "devices")
+        ]
+        name = self._named(self.names.node, metadata["name"])
+        return {**raw, "metadata": {"name": name, "labels": labels}, "spec": {"devices": devices}}
 
     def _queue(self, raw: Mapping[str, object]) -> dict[str, object]:
         spec = dict(raws.members(raw, "spec"))
@@ -299,6 +315,7 @@ def _is_readable(raw: Mapping[str, object]) -> bool:
         "Queue": objects.queue,
         "PodGroup": objects.pod_group,
         "PriorityClass": objects.priority_class,
+        "Device": koordinator_devices.decode,
     }
     try:
         read[str(raw["kind"])](raw)

@@ -100,6 +100,22 @@ _KEPT: Final[Mapping[str, Keep]] = {
         "status": {"phase": True},
     },
     "PriorityClass": {"metadata": _NAMED, "value": True},
+    "Device": {
+        "metadata": {"name": True, "labels": True},
+        "spec": {
+            "devices": [
+                {
+                    "type": True,
+                    "id": True,
+                    "minor": True,
+                    "health": True,
+                    "resources": True,
+                    "labels": True,
+                    "topology": True,
+                }
+            ]
+        },
+    },
 }
 
 

@@ -131,10 +131,15 @@ def each_container(check: Callable[[ContainerView, PodView, Context], Iterator[F
 
 
 def each_request(check: Callable[[VendorSpec, ContainerView, PodView, Context], Iterator[Flaw]]) -> Check:
-    """A check of what one container asks of one vendor as a check of objects."""
+    """A check of what one container asks of one vendor as a check of objects.
+
+    Koordinator's amounts are those of a pod, and have rules of their own.
+    """
 
     def over_requests(container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
         for spec in context.asked_of(container):
+            if spec.dialect is Dialect.KOORDINATOR:
+                continue
             yield from check(spec, container, pod, context)
 
     return each_container(over_requests)

@@ -18,12 +18,15 @@ HERE: Final = Path(__file__).parent
 NOW_NS: Final = 1_767_225_600 * 10**9
 
 PLAN: Final = ("plan", "-f", "jobs.yaml", "--fleet", "fleet.yaml")
+KOORDINATOR: Final = ("plan", "-f", "koordinator-jobs.yaml", "--snapshot", "koordinator-cluster.yaml")
 CASES: Final = {
     "plan.txt": PLAN,
     "plan.json": (*PLAN, "-o", "json"),
     "plan.yaml": (*PLAN, "-o", "yaml"),
     "plan-annotations-hami.txt": (*PLAN, "--annotations", "hami"),
     "plan-annotations-volcano.txt": (*PLAN, "--annotations", "volcano"),
+    "plan-koordinator.txt": KOORDINATOR,
+    "plan-annotations-koordinator.txt": (*KOORDINATOR, "--annotations", "koordinator"),
     "plan-spread.txt": (*PLAN, "--policy", "node=spread,device=binpack"),
     "explain.txt": ("explain", "pods", "-A", "--snapshot", "cluster.yaml"),
     "explain.json": ("explain", "pod", "lab/waits", "--snapshot", "cluster.yaml", "-o", "json"),

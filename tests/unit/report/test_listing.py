@@ -9,8 +9,9 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.quantity import NANO
 from hami_plugins.report.listing import ListingReader, snapshot_of
+from hami_plugins.vendors import koordinator
 from tests import acme
-from tests.machines import plain
+from tests.machines import MACHINES, plain
 
 REGISTRY = Registry([acme.SPEC])
 MACHINE = plain(acme.SPEC)
@@ -190,3 +191,42 @@ def test_the_snapshot_is_as_old_as_the_latest_time_in_it() -> None:
     ]
     assert snapshot_of(stamped, REGISTRY).taken_at == 120
     assert snapshot_of([], REGISTRY).taken_at is None
+
+
+PUBLISHED = Registry([koordinator.SPEC])
+
+
+def a_device_object(name: str = "n0", **about: Any) -> Raw:
+    machine = next(each for each in MACHINES if each.name == "koordinator")
+    assert machine.published is not None
+    raw: Any = machine.published(name)
+    return {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Device", **raw, **about}
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_cards_are_those_of_koordinators_device_object_whatever_came_first(turn: int) -> None:
+    found = snapshot_of([a_node(), a_device_object()][::turn], PUBLISHED)
+    assert found.nodes[0].ids == ("n0-a10-0", "n0-a10-1", "n0-a10-2")
+    assert said(found) == []
+
+
+def test_device_objects_of_others_are_passed_over() -> None:
+    found = snapshot_of([a_node(), a_device_object(apiVersion="example.com/v1")], PUBLISHED)
+    assert found.nodes[0].ids == ()
+    assert said(found) == []
+
+
+def test_device_objects_that_fit_no_node_are_told() -> None:
+    nameless = a_device_object(metadata={})
+    found = snapshot_of([a_node(), a_device_object(), a_device_object(), a_device_object("n9"), nameless], PUBLISHED)
+    assert len(found.nodes[0].ids) == 3
+    twice, unnamed, unknown = said(found)
+    assert "listed twice" in twice
+    assert "the name of a node" in unnamed
+    assert unknown == "device n9: is published of a node that the listing does not have"
+
+
+def test_a_device_object_that_cannot_be_read_is_a_problem_of_its_node() -> None:
+    found = snapshot_of([a_node(), a_device_object(spec={"devices": {}})], PUBLISHED)
+    (problem,) = said(found)
+    assert problem.startswith("node n0: device n0: spec.devices")

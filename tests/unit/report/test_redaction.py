@@ -30,6 +30,7 @@ ASKS: Sequence[Mapping[str, str]] = (
     {"hygon.com/dcunum": "1", "hygon.com/dcumem": "4000"},
     {"aws.amazon.com/neuron": "1"},
     {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "5000"},
+    {"koordinator.sh/gpu.shared": "1", "koordinator.sh/gpu-core": "20", "koordinator.sh/gpu-memory": "4Gi"},
 )
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NAMES = st.from_regex(r"[a-z]([a-z0-9]{0,6}|[a-z0-9-]{0,10}[a-z0-9])", fullmatch=True).filter(
@@ -47,7 +48,23 @@ def a_raw_pod(name: str, asks: Mapping[str, str], *, namespace: str = "default",
     }
     labels = {"app": f"secret-app-{len(name) % 2}"}
     metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "labels": labels}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+    scheduler = {"schedulerName": "koord-scheduler"} if "koordinator.sh/gpu.shared" in asks else {}
+    spec = {"containers": [container], **scheduler, **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def published(name: str) -> list[dict[str, Any]]:
+    """A node of Koordinator's, and its cards: one is called after the node, one has no id."""
+    resources = {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory": "24Gi"}
+    amounts = {**resources, "koordinator.sh/gpu-memory": "48Gi", "koordinator.sh/gpu.shared": "200", "cpu": "8"}
+    status = {"capacity": amounts, "allocatable": amounts}
+    card = {"type": "gpu", "health": True, "resources": resources, "labels": {"gpu-uuid": f"{name}-card"}}
+    devices = [{**card, "minor": 0, "id": f"{name}-card"}, {**card, "minor": 1}]
+    about = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Device"}
+    return [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status},
+        {**about, "metadata": {"name": name}, "spec": {"devices": devices}},
+    ]
 
 
 def apart_from(app: str, *namespaces: str) -> dict[str, Any]:
@@ -85,6 +102,7 @@ def a_cluster(nodes: Sequence[str], running: Sequence[str], seed: int) -> tuple[
         shape = SHAPES[(seed + at) % len(SHAPES)]
         (node,) = fleets.nodes_of(fleets.parse(f"nodes: [{{shape: {shape}, name: x{at}}}]", source="test"))
         raws.append(json.loads(json.dumps(node).replace(f'"x{at}-0"', f'"{name}"')))
+    raws += published(f"{nodes[0]}-koord")
     for name in running:
         lonely = {"affinity": apart_from("secret-app-1", "default", "team-secret")} if chance.random() < 0.3 else {}
         raw = a_raw_pod(name, chance.choice(ASKS), namespace=chance.choice(("default", "team-secret")), **lonely)
@@ -251,7 +269,7 @@ def test_further_objects_of_the_cluster_get_the_same_pseudonyms() -> None:
     raws, _ = a_cluster(["box-a", "box-b"], [], 0)
     redactor = Redactor(raws, REGISTRY)
     (pod,) = redactor.also([a_raw_pod("later", ASKS[0], nodeName="box-b")])
-    assert pod["spec"]["nodeName"] == "node-1"  # type: ignore[index]
+    assert pod["spec"]["nodeName"] == "node-2"  # type: ignore[index]
 
 
 def test_cards_called_after_a_node_that_has_gone_are_renamed_with_it() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hami_plugins.errors import WireError
+from hami_plugins.model.units import NodeName
 from hami_plugins.wire import koordinator_devices as wire
 
 CARD: dict[str, Any] = {
@@ -46,7 +47,7 @@ def test_what_is_read_is_written_again() -> None:
 
 def test_an_object_without_devices_and_labels_is_one() -> None:
     found = wire.decode({"metadata": {"name": "n"}, "spec": None})
-    assert found == wire.DeviceObject(node=wire.NodeName("n"))
+    assert found == wire.DeviceObject(node=NodeName("n"))
     assert (found.vendor, found.model, found.cards) == ("", "", ())
 
 

@@ -1,0 +1,344 @@
+"""Cards under Koordinator, as its Device objects publish them: shared by HAMi-core, or whole.
+
+A pod has one request, whichever of its containers say so; here the first application that asks has all of it. Source:
+``koordinator.md`` 1, 2.3 and 3; ``peers.md`` 4.2. Deviations from Koordinator 1.7.0, on purpose:
+
+* memory is compared as such, where Koordinator compares percentages that it has cut off, so that a whole card is never
+  one that somebody has a small part of, and parts never come to more than the card;
+* who takes all cores of a card takes the card;
+* nodes without a Device object have no cards (Koordinator binds the pod there without any).
+
+NPUs by the numbers of a template, network cards and FPGAs, partitions and joint allocation are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from hami_plugins.engine import koordinator as rules
+from hami_plugins.engine.demand import WHOLE, invalid
+from hami_plugins.engine.eligibility import met
+from hami_plugins.errors import InvalidRequestError, WireError
+from hami_plugins.model.devices import Device, GrantedShare
+from hami_plugins.model.pods import Container, ContainerGrant, Pod, Requirement, Unlocated
+from hami_plugins.model.quantity import NANO, Quantity
+from hami_plugins.model.requests import (
+    ANY_DEVICE,
+    Absolute,
+    ContainerKind,
+    DeviceRequest,
+    MemoryDemand,
+    Percent,
+    Selector,
+)
+from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB, VendorName
+from hami_plugins.model.vendor import (
+    AllocationView,
+    AnnotationKeys,
+    Ask,
+    Candidate,
+    Dialect,
+    Elsewhere,
+    Inventory,
+    NodeObject,
+    ResourceNames,
+    Shortfall,
+    VendorSpec,
+)
+from hami_plugins.model.verdicts import Reason
+from hami_plugins.wire import koordinator as wire
+from hami_plugins.wire import koordinator_devices, koordinator_hints, quantity
+from hami_plugins.wire.koordinator import CORE, GPU, MEMORY, NPU_CORE, RATIO, SHARED, AllocatedDevice
+from hami_plugins.wire.koordinator_devices import PublishedDevice
+from hami_plugins.wire.pods import booked_for
+
+NAME: Final = VendorName("Koordinator")
+WORD: Final = "NVIDIA"
+ISOLATION: Final = "koordinator.sh/gpu-isolation-provider"
+"""Label of pods whose limits are to be enforced, and of nodes that can."""
+
+CARD_LABEL: Final = "gpu-uuid"
+"""Label of a card in a Device object by which pods can choose it; koordlet's objects have none."""
+
+SLOTS: Final = 100
+"""How many pods may share a card: each has a hundredth at least."""
+
+MEBIBYTE: Final = 1 << 20
+_BYTES: Final = "bytes"
+_LABEL: Final = "label:"
+_HINT: Final = "hint"
+_REMEDY: Final = (
+    f"name {SHARED} and one of {MEMORY} and {RATIO}; cores and ratio are sums over the cards and divide by their number"
+)
+
+
+def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+    """The cards of the node's Device object. What cannot be read of it is left out and told."""
+    if node.published is None:
+        return Inventory()
+    found = koordinator_devices.decode(node.published)
+    isolation = node.labels.get(ISOLATION)
+    return Inventory(
+        devices=tuple(_device(spec, each, found.model or found.vendor or "gpu") for each in found.cards),
+        ids=tuple(DeviceId(each.id or _unnamed(node.name, each.minor)) for each in found.cards),
+        traits=() if isolation is None else ((ISOLATION, isolation),),
+        remarks=tuple(str(each) for each in found.wrong),
+    )
+
+
+def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest | None:
+    """What the whole pod asks for, of the one container that has it. Raises ``InvalidRequestError``."""
+    at = holder(pod)
+    if not _asks(container) or pod.containers[at].name != container.name:
+        return None
+    amounts = asked_by(pod)
+    if not amounts:
+        return None
+    found = rules.submitted(amounts)
+    name = next(iter(amounts))
+    if isinstance(found, rules.IllegalRequest):
+        raise invalid(container, name, container.amount(name), f"Koordinator: {found.words}", _REMEDY)
+    if NPU_CORE in amounts:
+        why = "the template of an NPU, which is not looked at here"
+        raise invalid(container, NPU_CORE, container.amount(NPU_CORE), why, "ask Koordinator's scheduler")
+    if not 0 < found.count <= INT32_MAX:
+        raise invalid(container, SHARED, container.amount(SHARED), "more cards than any node has", "ask for fewer")
+    options = [(ISOLATION, pod.labels[ISOLATION])] if found.shared and ISOLATION in pod.labels else []
+    text = pod.annotations.get(koordinator_hints.KEY)
+    selector = ANY_DEVICE if text is None else _selector(text, container)
+    if text is not None and _others(text):
+        options.append((_HINT, text))
+    return DeviceRequest(
+        vendor=spec.name,
+        count=found.count,
+        memory=_memory(found.per_card, container),
+        cores=CoreShare(found.per_card.get(CORE, 0)),
+        selector=selector,
+        options=tuple(options),
+    )
+
+
+def holder(pod: Pod) -> int:
+    """The container that has what the pod is given: the first application that asks, else the first container that
+    does, else the first application."""
+    asking = [at for at, each in enumerate(pod.containers) if _asks(each)]
+    kinds = [each.kind for each in pod.containers]
+    running = [at for at in asking if kinds[at] is ContainerKind.APP]
+    return next(iter((*running, *asking)), kinds.index(ContainerKind.APP) if ContainerKind.APP in kinds else 0)
+
+
+def asked_by(pod: Pod) -> Mapping[str, int]:
+    """What a pod asks of cards, as Koordinator sums it up; zeros are left out. Raises ``InvalidRequestError``."""
+    for container in pod.containers:
+        for name, amount in container.requests.items():
+            if wire.current(name) in rules.CARD_NAMES and (amount.nano < 0 or amount.whole is None):
+                raise invalid(container, name, amount, "no amount of it", "write a whole number, 0 or more")
+    named: dict[str, int] = {}
+    for name, nano in booked_for(pod.containers).items():
+        present = wire.current(name)
+        if nano and present in rules.CARD_NAMES and (present not in wire.WHOLE_CARDS):
+            named[present] = named.get(present, 0) + nano // NANO
+    return named
+
+
+def isolated(candidate: Candidate, ask: Ask) -> Reason | None:
+    """Limits that a pod wants to be enforced are enforced on the node; the texts have to be equal."""
+    wanted = ask.request.option(ISOLATION)
+    return None if wanted is None or ask.shape.trait(ISOLATION) == wanted else Reason.MODE
+
+
+def hinted(candidate: Candidate, ask: Ask) -> Reason | None:
+    """The card's labels meet the pod's hint."""
+    if ask.request.selector.names_ids and candidate.device.trait(_LABEL + CARD_LABEL) is None:
+        return Reason.ID
+    text = ask.request.option(_HINT)
+    if text is None:
+        return None
+    labels = {name.removeprefix(_LABEL): value for name, value in candidate.device.traits if name.startswith(_LABEL)}
+    return None if all(met(each, "", labels) for each in _others(text)) else Reason.VENDOR_RULE
+
+
+def no_cores(asked: DeviceRequest) -> bool:
+    """Koordinator counts no cores for a pod that names none."""
+    return not asked.cores
+
+
+def spell(shortfall: Shortfall, ask: Ask) -> str:
+    """What Koordinator's scheduler says of a node."""
+    if Reason.MODE in shortfall.tally:
+        return "GPUIsolationProviderHAMICore not found on the node"
+    if Reason.TOO_FEW_CARDS in shortfall.tally:
+        return "Insufficient gpu devices"
+    return "Insufficient Topology Scoped GPU Devices" if Reason.NUMA in shortfall.tally else "Insufficient GPU Devices"
+
+
+def read(spec: VendorSpec, pod: Pod, text: str) -> Elsewhere:
+    """The cards of a pod from Koordinator's record. A card without an id, or without its memory, its node can tell."""
+    at = holder(pod)
+    known: list[GrantedShare] = []
+    unlocated: list[Unlocated] = []
+    for each in wire.decode(text, key=spec.keys.allocated).get(wire.GPU_TYPE, ()):
+        share = recorded(spec.name, each)
+        if each.id and MEMORY in each.resources:
+            known.append(share)
+            continue
+        ratio = each.resources.get(RATIO)
+        percent = ratio.ceiling if ratio is not None and MEMORY not in each.resources else 0
+        if not percent and MEMORY not in each.resources:
+            raise WireError(spec.keys.allocated, str(each.minor), f"neither {MEMORY} nor {RATIO} of the card")
+        unlocated.append(Unlocated(at, share, device_index=each.minor, percent=percent))
+    grants = (
+        ContainerGrant(container.kind, tuple(known) if place == at else ())
+        for place, container in enumerate(pod.containers)
+    )
+    return Elsewhere(grants=tuple(grants), unlocated=tuple(unlocated))
+
+
+def recorded(vendor: VendorName, device: AllocatedDevice) -> GrantedShare:
+    """One card of the record; its memory in whole MiB, 0 where the record does not say."""
+    memory, cores = device.resources.get(MEMORY), device.resources.get(CORE)
+    return GrantedShare(
+        device=DeviceId(device.id),
+        vendor=vendor,
+        word=WORD,
+        memory=MiB(0 if memory is None else memory.ceiling // MEBIBYTE),
+        cores=CoreShare(0 if cores is None else cores.ceiling),
+    )
+
+
+def annotate(view: AllocationView) -> Mapping[str, str]:
+    """The record as Koordinator's scheduler writes it, the cards by their numbers."""
+    shares = [share for container in view.containers for share in container]
+    try:
+        asked = rules.submitted(asked_by(view.pod))
+    except InvalidRequestError:
+        asked = rules.IllegalRequest(rules.Illegal.EMPTY, "")
+    per_card = None if isinstance(asked, rules.IllegalRequest) else asked.per_card
+    found = [_written(view, share, per_card) for share in shares]
+    return {wire.ALLOCATED_KEY: wire.encode({wire.GPU_TYPE: tuple(sorted(found, key=lambda each: each.minor))})}
+
+
+def _written(view: AllocationView, share: GrantedShare, per_card: rules.Amounts | None) -> AllocatedDevice:
+    device, minor = view.devices[share.device], view.indexes[share.device]
+    total = int(device.trait(_BYTES) or device.memory * MEBIBYTE)
+    size, percent = share.memory * MEBIBYTE, 0
+    if per_card is not None and RATIO in per_card:
+        percent = per_card[RATIO]
+        size = rules.bytes_of(percent, total)
+    else:
+        size = size if per_card is None else per_card.get(MEMORY, size)
+        percent = rules.percent_of(size, total) if total else 0
+    amounts = {CORE: int(share.cores), MEMORY: size, RATIO: percent}
+    if not share.cores:
+        del amounts[CORE]
+    unnamed = _unnamed(view.node, minor)
+    return AllocatedDevice(
+        minor=minor,
+        id="" if share.device == unnamed else share.device,
+        resources={name: _quantity(amount) for name, amount in amounts.items()},
+    )
+
+
+def _quantity(amount: int) -> Quantity:
+    return Quantity(amount * NANO, quantity.canonical(amount * NANO, binary=True))
+
+
+def _device(spec: VendorSpec, published: PublishedDevice, model: str) -> Device:
+    def amount(name: str, default: int) -> int:
+        found = published.resources.get(name)
+        return default if found is None else found.ceiling
+
+    size = amount(MEMORY, 0)
+    traits = {_LABEL + name: "" if value == published.id else value for name, value in published.labels.items()}
+    if size % MEBIBYTE:
+        traits[_BYTES] = str(size)
+    return Device(
+        vendor=spec.name,
+        model=model,
+        slots=SLOTS,
+        memory=MiB(min(size // MEBIBYTE, INT32_MAX)),
+        cores=CoreShare(min(amount(CORE, rules.FULL), INT32_MAX)),
+        index=published.minor,
+        numa=max(published.place.numa, 0) if published.place is not None else 0,
+        healthy=published.healthy,
+        traits=tuple(sorted(traits.items())),
+    )
+
+
+def _unnamed(node: str, minor: int) -> str:
+    return f"{node}-gpu-{minor}"
+
+
+def _asks(container: Container) -> bool:
+    return SPEC.asked_of(container.limits) or SPEC.asked_of(container.requests)
+
+
+def _memory(per_card: rules.Amounts, container: Container) -> MemoryDemand:
+    if RATIO in per_card:
+        return WHOLE if per_card[RATIO] >= rules.FULL else Percent(per_card[RATIO])
+    mebibytes = per_card.get(MEMORY, 0) // MEBIBYTE
+    if not 0 < mebibytes <= INT32_MAX:
+        found = container.amount(MEMORY)
+        why = "less than 1 MiB on each card: the amount is in bytes" if not mebibytes else "more than any card has"
+        raise invalid(container, MEMORY, found, why, f"write {found}Mi if MiB were meant")
+    return Absolute(MiB(mebibytes))
+
+
+def _selector(text: str, container: Container) -> Selector:
+    """The ids that a hint names. Raises ``InvalidRequestError`` for one that means nothing: the pod would wait."""
+    try:
+        hint = koordinator_hints.decode(text).get(wire.GPU_TYPE)
+    except WireError as error:
+        raise InvalidRequestError(
+            container=container.name, resource=error.key, value=error.text, why=error.why, remedy="correct the hint"
+        ) from error
+    use: frozenset[DeviceId] | None = None
+    avoid: frozenset[DeviceId] | None = None
+    for each in hint.selector if hint is not None else ():
+        if each.key != CARD_LABEL or each.operator not in {"In", "NotIn"}:
+            continue
+        ids = frozenset(map(DeviceId, each.values))
+        if each.operator == "In":
+            use = ids if use is None else use & ids
+        else:
+            avoid = ids | (avoid or frozenset())
+    return Selector(use_ids=use, avoid_ids=avoid) if use is not None or avoid is not None else ANY_DEVICE
+
+
+@lru_cache(maxsize=256)
+def _others(text: str) -> Sequence[Requirement]:
+    """What a hint that can be read wants of labels of cards beside their ids."""
+    hint = koordinator_hints.decode(text).get(wire.GPU_TYPE)
+    selector = hint.selector if hint is not None else ()
+    return tuple(each for each in selector if each.key != CARD_LABEL or each.operator not in {"In", "NotIn"})
+
+
+SPEC: Final = VendorSpec(
+    name=NAME,
+    title="GPU (Koordinator)",
+    maker="NVIDIA",
+    word=WORD,
+    dialect=Dialect.KOORDINATOR,
+    resources=ResourceNames(count=SHARED, memory=MEMORY, memory_percentage=RATIO, cores=CORE, older=(GPU,)),
+    keys=AnnotationKeys(
+        allocated=wire.ALLOCATED_KEY,
+        lock="",
+        inputs=(koordinator_hints.KEY,),
+    ),
+    inventory=inventory,
+    request=request,
+    early_checks=(isolated, hinted),
+    takes_no_cores=no_cores,
+    spell=spell,
+    spells_too_few=True,
+    annotate=annotate,
+    read=read,
+    clamps_cores=False,
+    binds_numa=True,
+    counted_by_scheduler=(SHARED, MEMORY, RATIO, CORE, GPU),
+    memory_step="1 byte or 1 %",
+    core_step="1 %",
+    several="each card may be a slice",
+)
