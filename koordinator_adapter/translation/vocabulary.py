@@ -43,6 +43,22 @@ RECORDS: Final = (
 NO_CORE_LIMIT: Final = "hami-plugins.io/no-core-limit"
 """Ours: the cores per card that were booked for a container which had no limit of cores, so that it can be undone."""
 
+OPT_IN: Final = "hami-plugins.io/koordinator"
+"""Ours: label of namespaces and pods that are to be translated (``translate``), and of pods that are not (``ignore``).
+"""
+
+TRANSLATE: Final = "translate"
+IGNORE: Final = "ignore"
+
+INJECTED: Final = "hami-plugins.io/limits"
+"""Ours: how many cards' limits the containers take from annotations of the pod."""
+
+VISIBLE: Final = "hami-plugins.io/visible-devices"
+"""Ours: the cards that the containers see, by id."""
+
+MEMORY_LIMIT: Final = "hami-plugins.io/memory-limit-"
+"""Ours, with the place of a card after it: the bytes that the containers may use there."""
+
 CORE_POLICY_ENV: Final = "GPU_CORE_UTILIZATION_POLICY"
 PRIORITY_ENV: Final = "CUDA_TASK_PRIORITY"
 

@@ -1,0 +1,1 @@
+"""What is said to pods that want to come in: other words, limits, refusals."""

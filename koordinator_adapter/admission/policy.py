@@ -1,0 +1,59 @@
+"""What admission goes by: what an operator has set, and what the cluster is like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from hami_plugins.model.units import MiB
+from hami_plugins.wire.admission_review import User
+from koordinator_adapter.translation.model import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the cluster says itself: models of cards, whether all cards carry their ids, the largest card, namespaces
+    that Koordinator's webhook leaves out, and whether limits have to be injected on some node."""
+
+    models: tuple[str, ...] = ()
+    device_labels: bool = False
+    card_memory: MiB | None = None
+    unserved: frozenset[str] = frozenset()
+    lacks_hook: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What an operator has set.
+
+    ``models``, ``device_labels`` and ``card_memory`` of ``translation`` count where their names are in ``fixed``, and
+    otherwise what the cluster says. ``users`` and ``groups`` may write what schedulers record.
+    """
+
+    translation: Settings = field(default_factory=Settings)
+    fixed: frozenset[str] = frozenset()
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    without_limits: Literal["refuse", "warn", "allow"] = "warn"
+    injects: Literal["auto", "always", "never"] = "never"
+    hook_path: str = "/usr/local/vgpu"
+    lock_path: str = "/tmp/vgpulock"  # noqa: S108 - where HAMi-core's containers meet on every node
+
+    def trusts(self, user: User) -> bool:
+        """Whether somebody may write what a scheduler records on a pod."""
+        return user.name in self.users or not self.groups.isdisjoint(user.groups)
+
+    def injects_now(self, facts: Facts) -> bool:
+        """Whether pods get their limits from us."""
+        return self.injects == "always" or (self.injects == "auto" and facts.lacks_hook)
+
+    def settings(self, facts: Facts) -> Settings:
+        """The settings of a translation in this cluster."""
+        live = {
+            "models": facts.models,
+            "device_labels": facts.device_labels,
+            "card_memory": facts.card_memory,
+            "unserved": self.translation.unserved | facts.unserved,
+        }
+        changes = {name: value for name, value in live.items() if name not in self.fixed}
+        return replace(self.translation, **changes)  # type: ignore[arg-type]
