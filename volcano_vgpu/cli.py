@@ -117,6 +117,14 @@ def clean(
     device_config: DeviceConfig = None,
     node_config: NodeConfig = None,
     node_name: NodeName = None,
+    release: Annotated[
+        str,
+        typer.Option(
+            "--release",
+            metavar="NAMESPACE/NAME",
+            help="Instead of a node: what a release of the chart leaves in the cluster. NAME is that of its objects.",
+        ),
+    ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
@@ -124,14 +132,44 @@ def clean(
     """Remove what the agent left on this node and in its Node object: register, capacity, CDI files, directories.
 
     To be run on the node after the agent has ended. What running containers still use stays, is listed, and makes the
-    exit code 1.
+    exit code 1. With --release it ends the agents and the server of grants of that release (agents clean their nodes
+    then), and removes what they wrote to nodes, the Lease and the Secret.
     """
     from hami_plugins.observe import logging
-    from volcano_vgpu.commands import Inputs, run_clean
+    from volcano_vgpu.commands import Inputs, run_clean, run_uninstall
 
     logging.configure("warning", "auto")
     inputs = Inputs(config, device_config, node_config, node_name, context=context, kubeconfig=kubeconfig)
+    if release:
+        raise typer.Exit(run_uninstall(inputs, release=release, dry_run=dry_run))
     raise typer.Exit(run_clean(inputs, dry_run=dry_run))
+
+
+@app.command()
+def verify(
+    *,
+    grants: Annotated[
+        str,
+        typer.Option("--grants", metavar="URL", help="Ask the server of grants there, http://NAME.NAMESPACE.svc:9395."),
+    ] = "",
+    nodes: Annotated[bool, typer.Option("--nodes/--no-nodes", help="Look at what the nodes offer.")] = True,
+    wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="Wait for all to be well.")] = 0.0,
+    config: ConfigFile = None,
+    device_config: DeviceConfig = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+    output: options.Output = Form.TABLE,
+) -> None:
+    """Prove an installation: list the nodes that offer cards, and whether the server of grants answers. Reads only.
+
+    Exit code 1 where pods could not have cards, with what is missing.
+    """
+    from hami_plugins.observe import logging
+    from volcano_vgpu.commands import Inputs, run_verify
+
+    logging.configure("warning", "auto")
+    inputs = Inputs(config, device_config, None, None, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(run_verify(inputs, grants=grants, nodes=nodes, patience=wait, form=output))
 
 
 GrantsConfig = Annotated[

@@ -34,6 +34,8 @@ from volcano_vgpu.discovery.port import Discovery, DiscoveryError
 from volcano_vgpu.health import XidFilter
 from volcano_vgpu.metrics import AgentMetrics
 from volcano_vgpu.settings import AgentSettings
+from volcano_vgpu.uninstalling import Release, Uninstaller, for_good
+from volcano_vgpu.verifying import verify
 
 COMPONENT: Final = "volcano-vgpu"
 CALL_SECONDS: Final = 5.0
@@ -102,6 +104,8 @@ def run_agent(inputs: Inputs) -> int:
     _log.info("agent_started", node=labelled.node, address=":".join(map(str, agent.address)))
     stop.wait()
     agent.stop()
+    if for_good(client, labelled.daemon_set):
+        _cleaned(labelled, client)
     _log.info("agent_ended", node=labelled.node)
     return Exit.FINE
 
@@ -161,12 +165,47 @@ def run_clean(inputs: Inputs, *, dry_run: bool) -> int:
     return Exit.FINDINGS if found.kept else Exit.FINE
 
 
+def run_uninstall(inputs: Inputs, *, release: str, dry_run: bool) -> int:
+    """Remove what a release leaves in the cluster, or say what that would be."""
+    if not (inputs.node_name or os.environ.get("NODE_NAME")):
+        inputs = replace(inputs, node_name="any")
+    named = Release.of(release)
+    client = connect(kubeconfig=inputs.kubeconfig, context=inputs.context, component=COMPONENT)
+    uninstaller = Uninstaller(client, inputs.settings(), named)
+    found = uninstaller.left() if dry_run else uninstaller.remove()
+    for item in found.removed:
+        output.line(f"{'would remove' if dry_run else 'removed'}: {item}")
+    for item in found.kept:
+        output.line(f"kept: {item}", "warn")
+    if not found.removed and not found.kept:
+        output.line(f"nothing of release {release} is left but what Helm removes")
+    return Exit.FINDINGS if found.kept else Exit.FINE
+
+
+def run_verify(inputs: Inputs, *, grants: str, nodes: bool, patience: float, form: Form) -> int:
+    """Prove an installation."""
+    if not os.environ.get("NODE_NAME"):
+        inputs = replace(inputs, node_name="any")
+    client = connect(kubeconfig=inputs.kubeconfig, context=inputs.context, component=COMPONENT)
+    return verify(client, inputs.settings(), grants=grants, nodes=nodes, patience=patience, form=form)
+
+
 def discovery_of(settings: AgentSettings) -> Discovery:
     """Where cards are looked for: the file that is set, or NVIDIA's driver."""
     if settings.cards_file is not None:
         return FileDiscovery(Path(settings.cards_file))
     health = settings.health
     return NvmlDiscovery(counts=XidFilter.of(health.disabled, health.enabled), recovery=health.recovery)
+
+
+def _cleaned(settings: AgentSettings, client: KubeClient) -> None:
+    """The last act of an agent that will not come back."""
+    try:
+        found = Cleaner(settings, client).clean()
+    except KubeError as error:
+        _log.warning("node_not_cleaned", node=settings.node, error=str(error))
+        return
+    _log.info("node_cleaned", node=settings.node, removed=len(found.removed), kept=list(found.kept))
 
 
 def _waiting_room(settings: AgentSettings, metrics: AgentMetrics) -> WebServer:

@@ -166,7 +166,11 @@ class AgentListen(Listen):
 
 
 class AgentSettings(Sharing):
-    """All of the agent's settings, with the overrides for this node applied."""
+    """All of the agent's settings, with the overrides for this node applied.
+
+    ``daemon_set`` is what runs the agents (``namespace/name``); where it is being deleted when an agent ends, the agent
+    cleans its node.
+    """
 
     version: Literal[1] = 1
     node: Annotated[str, Field(min_length=1)]
@@ -179,6 +183,7 @@ class AgentSettings(Sharing):
     library_source: AbsolutePath | None = None
     cards_file: AbsolutePath | None = None
     exclusive: Literal["refuse", "ignore"] = "refuse"
+    daemon_set: Annotated[str, Field(pattern=r"^([^/]+/[^/]+)?$")] = ""
     start_jitter: Seconds = 3.0
     resources: Resources = Resources()
     container: Container = Container()

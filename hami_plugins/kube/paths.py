@@ -72,6 +72,16 @@ def secret(namespace: str, name: str) -> str:
     return f"{secrets(namespace)}/{quote(name, safe='')}"
 
 
+def daemon_set(namespace: str, name: str) -> str:
+    """A DaemonSet."""
+    return f"{_namespaced('/apis/apps/v1', namespace)}/daemonsets/{quote(name, safe='')}"
+
+
+def deployment(namespace: str, name: str) -> str:
+    """A Deployment."""
+    return f"{_namespaced('/apis/apps/v1', namespace)}/deployments/{quote(name, safe='')}"
+
+
 def webhook_configuration(kind: Literal["mutating", "validating"], name: str) -> str:
     """A MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
     return f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{quote(name, safe='')}"

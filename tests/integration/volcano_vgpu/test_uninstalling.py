@@ -1,0 +1,158 @@
+"""``clean --release`` and ``verify``: what an installation leaves, and what proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hami_plugins.cli.edge import Exit
+from hami_plugins.cli.options import Form
+from hami_plugins.emulator.apiserver import ApiServer
+from hami_plugins.errors import ConfigError, KubeError
+from hami_plugins.kube import paths
+from hami_plugins.kube.client import KubeClient, connect_to
+from tests.unit.volcano_vgpu.cards import settings
+from volcano_vgpu.uninstalling import Release, Uninstaller, for_good
+from volcano_vgpu.verifying import verdict, verify
+
+OURS = "GPU-aaaaaaaa-1,10,40960,NVIDIA-A100,true,hami-core:"
+RELEASE = Release("system", "one-volcano-vgpu")
+REGISTER = "volcano.sh/node-vgpu-register"
+SUMS = {"volcano.sh/vgpu-memory": "40960", "volcano.sh/vgpu-cores": "100", "volcano.sh/vgpu-number": "10"}
+
+
+@pytest.fixture
+def api() -> Iterator[KubeClient]:
+    with ApiServer() as server:
+        client = connect_to(server.url, component="volcano-vgpu")
+        client.create("/api/v1/namespaces", {"metadata": {"name": "system"}})
+        yield client
+        client.close()
+
+
+def workload(api: KubeClient, kind: str, name: str) -> str:
+    body = {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"a": name}}, "template": {}}}
+    made = api.create(f"/apis/apps/v1/namespaces/system/{kind}", body)
+    return str(made["metadata"]["uid"])
+
+
+def served_node(api: KubeClient, name: str, owner: str, *, slots: str = "10") -> None:
+    """A node with cards, and the pod of a DaemonSet on it."""
+    mine = {"metadata": {"name": name, "annotations": {REGISTER: OURS, "other/key": "stays"}}}
+    api.create("/api/v1/nodes", mine)
+    offered = {**SUMS, "volcano.sh/vgpu-number": slots}
+    api.merge_patch(paths.node_status(name), {"status": {"capacity": {"cpu": "4", **SUMS}, "allocatable": offered}})
+    reference = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "x", "uid": owner}
+    pod = {
+        "metadata": {"name": f"agent-{name}", "ownerReferences": [reference]},
+        "spec": {"nodeName": name, "containers": [{"name": "agent", "image": "i"}]},
+    }
+    api.create(paths.pods("system"), pod)
+
+
+def installed(api: KubeClient) -> None:
+    """Two releases, each with a node of its own; of the first also what its server made."""
+    served_node(api, "n1", workload(api, "daemonsets", "one-volcano-vgpu-agent"))
+    served_node(api, "n2", workload(api, "daemonsets", "two-volcano-vgpu-agent"))
+    workload(api, "deployments", "one-volcano-vgpu-grants")
+    api.create(paths.leases("system"), {"metadata": {"name": "one-volcano-vgpu-grants"}, "spec": {}})
+    api.create(paths.secrets("system"), {"metadata": {"name": "one-volcano-vgpu-grants-tls"}})
+
+
+def node(api: KubeClient, name: str) -> Any:
+    return api.get(paths.node(name))
+
+
+def test_a_release_is_removed_with_all_that_it_wrote_and_another_one_stays(api: KubeClient) -> None:
+    installed(api)
+    uninstaller = Uninstaller(api, settings(), RELEASE)
+    promised = uninstaller.left()
+    found = uninstaller.remove()
+    assert found == promised
+    assert not found.kept
+    assert [line for line in found.removed if line.startswith("node n1")] == [
+        f"node n1: annotation {REGISTER}",
+        *(f"node n1: capacity {key}" for key in sorted(SUMS)),
+    ]
+    assert uninstaller.left().removed == ()
+    cleaned, untouched = node(api, "n1"), node(api, "n2")
+    assert cleaned["metadata"]["annotations"] == {"other/key": "stays"}
+    assert cleaned["status"]["capacity"] == {"cpu": "4"}
+    assert untouched["metadata"]["annotations"][REGISTER] == OURS
+    assert api.get(paths.daemon_set("system", "two-volcano-vgpu-agent"))
+
+
+def test_looking_removes_nothing(api: KubeClient) -> None:
+    installed(api)
+    before = node(api, "n1")
+    assert len(Uninstaller(api, settings(), RELEASE).left().removed) == 8
+    assert node(api, "n1") == before
+
+
+def test_a_release_that_is_not_there_leaves_nothing(api: KubeClient) -> None:
+    assert Uninstaller(api, settings(), Release("system", "never")).remove().removed == ()
+
+
+def test_agents_that_do_not_end_are_told(api: KubeClient) -> None:
+    workload(api, "daemonsets", "one-volcano-vgpu-agent")
+    held = {"metadata": {"finalizers": ["foregroundDeletion"]}}
+    api.merge_patch(RELEASE.agents, held)
+    slept: list[float] = []
+    uninstaller = Uninstaller(api, settings(), RELEASE, patience=1.0, sleep=slept.append)
+    with pytest.raises(KubeError, match="its pods have not ended within 1 s"):
+        uninstaller.remove()
+    assert sum(slept) == 1.0
+
+
+@pytest.mark.parametrize("text", ["", "one", "a/b/c", "/one", "system/"])
+def test_a_release_has_a_namespace_and_a_name(text: str) -> None:
+    with pytest.raises(ConfigError, match="write NAMESPACE/NAME"):
+        Release.of(text)
+
+
+def test_an_agent_goes_for_good_where_its_daemon_set_does(api: KubeClient) -> None:
+    workload(api, "daemonsets", "agents")
+    assert not for_good(api, "system/agents")
+    assert not for_good(api, "")
+    assert for_good(api, "system/others")
+    path = paths.daemon_set("system", "agents")
+    api.merge_patch(path, {"metadata": {"finalizers": ["foregroundDeletion"]}})
+    api.delete(path)
+    assert for_good(api, "system/agents")
+
+
+def test_an_agent_that_cannot_tell_comes_back() -> None:
+    unreachable = connect_to("http://127.0.0.1:9", component="volcano-vgpu").within(0.2)
+    assert not for_good(unreachable, "system/agents")
+
+
+def test_nodes_that_offer_cards_prove_an_installation(api: KubeClient, capsys: pytest.CaptureFixture[str]) -> None:
+    installed(api)
+    status = verify(api, settings(), grants="", nodes=True, patience=0, form=Form.TABLE)
+    assert status == Exit.FINE
+    assert "serves" in capsys.readouterr().out
+
+
+def test_what_is_missing_is_said(api: KubeClient) -> None:
+    found = verdict(api, settings(), grants="http://127.0.0.1:9", nodes=True)
+    assert not found.fine
+    empty, away = found.complaints
+    assert "nodeSelector, tolerations" in empty
+    assert away.startswith("http://127.0.0.1:9: ")
+    served_node(api, "n3", "uid", slots="0")
+    (state,) = verdict(api, settings(), grants="", nodes=True).nodes
+    assert "the kubelet does not know the agent" in state.complaint
+
+
+def test_it_waits_as_long_as_it_is_told(api: KubeClient) -> None:
+    slept: list[float] = []
+
+    def arrive(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 2:
+            installed(api)
+
+    status = verify(api, settings(), grants="", nodes=True, patience=9, form=Form.JSON, sleep=arrive)
+    assert (status, len(slept)) == (Exit.FINE, 2)

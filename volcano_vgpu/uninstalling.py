@@ -1,0 +1,190 @@
+"""Removes from a cluster what a release of the chart leaves there that Helm does not know of.
+
+The agents are ended first: each cleans its own node when it sees that its DaemonSet goes (``for_good``), and only they
+reach its files. What is said here is for nodes whose agent could not do that, and for what the server of grants made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from hami_plugins.errors import ConfigError, KubeError
+from hami_plugins.kube import paths
+from hami_plugins.kube.port import KubeApi, Raw, Selection
+from volcano_vgpu import register
+from volcano_vgpu.cleaning import Remains
+from volcano_vgpu.settings import AgentSettings
+
+PATIENCE: Final = 120.0
+"""Seconds that agents and servers may take to end: an agent waits for its kubelet."""
+
+PAUSE: Final = 0.5
+
+_FOREGROUND: Final = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground"}
+_NOT_FOUND: Final = 404
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What a release is called: its namespace, and the name that its objects begin with."""
+
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, text: str) -> Release:
+        """From ``NAMESPACE/NAME``. Raises ``ConfigError``."""
+        namespace, slash, name = text.partition("/")
+        if not (namespace and slash and name) or "/" in name:
+            raise ConfigError(f"--release {text}: write NAMESPACE/NAME, the name being that of its objects")
+        return cls(namespace, name)
+
+    @property
+    def agents(self) -> str:
+        """The path of the DaemonSet."""
+        return paths.daemon_set(self.namespace, f"{self.name}-agent")
+
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        """What runs, and writes again what is removed under it."""
+        return (self.agents, paths.deployment(self.namespace, f"{self.name}-grants"))
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """What the server of grants makes itself."""
+        name = f"{self.name}-grants"
+        return (paths.lease(self.namespace, name), paths.secret(self.namespace, f"{name}-tls"))
+
+
+def for_good(api: KubeApi, daemon_set: str) -> bool:
+    """Whether an agent that ends will not come back: its DaemonSet (``NAMESPACE/NAME``) is deleted, or being deleted.
+
+    Where that cannot be told, or no DaemonSet is named, it will come back.
+    """
+    namespace, slash, name = daemon_set.partition("/")
+    if not slash:
+        return False
+    try:
+        found = api.get(paths.daemon_set(namespace, name))
+    except KubeError as error:
+        if error.status == _NOT_FOUND:
+            return True
+        _log.warning("daemon_set_not_read", daemon_set=daemon_set, error=str(error))
+        return False
+    return "deletionTimestamp" in (found.get("metadata") or {})
+
+
+class Uninstaller:
+    """Removes one release's remains. ``settings`` say how its resources are called."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        settings: AgentSettings,
+        release: Release,
+        *,
+        patience: float = PATIENCE,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._api = api
+        self._settings = settings
+        self._release = release
+        self._patience = patience
+        self._sleep = sleep
+
+    def left(self) -> Remains:
+        """What is there."""
+        workloads = [path for path in self._release.workloads if self._find(path)]
+        made = [path for path in self._release.made if self._find(path)]
+        words = [line for node in self._nodes() for line in self._on(node)]
+        return Remains((*workloads, *words, *made))
+
+    def remove(self) -> Remains:
+        """Removes it, those who write first. Raises ``KubeError``."""
+        found = self.left()
+        nodes = self._nodes()
+        for path in self._release.workloads:
+            self._end(path)
+        for name in nodes:
+            self._withdraw(name)
+        for path in self._release.made:
+            self._delete(path)
+        left = set(self.left().removed) | {line for name in nodes for line in self._on(name)}
+        kept = tuple(f"{line}: it is there again; who writes it?" for line in sorted(left))
+        return Remains(tuple(line for line in found.removed if line not in left), kept)
+
+    def _nodes(self) -> tuple[str, ...]:
+        """Where the agents of this release are; another release's nodes are its own."""
+        agents = self._find(self._release.agents)
+        if agents is None:
+            return ()
+        uid = agents["metadata"].get("uid")
+        return tuple(
+            sorted(
+                {
+                    str(pod["spec"]["nodeName"])
+                    for pod in self._pods()
+                    if (pod.get("spec") or {}).get("nodeName")
+                    and any(owner.get("uid") == uid for owner in pod["metadata"].get("ownerReferences") or ())
+                }
+            )
+        )
+
+    def _pods(self) -> Iterator[Raw]:
+        for page in self._api.list_pages(Selection(paths.pods(self._release.namespace), "Pod")):
+            yield from page.items
+
+    def _on(self, name: str) -> list[str]:
+        """What a node still says."""
+        node = self._find(paths.node(name))
+        if node is None:
+            return []
+        changes = register.withdrawal(node, self._settings)
+        annotations = (changes.node.get("metadata") or {}).get("annotations") or {}
+        sums = (changes.status.get("status") or {}).get("capacity") or {}
+        return [f"node {name}: annotation {key}" for key in sorted(annotations)] + [
+            f"node {name}: capacity {key}" for key in sorted(sums)
+        ]
+
+    def _withdraw(self, name: str) -> None:
+        """Takes back what a node says: sums and slots first, for Volcano must never meet slots without a register."""
+        node = self._find(paths.node(name))
+        if node is None:
+            return
+        changes = register.withdrawal(node, self._settings)
+        if changes.status:
+            self._api.merge_patch(paths.node_status(name), changes.status)
+        if changes.node:
+            self._api.merge_patch(paths.node(name), changes.node)
+
+    def _end(self, path: str) -> None:
+        """Deletes a workload and waits for its pods. Raises ``KubeError`` where they do not end in time."""
+        self._delete(path, _FOREGROUND)
+        waited = 0.0
+        while self._find(path) is not None:
+            if waited >= self._patience:
+                raise KubeError(f"{path}: its pods have not ended within {self._patience:g} s; see why, and try again")
+            self._sleep(PAUSE)
+            waited += PAUSE
+
+    def _delete(self, path: str, body: Raw | None = None) -> None:
+        try:
+            self._api.delete(path, body=body)
+        except KubeError as error:
+            if error.status != _NOT_FOUND:
+                raise
+
+    def _find(self, path: str) -> Raw | None:
+        try:
+            return self._api.get(path)
+        except KubeError as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise

@@ -1,0 +1,168 @@
+"""Proves an installation: which nodes offer cards, and whether the server of grants answers."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from hami_plugins.cli import output
+from hami_plugins.cli.edge import Exit
+from hami_plugins.cli.options import Form
+from hami_plugins.errors import WireError
+from hami_plugins.kube.port import KubeApi, Raw, Selection
+from hami_plugins.report.documents import API_VERSION
+from hami_plugins.report.rows import Row, Table
+from hami_plugins.wire import volcano
+from volcano_vgpu import register
+from volcano_vgpu.settings import AgentSettings
+
+ANSWER_SECONDS: Final = 5.0
+LOOK_SECONDS: Final = 1.0
+_NODES: Final = "/api/v1/nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """What one node offers. ``complaint`` is empty where all is well."""
+
+    node: str
+    cards: int
+    slots: int
+    memory: int
+    complaint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found; ``complaints`` are about the installation as a whole."""
+
+    nodes: tuple[NodeState, ...]
+    complaints: tuple[str, ...]
+
+    @property
+    def fine(self) -> bool:
+        """Whether pods can have cards."""
+        return not self.complaints and not any(each.complaint for each in self.nodes)
+
+
+def states(nodes: Iterable[Raw], settings: AgentSettings) -> Iterator[NodeState]:
+    """The nodes that say something of cards, in order of their names."""
+    for node in sorted(nodes, key=lambda each: str(each["metadata"]["name"])):
+        text = register.annotations_of(node).get(register.REGISTER_KEY, "")
+        slots = register.allocatable(node, settings.resources.count)
+        if not text and slots == 0:
+            continue
+        memory = register.allocatable(node, settings.resources.memory)
+        cards, complaint = _cards(text)
+        complaint = complaint or _missing(slots, memory, settings)
+        yield NodeState(str(node["metadata"]["name"]), cards, slots, memory, complaint)
+
+
+def server_complaint(url: str) -> str:
+    """Why the server of grants does not answer there; empty where it does."""
+    try:
+        with urllib.request.urlopen(f"{url.rstrip('/')}/readyz", timeout=ANSWER_SECONDS):  # noqa: S310 - an operator's
+            return ""
+    except urllib.error.HTTPError as error:
+        return f"{url}: not ready: {error.read().decode(errors='replace').strip()}"
+    except OSError as error:
+        return f"{url}: {getattr(error, 'reason', error)}; is a replica ready, and does a policy let this through?"
+
+
+def verdict(api: KubeApi, settings: AgentSettings, *, grants: str, nodes: bool) -> Verdict:
+    """Looks once. Raises ``KubeError``."""
+    found: tuple[NodeState, ...] = ()
+    complaints: list[str] = []
+    if nodes:
+        found = tuple(states(_read(api), settings))
+        if not found:
+            complaints.append(
+                "no node offers cards: do the agents run where the cards are (nodeSelector, tolerations)? "
+                "Their /readyz says what is missing"
+            )
+    if grants and (why := server_complaint(grants)):
+        complaints.append(why)
+    return Verdict(found, tuple(complaints))
+
+
+def verify(  # noqa: PLR0913 - the options of the command
+    api: KubeApi,
+    settings: AgentSettings,
+    *,
+    grants: str,
+    nodes: bool,
+    patience: float,
+    form: Form,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
+    """Look until all is well or ``patience`` seconds have passed, and print what is there."""
+    found = verdict(api, settings, grants=grants, nodes=nodes)
+    waited = 0.0
+    while not found.fine and waited < patience:
+        sleep(LOOK_SECONDS)
+        waited += LOOK_SECONDS
+        found = verdict(api, settings, grants=grants, nodes=nodes)
+    if form is Form.TABLE:
+        _print(found, grants)
+    else:
+        output.document(_document(found), form)
+    return Exit.FINE if found.fine else Exit.FINDINGS
+
+
+def _read(api: KubeApi) -> list[Raw]:
+    return [node for page in api.list_pages(Selection(_NODES, "Node")) for node in page.items]
+
+
+def _cards(text: str) -> tuple[int, str]:
+    if not text:
+        return 0, "it offers slots and has no register: Volcano places nothing there, or dies of it"
+    try:
+        return len(volcano.decode_register(register.REGISTER_KEY, text)), ""
+    except WireError as error:
+        return 0, str(error)
+
+
+def _missing(slots: int, memory: int, settings: AgentSettings) -> str:
+    names = settings.resources
+    if not slots:
+        return f"no {names.count} is on offer: the kubelet does not know the agent; see the agent's /readyz"
+    return "" if memory else f"no {names.memory} is on offer: the agent could not write it; see its log"
+
+
+def _print(found: Verdict, grants: str) -> None:
+    if found.nodes:
+        rows = tuple(
+            Row(
+                (each.node, str(each.cards), str(each.slots), str(each.memory), each.complaint or "serves"),
+                "bad" if each.complaint else "good",
+            )
+            for each in found.nodes
+        )
+        output.table(Table(("NODE", "CARDS", "SLOTS", "MEMORY", "STATE"), rows), headers=True)
+    for line in found.complaints:
+        output.line(line, "bad")
+    if grants and found.fine:
+        output.line(f"{grants}: answers")
+
+
+def _document(found: Verdict) -> dict[str, object]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "VolcanoVgpuInstallation",
+        "fine": found.fine,
+        "complaints": list(found.complaints),
+        "nodes": [
+            {
+                "node": each.node,
+                "cards": each.cards,
+                "slots": each.slots,
+                "memory": each.memory,
+                "complaint": each.complaint,
+            }
+            for each in found.nodes
+        ],
+    }
