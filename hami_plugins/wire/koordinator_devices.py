@@ -13,6 +13,7 @@
 Source: ``koordinator.md`` 3.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -32,6 +33,9 @@ DRIVER_LABEL: Final = "node.koordinator.sh/gpu-driver-version"
 PARTITIONS_KEY: Final = "scheduling.koordinator.sh/gpu-partitions"
 """Annotation with the sets of linked cards."""
 
+REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", re.ASCII)
+"""What a condition's reason may be, as a whole (``koordinator.md`` 3.2)."""
+
 LARGEST_MINOR: Final = 62
 """Koordinator keeps sets of cards as bits of one integer."""
 
@@ -43,6 +47,19 @@ class CardPlace(NamedTuple):
     numa: int = -1
     pcie: str = ""
     bus: str = ""
+
+
+class Condition(NamedTuple):
+    """Something about a device that is so or not: why, in a word and in a sentence, and since when (RFC 3339).
+
+    The API server takes the word only as ``REASON`` has it, and refuses the whole object otherwise.
+    """
+
+    kind: str
+    holds: bool
+    reason: str
+    message: str = ""
+    since: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +77,7 @@ class PublishedDevice:
     resources: ResourceList = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     place: CardPlace | None = None
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +183,21 @@ def _device(raw: object, place: str) -> PublishedDevice:
         resources={current(name): amount for name, amount in resources.items()},
         labels=fields.text_map(body, "labels", place),
         place=_place(fields.member(body, "topology", place), f"{place}.topology"),
+        conditions=tuple(
+            _condition(each, f"{place}.conditions[{at}]")
+            for at, each in enumerate(fields.items(body, "conditions", place))
+        ),
+    )
+
+
+def _condition(raw: object, place: str) -> Condition:
+    body = fields.whole(raw, place)
+    return Condition(
+        kind=fields.text(body, "type", place),
+        holds=fields.text(body, "status", place) == "True",
+        reason=fields.text(body, "reason", place),
+        message=fields.text(body, "message", place),
+        since=fields.text(body, "lastTransitionTime", place),
     )
 
 
@@ -192,4 +225,15 @@ def _written(device: PublishedDevice) -> Json:
         "health": device.healthy,
         "resources": {name: str(device.resources[name]) for name in sorted(device.resources)},
         **documents.filled({"labels": dict(device.labels), "topology": topology}),
+        **documents.filled({"conditions": [_said(each) for each in device.conditions]}),
+    }
+
+
+def _said(condition: Condition) -> Json:
+    return {
+        "type": condition.kind,
+        "status": "True" if condition.holds else "False",
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": condition.since,
     }

@@ -45,6 +45,20 @@ def test_what_is_read_is_written_again() -> None:
     assert [each.minor for each in found.cards] == [0]
 
 
+def test_what_is_said_of_a_devices_health_is_read_and_written_again() -> None:
+    said = {
+        "type": "Healthy",
+        "status": "False",
+        "reason": "Unhealthy",
+        "message": "the node's agent says so",
+        "lastTransitionTime": "2026-11-22T12:00:00Z",
+    }
+    raw = an_object({**CARD, "health": False, "conditions": [said]})
+    found = wire.decode(raw)
+    assert wire.encode(found) == raw
+    assert [each.holds for each in found.cards[0].conditions] == [False]
+
+
 def test_an_object_without_devices_and_labels_is_one() -> None:
     found = wire.decode({"metadata": {"name": "n"}, "spec": None})
     assert found == wire.DeviceObject(node=NodeName("n"))
