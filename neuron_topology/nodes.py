@@ -18,6 +18,7 @@ from hami_plugins.model.devices import DeviceUsage
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import Inventory, NodeObject, VendorSpec
+from hami_plugins.wire.scalars import shown
 from neuron_topology.allocation.families import Family
 from neuron_topology.allocation.locality import Locality
 from neuron_topology.allocation.tables import Tables, Topology
@@ -36,6 +37,9 @@ LINKS_KEY: Final = "hami-plugins.io/neuron-ls"
 
 HEALTH_KEY: Final = "hami-plugins.io/neuron-health"
 """Node annotation: ``{"devices": [7], "links": [[4, 5]], "repaired": [9]}``, what is broken and what was repaired."""
+
+USAGE_KEYS: Final = ("NEURON_DEV_USAGE_MAP", "NEURON_CORE_USAGE_MAP")
+"""Node annotations of AWS's scheduler extension: which devices and cores it holds for used, a word for each."""
 
 FAMILY_LABEL: Final = "hami-plugins.io/neuron-sets"
 """Node label: ``aws`` (the default) or ``linked``, the sets that devices of the pool are granted in."""
@@ -86,6 +90,7 @@ def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
             *unknown,
             *slip,
             *_odd_cores(name, cores),
+            *_odd_maps(node, counted, cores),
             *_not_allocatable(spec, node, counted, machine.sick if counted == count else machine.sick - machine.absent),
         ),
     )
@@ -150,6 +155,27 @@ def _odd_cores(name: str, cores: int) -> tuple[str, ...]:
     if known is None or cores in {known.logical_cores(lnc) for lnc in (0, *known.lnc_choices)}:
         return ()
     return (f"the node has {cores} cores a device, {name} has {known.logical_cores()}",)
+
+
+def _odd_maps(node: NodeObject, count: int, cores: int) -> tuple[str, ...]:
+    """Remarks on maps of AWS's extension that are not what it writes; nothing is decided by them."""
+    remarks = []
+    for key, places in zip(USAGE_KEYS, (count, count * cores), strict=True):
+        written = node.annotations.get(key)
+        if written is None:
+            continue
+        words = [word.strip().lower() for word in written.split(",")]
+        strange = next((word for word in words if word not in {"true", "false"}), None)
+        if strange is not None:
+            why = f"has {shown(strange)}, which is neither true nor false"
+        elif len(words) != places:
+            why = f"has {len(words)} words, and the node has {places}"
+        else:
+            continue
+        remarks.append(
+            f"{key} {why}; AWS's scheduler extension makes it anew: kubectl annotate node {node.name} {key}-"
+        )
+    return tuple(remarks)
 
 
 def _matrix(machine: Machine, count: int) -> tuple[tuple[int, ...], ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hami_plugins.engine.usage import held_by
-from hami_plugins.model.devices import Device, DeviceUsage, GrantedShare, Instance, Unplaced
+from hami_plugins.model.devices import CoreMask, Device, DeviceUsage, GrantedShare, Instance, Unplaced
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import ContainerGrant, PodRecord
 from hami_plugins.model.requests import Absolute, ContainerDemand, DeviceDemand, DeviceRequest
@@ -53,8 +53,11 @@ def flaws_of(record: PodRecord, entry: NodeEntry) -> tuple[Flaw, ...]:
             found.append(Flaw(kind=FlawKind.STRANGER, device=device))
             continue
         others = [other for other in entry.pods if other is not record and _shares_of(other, device)]
-        found.extend(_overdrawn(device, entry.state.shape.devices[at], entry.state.usage[at], others))
+        overdrawn = list(_overdrawn(device, entry.state.shape.devices[at], entry.state.usage[at], others))
+        found.extend(overdrawn)
         found.extend(_misplaced(record, device, others))
+        if not any(flaw.others for flaw in overdrawn):
+            found.extend(_met(record, device, others))
     return tuple(found)
 
 
@@ -108,6 +111,23 @@ def _misplaced(record: PodRecord, device: DeviceId, others: list[PodRecord]) -> 
             names = sorted({other.full_name for other in others if _overlaps(other, device, mark)})
             if names:
                 yield Flaw(kind=FlawKind.OVERLAP, device=device, others=tuple(names))
+
+
+def _met(record: PodRecord, device: DeviceId, others: list[PodRecord]) -> Iterator[Flaw]:
+    """Cores that others hold, too."""
+    cores = _cores_of(record, device)
+    names = sorted(other.full_name for other in others if cores & _cores_of(other, device))
+    if names:
+        yield Flaw(kind=FlawKind.OVERLAP, device=device, others=tuple(names))
+
+
+def _cores_of(record: PodRecord, device: DeviceId) -> int:
+    """The mask of the cores that a pod holds of a device, where it holds particular ones."""
+    found = 0
+    for share in _shares_of(record, device):
+        if isinstance(share.mark, CoreMask):
+            found |= share.mark.bits
+    return found
 
 
 def _overlaps(other: PodRecord, device: DeviceId, mark: Instance) -> bool:

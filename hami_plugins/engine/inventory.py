@@ -82,10 +82,44 @@ def settled(record: PodRecord, entry: NodeEntry, known: Collection[str] = ()) ->
     ``known`` are the ids of the node's devices, where the caller has them at hand as a set.
     """
     known = known or entry.ids
+    misnumbered: tuple[GrantedShare, ...] = ()
     if record.unlocated:
+        misnumbered = tuple(_misnumbered(record, entry))
         record = _located(record, entry)
+    if any(_is_uncounted(share) for grant in record.grants for share in grant.shares):
+        record = _counted(record, entry)
     strangers = tuple(share for grant in record.grants for share in grant.shares if share.device not in known)
+    strangers += misnumbered
     return record if strangers == record.strangers else replace(record, strangers=strangers)
+
+
+def _misnumbered(record: PodRecord, entry: NodeEntry) -> Iterator[GrantedShare]:
+    """Core numbers that the node does not go up to, under names that nothing has."""
+    devices = entry.state.shape.devices
+    for each in record.unlocated:
+        cores = sum(devices[at].cores for at in entry.state.shape.positions.get(each.share.vendor, ()))
+        for number in each.numbers:
+            if number >= cores:
+                yield replace(each.share, device=DeviceId(f"core {number}"))
+
+
+def _is_uncounted(share: GrantedShare) -> bool:
+    """Whether a share holds a whole device by its mask, and its reader did not know how many cores that has."""
+    return isinstance(share.mark, CoreMask) and not share.cores
+
+
+def _counted(record: PodRecord, entry: NodeEntry) -> PodRecord:
+    """The record with the cores of such devices, and the mask of those that there are."""
+    cores = {name: device.cores for name, device in zip(entry.ids, entry.state.shape.devices, strict=True)}
+
+    def counted(share: GrantedShare) -> GrantedShare:
+        if share.device not in cores or not isinstance(share.mark, CoreMask) or share.cores:
+            return share
+        there = share.mark.bits & ((1 << cores[share.device]) - 1)
+        return replace(share, cores=CoreShare(there.bit_count()), mark=CoreMask(there))
+
+    grants = tuple(replace(grant, shares=tuple(map(counted, grant.shares))) for grant in record.grants)
+    return replace(record, grants=grants)
 
 
 def _located(record: PodRecord, entry: NodeEntry) -> PodRecord:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import groupby
+from typing import Final
 
 from hami_plugins.engine.holdings import Flaw, FlawKind
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
+from hami_plugins.model.units import DeviceId
 from hami_plugins.report import drawings, grids, tables
 from hami_plugins.report.explain.answers import Answer, Cause, Refusal, causes_of, names_of, ways_out_of, ways_through
 from hami_plugins.report.explain.explaining import Explanation, Pending, Running
 from hami_plugins.report.explain.wording import choice_words, summary
 from hami_plugins.report.rows import Line
 from hami_plugins.report.slices import Slice, cards_words, planned_slices, shares_words, slices_of
+
+MOST_ALIKE: Final = 3
+"""Devices with the same flaw up to which each is named."""
 
 
 def is_fine(found: Explanation) -> bool:
@@ -78,6 +85,15 @@ def flaw_words(flaw: Flaw) -> str:
             return f"{flaw.device}: {flaw.promised:,} of {flaw.capacity:,} {unit} are promised{beside}"
 
 
+def flaws_words(flaws: Iterable[Flaw]) -> Iterator[str]:
+    """The same of several: many devices that are promised too often in the same way are counted."""
+    for (kind, *_), group in groupby(flaws, key=lambda flaw: (flaw.kind, flaw.promised, flaw.capacity, flaw.others)):
+        alike = list(group)
+        if (kind in _UNITS or kind is FlawKind.STRANGER) and len(alike) > MOST_ALIKE:
+            alike = [replace(alike[0], device=DeviceId(f"{alike[0].device} and {len(alike) - 1} more"))]
+        yield from map(flaw_words, alike)
+
+
 _UNITS = {FlawKind.SLOTS: "slots", FlawKind.MEMORY: "MiB", FlawKind.CORES: "cores"}
 
 
@@ -111,9 +127,11 @@ def _running(found: Explanation, about: Running, registry: Registry) -> Iterator
     yield Line(f"  holds {cards_words(slices)}: {shares_words(slices)}" if slices else "  it holds no devices")
     for drawing in drawings.of_running(about.record, about.node, registry):
         yield from (Line(f"    {row}") for row in grids.lines(drawing))
-    for flaw in about.flaws:
-        if not (found.problems and flaw.kind is FlawKind.STRANGER):  # the reader of the pod has said it
-            yield Line(f"  {flaw_words(flaw)}", "bad")
+    told = [
+        flaw for flaw in about.flaws if not (found.problems and flaw.kind is FlawKind.STRANGER)
+    ]  # said by its reader
+    for words in flaws_words(told):
+        yield Line(f"  {words}", "bad")
     if found.asks_nothing:
         return
     if about.choice is not None:

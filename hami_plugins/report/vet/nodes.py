@@ -1,4 +1,4 @@
-"""HP73x: nodes whose status, register and writers contradict each other, as Volcano reads them."""
+"""HP73x: nodes whose status, register and writers contradict each other, and pods on them that hold what others do."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC
 from typing import Final
 
+from hami_plugins.engine.holdings import FlawKind, flaws_of
 from hami_plugins.errors import WireError
+from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.quantity import NANO
+from hami_plugins.model.units import DeviceId, NodeName
 from hami_plugins.model.vendor import Dialect, NodeObject, VendorSpec
+from hami_plugins.report.explain.lines import flaws_words
 from hami_plugins.report.vet.context import Context
 from hami_plugins.report.vet.findings import Check, Flaw, Rule, Severity
 from hami_plugins.report.vet.subjects import Subject, Tree, mapping, text
@@ -24,6 +28,10 @@ _LIFECYCLE: Final = "node.kubernetes.io/"
 """Domain of the taints that the node lifecycle controller sets."""
 
 _REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
+
+_TWICE: Final = frozenset({FlawKind.SLOTS, FlawKind.MEMORY, FlawKind.CORES, FlawKind.OVERLAP, FlawKind.STRANGER})
+
+_MEANWHILE: Final = "until that is put right, decisions go by the rest"
 
 NodeCheck = Callable[[VendorSpec, NodeObject, Subject, Context], Iterator[Flaw]]
 
@@ -152,6 +160,52 @@ def unhealthy(spec: VendorSpec, node: NodeObject, _: Subject, __: Context) -> It
         )
 
 
+def odd_devices(subject: Subject, context: Context) -> Iterator[Flaw]:
+    """What vendors say about the devices of a node beside what they are."""
+    if (subject.group, subject.kind) != ("", "Node"):
+        return
+    try:
+        node = objects.node_object(subject.document.raw)
+    except WireError:
+        return
+    for spec in context.registry:
+        try:
+            remarks = spec.inventory(spec, node).remarks
+        except WireError as error:
+            remarks = (str(error),)
+        for each in remarks:
+            yield Flaw(("metadata",), each, _MEANWHILE, scope=("metadata", "annotations"))
+
+
+def held_twice(subject: Subject, context: Context) -> Iterator[Flaw]:
+    """Devices of which pods hold more than there is, and devices that pods hold and the node does not have."""
+    if (subject.group, subject.kind) != ("", "Node") or context.snapshot is None:
+        return
+    entry = context.snapshot.node(NodeName(subject.name))
+    if entry is None:
+        return
+    told: set[tuple[DeviceId, frozenset[str]]] = set()
+    for record in entry.pods:
+        fresh = []
+        for flaw in flaws_of(record, entry):
+            about = flaw.device, frozenset((record.full_name, *flaw.others))
+            if flaw.kind in _TWICE and about not in told:
+                told.add(about)
+                fresh.append(flaw)
+        for words in flaws_words(fresh):
+            yield Flaw(
+                ("metadata", "name"),
+                f"pod {record.full_name}: {words}",
+                f"make the pod anew, or write down what it really has in {_lists(record, context)}",
+            )
+
+
+def _lists(record: PodRecord, context: Context) -> str:
+    """The annotations that say what a pod holds."""
+    vendors = dict.fromkeys(share.vendor for grant in record.grants for share in grant.shares)
+    return " and ".join(context.registry[vendor].keys.allocated for vendor in vendors)
+
+
 def _cards(spec: VendorSpec, node: NodeObject) -> tuple[RegisteredDevice, ...]:
     """The registered cards, none where the register cannot be read."""
     try:
@@ -230,5 +284,25 @@ RULES: Final = (
         fix="Have volcano-vgpu grant the cards, or register such cards with 0 slots.",
         check=_each_node(unhealthy),
         quirk=volcano_releases.HEALTH_IGNORED,
+    ),
+    Rule(
+        id="HP736",
+        name="odd-devices",
+        severity=Severity.WARNING,
+        summary="What a node says of its devices cannot be read, is not known, or contradicts itself.",
+        why="An unknown instance type, links that differ from those of the type, a health list with a slip, a map of "
+        "AWS's extension that is half written: it is left out of account, and devices may be granted singly.",
+        fix="Correct the label or the annotation that is named.",
+        check=odd_devices,
+    ),
+    Rule(
+        id="HP737",
+        name="held-twice",
+        severity=Severity.ERROR,
+        summary="Pods of a node hold more of a device than it has, or devices that the node does not have.",
+        why="Lists written by hand, a node that came back with fewer devices or another type, a scheduler that did not "
+        "know of a grant: both pods use the device.",
+        fix="Make one of the pods anew.",
+        check=held_twice,
     ),
 )

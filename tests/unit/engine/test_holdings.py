@@ -9,7 +9,7 @@ from hami_plugins.engine.holdings import Flaw, FlawKind, demand_again, flaws_of
 from hami_plugins.engine.inventory import with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.devices import Device, Instance, Placement, Unplaced
+from hami_plugins.model.devices import CoreMask, Device, Instance, Placement, Unplaced
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.policy import DEFAULT_POLICY
@@ -100,3 +100,19 @@ def test_a_pod_that_comes_again_fits_where_it_was() -> None:
     )
     assert isinstance(placed, Placed)
     assert placed.containers == record.grants
+
+
+@pytest.mark.parametrize(("bits", "others"), [(0b0110, ("default/other",)), (0b1100, ())])
+def test_cores_that_another_pod_holds_too_are_told(bits: int, others: tuple[str, ...]) -> None:
+    record = a_record(granted(a_share(CARD, 0, 2, CoreMask(0b0011))), name="p")
+    other = a_record(granted(a_share(CARD, 0, 2, CoreMask(bits))), name="other")
+    plain = a_record(granted(a_share(CARD, 0, 2)), name="plain")
+    expected = (flaw(FlawKind.OVERLAP, 0, 0, *others),) if others else ()
+    assert flaws_of(record, on(a_device(cores=16), record, other, plain)) == expected
+
+
+def test_cores_that_are_too_many_already_are_told_once() -> None:
+    record = a_record(granted(a_share(CARD, 0, 2, CoreMask(0b11))), name="p")
+    other = a_record(granted(a_share(CARD, 0, 2, CoreMask(0b11))), name="other")
+    (only,) = flaws_of(record, on(a_device(cores=2), record, other))
+    assert only.kind is FlawKind.CORES

@@ -154,4 +154,15 @@ OBJECTS: list[dict[str, Any]] = [
         "spec": {"nodeName": "one", "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]},
         "status": {"phase": "Running"},
     },
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "left-over",
+            "namespace": "default",
+            "annotations": {"hami.io/vgpu-node": "two", "hami.io/vgpu-devices-allocated": "GPU-gone,NVIDIA,1,1:;"},
+        },
+        "spec": {"nodeName": "two", "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+        "status": {"phase": "Running"},
+    },
 ]
