@@ -97,6 +97,7 @@ class Bindings:
             return self._refused(binding, reason, "unknown", status=_AWAY)
 
     def _granted(self, binding: Bound, intake: Intake, request: AdmissionRequest) -> Answer:
+        """All keys of the grant; those that it has no use for are emptied where the pod has them from somebody."""
         carried = self.books.product.carried(binding.node, intake, binding.annotations)
         found = self.books.grant(binding.node, intake, carried=carried, dry=request.dry_run, now_ns=self.now_ns())
         if isinstance(found, Declined):
@@ -111,7 +112,9 @@ class Bindings:
         if not request.dry_run:
             self.touch(binding.node)
             self._tell(binding, granted)
-        return Allowed(_operations(request.object or {}, annotations, self.books.product.keys))
+        keys = self.books.product.keys
+        emptied = {key: "" for key in keys if key not in annotations and intake.pod.annotations.get(key)}
+        return Allowed(_operations(request.object or {}, annotations | emptied, keys))
 
     def _tell(self, binding: Bound, granted: Granted) -> None:
         self.metrics.answered("binding", granted.source)

@@ -23,10 +23,11 @@ from hami_plugins.granting.product import Product
 from hami_plugins.kube.reflector import Change
 from hami_plugins.ledger.answers import Assumption, Declined, Found, Granted, Source, Statistics
 from hami_plugins.ledger.ledger import HOLD, Ledger
+from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Refusal
 from hami_plugins.model.nodes import NodeState
 from hami_plugins.model.pods import FINISHED
-from hami_plugins.model.policy import Policy
+from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.report.explain.wording import reason_words
@@ -209,10 +210,11 @@ class Books:
             return "" if isinstance(answer, Fit) else self._reason(node, intake, answer)
 
     def scores(self, nodes: Iterable[NodeName], intake: Intake) -> dict[NodeName, float]:
-        """How well the pod fits on each node that can hold it, by the policy for cards."""
+        """How well the pod fits on each node that can hold it, by the policy for cards: the highest is the best."""
         with self._lock:
             answers = {node: self._ledger.answer(node, intake) for node in nodes}
-        return {node: answer.score for node, answer in answers.items() if isinstance(answer, Fit)}
+        sign = -1.0 if intake.policy.node is NodePolicy.SPREAD else 1.0
+        return {node: sign * answer.score for node, answer in answers.items() if isinstance(answer, Fit)}
 
     def reserve(self, node: NodeName, intake: Intake) -> Granted | Declined:
         """See ``Ledger``."""
@@ -264,6 +266,11 @@ class Books:
             sheet = self._ledger.sheet()
         return sheet.findings()
 
+    def snapshot(self) -> ClusterSnapshot:
+        """All nodes, with devices and who holds them; see ``Ledger``."""
+        with self._lock:
+            return self._ledger.snapshot()
+
     @property
     def statistics(self) -> Statistics:
         """Sizes, for metrics."""
@@ -300,6 +307,7 @@ class Books:
         if why is None or not why.reasons:
             return f"{self.product.word}: {self.product.unregistered(problems)}"
         names, reason = [container.name for container in intake.pod.containers], why.reasons[0]
-        words = f"{self.product.word} {reason_words(reason, self._registry, names)}".replace(f" ({node})", "")
+        told = self.product.wording(reason, refusal) or reason_words(reason, self._registry, names)
+        words = f"{self.product.word} {told}".replace(f" ({node})", "")
         remedy = self.product.remedy(reason, entry)
         return f"{words}; {remedy}" if remedy else words

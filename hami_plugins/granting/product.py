@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hami_plugins.engine.intake import Intake, Rules
 from hami_plugins.engine.shortfall import CardShortage, NodeShortage
+from hami_plugins.model.decisions import Refusal
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.units import NodeName
@@ -26,9 +27,10 @@ class Product:
     ``unregistered`` says that a node has no devices, and what is wrong with it, with what to do about it.
 
     ``mark`` answers the creation of a pod. ``obstacle`` says why a pod gets nothing whatever is free (empty: nothing is
-    in its way), ``remedy`` what to do about devices that are short. ``told`` are the containers that a pod's
-    annotations speak of, for a pod that cannot be read. ``carried`` are annotations of another scheduler that name a
-    grant on the node, which is taken if it is right; it is given the pod's annotations and the Binding's.
+    in its way). ``wording`` is a node's refusal in words of its own (empty: in the usual ones), which name neither the
+    node nor pods; ``remedy`` is what to do about it. ``told`` are the containers that a pod's annotations speak of, for
+    a pod that cannot be read. ``carried`` are annotations of another scheduler that name a grant on the node, which is
+    taken if it is right; it is given the pod and the Binding's annotations.
     """
 
     audit: str
@@ -42,6 +44,7 @@ class Product:
     mark: Callable[[Json], Answer]
     told: Callable[[Mapping[str, str]], tuple[Container, ...]]
     obstacle: Callable[[Pod], str] = lambda _pod: ""
+    wording: Callable[[CardShortage | NodeShortage, Refusal], str] = lambda _reason, _refusal: ""
     remedy: Callable[[CardShortage | NodeShortage, NodeEntry | None], str] = lambda _reason, _entry: ""
     carried: Callable[[NodeName, Intake, Mapping[str, str]], Mapping[str, str] | None] = (
         lambda _node, _intake, _annotations: None

@@ -17,7 +17,7 @@ from hami_plugins.emulator.fleet import bare_node
 from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.granting.server import EXTENDER_PATH, GrantServer
 from hami_plugins.granting.webhooks import BINDING_PATH, POD_PATH
-from hami_plugins.kube.client import connect_to
+from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.kube.counting import api_requests
 from hami_plugins.kube.port import Raw
 from hami_plugins.vendors.volcano import SPEC
@@ -152,6 +152,8 @@ class Client:
 class Site:
     """An API server, and servers of grants beside it."""
 
+    prefix = METRICS
+
     def __init__(self, server: ApiServer, folder: Path) -> None:
         self.server = server
         self.folder = folder
@@ -169,12 +171,10 @@ class Site:
             "lease": LEASE,
             "shutdownDelay": 0,
         }
-        found = GrantSettings.model_validate(told | settings)
-        metrics = GrantMetrics(METRICS)
+        metrics = GrantMetrics(self.prefix)
         api = replace(connect_to(self.server.url, component="grants"), on_request=api_requests(metrics.metrics))
-        server = grant_server(found, api, SPEC, metrics=metrics, identity=identity, linger=linger)
+        server, own = self.made(told | settings, api, metrics=metrics, identity=identity, linger=linger)
         self.metrics[id(server)] = metrics
-        own = found.certificate.bootstrap
         ca = self.folder / ("own/ca.crt" if own else "tls.crt")
         client = Client(server, ca, "127.0.0.1" if own else "localhost")
         self.clients.append(client)
@@ -182,6 +182,14 @@ class Site:
         if ready:
             wait_for(lambda: not server.trouble, f"ready: {server.trouble}")
         return client
+
+    def made(
+        self, told: dict[str, Any], api: KubeClient, *, metrics: GrantMetrics, identity: str, linger: float
+    ) -> tuple[GrantServer, bool]:
+        """A replica with these settings, and whether it makes its own certificates."""
+        found = GrantSettings.model_validate(told)
+        server = grant_server(found, api, SPEC, metrics=metrics, identity=identity, linger=linger)
+        return server, found.certificate.bootstrap
 
     def value(self, client: Client, name: str, **labels: str) -> float:
         """A metric of a replica."""

@@ -1,0 +1,25 @@
+"""The server of Neuron grants: the shared one, about Neuron devices."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+from hami_plugins.granting.metrics import GrantMetrics
+from hami_plugins.granting.server import LINGER_SECONDS, Api, GrantServer
+from hami_plugins.granting.term import Filling
+from neuron_topology.placement.product import product_of
+from neuron_topology.placement.settings import GrantSettings
+
+
+def grant_server(  # noqa: PLR0913 - what it is made of
+    settings: GrantSettings,
+    api: Api,
+    *,
+    metrics: GrantMetrics,
+    identity: str,
+    filling: Filling = nullcontext,
+    linger: float = LINGER_SECONDS,
+) -> GrantServer:
+    """One replica; the parameters are those of ``GrantServer``."""
+    product = product_of(settings.rules)
+    return GrantServer(settings, api, product, metrics=metrics, identity=identity, filling=filling, linger=linger)

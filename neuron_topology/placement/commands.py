@@ -1,0 +1,94 @@
+"""The work of the commands about Neuron grants."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hami_plugins.cli import granting
+from hami_plugins.cli.memory import undisturbed
+from hami_plugins.cli.options import Form
+from hami_plugins.cli.service import file_text
+from hami_plugins.granting import volcano_conf
+from hami_plugins.granting.books import Books
+from hami_plugins.granting.metrics import GrantMetrics
+from hami_plugins.granting.server import EXTENDER_PATH
+from hami_plugins.granting.webhooks import EXEMPT
+from hami_plugins.kube.client import KubeClient, connect
+from hami_plugins.kube.counting import api_requests
+from hami_plugins.observe import logging
+from neuron_topology.placement import manifests
+from neuron_topology.placement.app import grant_server
+from neuron_topology.placement.product import METRICS, product_of
+from neuron_topology.placement.settings import GrantSettings, load
+from neuron_topology.vendor import SPEC
+
+COMPONENT: Final = "neuron-grants"
+CONF_COMMAND: Final = "hami-plugins neuron conf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What a command was given."""
+
+    config: str | None = None
+    context: str | None = None
+    kubeconfig: str | None = None
+
+    def settings(self) -> GrantSettings:
+        """The settings."""
+        return load(file_text(self.config) or "", dict(os.environ))
+
+    def client(self) -> KubeClient:
+        """The cluster."""
+        return connect(kubeconfig=self.kubeconfig, context=self.context, component=COMPONENT)
+
+
+def run_server(inputs: Inputs) -> int:
+    """Run until a signal ends it."""
+    settings = inputs.settings()
+    logging.configure(settings.log.level, settings.log.form)
+    metrics = GrantMetrics(METRICS)
+    client = replace(inputs.client(), on_request=api_requests(metrics.metrics))
+    server = grant_server(settings, client, metrics=metrics, identity=granting.identity(), filling=undisturbed)
+    return granting.serve(server)
+
+
+def print_conf(inputs: Inputs, *, form: Form) -> int:
+    """Print Volcano's scheduler configuration, and the flags that go with it."""
+    settings = inputs.settings()
+    url = f"http://{settings.service.host}:{settings.listen.port}{EXTENDER_PATH}"
+    extender = {"name": volcano_conf.EXTENDER, "arguments": volcano_conf.extender_arguments(url, SPEC.resources)}
+    document = volcano_conf.document(extender)
+    about = "for Neuron devices. The plugin extender is"
+    return granting.print_conf(document, about=about, flags=volcano_conf.FLAGS, form=form)
+
+
+def check_conf(inputs: Inputs, *, source: str | None, namespace: str, form: Form, headers: bool) -> int:
+    """Check a configuration, out of a file or (without one) out of the cluster."""
+    place, text = granting.conf_text(None if source else inputs.client(), source, namespace)
+    conf = granting.conf_of(text, place)
+    plugins, unreadable = volcano_conf.plugins(conf)
+    found = tuple(unreadable) or (
+        *volcano_conf.evictions(conf, "Neuron devices", "delete pods that have to go"),
+        *volcano_conf.extender(plugins, SPEC.resources, CONF_COMMAND),
+    )
+    return granting.print_check(found, kind="NeuronConfCheck", place=place, about={}, form=form, headers=headers)
+
+
+def print_webhooks(  # noqa: PLR0913 - those of the command
+    inputs: Inputs, *, url: str, ca_file: str | None, exempt: list[str], marked_only: bool, form: Form
+) -> int:
+    """Print the configuration of the webhooks."""
+    target = granting.target(inputs.settings(), url=url, ca_file=ca_file)
+    document = manifests.webhooks(target, exempt=exempt or EXEMPT, marked_only=marked_only)
+    return granting.print_documents((document,), form)
+
+
+def audit(inputs: Inputs, *, form: Form, headers: bool) -> int:
+    """List what is wrong with the devices of pods that are bound."""
+    settings = inputs.settings()
+    books = Books(product_of(settings.rules), keep=settings.reservation, clock=time.monotonic)
+    return granting.audit(books, inputs.client(), form=form, headers=headers)

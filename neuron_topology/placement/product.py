@@ -1,0 +1,83 @@
+"""What a server of grants has to know about Neuron devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from hami_plugins.engine.intake import Rules
+from hami_plugins.engine.shortfall import CardShortage, NodeShortage
+from hami_plugins.errors import WireError
+from hami_plugins.granting.product import Product
+from hami_plugins.model.decisions import Refusal
+from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.pods import Container
+from hami_plugins.model.verdicts import Reason
+from hami_plugins.vendors.awsneuron import IDS_KEY
+from hami_plugins.wire import pod_devices
+from neuron_topology.names import DEVICES
+from neuron_topology.nodes import HEALTH_KEY
+from neuron_topology.placement import marking
+from neuron_topology.placement.words import GRANT_KEYS, HELD_KEYS, MARKER_KEY
+from neuron_topology.vendor import SPEC
+
+METRICS: Final = "neuron_grants"
+"""What the names of the server's metrics begin with."""
+
+AUDIT: Final = "NeuronGrantAudit"
+
+_REMEDIES: Final[Mapping[Reason, str]] = {
+    Reason.CORES: "ask for fewer cores or wait until pods end",
+    Reason.EXCLUSIVE: "wait until pods end, or ask for cores instead of whole devices",
+    Reason.TOO_FEW_CARDS: "ask for fewer devices",
+    Reason.TOO_FEW: "ask for fewer devices or wait until pods end",
+    Reason.TOPOLOGY: "wait until pods end, or ask for fewer devices",
+    Reason.ID: "change or remove that annotation of the pod",
+    Reason.HEALTH: f"{HEALTH_KEY} of the node says which devices are broken",
+}
+
+
+def product_of(rules: Rules) -> Product:
+    """Grants for pods of every scheduler."""
+    return Product(
+        audit=AUDIT,
+        word="Neuron",
+        spec=SPEC,
+        rules=rules,
+        marker=MARKER_KEY,
+        keys=GRANT_KEYS,
+        held=HELD_KEYS,
+        unregistered=_unregistered,
+        mark=lambda raw: marking.mark(raw, rules),
+        told=_told,
+        wording=_wording,
+        remedy=_remedy,
+    )
+
+
+def _unregistered(problems: Sequence[str]) -> str:
+    told = problems or [f"its capacity has no {DEVICES}"]
+    return f"the node offers no Neuron devices ({'; '.join(told)}); run AWS's device plugin there"
+
+
+def _told(annotations: Mapping[str, str]) -> tuple[Container, ...]:
+    """A container for each segment of HAMi's list; one where only AWS's numbers are there."""
+    listed = annotations.get(SPEC.keys.allocated, "")
+    with suppress(WireError):
+        if listed:
+            return tuple(Container(name=f"{at}") for at in range(len(pod_devices.decode(SPEC.keys.allocated, listed))))
+    return (Container(name="0"),) if annotations.get(IDS_KEY) else ()
+
+
+def _wording(reason: CardShortage | NodeShortage, refusal: Refusal) -> str:
+    """Where sets are the matter, the sentence of the vendor: it says what could be had. No pods and nodes are named."""
+    return refusal.words if isinstance(reason, CardShortage) and reason.blocked is not None else ""
+
+
+def _remedy(reason: CardShortage | NodeShortage, _entry: NodeEntry | None) -> str:
+    if not isinstance(reason, CardShortage):
+        return ""
+    if reason.blocked is not None and not reason.blocked.members:
+        return "ask for one of these"
+    return _REMEDIES.get(reason.reason, "")

@@ -1,0 +1,39 @@
+"""The words that all parts of the server of Neuron grants share."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hami_plugins.engine import annotate
+from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY, NODE_KEY, STATE_KEY, TIME_KEY
+from neuron_topology.vendor import SPEC
+
+MARKER_KEY: Final = "hami-plugins.io/neuron-grant"
+"""On a pod from its creation: its devices come from the ledger, so that it must not be bound without them.
+
+Volcano's Binding carries the pod's annotations, and nothing else of the pod: by this one API servers tell whom to ask.
+"""
+
+MARKED: Final = "ledger"
+
+GRANT_KEYS: Final = tuple(
+    sorted(
+        (
+            SPEC.keys.allocated,
+            annotate.NODE_KEY,
+            annotate.TIME_KEY,
+            IDS_KEY,
+            STATE_KEY,
+            TIME_KEY,
+            KIND_KEY,
+            NODE_KEY,
+        )
+    )
+)
+"""All annotations of a grant: HAMi's list, and what AWS's device plugin is told (``neuron-torchx.md`` 2.3)."""
+
+HELD_KEYS: Final = (SPEC.keys.allocated, IDS_KEY)
+"""By these a bound pod is known to hold devices, whoever wrote them."""
+
+CONFIGURATION: Final = "neuron-grants"
+"""How the configuration of the webhooks is called unless an operator has it otherwise."""
