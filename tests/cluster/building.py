@@ -107,7 +107,29 @@ KOORDINATOR: Final = Module(
     ),
     data=("config/crd/bases", "config/webhook"),
 )
-MODULES: Final = (ETCD, CONTAINERD, KUBERNETES, VOLCANO, KOORDINATOR)
+HELM3: Final = Module(
+    folder="helm3",
+    release="helm.sh/helm/v3@v3.22.0",
+    programs=(Program("helm3", "helm.sh/helm/v3/cmd/helm"),),
+    stamp="-X helm.sh/helm/v3/internal/version.version=v3.22.0",
+)
+HELM4: Final = Module(
+    folder="helm4",
+    release="helm.sh/helm/v4@v4.3.1",
+    programs=(Program("helm4", "helm.sh/helm/v4/cmd/helm"),),
+    stamp="-X helm.sh/helm/v4/internal/version.version=v4.3.1",
+)
+KUBECONFORM: Final = Module(
+    folder="kubeconform",
+    release="github.com/yannh/kubeconform@v0.8.0",
+    programs=(Program("kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform"),),
+)
+PROMTOOL: Final = Module(
+    folder="promtool",
+    release="github.com/prometheus/prometheus@v0.308.1",
+    programs=(Program("promtool", "github.com/prometheus/prometheus/cmd/promtool"),),
+)
+MODULES: Final = (ETCD, CONTAINERD, KUBERNETES, VOLCANO, KOORDINATOR, HELM3, HELM4, KUBECONFORM, PROMTOOL)
 
 
 def cache() -> Path:

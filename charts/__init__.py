@@ -1,0 +1,1 @@
+"""Charts and images: how the pack is installed on a cluster."""

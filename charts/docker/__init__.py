@@ -1,0 +1,1 @@
+"""Images, from a Dockerfile or without any registry."""

@@ -1,0 +1,307 @@
+"""``python -m charts.docker.image TARGET FILE``: an image without a registry, a daemon or root.
+
+The base is a handful of Debian packages of the machine's own release: Python and what its libraries need, no shell.
+The rest is this tree as a wheel, and the libraries that are installed beside the interpreter which runs this. The same
+packages, libraries and tree make the same image, byte by byte. Beside FILE (an OCI archive, which ``ctr images import``
+and ``skopeo`` read) stands what is in it: FILE.cdx.json, a CycloneDX document.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from packaging.requirements import Requirement
+
+from charts.docker.targets import TARGETS, Target
+
+TREE: Final = Path(__file__).parents[2]
+PYTHON: Final = f"python3.{sys.version_info.minor}"
+PACKAGES: Final = (
+    f"{PYTHON}-minimal", f"lib{PYTHON}-minimal", f"lib{PYTHON}-stdlib",
+    "libc6", "libgcc-s1", "libstdc++6", "zlib1g", "libexpat1", "libssl3", "libffi8", "libbz2-1.0", "liblzma5",
+    "libuuid1", "libcrypt1",
+)  # fmt: skip
+"""Debian's, bookworm's names: an interpreter whose modules all load, but for terminals and databases."""
+
+LEFT_OUT: Final = re.compile(
+    r"usr/share/(?!doc/[^/]+/copyright)|usr/lib/python3[^/]*/(test|idlelib|tkinter|turtledemo|lib2to3|ensurepip)/|"
+    r".*/__pycache__/|usr/lib/x86_64-linux-gnu/gconv/|usr/lib/aarch64-linux-gnu/gconv/|etc/(apt|dpkg)/|lib/systemd/"
+)
+HOME: Final = "opt/hami-plugins"
+EPOCH: Final = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+_MERGED: Final = ("bin", "sbin", "lib", "lib64")
+
+
+class ImageError(Exception):
+    """The image cannot be made; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """Something that is in the image, for its bill of materials."""
+
+    name: str
+    version: str
+    purl: str
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What came of it: the bytes that a node has to fetch, and the digest that names them."""
+
+    compressed: int
+    digest: str
+    components: tuple[Component, ...]
+
+
+def build(target: Target, file: Path, *, name: str) -> Built:
+    """Write the image, called ``name``, and its bill of materials. Raises ``ImageError``."""
+    with tempfile.TemporaryDirectory(prefix="image-") as folder:
+        root = Path(folder) / "root"
+        components = [*_debian(Path(folder), root), *_libraries(target, root / HOME), _pack(Path(folder), root / HOME)]
+        _accounts(root)
+        _compile(root)
+        base = _layer(root, inside=False)
+        own = _layer(root, inside=True)
+    built = _archive(target, file, name, (base, own), tuple(components))
+    file.with_suffix(file.suffix + ".cdx.json").write_text(_bill(target, built))
+    return built
+
+
+def _debian(folder: Path, root: Path) -> Iterator[Component]:
+    """Debian's packages, laid out with ``/lib`` in ``/usr/lib`` as on every Debian of today."""
+    where = folder / "packages"
+    where.mkdir()
+    try:
+        _run("apt-get", "-qq", "download", *PACKAGES, folder=where)
+    except ImageError as error:
+        raise ImageError(f"Debian's packages could not be had, run apt-get update: {error}") from error
+    for package in sorted(where.glob("*.deb")):
+        fields = _run("dpkg-deb", "--field", str(package), "Package", "Version", "Architecture").decode()
+        described = dict(line.split(": ", 1) for line in fields.splitlines())
+        with tarfile.open(fileobj=io.BytesIO(_run("dpkg-deb", "--fsys-tarfile", str(package)))) as content:
+            for member in content:
+                _lay(content, member, root)
+        version = described["Version"]
+        purl = f"pkg:deb/debian/{described['Package']}@{version}?arch={described['Architecture']}"
+        digest = hashlib.sha256(package.read_bytes()).hexdigest()
+        yield Component(described["Package"], version, purl, digest)
+    for link in _MERGED:
+        (root / "usr" / link).mkdir(parents=True, exist_ok=True)
+        (root / link).symlink_to(f"usr/{link}")
+
+
+def _lay(content: tarfile.TarFile, member: tarfile.TarInfo, root: Path) -> None:
+    path = member.name.removeprefix("./")
+    if not path or member.isdir() or LEFT_OUT.match(path):
+        return
+    target = root / (f"usr/{path}" if path.partition("/")[0] in _MERGED else path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if member.issym():
+        target.symlink_to(member.linkname)
+    elif (source := content.extractfile(member)) is not None:
+        target.write_bytes(source.read())
+        target.chmod(0o755 if member.mode & 0o100 else 0o644)
+
+
+def _libraries(target: Target, home: Path) -> Iterator[Component]:
+    """The pack's requirements, as they are installed here."""
+    for name, found in sorted(_closure("hami-plugins", target.extras).items()):
+        if name == "hami-plugins":
+            continue
+        for each in found.files or ():
+            path = Path(str(found.locate_file(each)))
+            if each.parts[0] != ".." and "__pycache__" not in each.parts and each.name not in {"RECORD", "INSTALLER"}:
+                (home / each).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, home / each)
+        yield Component(name, found.version, f"pkg:pypi/{name}@{found.version}")
+
+
+def _closure(first: str, extras: tuple[str, ...]) -> Mapping[str, importlib.metadata.Distribution]:
+    """A distribution and everything that it needs. An extra that is not installed is left out, and told."""
+    found: dict[str, importlib.metadata.Distribution] = {}
+    todo: list[tuple[str, frozenset[str]]] = [(first, frozenset(extras))]
+    while todo:
+        name, wanted = todo.pop()
+        try:
+            found[name] = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            sys.stderr.write(f"{name}: not installed here, so that it is not in the image\n")
+            continue
+        for text in found[name].requires or ():
+            needed = Requirement(text)
+            following = re.sub(r"[-_.]+", "-", needed.name).lower()
+            applies = needed.marker is None or any(needed.marker.evaluate({"extra": each}) for each in (*wanted, ""))
+            if applies and following not in found:
+                todo.append((following, frozenset(needed.extras)))
+    return found
+
+
+def _pack(folder: Path, home: Path) -> Component:
+    """This tree, as a wheel."""
+    options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index"]
+    _run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder / "wheels"), str(TREE))
+    (wheel,) = (folder / "wheels").glob("*.whl")
+    with zipfile.ZipFile(wheel) as content:
+        for each in content.namelist():
+            content.extract(each, home)
+    version = wheel.name.split("-")[1]
+    return Component("hami-plugins", version, f"pkg:pypi/hami-plugins@{version}", _sha256(wheel.read_bytes()))
+
+
+def _accounts(root: Path) -> None:
+    (root / "etc").mkdir(exist_ok=True)
+    (root / "etc/passwd").write_text(
+        "root:x:0:0:root:/:/usr/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/usr/sbin/nologin\n"
+    )
+    (root / "etc/group").write_text("root:x:0:\nnonroot:x:65532:\n")
+    (root / "etc/nsswitch.conf").write_text("hosts: files dns\n")
+    for folder in ("tmp", "proc", "sys", "dev", "run", "var"):
+        (root / folder).mkdir(exist_ok=True)
+    (root / "var/run").symlink_to("/run")
+
+
+def _compile(root: Path) -> None:
+    """Byte code that says nothing of when its source was written, so that a read-only root needs none of its own."""
+    places = [str(root / "usr/lib" / PYTHON), str(root / HOME)]
+    options = ["-q", "-s", str(root), "-p", "/", "--invalidation-mode", "unchecked-hash"]
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    subprocess.run(
+        [sys.executable, "-m", "compileall", *options, *places], check=False, env=environment, stdout=subprocess.DEVNULL
+    )
+
+
+def _layer(root: Path, *, inside: bool) -> bytes:
+    """The files in the folder of the pack, or all others, as a tar in one order and of one time."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for path in sorted(root.rglob("*")):
+            name = str(path.relative_to(root))
+            if name.startswith(f"{HOME}/") is not inside:
+                continue
+            entry = tar.gettarinfo(path, name)
+            entry.uid = entry.gid = 0
+            entry.uname = entry.gname = ""
+            entry.mtime = EPOCH
+            entry.mode = 0o1777 if name == "tmp" else (0o755 if entry.isdir() or entry.mode & 0o100 else 0o644)
+            tar.addfile(entry, io.BytesIO(path.read_bytes()) if entry.isreg() else None)
+    return buffer.getvalue()
+
+
+def _archive(
+    target: Target, file: Path, name: str, layers: tuple[bytes, ...], components: tuple[Component, ...]
+) -> Built:
+    """An OCI image layout in a tar."""
+    packed = [gzip.compress(layer, 6, mtime=0) for layer in layers]
+    config = {
+        "architecture": _ARCHITECTURES[platform.machine()],
+        "os": "linux",
+        "config": {
+            "Entrypoint": [f"/usr/bin/{PYTHON}", "-m", "hami_plugins.cli"],
+            "Env": [
+                "PATH=/usr/bin:/bin",
+                f"PYTHONPATH=/{HOME}",
+                "PYTHONUNBUFFERED=1",
+                "PYTHONDONTWRITEBYTECODE=1",
+            ],
+            "User": target.user,
+            "WorkingDir": "/",
+        },
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{_sha256(layer)}" for layer in layers]},
+    }
+    blobs = [json.dumps(config).encode(), *packed]
+    kind = "application/vnd.oci.image"
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": f"{kind}.manifest.v1+json",
+        "config": _described(blobs[0], f"{kind}.config.v1+json"),
+        "layers": [_described(blob, f"{kind}.layer.v1.tar+gzip") for blob in packed],
+    }
+    blobs.append(json.dumps(manifest).encode())
+    named = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
+    listed = _described(blobs[-1], f"{kind}.manifest.v1+json") | {"annotations": named}
+    index = {"schemaVersion": 2, "mediaType": f"{kind}.index.v1+json", "manifests": [listed]}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(file, "w") as tar:
+        _add(tar, "oci-layout", json.dumps({"imageLayoutVersion": "1.0.0"}).encode())
+        _add(tar, "index.json", json.dumps(index).encode())
+        for blob in blobs:
+            _add(tar, f"blobs/sha256/{_sha256(blob)}", blob)
+    return Built(sum(map(len, packed)), f"sha256:{_sha256(blobs[-1])}", components)
+
+
+def _described(blob: bytes, media_type: str) -> dict[str, object]:
+    return {"mediaType": media_type, "digest": f"sha256:{_sha256(blob)}", "size": len(blob)}
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(data), 0o644
+    tar.addfile(entry, io.BytesIO(data))
+
+
+def _bill(target: Target, built: Built) -> str:
+    components = [
+        {"type": "library", "name": each.name, "version": each.version, "purl": each.purl, "bom-ref": each.purl}
+        | ({"hashes": [{"alg": "SHA-256", "content": each.sha256}]} if each.sha256 else {})
+        for each in sorted(built.components, key=lambda each: each.purl)
+    ]
+    image = {"type": "container", "name": target.name, "version": built.digest}
+    document = {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "metadata": {"component": image}}
+    return json.dumps({**document, "components": components}, indent=1) + "\n"
+
+
+def _run(*command: str, folder: Path | None = None) -> bytes:
+    done = subprocess.run(command, capture_output=True, check=False, cwd=folder)
+    if done.returncode:
+        raise ImageError(f"{' '.join(command[:3])} failed: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def main(arguments: list[str]) -> int:
+    """Build one image; 1 where that cannot be done."""
+    known = {target.name: target for target in TARGETS}
+    parser = argparse.ArgumentParser(prog="python -m charts.docker.image", description="An image without a registry.")
+    parser.add_argument("target", choices=sorted(known))
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--name", help="how the image is called; default: hami-plugins/TARGET:VERSION")
+    found = parser.parse_args(arguments)
+    version = importlib.metadata.version("hami-plugins")
+    name = found.name or f"docker.io/hami-plugins/{found.target}:{version}"
+    try:
+        built = build(known[found.target], found.file, name=name)
+    except ImageError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(
+        f"{name} {built.digest} {built.compressed / 2**20:.1f} MiB compressed, {len(built.components)} parts\n"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,70 @@
+{{- define "volcano-vgpu.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "volcano-vgpu.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := include "volcano-vgpu.name" . -}}
+{{- (contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name)) | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "volcano-vgpu.agent" -}}{{ include "volcano-vgpu.fullname" . }}-agent{{- end -}}
+{{- define "volcano-vgpu.grants" -}}{{ include "volcano-vgpu.fullname" . }}-grants{{- end -}}
+
+{{/* Objects of the whole cluster carry the namespace, so that two releases of one name do not meet. */}}
+{{- define "volcano-vgpu.clusterName" -}}
+{{- printf "%s.%s" .root.Release.Namespace .name -}}
+{{- end -}}
+
+{{- define "volcano-vgpu.agentAccount" -}}
+{{- .Values.serviceAccounts.agent.name | default (include "volcano-vgpu.agent" .) -}}
+{{- end -}}
+{{- define "volcano-vgpu.grantsAccount" -}}
+{{- .Values.serviceAccounts.grants.name | default (include "volcano-vgpu.grants" .) -}}
+{{- end -}}
+
+{{- define "volcano-vgpu.selector" -}}
+app.kubernetes.io/name: {{ include "volcano-vgpu.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{- define "volcano-vgpu.labels" -}}
+{{ include "volcano-vgpu.selector" . }}
+app.kubernetes.io/part-of: hami-plugins
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
+{{- end -}}
+
+{{- define "volcano-vgpu.image" -}}
+{{- $registry := .image.registry | default .root.Values.global.imageRegistry -}}
+{{- if $registry }}{{ $registry }}/{{ end }}{{ .image.repository }}
+{{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end -}}
+{{- end -}}
+
+{{- define "volcano-vgpu.pullSecrets" -}}
+{{- with concat (.Values.global.imagePullSecrets | default list) .Values.imagePullSecrets }}imagePullSecrets: {{ toJson . }}{{ end -}}
+{{- end -}}
+
+{{/* Whether there is a server; the other modes have none. */}}
+{{- define "volcano-vgpu.serves" -}}
+{{- if has .Values.grants.mode (list "ledger" "guard") }}yes{{ end -}}
+{{- end -}}
+
+{{/* The names of Volcano's resources, as the products take them from its device configuration. */}}
+{{- define "volcano-vgpu.resources" -}}
+{{- $nvidia := (.Values.deviceConfig).nvidia | default dict -}}
+{{- $names := list ($nvidia.resourceCountName | default "volcano.sh/vgpu-number") ($nvidia.resourceMemoryName | default "volcano.sh/vgpu-memory") -}}
+{{- $percentage := ternary "volcano.sh/vgpu-memory-percentage" ($nvidia.resourceMemoryPercentageName | default "") (empty .Values.deviceConfig) -}}
+{{- if $percentage }}{{ $names = append $names $percentage }}{{ end -}}
+{{- append $names ($nvidia.resourceCoreName | default "volcano.sh/vgpu-cores") | toJson -}}
+{{- end -}}
+
+{{/* Where a kubelet asks, unless that is the pod's own address. */}}
+{{- define "volcano-vgpu.probeHost" -}}
+{{- if not (has .listenHost (list "" "0.0.0.0" "::")) }}, host: {{ .listenHost | quote }}{{ end -}}
+{{- end -}}

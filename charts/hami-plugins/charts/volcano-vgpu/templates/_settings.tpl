@@ -1,0 +1,39 @@
+{{/* The agent's settings: the operator's, and those that follow from where the chart puts things. */}}
+{{- define "volcano-vgpu.agentSettings" -}}
+{{- $ours := dict
+  "version" 1
+  "daemonSet" (printf "%s/%s" .Release.Namespace (include "volcano-vgpu.agent" .))
+  "kubeletDirectory" (printf "%s/device-plugins" .Values.agent.kubeletRoot)
+  "podResourcesSocket" (printf "%s/pod-resources/kubelet.sock" .Values.agent.kubeletRoot)
+  "listen" (dict "host" .Values.agent.listenHost "port" .Values.agent.port) -}}
+{{- if or .Values.agent.library.image .Values.agent.library.hostPath }}{{ $_ := set $ours "librarySource" "/opt/hami-core" }}{{ end -}}
+{{- toYaml (merge $ours (deepCopy .Values.agent.settings)) -}}
+{{- end -}}
+
+{{- define "volcano-vgpu.hookPath" -}}{{ .Values.agent.settings.hookPath | default "/usr/local/vgpu" }}{{- end -}}
+{{- define "volcano-vgpu.lockPath" -}}{{ .Values.agent.settings.lockPath | default "/tmp/vgpulock" }}{{- end -}}
+{{- define "volcano-vgpu.cdiDirectory" -}}{{ .Values.agent.settings.cdiDirectory | default "/var/run/cdi" }}{{- end -}}
+
+{{- define "volcano-vgpu.certificateSecret" -}}
+{{- $usual := printf "%s-tls" (include "volcano-vgpu.grants" .) -}}
+{{- ternary $usual (.Values.grants.certificate.secretName | default $usual) (eq .Values.grants.certificate.source "bootstrap") -}}
+{{- end -}}
+
+{{- define "volcano-vgpu.webhookConfiguration" -}}
+{{- include "volcano-vgpu.clusterName" (dict "root" . "name" (include "volcano-vgpu.grants" .)) -}}
+{{- end -}}
+
+{{/* The settings of the server of grants, in the same way. */}}
+{{- define "volcano-vgpu.grantsSettings" -}}
+{{- $name := include "volcano-vgpu.grants" . -}}
+{{- $certificate := .Values.grants.certificate -}}
+{{- $ours := dict
+  "version" 1
+  "mode" .Values.grants.mode
+  "service" (dict "name" $name "namespace" .Release.Namespace "port" 443)
+  "lease" (dict "name" $name)
+  "listen" (dict "host" .Values.grants.listenHost "port" .Values.grants.ports.plain)
+  "webhooks" (dict "host" .Values.grants.listenHost "port" .Values.grants.ports.webhooks "configuration" (include "volcano-vgpu.webhookConfiguration" .))
+  "certificate" (dict "directory" "/var/run/volcano-vgpu-grants" "bootstrap" (eq $certificate.source "bootstrap") "secret" (include "volcano-vgpu.certificateSecret" .) "names" $certificate.names) -}}
+{{- toYaml (merge $ours (deepCopy .Values.grants.settings)) -}}
+{{- end -}}

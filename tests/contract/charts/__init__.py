@@ -1,0 +1,1 @@
+"""Settings and generated objects, and what the charts make of them."""

@@ -1,0 +1,199 @@
+"""``python -m tests.contract.charts.schemas`` writes the schemas of the charts' values.
+
+What an operator may set about a process is what its ``Settings`` take; those parts are generated from them, without
+what the chart says itself (where things are mounted, ports, names). A test holds the files to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from volcano_vgpu.granting.settings import GrantSettings
+from volcano_vgpu.settings import AgentSettings
+
+CHARTS: Final = Path("charts/hami-plugins/charts")
+FILE: Final = "values.schema.json"
+DRAFT: Final = "http://json-schema.org/draft-07/schema#"
+
+Schema = dict[str, Any]
+
+OF_THE_AGENT: Final = (
+    "version", "node", "kubeletDirectory", "podResourcesSocket", "librarySource", "listen", "daemonSet", "resources",
+    "knownMigGeometries",
+)  # fmt: skip
+"""What the chart says itself, or takes from ``deviceConfig``, which the server of grants has to know as well."""
+
+OF_THE_GRANTS: Final = ("version", "mode", "service", "listen", "certificate", "webhooks")
+
+RENAMED: Final = (
+    "devicePlugin", "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "resourceName", "resourceMem",
+    "resourceCores", "schedulerName",
+)  # fmt: skip
+"""Words of HAMi's chart. The schema lets them pass, for a template refuses them with the word that is used here."""
+
+TEXT: Final[Schema] = {"type": "string"}
+NAME: Final[Schema] = {"type": "string", "minLength": 1}
+FLAG: Final[Schema] = {"type": "boolean"}
+PORT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": 65535}
+TEXTS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "string"}}
+OBJECT: Final[Schema] = {"type": "object"}
+OBJECTS: Final[Schema] = {"type": "array", "items": OBJECT}
+NAMES: Final[Schema] = {"type": "array", "items": NAME}
+PATH: Final[Schema] = {"type": "string", "pattern": "^/"}
+COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
+
+
+def members(**properties: Schema) -> Schema:
+    """An object with these members and no others."""
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def one_of(*values: str) -> Schema:
+    """One of a few words."""
+    return {"type": "string", "enum": list(values)}
+
+
+PULL_SECRETS: Final[Schema] = {
+    "type": "array",
+    "items": {**members(name=NAME), "required": ["name"]},
+}
+IMAGE: Final = members(
+    registry=TEXT,
+    repository=NAME,
+    tag=TEXT,
+    digest={"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
+    pullPolicy=one_of("Always", "IfNotPresent", "Never"),
+)
+ACCOUNT: Final = members(create=FLAG, name=TEXT, annotations=TEXTS)
+PODS: Final[dict[str, Schema]] = {
+    "image": IMAGE,
+    "hostNetwork": FLAG,
+    "listenHost": NAME,
+    "nodeSelector": TEXTS,
+    "affinity": OBJECT,
+    "tolerations": OBJECTS,
+    "priorityClassName": TEXT,
+    "resources": members(requests=OBJECT, limits=OBJECT, claims=OBJECTS),
+    "podLabels": TEXTS,
+    "podAnnotations": TEXTS,
+    "extraEnv": OBJECTS,
+}
+
+
+def settings(model: type[BaseModel], without: Sequence[str]) -> tuple[Schema, Mapping[str, Schema]]:
+    """The schema of what an operator sets about a process, and the definitions that it refers to."""
+    whole = model.model_json_schema(by_alias=True, mode="validation")
+    definitions = whole.pop("$defs")
+    whole["properties"] = {name: held for name, held in whole["properties"].items() if name not in without}
+    whole.pop("required", None)
+    return _plain(whole), {name: _plain(held) for name, held in definitions.items()}
+
+
+def volcano_vgpu() -> Schema:
+    """The values of ``volcano-vgpu``."""
+    agent, of_agent = settings(AgentSettings, OF_THE_AGENT)
+    grants, of_grants = settings(GrantSettings, OF_THE_GRANTS)
+    grants["properties"]["lease"] = {"$ref": "#/definitions/GrantLease"}
+    definitions = {**of_agent, **of_grants}
+    definitions["GrantLease"]["properties"].pop("name")
+    document = members(
+        enabled=FLAG,
+        **{"global": {"type": "object", "properties": {"imageRegistry": TEXT, "imagePullSecrets": PULL_SECRETS}}},
+        nameOverride=TEXT,
+        fullnameOverride=TEXT,
+        imagePullSecrets=PULL_SECRETS,
+        deviceConfig=members(nvidia=OBJECT),
+        nodeConfig=members(nodeconfig=OBJECTS),
+        agent=_agent(agent),
+        grants=_grants(grants),
+        nodePolicy=members(enabled=FLAG),
+        rbac=members(create=FLAG, volcano=FLAG),
+        serviceAccounts=members(agent=ACCOUNT, grants=ACCOUNT),
+        uninstall=members(clean=FLAG, timeoutSeconds={"type": "integer", "minimum": 1}),
+        verify=members(url={"type": "string", "pattern": "^(http://.+)?$"}),
+        monitoring=members(
+            podMonitor=members(enabled=FLAG, interval={"type": "string", "pattern": "^[0-9]+(ms|s|m)$"}, labels=TEXTS),
+            prometheusRule=members(enabled=FLAG, labels=TEXTS, runbooks=TEXT),
+            dashboard=members(enabled=FLAG, labels=TEXTS),
+        ),
+        **{name: {"description": "Called otherwise here; the error says how."} for name in RENAMED},
+    )
+    referred = json.dumps([document, definitions])
+    needed = {name: held for name, held in sorted(definitions.items()) if f"#/definitions/{name}" in referred}
+    return {"$schema": DRAFT, "title": "Values of the chart volcano-vgpu", **document, "definitions": needed}
+
+
+def _agent(found: Schema) -> Schema:
+    return members(
+        **PODS,
+        enabled=FLAG,
+        settings=found,
+        runtimeClassName=TEXT,
+        privileged=FLAG,
+        hostPID=FLAG,
+        port=PORT,
+        kubeletRoot=PATH,
+        library=members(image=TEXT, path=PATH, hostPath={"type": "string", "pattern": "^(/.*)?$"}),
+        updateStrategy=OBJECT,
+        terminationGracePeriodSeconds=COUNT,
+        extraVolumes=OBJECTS,
+        extraVolumeMounts=OBJECTS,
+    )
+
+
+def _grants(found: Schema) -> Schema:
+    issuer = members(name=TEXT, kind=one_of("Issuer", "ClusterIssuer"), group=NAME)
+    return members(
+        **PODS,
+        mode=one_of("ledger", "guard", "policy", "none"),
+        settings=found,
+        replicas={"type": "integer", "minimum": 1},
+        ports=members(plain=PORT, webhooks=PORT),
+        webhooks=members(url={"type": "string", "pattern": "^(https://.+)?$"}, exempt=NAMES, markedOnly=FLAG),
+        certificate=members(
+            source=one_of("bootstrap", "certManager", "secret"),
+            names=NAMES,
+            issuer=issuer,
+            secretName=TEXT,
+            caBundle=TEXT,
+        ),
+        policyVersion=one_of("v1beta1", "v1alpha1"),
+        topologySpread=FLAG,
+        podDisruptionBudget=members(enabled=FLAG),
+        networkPolicy=members(enabled=FLAG, apiServers=NAMES, schedulers=OBJECTS, scrapers=OBJECTS),
+    )
+
+
+def _plain(found: Any) -> Any:
+    """Without what no reader of values needs, and with references as draft 7 has them."""
+    if isinstance(found, list):
+        return [_plain(each) for each in found]
+    if not isinstance(found, dict):
+        return found
+    if isinstance(found.get("$ref"), str):  # in draft 7 nothing beside a reference is looked at
+        return {"$ref": found["$ref"].replace("#/$defs/", "#/definitions/")}
+    words = {"title", "description"}  # which are also names of members, and then stand for objects
+    return {
+        name: _plain(held)
+        for name, held in found.items()
+        if name != "default" and (name not in words or isinstance(held, dict))
+    }
+
+
+def text(document: Schema) -> str:
+    """As it is kept."""
+    return json.dumps(document, indent=1) + "\n"
+
+
+def main() -> None:
+    """Write the files."""
+    (CHARTS / "volcano-vgpu" / FILE).write_text(text(volcano_vgpu()))
+
+
+if __name__ == "__main__":
+    main()

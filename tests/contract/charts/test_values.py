@@ -1,0 +1,84 @@
+"""The values of the charts: what may be set is what the processes take, and all of it is in ``values.yaml``."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.contract.charts import schemas
+from volcano_vgpu.granting.settings import GrantSettings
+from volcano_vgpu.settings import AgentSettings
+
+UMBRELLA = schemas.CHARTS.parent
+CHART = schemas.CHARTS / "volcano-vgpu"
+EVERY_CHART = (UMBRELLA, CHART)
+
+
+def schema() -> Any:
+    return json.loads((CHART / schemas.FILE).read_text())
+
+
+def values(chart: Path = CHART) -> Any:
+    return yaml.safe_load((chart / "values.yaml").read_text())
+
+
+def closed(found: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every object of a schema that names its members, by its path."""
+    if found.get("additionalProperties") is False:
+        yield path, found["properties"]
+        for name, held in found["properties"].items():
+            yield from closed(held, f"{path}.{name}".lstrip("."))
+
+
+def test_the_schema_is_generated_from_the_settings() -> None:
+    assert (CHART / schemas.FILE).read_text() == schemas.text(schemas.volcano_vgpu()), (
+        "write it anew: python -m tests.contract.charts.schemas"
+    )
+
+
+@pytest.mark.parametrize(
+    ("part", "model", "without"),
+    [("agent", AgentSettings, schemas.OF_THE_AGENT), ("grants", GrantSettings, schemas.OF_THE_GRANTS)],
+)
+def test_every_setting_of_a_process_is_a_value_or_the_charts_own(part: str, model: Any, without: Any) -> None:
+    offered = set(schema()["properties"][part]["properties"]["settings"]["properties"])
+    known = {str(field.alias) for field in model.model_fields.values()}
+    assert offered == known - set(without)
+    assert set(without) <= known
+
+
+def test_every_value_is_written_down_with_its_default() -> None:
+    found = values()
+    for path, properties in closed(schema()):
+        if path.endswith(("settings", ".resources")) or path in {"deviceConfig", "nodeConfig"}:
+            continue  # their defaults are the product's own
+        held = found
+        for word in filter(None, path.split(".")):
+            held = held[word]
+        assert isinstance(held, dict), path
+        assert set(held) == set(properties) - set(schemas.RENAMED), path
+
+
+def test_charts_and_program_have_one_version() -> None:
+    version = tomllib.loads(Path("pyproject.toml").read_text())["project"]["version"]
+    for chart in EVERY_CHART:
+        described = yaml.safe_load((chart / "Chart.yaml").read_text())
+        assert (described["version"], described["appVersion"]) == (version, version)
+        assert all(each["version"] == version for each in described.get("dependencies", []))
+
+
+def test_nothing_in_a_template_is_random_or_guessed() -> None:
+    words = ("rand", "genCA", "genSelfSigned", "genSigned", "genPrivateKey", "Capabilities", "lookup", "now", "uuidv4")
+    for template in UMBRELLA.glob("**/templates/**/*"):
+        if template.is_file():
+            actions = [part.partition("}}")[0] for part in template.read_text().split("{{")[1:]]
+            said = {word for action in actions if not action.lstrip("- ").startswith("/*") for word in action.split()}
+            assert not {each for each in said for word in words if each.strip("().$").startswith((word, f".{word}"))}, (
+                template
+            )
