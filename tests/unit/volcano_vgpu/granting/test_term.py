@@ -178,7 +178,7 @@ def test_a_term_that_could_not_take_in_a_pod_is_not_ready_until_it_has(monkeypat
     term.start()
     until(lambda: term.ready)
     with monkeypatch.context() as patch:
-        patch.setattr(term.books, "_pods", None)
+        patch.setattr(term.books, "_names", None)
         api.events.append(WatchEvent("ADDED", a_pod(node="n1", ids="GPU-n1-0,NVIDIA,30000,0:")))
         until(lambda: not term.ready)
         assert (term.missed, term.check()) == (
