@@ -128,6 +128,27 @@ def translate(
     raise typer.Exit(commands.translate(order))
 
 
+@app.command()
+def doctor(
+    *,
+    snapshot: options.Snapshot = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+    form: options.Output = options.Form.TABLE,
+) -> None:
+    """What keeps the cluster from sharing cards as its pods promise, each thing with the command that fixes it.
+
+    Looks at a live cluster, or at dumps (--snapshot) of nodes, pods, Device objects, DaemonSets, Deployments,
+    ConfigMaps, Namespaces and MutatingWebhookConfigurations. Exit codes: 0 nothing is wrong, 1 something is, 2 cannot
+    do it. Writes nothing.
+    """
+    from hami_plugins.cli.inputs import Source
+    from koordinator_adapter import diagnosing
+
+    source = Source(snapshots=tuple(snapshot or ()), context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(diagnosing.run(source, form=form))
+
+
 def _pairs(given: list[str] | None, option: str) -> list[tuple[str, str]]:
     found = []
     for each in given or ():

@@ -109,7 +109,7 @@ def test_a_card_that_cannot_be_read_is_told_and_hides_no_other() -> None:
 def test_a_request_is_what_koordinators_webhook_and_scheduler_make_of_it(
     amounts: dict[str, int | str], count: int, memory: object, cores: int
 ) -> None:
-    (found,) = asked_of(a_pod_of(a_container_of(**amounts)))
+    (found,) = asked_of(a_pod_of(a_container_of(ContainerKind.APP, "c", **amounts)))
     assert found is not None
     assert (found.count, found.memory, found.cores) == (count, memory, cores)
 
@@ -142,7 +142,7 @@ def test_an_init_container_asks_beside_nobody_and_an_application_has_the_card() 
 )
 def test_what_koordinator_refuses_is_refused_in_its_words(amounts: dict[str, int | str], words: str) -> None:
     with pytest.raises(InvalidRequestError, match=words):
-        asked_of(a_pod_of(a_container_of(**amounts)))
+        asked_of(a_pod_of(a_container_of(ContainerKind.APP, "c", **amounts)))
 
 
 def test_templates_of_npus_are_left_to_koordinator() -> None:

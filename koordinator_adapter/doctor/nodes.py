@@ -1,0 +1,171 @@
+"""Checks of nodes and of what is published of their cards."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Final
+
+from hami_plugins.wire import documents
+from hami_plugins.wire.koordinator import CORE, MEMORY, SHARED, WHOLE_CARDS
+from hami_plugins.wire.koordinator_devices import LARGEST_MINOR, DeviceObject
+from koordinator_adapter.doctor.evidence import (
+    Evidence,
+    Finding,
+    Machine,
+    Severity,
+    merge_patch,
+    several,
+    sums_of,
+)
+from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION
+
+_TOLERATED: Final = 0.1
+"""By how much Koordinator's manager lets a node's sums differ before it writes them again."""
+
+_OTHERS: Final = (*WHOLE_CARDS, "volcano.sh/vgpu-number")
+"""What device plugins of others offer of the same cards."""
+
+_PLUGIN: Final = "device-plugin"
+
+
+def sums(evidence: Evidence) -> Iterator[Finding]:
+    """Nodes offer what their Device objects say."""
+    for machine, published in evidence.card_nodes():
+        wanted = {name: amount for name, amount in sums_of(published).items() if name != SHARED}
+        absent = [name for name in sorted(wanted) if not machine.offers(name)]
+        wrong = [
+            f"{name} {machine.offers(name)} instead of {amount}"
+            for name, amount in sorted(wanted.items())
+            if name not in absent and abs(machine.offers(name) - amount) > _TOLERATED * amount
+        ]
+        if absent:
+            yield _node(
+                machine,
+                "node-sums",
+                Severity.ERROR,
+                f"does not offer {', '.join(absent)}, so that no pod that asks for them gets here",
+                "kubectl -n koordinator-system rollout restart deployment koord-manager",
+            )
+        if wrong:
+            yield _node(
+                machine,
+                "node-sums",
+                Severity.WARNING,
+                f"offers {', '.join(wrong)}",
+                "kubectl -n koordinator-system rollout restart deployment koord-manager",
+            )
+
+
+def labels(evidence: Evidence) -> Iterator[Finding]:
+    """A card node without the label ends the search of every pod that wants limits, wherever it would fit."""
+    nodes = list(evidence.card_nodes())
+    promised = any(machine.labels.get(ISOLATION) == HAMI_CORE for machine, _ in nodes)
+    wanting = any(each.pod.labels.get(ISOLATION) for each in evidence.pods)
+    for machine, _ in nodes:
+        value = machine.labels.get(ISOLATION)
+        if value == HAMI_CORE:
+            continue
+        fix = f"kubectl label node {machine.name} {ISOLATION}={HAMI_CORE}{' --overwrite' if value is not None else ''}"
+        if value is not None:
+            words = f"has {ISOLATION}={value}, which nobody acts upon: write {HAMI_CORE}"
+            yield _node(machine, "isolation-label", Severity.ERROR, words, fix)
+        elif promised or wanting:
+            words = (
+                f"has cards and no label {ISOLATION}: Koordinator's scheduler gives up on a pod with the label as soon "
+                "as it looks here, unless the pod has a nodeSelector of it"
+            )
+            yield _node(machine, "isolation-label", Severity.ERROR if wanting else Severity.WARNING, words, fix)
+
+
+def rivals(evidence: Evidence) -> Iterator[Finding]:
+    """One owner of the cards of a node: a device plugin beside Koordinator gives them out a second time."""
+    plugins = {
+        each.pod.node: each
+        for each in evidence.pods
+        if each.pod.node is not None and any(_PLUGIN in word for word in (each.pod.name, *each.images))
+    }
+    for machine, _ in evidence.card_nodes():
+        offered = [name for name in _OTHERS if machine.offers(name)]
+        seen = plugins.get(machine.name)
+        if not offered and seen is None:
+            continue
+        what = f"offers {', '.join(offered)}" if offered else "runs a device plugin"
+        who = f" ({seen.pod.full_name})" if seen is not None else ""
+        yield _node(
+            machine,
+            "device-plugin",
+            Severity.ERROR if offered else Severity.WARNING,
+            f"{what}{who} beside Koordinator's resources: the same cards are given out twice",
+            _kept_off(seen.pod.namespace, seen.owner) if seen is not None else _emptied(machine, offered),
+        )
+
+
+def objects(evidence: Evidence) -> Iterator[Finding]:
+    """Device objects that end the scheduler, say nothing, or are of nodes that are not there."""
+    for place, why in evidence.unreadable:
+        yield Finding(check="device-object", severity=Severity.ERROR, about=place, words=why, fix="")
+    for name, published in sorted(evidence.devices.items()):
+        fix = (
+            "kubectl -n koordinator-system delete pod -l k8s-app=koordlet "
+            f"--field-selector spec.nodeName={name}   # koordlet reports again"
+        )
+        for error in published.wrong:
+            yield _device(published, Severity.ERROR, f"{error.key.partition(': ')[2]}: {error.why}", fix)
+        if "Node" in evidence.kinds and name not in evidence.machines:
+            gone = f"kubectl delete devices.scheduling.koordinator.sh {name}"
+            yield _device(published, Severity.WARNING, "is about a node that is not there", gone)
+            continue
+        yield from _cards(published, evidence.machines.get(name), fix)
+
+
+CHECKS: Final = (objects, sums, labels, rivals)
+
+
+def _cards(published: DeviceObject, machine: Machine | None, fix: str) -> Iterator[Finding]:
+    cards = published.cards
+    if not cards:
+        if machine is not None and any(machine.offers(name) for name in _OTHERS):
+            words = "is empty although the node has cards (koordlet reports none where one of them is in MIG mode)"
+            yield _device(published, Severity.WARNING, words, fix)
+        return
+    for each in cards:
+        if each.minor > LARGEST_MINOR:
+            words = f"card {each.minor}: numbers after {LARGEST_MINOR} are mistaken for others"
+            yield _device(published, Severity.ERROR, words, fix)
+        lacking = [name for name in (CORE, MEMORY) if name not in each.resources]
+        if lacking and published.vendor != "huawei":
+            words = f"card {each.minor} has no {' and no '.join(lacking)}, so that they are not counted there"
+            yield _device(published, Severity.WARNING, words, fix)
+    placed = [each.minor for each in cards if each.place is not None]
+    if placed and len(placed) < len(cards):
+        words = "some cards have no topology, so that no pod can ask for cards near to each other"
+        yield _device(published, Severity.WARNING, words, fix)
+    ill = [str(each.minor) for each in cards if not each.healthy]
+    if ill:
+        words = f"unhealthy cards: {several(ill)}; no pod gets them, and koordlet says so until it starts again"
+        yield _device(published, Severity.NOTE, words, fix)
+
+
+def _node(machine: Machine, check: str, severity: Severity, words: str, fix: str) -> Finding:
+    return Finding(check=check, severity=severity, about=f"node/{machine.name}", words=words, fix=fix)
+
+
+def _device(published: DeviceObject, severity: Severity, words: str, fix: str) -> Finding:
+    return Finding(check="device-object", severity=severity, about=f"device/{published.node}", words=words, fix=fix)
+
+
+def _kept_off(namespace: str, owner: str) -> str:
+    """The command that keeps a device plugin off the nodes that share cards by Koordinator."""
+    if not owner:
+        return f"kubectl -n {namespace} get pods   # and end the device plugin on these nodes"
+    term = {"matchExpressions": [{"key": ISOLATION, "operator": "DoesNotExist"}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    return merge_patch(namespace, owner, {"affinity": {"nodeAffinity": required}})
+
+
+def _emptied(machine: Machine, offered: list[str]) -> str:
+    """The command that takes resources off a node that nobody offers any more."""
+    places = [f"/status/{part}/{name.replace('/', '~1')}" for name in offered for part in ("capacity", "allocatable")]
+    text = documents.dump([{"op": "remove", "path": place} for place in places])
+    return f"kubectl patch node {machine.name} --subresource=status --type=json -p {shlex.quote(text)}"

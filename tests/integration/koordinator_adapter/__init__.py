@@ -1,0 +1,1 @@
+"""The adapter against an embedded API server."""
