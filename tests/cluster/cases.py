@@ -38,11 +38,11 @@ class Case:
         body = volcano_pod(name, *asked, **{**usual, **more})
         self.plane.api.create(pods(self.namespace), body)
 
-    def submit_gang(self, name: str, *, memory: int, members: int = MEMBERS) -> None:
+    def submit_gang(self, name: str, *, memory: int, members: int = MEMBERS, minimum: int | None = None) -> None:
         spec = pod_spec(gpu(memory=memory), nodeSelector=dict(self.pool.selector), schedulerName="volcano")
         workers = task("worker", members, spec)
         workers["template"]["metadata"] = {"annotations": self.annotations}
-        self.plane.api.create(jobs(self.namespace), vcjob(name, workers))
+        self.plane.api.create(jobs(self.namespace), vcjob(name, workers, minimum=minimum))
 
     def pods(self) -> list[Object]:
         """All of them, as they are in one moment."""

@@ -36,6 +36,8 @@ PATIENCE: Final = 90.0
 """Seconds without a new pod on a node, after which something is wrong."""
 
 PAUSE: Final = 0.05
+HEAL: Final = 3.0
+"""Seconds between two writes of the nodes, where Volcano alone would not find the room that somebody left."""
 
 Act = Callable[[], object]
 
@@ -56,9 +58,14 @@ def kills(grants: Grants) -> list[Act]:
 
 
 class Churn:
-    """One namespace's pods on one pool; ``acts`` are done in turn, one after each ``every`` pods that are bound."""
+    """One namespace's pods on one pool; ``acts`` are done in turn, one after each ``every`` pods that are bound.
 
-    def __init__(self, case: Case, pool: Pool, *, acts: Sequence[Act], every: int, seed: int) -> None:
+    ``heal`` writes the nodes every few seconds.
+    """
+
+    def __init__(
+        self, case: Case, pool: Pool, *, acts: Sequence[Act], every: int, seed: int, heal: bool = False
+    ) -> None:
         self._case = case
         self._pool = pool
         self._acts = acts
@@ -68,6 +75,7 @@ class Churn:
         self._made = 0
         self._waiting: set[str] = set()
         self._acting: threading.Thread | None = None
+        self._heal_at = time.monotonic() if heal else float("inf")
 
     def run(self, binds: int) -> Tally:
         """Goes on until so many pods have been bound. Raises ``NotInTimeError`` when none is for a long time."""
@@ -81,6 +89,7 @@ class Churn:
             elif time.monotonic() - progress > PATIENCE:
                 raise NotInTimeError(f"no pod is bound for {PATIENCE} s, and these wait: {sorted(self._waiting)}")
             self._act()
+            self._heal()
             time.sleep(PAUSE)
         if self._acting is not None:
             self._acting.join()
@@ -116,6 +125,13 @@ class Churn:
             self._waiting = {name for name in self._waiting if not name.startswith(f"{job}-")}
         else:
             self._case.remove(pod["metadata"]["name"])
+
+    def _heal(self) -> None:
+        """Writes the nodes when it is time for it."""
+        if time.monotonic() >= self._heal_at:
+            with suppress(ApiError):
+                self._pool.touch()
+            self._heal_at = time.monotonic() + HEAL
 
     def _act(self) -> None:
         """Begins the next act when it is time for it and the one before it is through."""

@@ -189,12 +189,19 @@ def command(*arguments: str) -> str:
 class Grants:
     """The server in one mode, its webhooks installed and Volcano's scheduler told. At the end all is as before.
 
-    ``flags`` are the scheduler's, beside those of the harness. Without ``bootstrap`` somebody else makes the
-    certificate (``certify``).
+    ``flags`` are the scheduler's, beside those of the harness; ``actions`` take the place of those that ``conf``
+    prints. Without ``bootstrap`` somebody else makes the certificate (``certify``).
     """
 
     def __init__(
-        self, volcano: Volcano, mode: str, *, replicas: int = 1, flags: Sequence[str] = (), bootstrap: bool = True
+        self,
+        volcano: Volcano,
+        mode: str,
+        *,
+        replicas: int = 1,
+        flags: Sequence[str] = (),
+        actions: str = "",
+        bootstrap: bool = True,
     ) -> None:
         self.volcano = volcano
         self.plane = volcano.plane
@@ -202,6 +209,7 @@ class Grants:
         self._folder = self.plane.machine.root / f"grants-{mode}-{replicas}"
         self._folder.mkdir(exist_ok=True)
         self._flags = tuple(flags)
+        self._actions = actions
         self._bootstrap = bootstrap
         self._material: Material | None = None
         self.replicas = [self._replica(at) for at in range(replicas)]
@@ -289,6 +297,7 @@ class Grants:
     def _conf(self) -> str:
         """The recommended one, with the extender where this cluster has it."""
         printed = yaml.safe_load(command("conf", "--mode", self.mode, "-o", "yaml"))
+        printed["actions"] = self._actions or printed["actions"]
         for tier in printed["tiers"]:
             for plugin in tier["plugins"]:
                 if plugin["name"] == "extender":

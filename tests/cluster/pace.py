@@ -184,7 +184,7 @@ class Bench:
             with self.run_as(Form(mode, mode, RECOMMENDED[:1]), case) as server:
                 acts = [self.volcano.restart_scheduler] if server is None else kills(server)
                 began = time.monotonic()
-                tally = Churn(case, pool, acts=acts, every=50, seed=6).run(self.total)
+                tally = Churn(case, pool, acts=acts, every=50, seed=6, heal=server is None).run(self.total)
                 took = time.monotonic() - began
                 self.clear()
         what = f"wrong grants among {len(tally.bound)} binds, {tally.acts} restarts, {took:.0f} s, {mode}"
