@@ -381,6 +381,9 @@ def conf(
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", metavar="NAME", help="Where Volcano runs.")
     ] = "volcano-system",
+    kube_scheduler: Annotated[
+        bool, typer.Option("--kube-scheduler", help="Print kube-scheduler's configuration instead of Volcano's.")
+    ] = False,
     config: GrantsConfig = None,
     output: options.Output = Form.TABLE,
     no_headers: options.NoHeaders = False,
@@ -391,9 +394,11 @@ def conf(
 
     Exit code 1 where something is wrong with it; each finding says what to write instead.
     """
-    from neuron_topology.placement.commands import Inputs, check_conf, print_conf
+    from neuron_topology.placement.commands import Inputs, check_conf, print_conf, print_scheduler_conf
 
     inputs = Inputs(config=config, context=context, kubeconfig=kubeconfig)
+    if kube_scheduler:
+        raise typer.Exit(print_scheduler_conf(inputs, form=output))
     if check is None and not live:
         raise typer.Exit(print_conf(inputs, form=output))
     source = None if live else check

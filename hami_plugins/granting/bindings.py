@@ -91,7 +91,7 @@ class Bindings:
         except WireError as error:
             return self._refused(binding, str(error), Code.REQUEST)
         except KubeError as error:
-            if self.books.product.marker not in binding.annotations:
+            if self.books.product.marker[0] not in binding.annotations:
                 return self._untouched("unknown")
             reason = f"pod {binding.namespace}/{binding.name} is not known yet and cannot be read: {error}; try again"
             return self._refused(binding, reason, "unknown", status=_AWAY)

@@ -209,6 +209,12 @@ class Books:
             answer = self._ledger.answer(node, intake)
             return "" if isinstance(answer, Fit) else self._reason(node, intake, answer)
 
+    def refusals(self, nodes: Iterable[NodeName], intake: Intake) -> dict[NodeName, str]:
+        """The nodes that cannot hold the pod, each with the reason; see ``answer``."""
+        with self._lock:
+            answers = ((node, self._ledger.answer(node, intake)) for node in nodes)
+            return {node: self._reason(node, intake, each) for node, each in answers if not isinstance(each, Fit)}
+
     def scores(self, nodes: Iterable[NodeName], intake: Intake) -> dict[NodeName, float]:
         """How well the pod fits on each node that can hold it, by the policy for cards: the highest is the best."""
         with self._lock:
@@ -259,6 +265,12 @@ class Books:
         """See ``Ledger``."""
         with self._lock:
             return self._ledger.fail(assumption)
+
+    def undo(self, uid: PodUid, node: NodeName) -> bool:
+        """A Binding was refused: what it was answered with is free again."""
+        with self._lock:
+            answered = (each for each in self._ledger.assumptions(uid) if each.node == node and each.answered)
+            return any(self._ledger.fail(each) for each in answered)
 
     def findings(self) -> tuple[Found, ...]:
         """What is wrong with what bound pods hold; see ``Ledger``. Nobody waits while it is looked for."""

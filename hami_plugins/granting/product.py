@@ -20,11 +20,13 @@ from hami_plugins.wire.fields import Json
 class Product:
     """What a server of grants is about.
 
-    ``audit`` is the kind of a document of findings, ``word`` how reasons
-    call the devices. ``marker`` is the annotation of pods that must not be bound without a grant, ``keys`` are all
-    annotations of a grant, and ``held`` those by which a bound pod is known to hold something.
+    ``audit`` is the kind of a document of findings, ``word`` how reasons call the devices. ``marker`` is the
+    annotation, with its value, of pods that must not be bound without a grant, ``keys`` are all annotations of a grant,
+    and ``held`` those by which a bound pod is known to hold something.
 
     ``unregistered`` says that a node has no devices, and what is wrong with it, with what to do about it.
+
+    ``kube_scheduler`` is whether calls of kube-scheduler's extender are answered, too.
 
     ``mark`` answers the creation of a pod. ``obstacle`` says why a pod gets nothing whatever is free (empty: nothing is
     in its way). ``wording`` is a node's refusal in words of its own (empty: in the usual ones), which name neither the
@@ -37,7 +39,7 @@ class Product:
     word: str
     spec: VendorSpec
     rules: Rules
-    marker: str
+    marker: tuple[str, str]
     keys: tuple[str, ...]
     held: tuple[str, ...]
     unregistered: Callable[[Sequence[str]], str]
@@ -46,6 +48,7 @@ class Product:
     obstacle: Callable[[Pod], str] = lambda _pod: ""
     wording: Callable[[CardShortage | NodeShortage, Refusal], str] = lambda _reason, _refusal: ""
     remedy: Callable[[CardShortage | NodeShortage, NodeEntry | None], str] = lambda _reason, _entry: ""
+    kube_scheduler: bool = False
     carried: Callable[[NodeName, Intake, Mapping[str, str]], Mapping[str, str] | None] = (
         lambda _node, _intake, _annotations: None
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,9 @@ from starlette.routing import Route
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.granting import auditing
 from hami_plugins.granting.bindings import Bindings
+from hami_plugins.granting.calls import KUBE_SCHEDULER, VOLCANO, Call, Office
 from hami_plugins.granting.extender import Extender
+from hami_plugins.granting.kube_scheduler import SchedulerExtender
 from hami_plugins.granting.metrics import GrantMetrics, Sizes
 from hami_plugins.granting.product import Product
 from hami_plugins.granting.reading import Rationed, reading
@@ -31,20 +32,13 @@ from hami_plugins.kube.port import KubeApi
 from hami_plugins.model.units import NodeName
 from hami_plugins.web.admission import AdmissionMetrics, admission_route
 from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration
-from hami_plugins.web.documents import MAX_BODY, DocumentMetrics, Reply, document_route, waiting
+from hami_plugins.web.documents import DocumentMetrics, Reply, document_route, waiting
 from hami_plugins.web.probes import Check, probe_routes
 from hami_plugins.web.server import WebServer
 from hami_plugins.web.tls import Tls, TlsMetrics
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer
 
-EXTENDER_PATH: Final = "/extender"
 FINDINGS_PATH: Final = "/findings"
-LARGEST_RANKING: Final = 64 * 1024 * 1024
-"""Bytes: a call that ranks nodes carries all of them, each with its pods."""
-
-LARGEST_QUESTION: Final = 16 * 1024 * 1024
-"""Bytes: a call about one node carries its pods, about 5 kB each. Every other call is about one pod."""
-
 READ_SECONDS: Final = 1.5
 """How long a Binding waits for a pod that the watch has not shown yet."""
 
@@ -52,7 +46,6 @@ LINGER_SECONDS: Final = 3.0
 """The API server carries out a Binding within milliseconds of our answer, unless its store is slow."""
 
 _LOOK_SECONDS: Final = 0.02
-_SESSION_VERBS: Final = ("onSessionOpen", "onSessionClose")
 
 _log = structlog.get_logger(__name__)
 
@@ -110,7 +103,7 @@ class GrantServer:
         self._product = product
         self._metrics = metrics
         self._filling = filling
-        self._term: _Office | None = None
+        self._term: Office | None = None
         self._ended: Term | None = None
         self._leaving = threading.Event()
         self._stopping = threading.Event()
@@ -221,7 +214,12 @@ class GrantServer:
             filling=self._filling,
             on_filled=lambda: self._heal(term),
         )
-        self._term = _Office(term, self._bindings(term), self._extender(term))
+        self._term = Office(
+            term=term,
+            bindings=self._bindings(term),
+            extender=self._extender(term),
+            scheduler=self._scheduler(term),
+        )
         term.start()
 
     def _end(self) -> None:
@@ -250,7 +248,17 @@ class GrantServer:
         settings = self._settings
         return Extender(term.books, read=self._rationed, weight=settings.weight, metrics=self._metrics)
 
-    def _active(self) -> _Office:
+    def _scheduler(self, term: Term) -> SchedulerExtender:
+        return SchedulerExtender(
+            books=term.books,
+            read=self._rationed,
+            create=self._hasty.create,
+            marker=dict((self._product.marker,)),
+            metrics=self._metrics,
+            now_ns=time.time_ns,
+        )
+
+    def _active(self) -> Office:
         """What answers. Raises ``StandbyError``."""
         office = self._term
         if office is None or self._stopping.is_set() or not self._election.active:
@@ -285,11 +293,7 @@ class GrantServer:
         return [
             *probes,
             Route(FINDINGS_PATH, self._findings),
-            self._verb("predicate", lambda office, body: office.extender.predicate(body), limit=LARGEST_QUESTION),
-            self._verb("prioritize", lambda office, body: office.extender.prioritize(body), limit=LARGEST_RANKING),
-            self._verb("allocate", lambda office, body: office.extender.allocate(body)),
-            self._verb("deallocate", lambda office, body: office.extender.deallocate(body)),
-            *(self._verb(verb, lambda _office, _body: b"{}") for verb in _SESSION_VERBS),
+            *(self._call(each) for each in (*VOLCANO, *(KUBE_SCHEDULER if self._product.kube_scheduler else ()))),
         ]
 
     def _findings(self, _request: Request) -> Response:
@@ -299,12 +303,11 @@ class GrantServer:
         except StandbyError as error:
             return PlainTextResponse(str(error), status_code=error.http_status)
 
-    def _verb(self, verb: str, answer: Callable[[_Office, bytes], bytes], *, limit: int = MAX_BODY) -> Route:
+    def _call(self, call: Call) -> Route:
         def reply(body: bytes) -> Reply:
-            return Reply(200, answer(self._active(), body))
+            return Reply(200, call.answer(self._active(), body))
 
-        path = f"{EXTENDER_PATH}/{verb}"
-        return document_route(path, reply, name=verb, metrics=self._documents, limit=limit)
+        return document_route(call.path, reply, name=call.name, metrics=self._documents, limit=call.limit)
 
     def _mark(self, request: AdmissionRequest) -> Answer:
         """New pods are marked by any replica, active or not: nothing of the ledger is needed for it."""
@@ -335,15 +338,6 @@ class GrantServer:
     def _ledger_check(self) -> str:
         office = self._term
         return "another replica has it" if office is None else office.term.check()
-
-
-class _Office:
-    """What answers while the lease is held."""
-
-    def __init__(self, term: Term, bindings: Bindings, extender: Extender) -> None:
-        self.term = term
-        self.bindings = bindings
-        self.extender = extender
 
 
 def _leave(_node: NodeName) -> None:

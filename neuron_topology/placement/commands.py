@@ -13,13 +13,13 @@ from hami_plugins.cli.options import Form
 from hami_plugins.cli.service import file_text
 from hami_plugins.granting import volcano_conf
 from hami_plugins.granting.books import Books
+from hami_plugins.granting.calls import EXTENDER_PATH, SCHEDULER_PATH
 from hami_plugins.granting.metrics import GrantMetrics
-from hami_plugins.granting.server import EXTENDER_PATH
 from hami_plugins.granting.webhooks import EXEMPT
 from hami_plugins.kube.client import KubeClient, connect
 from hami_plugins.kube.counting import api_requests
 from hami_plugins.observe import logging
-from neuron_topology.placement import manifests
+from neuron_topology.placement import manifests, scheduler_conf
 from neuron_topology.placement.app import grant_server
 from neuron_topology.placement.product import METRICS, product_of
 from neuron_topology.placement.settings import GrantSettings, load
@@ -64,6 +64,13 @@ def print_conf(inputs: Inputs, *, form: Form) -> int:
     document = volcano_conf.document(extender)
     about = "for Neuron devices. The plugin extender is"
     return granting.print_conf(document, about=about, flags=volcano_conf.FLAGS, form=form)
+
+
+def print_scheduler_conf(inputs: Inputs, *, form: Form) -> int:
+    """Print the part of kube-scheduler's configuration that has it ask the server."""
+    settings = inputs.settings()
+    document = scheduler_conf.document(f"http://{settings.service.host}:{settings.listen.port}{SCHEDULER_PATH}")
+    return granting.print_documents((document,), form)
 
 
 def check_conf(inputs: Inputs, *, source: str | None, namespace: str, form: Form, headers: bool) -> int:

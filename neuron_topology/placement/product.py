@@ -19,7 +19,7 @@ from hami_plugins.wire import pod_devices
 from neuron_topology.names import DEVICES
 from neuron_topology.nodes import HEALTH_KEY
 from neuron_topology.placement import marking
-from neuron_topology.placement.words import GRANT_KEYS, HELD_KEYS, MARKER_KEY
+from neuron_topology.placement.words import GRANT_KEYS, HELD_KEYS, MARKED, MARKER_KEY
 from neuron_topology.vendor import SPEC
 
 METRICS: Final = "neuron_grants"
@@ -45,10 +45,11 @@ def product_of(rules: Rules) -> Product:
         word="Neuron",
         spec=SPEC,
         rules=rules,
-        marker=MARKER_KEY,
+        marker=(MARKER_KEY, MARKED),
         keys=GRANT_KEYS,
         held=HELD_KEYS,
         unregistered=_unregistered,
+        kube_scheduler=True,
         mark=lambda raw: marking.mark(raw, rules),
         told=_told,
         wording=_wording,

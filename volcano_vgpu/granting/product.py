@@ -29,7 +29,7 @@ def product_of(
         word="vGPU",
         spec=spec,
         rules=rules,
-        marker=MARKER_KEY,
+        marker=(MARKER_KEY, mode.value),
         keys=(*GRANT_KEYS, *filter(None, (spec.keys.more,))),
         held=tuple(filter(None, (spec.keys.allocated, spec.keys.more))),
         unregistered=lambda problems: _unregistered(spec, problems),

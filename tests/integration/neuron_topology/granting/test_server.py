@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hami_plugins.kube import paths
@@ -94,3 +95,26 @@ def test_of_two_replicas_one_answers_and_the_other_refuses(cluster: Site) -> Non
     cluster.end(one)
     wait_for(lambda: not two.server.trouble, "the other takes over")
     assert two.predicate(pod, "n1") == ""
+
+
+def test_kube_scheduler_asks_and_has_its_pods_bound(cluster: Site) -> None:
+    client = cluster.start()
+    cluster.install(client)
+    api = connect_to(cluster.server.url)
+    made = api.create(paths.pods("default"), a_pod("p", 16, scheduler="default-scheduler"))
+
+    def ask(verb: str, **body: Any) -> Any:
+        status, text = client.post(client.plain(f"/scheduler/{verb}"), json.dumps(body).encode())
+        assert status == 200, text
+        return json.loads(text)
+
+    asked = {"Pod": made, "Nodes": None, "NodeNames": ["n1", "n2"]}
+    assert ask("filter", **asked)["NodeNames"] == ["n1", "n2"]
+    assert [each["Host"] for each in ask("prioritize", **asked)] == ["n1", "n2"]
+    names = {"PodName": "p", "PodNamespace": "default", "PodUID": made["metadata"]["uid"]}
+    assert ask("bind", **names, Node="n1") == {"Error": ""}
+    found = api.get(paths.pod("default", "p"))
+    assert (found["spec"]["nodeName"], len(ids_of(found))) == ("n1", 16)
+    (other,) = cluster.put(a_pod("other", 1))
+    assert ask("filter", **{**asked, "Pod": other})["NodeNames"] == ["n2"]
+    assert "already" in ask("bind", **names, Node="n2")["Error"]

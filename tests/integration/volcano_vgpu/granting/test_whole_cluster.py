@@ -12,7 +12,7 @@ import pytest
 
 from hami_plugins.emulator.volcano import EmulatedVolcano, ExtenderArguments
 from hami_plugins.errors import KubeError
-from hami_plugins.granting.server import EXTENDER_PATH
+from hami_plugins.granting.calls import EXTENDER_PATH
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect_to
 from hami_plugins.vendors.volcano import RESOURCES

@@ -10,6 +10,7 @@ from hami_plugins.errors import KubeError
 from hami_plugins.granting.bindings import Bindings
 from hami_plugins.granting.books import Books
 from hami_plugins.granting.extender import Extender
+from hami_plugins.granting.kube_scheduler import SchedulerExtender
 from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.kube.port import Raw
 from hami_plugins.kube.reflector import Change
@@ -19,6 +20,7 @@ from neuron_topology.names import CORES, DEVICES, INSTANCE_LABEL
 from neuron_topology.nodes import FAMILY_LABEL
 from neuron_topology.placement.product import METRICS, product_of
 from neuron_topology.placement.settings import GrantSettings
+from neuron_topology.placement.words import MARKED, MARKER_KEY
 
 TRN1 = "trn1.32xlarge"
 NOW_NS = 1_790_000_000_000_000_000
@@ -93,6 +95,16 @@ class Cluster:
             now_ns=lambda: NOW_NS,
             touch=lambda _node: None,
         )
+        self.posted: list[tuple[str, Raw]] = []
+        self.fails: KubeError | None = None
+        self.scheduler = SchedulerExtender(
+            books=self.books,
+            read=self._read,
+            create=self._create,
+            marker={MARKER_KEY: MARKED},
+            metrics=self.metrics,
+            now_ns=lambda: NOW_NS,
+        )
         for node in nodes or (a_node(),):
             self.shows_node(node)
 
@@ -151,6 +163,29 @@ class Cluster:
     def deallocate(self, pod: Raw, node: str = "n1") -> None:
         """A session gives the pod up."""
         self.extender.deallocate(json.dumps({"task": task(pod, node)}).encode())
+
+    def filter(self, pod: Raw, *nodes: str) -> tuple[list[str], dict[str, str]]:
+        """The nodes that take a pod according to kube-scheduler's extender, and why the others do not."""
+        body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": nodes}).encode()
+        reply = json.loads(self.scheduler.filter(body))
+        assert not reply["Error"]
+        return reply["NodeNames"], reply["FailedNodes"] or {}
+
+    def rank(self, pod: Raw, *nodes: str) -> dict[str, int]:
+        """The scores of kube-scheduler's extender."""
+        body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": nodes}).encode()
+        return {each["Host"]: each["Score"] for each in json.loads(self.scheduler.prioritize(body))}
+
+    def bind_by_extender(self, pod: Raw, node: str = "n1") -> str:
+        """Why kube-scheduler's extender does not bind a pod."""
+        metadata = pod["metadata"]
+        names = {"PodName": metadata["name"], "PodNamespace": metadata["namespace"], "PodUID": metadata["uid"]}
+        return str(json.loads(self.scheduler.bind(json.dumps({**names, "Node": node}).encode()))["Error"])
+
+    def _create(self, path: str, body: Raw) -> None:
+        if self.fails is not None:
+            raise self.fails
+        self.posted.append((path, body))
 
     def _read(self, namespace: str, name: str) -> Raw | None:
         found = self.server.get((namespace, name))

@@ -1,0 +1,129 @@
+"""The calls of kube-scheduler's extenders and the replies that it understands (``k8s.io/kube-scheduler/extender/v1``).
+
+Go's structs have no JSON tags there: members are written as fields are called, and read whatever their case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from hami_plugins.errors import WireError
+from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.wire import fields
+from hami_plugins.wire.fields import Json
+
+PLACE: Final = "extender call:"
+
+MOST: Final = 10
+"""The highest score that an extender may give a node (``MaxExtenderPriority``)."""
+
+_SHOWN: Final = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """A filter or prioritize call: the Pod, and the nodes in question.
+
+    ``objects`` are the Nodes themselves, where the scheduler sends them, because it was not told that names will do.
+    """
+
+    pod: Json
+    names: tuple[NodeName, ...]
+    objects: tuple[Json, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToBind:
+    """A bind call."""
+
+    namespace: str
+    name: str
+    uid: PodUid
+    node: NodeName
+
+
+def candidates(body: bytes) -> Candidates:
+    """What a filter or prioritize call asks. Raises ``WireError`` for what is no such call."""
+    call = _loaded(body)
+    pod = fields.member(call, "pod", PLACE)
+    if not pod:
+        raise fields.wrong(f"{PLACE} Pod", None, "a pod")
+    if call.get("nodenames") is not None:
+        names = fields.texts(call, "nodenames", PLACE)
+        return Candidates(pod=pod, names=tuple(map(NodeName, names)))
+    listed = fields.items(fields.member(call, "nodes", PLACE), "items", f"{PLACE} Nodes")
+    objects = tuple(fields.whole(each, f"{PLACE} Nodes.items[{at}]") for at, each in enumerate(listed))
+    return Candidates(pod=pod, names=tuple(map(_name_of, objects)), objects=objects)
+
+
+def to_bind(body: bytes) -> ToBind:
+    """What a bind call asks. Raises ``WireError``."""
+    call = _loaded(body)
+    return ToBind(
+        namespace=_required(call, "podnamespace"),
+        name=_required(call, "podname"),
+        uid=PodUid(_required(call, "poduid")),
+        node=NodeName(_required(call, "node")),
+    )
+
+
+def filter_reply(asked: Candidates, refused: Mapping[NodeName, str]) -> bytes:
+    """The nodes that take the pod, in the form in which they came, and why the others do not."""
+    left = [name for name in asked.names if name not in refused]
+    reply: dict[str, Any] = {"Nodes": None, "NodeNames": left, "FailedNodes": refused or None, "Error": ""}
+    if asked.objects is not None:
+        taking = set(left)
+        items = [each for each in asked.objects if _name_of(each) in taking]
+        reply |= {"Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
+    return orjson.dumps(reply)
+
+
+def filter_error(error: str) -> bytes:
+    """The reply to a call that cannot be answered: the pod is tried again later."""
+    return orjson.dumps({"Nodes": None, "NodeNames": None, "FailedNodes": None, "Error": error})
+
+
+def prioritize_reply(names: Sequence[NodeName], scores: Mapping[NodeName, float]) -> bytes:
+    """Scores from 0 to ``MOST``: the lowest of them all is 0, and what has none is too."""
+    low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
+    spread = high - low
+    return orjson.dumps(
+        [
+            {"Host": name, "Score": round(MOST * (scores[name] - low) / spread) if spread and name in scores else 0}
+            for name in names
+        ]
+    )
+
+
+def bind_reply(error: str = "") -> bytes:
+    """The reply to a bind call."""
+    return orjson.dumps({"Error": error})
+
+
+def _name_of(node: Json) -> NodeName:
+    return NodeName(fields.text(fields.member(node, "metadata", f"{PLACE} node"), "name", f"{PLACE} node.metadata"))
+
+
+def _required(holder: Json, name: str) -> str:
+    found = fields.text(holder, name, PLACE)
+    if not found:
+        raise fields.wrong(f"{PLACE} {name}", None, "a name")
+    return found
+
+
+def _loaded(body: bytes) -> Json:
+    """The call, with the names of its own members in small letters."""
+    try:
+        document: Any = orjson.loads(body)
+    except ValueError as error:
+        shown = body[:_SHOWN].decode(errors="replace")
+        raise WireError(PLACE.rstrip(":"), shown, f"not JSON: {error}") from None
+    return {name.lower(): value for name, value in _members(document)}
+
+
+def _members(document: object) -> Iterable[tuple[str, Any]]:
+    return fields.whole(document, PLACE).items()
