@@ -11,8 +11,8 @@ from typing import Any
 from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
 from hami_plugins.emulator.fleet import bare_node
 from hami_plugins.emulator.volcano import EmulatedVolcano, ExtenderArguments
-from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.granting.calls import EXTENDER_PATH
+from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.granting.server import GrantServer
 from hami_plugins.granting.webhooks import Target
 from hami_plugins.kube.client import KubeClient, connect_to
