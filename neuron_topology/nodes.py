@@ -204,6 +204,10 @@ class Wiring:
         """The graph, the family of sets and the places of the devices."""
         return self.tables.topology
 
+    def usable(self, shape: NodeShape) -> int:
+        """How many devices may be granted at all."""
+        return sum(1 for at in self.positions if shape.devices[at].healthy and not shape.devices[at].cordoned)
+
     def free(self, shape: NodeShape, usage: Sequence[DeviceUsage]) -> int:
         """The mask of healthy devices that nobody uses."""
         free = 0

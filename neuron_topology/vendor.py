@@ -65,6 +65,12 @@ PARTS: Final = 10.0
 REPAIRED_COSTS: Final = 1.0
 """What each granted device with repaired errors takes off the score."""
 
+ALIKE_GAINS: Final = 2.0
+"""What a set adds to the score that other members of the gang have on their nodes."""
+
+BROKEN_COSTS: Final = 1.0
+"""What each broken device of the node takes off the score: such a node is about to be mended or replaced."""
+
 
 def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest | None:
     """Whole devices under either name, or cores; raises ``InvalidRequestError`` for both and for what means nothing."""
@@ -181,10 +187,19 @@ def linked(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate] | U
     free = sum(1 << index for index in by_index)
     in_cores = _several_for_cores(ask.request)
     choose = wiring.tables.choose_run if in_cores else wiring.tables.choose
-    members = choose(free, ask.request.count, shunned=wiring.repaired)
+    members = _alike(free, ask.request, wiring) or choose(free, ask.request.count, shunned=wiring.repaired)
     if not members:
         return Unselectable(Reason.TOPOLOGY, len(candidates))
     return [by_index[index] for index in (devices_of(members) if in_cores else wiring.tables.order(members))]
+
+
+def _alike(free: int, asked: DeviceRequest, wiring: Wiring) -> int:
+    """The first of the sets that other members of the gang have elsewhere which is free here, or 0."""
+    for devices in asked.alike:
+        members = mask_of(devices)
+        if wiring.tables.choose(free, asked.count, wished=members) == members:
+            return members
+    return 0
 
 
 def _several_for_cores(asked: DeviceRequest) -> bool:
@@ -220,9 +235,10 @@ def _left(candidate: Candidate) -> int:
 
 
 def score_node(scoring: Scoring) -> float:
-    """How many future sets are left (0 to 10) and how full the node was (0 to 10), less what repaired devices cost.
+    """How many future sets are left (0 to 10) and how full the node was (0 to 10), less what bad devices cost.
 
-    Under binpack the highest score wins, so that whole nodes stay whole; under spread the lowest.
+    Under binpack the highest score wins, so that whole nodes stay whole; under spread the lowest. Broken devices are
+    no load.
     """
     shape = scoring.state.shape
     wiring = wiring_of(shape)
@@ -233,8 +249,12 @@ def score_node(scoring: Scoring) -> float:
             taken |= 1 << shape.devices[share.position].index
     tables = wiring.tables
     lost = (tables.value(free) - tables.value(free & ~taken)) / wiring.worth if wiring.worth else 0.0
-    full = 1 - free.bit_count() / len(wiring.positions)
+    usable = wiring.usable(shape)
+    full = 1 - free.bit_count() / usable
     costs = REPAIRED_COSTS * (taken & wiring.repaired).bit_count()
+    costs += BROKEN_COSTS * (len(wiring.positions) - usable)
+    alike = any(taken == mask_of(devices) for each in scoring.requests for devices in each.alike)
+    costs -= ALIKE_GAINS * alike
     return PARTS * (1 - lost) + PARTS * full + (costs if scoring.policy.node is NodePolicy.SPREAD else -costs)
 
 
@@ -340,6 +360,7 @@ SPEC: Final = replace(
     layout=layout,
     granted_elsewhere=granted_elsewhere,
     counted_by_scheduler=(DEVICES, CORES, LEGACY_DEVICES),
+    alike=True,
     replaces=True,
     several="linked devices, whole",
 )

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import is_not
-from typing import Final
+from typing import Final, NamedTuple
 
 from hami_plugins.engine.eligibility import objection
 from hami_plugins.engine.place import Given, Mask, Placer
@@ -24,7 +24,7 @@ from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.pods import ANYWHERE, ContainerGrant, NodeConstraints
 from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.requests import DeviceDemand, Selector
-from hami_plugins.model.units import NodeName, VendorName
+from hami_plugins.model.units import DeviceId, NodeName, VendorName
 from hami_plugins.model.vendor import Dialect, Headroom, VendorSpec
 from hami_plugins.model.verdicts import Fit, NoFit, Verdict
 from hami_plugins.wire import scalars
@@ -76,6 +76,7 @@ class Decider:
         self._limit = verdicts
         self._most_columns = columns
         self._columns: OrderedDict[tuple[PodDemand, Policy], _Column] = OrderedDict()
+        self._latest: _Column | None = None
 
     def decide(self, snapshot: ClusterSnapshot, demand: PodDemand, policy: Policy) -> Decision:
         """Where the pod goes, or why no node takes it. Pure: the same arguments give the same answer, cached or not.
@@ -103,6 +104,9 @@ class Decider:
         return self._column(demand, policy).accepts(entry, grants)
 
     def _column(self, demand: PodDemand, policy: Policy) -> _Column:
+        latest = self._latest
+        if latest is not None and latest.demand is demand and latest.policy is policy:
+            return latest  # it is the newest already, and asking for the hash of a demand costs more than all of this
         key = (demand, policy)
         column = self._columns.get(key)
         if column is None:
@@ -113,6 +117,7 @@ class Decider:
         else:
             self._columns.move_to_end(key)
         self.statistics.columns = len(self._columns)
+        self._latest = column
         return column
 
     def make_room(self, asking: _Column) -> None:
@@ -125,6 +130,18 @@ class Decider:
     def _drop_oldest(self) -> None:
         _, oldest = self._columns.popitem(last=False)
         self.statistics.verdicts -= oldest.forget()
+
+
+MOST_NAMED: Final = 1_024
+"""Grants of one demand that are remembered with the names of their nodes."""
+
+
+class _Named(NamedTuple):
+    """The grants that were made of a fit on a node of these devices; both are kept, so that no other has their ids."""
+
+    fit: Fit
+    ids: tuple[DeviceId, ...]
+    grants: tuple[ContainerGrant, ...]
 
 
 Key = tuple[NodeState, tuple[tuple[VendorName, frozenset[int]], ...]]
@@ -144,6 +161,7 @@ class _Column:
     _answers: list[Fit | Refusal] = field(init=False, default_factory=list)
     _ranks: list[float] = field(init=False, default_factory=list)
     _fitting: int = field(init=False, default=0)
+    _granted: dict[tuple[int, int], _Named] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         demand = self.demand
@@ -159,6 +177,7 @@ class _Column:
         """Drop the verdicts and say how many there were."""
         dropped = len(self._verdicts)
         self._verdicts.clear()
+        self._granted.clear()
         return dropped
 
     def verdict(self, state: NodeState, mask: Mask | None) -> Verdict:
@@ -187,10 +206,21 @@ class _Column:
             return Refused(by_node=self._refusals())
         return Placed(
             node=entry.name,
-            containers=granted(entry, fit, self.demand.devices, self.owner.registry),
+            containers=self._named(entry, fit),
             fit=fit,
             candidates=self._fitting,
         )
+
+    def _named(self, entry: NodeEntry, fit: Fit) -> tuple[ContainerGrant, ...]:
+        """The fit with the node's names put in, kept for as long as both are the same objects."""
+        key = (id(fit), id(entry.ids))
+        known = self._granted.get(key)
+        if known is None:
+            if len(self._granted) >= MOST_NAMED:
+                self._granted.clear()
+            grants = granted(entry, fit, self.demand.devices, self.owner.registry)
+            known = self._granted[key] = _Named(fit, entry.ids, grants)
+        return known.grants
 
     def answers(self, snapshot: ClusterSnapshot) -> Sequence[tuple[NodeEntry, Fit | Refusal]]:
         """What every node of the snapshot answers, in node order."""
@@ -269,24 +299,18 @@ class _Column:
 def granted(entry: NodeEntry, fit: Fit, demand: DeviceDemand, registry: Registry) -> tuple[ContainerGrant, ...]:
     """A fit with the node's names put in."""
     grants: list[ContainerGrant] = []
+    ids, devices = entry.ids, entry.state.shape.devices
     for container, shares in zip(demand.containers, fit.containers, strict=True):
-        grants.append(
-            ContainerGrant(
-                container.kind,
-                tuple(
-                    GrantedShare(
-                        device=entry.ids[share.position],
-                        vendor=vendor,
-                        word=_word(registry[vendor], entry.state.shape.devices[share.position]),
-                        memory=share.memory,
-                        cores=share.cores,
-                        mark=share.mark,
-                    )
-                    for vendor, of_vendor in shares.by_vendor
-                    for share in of_vendor
-                ),
-            )
-        )
+        named: list[GrantedShare] = []
+        for vendor, of_vendor in shares.by_vendor:
+            spec = registry[vendor]
+            word = "" if spec.word_is_model else spec.wire_word()
+            for at, memory, cores, mark in of_vendor:
+                said = word or _word(spec, devices[at])
+                named.append(
+                    GrantedShare(device=ids[at], vendor=vendor, word=said, memory=memory, cores=cores, mark=mark)
+                )
+        grants.append(ContainerGrant(container.kind, tuple(named)))
     return tuple(grants)
 
 

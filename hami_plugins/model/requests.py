@@ -77,6 +77,7 @@ class DeviceRequest:
 
     ``slices`` asks for a hardware profile of that many slices instead (Enflame DRS); ``options`` are vendor words from
     the pod's annotations that the vendor's hooks understand (``qos``, ``app-class``, ``vnpu-mode``, ``group``).
+    ``alike`` are the sets of device indexes that other members of the gang were given for the same.
     """
 
     vendor: VendorName
@@ -86,6 +87,7 @@ class DeviceRequest:
     slices: int = 0
     selector: Selector = ANY_DEVICE
     options: tuple[tuple[str, str], ...] = ()
+    alike: tuple[tuple[int, ...], ...] = ()
 
     def option(self, name: str) -> str | None:
         """One vendor word, or ``None``."""

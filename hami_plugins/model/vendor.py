@@ -286,6 +286,7 @@ class VendorSpec:
 
     Further knobs: ``exact_mode`` wants the mode that a pod names to be the device's (else it may be one of several);
     ``word_is_model`` puts the card model into assignment strings, where others have the vendor's word;
+    ``alike`` says that its ``select`` looks at what other members of a gang were given (``DeviceRequest.alike``);
     ``counted_by_scheduler`` are the resources that kube-scheduler holds against the node's capacity itself;
     ``replaces`` says that this vendor, from another package, takes the place of the built-in one of its name.
     """
@@ -333,6 +334,7 @@ class VendorSpec:
     writes_to_allocate: bool = True
     word_is_model: bool = False
     counted_by_scheduler: tuple[str, ...] = ()
+    alike: bool = False
     replaces: bool = False
     memory_step: str = ""
     core_step: str = ""

@@ -42,15 +42,36 @@ class Family(StrEnum):
 def sets_of(fabric: Fabric, family: Family, dead: Iterable[tuple[int, int]] = ()) -> Mapping[int, tuple[int, ...]]:
     """The sets by count, as masks in the order of their device lists; counts that are never granted are left out.
 
-    A set with both ends of a ``dead`` link is none: its members are no longer wired as the family promises.
+    A set with both ends of a ``dead`` link is none: its members are no longer wired as the family promises. Where that
+    leaves ``linked`` no set of a count, those are its sets that keep the most links and still hang together.
     """
-    broken = [1 << one | 1 << other for one, other in dead]
+    gone = tuple(dead)
+    broken = [1 << one | 1 << other for one, other in gone]
     found: dict[int, tuple[int, ...]] = {}
     for count in range(1, fabric.devices + 1):
-        whole = [each for each in _sets(fabric, family, count) if not any(pair & each == pair for pair in broken)]
+        wanted = tuple(_sets(fabric, family, count))
+        whole = [each for each in wanted if not any(pair & each == pair for pair in broken)]
+        if not whole and family is Family.LINKED:
+            whole = _most_linked(wanted, without(fabric.masks, gone))
         if whole:
             found[count] = tuple(sorted(whole, key=devices_of))
     return found
+
+
+def _most_linked(sets: Iterable[int], neighbours: Sequence[int]) -> list[int]:
+    """The connected ones of some sets that have the most inner links."""
+    links = {each: links_in(each, neighbours) for each in sets if connected(each, neighbours)}
+    most = max(links.values(), default=0)
+    return [each for each, found in links.items() if found == most]
+
+
+def without(neighbours: Sequence[int], dead: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    """The neighbours of each device, less links that do not work."""
+    left = list(neighbours)
+    for one, other in dead:
+        left[one] &= ~(1 << other)
+        left[other] &= ~(1 << one)
+    return tuple(left)
 
 
 def _sets(fabric: Fabric, family: Family, count: int) -> Iterable[int]:

@@ -14,7 +14,7 @@ from functools import lru_cache, reduce
 from operator import add, and_
 from typing import Final, Protocol
 
-from neuron_topology.allocation.families import LARGEST, Family, sets_of
+from neuron_topology.allocation.families import LARGEST, Family, sets_of, without
 from neuron_topology.allocation.locality import ANYWHERE, Locality
 from neuron_topology.allocation.measures import path_through, ring_through
 from neuron_topology.hardware.fabric import Fabric, Shape, devices_of
@@ -57,7 +57,7 @@ class Tables:
         self.topology = topology
         self.full = (1 << fabric.devices) - 1
         self.sets = sets_of(fabric, topology.family, topology.dead)
-        self._neighbours = _without(fabric.masks, topology.dead)
+        self._neighbours = without(fabric.masks, topology.dead)
         self._choices: dict[int, Choices] = {}
         self._orders: dict[int, tuple[int, ...]] = {}
         self._values: Sequence[int] = ()
@@ -182,14 +182,6 @@ def _tables(topology: Topology) -> Tables:
 def common(free: Iterable[int]) -> int:
     """The devices that are free on every one of some nodes: what is chosen of them is the same set on each."""
     return reduce(and_, free)
-
-
-def _without(neighbours: Sequence[int], dead: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-    left = list(neighbours)
-    for one, other in dead:
-        left[one] &= ~(1 << other)
-        left[other] &= ~(1 << one)
-    return tuple(left)
 
 
 def _along_the_arc(ascending: tuple[int, ...], devices: int) -> tuple[int, ...]:

@@ -106,7 +106,15 @@ def deciding(repeats: int = 100) -> Iterator[Figure]:
             decider.decide(snapshot, intake.demand, intake.policy)
 
     decide()
-    yield _each("one decision of the engine, one node, state seen before", decide, repeats)
+    yield _each("one decision of the engine, one node, state seen before", decide, repeats, at_most=5)
+    shuffled = [ClusterSnapshot(nodes=(_again(node, state),)) for state in states]
+
+    def decide_again() -> None:
+        for snapshot in shuffled:
+            decider.decide(snapshot, intake.demand, intake.policy)
+
+    decide_again()
+    yield _each("the same, a thousand such states in turn", decide_again, repeats, at_most=5)
 
 
 def _each(name: str, run: Callable[[], None], repeats: int, *, at_most: float | None = None) -> Figure:
@@ -132,6 +140,6 @@ def _in_use(state: NodeState, free: int) -> NodeState:
     return NodeState(state.shape, tuple(IDLE if free >> at & 1 else TAKEN for at in range(len(state.usage))))
 
 
-def _again(entry: NodeEntry) -> NodeEntry:
-    """Another node in the same state, as a watch brings it."""
-    return NodeEntry(name=entry.name, state=entry.state, ids=entry.ids, facts=entry.facts)
+def _again(entry: NodeEntry, state: NodeState | None = None) -> NodeEntry:
+    """The node as a watch brings it, in the same state or in another one."""
+    return NodeEntry(name=entry.name, state=state or entry.state, ids=entry.ids, facts=entry.facts)

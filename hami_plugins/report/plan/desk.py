@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from hami_plugins.engine import quota
+from hami_plugins.engine.alike import Sets, with_given
 from hami_plugins.engine.annotate import annotations_of, labels_of
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Intake, Rules, take_in
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.model.decisions import NodeObjection, Refused
+from hami_plugins.model.decisions import NodeObjection, Placed, Refused
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.vendor import Dialect
 from hami_plugins.report.plan.stages import PodPlan, Stage
@@ -47,6 +48,11 @@ class Desk:
         """The plan of a pod that never gets to a decision, because of what it says itself."""
         stage = Stage.REQUEST if intake.admission.allowed else Stage.ADMISSION
         return PodPlan(unit=unit, intake=intake, stage=stage, before=snapshot, why=intake.refusal, words=intake.words)
+
+    def given(self, sets: Sets, plan: PodPlan, placed: Placed) -> Sets:
+        """The sets of devices of a gang with what one more member was given."""
+        entry = plan.before.nodes[plan.before.position[placed.node]]
+        return with_given(sets, plan.intake.demand.devices, placed, entry, self.registry)
 
     def decided(self, snapshot: ClusterSnapshot, unit: str, intake: Intake) -> PodPlan:
         """The plan of a pod that may go to the nodes."""

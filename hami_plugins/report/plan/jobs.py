@@ -6,6 +6,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 
 from hami_plugins.engine import gangs, queues
+from hami_plugins.engine.alike import Sets
 from hami_plugins.engine.gangs import Need
 from hami_plugins.engine.intake import Intake
 from hami_plugins.engine.queues import Amounts
@@ -32,7 +33,7 @@ class Job:
 
     ``gated`` have scheduling gates, ``held`` were stopped before any decision. ``created`` says that its pods exist,
     ``holds`` what planned members hold, which tells whose turn it is among equals. ``counts`` is what it counts for at
-    the gate, ``None`` until it is let in.
+    the gate, ``None`` until it is let in. ``sets`` are the devices that members were given, by their numbers.
     """
 
     unit: Unit
@@ -48,6 +49,7 @@ class Job:
     held: list[Member] = field(default_factory=list)
     holds: dict[str, int] = field(default_factory=dict)
     counts: Amounts | None = None
+    sets: Sets = field(default_factory=dict)
 
     @property
     def queue(self) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import heapq
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from hami_plugins.engine import accounts, gangs, neighbours, queues, resource_quota
+from hami_plugins.engine import accounts, alike, gangs, neighbours, queues, resource_quota
+from hami_plugins.engine.alike import Sets
 from hami_plugins.engine.apply import assigned
 from hami_plugins.engine.intake import Intake
 from hami_plugins.engine.queues import Amounts, Gate, Turn
@@ -51,6 +52,20 @@ class _Stop(NamedTuple):
     why: str
     words: str = ""
     hold: Hold | None = None
+
+
+@dataclass(slots=True)
+class _Trial:
+    """A try at a whole gang, and the cluster after it. ``sets`` are devices that are wished, ``used`` those given."""
+
+    snapshot: ClusterSnapshot
+    gate: Gate | None
+    have: Counter[str]
+    holds: dict[str, int]
+    sets: Sets
+    used: Sets
+    plans: list[PodPlan] = field(default_factory=list)
+    left: deque[Member] = field(default_factory=deque)
 
 
 class Turns:
@@ -243,38 +258,53 @@ class Turns:
         return -job.priority, job.volcano and job.ready, part, job.at
 
     def _complete(self, job: Job) -> bool:
-        """Try to find places for the members that have to start together. Without all of them none gets one."""
-        snapshot, gate, have, holds = self.snapshot, self._gate, job.have.copy(), dict(job.holds)
-        tried: list[PodPlan] = []
+        """Try to find places for the members that have to start together. Without all of them none gets one.
+
+        Where they got different sets of devices, those of the last ones are tried first once more.
+        """
+        trial = self._tried(job, job.sets)
+        missing = gangs.missing(job.need, trial.have)
+        if missing:
+            self.plans.extend(_held_back(plan, _incomplete(missing, "would fit")) for plan in trial.plans)
+            return False
+        if any(len(given) > 1 for given in trial.sets.values()):
+            again = self._tried(job, alike.turned(trial.sets))
+            if not gangs.missing(job.need, again.have) and alike.spread_of(again.used) < alike.spread_of(trial.used):
+                trial = again
+        self.plans.extend(trial.plans)
+        self.snapshot, self._gate = trial.snapshot, trial.gate
+        job.have, job.holds, job.members, job.sets = trial.have, trial.holds, trial.left, trial.used
+        return True
+
+    def _tried(self, job: Job, sets: Sets) -> _Trial:
+        """What becomes of a gang that has yet to start; ``sets`` are devices that its members should have."""
+        trial = _Trial(self.snapshot, self._gate, job.have.copy(), dict(job.holds), sets, job.sets)
         members = list(job.members)
-        order = gangs.in_turn([member.task for member in members], job.need, have)
+        order = gangs.in_turn([member.task for member in members], job.need, trial.have)
         for at in order:
             member = members[at]
-            plan = self._decide(job, member, snapshot, gate)
-            tried.append(plan)
+            plan = self._decide(job, member, trial.snapshot, trial.gate, trial.sets)
+            trial.plans.append(plan)
             if isinstance(plan.decision, Placed):
-                snapshot = assigned(snapshot, plan.pod, plan.decision)
-                gate = _given(gate, job, plan.pod)
-                holds = queues.plus(holds, queues.requests_of(plan.pod))
-                have[member.task] += 1
-                if not gangs.missing(job.need, have):
+                trial.sets = self._desk.given(trial.sets, plan, plan.decision)
+                trial.used = self._desk.given(trial.used, plan, plan.decision)
+                trial.snapshot = assigned(trial.snapshot, plan.pod, plan.decision)
+                trial.gate = _given(trial.gate, job, plan.pod)
+                trial.holds = queues.plus(trial.holds, queues.requests_of(plan.pod))
+                trial.have[member.task] += 1
+                if not gangs.missing(job.need, trial.have):
                     break
-        left = deque(members[at] for at in sorted(order[len(tried) :]))
-        missing = gangs.missing(job.need, have)
-        if missing:
-            self.plans.extend(_held_back(plan, _incomplete(missing, "would fit")) for plan in tried)
-            return False
-        self.plans.extend(tried)
-        self.snapshot, self._gate, job.have, job.holds, job.members = snapshot, gate, have, holds, left
-        return True
+        trial.left = deque(members[at] for at in sorted(order[len(trial.plans) :]))
+        return trial
 
     def _one_more(self, job: Job) -> bool:
         """Members beyond the least: each for itself. Volcano gives one place a turn, other schedulers go on."""
         while job.members:
             member = job.members.popleft()
-            plan = self._decide(job, member, self.snapshot, self._gate)
+            plan = self._decide(job, member, self.snapshot, self._gate, job.sets)
             self.plans.append(plan)
             if isinstance(plan.decision, Placed):
+                job.sets = self._desk.given(job.sets, plan, plan.decision)
                 self.snapshot = assigned(self.snapshot, plan.pod, plan.decision)
                 self._gate = _given(self._gate, job, plan.pod)
                 job.holds = queues.plus(job.holds, queues.requests_of(plan.pod))
@@ -283,8 +313,8 @@ class Turns:
                     return True
         return False
 
-    def _decide(self, job: Job, member: Member, snapshot: ClusterSnapshot, gate: Gate | None) -> PodPlan:
-        """One member on the cluster as it is in this turn."""
+    def _decide(self, job: Job, member: Member, snapshot: ClusterSnapshot, gate: Gate | None, sets: Sets) -> PodPlan:
+        """One member on the cluster as it is in this turn; ``sets`` are the devices that other members have."""
         if not job.volcano:
             intake = self._desk.read_within_quota(snapshot, member.pod)
         else:
@@ -297,7 +327,9 @@ class Turns:
                 why = f"its queue may hold no more: {'; '.join(map(str, lacks))}"
                 hold = Hold(job.queue, queues.requests_of(intake.pod), lacks, inside=True)
                 return _stopped(job, intake, snapshot, _Stop(Stage.GATE, why, queues.words(lacks), hold))
-        return self._desk.decided(snapshot, job.unit.name, self._among_others(snapshot, intake))
+        demand = replace(intake.demand, devices=alike.wishing(intake.demand.devices, sets)) if sets else intake.demand
+        intake = self._among_others(snapshot, replace(intake, demand=demand) if sets else intake)
+        return self._desk.decided(snapshot, job.unit.name, intake)
 
     def _among_others(self, snapshot: ClusterSnapshot, intake: Intake) -> Intake:
         """What the pod asks, with the nodes that other pods keep it from."""

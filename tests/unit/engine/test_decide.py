@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_plugins import examples
+from hami_plugins.engine import decide
 from hami_plugins.engine.apply import assigned
 from hami_plugins.engine.decide import CacheStatistics, Decider, PodDemand
 from hami_plugins.engine.intake import Intake
@@ -229,6 +230,36 @@ class TestCache:
         verdict = decider.place(a_node().state, SLICE, DEFAULT_POLICY)
         assert isinstance(verdict, Fit)
         assert decider.place(a_node("other").state, SLICE, DEFAULT_POLICY) is verdict
+
+
+class TestNames:
+    """Grants carry the names of their own node, however often a state has been seen."""
+
+    def test_nodes_in_equal_states_keep_their_names(self) -> None:
+        decider = Decider(REGISTRY)
+        for _ in range(2):
+            for name in ("a", "b"):
+                entry = a_node(name, ids=[f"{name}-card"])
+                placed = decider.decide(a_snapshot(entry), SLICE, DEFAULT_POLICY)
+                assert isinstance(placed, Placed)
+                assert [share.device for share in placed.grants()] == [f"{name}-card"]
+
+    def test_what_is_remembered_of_them_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(decide, "MOST_NAMED", 2)
+        decider = Decider(REGISTRY)
+        for at in range(5):
+            placed = decider.decide(a_snapshot(a_node("n", ids=[f"card-{at}"])), SLICE, DEFAULT_POLICY)
+            assert isinstance(placed, Placed)
+            assert placed.grants()[0].device == f"card-{at}"
+
+    def test_another_demand_in_between_changes_nothing(self) -> None:
+        decider = Decider(REGISTRY, columns=1)
+        snapshot = a_snapshot(a_node("n"))
+        first = decider.decide(snapshot, SLICE, DEFAULT_POLICY)
+        for demand in asked(1, 2, 3):
+            decider.decide(snapshot, demand, DEFAULT_POLICY)
+        assert decider.decide(snapshot, SLICE, DEFAULT_POLICY) == first
+        assert decider.statistics.columns == 1
 
 
 class TestCatchingUp:

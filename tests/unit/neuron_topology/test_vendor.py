@@ -253,6 +253,18 @@ def test_unhealthy_devices_and_links_leave_the_graph_and_the_rest_stays_useful()
     assert told(node, asking({DEVICES: 1})) != "1"
 
 
+def test_a_linked_pool_keeps_a_node_with_a_dead_link_for_whole_jobs() -> None:
+    node = a_neuron_node(family="linked", annotations={HEALTH_KEY: '{"links": [[0, 1]]}'})
+    assert len(told(node, asking({DEVICES: 16})).split(",")) == 16
+
+
+@pytest.mark.parametrize("policy", ["binpack", "spread"])
+def test_broken_devices_are_no_load_and_make_a_node_the_second(policy: str) -> None:
+    broken = a_neuron_node(annotations={HEALTH_KEY: '{"devices": [15]}'})
+    running = {name: [holding(0, 1, 2, 3, 8, 9, 10, 11)] for name in ("broken", "sound")}
+    assert _chosen({"broken": broken, "sound": a_neuron_node()}, {DEVICES: 1}, policy, running) == "sound"
+
+
 def test_repaired_errors_make_a_device_the_last_choice_and_a_node_the_second() -> None:
     worn = a_neuron_node(annotations={HEALTH_KEY: '{"repaired": [0]}'})
     assert told(worn, asking({DEVICES: 4})) == "4,5,6,7"

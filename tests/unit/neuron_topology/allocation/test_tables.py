@@ -146,15 +146,32 @@ def test_no_set_uses_a_dead_link_and_the_others_stay(family: Family) -> None:
     whole = Topology(torus(), family).tables
     for count in whole.counts:
         expected = [each for each in whole.sets[count] if not (each >> 4 & 1 and each >> 5 & 1)]
-        assert list(tables.sets.get(count, ())) == expected
-    assert 16 not in tables.counts
+        assert list(tables.sets.get(count, ())) == expected or count == 16
+    assert tables.choose(ALL, 16) == (ALL if family is Family.LINKED else 0)
     assert tables.choose(ALL, 4) in tables.sets[4]
+
+
+def test_a_whole_torus_with_a_dead_link_is_ordered_along_a_ring_that_goes_around_it() -> None:
+    order = Topology(torus(), Family.LINKED, dead=((0, 1),)).tables.order(ALL)
+    pairs = {frozenset(pair) for pair in zip(order, (*order[1:], order[0]), strict=True)}
+    assert frozenset((0, 1)) not in pairs
+    assert all(tuple(sorted(pair)) in torus().links for pair in pairs)
 
 
 def test_a_ring_around_a_dead_link_is_a_path() -> None:
     tables = Topology(ring(4), Family.LINKED, dead=((1, 2),)).tables
-    assert tables.counts == (1, 2, 3)
+    assert tables.counts == (1, 2, 3, 4)
     assert {devices_of(each) for each in tables.sets[3]} == {(0, 2, 3), (0, 1, 3)}
+
+
+def test_where_every_set_has_a_dead_link_those_are_left_that_keep_the_most() -> None:
+    tables = Topology(torus(), Family.LINKED, dead=((0, 4), (1, 2), (4, 5), (4, 8))).tables
+    assert tables.sets[16] == (ALL,)
+    assert tables.sets[15] == (ALL & ~(1 << 4),)
+
+
+def test_a_set_that_a_dead_link_parts_is_none() -> None:
+    assert Topology(line(6), Family.LINKED, dead=((2, 3),)).tables.counts == (1, 2, 3)
 
 
 def test_among_equal_sets_the_host_decides_and_then_the_index() -> None:
