@@ -21,10 +21,10 @@ from hami_plugins.kube.port import KubeApi, Selection
 from hami_plugins.kube.reflector import Change
 from hami_plugins.kube.store import Store
 from hami_plugins.kubelet.pod_resources import Held, PodResources
-from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.units import DeviceId, NodeName, PodUid
 from hami_plugins.web.probes import Check, probe_routes
 from hami_plugins.web.server import WebServer
+from hami_plugins.wire.pods import finished
 from volcano_vgpu import library, node, publishing, rivals
 from volcano_vgpu.bookkeeping import Bookkeeper, bound_at
 from volcano_vgpu.cards import CardKeeper, Sharing
@@ -340,7 +340,7 @@ class Agent:
         found: list[Holder] = []
         for raw in self.pods.all():
             metadata = raw.get("metadata") or {}
-            if (raw.get("status") or {}).get("phase") in FINISHED:
+            if finished(raw):
                 continue
             found.extend(
                 Holder(str(metadata.get("namespace")), str(metadata.get("name")), str(metadata.get("uid")), container)

@@ -20,11 +20,11 @@ import structlog
 
 from hami_plugins.errors import ContentionError, KubeError, WireError
 from hami_plugins.kube import paths
-from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.units import PodUid
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors.volcano import BIND_TIME_KEY, PHASE_KEY, SPEC, TIME_KEY
 from hami_plugins.wire import pods as wire_pods
+from hami_plugins.wire.pods import finished
 from volcano_vgpu.grants import FAILED, asking
 from volcano_vgpu.refusals import Refusal
 from volcano_vgpu.serving import Pods
@@ -233,7 +233,7 @@ class Bookkeeper:
             raw = self._pods.read(raw["metadata"]["namespace"], raw["metadata"]["name"])
         if raw is None or raw["metadata"].get("uid") != uid:
             return None
-        return None if (raw.get("status") or {}).get("phase") in FINISHED else raw
+        return None if finished(raw) else raw
 
     def _later(self, task: _Task, stale: str) -> _Task:
         delay = min(LONGEST_DELAY, FIRST_DELAY * 2.0**task.failures) * self._luck.uniform(0.5, 1.5)

@@ -14,8 +14,8 @@ from typing import Final
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import KubeApi, Raw, Selection
 from hami_plugins.kube.store import Store
-from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.units import PodUid
+from hami_plugins.wire.pods import finished
 from volcano_vgpu import node, register, rivals
 from volcano_vgpu.cdi import CdiDirectory
 from volcano_vgpu.containers import ContainerDirectories
@@ -111,11 +111,7 @@ class Cleaner:
 
     def _running(self) -> frozenset[PodUid]:
         """The pods that may still use what they were given."""
-        return frozenset(
-            PodUid(str(raw["metadata"]["uid"]))
-            for raw in self._pods.read_of_node()
-            if (raw.get("status") or {}).get("phase") not in FINISHED
-        )
+        return frozenset(PodUid(str(raw["metadata"]["uid"])) for raw in self._pods.read_of_node() if not finished(raw))
 
     def _files(self, running: frozenset[PodUid]) -> Iterable[Path]:
         for uid in sorted(self._specifications.pods - running):

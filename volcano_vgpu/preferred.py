@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.units import DeviceId, PodUid
+from hami_plugins.wire.pods import finished
 from volcano_vgpu.grants import granted_cards
 from volcano_vgpu.shares import NodeOffer
 
@@ -86,7 +86,7 @@ def preferred(
 
 def _waiting(raw: Raw, held: Mapping[str, frozenset[str]], offer: NodeOffer) -> Admitted | None:
     """The pod as the one under admission, if a container of it that asks has nothing."""
-    if (raw.get("status") or {}).get("phase") in FINISHED:
+    if finished(raw):
         return None
     empty = [name for name in _asking(raw, offer.spec.resources.count) if not held.get(name)]
     if not empty:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hami_plugins.kubelet import sockets
-from hami_plugins.model.pods import FINISHED
+from hami_plugins.wire.pods import finished
 from volcano_vgpu import register, slots
 from volcano_vgpu.kubelet import SOCKET
 
@@ -112,7 +112,7 @@ def _suspects(around: Surroundings, directory: str) -> tuple[str, ...]:
     found: list[str] = []
     for pod in around.pods:
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
-        ended = (pod.get("status") or {}).get("phase") in FINISHED or "deletionTimestamp" in metadata
+        ended = finished(pod) or "deletionTimestamp" in metadata
         own = around.own_pod in (metadata.get("uid"), metadata.get("name"))
         if ended or own or not _mounts(spec, directory):
             continue

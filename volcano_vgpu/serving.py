@@ -16,8 +16,9 @@ import structlog
 from hami_plugins.errors import KubeError, KubeletError, WireError
 from hami_plugins.kubelet.checkpoint import Checkpoint
 from hami_plugins.kubelet.pod_resources import Held
-from hami_plugins.model.pods import FINISHED, PodRecord
+from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import PodUid
+from hami_plugins.wire.pods import finished
 from volcano_vgpu import edits, identity
 from volcano_vgpu.cdi import CdiDirectory, Serving
 from volcano_vgpu.containers import ContainerDirectories
@@ -204,7 +205,7 @@ class Starter:
         if raw is None:
             return True
         going = or_going and (raw.get("metadata") or {}).get("deletionTimestamp") is not None
-        return going or (raw.get("status") or {}).get("phase") in FINISHED
+        return going or finished(raw)
 
     def _pod(self, uid: PodUid) -> Raw | Refusal:
         raw = self._ports.pods.get(uid)

@@ -3,11 +3,11 @@
 Everything else in the object is ignored. Maps of texts are handed on as they are: do not change the object afterwards.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
-from hami_plugins.model.pods import Container, NodeConstraints, Pod, Requirement, ResourceList, Toleration
+from hami_plugins.model.pods import FINISHED, Container, NodeConstraints, Pod, Requirement, ResourceList, Toleration
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.wire import fields, neighbours, quantity
@@ -17,6 +17,11 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"})
 _NO_NAMES: Final[frozenset[str]] = frozenset()
 _shared_toleration = lru_cache(maxsize=1024)(Toleration)
+
+
+def finished(raw: Mapping[str, Any]) -> bool:
+    """Whether a pod, as the API server has it, has ended and holds nothing any more."""
+    return (raw.get("status") or {}).get("phase") in FINISHED
 
 
 def pod(raw: object, *, default_requests: bool = True) -> Pod:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from hami_plugins.model.pods import FINISHED
+from hami_plugins.wire.pods import finished
 
 BLOCKED: Final = -1
 ON: Final = 1
@@ -65,7 +65,7 @@ def released(found: Fields) -> Fields:
 def other_monitor(pods: Iterable[Mapping[str, Any]]) -> str:
     """A pod of this node that looks like another feedback writer, with the container; empty where there is none."""
     for pod in pods:
-        if (pod.get("status") or {}).get("phase") in FINISHED:
+        if finished(pod):
             continue
         metadata = pod.get("metadata") or {}
         for each in (pod.get("spec") or {}).get("containers") or ():

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.units import DeviceId, PodUid
 from hami_plugins.wire.pod_devices import AssignedDevice
+from hami_plugins.wire.pods import finished
 from hami_plugins.wire.shared_region import DeviceUse, NotReady, Process, Unreadable
 from hami_plugins.wire.usage import CardUsage, ContainerUsage, Doubt, MemoryUse
 from volcano_vgpu.monitor.regions import Presence, Region, Seen, reading_of
@@ -57,7 +57,7 @@ def usage_of(seen: Iterable[Seen], known: Known, *, now: float) -> tuple[Contain
     usages = [
         _container(key, each, known, pod=pods.get(key[0], {}), now=now)
         for key, each in found.items()
-        if (pods.get(key[0], {}).get("status") or {}).get("phase") not in FINISHED
+        if not finished(pods.get(key[0], {}))
     ]
     return tuple(sorted(usages, key=lambda usage: (usage.namespace, usage.pod, usage.pod_uid, usage.container)))
 
