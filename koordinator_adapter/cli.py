@@ -21,6 +21,46 @@ class ReportForm(StrEnum):
     YAML = "yaml"
 
 
+NoCores = Annotated[
+    NoCoreLimit,
+    typer.Option(
+        "--no-core-limit",
+        help="What a container without a limit of cores asks of Koordinator: a share that stands for its place on "
+        "the card (and no limit), nothing (its cores are promised twice), or the whole card.",
+    ),
+]
+Slices = Annotated[int, typer.Option("--slices-per-card", min=1, max=100, help="How many such places a card has.")]
+Profiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--profile",
+        metavar="POLICY=SCHEDULER",
+        help="The scheduler (profile of Koordinator) for a policy, such as binpack=koord-binpack. Repeatable.",
+    ),
+]
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="A model of the cluster's cards, as nodes' label node.koordinator.sh/gpu-model spells it. Repeatable.",
+    ),
+]
+DeviceLabels = Annotated[
+    bool, typer.Option("--device-labels", help="Device objects carry the ids of cards as label gpu-uuid.")
+]
+CardMemory = Annotated[
+    int | None,
+    typer.Option("--card-memory", metavar="MIB", min=1, help="What the largest card has; more is refused."),
+]
+RuntimeClass = Annotated[
+    str, typer.Option("--runtime-class", metavar="NAME", help="For pods that name none; empty for none.")
+]
+Schedulers = Annotated[
+    list[str] | None,
+    typer.Option("--scheduler", metavar="WORDS=NAME", help="Whose scheduler has another name, such as volcano=vc."),
+]
+
 app = typer.Typer(
     name="koordinator",
     help="For clusters scheduled by Koordinator: pods in HAMi's or Volcano's words become pods in Koordinator's, and "
@@ -52,47 +92,14 @@ def translate(
         bool,
         typer.Option("--accept-loss", help="Exit with 0 although something is lost, as long as nothing is refused."),
     ] = False,
-    no_core_limit: Annotated[
-        NoCoreLimit,
-        typer.Option(
-            "--no-core-limit",
-            help="What a container without a limit of cores asks of Koordinator: a share that stands for its place on "
-            "the card (and no limit), nothing (its cores are promised twice), or the whole card.",
-        ),
-    ] = NoCoreLimit.SHARE,
-    slices_per_card: Annotated[
-        int, typer.Option("--slices-per-card", min=1, max=100, help="How many such places a card has.")
-    ] = 10,
-    profile: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--profile",
-            metavar="POLICY=SCHEDULER",
-            help="The scheduler (profile of Koordinator) for a policy, such as binpack=koord-binpack. Repeatable.",
-        ),
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            metavar="NAME",
-            help="A model of the cluster's cards, as nodes' label node.koordinator.sh/gpu-model spells it. Repeatable.",
-        ),
-    ] = None,
-    device_labels: Annotated[
-        bool, typer.Option("--device-labels", help="Device objects carry the ids of cards as label gpu-uuid.")
-    ] = False,
-    card_memory: Annotated[
-        int | None,
-        typer.Option("--card-memory", metavar="MIB", min=1, help="What the largest card has; more is refused."),
-    ] = None,
-    runtime_class: Annotated[
-        str, typer.Option("--runtime-class", metavar="NAME", help="For pods that name none; empty for none.")
-    ] = "nvidia",
-    scheduler: Annotated[
-        list[str] | None,
-        typer.Option("--scheduler", metavar="WORDS=NAME", help="Whose scheduler has another name, such as volcano=vc."),
-    ] = None,
+    no_core_limit: NoCores = NoCoreLimit.SHARE,
+    slices_per_card: Slices = 10,
+    profile: Profiles = None,
+    model: Models = None,
+    device_labels: DeviceLabels = False,
+    card_memory: CardMemory = None,
+    runtime_class: RuntimeClass = "nvidia",
+    scheduler: Schedulers = None,
     settings: options.Settings = None,
     namespace: options.Namespace = None,
 ) -> None:
@@ -103,15 +110,14 @@ def translate(
     """
     from koordinator_adapter import commands
 
-    known = Settings()
-    made = Settings(
-        schedulers={**known.schedulers, **{_words(name): value for name, value in _pairs(scheduler, "--scheduler")}},
-        profiles=dict(_pairs(profile, "--profile")),
+    made = _settings(
+        schedulers=scheduler,
+        profiles=profile,
         no_core_limit=no_core_limit,
         slices_per_card=slices_per_card,
-        models=tuple(model or ()),
+        models=model,
         device_labels=device_labels,
-        card_memory=None if card_memory is None else MiB(card_memory),
+        card_memory=card_memory,
         runtime_class=runtime_class,
     )
     order = commands.Order(
@@ -147,6 +153,158 @@ def doctor(
 
     source = Source(snapshots=tuple(snapshot or ()), context=context, kubeconfig=kubeconfig)
     raise typer.Exit(diagnosing.run(source, form=form))
+
+
+ServerConfig = Annotated[
+    str | None,
+    typer.Option("--config", metavar="FILE", help="The adapter's settings (YAML). Default: built-in ones."),
+]
+
+
+@app.command()
+def serve(
+    *,
+    config: ServerConfig = None,
+    settings: options.Settings = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Run the adapter's server until it is told to stop: webhooks for pods, Device objects for nodes.
+
+    Pods with a label, or in namespaces with it, come in as Koordinator's. Nodes whose cards koordlet does not report
+    get Device objects. Every replica answers, one publishes. Every setting can also come from the environment:
+    HAMI_PLUGINS__KOORDINATOR__INJECTION__MODE=auto.
+
+    Writes: Device objects, Koordinator's resources and labels of nodes, its lease; with its own certificates a Secret
+    and the authorities that its webhooks' configurations trust.
+    """
+    from koordinator_adapter.server_commands import Inputs, run_server
+
+    given = Inputs(config=config, device_config=settings, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(run_server(given))
+
+
+@app.command()
+def webhooks(
+    *,
+    url: Annotated[
+        str, typer.Option("--url", metavar="URL", help="Reach the server there, and not by its Service.")
+    ] = "",
+    ca_file: Annotated[
+        str | None,
+        typer.Option("--ca-file", metavar="FILE", help="The authority of its certificate. Not needed with bootstrap."),
+    ] = None,
+    exempt: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exempt", metavar="NAMESPACE", help="Leave a namespace alone. Default: kube-system. Repeatable."
+        ),
+    ] = None,
+    config: ServerConfig = None,
+    output: options.Output = options.Form.YAML,
+) -> None:
+    """Print the configurations of the webhooks, to be applied. Reads only."""
+    from koordinator_adapter.server_commands import Inputs, print_webhooks
+
+    given = Inputs(config=config)
+    raise typer.Exit(print_webhooks(given, url=url, ca_file=ca_file, exempt=exempt or [], form=output))
+
+
+@app.command()
+def migrate(
+    *,
+    to: Annotated[Words, typer.Option("--to", help="Whose scheduler is to place the pods.")] = Words.KOORDINATOR,
+    namespace: options.Namespace = None,
+    everywhere: options.AllNamespaces = False,
+    snapshot: options.Snapshot = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+    records: Annotated[
+        bool, typer.Option("--records", help="Only what running pods hold; workloads stay as they are.")
+    ] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Take the steps, or go on with those of the journal after an interruption.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the steps and write nothing, as without.")] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="The steps of the journal, taken back; with --apply it is done.")
+    ] = False,
+    journal: Annotated[
+        str, typer.Option("--journal", metavar="FILE", help="Where every step is written down before it is taken.")
+    ] = "koordinator-migration.jsonl",
+    no_core_limit: NoCores = NoCoreLimit.SHARE,
+    slices_per_card: Slices = 10,
+    profile: Profiles = None,
+    model: Models = None,
+    device_labels: DeviceLabels = False,
+    card_memory: CardMemory = None,
+    runtime_class: RuntimeClass = "nvidia",
+    scheduler: Schedulers = None,
+    settings: options.Settings = None,
+    form: options.Output = options.Form.TABLE,
+) -> None:
+    """Move what runs to another scheduler: what pods hold, then groups, then workloads, in steps that can be undone.
+
+    Prints the steps of a namespace (or -A) of a live cluster, or of dumps (--snapshot); writes nothing without --apply.
+    A step is written down before it is taken, and is taken only from what it was planned from. Exit codes: 0 fine, 1
+    something cannot come along or a step was not taken, 2 cannot do it.
+    """
+    from pathlib import Path
+
+    from hami_plugins.cli.inputs import Source
+    from koordinator_adapter import migrating
+
+    if apply and dry_run:
+        raise ManifestError("--apply and --dry-run exclude each other; leave one out")
+    made = _settings(
+        schedulers=scheduler,
+        profiles=profile,
+        no_core_limit=no_core_limit,
+        slices_per_card=slices_per_card,
+        models=model,
+        device_labels=device_labels,
+        card_memory=card_memory,
+        runtime_class=runtime_class,
+    )
+    order = migrating.Order(
+        source=Source(snapshots=tuple(snapshot or ()), context=context, kubeconfig=kubeconfig),
+        namespace="" if everywhere else namespace or "default",
+        target=to,
+        settings=made,
+        device_config=settings,
+        records_only=records,
+        apply=apply,
+        undo=undo,
+        journal=Path(journal),
+        form=form,
+    )
+    raise typer.Exit(migrating.migrate(order))
+
+
+def _settings(
+    *,
+    schedulers: list[str] | None,
+    profiles: list[str] | None,
+    no_core_limit: NoCoreLimit,
+    slices_per_card: int,
+    models: list[str] | None,
+    device_labels: bool,
+    card_memory: int | None,
+    runtime_class: str,
+) -> Settings:
+    """What the options of a translation say."""
+    known = Settings()
+    named = {_words(name): value for name, value in _pairs(schedulers, "--scheduler")}
+    return Settings(
+        schedulers={**known.schedulers, **named},
+        profiles=dict(_pairs(profiles, "--profile")),
+        no_core_limit=no_core_limit,
+        slices_per_card=slices_per_card,
+        models=tuple(models or ()),
+        device_labels=device_labels,
+        card_memory=None if card_memory is None else MiB(card_memory),
+        runtime_class=runtime_class,
+    )
 
 
 def _pairs(given: list[str] | None, option: str) -> list[tuple[str, str]]:

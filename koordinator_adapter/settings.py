@@ -100,6 +100,15 @@ class NodePart(Strict):
     label: bool = True
 
 
+class AdapterWebhooks(Webhooks):
+    """The webhooks; ``configuration`` names the objects that tell the API server of them, whose trust is looked after.
+
+    The mutating one comes before Koordinator's by name, though either order does.
+    """
+
+    configuration: Name = "koordinator-adapter"
+
+
 class AdapterCertificate(Certificate):
     """The files, and the Secret, of the adapter's server."""
 
@@ -135,7 +144,7 @@ class AdapterSettings(Strict):
     injection: Injection = Injection()
     devices: Devices = Devices()
     node: NodePart = NodePart()
-    webhooks: Webhooks = Webhooks()
+    webhooks: AdapterWebhooks = AdapterWebhooks()
     certificate: AdapterCertificate = AdapterCertificate()
     service: AdapterService = AdapterService()
     lease: AdapterLease = AdapterLease()

@@ -7,6 +7,9 @@ from urllib.parse import quote
 
 NODES: Final = "/api/v1/nodes"
 PODS: Final = "/api/v1/pods"
+NAMESPACES: Final = "/api/v1/namespaces"
+DEVICES: Final = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
+"""Koordinator's Device objects, one for each node, under its name."""
 
 _NAMESPACE_PARTS: Final = frozenset({"status", "finalize"})
 """Subresources of a namespace itself; any other word in their place is a resource inside of the namespace."""
@@ -20,6 +23,11 @@ def node(name: str) -> str:
 def node_status(name: str) -> str:
     """A node's status, which is written apart from the node."""
     return f"{node(name)}/status"
+
+
+def device(node: str) -> str:
+    """Koordinator's Device object of a node."""
+    return f"{DEVICES}/{quote(node, safe='')}"
 
 
 def pods(namespace: str) -> str:

@@ -51,7 +51,7 @@ _TEMPLATES: Final[Mapping[str, Mapping[str, Numbers]]] = {
 }
 """Where Koordinator's templates have other numbers than HAMi's of the same name."""
 
-_MODELS: Final[Mapping[str, str]] = {
+MODELS: Final[Mapping[str, str]] = {
     "Ascend310P": "Ascend-310P3",
     "Ascend910A": "Ascend-910",
     "Ascend910B2": "Ascend-910B2",
@@ -82,7 +82,7 @@ def asked_of(pod: Pod, container: int, amounts: Mapping[str, int]) -> Asked | Fi
     if not isinstance(found, CardRequest):
         return refused("resources", f"Koordinator refuses the pod: {found.words}", "take the numbers of one template")
     model = dict(pod.constraints.selector).get(MODEL_LABEL)
-    chips = [chip for chip in _CHIPS.values() if chip.word in _MODELS and model in {None, _MODELS[chip.word]}]
+    chips = [chip for chip in _CHIPS.values() if chip.word in MODELS and model in {None, MODELS[chip.word]}]
     requests = [request for chip in chips if (request := _request(chip, found)) is not None]
     if len(requests) == 1:
         return Asked(container=container, request=requests[0])
@@ -90,7 +90,7 @@ def asked_of(pod: Pod, container: int, amounts: Mapping[str, int]) -> Asked | Fi
     return refused(
         NPU_CORE,
         f"Koordinator names slices by their numbers, HAMi by the chip; these numbers fit {meant}",
-        f"name the chip by the nodeSelector {MODEL_LABEL}, one of {', '.join(_MODELS.values())}",
+        f"name the chip by the nodeSelector {MODEL_LABEL}, one of {', '.join(MODELS.values())}",
     )
 
 
@@ -109,7 +109,7 @@ def nodes(case: Case) -> Iterator[Change]:
     """The chip, which Koordinator's resources do not say: labels of nodes do."""
     selector = dict(case.pod.constraints.selector)
     if case.target is Words.KOORDINATOR:
-        model = _MODELS.get(case.asked.request.vendor, "")
+        model = MODELS.get(case.asked.request.vendor, "")
         yield Put(("spec", "nodeSelector", VENDOR_LABEL), _HUAWEI)
         yield Put(("spec", "nodeSelector", MODEL_LABEL), model)
         yield lost(
@@ -138,7 +138,7 @@ def _request(chip: Chip, found: CardRequest) -> DeviceRequest | None:
 
 def _to_koordinator(case: Case, chip: Chip) -> Iterator[Change]:
     request = case.asked.request
-    if chip.word not in _MODELS or request.option(POD_MODE_KEY) == SOFT or request.selector.names_ids:
+    if chip.word not in MODELS or request.option(POD_MODE_KEY) == SOFT or request.selector.names_ids:
         yield refused(
             f"huawei.com/{chip.word}",
             "Koordinator has no templates for this chip, no soft split and no choice of cards by id",

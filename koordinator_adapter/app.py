@@ -1,0 +1,263 @@
+"""The adapter's server put together: everything that does IO is made, started and ended here.
+
+Every replica watches the cluster and answers webhooks; the one that holds the lease publishes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Protocol
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from hami_plugins.engine.registry import Registry
+from hami_plugins.kube import paths
+from hami_plugins.kube.election import Bounded, Election
+from hami_plugins.kube.port import KubeApi, Selection
+from hami_plugins.kube.reflector import Backoff, Reflector, ReflectorOptions
+from hami_plugins.model.units import MiB, NodeName
+from hami_plugins.report.documents import API_VERSION
+from hami_plugins.web.admission import AdmissionMetrics, admission_route
+from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration
+from hami_plugins.web.documents import DocumentMetrics
+from hami_plugins.web.probes import Check, probe_routes
+from hami_plugins.web.server import WebServer
+from hami_plugins.web.tls import Tls, TlsMetrics
+from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer
+from koordinator_adapter import webhooks
+from koordinator_adapter.admission.mutating import mutate
+from koordinator_adapter.admission.policy import Policy
+from koordinator_adapter.admission.resolving import resolve
+from koordinator_adapter.admission.validating import validate
+from koordinator_adapter.cluster import Cluster
+from koordinator_adapter.devices.publisher import Publisher
+from koordinator_adapter.metrics import AdapterMetrics, Sizes
+from koordinator_adapter.settings import AdapterSettings
+from koordinator_adapter.translation.model import Settings, Words
+from koordinator_adapter.translation.reading import complete
+
+FINDINGS_PATH: Final = "/findings"
+UNSERVED_LABEL: Final = "control-plane"
+LONGEST_PAUSE: Final = 5.0
+"""Seconds between two tries to reach the API server."""
+
+
+class Api(KubeApi, Bounded, Protocol):
+    """An API server whose requests can be given a time to end in."""
+
+
+class AdapterServer:
+    """One replica. ``identity`` is this process alone, among those that stand for the lease. It can be started once.
+
+    ``registry`` are the vendors whose words and registers are read.
+    """
+
+    def __init__(
+        self, settings: AdapterSettings, api: Api, registry: Registry, *, metrics: AdapterMetrics, identity: str
+    ) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._registry = complete(registry)
+        self._policy = policy_of(settings)
+        self._leaving = threading.Event()
+        self._cluster = Cluster(registry, only=settings.devices.vendors, on_dirty=self._look_at)
+        self._election = Election(
+            api,
+            namespace=settings.service.namespace,
+            name=settings.lease.name,
+            identity=identity,
+            timing=settings.lease.timing,
+            on_started=self._publish,
+        )
+        self._publisher = Publisher(
+            api, self._cluster, settings.devices, metrics=metrics, active=lambda: self._election.active
+        )
+        self._reflectors = _reflectors(api, self._cluster)
+        self._keeper = _keeper(api, settings) if settings.certificate.bootstrap else None
+        self._documents = DocumentMetrics(metrics.metrics)
+        self._tls_metrics = TlsMetrics(metrics.metrics)
+        self._web = WebServer(Starlette(routes=self._plain()), host=settings.listen.host, port=settings.listen.port)
+        self._webhooks: WebServer | None = None
+        metrics.read_from(self._sizes)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where probes, metrics and findings are served."""
+        return self._web.address
+
+    @property
+    def webhook_address(self) -> tuple[str, int] | None:
+        """Where the webhooks are served; ``None`` before the certificate is there."""
+        return None if self._webhooks is None else self._webhooks.address
+
+    @property
+    def trouble(self) -> str:
+        """Why this replica is not to be asked; empty where it is."""
+        return next((why for check in self._ready().values() if (why := check())), "")
+
+    @property
+    def publishes(self) -> bool:
+        """Whether this is the replica that publishes."""
+        return self._election.active
+
+    def start(self) -> None:
+        """Begins. Raises ``ConfigError`` or ``KubeError`` where there is no certificate to serve with."""
+        self._web.start()
+        for reflector in self._reflectors:
+            reflector.start()
+        self._webhooks = WebServer(
+            Starlette(routes=self._over_tls()),
+            host=self._settings.webhooks.host,
+            port=self._settings.webhooks.port,
+            tls=self._tls(),
+            tls_metrics=self._tls_metrics,
+        )
+        self._webhooks.start()
+        if self._settings.devices.enabled:
+            self._publisher.start()
+            self._election.start()
+
+    def stop(self) -> None:
+        """Ends: is not ready, answers no more, finishes its writes, hands the lease back. May be called twice."""
+        sent_here = not self.trouble
+        self._leaving.set()
+        if sent_here:
+            time.sleep(self._settings.shutdown_delay)
+        self._publisher.stop()
+        self._election.stop()
+        for server in (self._webhooks, self._web):
+            if server is not None:
+                server.stop()
+        for reflector in self._reflectors:
+            reflector.stop()
+        if self._keeper is not None:
+            self._keeper.stop()
+
+    def _publish(self) -> None:
+        """The lease is ours."""
+        self._publisher.look_at_all()
+
+    def _look_at(self, node: NodeName) -> None:
+        if self._settings.devices.enabled:
+            self._publisher.look_at(node)
+
+    def _tls(self) -> Tls:
+        certificate = self._settings.certificate
+        directory = Path(certificate.directory)
+        files = Tls(certificate=directory / certificate.file, key=directory / certificate.key)
+        if self._keeper is not None:
+            files = self._keeper.start()
+        return files if certificate.client_ca is None else replace(files, client_ca=Path(certificate.client_ca))
+
+    def _over_tls(self) -> list[Route]:
+        metrics = AdmissionMetrics(self._metrics.metrics, self._documents)
+        return [
+            admission_route(webhooks.TRANSLATE_PATH, self._translate, name="pods", metrics=metrics),
+            admission_route(webhooks.RESOLVE_PATH, resolve, name="records", metrics=metrics),
+            admission_route(
+                webhooks.VALIDATE_PATH, lambda request: validate(request, self._policy), name="guard", metrics=metrics
+            ),
+        ]
+
+    def _translate(self, request: AdmissionRequest) -> Answer:
+        answer = mutate(request, self._registry, self._policy, self._cluster.facts())
+        if isinstance(answer, Allowed):
+            self._metrics.admitted("translated" if answer.operations else "untouched")
+        else:
+            self._metrics.admitted("refused")
+        return answer
+
+    def _plain(self) -> list[Route]:
+        probes = probe_routes(alive={"server": lambda: ""}, ready=self._ready(), metrics=self._metrics.metrics)
+        return [*probes, Route(FINDINGS_PATH, self._findings)]
+
+    def _findings(self, _request: Request) -> Response:
+        """Pods without limits, and nodes whose cards are not published as they could be (by the replica that does)."""
+        pods = [{"pod": pod.name, "node": pod.node, "what": why} for pod, why in self._cluster.unlimited()]
+        nodes = [{"node": node, "what": what} for node, remarks in self._publisher.remarks.items() for what in remarks]
+        kind = "KoordinatorFindings"
+        return JSONResponse({"apiVersion": API_VERSION, "kind": kind, "unlimitedPods": pods, "nodes": nodes})
+
+    def _sizes(self) -> Sizes:
+        nodes, devices, holders = self._cluster.sizes()
+        return Sizes(
+            active=self.publishes,
+            nodes=nodes,
+            devices=devices,
+            holders=holders,
+            unlimited=len(self._cluster.unlimited()),
+            remarks=len(self._publisher.remarks),
+            waiting=self._publisher.waiting,
+            problems=self._cluster.problems,
+        )
+
+    def _ready(self) -> dict[str, Check]:
+        return {
+            "stopping": lambda: "the process ends" if self._leaving.is_set() else "",
+            "cluster": self._cluster_check,
+            "certificate": lambda: "" if self._webhooks is not None else "the webhooks are not served yet",
+        }
+
+    def _cluster_check(self) -> str:
+        for reflector in self._reflectors:
+            if not reflector.synced.is_set():
+                why = f": {reflector.last_error}" if reflector.last_error else ""
+                return f"the API server has not told of all {reflector.name} yet{why}"
+            if not reflector.healthy:
+                return f"the watch of {reflector.name} is broken: {reflector.last_error}"
+        return ""
+
+
+def policy_of(settings: AdapterSettings) -> Policy:
+    """What admission goes by."""
+    found = settings.translation
+    names = found.schedulers
+    fixed = {name for name in ("models", "device_labels", "card_memory") if getattr(found, name) is not None}
+    return Policy(
+        translation=Settings(
+            schedulers={Words.HAMI: names.hami, Words.VOLCANO: names.volcano, Words.KOORDINATOR: names.koordinator},
+            profiles=found.profiles,
+            no_core_limit=found.no_core_limit,
+            slices_per_card=found.slices_per_card,
+            models=found.models or (),
+            device_labels=bool(found.device_labels),
+            card_memory=None if found.card_memory is None else MiB(found.card_memory),
+            runtime_class=found.runtime_class,
+        ),
+        fixed=frozenset(fixed),
+        users=frozenset(settings.admission.users),
+        groups=frozenset({*settings.admission.groups, f"system:serviceaccounts:{settings.service.namespace}"}),
+        without_limits=settings.admission.without_limits,
+        injects=settings.injection.mode,
+        hook_path=settings.injection.hook_path,
+        lock_path=settings.injection.lock_path,
+    )
+
+
+def _reflectors(api: Api, cluster: Cluster) -> tuple[Reflector, ...]:
+    usual = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE))
+    unserved = Selection(paths.NAMESPACES, "Namespace", labels=UNSERVED_LABEL)
+    return (
+        Reflector(api, Selection(paths.NODES, "Node"), on_change=cluster.node_changed, name="nodes", **usual),
+        Reflector(api, Selection(paths.DEVICES, "Device"), on_change=cluster.device_changed, name="devices", **usual),
+        Reflector(api, Selection(paths.PODS, "Pod"), on_change=cluster.pod_changed, name="pods", **usual),
+        Reflector(api, unserved, on_change=cluster.namespace_changed, name="namespaces", **usual),
+    )
+
+
+def _keeper(api: Api, settings: AdapterSettings) -> CertificateKeeper:
+    service, certificate = settings.service, settings.certificate
+    name = settings.webhooks.configuration
+    return CertificateKeeper(
+        api,
+        SecretName(service.namespace, certificate.secret),
+        names=(service.host, f"{service.host}.cluster.local", *certificate.names),
+        folder=Path(certificate.directory),
+        configurations=(WebhookConfiguration("mutating", name), WebhookConfiguration("validating", name)),
+    )

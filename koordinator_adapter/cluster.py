@@ -1,0 +1,311 @@
+"""What the server knows of its cluster: nodes and their cards, Device objects, pods that hold cards, koordlets.
+
+Watches feed it from their threads; it is asked from others. What cannot be read of one object never hides another.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import structlog
+
+from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import WireError
+from hami_plugins.kube.port import Raw
+from hami_plugins.kube.reflector import Change
+from hami_plugins.model.units import MiB, NodeName
+from hami_plugins.wire import koordinator, koordinator_devices, objects, pods
+from hami_plugins.wire.koordinator import ALLOCATED_KEY, GPU_TYPE, MEMORY
+from hami_plugins.wire.koordinator_devices import MODEL_LABEL, DeviceObject
+from koordinator_adapter import injection
+from koordinator_adapter.admission.policy import Facts
+from koordinator_adapter.devices.cards import NodeCards, cards_of
+from koordinator_adapter.devices.koordlet import Koordlet, koordlet_of
+from koordinator_adapter.devices.publishing import Site
+from koordinator_adapter.translation.vocabulary import DEVICE_ID_LABEL, HAMI_CORE, ISOLATION
+
+_OVER: Final = frozenset({"Succeeded", "Failed"})
+_MEBIBYTE: Final = 1 << 20
+_NONE: Final = Koordlet(reports=False, injects=False)
+
+_log = structlog.get_logger(__name__)
+
+
+class HeldPod(NamedTuple):
+    """A placed pod that holds cards: their numbers, and what becomes of its limits."""
+
+    name: str
+    node: NodeName
+    minors: frozenset[int]
+    shares: bool = False
+    labelled: bool = False
+    injected: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Node:
+    raw: Raw
+    found: NodeCards
+    told: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Published:
+    raw: Raw
+    ids: bool = False
+    largest: int = 0
+
+
+@dataclass(slots=True)
+class _State:
+    """What is behind the lock."""
+
+    nodes: dict[NodeName, _Node] = field(default_factory=dict)
+    devices: dict[NodeName, _Published] = field(default_factory=dict)
+    names: dict[str, NodeName] = field(default_factory=dict)
+    pods: dict[str, HeldPod] = field(default_factory=dict)
+    by_node: dict[NodeName, set[str]] = field(default_factory=dict)
+    koordlets: dict[str, tuple[NodeName, Koordlet]] = field(default_factory=dict)
+    does: dict[NodeName, Koordlet] = field(default_factory=dict)
+    unserved: dict[str, str] = field(default_factory=dict)
+    facts: Facts | None = None
+
+
+class Cluster:
+    """``registry`` are the vendors whose registers are read, ``only`` the ones that are published (empty: all).
+
+    ``on_dirty`` hears of each node of which something may have to be written.
+    """
+
+    def __init__(
+        self, registry: Registry, *, only: Collection[str] = (), on_dirty: Callable[[NodeName], object] = lambda _: None
+    ) -> None:
+        self._registry = registry
+        self._only = frozenset(only)
+        self._on_dirty = on_dirty
+        self._state = _State()
+        self._lock = threading.Lock()
+        self.problems = 0
+
+    def node_changed(self, change: Change) -> None:
+        """A node has come, changed or gone."""
+        name = self._named(change)
+        if name is None:
+            return
+        if change.kind == "deleted" or change.object is None:
+            self._put(self._state.nodes, name, None)
+            return
+        before = self._state.nodes.get(name)
+        told = _told(change.object)
+        same = before is not None and before.told == told
+        found = before.found if before is not None and same else self._cards(change.object, name)
+        # A node tells of itself every few minutes, and facts are looked up for every node of the cluster.
+        self._put(self._state.nodes, name, _Node(raw=change.object, found=found, told=told), same=same)
+        self._on_dirty(name)
+
+    def written(self, raw: Raw) -> None:
+        """A node as it is after a write of ours, so that nothing is decided on what it was before."""
+        self.node_changed(Change("modified", raw, str(raw["metadata"].get("uid"))))
+
+    def device_changed(self, change: Change) -> None:
+        """A Device object has come, changed or gone; it has the name of its node."""
+        name = self._named(change)
+        if name is None:
+            return
+        gone = change.kind == "deleted" or change.object is None
+        self.published(name, None if gone else change.object)
+        self._on_dirty(name)
+
+    def published(self, node: NodeName, raw: Raw | None) -> None:
+        """The Device object of a node as it is now."""
+        self._put(self._state.devices, node, None if raw is None else _published(raw))
+
+    def pod_changed(self, change: Change) -> None:
+        """A pod has come, changed or gone."""
+        if change.kind == "synced":
+            return
+        raw = None if change.kind == "deleted" else change.object
+        koordlet = None if raw is None else koordlet_of(raw)
+        held = None if raw is None else self._held(raw)
+        dirty: set[NodeName] = set()
+        with self._lock:
+            state = self._state
+            known = state.koordlets.pop(change.uid, None)
+            node = NodeName(str((raw or {}).get("spec", {}).get("nodeName") or ""))
+            if koordlet is not None and node:
+                state.koordlets[change.uid] = (node, koordlet)
+            if known != (now := state.koordlets.get(change.uid)):
+                state.facts = None
+                state.does = _by_node(state.koordlets.values())
+                dirty |= {each[0] for each in (known, now) if each is not None}
+            before = state.pods.pop(change.uid, None)
+            if before is not None:
+                state.by_node[before.node].discard(change.uid)
+            if held is not None:
+                state.pods[change.uid] = held
+                state.by_node.setdefault(held.node, set()).add(change.uid)
+            if (before.minors if before else None) != (held.minors if held else None):
+                dirty |= {each.node for each in (before, held) if each is not None}
+        for name in dirty:
+            self._on_dirty(name)
+
+    def namespace_changed(self, change: Change) -> None:
+        """A namespace that Koordinator's webhook leaves out has come or gone."""
+        if change.kind == "synced":
+            return
+        with self._lock:
+            self._state.facts = None
+            if change.kind == "deleted" or change.object is None:
+                self._state.unserved.pop(change.uid, None)
+            else:
+                self._state.unserved[change.uid] = str(change.object["metadata"].get("name"))
+
+    def names(self) -> tuple[NodeName, ...]:
+        """Every node, and every node that only a Device object tells of."""
+        with self._lock:
+            return tuple({**self._state.nodes, **self._state.devices})
+
+    def site(self, name: NodeName) -> tuple[Site, Raw, Raw | None] | None:
+        """A node as publishing sees it, the node itself and its Device object; ``None`` where there is no such node."""
+        with self._lock:
+            node = self._state.nodes.get(name)
+            if node is None:
+                return None
+            published = self._state.devices.get(name)
+            held = frozenset(
+                minor for uid in self._state.by_node.get(name, ()) for minor in self._state.pods[uid].minors
+            )
+            uid = str((node.raw.get("metadata") or {}).get("uid"))
+            site = Site(found=node.found, uid=uid, held=held, reported=self._state.does.get(name, _NONE).reports)
+            return site, node.raw, None if published is None else published.raw
+
+    def facts(self) -> Facts:
+        """What admission has to know of the cluster."""
+        with self._lock:
+            if self._state.facts is None:
+                self._state.facts = self._looked_up()
+            return self._state.facts
+
+    def unlimited(self) -> tuple[tuple[HeldPod, str], ...]:
+        """Pods that share a card and run without limits, and why, by name."""
+        with self._lock:
+            found = [
+                (pod, _why_unlimited(pod))
+                for pod in self._state.pods.values()
+                if pod.shares and not pod.injected
+                if not (pod.labelled and self._state.does.get(pod.node, _NONE).injects)
+            ]
+        return tuple(sorted(found))
+
+    def sizes(self) -> tuple[int, int, int]:
+        """How many nodes, Device objects and pods that hold cards there are."""
+        with self._lock:
+            return len(self._state.nodes), len(self._state.devices), len(self._state.pods)
+
+    def _looked_up(self) -> Facts:
+        """Only under the lock."""
+        state = self._state
+        labels = [_labels(node.raw) for node in state.nodes.values()]
+        published = [each for each in state.devices.values() if each.largest]
+        promising = [name for name, node in state.nodes.items() if _labels(node.raw).get(ISOLATION) == HAMI_CORE]
+        injecting = {node for node, koordlet in state.does.items() if koordlet.injects}
+        largest = max((each.largest for each in published), default=0)
+        return Facts(
+            models=tuple(sorted({each[MODEL_LABEL] for each in labels if MODEL_LABEL in each})),
+            device_labels=bool(published) and all(each.ids for each in published),
+            card_memory=MiB(largest // _MEBIBYTE) if largest else None,
+            unserved=frozenset(state.unserved.values()),
+            lacks_hook=not promising or not set(promising) <= injecting,
+        )
+
+    def _named(self, change: Change) -> NodeName | None:
+        """The name behind a change: deletions that a list has shown carry no object."""
+        with self._lock:
+            if change.object is not None and change.kind != "synced":
+                name = NodeName(str((change.object.get("metadata") or {}).get("name")))
+                self._state.names[change.uid] = name
+            found = self._state.names.get(change.uid)
+            if change.kind == "deleted":
+                self._state.names.pop(change.uid, None)
+            return found
+
+    def _put(self, into: dict[NodeName, Any], name: NodeName, value: object, *, same: bool = False) -> None:
+        with self._lock:
+            self._state.facts = self._state.facts if same else None
+            if value is None:
+                into.pop(name, None)
+            else:
+                into[name] = value
+
+    def _cards(self, raw: Raw, name: NodeName) -> NodeCards:
+        try:
+            return cards_of(objects.node_object(raw), self._registry, self._only)
+        except WireError as error:
+            self.problems += 1
+            _log.warning("node_unreadable", node=name, error=str(error))
+            return NodeCards(node=name, remarks=(str(error),), certain=False)
+
+    def _held(self, raw: Raw) -> HeldPod | None:
+        metadata, spec = raw.get("metadata") or {}, raw.get("spec") or {}
+        text = (metadata.get("annotations") or {}).get(ALLOCATED_KEY)
+        node = spec.get("nodeName")
+        if not isinstance(text, str) or not node or (raw.get("status") or {}).get("phase") in _OVER:
+            return None
+        try:
+            cards = koordinator.decode(text).get(GPU_TYPE, ())
+            pod = pods.pod(raw)
+        except WireError as error:
+            self.problems += 1
+            _log.warning("record_unreadable", pod=metadata.get("name"), error=str(error))
+            return None
+        return HeldPod(
+            name=pod.full_name,
+            node=NodeName(str(node)),
+            minors=frozenset(each.minor for each in cards),
+            shares=injection.shares_a_card(cards),
+            labelled=pod.labels.get(ISOLATION) == HAMI_CORE,
+            injected=injection.is_injected(raw, pod),
+        )
+
+
+def _by_node(koordlets: Iterable[tuple[NodeName, Koordlet]]) -> dict[NodeName, Koordlet]:
+    found: dict[NodeName, Koordlet] = {}
+    for node, koordlet in koordlets:
+        other = found.get(node, _NONE)
+        found[node] = Koordlet(other.reports or koordlet.reports, other.injects or koordlet.injects)
+    return found
+
+
+def _told(raw: Raw) -> object:
+    """All of a node that its cards are read from."""
+    metadata, status = raw.get("metadata") or {}, raw.get("status") or {}
+    return metadata.get("annotations"), metadata.get("labels"), status.get("capacity"), status.get("allocatable")
+
+
+def _labels(raw: Raw) -> Mapping[str, str]:
+    return (raw.get("metadata") or {}).get("labels") or {}
+
+
+def _published(raw: Raw) -> _Published:
+    try:
+        found: DeviceObject = koordinator_devices.decode(raw)
+    except WireError:
+        return _Published(raw=raw)
+    sizes = [each.resources[MEMORY].ceiling for each in found.cards if MEMORY in each.resources]
+    return _Published(
+        raw=raw,
+        ids=bool(found.cards) and all(each.labels.get(DEVICE_ID_LABEL) == each.id for each in found.cards),
+        largest=max(sizes, default=0),
+    )
+
+
+def _why_unlimited(pod: HeldPod) -> str:
+    if not pod.labelled:
+        return f"shares a card and lacks the label {ISOLATION}: {HAMI_CORE}; make it anew with the label"
+    return (
+        f"promises limits by its label, and neither koordlet on {pod.node} (gate GPUEnvInject) nor this server has put "
+        "them there; switch one of the two on, then make the pod anew"
+    )

@@ -1,0 +1,1 @@
+"""Device objects for nodes whose cards koordlet does not report."""

@@ -1,0 +1,142 @@
+"""What is written of a node, if anything: its Device object, and the sums in the node itself.
+
+Pure: objects in, one write or a reason out. Writes hold only for the version that was read. An object without our label
+is somebody else's, and one on a node whose koordlet reports cards would be written over within seconds: both are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hami_plugins.errors import WireError
+from hami_plugins.model.units import NodeName
+from hami_plugins.wire import fields, koordinator_devices
+from hami_plugins.wire.fields import Json
+from hami_plugins.wire.koordinator_devices import DeviceObject
+from koordinator_adapter.devices.cards import NodeCards
+from koordinator_adapter.devices.wanted import PUBLISHER, PUBLISHER_LABEL, wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Make:
+    """The object is not there."""
+
+    body: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The object is there, and is to be this one instead."""
+
+    body: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Nothing is written, because nothing has changed (``why`` is empty) or because it is not ours to write."""
+
+    why: str = ""
+
+
+Step = Make | Change | Leave
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A step, and what an operator should know of the node's cards."""
+
+    step: Step
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A node: its cards, its UID, the numbers of cards that its pods hold, and whether its koordlet reports cards."""
+
+    found: NodeCards
+    uid: str
+    held: frozenset[int] = frozenset()
+    reported: bool = False
+
+
+def plan_of(site: Site, live: Mapping[str, Any] | None, *, now: str) -> Plan:
+    """What to do about a node's Device object; ``live`` is the object as it was read, ``now`` the time in RFC 3339."""
+    found = site.found
+    if live is not None and not is_ours(live):
+        return Plan(step=Leave(_not_ours(found.node, live) if found.cards else ""), remarks=found.remarks)
+    if live is None and not found.cards:
+        return Plan(step=Leave(), remarks=found.remarks)
+    if site.reported:
+        return Plan(step=Leave(_reported(found.node)), remarks=found.remarks)
+    known = None if live is None else _readable(live, found.node)
+    made = wanted(found, known, site.held, now)
+    remarks = (*found.remarks, *made.remarks)
+    body = koordinator_devices.encode(made.object)
+    owner = _owner(found.node, site.uid)
+    if live is None or known is None:
+        body["metadata"]["ownerReferences"] = [owner]
+        return Plan(step=Make(body), remarks=remarks)
+    body["metadata"] = _metadata(live, body["metadata"], owner)
+    same = known == made.object and _owners(live["metadata"]) == body["metadata"]["ownerReferences"]
+    return Plan(step=Leave() if same else Change(body), remarks=remarks)
+
+
+def is_ours(live: Mapping[str, Any]) -> bool:
+    """Whether we have written a Device object: everybody else writes all of its labels anew."""
+    metadata = live.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return isinstance(labels, dict) and labels.get(PUBLISHER_LABEL) == PUBLISHER
+
+
+def _reported(node: str) -> str:
+    return (
+        f"node {node}: its koordlet reports cards itself (gate Accelerators) and would write over any other Device "
+        "object. Switch the gate off on this node, or leave its cards to koordlet"
+    )
+
+
+def _not_ours(node: str, live: Mapping[str, Any]) -> str:
+    managers = (live.get("metadata") or {}).get("managedFields") or []
+    names = sorted({str(each.get("manager")) for each in managers if isinstance(each, dict) and each.get("manager")})
+    who = f" ({', '.join(names)})" if names else ""
+    return (
+        f"node {node}: somebody else publishes its Device object{who}, and is left to it. To have it published here, "
+        f"stop that publisher and delete the object: kubectl delete devices.scheduling.koordinator.sh {node}"
+    )
+
+
+def _readable(live: Mapping[str, Any], node: NodeName) -> DeviceObject:
+    """The object, as far as anything of it can be read; one that says nothing is written anew, whole."""
+    try:
+        return koordinator_devices.decode(live)
+    except WireError:
+        return DeviceObject(node=node)
+
+
+def _owner(node: str, uid: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "name": node,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _metadata(live: Mapping[str, Any], ours: Json, owner: Json) -> Json:
+    """The metadata as it stands, with our labels and our owner; what others put there is theirs."""
+    held = live.get("metadata")
+    before: Json = dict(held) if isinstance(held, dict) else {}
+    others = [each for each in _owners(before) if isinstance(each, dict) and each.get("kind") != "Node"]
+    kept = {name: value for name, value in before.items() if name != "managedFields"}
+    return {**kept, **ours, "ownerReferences": [owner, *others]}
+
+
+def _owners(metadata: Json) -> list[Any]:
+    try:
+        return fields.items(metadata, "ownerReferences", "metadata")
+    except WireError:
+        return []

@@ -1,0 +1,88 @@
+"""The work of the commands about the adapter's server."""
+
+from __future__ import annotations
+
+import base64
+import os
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+
+from hami_plugins.cli import inputs
+from hami_plugins.cli.edge import Exit
+from hami_plugins.cli.granting import identity, print_documents
+from hami_plugins.cli.options import Form
+from hami_plugins.cli.service import file_text, stop_on_signals
+from hami_plugins.granting.webhooks import EXEMPT, Target
+from hami_plugins.kube.client import KubeClient, connect
+from hami_plugins.kube.counting import api_requests
+from hami_plugins.observe import logging
+from koordinator_adapter import webhooks
+from koordinator_adapter.app import AdapterServer, policy_of
+from koordinator_adapter.metrics import AdapterMetrics
+from koordinator_adapter.settings import AdapterSettings, load
+
+COMPONENT: Final = "koordinator-adapter"
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What a command was given."""
+
+    config: str | None = None
+    device_config: str | None = None
+    context: str | None = None
+    kubeconfig: str | None = None
+
+    def settings(self) -> AdapterSettings:
+        """The settings."""
+        return load(file_text(self.config) or "", dict(os.environ))
+
+    def client(self) -> KubeClient:
+        """The cluster."""
+        return connect(kubeconfig=self.kubeconfig, context=self.context, component=COMPONENT)
+
+
+def run_server(given: Inputs) -> int:
+    """Run until a signal ends it."""
+    settings = given.settings()
+    logging.configure(settings.log.level, settings.log.form)
+    metrics = AdapterMetrics()
+    client = replace(given.client(), on_request=api_requests(metrics.metrics))
+    registry = inputs.registry_of(inputs.settings_of(given.device_config))
+    stop = stop_on_signals()
+    server = AdapterServer(settings, client, registry, metrics=metrics, identity=identity())
+    server.start()
+    _log.info("adapter_started", address=_spelled(server.address), webhooks=_spelled(server.webhook_address))
+    stop.wait()
+    server.stop()
+    _log.info("adapter_ended")
+    return Exit.FINE
+
+
+def print_webhooks(given: Inputs, *, url: str, ca_file: str | None, exempt: list[str], form: Form) -> int:
+    """Print the configurations of the webhooks."""
+    settings = given.settings()
+    authority = "" if ca_file is None else base64.b64encode((file_text(ca_file) or "").encode()).decode()
+    service = settings.service
+    target = Target(
+        configuration=settings.webhooks.configuration,
+        service=service.name,
+        namespace=service.namespace,
+        port=service.port,
+        url=url,
+        ca=authority,
+    )
+    policy, elsewhere = policy_of(settings), exempt or EXEMPT
+    documents = (
+        webhooks.mutating(target, exempt=elsewhere, injects=settings.injection.mode != "never"),
+        webhooks.validating(target, exempt=elsewhere, users=sorted(policy.users), groups=sorted(policy.groups)),
+    )
+    return print_documents(documents, form)
+
+
+def _spelled(address: tuple[str, int] | None) -> str:
+    return "" if address is None else ":".join(map(str, address))
