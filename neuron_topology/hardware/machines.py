@@ -208,7 +208,7 @@ def _told(name: str, differences: list[str]) -> list[str]:
 
 def _cores(observed: Observation) -> int:
     """Logical cores of each device: the least that any has."""
-    return min(device.cores for device in observed.devices) // max(observed.lnc, 1)
+    return min(device.logical_cores(observed.lnc) for device in observed.devices)
 
 
 def _numa(observed: Observation, total: int) -> tuple[int, ...]:

@@ -19,6 +19,9 @@ from hami_plugins.wire.fields import items, natural, number, text, whole, wrong
 MOST_DEVICES: Final = 64
 """A machine with more devices than an UltraServer is a mistake."""
 
+MOST_PHYSICAL_CORES: Final = 8
+"""No Neuron device has more (``neuron-torchx.md`` 1.1)."""
+
 _BYTES: Final = 2**20
 _UNITS: Final[Mapping[str, int]] = {"MB": 1, "MIB": 1, "GB": 1024, "GIB": 1024}
 _HEAD: Final = re.compile(r"^\s*([a-z-]+):\s*(\S+)\s*$")
@@ -34,7 +37,7 @@ _TITLES: Final[tuple[str, ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedDevice:
-    """One device of a machine. ``cores`` are physical; ``numa`` is -1 and ``bdf`` empty where nothing is told."""
+    """One device of a machine. ``cores`` are as printed; ``numa`` is -1 and ``bdf`` empty where nothing is told."""
 
     index: int
     cores: int
@@ -42,6 +45,14 @@ class ObservedDevice:
     neighbours: tuple[int, ...]
     bdf: str = ""
     numa: int = -1
+
+    def logical_cores(self, lnc: int) -> int:
+        """The cores that it counts at an LNC setting (0 where none is told).
+
+        Newer releases print just these, older ones the physical ones, of which no device has more than 8.
+        """
+        printed_whole = lnc > 1 and self.cores * lnc > MOST_PHYSICAL_CORES
+        return self.cores // lnc if printed_whole else self.cores
 
     @property
     def bus(self) -> str:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hami_plugins.errors import WireError
 from neuron_topology.hardware.instances import INSTANCE_TYPES
+from neuron_topology.hardware.machines import machine_of
 from neuron_topology.hardware.neuron_ls import decode
 from tests.unit.neuron_topology.hardware.printed import INF1_TABLE, TRN1, TRN1_TABLE, TRN2_TABLE, as_json
 
@@ -44,6 +45,16 @@ def test_a_newer_table_tells_numa_nodes_and_the_lnc_setting() -> None:
     found = decode("x", TRN2_TABLE)
     (device,) = found.devices
     assert (device.cores, device.neighbours, device.numa, found.lnc) == (8, (), 1, 2)
+
+
+@pytest.mark.parametrize(("printed", "lnc", "logical"), [(4, 2, 4), (8, 2, 4), (8, 1, 8), (2, 0, 2)])
+def test_cores_count_at_the_lnc_setting_whether_a_release_prints_logical_or_physical_ones(
+    printed: int, lnc: int, logical: int
+) -> None:
+    table = TRN2_TABLE.replace("| 8      |", f"| {printed}      |").replace("config: 2", f"config: {lnc}")
+    found = decode("x", table)
+    assert found.devices[0].logical_cores(found.lnc) == logical
+    assert machine_of("trn2.3xlarge", 1, found).cores == logical
 
 
 def test_a_machine_with_one_device_needs_no_column_of_links() -> None:
