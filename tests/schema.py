@@ -16,6 +16,7 @@ from hami_plugins.report import schema
 from hami_plugins.report.vet import answers
 from hami_plugins.wire.usage import NodeUsageDocument
 from koordinator_adapter.doctor.diagnosis import DiagnosisDocument
+from koordinator_adapter.migrating import MigrationDocument
 from koordinator_adapter.report import TranslationDocument
 from neuron_topology.simulation.answers import SimulationDocument
 
@@ -30,7 +31,8 @@ ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
     | answers.RulesDocument
     | SimulationDocument
     | TranslationDocument
-    | DiagnosisDocument,
+    | DiagnosisDocument
+    | MigrationDocument,
     config=ConfigDict(use_attribute_docstrings=True, extra="forbid"),
 )
 PUBLISHED: Final = Path(report.__path__[0]) / "schemas" / "v1alpha1.json"

@@ -177,6 +177,8 @@ VOLCANO: Final = (
 
 KOORDINATOR: Final = (
     custom("scheduling.koordinator.sh/v1alpha1", "devices", "Device", namespaced=False),
+    custom("scheduling.sigs.k8s.io/v1alpha1", "elasticquotas", "ElasticQuota", status=True),
+    custom("scheduling.sigs.k8s.io/v1alpha1", "podgroups", "PodGroup", status=True),
     custom("scheduling.koordinator.sh/v1alpha1", "reservations", "Reservation", namespaced=False, status=True),
     custom("slo.koordinator.sh/v1alpha1", "nodemetrics", "NodeMetric", namespaced=False, status=True),
     custom("slo.koordinator.sh/v1alpha1", "nodeslos", "NodeSLO", namespaced=False, status=True),

@@ -9,7 +9,7 @@ import pytest
 
 from hami_plugins.cli import main
 from hami_plugins.emulator.apiserver import ApiServer, Fault, Refuse
-from tests.integration.koordinator_adapter.conftest import Type
+from tests.integration.koordinator_adapter.commands.conftest import Type
 from tests.schema import ADAPTER
 from tests.unit.koordinator_adapter.doctor.cluster import Raw, healthy
 

@@ -1,0 +1,247 @@
+"""The work of ``migrate``: a plan of steps, and the steps taken or taken back with a journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal
+
+from typing_extensions import TypedDict
+
+from hami_plugins.cli import inputs, output
+from hami_plugins.cli.edge import Exit
+from hami_plugins.cli.inputs import Source
+from hami_plugins.cli.options import Form
+from hami_plugins.errors import ManifestError
+from hami_plugins.kube.client import connect
+from hami_plugins.kube.port import Collection, KubeApi
+from hami_plugins.model.units import MiB, NodeName
+from hami_plugins.report.documents import API_VERSION
+from hami_plugins.report.snapshots.trimming import one_by_one
+from hami_plugins.wire import koordinator_devices
+from hami_plugins.wire.fields import Json
+from hami_plugins.wire.koordinator import MEMORY
+from hami_plugins.wire.koordinator_devices import MODEL_LABEL, DeviceObject
+from koordinator_adapter.migration import journal as journals
+from koordinator_adapter.migration.executing import Outcome, taken, taken_back
+from koordinator_adapter.migration.journal import Journal, Mark
+from koordinator_adapter.migration.planning import SERVED, Found, Plan, planned, served
+from koordinator_adapter.translation.model import Fidelity, Settings, Words
+from koordinator_adapter.translation.reading import complete
+from koordinator_adapter.translation.vocabulary import DEVICE_ID_LABEL
+
+_DEVICES: Final = Collection("/apis/scheduling.koordinator.sh/v1alpha1/devices", "Device", optional=True)
+_CLUSTER: Final = "/api/v1/namespaces/default"
+_TONES: Final = {Fidelity.LOSSLESS: "dim", Fidelity.LOSSY: "warn", Fidelity.REFUSED: "bad"}
+_MEBIBYTE: Final = 1 << 20
+
+
+class MigrationStepDocument(TypedDict):
+    """One step: what it is for, of which object, and what is done."""
+
+    kind: Literal["record", "group", "workload"]
+    name: str
+    words: str
+
+
+class MigrationRemarkDocument(TypedDict):
+    """Something to know about an object, changed or left."""
+
+    name: str
+    fidelity: Literal["lossless", "lossy", "refused"]
+    about: str
+    words: str
+    remedy: str
+
+
+class MigrationDocument(TypedDict):
+    """The answer of ``hami-plugins koordinator migrate`` without ``--apply``."""
+
+    apiVersion: str
+    kind: Literal["Migration"]
+    target: Literal["hami", "volcano", "koordinator"]
+    steps: list[MigrationStepDocument]
+    remarks: list[MigrationRemarkDocument]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What somebody wants to have migrated. ``namespace`` is empty for all of them."""
+
+    source: Source
+    namespace: str
+    target: Words
+    settings: Settings
+    device_config: str | None
+    records_only: bool
+    apply: bool
+    undo: bool
+    journal: Path
+    form: Form
+
+
+def migrate(order: Order) -> int:
+    """Print the plan; with ``apply`` take its steps, or go on with those of the journal, or take them back."""
+    if order.apply and order.source.snapshots:
+        raise ManifestError("--apply writes to a cluster, and a snapshot is none; leave one of the two out")
+    if order.undo:
+        return _undo(order)
+    if order.apply and order.journal.exists():
+        return _go_on(order)
+    cluster = None if order.source.snapshots else _connected(order.source)
+    plan = _plan(order, _found(order, cluster))
+    if not order.apply or cluster is None:
+        _print(plan, order.form)
+        return Exit.FINDINGS if plan.refused else Exit.FINE
+    _tell_left(plan)
+    if not plan.steps:
+        output.line("nothing is to be done")
+        return Exit.FINDINGS if plan.refused else Exit.FINE
+    journal = journals.begun(order.journal, cluster=_uid(cluster), target=plan.target, planned=plan.steps)
+    well = _take(taken(journal, cluster), journal)
+    return Exit.FINE if well and not plan.refused else Exit.FINDINGS
+
+
+def _go_on(order: Order) -> int:
+    """The steps of a journal that are still to come."""
+    journal, cluster = _known(order)
+    if journal.undone:
+        raise ManifestError(f"{order.journal}: this migration has been taken back; give another --journal")
+    if journal.complete:
+        raise ManifestError(f"{order.journal}: this migration is done; give another --journal, or --undo")
+    output.remark(f"{order.journal}: going on with the migration to {journal.target} that was begun")
+    return Exit.FINE if _take(taken(journal, cluster), journal) else Exit.FINDINGS
+
+
+def _undo(order: Order) -> int:
+    journal, cluster = _known(order)
+    waiting = [number for number in sorted(journal.marks, reverse=True) if journal.marks[number] is not Mark.TAKEN_BACK]
+    if not order.apply:
+        for number in waiting:
+            output.line(f"{number + 1:4}  {journal.steps[number].name}: is to be as it was before")
+        output.line(f"{len(waiting)} steps; --apply takes them back")
+        return Exit.FINE
+    return Exit.FINE if _take(taken_back(journal, cluster), journal) else Exit.FINDINGS
+
+
+def _known(order: Order) -> tuple[Journal, KubeApi]:
+    """The journal and its cluster. Raises ``ManifestError`` where it is another's."""
+    if not order.journal.exists():
+        raise ManifestError(f"{order.journal}: there is no such journal")
+    journal = journals.read(order.journal)
+    cluster = _connected(order.source)
+    if journal.cluster != _uid(cluster):
+        raise ManifestError(f"{order.journal}: the migration of another cluster; give the --journal of this one")
+    return journal, cluster
+
+
+def _connected(source: Source) -> KubeApi:
+    return connect(kubeconfig=source.kubeconfig, context=source.context)
+
+
+def _uid(cluster: KubeApi) -> str:
+    return str(cluster.get(_CLUSTER)["metadata"]["uid"])
+
+
+def _take(outcomes: Iterable[Outcome], journal: Journal) -> bool:
+    """Tell each step as it happens; whether all went well."""
+    well = True
+    for each in outcomes:
+        output.line(f"{each.number + 1:4}  {each.step.name}: {each.words}", "" if each.well else "bad")
+        well = well and each.well
+    if not well:
+        output.remark(f"{journal.path} has what was done; --apply goes on from there, --undo takes it back")
+    return well
+
+
+def _plan(order: Order, found: Found) -> Plan:
+    registry = complete(inputs.registry_of(inputs.settings_of(order.device_config)))
+    settings = _informed(order.settings, (found.devices or {}).values())
+    return planned(found, order.target, registry, settings, records_only=order.records_only)
+
+
+def _informed(settings: Settings, published: Iterable[DeviceObject]) -> Settings:
+    """The settings with what Device objects say, where nobody has said it."""
+    known = list(published)
+    cards = [card for each in known for card in each.cards]
+    largest = max((card.resources[MEMORY].ceiling for card in cards if MEMORY in card.resources), default=0)
+    return replace(
+        settings,
+        models=settings.models
+        or tuple(sorted({each.labels[MODEL_LABEL] for each in known if MODEL_LABEL in each.labels})),
+        device_labels=settings.device_labels or (bool(cards) and all(DEVICE_ID_LABEL in card.labels for card in cards)),
+        card_memory=settings.card_memory or (MiB(largest // _MEBIBYTE) if largest else None),
+    )
+
+
+def _found(order: Order, cluster: KubeApi | None) -> Found:
+    workloads: list[Json] = []
+    pods: list[Json] = []
+    devices: dict[NodeName, DeviceObject] = {}
+    for raw in _objects(order, cluster):
+        if koordinator_devices.is_one(raw) and raw.get("kind") == koordinator_devices.KIND:
+            published = koordinator_devices.decode(raw)
+            devices[published.node] = published
+            continue
+        namespace = (raw.get("metadata") or {}).get("namespace", "default")
+        if order.namespace and namespace != order.namespace:
+            continue
+        if raw.get("kind") == "Pod":
+            pods.append(raw)
+        if served(raw):
+            workloads.append(raw)
+    return Found(workloads=tuple(workloads), pods=tuple(pods), devices=devices)
+
+
+def _objects(order: Order, cluster: KubeApi | None) -> Iterator[Json]:
+    """Every object that matters, each with its API version and kind."""
+    if cluster is None:
+        for raw, _ in inputs.objects(order.source):
+            for each in one_by_one(raw):
+                yield {"apiVersion": "v1", **each}
+        return
+    for page in cluster.pages(_DEVICES):
+        yield from ({"apiVersion": koordinator_devices.API_VERSION, **raw} for raw in page)
+    within = f"/namespaces/{order.namespace}" if order.namespace else ""
+    for (version, kind), reached in SERVED.items():
+        collection = Collection(f"{reached.prefix}{within}/{reached.plural}", kind, optional=True)
+        for page in cluster.pages(collection):
+            yield from ({"apiVersion": version, **raw} for raw in page)
+
+
+def _print(plan: Plan, form: Form) -> None:
+    if form is not Form.TABLE:
+        output.document(_document(plan), form)
+        return
+    for number, step in enumerate(plan.steps, start=1):
+        output.line(f"{number:4}  {step.name}: {step.words}")
+    _tell_left(plan)
+    count = len(plan.steps)
+    output.line(f"{count} step{'' if count == 1 else 's'} to {plan.target}; nothing is written without --apply")
+
+
+def _tell_left(plan: Plan) -> None:
+    for each in plan.left:
+        told = each.finding
+        remedy = f"; {told.remedy}" if told.remedy else ""
+        output.line(f"{told.fidelity}: {each.name}: {told.about}: {told.words}{remedy}", _TONES[told.fidelity])
+
+
+def _document(plan: Plan) -> MigrationDocument:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Migration",
+        "target": plan.target.value,
+        "steps": [{"kind": each.kind.value, "name": each.name, "words": each.words} for each in plan.steps],
+        "remarks": [
+            {
+                "name": each.name,
+                "fidelity": each.finding.fidelity.value,
+                "about": each.finding.about,
+                "words": each.finding.words,
+                "remedy": each.finding.remedy,
+            }
+            for each in plan.left
+        ],
+    }

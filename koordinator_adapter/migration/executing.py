@@ -1,0 +1,100 @@
+"""Taking the steps of a migration, and taking them back, each against the object as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from hami_plugins.errors import AlreadyExistsError, ContentionError, KubeError
+from hami_plugins.kube.port import KubeApi, Raw
+from koordinator_adapter.migration.journal import Journal, Mark
+from koordinator_adapter.migration.steps import State, Step, changed, merge_patch, state_of
+
+MOST_TRIES: Final = 8
+"""How often an object may move on under a step before that counts as somebody else's change."""
+
+_NOT_THERE: Final = 404
+
+
+class Outcome(NamedTuple):
+    """What became of a step: what happened, and whether the migration can go on."""
+
+    number: int
+    step: Step
+    words: str
+    well: bool = True
+
+
+def taken(journal: Journal, cluster: KubeApi) -> Iterator[Outcome]:
+    """Take the steps that are still to come, in their order. The first that cannot be taken ends it."""
+    for number, step in enumerate(journal.steps):
+        if journal.done(number):
+            continue
+        journal.mark(number, Mark.BEGUN)
+        outcome = _settled(number, step, cluster, wanted=State.AFTER)
+        if outcome.well:
+            journal.mark(number, Mark.DONE)
+        yield outcome
+        if not outcome.well:
+            return
+
+
+def taken_back(journal: Journal, cluster: KubeApi) -> Iterator[Outcome]:
+    """Take back what has been begun, the last first. What somebody has changed since is left, and the rest goes on."""
+    for number in sorted(journal.marks, reverse=True):
+        if journal.marks[number] is Mark.TAKEN_BACK:
+            continue
+        journal.mark(number, Mark.TAKING_BACK)
+        outcome = _settled(number, journal.steps[number], cluster, wanted=State.BEFORE)
+        if outcome.well:
+            journal.mark(number, Mark.TAKEN_BACK)
+        yield outcome
+
+
+def _settled(number: int, step: Step, cluster: KubeApi, *, wanted: State) -> Outcome:
+    """The step, taken or taken back; what is so already stays."""
+    for _ in range(MOST_TRIES):
+        current = _current(step, cluster)
+        state = state_of(step, current)
+        if state is wanted:
+            return Outcome(number, step, "is so already")
+        if state is State.OTHER:
+            gone = current is None
+            if gone and wanted is State.BEFORE:
+                return Outcome(number, step, "has gone")
+            why = "has gone" if gone else "has been changed by somebody else"
+            return Outcome(number, step, f"{why}; it is left as it is", well=False)
+        try:
+            _write(step, current, cluster, back=wanted is State.BEFORE)
+        except (ContentionError, AlreadyExistsError):
+            continue
+        except KubeError as error:
+            if error.status != _NOT_THERE or step.made is None:
+                raise
+            return Outcome(number, step, "is of a kind that this cluster does not know", well=False)
+        return Outcome(number, step, "done" if wanted is State.AFTER else "taken back")
+    return Outcome(number, step, "is changed all the time by somebody else; try again later", well=False)
+
+
+def _write(step: Step, current: Raw | None, cluster: KubeApi, *, back: bool) -> None:
+    """One conditional write. Raises ``ContentionError`` where the object has moved on."""
+    if step.made is not None:
+        if back and current is not None:
+            version = {"resourceVersion": current["metadata"]["resourceVersion"]}
+            cluster.delete(step.at, body={"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": version})
+        else:
+            cluster.create(step.at.rpartition("/")[0], step.made)
+        return
+    body = dict(current or {})
+    patch = merge_patch(body, changed(step, body, back=back))
+    metadata = {**patch.get("metadata", {}), "resourceVersion": body["metadata"]["resourceVersion"]}
+    cluster.merge_patch(step.at, {**patch, "metadata": metadata})
+
+
+def _current(step: Step, cluster: KubeApi) -> Raw | None:
+    try:
+        return cluster.get(step.at)
+    except KubeError as error:
+        if error.status == _NOT_THERE:
+            return None
+        raise

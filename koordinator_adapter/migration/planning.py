@@ -1,0 +1,260 @@
+"""From a cluster's objects to the steps of a migration: first what running pods hold, then groups, then workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from hami_plugins.engine import annotate
+from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import WireError
+from hami_plugins.model.pods import FINISHED, Pod
+from hami_plugins.model.units import DeviceId, NodeName
+from hami_plugins.report import manifests
+from hami_plugins.vendors import koordinator as cards
+from hami_plugins.vendors import nvidia, volcano
+from hami_plugins.wire import documents, objects, pod_devices
+from hami_plugins.wire import koordinator as wire
+from hami_plugins.wire import volcano as volcano_wire
+from hami_plugins.wire.fields import Json
+from hami_plugins.wire.koordinator_devices import DeviceObject
+from hami_plugins.wire.pod_devices import AssignedDevice
+from koordinator_adapter import allocations
+from koordinator_adapter.allocations import Card
+from koordinator_adapter.manifests import File, translated
+from koordinator_adapter.migration.steps import Change, Kind, Step, differences
+from koordinator_adapter.translation.model import Fidelity, Finding, Settings, Words, refused
+
+
+class Served(NamedTuple):
+    """How objects of a kind are reached, and why its pods cannot be changed by it (empty where they can)."""
+
+    prefix: str
+    plural: str
+    fixed: str = ""
+
+
+_FIXED: Final = "its pods cannot be changed: delete it and create its translation"
+
+SERVED: Final[Mapping[tuple[str, str], Served]] = {
+    ("apps/v1", "Deployment"): Served("/apis/apps/v1", "deployments"),
+    ("apps/v1", "StatefulSet"): Served("/apis/apps/v1", "statefulsets"),
+    ("apps/v1", "DaemonSet"): Served("/apis/apps/v1", "daemonsets"),
+    ("apps/v1", "ReplicaSet"): Served("/apis/apps/v1", "replicasets"),
+    ("batch/v1", "CronJob"): Served("/apis/batch/v1", "cronjobs"),
+    ("batch/v1", "Job"): Served("/apis/batch/v1", "jobs", _FIXED),
+    ("batch.volcano.sh/v1alpha1", "Job"): Served("/apis/batch.volcano.sh/v1alpha1", "jobs", _FIXED),
+    ("v1", "Pod"): Served("/api/v1", "pods", _FIXED),
+    ("scheduling.volcano.sh/v1beta1", "PodGroup"): Served("/apis/scheduling.volcano.sh/v1beta1", "podgroups"),
+    ("scheduling.sigs.k8s.io/v1alpha1", "PodGroup"): Served("/apis/scheduling.sigs.k8s.io/v1alpha1", "podgroups"),
+    ("scheduling.x-k8s.io/v1alpha1", "PodGroup"): Served("/apis/scheduling.x-k8s.io/v1alpha1", "podgroups"),
+}
+"""The kinds that a migration looks at, by API version and kind."""
+
+_KEPT_METADATA: Final = ("name", "namespace", "labels", "annotations")
+"""What of an object's metadata its author wrote."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """Something that a migration leaves as it is, or changes with a loss: which object, and what there is to know."""
+
+    name: str
+    finding: Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The steps in their order, and everything to know beside them."""
+
+    target: Words
+    steps: tuple[Step, ...]
+    left: tuple[Left, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether anything cannot come along."""
+        return any(each.finding.fidelity is Fidelity.REFUSED for each in self.left)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a migration starts from: workloads and groups, pods, and what is published of nodes' cards."""
+
+    workloads: tuple[Json, ...] = ()
+    pods: tuple[Json, ...] = ()
+    devices: Mapping[NodeName, DeviceObject] | None = None
+
+
+def planned(found: Found, target: Words, registry: Registry, settings: Settings, *, records_only: bool = False) -> Plan:
+    """The plan. ``registry`` is one of ``reading.complete``."""
+    steps, left = _records(found, target)
+    if records_only:
+        return Plan(target=target, steps=tuple(steps), left=tuple(left))
+    sources = [
+        each for raw in found.workloads for each in manifests.read(documents.dump(_authors(raw)), source=_name(raw))
+    ]
+    files = translated(sources, target, registry, settings, namespace="default")
+    live = {_name(raw): raw for raw in found.workloads}
+    groups: list[Step] = []
+    workloads: list[Step] = []
+    for file in files:
+        raw = live[file.source]
+        left += _told(file)
+        if file.refused or not file.changed:
+            continue
+        fixed = SERVED[_kind(raw)].fixed
+        if fixed:
+            left.append(Left(name=file.source, finding=refused(str(raw["kind"]), fixed, _by_hand(raw, target))))
+            continue
+        for step in _of_file(raw, file):
+            (workloads if step.kind is Kind.WORKLOAD else groups).append(step)
+    return Plan(target=target, steps=(*steps, *groups, *workloads), left=tuple(left))
+
+
+def served(raw: Mapping[str, object]) -> bool:
+    """Whether an object is one that a migration looks at: of a known kind, and nobody else's part."""
+    metadata = raw.get("metadata")
+    owned = isinstance(metadata, Mapping) and any(
+        isinstance(each, Mapping) and each.get("controller") for each in metadata.get("ownerReferences") or ()
+    )
+    return _kind(raw) in SERVED and not owned
+
+
+def _of_file(raw: Json, file: File) -> Iterator[Step]:
+    for document in manifests.read(file.text, source=file.source):
+        becomes = dict(document.raw)
+        if _name(becomes) == file.source and _kind(becomes) == _kind(raw):
+            found = tuple(differences(_authors(raw), becomes))
+            if found:
+                words = "is told in other words; its pods are made anew, one after another, as its strategy says"
+                yield Step(kind=Kind.WORKLOAD, name=file.source, at=_path(raw), words=words, changes=found)
+        elif _kind(becomes) in SERVED:
+            words = "is created; the one of the other scheduler stays"
+            yield Step(kind=Kind.GROUP, name=_name(becomes), at=_path(becomes), words=words, made=becomes)
+
+
+def _told(file: File) -> Iterator[Left]:
+    for each in file.told:
+        for finding in each.findings:
+            if finding.fidelity is not Fidelity.LOSSLESS:
+                yield Left(name=file.source, finding=finding)
+
+
+def _records(found: Found, target: Words) -> tuple[list[Step], list[Left]]:
+    """What running pods hold, in the words of the target's scheduler, so that it does not give it away again."""
+    steps: list[Step] = []
+    left: list[Left] = []
+    for raw in found.pods:
+        name = _name(raw)
+        try:
+            pod = objects.pod(raw)
+            written = _record(pod, found.devices or {}, target)
+        except WireError as error:
+            left.append(
+                Left(name=name, finding=refused(error.key, error.why, "delete the pod, so that it is placed anew"))
+            )
+            continue
+        if written:
+            before = pod.annotations
+            changes = tuple(
+                Change(
+                    ("metadata", "annotations", key),
+                    (before[key],) if key in before else (),
+                    (value,),
+                )
+                for key, value in sorted(written.items())
+            )
+            words = f"holds cards of {pod.node}, and {target}'s scheduler is told so"
+            steps.append(Step(kind=Kind.RECORD, name=name, at=_path(raw), words=words, changes=changes))
+    return steps, left
+
+
+def _record(pod: Pod, devices: Mapping[NodeName, DeviceObject], target: Words) -> Mapping[str, str]:
+    """The annotations that say to the target's scheduler what a running pod holds; none where they are there."""
+    if pod.node is None or pod.phase in FINISHED:
+        return {}
+    own = {
+        Words.HAMI: nvidia.SPEC.keys.allocated,
+        Words.VOLCANO: volcano.SPEC.keys.allocated,
+        Words.KOORDINATOR: wire.ALLOCATED_KEY,
+    }
+    if pod.annotations.get(own[target]):
+        return {}
+    published = devices.get(pod.node)
+    known = _cards(published)
+    held = _held(pod, own, known)
+    if not held:
+        return {}
+    if target is Words.KOORDINATOR:
+        if published is None:
+            raise WireError(
+                own[target], pod.full_name, f"node {pod.node} has no Device object; publish its cards first"
+            )
+        return {own[target]: wire.encode(allocations.synthesised(held, known))}
+    at, count = cards.holder(pod), len(pod.containers)
+    if target is Words.HAMI:
+        text = allocations.hami_record(held, containers=count, at=at)
+        return {own[target]: text, annotate.NODE_KEY: str(pod.node)}
+    text = allocations.volcano_record(held, containers=count, at=at)
+    return {own[target]: text, volcano.NODE_KEY: str(pod.node)}
+
+
+def _held(pod: Pod, own: Mapping[Words, str], known: Iterable[Card]) -> tuple[AssignedDevice, ...]:
+    """The cards that a record of any scheduler names, whichever container has them."""
+    for words, key in own.items():
+        text = pod.annotations.get(key)
+        if not text:
+            continue
+        if words is Words.KOORDINATOR:
+            return allocations.assigned(wire.decode(text), known)
+        decode = volcano_wire.decode_assignment if words is Words.VOLCANO else pod_devices.decode
+        return tuple(each for container in decode(key, text) for each in container)
+    return ()
+
+
+def _cards(published: DeviceObject | None) -> tuple[Card, ...]:
+    if published is None:
+        return ()
+    return tuple(
+        Card(each.minor, DeviceId(each.id), memory.ceiling if (memory := each.resources.get(wire.MEMORY)) else 0)
+        for each in published.cards
+    )
+
+
+def _authors(raw: Json) -> Json:
+    """The part of an object that its author wrote."""
+    metadata = raw.get("metadata")
+    kept = {name: metadata[name] for name in _KEPT_METADATA if name in metadata} if isinstance(metadata, dict) else {}
+    return {**{name: value for name, value in raw.items() if name != "status"}, "metadata": kept}
+
+
+def _kind(raw: Mapping[str, object]) -> tuple[str, str]:
+    return str(raw.get("apiVersion", "v1")), str(raw.get("kind", ""))
+
+
+def _name(raw: Mapping[str, object]) -> str:
+    """How an object is called: what it is, where, and its name."""
+    metadata = raw.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    group = str(raw.get("apiVersion", "")).partition("/")[0]
+    kind = str(raw.get("kind", "")).lower()
+    kind = f"{kind}.{group}" if "." in group else kind
+    return f"{kind}/{metadata.get('namespace', 'default')}/{metadata.get('name', '')}"
+
+
+def _path(raw: Mapping[str, object]) -> str:
+    found = SERVED[_kind(raw)]
+    _, namespace, name = _name(raw).split("/")
+    return f"{found.prefix}/namespaces/{namespace}/{found.plural}/{name}"
+
+
+def _by_hand(raw: Json, target: Words) -> str:
+    _, namespace, name = _name(raw).split("/")
+    kind = str(raw["kind"]).lower()
+    kind = "vcjob" if "volcano" in str(raw.get("apiVersion")) else kind
+    return (
+        f"kubectl -n {namespace} get {kind} {name} -o yaml | hami-plugins koordinator translate -f - --to {target}, "
+        "delete it, and create that"
+    )

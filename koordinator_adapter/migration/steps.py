@@ -1,0 +1,185 @@
+"""One step of a migration as a value: what it changes of which object, from what and to what.
+
+A step looks only at the places that it changes, so it can tell of any object whether the step is still to come, has
+been taken, or has been overtaken by somebody else's change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from hami_plugins.errors import WireError
+from hami_plugins.model.edits import Path
+from hami_plugins.wire import fields
+from hami_plugins.wire.fields import Json
+
+
+class Kind(StrEnum):
+    """What a step is for: what running pods hold, groups that pods belong to, workloads that make pods."""
+
+    RECORD = "record"
+    GROUP = "group"
+    WORKLOAD = "workload"
+
+
+class State(StrEnum):
+    """How an object stands to a step."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    OTHER = "other"
+
+
+class Change(NamedTuple):
+    """One place of an object. Both values are in a list, which is empty where there is nothing."""
+
+    path: Path
+    before: tuple[object, ...]
+    after: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """``name`` is the object (``deployment/ml/serving``), ``at`` its path in the API, ``words`` say what is done.
+
+    ``made`` is an object that the step creates; then there are no ``changes``.
+    """
+
+    kind: Kind
+    name: str
+    at: str
+    words: str
+    changes: tuple[Change, ...] = ()
+    made: Json | None = None
+
+
+def differences(before: object, after: object, path: Path = ()) -> Iterator[Change]:
+    """The smallest places at which two objects differ; lists of different lengths differ as a whole."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in (*before, *(name for name in after if name not in before)):
+            one = (before[name],) if name in before else ()
+            other = (after[name],) if name in after else ()
+            if one and other:
+                yield from differences(one[0], other[0], (*path, name))
+            elif one != other:
+                yield Change((*path, name), one, other)
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for at, (one_item, other_item) in enumerate(zip(before, after, strict=True)):
+            yield from differences(one_item, other_item, (*path, at))
+    elif before != after:
+        yield Change(path, (before,), (after,))
+
+
+def state_of(step: Step, current: Mapping[str, object] | None) -> State:
+    """How an object, ``None`` for one that is not there, stands to a step."""
+    if step.made is not None:
+        if current is None:
+            return State.BEFORE
+        return State.AFTER if _same(current.get("spec"), step.made.get("spec")) else State.OTHER
+    if current is None:
+        return State.OTHER
+    if all(_same_there(current, each.path, each.after) for each in step.changes):
+        return State.AFTER
+    if all(_same_there(current, each.path, each.before) for each in step.changes):
+        return State.BEFORE
+    return State.OTHER
+
+
+def changed(step: Step, current: Mapping[str, object], *, back: bool = False) -> Json:
+    """The object with the step taken, or taken back. It has to stand right before it."""
+    found: Json = dict(current)
+    for each in step.changes:
+        found = _put(found, each.path, each.before if back else each.after)
+    return found
+
+
+def merge_patch(before: Json, after: Json) -> Json:
+    """What turns one object into the other (RFC 7386)."""
+    patch: Json = {}
+    for name in (*before, *(name for name in after if name not in before)):
+        if name not in after:
+            patch[name] = None
+        elif name not in before:
+            patch[name] = after[name]
+        elif isinstance(before[name], dict) and isinstance(after[name], dict):
+            if inner := merge_patch(before[name], after[name]):
+                patch[name] = inner
+        elif before[name] != after[name]:
+            patch[name] = after[name]
+    return patch
+
+
+def written(step: Step) -> Json:
+    """The step as a journal keeps it."""
+    return {
+        "kind": step.kind.value,
+        "name": step.name,
+        "at": step.at,
+        "words": step.words,
+        "changes": [[list(each.path), list(each.before), list(each.after)] for each in step.changes],
+        "made": step.made,
+    }
+
+
+def read(raw: object, place: str) -> Step:
+    """A step from a journal; raises ``WireError``."""
+    body = fields.whole(raw, place)
+    kind = fields.text(body, "kind", place)
+    if kind not in set(Kind):
+        raise fields.wrong(f"{place}.kind", kind, f"one of {', '.join(Kind)}")
+    changes = []
+    for at, each in enumerate(fields.items(body, "changes", place)):
+        if not (isinstance(each, list) and len(each) == 3 and all(isinstance(part, list) for part in each)):
+            raise WireError(f"{place}.changes[{at}]", str(each), "not a path with what was and what is to be there")
+        changes.append(Change(*map(tuple, each)))
+    return Step(
+        kind=Kind(kind),
+        name=fields.text(body, "name", place),
+        at=fields.text(body, "at", place),
+        words=fields.text(body, "words", place),
+        changes=tuple(changes),
+        made=fields.member(body, "made", place) or None,
+    )
+
+
+def _same_there(current: object, path: Path, wanted: tuple[object, ...]) -> bool:
+    for step in path:
+        inside = isinstance(current, list) and isinstance(step, int) and step < len(current)
+        if not inside and not (isinstance(current, Mapping) and step in current):
+            return not wanted
+        current = current[step]  # type: ignore[index]
+    return bool(wanted) and _same(current, wanted[0])
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two values mean the same: the API server writes amounts as text."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return one == other or str(one) == str(other)
+
+
+def _put(holder: object, path: Path, value: tuple[object, ...]) -> Json:
+    """The object with something at a place, or nothing."""
+    found = _placed(holder, path, value)
+    return found if isinstance(found, dict) else {}
+
+
+def _placed(holder: object, path: Path, value: tuple[object, ...]) -> object:
+    step, rest = path[0], path[1:]
+    if isinstance(holder, list) and isinstance(step, int):
+        items = list(holder)
+        items[step] = _placed(items[step], rest, value) if rest else value[0]
+        return items
+    members = dict(holder) if isinstance(holder, Mapping) else {}
+    if rest:
+        members[str(step)] = _placed(members.get(str(step)), rest, value)
+    elif value:
+        members[str(step)] = value[0]
+    else:
+        members.pop(str(step), None)
+    return members

@@ -1,0 +1,1 @@
+"""Commands of ``hami-plugins koordinator`` on an embedded cluster."""

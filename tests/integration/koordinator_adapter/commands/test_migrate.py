@@ -1,0 +1,351 @@
+"""``koordinator migrate`` against an API server: plan, apply, interruption at every write, undo."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hami_plugins.emulator.apiserver import ApiServer
+from hami_plugins.errors import KubeError
+from hami_plugins.kube.client import KubeClient, connect_to
+from koordinator_adapter import migrating
+from tests.integration.koordinator_adapter.commands.conftest import Type
+
+Raw = dict[str, Any]
+
+RECORD = "scheduling.koordinator.sh/device-allocated"
+HAMI_RECORD = "hami.io/vgpu-devices-allocated"
+HAMI = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "8192", "nvidia.com/gpucores": "40"}
+VOLCANO = {"volcano.sh/vgpu-number": "2", "volcano.sh/vgpu-memory": "4096", "volcano.sh/vgpu-cores": "50"}
+
+
+def a_template(limits: dict[str, str], scheduler: str, **metadata: Any) -> Raw:
+    container = {"name": "main", "image": "app:1", "resources": {"limits": limits}}
+    labels = {"labels": {"app": "x"}}
+    return {"metadata": labels | metadata, "spec": {"schedulerName": scheduler, "containers": [container]}}
+
+
+def a_workload(name: str, template: Raw, *, kind: str = "Deployment", version: str = "apps/v1") -> Raw:
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "ml"}, "spec": spec}
+
+
+def a_pod(name: str, card: str, *, node: str = "gpu-1") -> Raw:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "serving-1", "uid": "u", "controller": True}
+    template = a_template(HAMI, "hami-scheduler")
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "ml",
+            "annotations": {HAMI_RECORD: f"{card},NVIDIA,8192,40:;"},
+            "ownerReferences": [owner],
+        },
+        "spec": {**template["spec"], "nodeName": node},
+        "status": {"phase": "Running"},
+    }
+
+
+def a_cluster() -> list[Raw]:
+    """A namespace that HAMi and Volcano schedule, on a node that Koordinator knows the cards of."""
+    resources = {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory": "24Gi"}
+    cards = [{"type": "gpu", "id": f"GPU-{at}", "minor": at, "health": True, "resources": resources} for at in range(2)]
+    device = {"metadata": {"name": "gpu-1"}, "spec": {"devices": cards}}
+    group = {"metadata": {"name": "team", "namespace": "ml"}, "spec": {"minMember": 2}}
+    gang = {"annotations": {"scheduling.k8s.io/group-name": "team"}}
+    job = a_workload("once", a_template(HAMI, "hami-scheduler"), kind="Job", version="batch/v1")
+    job["spec"] = {"template": job["spec"]["template"]}
+    job["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}},
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-1"}},
+        {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Device", **device},
+        {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", **group},
+        a_workload("serving", a_template(HAMI, "hami-scheduler")),
+        a_workload("training", a_template(VOLCANO, "volcano", **gang), kind="StatefulSet"),
+        a_workload("plain", a_template({"cpu": "1"}, "default-scheduler")),
+        job,
+        a_pod("serving-1-a", "GPU-1"),
+    ]
+
+
+def put_all(server: ApiServer) -> None:
+    for raw in a_cluster():
+        server.put(copy.deepcopy(raw))
+
+
+PATHS = {
+    "serving": "/apis/apps/v1/namespaces/ml/deployments/serving",
+    "training": "/apis/apps/v1/namespaces/ml/statefulsets/training",
+    "plain": "/apis/apps/v1/namespaces/ml/deployments/plain",
+    "job": "/apis/batch/v1/namespaces/ml/jobs/once",
+    "pod": "/api/v1/namespaces/ml/pods/serving-1-a",
+    "group": "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/ml/podgroups/team",
+}
+
+
+def state(server: ApiServer) -> dict[str, Any]:
+    """What a migration may change, without what the server adds."""
+    cluster = connect_to(server.url)
+    found: dict[str, Any] = {}
+    for name, path in PATHS.items():
+        try:
+            raw = cluster.get(path)
+        except KubeError:
+            found[name] = None
+            continue
+        metadata = {key: raw["metadata"].get(key) or {} for key in ("labels", "annotations")}
+        found[name] = [metadata, raw["spec"]]
+    return found
+
+
+@pytest.fixture
+def before(server: ApiServer) -> dict[str, Any]:
+    put_all(server)
+    return state(server)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    return tmp_path / "journal.jsonl"
+
+
+def test_a_plan_writes_nothing(server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path) -> None:
+    said = type_in("migrate", "-n", "ml", "--journal", journal)
+    steps = [line.split(":")[0].split()[-1] for line in said.out.splitlines() if line[:4].strip().isdigit()]
+    assert steps == [
+        "pod/ml/serving-1-a",
+        "podgroup.scheduling.sigs.k8s.io/ml/team",
+        "deployment/ml/serving",
+        "statefulset/ml/training",
+    ]
+    assert "job/ml/once" in said.out
+    assert said.code == 1
+    assert state(server) == before
+    assert not journal.exists()
+
+
+def test_every_step_is_taken_and_taken_back(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
+) -> None:
+    assert type_in("migrate", "-n", "ml", "--apply", "--journal", journal).code == 1  # the Job stays
+    after = state(server)
+    assert json.loads(after["pod"][0]["annotations"][RECORD]) == {
+        "gpu": [
+            {
+                "minor": 1,
+                "resources": {
+                    "koordinator.sh/gpu-core": "40",
+                    "koordinator.sh/gpu-memory": "8Gi",
+                    "koordinator.sh/gpu-memory-ratio": "33",
+                },
+                "id": "GPU-1",
+            }
+        ]
+    }
+    assert after["serving"][1]["template"]["spec"]["schedulerName"] == "koord-scheduler"
+    limits = after["training"][1]["template"]["spec"]["containers"][0]["resources"]["limits"]
+    assert {name: str(amount) for name, amount in limits.items()} == {
+        "koordinator.sh/gpu.shared": "2",
+        "koordinator.sh/gpu-memory": "8Gi",
+        "koordinator.sh/gpu-core": "100",
+    }
+    assert after["group"][1]["minMember"] == 2
+    assert (after["plain"], after["job"]) == (before["plain"], before["job"])
+    shown = type_in("migrate", "-n", "ml", "--undo", "--journal", journal)
+    assert (shown.code, state(server)) == (0, after)
+    assert type_in("migrate", "-n", "ml", "--undo", "--apply", "--journal", journal).code == 0
+    assert state(server) == before
+
+
+class StopError(BaseException):
+    """The power is gone."""
+
+
+class Interrupted:
+    """A cluster that stops the process at one of its writes, before or after it has happened."""
+
+    def __init__(self, cluster: KubeClient, at: int, *, late: bool) -> None:
+        self._cluster, self._left, self._late = cluster, at, late
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._cluster, name)
+        return self._writing(found) if name in {"create", "merge_patch", "delete", "replace"} else found
+
+    def _writing(self, write: Callable[..., Any]) -> Callable[..., Any]:
+        def written(*args: Any, **kwargs: Any) -> Any:
+            self._left -= 1
+            if self._left == 0 and not self._late:
+                raise StopError
+            answer = write(*args, **kwargs)
+            if self._left == 0:
+                raise StopError
+            return answer
+
+        return written
+
+
+def interrupted(monkeypatch: pytest.MonkeyPatch, server: ApiServer, at: int, *, late: bool) -> None:
+    real = connect_to(server.url)
+    monkeypatch.setattr(migrating, "connect", lambda **_: Interrupted(real, at, late=late))
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch, server: ApiServer, type_in: Type, journal: Path) -> Callable[..., None]:
+    """Runs a command that is stopped at one of its writes, before or after it has happened."""
+
+    def run(*words: str, at: int, late: bool) -> None:
+        with monkeypatch.context() as patched:
+            interrupted(patched, server, at, late=late)
+            with pytest.raises(StopError):
+                type_in("migrate", "-n", "ml", *words, "--journal", journal)
+
+    return run
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_a_migration_goes_on_after_an_interruption_at_any_write(
+    server: ApiServer,
+    before: dict[str, Any],
+    type_in: Type,
+    journal: Path,
+    *,
+    stopped: Callable[..., None],
+    at: int,
+    late: bool,
+) -> None:
+    stopped("--apply", at=at, late=late)
+    with journal.open("ab") as file:
+        file.write(b'{"step": 3, "ma')  # a line that was torn
+    assert type_in("migrate", "-n", "ml", "--apply", "--journal", journal).code == 0
+    after = state(server)
+    assert all(after[name] != before[name] for name in ("pod", "serving", "training", "group"))
+    stopped("--undo", "--apply", at=at, late=late)
+    assert type_in("migrate", "-n", "ml", "--undo", "--apply", "--journal", journal).code == 0
+    assert state(server) == before
+
+
+def test_what_somebody_has_changed_since_is_left(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
+) -> None:
+    type_in("migrate", "-n", "ml", "--apply", "--journal", journal)
+    connect_to(server.url).merge_patch(
+        PATHS["serving"], {"spec": {"template": {"spec": {"schedulerName": "somebody-elses"}}}}
+    )
+    said = type_in("migrate", "-n", "ml", "--undo", "--apply", "--journal", journal)
+    assert said.code == 1
+    assert "has been changed by somebody else; it is left as it is" in said.out
+    now = state(server)
+    assert now["serving"][1]["template"]["spec"]["schedulerName"] == "somebody-elses"
+    assert {name: now[name] for name in now if name != "serving"} == {
+        name: before[name] for name in before if name != "serving"
+    }
+
+
+def test_other_changes_of_the_same_object_are_no_hindrance(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
+) -> None:
+    type_in("migrate", "-n", "ml", "--apply", "--journal", journal)
+    connect_to(server.url).merge_patch(PATHS["serving"], {"spec": {"replicas": 7}})
+    assert type_in("migrate", "-n", "ml", "--undo", "--apply", "--journal", journal).code == 0
+    now = state(server)
+    assert now["serving"][1]["replicas"] == 7
+    assert now["serving"][1]["template"] == before["serving"][1]["template"]
+
+
+def test_a_plan_that_is_overtaken_ends_at_that_step(
+    server: ApiServer,
+    before: dict[str, Any],
+    type_in: Type,
+    journal: Path,
+    stopped: Callable[..., None],
+) -> None:
+    stopped("--apply", at=1, late=True)
+    connect_to(server.url).delete(PATHS["serving"])
+    said = type_in("migrate", "-n", "ml", "--apply", "--journal", journal)
+    assert said.code == 1
+    assert "has gone" in said.out
+    assert state(server)["training"] == before["training"]
+
+
+def test_only_records_are_written_where_only_they_are_wanted(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
+) -> None:
+    said = type_in("migrate", "--records", "-n", "ml", "--apply", "--journal", journal)
+    assert said.code == 0
+    now = state(server)
+    assert RECORD in now["pod"][0]["annotations"]
+    assert {name: now[name] for name in now if name != "pod"} == {
+        name: before[name] for name in before if name != "pod"
+    }
+    again = type_in("migrate", "--records", "-n", "ml", "--apply", "--journal", journal.with_name("other"))
+    assert again.out == "nothing is to be done\n"
+
+
+def test_the_way_back_to_hami_tells_it_what_pods_hold(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
+) -> None:
+    type_in("migrate", "-n", "ml", "--apply", "--journal", journal)
+    cluster = connect_to(server.url)
+    cluster.merge_patch(PATHS["pod"], {"metadata": {"annotations": {HAMI_RECORD: None}}})
+    said = type_in("migrate", "-n", "ml", "--to", "hami", "--apply", "--journal", journal.with_name("back"))
+    assert said.code in {0, 1}
+    annotations = cluster.get(PATHS["pod"])["metadata"]["annotations"]
+    assert annotations[HAMI_RECORD] == "GPU-1,NVIDIA,8192,40:;"
+    assert annotations["hami.io/vgpu-node"] == "gpu-1"
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--apply", "--dry-run"], "exclude each other"),
+        (["--undo"], "no such journal"),
+        (["--apply", "--snapshot", "x.json"], "a snapshot is none"),
+    ],
+)
+def test_orders_that_mean_nothing_are_refused(type_in: Type, journal: Path, words: list[str], complaint: str) -> None:
+    said = type_in("migrate", *words, "--journal", journal)
+    assert said.code == 2
+    assert complaint in said.err
+
+
+def test_a_journal_belongs_to_one_migration_of_one_cluster(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
+) -> None:
+    type_in("migrate", "-n", "ml", "--apply", "--journal", journal)
+    assert "this migration is done" in type_in("migrate", "-n", "ml", "--apply", "--journal", journal).err
+    type_in("migrate", "-n", "ml", "--undo", "--apply", "--journal", journal)
+    assert "has been taken back" in type_in("migrate", "-n", "ml", "--apply", "--journal", journal).err
+    text = journal.read_text(encoding="utf-8")
+    journal.write_text(text.replace('"cluster":"', '"cluster":"other-'), encoding="utf-8")
+    assert "of another cluster" in type_in("migrate", "-n", "ml", "--undo", "--journal", journal).err
+    journal.write_text("{}\n", encoding="utf-8")
+    assert "not the journal of a migration" in type_in("migrate", "-n", "ml", "--undo", "--journal", journal).err
+
+
+def test_a_snapshot_is_planned_as_the_cluster_is(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path, tmp_path: Path
+) -> None:
+    live = json.loads(type_in("migrate", "-n", "ml", "-o", "json", "--journal", journal).out)
+    dump = tmp_path / "dump.json"
+    dump.write_text(json.dumps({"kind": "List", "items": a_cluster()}), encoding="utf-8")
+    told = json.loads(type_in("migrate", "-n", "ml", "-o", "json", "--snapshot", dump).out)
+    assert told["kind"] == "Migration"
+    assert sorted(each["name"] for each in told["steps"]) == sorted(each["name"] for each in live["steps"])
+
+
+def test_a_pod_whose_cards_nobody_publishes_is_told_and_hides_no_other(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
+) -> None:
+    server.put(a_pod("lost", "GPU-7", node="gpu-9"))
+    said = type_in("migrate", "--records", "-n", "ml", "--journal", journal)
+    assert said.code == 1
+    assert "node gpu-9 has no Device object" in said.out
+    assert "pod/ml/serving-1-a: holds cards of gpu-1" in said.out
