@@ -1,0 +1,155 @@
+"""How well a cluster's Neuron devices are used and cut up, in figures. Source: ``neuron-torchx.md`` 4.9."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.devices import CoreMask
+from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.pods import PodRecord
+from neuron_topology.allocation.families import Family, subcubes
+from neuron_topology.allocation.measures import connected, path_through, ring_through
+from neuron_topology.allocation.tables import Topology
+from neuron_topology.hardware.fabric import Shape, mask_of
+from neuron_topology.nodes import VENDOR, Wiring, wiring_of
+
+
+class DeviceState(StrEnum):
+    """What a device is to somebody who asks for one."""
+
+    FREE = "free"
+    HELD = "held"
+    BROKEN = "broken"
+
+
+class Linkage(StrEnum):
+    """How the devices of one grant are linked among themselves, the best first."""
+
+    RING = "ring"
+    PATH = "path"
+    LINKED = "linked"
+    APART = "apart"
+
+
+@dataclass(slots=True)
+class Figures:
+    """Counts over a whole cluster.
+
+    ``devices`` by state; ``recognised`` is the share of all linked sets of a machine that its pool grants, by instance
+    type and family; ``largest`` how many nodes have that number of devices as the largest set now, ``fitting`` how many
+    could grant a set of a number, ``fragmented`` how many have enough free devices for it and no set. ``worth`` is what
+    all free sets are worth and ``worth_idle`` what they would be with nothing granted. ``linkage`` and ``numa`` tell of
+    the grants of several devices how they are linked and over how many NUMA nodes they go, ``alike`` of gangs on
+    several nodes whether they have the same numbers on each. ``held_twice`` and ``held_broken`` are devices.
+    """
+
+    devices: Counter[DeviceState] = field(default_factory=Counter)
+    recognised: dict[tuple[str, str], float] = field(default_factory=dict)
+    largest: Counter[int] = field(default_factory=Counter)
+    fitting: Counter[int] = field(default_factory=Counter)
+    fragmented: Counter[int] = field(default_factory=Counter)
+    worth: int = 0
+    worth_idle: int = 0
+    linkage: Counter[Linkage] = field(default_factory=Counter)
+    numa: Counter[int] = field(default_factory=Counter)
+    alike: Counter[bool] = field(default_factory=Counter)
+    held_twice: int = 0
+    held_broken: int = 0
+
+
+def figures_of(snapshot: ClusterSnapshot) -> Figures:
+    """The figures of all nodes with Neuron devices."""
+    found = Figures()
+    gangs: dict[str, dict[str, set[int]]] = {}
+    for entry in snapshot.nodes:
+        if VENDOR not in entry.state.shape.positions:
+            continue
+        wiring = wiring_of(entry.state.shape)
+        _count_devices(found, entry, wiring)
+        _count_sets(found, entry, wiring)
+        for pod, members in _grants(entry):
+            _count_grant(found, wiring, members)
+            if pod.group:
+                gangs.setdefault(f"{pod.namespace}/{pod.group}", {}).setdefault(entry.name, set()).add(members)
+    for nodes in gangs.values():
+        if len(nodes) > 1:
+            found.alike[len({frozenset(sets) for sets in nodes.values()}) == 1] += 1
+    return found
+
+
+def _count_devices(found: Figures, entry: NodeEntry, wiring: Wiring) -> None:
+    for at in wiring.positions:
+        device, used = entry.state.shape.devices[at], entry.state.usage[at]
+        healthy = device.healthy and not device.cordoned
+        state = DeviceState.HELD if used.slots else DeviceState.FREE if healthy else DeviceState.BROKEN
+        found.devices[state] += 1
+        found.held_broken += bool(used.slots and not healthy)
+        found.held_twice += _overlapping(mark.bits for mark in used.marks if isinstance(mark, CoreMask))
+
+
+def _overlapping(masks: Iterable[int]) -> bool:
+    taken = 0
+    for mask in masks:
+        if taken & mask:
+            return True
+        taken |= mask
+    return False
+
+
+def _count_sets(found: Figures, entry: NodeEntry, wiring: Wiring) -> None:
+    tables = wiring.tables
+    free = wiring.free(entry.state.shape, entry.state.usage)
+    found.recognised[wiring.name or "unknown", tables.topology.family.value] = recognition(tables.topology)
+    found.worth += tables.value(free)
+    found.worth_idle += wiring.worth
+    found.largest[tables.largest(free)] += 1
+    for count in tables.counts:
+        fits = bool(tables.choices(count)[free])
+        found.fitting[count] += fits
+        found.fragmented[count] += not fits and free.bit_count() >= count
+
+
+@lru_cache(maxsize=256)
+def recognition(topology: Topology) -> float:
+    """The share of the subcubes of a torus, or of the linked sets of another machine, that a family grants."""
+    whole = Topology(topology.fabric, Family.LINKED).tables.sets
+    if topology.fabric.shape is Shape.TORUS:
+        whole = {count: sets for count in whole if (sets := subcubes(count))}
+    granted = topology.tables.sets
+    known = {each for sets in whole.values() for each in sets}
+    return sum(1 for sets in granted.values() for each in sets if each in known) / len(known)
+
+
+def _grants(entry: NodeEntry) -> Iterator[tuple[PodRecord, int]]:
+    """The sets of several devices that containers hold, as masks of device indexes."""
+    index: Mapping[str, int] = {
+        name: device.index
+        for name, device in zip(entry.ids, entry.state.shape.devices, strict=True)
+        if device.vendor == VENDOR
+    }
+    for pod in entry.pods:
+        for grant in pod.grants:
+            members = mask_of(index[share.device] for share in grant.shares if share.device in index)
+            if members.bit_count() > 1:
+                yield pod, members
+
+
+def _count_grant(found: Figures, wiring: Wiring, members: int) -> None:
+    neighbours = wiring.topology.fabric.masks
+    found.linkage[_linkage(members, neighbours)] += 1
+    if wiring.topology.locality.numa:
+        found.numa[wiring.topology.locality.spread(members).numa] += 1
+
+
+@lru_cache(maxsize=4096)
+def _linkage(members: int, neighbours: tuple[int, ...]) -> Linkage:
+    if not connected(members, neighbours):
+        return Linkage.APART
+    if ring_through(members, neighbours):
+        return Linkage.RING
+    return Linkage.PATH if path_through(members, neighbours) else Linkage.LINKED

@@ -1,0 +1,58 @@
+"""The figures of a cluster as Prometheus reads them; for ``Metrics.collected`` of a server that has a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from hami_plugins.model.cluster import ClusterSnapshot
+from neuron_topology.figures import Figures, figures_of
+
+PREFIX: Final = "neuron"
+
+
+def families(snapshot: ClusterSnapshot, prefix: str = PREFIX) -> Iterator[Metric]:
+    """Everything that one snapshot says."""
+    yield from _families(figures_of(snapshot), prefix)
+
+
+def _families(found: Figures, prefix: str) -> Iterator[Metric]:
+    yield _by(f"{prefix}_devices", "Devices by what they are to somebody who asks for one", "state", found.devices)
+    recognised = GaugeMetricFamily(
+        f"{prefix}_recognised_sets_ratio",
+        "Linked sets of a machine that its node pool grants, of all that there are",
+        labels=("instance_type", "family"),
+    )
+    for labels, share in sorted(found.recognised.items()):
+        recognised.add_metric(labels, share)
+    yield recognised
+    yield _by(f"{prefix}_nodes", "Nodes by the largest set that is free on them", "largest", found.largest)
+    yield _by(f"{prefix}_nodes_fitting", "Nodes on which a set of so many devices is free", "devices", found.fitting)
+    yield _by(
+        f"{prefix}_nodes_fragmented",
+        "Nodes with so many devices free, of which no set of them is",
+        "devices",
+        found.fragmented,
+    )
+    yield GaugeMetricFamily(
+        f"{prefix}_free_sets_ratio",
+        "What all free sets are worth, larger ones more, of what they are with nothing granted",
+        value=found.worth / found.worth_idle if found.worth_idle else 0.0,
+    )
+    yield _by(f"{prefix}_grants", "Grants of several devices by how these are linked", "linkage", found.linkage)
+    yield _by(f"{prefix}_grants_by_numa", "The same by the number of NUMA nodes", "numa_nodes", found.numa)
+    alike = {str(same).lower(): number for same, number in found.alike.items()}
+    yield _by(f"{prefix}_gangs", "Gangs on several nodes by whether they have the same devices on each", "alike", alike)
+    yield GaugeMetricFamily(
+        f"{prefix}_devices_held_twice", "Devices of which two pods hold the same cores", value=found.held_twice
+    )
+    yield GaugeMetricFamily(f"{prefix}_devices_held_broken", "Broken devices that a pod holds", value=found.held_broken)
+
+
+def _by(name: str, what: str, label: str, counts: Mapping[object, int]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, what, labels=(label,))
+    for key, number in sorted(counts.items(), key=lambda item: str(item[0]).zfill(4)):
+        family.add_metric((str(key),), number)
+    return family
