@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 LOCK := .ci/requirements.lock
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-PURE := hami_plugins/model/*,hami_plugins/wire/*,hami_plugins/engine/*,hami_plugins/vendors/*,hami_plugins/ledger/*,koordinator_adapter/translation/*,koordinator_adapter/admission/*,koordinator_adapter/doctor/components.py,koordinator_adapter/doctor/evidence.py,koordinator_adapter/doctor/nodes.py,koordinator_adapter/doctor/pods.py,koordinator_adapter/injection.py,koordinator_adapter/allocations.py,koordinator_adapter/refusals.py,neuron_topology/hardware/*,neuron_topology/allocation/*,neuron_topology/hypernodes/differences.py,neuron_topology/hypernodes/generating.py,neuron_topology/hypernodes/machines.py,neuron_topology/hypernodes/objects.py,neuron_topology/hypernodes/ranking.py,neuron_topology/hypernodes/reading.py,neuron_topology/hypernodes/tiers.py,neuron_topology/jobs/naming.py,neuron_topology/jobs/patching.py,neuron_topology/jobs/room.py,neuron_topology/jobs/templates.py,neuron_topology/figures.py,neuron_topology/layouts.py,neuron_topology/names.py,neuron_topology/nodes.py,neuron_topology/torchx/resources.py,neuron_topology/vendor.py,neuron_topology/simulation/*
+PURE := hami_plugins/model/*,hami_plugins/wire/*,hami_plugins/engine/*,hami_plugins/vendors/*,hami_plugins/ledger/*,koordinator_adapter/translation/*,koordinator_adapter/admission/*,koordinator_adapter/devices/cards.py,koordinator_adapter/devices/koordlet.py,koordinator_adapter/devices/minors.py,koordinator_adapter/devices/publishing.py,koordinator_adapter/devices/sums.py,koordinator_adapter/devices/wanted.py,koordinator_adapter/webhooks.py,koordinator_adapter/doctor/components.py,koordinator_adapter/doctor/evidence.py,koordinator_adapter/doctor/nodes.py,koordinator_adapter/doctor/pods.py,koordinator_adapter/injection.py,koordinator_adapter/allocations.py,koordinator_adapter/refusals.py,neuron_topology/hardware/*,neuron_topology/allocation/*,neuron_topology/hypernodes/differences.py,neuron_topology/hypernodes/generating.py,neuron_topology/hypernodes/machines.py,neuron_topology/hypernodes/objects.py,neuron_topology/hypernodes/ranking.py,neuron_topology/hypernodes/reading.py,neuron_topology/hypernodes/tiers.py,neuron_topology/jobs/naming.py,neuron_topology/jobs/patching.py,neuron_topology/jobs/room.py,neuron_topology/jobs/templates.py,neuron_topology/figures.py,neuron_topology/layouts.py,neuron_topology/names.py,neuron_topology/nodes.py,neuron_topology/torchx/resources.py,neuron_topology/vendor.py,neuron_topology/simulation/*
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -37,14 +37,23 @@ test-cluster: $(READY) ## the real Kubernetes, containerd and Volcano: needs Lin
 	@$(BIN)/python -m tests.cluster.building
 	@$(BIN)/python -m pytest -q -n 0 tests/cluster $(ARGS)
 
-# TorchX pins an old urllib3, so it has an environment of its own beside the lock's; TORCHX names another release of it.
-TORCHX ?= torchx[kubernetes]==0.7.0
+# TorchX pins an old urllib3, so it has an environment and a lock of its own. TORCHX names another release, without a lock.
+TORCHX ?=
+TORCHX_RELEASE := 0.7.0
+TORCHX_LOCK := .ci/requirements-torchx.lock
+TORCHX_VENV := .venv-torchx
+TORCHX_PIP := $(TORCHX_VENV)/bin/python -m pip --quiet --disable-pip-version-check
 
-test-torchx: ## the real TorchX: our named resources, our component, and submit
-	@$(PYTHON) -m venv --clear .venv-torchx
-	@.venv-torchx/bin/python -m pip --quiet --disable-pip-version-check install --editable . '$(TORCHX)' \
-	hypothesis pytest pytest-randomly pytest-xdist
-	@.venv-torchx/bin/python -m pytest -q tests/torchx $(ARGS)
+$(TORCHX_VENV)/.ready: $(TORCHX_LOCK) pyproject.toml
+	@echo "setting up $(TORCHX_VENV), once"
+	@$(PYTHON) -m venv --clear $(TORCHX_VENV)
+	@$(TORCHX_PIP) install --require-hashes --requirement $(TORCHX_LOCK)
+	@$(TORCHX_PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+test-torchx: $(TORCHX_VENV)/.ready ## the real TorchX: our named resources, our component, and submit
+	@if [ -n '$(TORCHX)' ]; then rm -f $<; $(TORCHX_PIP) install --upgrade '$(TORCHX)'; fi
+	@$(TORCHX_VENV)/bin/python -m pytest -q tests/torchx $(ARGS)
 
 soak: $(READY) ## 1,000 pods of one shape, then 30 minutes of agents that crash, on the real components; build/soak.md
 	@$(BIN)/python -m tests.cluster.building
@@ -76,16 +85,22 @@ coverage: $(READY) ## run the tests and hold every branch of the pure part at 10
 	$(BIN)/coverage report --omit='$(PURE)' --fail-under=85 || failed=1; \
 	exit $$failed
 
+COMPILE := env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL CUSTOM_COMPILE_COMMAND='make lock' \
+	.venv-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate --no-emit-options \
+	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links
+
 # Pins stay where they are unless ARGS=--upgrade. To be run with the oldest Python that is supported.
-lock: ## write the lock from pyproject.toml anew
+lock: ## write both locks from pyproject.toml anew
 	@$(PYTHON) -m venv --clear .venv-lock
 	@.venv-lock/bin/python -m pip --quiet install --upgrade pip 'pip-tools>=7.5'
 	@.venv-lock/bin/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb")); \
 	groups = project["dependency-groups"]; \
 	print(*project["build-system"]["requires"], *groups["test"], *groups["lint"], sep="\n")' > .venv-lock/more.in
-	@env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL CUSTOM_COMPILE_COMMAND='make lock' \
-	.venv-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate --no-emit-options \
-	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --output-file=$(LOCK) $(ARGS) pyproject.toml .venv-lock/more.in
+	@$(COMPILE) --output-file=$(LOCK) $(ARGS) pyproject.toml .venv-lock/more.in
+	@.venv-lock/bin/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb")); \
+	tests = [each for each in project["dependency-groups"]["test"] if each.startswith(("hypothesis", "pytest"))]; \
+	print(*project["build-system"]["requires"], *tests, "torchx[kubernetes]==$(TORCHX_RELEASE)", sep="\n")' > .venv-lock/more.in
+	@$(COMPILE) --output-file=$(TORCHX_LOCK) $(ARGS) pyproject.toml .venv-lock/more.in
 	@rm -rf .venv-lock
 
 # The stubs need the libraries that they were generated with, or newer: raise the bounds in pyproject.toml with them.
@@ -97,7 +112,7 @@ stubs: ## generate the gRPC stubs from hami_plugins/kubelet/*.proto anew
 	@rm -rf .venv-stubs
 
 clean: ## remove whatever the other targets made
-	@rm -rf $(VENV) .venv-lock .venv-stubs .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	@rm -rf $(VENV) $(TORCHX_VENV) .venv-lock .venv-stubs .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## this list

@@ -1,0 +1,152 @@
+"""What is written of a node's Device object, and when nothing is."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from hami_plugins.wire.koordinator import MEMORY
+from hami_plugins.wire.koordinator_devices import MODEL_LABEL, VENDOR_LABEL
+from koordinator_adapter.devices.publishing import Change, Leave, Make, is_ours
+from koordinator_adapter.devices.wanted import PUBLISHER, PUBLISHER_LABEL
+from tests.unit.koordinator_adapter.devices.nodes import LATER, NOW, a_node, card, devices, planned, published
+
+TWO = a_node(card(0), card(1))
+
+
+def stored(body: dict[str, Any]) -> dict[str, Any]:
+    """The object as an API server gives it back."""
+    found = copy.deepcopy(body)
+    found["metadata"] |= {"resourceVersion": "3", "uid": "u", "managedFields": [{"manager": "adapter"}]}
+    return found
+
+
+def test_what_has_been_written_is_not_written_again() -> None:
+    body = published(TWO)
+    assert planned(TWO, stored(body), now=LATER).step == Leave()
+    ill = a_node(card(0), card(1, health=False))
+    again = published(ill, stored(body))
+    assert planned(ill, stored(again), now=LATER).step == Leave()
+
+
+def test_amounts_may_be_spelled_otherwise_by_who_stores_them() -> None:
+    live = stored(published(TWO))
+    assert live["spec"]["devices"][0]["resources"][MEMORY] == "40Gi"
+    live["spec"]["devices"][0]["resources"][MEMORY] = "41943040Ki"
+    assert planned(TWO, live).step == Leave()
+
+
+def test_a_change_holds_only_for_the_version_that_was_read() -> None:
+    live = stored(published(TWO))
+    step = planned(a_node(card(0)), live).step
+    assert isinstance(step, Change)
+    assert step.body["metadata"]["resourceVersion"] == "3"
+    assert "managedFields" not in step.body["metadata"]
+
+
+def test_the_time_of_an_illness_is_when_it_began() -> None:
+    ill = published(a_node(card(0, health=False)), now=NOW)
+    (said,) = devices(ill)["GPU-0"]["conditions"]
+    assert said["lastTransitionTime"] == NOW
+    worse = published(a_node(card(0, health=False), card(1)), stored(ill), now=LATER)
+    assert devices(worse)["GPU-0"]["conditions"] == [said]
+
+
+def test_a_card_that_is_gone_stays_while_somebody_holds_its_number() -> None:
+    live = stored(published(TWO))
+    held = devices(published(a_node(card(1)), live, held=frozenset({0})))
+    assert (held["GPU-0"]["health"], held["GPU-0"]["conditions"][0]["reason"]) == (False, "Vanished")
+    assert set(devices(published(a_node(card(1)), live))) == {"GPU-1"}
+
+
+def test_a_new_card_does_not_get_the_number_of_one_that_is_held() -> None:
+    live = stored(published(TWO))
+    swapped = a_node(card(1), card(0, id="GPU-new"))
+    assert devices(published(swapped, live, held=frozenset({0})))["GPU-new"]["minor"] == 2
+    assert devices(published(swapped, live))["GPU-new"]["minor"] == 0
+
+
+def test_nobody_forgets_numbers_while_an_agent_starts_anew() -> None:
+    live = stored(published(a_node(card(5), card(2))))
+    silent = published(a_node(), live)
+    assert {name: each["minor"] for name, each in devices(silent).items()} == {"GPU-2": 2, "GPU-5": 5}
+    assert not any(each["health"] for each in devices(silent).values())
+    assert silent["metadata"]["labels"] == live["metadata"]["labels"]
+    back = published(a_node(card(5, index=0), card(2, index=1)), stored(silent))
+    assert {name: each["minor"] for name, each in devices(back).items()} == {"GPU-2": 2, "GPU-5": 5}
+
+
+def test_an_object_of_somebody_elses_is_left_with_the_way_to_change_that() -> None:
+    live = stored(published(TWO))
+    live["metadata"]["labels"] = {VENDOR_LABEL: "nvidia"}
+    live["metadata"]["managedFields"] = [{"manager": "koordlet"}, "nonsense"]
+    step = planned(TWO, live).step
+    assert isinstance(step, Leave)
+    assert "(koordlet)" in step.why
+    assert "kubectl delete devices.scheduling.koordinator.sh n" in step.why
+    assert planned(a_node(), live).step == Leave()
+
+
+@pytest.mark.parametrize("live", [None, {"metadata": {"labels": {PUBLISHER_LABEL: PUBLISHER}, "name": "n"}}])
+def test_a_node_whose_koordlet_reports_cards_is_left(live: Any) -> None:
+    step = planned(TWO, live, reported=True).step
+    assert isinstance(step, Leave)
+    assert "Accelerators" in step.why
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"labels": None}, {"labels": {PUBLISHER_LABEL: "x"}}, "x"])
+def test_what_has_no_label_of_ours_is_not_ours(metadata: Any) -> None:
+    assert not is_ours({"metadata": metadata})
+
+
+def test_an_object_that_says_nothing_readable_is_written_whole() -> None:
+    live = stored(published(TWO))
+    live["spec"] = {"devices": 3}
+    body = published(TWO, live)
+    assert set(devices(body)) == {"GPU-0", "GPU-1"}
+
+
+def test_a_half_written_device_is_written_whole_with_its_number() -> None:
+    live = stored(published(TWO))
+    del live["spec"]["devices"][1]["health"]
+    live["spec"]["devices"][0] = {"type": "gpu", "id": "GPU-0"}
+    found = devices(published(TWO, live))
+    assert {name: each["minor"] for name, each in found.items()} == {"GPU-0": 0, "GPU-1": 1}
+    assert all(each["health"] for each in found.values())
+
+
+def test_a_node_that_was_made_anew_owns_its_object() -> None:
+    live = stored(published(TWO))
+    live["metadata"]["ownerReferences"] = [
+        {"kind": "Node", "name": "n", "uid": "old"},
+        {"kind": "ConfigMap", "name": "theirs"},
+    ]
+    owners = published(TWO, live)["metadata"]["ownerReferences"]
+    assert [(each["kind"], each.get("uid")) for each in owners] == [("Node", "uid-n"), ("ConfigMap", None)]
+    live["metadata"]["ownerReferences"] = "nonsense"
+    assert len(published(TWO, live)["metadata"]["ownerReferences"]) == 1
+
+
+def test_a_node_without_cards_gets_no_object() -> None:
+    assert planned(a_node()).step == Leave()
+    assert isinstance(planned(TWO).step, Make)
+
+
+def test_labels_of_maker_and_model_are_those_of_the_first_card() -> None:
+    labels = published(a_node(card(1, type="NVIDIA-NVIDIA T4"), card(0)))["metadata"]["labels"]
+    assert (labels[VENDOR_LABEL], labels[MODEL_LABEL]) == ("nvidia", "NVIDIA-A100")
+
+
+def test_an_id_that_is_no_value_of_a_label_is_no_label() -> None:
+    body = published(a_node(card(0, id="GPU/0"), card(1, id="G" * 80)))
+    assert all("gpu-uuid" not in each["labels"] for each in body["spec"]["devices"])
+    assert [each["id"] for each in body["spec"]["devices"]] == ["GPU/0", "G" * 80]
+
+
+def test_cards_for_which_there_is_no_number_are_told() -> None:
+    plan = planned(a_node(*map(card, range(64))))
+    assert "63" in plan.remarks[0]
+    assert isinstance(plan.step, Make)
+    assert len(plan.step.body["spec"]["devices"]) == 63
