@@ -58,9 +58,10 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{/* The names of Volcano's resources, as the products take them from its device configuration. */}}
 {{- define "volcano-vgpu.resources" -}}
 {{- $nvidia := (.Values.deviceConfig).nvidia | default dict -}}
-{{- $names := list ($nvidia.resourceCountName | default "volcano.sh/vgpu-number") ($nvidia.resourceMemoryName | default "volcano.sh/vgpu-memory") -}}
-{{- $percentage := ternary "volcano.sh/vgpu-memory-percentage" ($nvidia.resourceMemoryPercentageName | default "") (empty .Values.deviceConfig) -}}
-{{- if $percentage }}{{ $names = append $names $percentage }}{{ end -}}
+{{- $names := list
+  ($nvidia.resourceCountName | default "volcano.sh/vgpu-number")
+  ($nvidia.resourceMemoryName | default "volcano.sh/vgpu-memory")
+  ($nvidia.resourceMemoryPercentageName | default "volcano.sh/vgpu-memory-percentage") -}}
 {{- append $names ($nvidia.resourceCoreName | default "volcano.sh/vgpu-cores") | toJson -}}
 {{- end -}}
 

@@ -1,0 +1,110 @@
+"""Sets of values that the tests render and install: who uses the chart, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+Values = Mapping[str, Any]
+
+_PULLED: Final = {"imagePullSecrets": [{"name": "mirror"}]}
+
+SETS: Final[Mapping[str, Values]] = MappingProxyType(
+    {
+        "defaults": {},
+        "guard": {
+            "agent": {
+                "settings": {
+                    "deviceSplitCount": 4,
+                    "deviceMemoryScaling": 1.5,
+                    "nodes": [{"labels": {"pool": "inference"}, "settings": {"deviceSplitCount": 20}}],
+                },
+                "runtimeClassName": "nvidia",
+                "hostPID": True,
+                "library": {"hostPath": "/opt/hami-core"},
+            },
+            "grants": {"mode": "guard", "settings": {"schedulers": ["volcano", "batch"]}, "replicas": 1},
+        },
+        "policy": {"grants": {"mode": "policy"}, "agent": {"library": {"image": "projecthami/hami:v2.10.0"}}},
+        "observed": {
+            "monitoring": {
+                "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+                "prometheusRule": {"enabled": True, "runbooks": "https://runbooks.example/volcano-vgpu"},
+                "dashboard": {"enabled": True},
+            },
+            "grants": {
+                "certificate": {"source": "certManager"},
+                "networkPolicy": {
+                    "enabled": True,
+                    "apiServers": ["10.0.0.0/28"],
+                    "scrapers": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+                },
+            },
+        },
+        "mirrored": {
+            "global": {"imageRegistry": "mirror.example", **_PULLED},
+            "fullnameOverride": "vgpu",
+            "agent": {"image": {"digest": f"sha256:{'0' * 64}"}, "priorityClassName": ""},
+            "grants": {
+                "certificate": {"source": "secret", "secretName": "ours", "caBundle": "Q0E="},
+                "webhooks": {"exempt": ["kube-system", "infra"], "markedOnly": True},
+                "podDisruptionBudget": {"enabled": False},
+            },
+            "uninstall": {"clean": False},
+        },
+        "mig": {
+            "deviceConfig": {
+                "nvidia": {
+                    "resourceCountName": "example.com/vgpu",
+                    "resourceMemoryName": "example.com/vgpu-memory",
+                    "resourceCoreName": "example.com/vgpu-cores",
+                    "knownMigGeometries": [
+                        {
+                            "models": ["A30"],
+                            "allowedGeometries": [[{"name": "1g.6gb", "memory": 6144, "count": 4}]],
+                        }
+                    ],
+                }
+            },
+            "nodeConfig": {"nodeconfig": [{"name": "gpu-1", "operatingmode": "mig", "devicesplitcount": 2}]},
+            "agent": {"settings": {"mode": "mig"}},
+            "grants": {"mode": "none"},
+        },
+    }
+)
+"""Values of ``volcano-vgpu``, by what they show."""
+
+REFUSED: Final[tuple[tuple[Values, str], ...]] = (
+    ({"agent": {"settings": {"deviceSplitCont": 3}}}, "additional properties 'deviceSplitCont' not allowed"),
+    (
+        {"agent": {"settings": {"deviceSplitCount": "ten"}}},
+        "'/agent/settings/deviceSplitCount': got string, want integer",
+    ),
+    ({"agent": {"settings": {"deviceSplitCount": 0}}}, "'/agent/settings/deviceSplitCount': minimum"),
+    ({"agent": {"settings": {"cdi": "perhaps"}}}, "value must be one of 'auto', 'always', 'never'"),
+    ({"agent": {"settings": {"hookPath": "usr/local"}}}, "'/agent/settings/hookPath': 'usr/local' does not match"),
+    ({"agent": {"settings": {"listen": {"port": 1}}}}, "additional properties 'listen' not allowed"),
+    ({"agents": {}}, "additional properties 'agents' not allowed"),
+    ({"grants": {"mode": "best"}}, "value must be one of 'ledger', 'guard', 'policy', 'none'"),
+    ({"grants": {"settings": {"reservation": 20}}}, "'/grants/settings/reservation': exclusiveMinimum"),
+    ({"grants": {"replicas": 0}}, "'/grants/replicas': minimum"),
+    ({"imagePullSecrets": ["mine"]}, "'/imagePullSecrets/0': got string, want object"),
+    (
+        {"devicePlugin": {"deviceSplitCount": 5}},
+        "devicePlugin.deviceSplitCount: the value is called agent.settings.deviceSplitCount here",
+    ),
+    (
+        {"deviceSplitCount": 5, "agent": {"settings": {"deviceSplitCount": 5}}},
+        "deviceSplitCount: the value is called agent.settings.deviceSplitCount here; write it there, and remove",
+    ),
+    ({"resourceName": "a.b/c"}, "resourceName: the value is called deviceConfig.nvidia.resourceCountName here"),
+    ({"devicePlugin": {"tolerations": []}}, "devicePlugin.tolerations: there is no such value here"),
+    ({"grants": {"certificate": {"source": "secret"}}}, "needs grants.certificate.secretName"),
+    (
+        {"agent": {"library": {"image": "a:1", "hostPath": "/b"}}},
+        "agent.library: image and hostPath are two ways",
+    ),
+    ({"agent": {"enabled": False}, "grants": {"mode": "none"}}, "so that nothing would be installed"),
+)
+"""Values that are wrong, and what Helm says of them."""

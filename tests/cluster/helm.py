@@ -1,0 +1,128 @@
+"""Helm, version 3 or 4, and what a cluster holds before and after it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.cluster.api import Api, ApiError, Object
+from tests.cluster.kubernetes import ControlPlane
+
+UMBRELLA: Final = Path("charts/hami-plugins").absolute()
+VOLCANO_VGPU: Final = UMBRELLA / "charts" / "volcano-vgpu"
+VERSIONS: Final = ("helm3", "helm4")
+KUBERNETES: Final = "1.34.4"
+
+PASSING: Final = frozenset({"events", "leases", "endpoints", "endpointslices", "controllerrevisions", "replicasets"})
+"""Kinds that others make and drop at any time. Leases are looked at by name (``leases``)."""
+
+
+class HelmError(Exception):
+    """Helm refused; the text is what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Helm:
+    """One of the programs, with a home of its own, before one cluster or none."""
+
+    program: Path
+    home: Path
+    kubeconfig: Path | None = None
+
+    def run(self, *arguments: str, values: Mapping[str, Any] | None = None, timeout: float = 240.0) -> str:
+        """What it prints. Raises ``HelmError``."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        files = ["--values", "-"] if values is not None else []
+        environment = {"HOME": str(self.home), "PATH": "/usr/bin:/bin", "HELM_NAMESPACE": "default"}
+        if self.kubeconfig is not None:
+            environment["KUBECONFIG"] = str(self.kubeconfig)
+        done = subprocess.run(
+            [str(self.program), *arguments, *files],
+            input=None if values is None else yaml.safe_dump(dict(values)),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=environment,
+            check=False,
+        )
+        if done.returncode:
+            raise HelmError(done.stderr + done.stdout)
+        return done.stdout
+
+    def template(
+        self,
+        chart: Path,
+        values: Mapping[str, Any] | None = None,
+        *,
+        name: str = "one",
+        namespace: str = "here",
+        kubernetes: str = KUBERNETES,
+    ) -> str:
+        """What a chart renders to, without a cluster. Raises ``HelmError``."""
+        flags = ["--namespace", namespace, "--kube-version", kubernetes]
+        return self.run("template", name, str(chart), *flags, values=values or {})
+
+    def change(self, verb: str, name: str, namespace: str, *arguments: str, values: Mapping[str, Any]) -> str:
+        """``install`` or ``upgrade`` of ``volcano-vgpu``. Raises ``HelmError``."""
+        return self.run(verb, name, str(VOLCANO_VGPU), "--namespace", namespace, *arguments, values=values)
+
+
+def objects(rendered: str) -> list[Object]:
+    """The objects of what was rendered."""
+    return [each for each in yaml.load_all(rendered, Loader=yaml.CSafeLoader) if each]
+
+
+def of_kind(found: Sequence[Object], kind: str) -> list[Object]:
+    """Those of one kind."""
+    return [each for each in found if each["kind"] == kind]
+
+
+def collections(api: Api) -> Iterator[tuple[str, str, Object]]:
+    """Every resource that the API server serves: the path of its group and version, its name, its description."""
+    groups = ["/api/v1"]
+    groups += [f"/apis/{group['preferredVersion']['groupVersion']}" for group in api.get("/apis")["groups"]]
+    for group in groups:
+        for resource in api.get(group)["resources"]:
+            if "/" not in resource["name"] and "list" in resource["verbs"]:
+                yield group, resource["name"], resource
+
+
+def everything(api: Api) -> frozenset[str]:
+    """Every object of the cluster by kind, namespace and name, but for those that come and go by themselves."""
+    found: set[str] = set()
+    for group, name, _resource in collections(api):
+        if name in PASSING:
+            continue
+        try:
+            listed = api.items(f"{group}/{name}")
+        except ApiError as error:
+            if error.status in {403, 404, 405}:
+                continue
+            raise
+        for each in listed:
+            metadata = each["metadata"]
+            found.add(f"{group}/{name} {metadata.get('namespace', '')}/{metadata['name']}")
+    return frozenset(found)
+
+
+def path_of(api: Api, body: Object, namespace: str) -> str:
+    """The collection that an object belongs to."""
+    version = body["apiVersion"]
+    group = f"/api/{version}" if "/" not in version else f"/apis/{version}"
+    for resource in api.get(group)["resources"]:
+        if resource["kind"] == body["kind"] and "/" not in resource["name"]:
+            inside = f"/namespaces/{body['metadata'].get('namespace', namespace)}" if resource["namespaced"] else ""
+            return f"{group}{inside}/{resource['name']}"
+    raise AssertionError(f"the API server serves no {version} {body['kind']}")
+
+
+def dry_run(plane: ControlPlane, body: Object, namespace: str) -> None:
+    """Has the API server say whether it would take an object, every field of it. Raises ``ApiError``."""
+    asked = {"dryRun": "All", "fieldValidation": "Strict"}
+    plane.api.request("POST", path_of(plane.api, body, namespace), json.loads(json.dumps(body)), query=asked)

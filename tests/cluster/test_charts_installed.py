@@ -1,0 +1,324 @@
+"""The chart on a real API server: what it takes, what Helm leaves of it, and what the rights in it allow."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hami_plugins.kube.client import connect
+from hami_plugins.web.bootstrap import WebhookConfiguration, put_trust
+from tests.cluster import agents, grants
+from tests.cluster.api import Api, ApiError, Object
+from tests.cluster.chart_values import SETS, Values
+from tests.cluster.helm import VERSIONS, VOLCANO_VGPU, Helm, HelmError, dry_run, everything, objects
+from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.openapi import schemas_of
+from tests.cluster.waiting import wait_until
+
+NOWHERE = {"nodeSelector": {"test/nowhere": "true"}}
+STILL: Values = {"agent": NOWHERE, "grants": NOWHERE, "uninstall": {"clean": False}}
+"""Installed, and not run: no node is chosen."""
+
+FOREIGN = frozenset({"PodMonitor", "PrometheusRule", "Certificate", "Issuer"})
+"""Kinds that other products define, which this cluster does not have."""
+
+HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+
+
+@pytest.fixture(params=VERSIONS)
+def helm(control_plane: ControlPlane, programs: Mapping[str, Path], tmp_path: Path, request: Any) -> Helm:
+    control_plane.apply("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
+    return Helm(programs[request.param], tmp_path / "helm", control_plane.admin_kubeconfig)
+
+
+@pytest.fixture
+def place(control_plane: ControlPlane) -> Iterator[str]:
+    """A namespace, whose own objects are there."""
+    name = f"charts-{secrets.token_hex(3)}"
+    control_plane.create_namespace(name)
+    yield name
+    control_plane.api.delete(f"/api/v1/namespaces/{name}")
+
+
+def test_what_is_installed_is_gone_when_it_is_uninstalled(helm: Helm, control_plane: ControlPlane, place: str) -> None:
+    before = everything(control_plane.api)
+    helm.change("install", "one", place, values=STILL)
+    helm.change("upgrade", "one", place, values={**STILL, "grants": {**NOWHERE, "mode": "guard"}})
+    helm.run("rollback", "one", "1", "--namespace", place)
+    made = everything(control_plane.api) - before
+    kinds = {each.partition(" ")[0].rpartition("/")[2] for each in made}
+    assert {"daemonsets", "deployments", "mutatingwebhookconfigurations", "validatingadmissionpolicies"} <= kinds
+    helm.run("uninstall", "one", "--namespace", place, "--wait")
+    assert not everything(control_plane.api) - before
+
+
+def test_two_releases_live_side_by_side(helm: Helm, control_plane: ControlPlane, place: str) -> None:
+    before = everything(control_plane.api)
+    other = f"{place}-2"
+    control_plane.create_namespace(other)
+    try:
+        for namespace in (place, other):
+            helm.change("install", "same", namespace, values=STILL)
+        both = everything(control_plane.api)
+        helm.run("uninstall", "same", "--namespace", place, "--wait")
+        assert {each for each in both if f"{other}/" in each or f"{other}." in each} <= everything(control_plane.api)
+        helm.run("uninstall", "same", "--namespace", other, "--wait")
+    finally:
+        control_plane.api.delete(f"/api/v1/namespaces/{other}")
+    left = {
+        each for each in everything(control_plane.api) - before if f" {other}/" not in each and f"/{other}" not in each
+    }
+    assert not left
+
+
+def test_a_policy_that_the_cluster_cannot_carry_is_refused_and_leaves_nothing(
+    helm: Helm, control_plane: ControlPlane, place: str
+) -> None:
+    before = everything(control_plane.api)
+    values = {**STILL, "grants": {"mode": "policy", "policyVersion": "v1alpha1"}}
+    with pytest.raises(HelmError, match='no matches for kind "MutatingAdmissionPolicy"'):
+        helm.change("install", "one", place, values=values)
+    assert not everything(control_plane.api) - before
+
+
+def test_a_product_whose_definitions_are_missing_is_refused_and_leaves_nothing(
+    helm: Helm, control_plane: ControlPlane, place: str
+) -> None:
+    before = everything(control_plane.api)
+    with pytest.raises(HelmError, match='no matches for kind "PodMonitor"'):
+        helm.change("install", "one", place, values={**STILL, "monitoring": {"podMonitor": {"enabled": True}}})
+    assert not everything(control_plane.api) - before
+
+
+def test_what_the_webhooks_trust_outlives_upgrade_and_rollback(
+    helm: Helm, control_plane: ControlPlane, place: str
+) -> None:
+    """The server writes it into an object that Helm writes, too."""
+    helm.change("install", "one", place, values=STILL)
+    name = f"{place}.one-volcano-vgpu-grants"
+    client = connect(kubeconfig=str(control_plane.admin_kubeconfig), component="volcano-vgpu-grants")
+    authority = control_plane.pki.ca.read_bytes()
+    assert put_trust(client, WebhookConfiguration("mutating", name), authority)
+
+    def trusted() -> set[str]:
+        return {
+            each["clientConfig"].get("caBundle", "") for each in control_plane.api.get(f"{HOOKS}/{name}")["webhooks"]
+        }
+
+    held = trusted()
+    assert "" not in held
+    helm.change("upgrade", "one", place, values={**STILL, "grants": {**NOWHERE, "webhooks": {"exempt": ["infra"]}}})
+    assert trusted() == held
+    helm.run("rollback", "one", "1", "--namespace", place)
+    assert trusted() == held
+    helm.run("uninstall", "one", "--namespace", place, "--wait")
+    client.close()
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_api_server_would_take_every_field_of_it(
+    programs: Mapping[str, Path], control_plane: ControlPlane, place: str, tmp_path: Path, name: str
+) -> None:
+    control_plane.apply("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
+    helm = Helm(programs["helm3"], tmp_path / "helm")
+    for each in sorted(
+        objects(helm.template(VOLCANO_VGPU, SETS[name], namespace=place)), key=lambda each: each["kind"] == "Pod"
+    ):
+        if each["kind"] == "Pod":  # its account has to be there
+            account = {"metadata": {"name": each["spec"]["serviceAccountName"]}}
+            control_plane.apply(f"/api/v1/namespaces/{place}/serviceaccounts", account)
+        if each["kind"] not in FOREIGN:
+            dry_run(control_plane, each, place)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_object_keeps_to_its_schema(
+    programs: Mapping[str, Path], control_plane: ControlPlane, tmp_path: Path, name: str
+) -> None:
+    helm = Helm(programs["helm3"], tmp_path / "helm")
+    manifest = tmp_path / "rendered.yaml"
+    manifest.write_text(helm.template(VOLCANO_VGPU, SETS[name]))
+    found = {(each["apiVersion"], each["kind"]) for each in objects(manifest.read_text())}
+    schemas_of(control_plane.api, [each for each in found if each[1] not in FOREIGN], tmp_path / "schemas")
+    place = f"{tmp_path}/schemas/{{{{.ResourceKind}}}}-{{{{.ResourceAPIVersion}}}}.json"
+    options = ["-strict", "-summary", "-skip", ",".join(sorted(FOREIGN)), "-schema-location", place]
+    done = subprocess.run([programs["kubeconform"], *options, manifest], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "Invalid: 0, Errors: 0" in done.stdout
+
+
+class Rights:
+    """A release whose agent could be on the node ``here``, and what its account may write there."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        self.here, self.there = (f"{namespace}-{side}" for side in ("here", "there"))
+
+    def client(self, component: str) -> Api:
+        """Whoever runs as that part of the release, with a token as the kubelet of ``here`` asks for."""
+        account = f"one-volcano-vgpu-{component}"
+        body = {
+            "metadata": {"name": f"{component}-{secrets.token_hex(3)}"},
+            "spec": {"nodeName": self.here, "serviceAccountName": account, "containers": [{"name": "a", "image": "a"}]},
+        }
+        pod = self.plane.api.create(f"/api/v1/namespaces/{self.namespace}/pods", body)
+        bound = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+        path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{account}/token"
+        return self.plane.client(self.plane.api.create(path, {"spec": {"boundObjectRef": bound}})["status"]["token"])
+
+
+@pytest.fixture(scope="module", params=["ledger", "guard"])
+def rights(
+    programs: Mapping[str, Path],
+    control_plane: ControlPlane,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Iterator[Rights]:
+    control_plane.apply("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
+    helm = Helm(programs["helm3"], tmp_path_factory.mktemp("helm"), control_plane.admin_kubeconfig)
+    place = f"charts-{secrets.token_hex(3)}"
+    control_plane.create_namespace(place)
+    found = Rights(control_plane, place)
+    helm.change("install", "one", place, values={**STILL, "grants": {**NOWHERE, "mode": request.param}})
+    for node in (found.here, found.there):
+        control_plane.api.create("/api/v1/nodes", {"metadata": {"name": node, "annotations": {"other": "stays"}}})
+    agent = found.client("agent")
+    wait_until(lambda: refused(agent, f"/api/v1/nodes/{found.there}"), "the API server has heard of the policy")
+    yield found
+    helm.run("uninstall", "one", "--namespace", place, "--wait")
+    control_plane.api.delete(f"/api/v1/namespaces/{place}/pods", grace=0)
+    for node in (found.here, found.there):
+        control_plane.api.delete(f"/api/v1/nodes/{node}")
+    control_plane.api.delete(f"/api/v1/namespaces/{place}")
+
+
+def refused(api: Api, path: str) -> bool:
+    """Whether a write of labels is refused; nothing is written."""
+    body = {"metadata": {"labels": {"test/dry": "run"}}}
+    try:
+        api.request("PATCH", path, body, query={"dryRun": "All"}, content_type="application/merge-patch+json")
+    except ApiError:
+        return True
+    return False
+
+
+def refusal(api: Api, path: str, body: Object) -> str:
+    """Why a merge patch is refused; empty where it is not."""
+    try:
+        api.merge_patch(path, body)
+    except ApiError as error:
+        if error.status not in {403, 422}:
+            raise
+        return str(error)
+    return ""
+
+
+def annotated(**annotations: str | None) -> Object:
+    return {"metadata": {"annotations": annotations}}
+
+
+def test_the_agent_writes_its_own_words_on_its_own_node_and_nothing_else(rights: Rights) -> None:
+    agent = rights.client("agent")
+    here, there = f"/api/v1/nodes/{rights.here}", f"/api/v1/nodes/{rights.there}"
+    ours = {"metadata": {"annotations": {"volcano.sh/node-vgpu-register": "x"}}}
+    capacity = {"status": {"capacity": {"volcano.sh/vgpu-memory": "40960"}}}
+    assert not refusal(agent, here, ours)
+    assert not refusal(agent, f"{here}/status", capacity)
+    assert not refusal(agent, here, {"metadata": {"annotations": {"volcano.sh/node-vgpu-register": None}}})
+    assert f"the agent on node {rights.here} writes that node and its pods alone" in refusal(agent, there, ours)
+    assert "writes that node and its pods alone" in refusal(agent, f"{there}/status", capacity)
+    assert "writes no spec and no labels" in refusal(agent, here, {"spec": {"unschedulable": True}})
+    assert "writes no spec and no labels" in refusal(agent, here, {"metadata": {"labels": {"a": "b"}}})
+    assert "annotations of volcano.sh" in refusal(agent, here, annotated(other="changed"))
+    assert "annotations of volcano.sh" in refusal(agent, here, annotated(other=None))
+    assert "writes the capacity of" in refusal(agent, f"{here}/status", {"status": {"capacity": {"cpu": "64"}}})
+
+
+def test_the_agent_writes_the_pods_of_its_node_alone(rights: Rights) -> None:
+    agent = rights.client("agent")
+    collection = f"/api/v1/namespaces/{rights.namespace}/pods"
+    spec = {"containers": [{"name": "a", "image": "a"}], "schedulerName": "nobody"}
+    for name, node in (("mine", rights.here), ("theirs", rights.there), ("waits", "")):
+        where = {"nodeName": node} if node else {}
+        rights.plane.api.create(collection, {"metadata": {"name": name}, "spec": {**spec, **where}})
+    ours = {"metadata": {"annotations": {"volcano.sh/bind-phase": "success"}}}
+    assert not refusal(agent, f"{collection}/mine", ours)
+    for name in ("theirs", "waits"):
+        assert "writes that node and its pods alone" in refusal(agent, f"{collection}/{name}", ours)
+    assert "writes no spec" in refusal(agent, f"{collection}/mine", {"metadata": {"labels": {"a": "b"}}})
+
+
+def test_the_agents_token_of_no_node_writes_no_node(rights: Rights) -> None:
+    """A token that no kubelet asked for says nothing of a node."""
+    path = f"/api/v1/namespaces/{rights.namespace}/serviceaccounts/one-volcano-vgpu-agent/token"
+    stolen = rights.plane.client(rights.plane.api.create(path, {"spec": {}})["status"]["token"])
+    ours = {"metadata": {"annotations": {"volcano.sh/node-vgpu-register": "x"}}}
+    assert "writes that node and its pods alone" in refusal(stolen, f"/api/v1/nodes/{rights.here}", ours)
+
+
+def test_the_server_writes_one_annotation_of_nodes_and_only_in_mode_guard(
+    rights: Rights, request: pytest.FixtureRequest
+) -> None:
+    server = rights.client("grants")
+    node = f"/api/v1/nodes/{rights.here}"
+    touch = {"metadata": {"annotations": {"volcano.sh/vgpu-touched": "now"}}}
+    if request.node.callspec.params["rights"] == "ledger":
+        assert "cannot patch resource" in refusal(server, node, touch)
+        return
+    assert not refusal(server, node, touch)
+    assert "vgpu-touched of nodes alone" in refusal(
+        server, node, {"metadata": {"annotations": {"volcano.sh/node-vgpu-register": ""}}}
+    )
+    assert "no spec and no labels" in refusal(server, node, {"spec": {"unschedulable": True}})
+
+
+@pytest.mark.parametrize("rights", ["ledger"], indirect=True)
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/api/v1/namespaces/{ours}/secrets"),
+        ("GET", "/api/v1/namespaces/{ours}/secrets/another"),
+        ("GET", "/api/v1/namespaces/kube-system/secrets"),
+        ("DELETE", "/api/v1/nodes/{node}"),
+        ("GET", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
+        ("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles"),
+        ("DELETE", "/api/v1/namespaces/{ours}/pods"),
+    ],
+)
+@pytest.mark.parametrize("component", ["agent", "grants"])
+def test_nobody_may_do_more_than_his_work(rights: Rights, component: str, method: str, path: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        rights.client(component).request(method, path.format(ours=rights.namespace, node=rights.here))
+    assert caught.value.status == 403
+
+
+def test_the_rights_of_the_processes_are_listed_once(programs: Mapping[str, Path], tmp_path: Path) -> None:
+    """What the tests of the agent and of the server let them do is what the chart lets them do."""
+    helm = Helm(programs["helm3"], tmp_path / "helm")
+    found = objects(helm.template(VOLCANO_VGPU, {"grants": {"mode": "guard"}}))
+    for component, rules in (("agent", agents.RULES), ("grants", grants.RULES)):
+        allowed = {
+            (group, resource, verb)
+            for rule in rules
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+        charted = {
+            (group, resource, verb)
+            for each in found
+            if each["kind"] in {"Role", "ClusterRole"} and each["metadata"]["name"].endswith(component)
+            for rule in each["rules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+        own_end = {("apps", "daemonsets", "get")}
+        assert charted - own_end <= allowed, yaml.safe_dump(sorted(charted - allowed))

@@ -1,0 +1,230 @@
+"""What Helm makes of the charts, without a cluster: the same in versions 3 and 4, every time, and nothing else."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hami_plugins.vendors import volcano
+from tests.cluster.api import Object
+from tests.cluster.chart_values import REFUSED, SETS, Values
+from tests.cluster.helm import UMBRELLA, VERSIONS, VOLCANO_VGPU, Helm, HelmError, objects, of_kind
+from volcano_vgpu.granting import manifests
+from volcano_vgpu.granting.manifests import Target
+from volcano_vgpu.granting.settings import spec_of
+
+GOLDEN = Path("tests/golden/charts").absolute()
+FULL_NAME = "one-volcano-vgpu"
+RESTRICTED = {"capabilities": {"drop": ["ALL"]}, "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True}
+
+every_set = pytest.mark.parametrize("name", SETS)
+
+
+@pytest.fixture(params=VERSIONS)
+def helm(programs: Mapping[str, Path], tmp_path: Path, request: pytest.FixtureRequest) -> Helm:
+    return Helm(programs[request.param], tmp_path / "helm")
+
+
+@pytest.fixture
+def one_helm(programs: Mapping[str, Path], tmp_path: Path) -> Helm:
+    return Helm(programs["helm3"], tmp_path / "helm")
+
+
+def rendered(helm: Helm, name: str) -> list[Object]:
+    return objects(helm.template(VOLCANO_VGPU, SETS[name]))
+
+
+def pod_specs(found: Sequence[Object]) -> Iterator[tuple[str, Any]]:
+    for each in found:
+        if each["kind"] == "Pod":
+            yield each["metadata"]["name"], each["spec"]
+        elif "template" in each.get("spec", {}):
+            yield each["metadata"]["name"], each["spec"]["template"]["spec"]
+
+
+def as_golden(found: Sequence[Object]) -> str:
+    ordered = sorted(found, key=lambda each: (each["kind"], each["metadata"]["name"]))
+    return yaml.safe_dump_all(ordered, sort_keys=True, width=140)
+
+
+@pytest.mark.parametrize("chart", [UMBRELLA, VOLCANO_VGPU], ids=lambda chart: chart.name)
+def test_lint_finds_nothing(helm: Helm, chart: Path) -> None:
+    assert "0 chart(s) failed" in helm.run("lint", "--strict", "--kube-version", "1.34", str(chart))
+
+
+@every_set
+def test_rendering_is_as_it_was_and_the_same_every_time(helm: Helm, name: str, *, update_golden: bool) -> None:
+    first, second = (helm.template(VOLCANO_VGPU, SETS[name]) for _ in range(2))
+    assert first == second
+    file = GOLDEN / f"volcano-vgpu-{name}.yaml"
+    text = as_golden(objects(first))
+    if update_golden:
+        file.write_text(text)
+    before = file.read_text()
+    difference = "\n".join(
+        difflib.unified_diff(before.splitlines(), text.splitlines(), "golden", "rendered", lineterm="")
+    )
+    assert not difference, f"{difference}\nwhere that is meant: --update-golden"
+
+
+@every_set
+def test_as_a_part_of_the_umbrella_it_is_the_same(one_helm: Helm, name: str) -> None:
+    values = dict(SETS[name])
+    whole = {"global": values.pop("global", {}), "volcano-vgpu": values}
+    inside = objects(one_helm.template(UMBRELLA, whole))
+    assert as_golden(inside) == as_golden(rendered(one_helm, name))
+
+
+def test_a_product_that_is_not_wanted_leaves_nothing(one_helm: Helm) -> None:
+    assert not objects(one_helm.template(UMBRELLA, {"volcano-vgpu": {"enabled": False}}))
+
+
+def test_it_can_be_a_dependency_of_somebody_elses_chart(one_helm: Helm, tmp_path: Path) -> None:
+    """By alias, with shared values that this chart does not know."""
+    chart = tmp_path / "platform"
+    chart.mkdir()
+    needed = {"name": "volcano-vgpu", "version": "0.1.0", "alias": "cards", "repository": f"file://{VOLCANO_VGPU}"}
+    described = {"apiVersion": "v2", "name": "platform", "version": "1.0.0", "dependencies": [needed]}
+    (chart / "Chart.yaml").write_text(yaml.safe_dump(described))
+    shared = {
+        "global": {"domain": "example.com", "imageRegistry": "mirror.example"},
+        "cards": {"nameOverride": "cards"},
+    }
+    (chart / "values.yaml").write_text(yaml.safe_dump(shared))
+    one_helm.run("dependency", "build", str(chart))
+    found = objects(one_helm.template(chart))
+    (agents,) = of_kind(found, "DaemonSet")
+    assert agents["metadata"]["name"] == "one-cards-agent"
+    assert agents["spec"]["template"]["spec"]["containers"][0]["image"].startswith("mirror.example/")
+
+
+@pytest.mark.parametrize(("values", "sentence"), REFUSED, ids=[sentence[:60] for _, sentence in REFUSED])
+def test_what_is_wrong_is_refused_with_a_sentence(helm: Helm, values: Values, sentence: str) -> None:
+    with pytest.raises(HelmError) as caught:
+        helm.template(VOLCANO_VGPU, values)
+    assert sentence in str(caught.value)
+
+
+def test_a_value_of_the_umbrella_that_nobody_knows_is_refused(helm: Helm) -> None:
+    with pytest.raises(HelmError, match="additional properties 'volcano_vgpu' not allowed"):
+        helm.template(UMBRELLA, {"volcano_vgpu": {}})
+
+
+def test_a_cluster_that_is_too_old_is_refused(helm: Helm) -> None:
+    with pytest.raises(
+        HelmError, match=r"requires kubeVersion: >=1\.30\.0-0 which is incompatible with Kubernetes v1\.28"
+    ):
+        helm.template(VOLCANO_VGPU, kubernetes="1.28.3")
+
+
+@pytest.mark.parametrize(
+    "version", ["1.30.0", "1.31.4-eks-1552ad0", "1.32.1-gke.1357001", "1.33.3+k3s1", "1.33.1+rke2r1"]
+)
+def test_clusters_of_all_makers_are_new_enough(one_helm: Helm, version: str) -> None:
+    assert one_helm.template(VOLCANO_VGPU, kubernetes=version)
+
+
+@pytest.mark.parametrize("marked_only", [False, True])
+@pytest.mark.parametrize("name", ["defaults", "guard"])
+def test_the_webhooks_are_those_of_the_program(one_helm: Helm, name: str, *, marked_only: bool) -> None:
+    values: dict[str, Any] = {**SETS[name]}
+    values["grants"] = {**values.get("grants", {}), "webhooks": {"markedOnly": marked_only}}
+    (found,) = of_kind(objects(one_helm.template(VOLCANO_VGPU, values)), "MutatingWebhookConfiguration")
+    settings = values["grants"].get("settings", {})
+    expected = manifests.webhooks(
+        Target(configuration=f"here.{FULL_NAME}-grants", service=f"{FULL_NAME}-grants", namespace="here"),
+        schedulers=settings.get("schedulers", ("volcano",)),
+        marked_only=marked_only,
+    )
+    assert found["webhooks"] == expected["webhooks"]
+    assert found["metadata"]["name"] == expected["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {},
+        {"resourceCountName": "a.b/count", "resourceMemoryName": "a.b/memory", "resourceCoreName": "a.b/cores"},
+        {"resourceCountName": "a.b/count", "resourceMemoryPercentageName": "a.b/percent"},
+    ],
+)
+def test_the_webhooks_ask_for_the_resources_of_the_device_configuration(one_helm: Helm, names: Object) -> None:
+    values = {"deviceConfig": {"nvidia": names}} if names else {}
+    (found,) = of_kind(objects(one_helm.template(VOLCANO_VGPU, values)), "MutatingWebhookConfiguration")
+    spec = spec_of(yaml.safe_dump({"nvidia": names})) if names else volcano.SPEC
+    expected = manifests.webhooks(Target(), resources=spec.resources)
+    assert found["webhooks"][0]["matchConditions"] == expected["webhooks"][0]["matchConditions"]
+
+
+@pytest.mark.parametrize("version", list(manifests.POLICY_VERSIONS))
+def test_the_policy_is_that_of_the_program(one_helm: Helm, version: str) -> None:
+    found = objects(one_helm.template(VOLCANO_VGPU, {"grants": {"mode": "policy", "policyVersion": version}}))
+    policy, binding = manifests.policy(version)
+    (ours,), (bound,) = (of_kind(found, f"MutatingAdmissionPolicy{what}") for what in ("", "Binding"))
+    assert (ours["apiVersion"], ours["spec"]) == (policy["apiVersion"], policy["spec"])
+    assert bound["apiVersion"] == binding["apiVersion"]
+    assert bound["spec"]["policyName"] == ours["metadata"]["name"]
+
+
+@every_set
+def test_nothing_may_do_everything(one_helm: Helm, name: str) -> None:
+    for role in (each for each in rendered(one_helm, name) if each["kind"] in {"Role", "ClusterRole"}):
+        for rule in role["rules"]:
+            words = [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+            assert not {"*", "escalate", "bind", "impersonate"} & set(words), role["metadata"]["name"]
+            assert rule["resources"] != ["secrets"] or not {"list", "watch"} & set(rule["verbs"])
+            assert rule["resources"] != ["secrets"] or rule["verbs"] == ["create"] or rule["resourceNames"]
+
+
+@every_set
+def test_all_but_the_agent_are_restricted_pods(one_helm: Helm, name: str) -> None:
+    for pod, spec in pod_specs(rendered(one_helm, name)):
+        assert spec["enableServiceLinks"] is False
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in [*spec["containers"], *spec.get("initContainers", [])]:
+            assert RESTRICTED.items() <= container["securityContext"].items(), pod
+            assert container["resources"]["limits"]["memory"]
+        if not pod.endswith("-agent"):
+            assert spec["securityContext"]["runAsNonRoot"] is True
+            assert not spec["hostNetwork"]
+            assert not [volume for volume in spec.get("volumes", []) if "hostPath" in volume]
+
+
+@every_set
+def test_objects_of_the_whole_cluster_are_named_after_release_and_namespace(one_helm: Helm, name: str) -> None:
+    """So that two releases do not meet, whatever they are called."""
+    values = SETS[name]
+    first = {path(each) for each in objects(one_helm.template(VOLCANO_VGPU, values, namespace="a"))}
+    second = {path(each) for each in objects(one_helm.template(VOLCANO_VGPU, values, namespace="b"))}
+    assert not first & second
+
+
+def path(found: Object) -> tuple[str, str, str]:
+    return found["kind"], found["metadata"].get("namespace", ""), found["metadata"]["name"]
+
+
+def test_a_change_of_the_settings_starts_the_pods_anew_and_nothing_else_does(one_helm: Helm) -> None:
+    def template(values: Values) -> Any:
+        (agents,) = of_kind(objects(one_helm.template(VOLCANO_VGPU, values)), "DaemonSet")
+        return agents["spec"]["template"]
+
+    usual = template({})
+    assert template({"agent": {"settings": {"deviceSplitCount": 9}}}) != usual
+    assert template({"deviceConfig": {"nvidia": {"resourceCountName": "a/b"}}}) != usual
+    assert template({"grants": {"replicas": 3}}) == usual
+
+
+def test_every_image_is_in_the_list_for_sites_without_a_registry(one_helm: Helm) -> None:
+    described = yaml.safe_load((VOLCANO_VGPU / "Chart.yaml").read_text())
+    listed = {each["image"] for each in yaml.safe_load(described["annotations"]["artifacthub.io/images"])}
+    used = {
+        container["image"]
+        for _, spec in pod_specs(rendered(one_helm, "defaults"))
+        for container in [*spec["containers"], *spec.get("initContainers", [])]
+    }
+    assert used == listed
