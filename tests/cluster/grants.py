@@ -131,9 +131,21 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
 
 
 class Replica:
-    """One process of ``hami-plugins volcano-vgpu grants``."""
+    """One process of ``hami-plugins volcano-vgpu grants``, or of another ``product`` and ``word``.
 
-    def __init__(self, plane: ControlPlane, name: str, settings: Mapping[str, object]) -> None:
+    It may do what ``rules`` say.
+    """
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        name: str,
+        settings: Mapping[str, object],
+        *,
+        product: str = "volcano-vgpu",
+        word: str = "grants",
+        rules: Sequence[Object] = RULES,
+    ) -> None:
         self.plane = plane
         self.port, self.hook_port = free_port(), free_port()
         config = plane.machine.root / f"{name}.yaml"
@@ -144,10 +156,10 @@ class Replica:
             "shutdownDelay": 0,
         }
         config.write_text(yaml.safe_dump({**settings, **own}))
-        command = [sys.executable, "-m", "hami_plugins.cli", "volcano-vgpu", "grants", "--config", str(config)]
+        command = [sys.executable, "-m", "hami_plugins.cli", product, word, "--config", str(config)]
         environment = {"PYTHONPATH": str(Path.cwd()), "KUBECONFIG": "/nonexistent", "PATH": os.environ["PATH"]}
         self.component: Component = plane.program(
-            name, command, rules=RULES, ready=lambda: not self.complaint("/healthz"), environment=environment
+            name, command, rules=rules, ready=lambda: not self.complaint("/healthz"), environment=environment
         )
 
     @property
@@ -180,9 +192,9 @@ class Replica:
         )
 
 
-def command(*arguments: str) -> str:
+def command(*arguments: str, product: str = "volcano-vgpu") -> str:
     """What one of the commands about grants prints."""
-    whole = [sys.executable, "-m", "hami_plugins.cli", "volcano-vgpu", *arguments]
+    whole = [sys.executable, "-m", "hami_plugins.cli", product, *arguments]
     return subprocess.run(whole, check=True, capture_output=True, text=True).stdout
 
 
