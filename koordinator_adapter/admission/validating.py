@@ -81,7 +81,7 @@ def _of_creation(raw: Json, pod: Pod, policy: Policy) -> Answer:
     asked = koordinator_reading.asked_of(pod)
     if isinstance(asked, Finding):
         return Refused(_reason(asked), SENSELESS)
-    if not injection.is_shared(asked.request):
+    if asked is None or not injection.is_shared(asked.request):
         return Allowed()
     if refusal := _overridden(raw, pod):
         return refusal

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Iterator
 from typing import Final
 
-from hami_plugins.wire import documents
+from hami_plugins.errors import WireError
+from hami_plugins.wire import documents, koordinator_devices, koordinator_hints
 from hami_plugins.wire.koordinator import CORE, MEMORY, SHARED, WHOLE_CARDS
 from hami_plugins.wire.koordinator_devices import LARGEST_MINOR, DeviceObject
 from koordinator_adapter.doctor.evidence import (
@@ -137,6 +138,13 @@ def _cards(published: DeviceObject, machine: Machine | None, fix: str) -> Iterat
         if lacking and published.vendor != "huawei":
             words = f"card {each.minor} has no {' and no '.join(lacking)}, so that they are not counted there"
             yield _device(published, Severity.WARNING, words, fix)
+    text = published.annotations.get(koordinator_devices.PARTITIONS_KEY)
+    if text is not None:
+        try:
+            koordinator_hints.decode_partitions(text)
+        except WireError as error:
+            words = f"partitions cannot be read, so that there are none at all: {error.why}"
+            yield _device(published, Severity.ERROR, words, fix)
     placed = [each.minor for each in cards if each.place is not None]
     if placed and len(placed) < len(cards):
         words = "some cards have no topology, so that no pod can ask for cards near to each other"

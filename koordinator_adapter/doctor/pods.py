@@ -14,6 +14,7 @@ from koordinator_adapter.doctor.evidence import Evidence, Finding, Seen, Severit
 from koordinator_adapter.refusals import cause_of
 from koordinator_adapter.translation import koordinator_reading
 from koordinator_adapter.translation.model import Asked
+from koordinator_adapter.translation.model import Finding as Objection
 from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION, PREFIX
 
 _FOREIGN: Final = (nvidia.SPEC.keys.allocated, volcano.SPEC.keys.allocated)
@@ -26,7 +27,7 @@ def requests(evidence: Evidence) -> Iterator[Finding]:
     """What pods ask for means something, and somebody completes it."""
     for each in _koordinators(evidence):
         asked = koordinator_reading.asked_of(each.pod)
-        if not isinstance(asked, Asked):
+        if isinstance(asked, Objection):
             words = f"{asked.about}: {asked.words}"
             yield _of(each, "request", Severity.ERROR, words, f"{_edit(each)}   # {asked.remedy}")
         if each.pod.namespace in evidence.unserved:

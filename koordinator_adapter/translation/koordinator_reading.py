@@ -12,7 +12,7 @@ from hami_plugins.engine.koordinator import CARD_NAMES, FULL, IllegalRequest
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand, Percent
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
-from hami_plugins.wire.koordinator import CORE, FPGA, MEMORY, NPU_CORE, RATIO, RDMA, SHARED, current
+from hami_plugins.wire.koordinator import CORE, MEMORY, NPU_CORE, RATIO, SHARED, current
 from koordinator_adapter.refusals import cause_of
 from koordinator_adapter.translation import npu
 from koordinator_adapter.translation.model import Asked, Finding, container_path, refused
@@ -24,12 +24,14 @@ _NVIDIA_LABEL: Final = "nvidia"
 _OTHERS: Final = {"amd.com/gpu": VendorName("AMD"), "dcu.com/gpu": VendorName("DCU")}
 
 
-def asked_of(pod: Pod) -> Asked | Finding:
-    """The request of a pod that has some of Koordinator's words, or why it means nothing."""
+def asked_of(pod: Pod) -> Asked | Finding | None:
+    """The request of a pod that has some of Koordinator's words, or why it means nothing; ``None`` without cards."""
     objection = next(_misspelt(pod), None)
     if objection is not None:
         return objection
     asking = [at for at in range(len(pod.containers)) if amounts_of(pod, at)]
+    if not asking:
+        return None
     if len(asking) > 1:
         return _several(pod, asking)
     return _mismatch(pod, asking[0]) or _request(pod, asking[0])
@@ -78,8 +80,6 @@ def _misspelt(pod: Pod) -> Iterator[Finding]:
                 close = get_close_matches(name, sorted(KNOWN), 1)
                 remedy = f"write {close[0]}" if close else "leave it out"
                 yield refused(name, f"nobody knows the resource {name}: the pod would wait for ever", remedy, path=path)
-            if current(name) in {RDMA, FPGA}:
-                yield refused(name, "only Koordinator gives out these devices", "leave it out", path=path)
     value = pod.labels.get(ISOLATION)
     if value not in {None, HAMI_CORE}:
         yield refused(

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from hami_plugins.engine import annotate
+from hami_plugins.engine import annotate, koordinator
 from hami_plugins.engine.demand import WHOLE
 from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import WireError
 from hami_plugins.model.edits import Drop
+from hami_plugins.model.pods import Pod
 from hami_plugins.vendors import volcano
-from koordinator_adapter.translation.model import Case, Change, Words, kept, lost, refused
+from hami_plugins.wire import koordinator_hints
+from hami_plugins.wire.koordinator import current
+from koordinator_adapter.refusals import cause_of
+from koordinator_adapter.translation.model import Case, Change, Finding, Words, container_path, kept, lost, refused
 from koordinator_adapter.translation.vocabulary import (
     CORE_POLICY_ENV,
+    HINT,
     JOINT,
     NO_CORE_LIMIT,
+    OTHER_DEVICES,
     PARTITION,
     RECORDS,
     RESERVATION,
@@ -25,6 +32,11 @@ _ONLY_KOORDINATOR: Final = {
     JOINT: "cards and network cards of one switch are chosen together",
     PARTITION: "partitions of linked cards are honoured",
     RESERVATION: "a reservation is used",
+}
+_READ_BY_KOORDINATOR: Final[Mapping[str, Callable[[str], object]]] = {
+    HINT: koordinator_hints.decode,
+    JOINT: koordinator_hints.decode_joint,
+    PARTITION: koordinator_hints.decode_partition,
 }
 _BATCH: Final = ("kubernetes.io/batch-", "kubernetes.io/mid-")
 _READ_BY_LIBRARY: Final = ("LIBCUDA_LOG_LEVEL", CORE_POLICY_ENV, "ACTIVE_OOM_KILLER")
@@ -44,6 +56,39 @@ def only_koordinators(case: Case) -> Iterator[Change]:
         for name in container.requests:
             if name.startswith(_BATCH):
                 yield refused(name, "only Koordinator's nodes have it", f"ask for {name.rpartition('-')[2]} itself")
+
+
+def other_devices(pod: Pod, target: Words) -> Iterator[Finding]:
+    """Network cards and FPGAs, which only Koordinator gives out, and only in amounts that mean something."""
+    for at, container in enumerate(pod.containers):
+        for name, amount in {**container.requests, **container.limits}.items():
+            present = current(name)
+            if present not in OTHER_DEVICES or not amount.nano:
+                continue
+            path = (*container_path(pod, at), "resources", "limits", name)
+            if target is not Words.KOORDINATOR:
+                yield refused(name, "only Koordinator gives out these devices", "leave it out", path=path)
+                continue
+            found = koordinator.validated({present: amount.ceiling})
+            if isinstance(found, koordinator.IllegalRequest):
+                cause = cause_of(found.words)
+                remedy = cause.remedy if cause else ""
+                yield refused(name, f"Koordinator refuses the pod: {found.words}", remedy, path=path)
+
+
+def readable(case: Case) -> Iterator[Change]:
+    """Wishes for Koordinator that its scheduler can read: with others it keeps the pod waiting."""
+    if case.target is not Words.KOORDINATOR:
+        return
+    for key, decode in _READ_BY_KOORDINATOR.items():
+        text = case.pod.annotations.get(key)
+        if text is None:
+            continue
+        try:
+            decode(text)
+        except WireError as error:
+            words = f"Koordinator cannot read it and lets the pod wait: {error.why}"
+            yield refused(key, words, f"correct {error.key}", path=("metadata", "annotations", key))
 
 
 def only_volcanos(case: Case) -> Iterator[Change]:

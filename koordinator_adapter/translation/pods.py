@@ -49,6 +49,7 @@ POD_RULES: Final[tuple[Rule, ...]] = (
     groups.queue,
     groups.importance,
     leftovers.only_koordinators,
+    leftovers.readable,
     leftovers.only_volcanos,
     leftovers.records,
 )
@@ -65,6 +66,7 @@ NPU_RULES: Final[tuple[Rule, ...]] = (
     groups.queue,
     groups.importance,
     leftovers.only_koordinators,
+    leftovers.readable,
     leftovers.records,
 )
 """Those for Ascend's NPUs, which no library in the container divides."""
@@ -90,6 +92,9 @@ def translate(raw: Mapping[str, object], target: Words, registry: Registry, sett
     asked = _asked(pod, source, target, registry)
     if isinstance(asked, Finding):
         return Translation(source=source, target=target, findings=(asked,))
+    strange = tuple(leftovers.other_devices(pod, target))
+    if strange:
+        return Translation(source=source, target=target, findings=strange)
     if not asked or (source is target and not _is_normalised(asked, target)):
         return Translation(source=source, target=target)
     cases = [

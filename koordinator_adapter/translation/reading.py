@@ -20,7 +20,7 @@ from hami_plugins.vendors import volcano
 from hami_plugins.wire.koordinator import NPU_CORE, NPU_CPU, NPU_DVPP, WHOLE_CARDS, current
 from koordinator_adapter.translation import koordinator_reading
 from koordinator_adapter.translation.model import Asked, Finding, Settings, Words, container_path, refused
-from koordinator_adapter.translation.vocabulary import PREFIX
+from koordinator_adapter.translation.vocabulary import OTHER_DEVICES, PREFIX
 
 _NPU: Final = frozenset({NPU_CORE, NPU_CPU, NPU_DVPP})
 _NVIDIA: Final = "nvidia.com/"
@@ -44,9 +44,19 @@ def complete(registry: Registry) -> Registry:
 def words_of(pod: Pod, registry: Registry, settings: Settings) -> frozenset[Words]:
     """Whose words the resources of a pod belong to; several when somebody has mixed them.
 
-    Whole cards by a vendor's own name are Koordinator's words, too, where Koordinator places the pod.
+    Whole cards by a vendor's own name are Koordinator's words, too, where Koordinator places the pod. Network cards and
+    FPGAs go with whoever gives out the cards: only Koordinator has words for them.
     """
     names = frozenset(_amounts(pod))
+    beside = {name for name in names if current(name) in OTHER_DEVICES}
+    if beside and names - beside:
+        asking = _words_of(names - beside, pod, registry, settings)
+        if asking:
+            return asking
+    return _words_of(names, pod, registry, settings)
+
+
+def _words_of(names: frozenset[str], pod: Pod, registry: Registry, settings: Settings) -> frozenset[Words]:
     if any(_is_koordinators(name) for name in names):
         return frozenset({Words.KOORDINATOR, *_others(names - {*WHOLE_CARDS}, registry)})
     if pod.scheduler == settings.schedulers[Words.KOORDINATOR] and not names.isdisjoint(WHOLE_CARDS):
@@ -61,7 +71,7 @@ def asked_of(pod: Pod, source: Words, registry: Registry) -> tuple[Asked, ...] |
         return objection
     if source is Words.KOORDINATOR:
         found = koordinator_reading.asked_of(pod)
-        return found if isinstance(found, Finding) else (found,)
+        return found if isinstance(found, Finding) else () if found is None else (found,)
     return _slices_of(pod, source, registry)
 
 

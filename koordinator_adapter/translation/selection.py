@@ -96,7 +96,21 @@ def _to_hint(case: Case) -> Iterator[Change]:
                 )
             hint[_SCOPE] = _NUMA
     if hint:
-        yield Put(("metadata", "annotations", HINT), documents.dump({"gpu": hint}))
+        yield from _merged(given.get(HINT), hint)
+
+
+def _merged(text: str | None, hint: Mapping[str, object]) -> Iterator[Change]:
+    """The hint for cards beside what a pod says of other devices; one about cards that it has already wins nothing."""
+    try:
+        known = documents.load(HINT, text) if text is not None else {}
+    except WireError:
+        return  # it is refused as unreadable
+    if isinstance(known, dict) and "gpu" not in known:
+        yield Put(("metadata", "annotations", HINT), documents.dump({**known, "gpu": hint}))
+    elif isinstance(known, dict):
+        path = ("metadata", "annotations", HINT)
+        words = "says something of cards, and so do the pod's own annotations"
+        yield refused(HINT, words, "keep one of the two", path=path)
 
 
 def _expressions(use: frozenset[str] | None, avoid: frozenset[str] | None) -> list[object]:

@@ -62,5 +62,8 @@ MEMORY_LIMIT: Final = "hami-plugins.io/memory-limit-"
 CORE_POLICY_ENV: Final = "GPU_CORE_UTILIZATION_POLICY"
 PRIORITY_ENV: Final = "CUDA_TASK_PRIORITY"
 
+OTHER_DEVICES: Final = frozenset({RDMA, FPGA})
+"""Resources of Koordinator that are no cards: each is a request of its own."""
+
 KNOWN: Final = frozenset({GPU, SHARED, CORE, MEMORY, RATIO, RDMA, FPGA, NPU_CORE, NPU_CPU, NPU_DVPP})
 PREFIX: Final = "koordinator.sh/"

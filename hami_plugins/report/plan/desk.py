@@ -11,13 +11,16 @@ from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Intake, Rules, take_in
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.model.decisions import NodeObjection, Placed, Refused
+from hami_plugins.model.decisions import UNREGISTERED, NodeObjection, Placed, Refused
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.vendor import Dialect
 from hami_plugins.report.plan.stages import PodPlan, Stage
 
 DEVICE_SHARING: Final = "hami-vgpuDeviceSharing error"
 """All that Volcano says on a pod of a node whose cards will not do."""
+
+_NO_CARDS: Final = {UNREGISTERED.words: "Insufficient gpu devices"}
+"""Koordinator's word for a node that publishes no cards."""
 
 _PODS: Final = {"Too many pods": "Insufficient pods"}
 """Volcano's word for a node that has its number of pods, by kube-scheduler's."""
@@ -104,6 +107,7 @@ def _koordinator_words(refused: Refused) -> str:
     counts: dict[str, int] = {}
     for _, why in refused.by_node:
         words = why.words if isinstance(why, NodeObjection) else str(why)
+        words = _NO_CARDS.get(words, words)
         if words.startswith("GPUIsolationProvider"):
             return f'running "DeviceShare" filter plugin: {words}'
         counts[words] = counts.get(words, 0) + 1
