@@ -21,11 +21,11 @@ from hami_plugins.errors import WireError
 from hami_plugins.granting import unread, writers
 from hami_plugins.granting.product import Product
 from hami_plugins.kube.reflector import Change
-from hami_plugins.ledger.answers import Assumption, Declined, Found, Granted, Source, Statistics
+from hami_plugins.ledger.answers import Assumption, Code, Declined, Found, Granted, Source, Statistics
 from hami_plugins.ledger.ledger import HOLD, Ledger
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Refusal
-from hami_plugins.model.nodes import NodeState
+from hami_plugins.model.nodes import NodeState, Problem
 from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.units import NodeName, PodUid
@@ -73,10 +73,12 @@ class Books:
         self._clock = clock
         self._registry = Registry([product.spec])
         self._ledger = Ledger(Decider(self._registry), keep=keep, hold=hold)
+        self._planner = product.planner()
         self._lock = threading.Lock()
         self._nodes: dict[str, NodeName] = {}
         self._pods: dict[tuple[str, str], Seen] = {}
         self._names: dict[str, tuple[str, str]] = {}
+        self._groups: dict[str, tuple[str, str]] = {}
         self._reasons: OrderedDict[_Told, str] = OrderedDict()
         self._asked = frozenset(product.spec.resources.all())
 
@@ -89,6 +91,7 @@ class Books:
             if name is not None and name not in self._nodes.values():
                 with self._lock:
                     self._ledger.forget_node(name)
+                    self._planner.node_gone(name)
             return
         if change.object is None:
             return
@@ -101,6 +104,7 @@ class Books:
         try:
             with self._lock:
                 problems = self._ledger.see_node(node)
+                problems += tuple(Problem(f"node {node.name}", what) for what in self._planner.node_seen(node))
         except Exception as error:  # noqa: BLE001 - a bug that one node meets is not to end all the others' grants
             with self._lock:
                 self._ledger.forget_node(node.name)
@@ -117,6 +121,7 @@ class Books:
                 if (seen := self._pods.get(name)) is not None and seen.uid == change.uid:
                     del self._pods[name]
                 self._ledger.forget_pod(PodUid(change.uid), self._clock())
+                self._planner.pod_gone(PodUid(change.uid))
             return
         if change.object is None:
             return
@@ -132,6 +137,26 @@ class Books:
             self._pods[name] = seen
         self._names[change.uid] = name
 
+    def group_changed(self, change: Change) -> None:
+        """A PodGroup came, changed or went."""
+        if change.kind == "deleted":
+            if (key := self._groups.pop(change.uid, None)) is not None:
+                with self._lock:
+                    self._planner.group_gone(*key)
+            return
+        if change.object is None:
+            return
+        try:
+            group, wrong = objects.readable_pod_group(change.object)
+        except WireError as error:
+            self._malformed("group_unreadable", str(error))
+            return
+        for each in wrong:
+            self._malformed("group_problem", str(each))
+        self._groups[change.uid] = (group.namespace, group.name)
+        with self._lock:
+            self._planner.group_seen(group)
+
     def _read(self, raw: Raw, uid: PodUid) -> Seen:
         if not self._concerns(raw):
             return Seen(uid)
@@ -141,12 +166,18 @@ class Books:
             self._malformed("pod_unreadable", str(error))
             return self._unread(raw, uid, str(error))
         if pod.node is None and pod.phase not in FINISHED:
+            intake = take_in(pod, self._registry, self.product.rules)
             with self._lock:
                 self._ledger.see_pod(pod, self._clock())
-            return Seen(uid, take_in(pod, self._registry, self.product.rules))
+                self._planner.pod_seen(pod, intake)
+            return Seen(uid, intake)
         edited = writers.written_later(raw, self.product.held)
         with self._lock:
             problems = self._ledger.see_pod(pod, self._clock(), edited=edited)
+            if pod.phase in FINISHED:
+                self._planner.pod_gone(uid)
+            else:
+                self._planner.pod_seen(pod, None)
         for problem in problems:
             self._malformed("pod_problem", f"{problem.place}: {problem.what}")
         return Seen(uid)
@@ -206,26 +237,30 @@ class Books:
     def answer(self, node: NodeName, intake: Intake) -> str:
         """Why the node's cards cannot hold the pod, with numbers; empty where they can."""
         with self._lock:
-            answer = self._ledger.answer(node, intake)
-            return "" if isinstance(answer, Fit) else self._reason(node, intake, answer)
+            return self._answer(node, intake)
 
     def refusals(self, nodes: Iterable[NodeName], intake: Intake) -> dict[NodeName, str]:
         """The nodes that cannot hold the pod, each with the reason; see ``answer``."""
         with self._lock:
-            answers = ((node, self._ledger.answer(node, intake)) for node in nodes)
-            return {node: self._reason(node, intake, each) for node, each in answers if not isinstance(each, Fit)}
+            return {node: why for node in nodes if (why := self._answer(node, intake))}
 
     def scores(self, nodes: Iterable[NodeName], intake: Intake) -> dict[NodeName, float]:
         """How well the pod fits on each node that can hold it, by the policy for cards: the highest is the best."""
+        listed = tuple(nodes)
         with self._lock:
-            answers = {node: self._ledger.answer(node, intake) for node in nodes}
+            answers = {node: self._ledger.answer(node, intake) for node in listed}
+            bonus = self._planner.bonus(listed, intake, self._ledger)
         sign = -1.0 if intake.policy.node is NodePolicy.SPREAD else 1.0
-        return {node: sign * answer.score for node, answer in answers.items() if isinstance(answer, Fit)}
+        fits = ((node, answer.score) for node, answer in answers.items() if isinstance(answer, Fit))
+        return {node: sign * score + bonus.get(node, 0.0) for node, score in fits}
 
     def reserve(self, node: NodeName, intake: Intake) -> Granted | Declined:
         """See ``Ledger``."""
         with self._lock:
-            return self._ledger.reserve(node, intake, self._clock())
+            if why := self._planner.ends(node, intake):
+                return Declined(uid=intake.pod.uid, node=node, code=Code.NODE, text=f"node {node}: {why}")
+            wish = self._planner.wish(node, intake, self._ledger)
+            return self._ledger.reserve(node, intake, self._clock(), wish=wish)
 
     def release(self, uid: PodUid) -> bool:
         """See ``Ledger``."""
@@ -237,7 +272,10 @@ class Books:
     ) -> tuple[Granted, dict[str, str]] | Declined:
         """What a Binding is answered with, and the annotations that say so; see ``Ledger``."""
         with self._lock:
-            found = self._ledger.grant(node, intake, self._clock(), carried=carried, dry=dry)
+            if why := self._planner.ends(node, intake):
+                return Declined(uid=intake.pod.uid, node=node, code=Code.NODE, text=f"node {node}: {why}")
+            wish = self._planner.wish(node, intake, self._ledger)
+            found = self._ledger.grant(node, intake, self._clock(), carried=carried, dry=dry, wish=wish)
             if isinstance(found, Declined):
                 return found
             if found.source is Source.NOTHING:
@@ -292,6 +330,13 @@ class Books:
     def __len__(self) -> int:
         """How many pods are known, whatever they ask for."""
         return len(self._pods)
+
+    def _answer(self, node: NodeName, intake: Intake) -> str:
+        answer = self._ledger.answer(node, intake)
+        if not isinstance(answer, Fit):
+            return self._reason(node, intake, answer)
+        why = self._planner.ends(node, intake) or self._planner.obstacle(intake, self._ledger)
+        return f"{self.product.word}: {why}" if why else ""
 
     def _reason(self, node: NodeName, intake: Intake, refusal: Refusal) -> str:
         """A refusal in words that do not name the node: Volcano counts nodes by their words."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hami_plugins.engine.intake import Intake, Rules
 from hami_plugins.engine.shortfall import CardShortage, NodeShortage
+from hami_plugins.granting.planning import Planner
 from hami_plugins.model.decisions import Refusal
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Container, Pod
@@ -26,7 +27,8 @@ class Product:
 
     ``unregistered`` says that a node has no devices, and what is wrong with it, with what to do about it.
 
-    ``kube_scheduler`` is whether calls of kube-scheduler's extender are answered, too.
+    ``kube_scheduler`` is whether calls of kube-scheduler's extender are answered, too, and ``groups`` whether Volcano's
+    PodGroups are followed. ``planner`` makes what knows more than the devices of one node, one for each ledger.
 
     ``mark`` answers the creation of a pod. ``obstacle`` says why a pod gets nothing whatever is free (empty: nothing is
     in its way). ``wording`` is a node's refusal in words of its own (empty: in the usual ones), which name neither the
@@ -49,6 +51,8 @@ class Product:
     wording: Callable[[CardShortage | NodeShortage, Refusal], str] = lambda _reason, _refusal: ""
     remedy: Callable[[CardShortage | NodeShortage, NodeEntry | None], str] = lambda _reason, _entry: ""
     kube_scheduler: bool = False
+    groups: bool = False
+    planner: Callable[[], Planner] = Planner
     carried: Callable[[NodeName, Intake, Mapping[str, str]], Mapping[str, str] | None] = (
         lambda _node, _intake, _annotations: None
     )

@@ -40,6 +40,11 @@ LOOKS: Final = 4
 LONGEST_PAUSE: Final = 5.0
 """Seconds between two tries to reach the API server."""
 
+POD_GROUPS: Final = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
+
+LONGEST_ABSENCE: Final = 300.0
+"""Seconds between two looks for PodGroups in a cluster that has none."""
+
 Filling = Callable[[], AbstractContextManager[None]]
 
 _log = structlog.get_logger(__name__)
@@ -77,6 +82,13 @@ class Term:
         usual = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
         self._nodes = Reflector(api, nodes, on_change=self.books.node_changed, name="grants-nodes", **usual)
         self._pods = Reflector(api, pods, on_change=self.books.pod_changed, name="grants-pods", **usual)
+        # A cluster may do without PodGroups, so that nobody waits for them, and they are asked for seldom.
+        rare = ReflectorOptions(backoff=Backoff(most=LONGEST_ABSENCE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
+        groups = Selection(POD_GROUPS, "PodGroup")
+        changed = self.books.group_changed
+        self._groups = (
+            Reflector(api, groups, on_change=changed, name="grants-groups", **rare) if product.groups else None
+        )
         self._thread = threading.Thread(target=self._run, name="grants-expiry", daemon=True)
 
     @property
@@ -114,8 +126,9 @@ class Term:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout)
-        self._nodes.stop(timeout)
-        self._pods.stop(timeout)
+        for reflector in (self._nodes, self._pods, self._groups):
+            if reflector is not None:
+                reflector.stop(timeout)
 
     def _run(self) -> None:
         began = self._clock()
@@ -162,8 +175,9 @@ class Term:
 
     def _filled(self) -> bool:
         """Begins to follow nodes and pods; whether all are known before the end."""
-        for reflector in (self._nodes, self._pods):
-            reflector.start()
+        for reflector in (self._nodes, self._pods, self._groups):
+            if reflector is not None:
+                reflector.start()
         return all(self._came(reflector) for reflector in (self._nodes, self._pods))
 
     def _came(self, reflector: Reflector) -> bool:

@@ -29,7 +29,7 @@ from hami_plugins.ledger.nodes import LedgerNode
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import NodeObjection, Refusal
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
-from hami_plugins.model.pods import FINISHED, ContainerGrant, Pod
+from hami_plugins.model.pods import FINISHED, ContainerGrant, Pod, PodRecord
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.vendor import NodeObject
 from hami_plugins.model.verdicts import Fit, NoFit
@@ -47,7 +47,7 @@ class Ledger:
     """Who holds what, and what else can be had. ``decider`` decides, with the registry that it was made with.
 
     What nothing else ends lasts ``hold`` seconds after it was last asked for, and ``keep`` seconds after a Binding was
-    answered with it.
+    answered with it. ``changes`` grows with every change of what is held or to be had.
     """
 
     def __init__(self, decider: Decider, *, keep: float = KEEP, hold: float = HOLD) -> None:
@@ -61,18 +61,19 @@ class Ledger:
         self._bound: dict[PodUid, Bound] = {}
         self._assumed: dict[PodUid, dict[NodeName, Assumption]] = {}
         self._gone: dict[PodUid, float] = {}
+        self.changes = 0
 
     # What a watch shows
 
     def see_node(self, node: NodeObject) -> tuple[Problem, ...]:
         """The node as it is now. What cannot be read of it is a problem, and then it has none of those devices."""
         bare = self._builder.entry(node, NodeFacts())
-        self._node(node.name).see(bare)
+        self.changes += self._node(node.name).see(bare)
         return bare.problems
 
     def forget_node(self, name: NodeName) -> None:
         """The node is gone. Pods that hold something there do so until they are gone, too."""
-        self._node(name).see(None)
+        self.changes += self._node(name).see(None)
         self._tidy(name)
 
     def see_pod(self, pod: Pod, now: float, *, fault: str = "", edited: str = "") -> tuple[Problem, ...]:
@@ -112,7 +113,7 @@ class Ledger:
         self._drop(pod.uid, but=pod.node if holds else None)
         if holds:
             self._bound[pod.uid] = bound
-            self._node(pod.node).put(record)
+            self._put(pod.node, record)
         return problems
 
     def forget_pod(self, uid: PodUid, now: float) -> None:
@@ -154,24 +155,27 @@ class Ledger:
 
         Labels, taints and plain resources are the scheduler's own matter. ``intake.refusal`` must be empty.
         """
-        entry = self._entry_for(node, intake.pod.uid)
+        entry = self.entry_without(node, intake.pod.uid)
         if entry is None:
             return UNKNOWN_NODE
         return self.decider.answer(entry, _devices_only(intake), intake.policy)
 
     def why_not(self, node: NodeName, intake: Intake, refusal: Refusal) -> WhyNot | None:
         """The numbers behind a node's refusal: asked, largest free, total; ``None`` where cards are not the reason."""
-        entry = self._entry_for(node, intake.pod.uid)
+        entry = self.entry_without(node, intake.pod.uid)
         if entry is None or not isinstance(refusal, NoFit):
             return None
         return why_not(Question(_devices_only(intake), intake.policy), [(entry, refusal)], self._registry)
 
-    def reserve(self, node: NodeName, intake: Intake, now: float) -> Granted | Declined:
+    def reserve(
+        self, node: NodeName, intake: Intake, now: float, *, wish: PodDemand | None = None
+    ) -> Granted | Declined:
         """Hold what the pod would get on the node, instead of any reservation that it has elsewhere.
 
-        Asked again for the same node, the pod keeps what it has there, if that is still right.
+        Asked again for the same node, the pod keeps what it has there, if that is still right. With a ``wish`` the node
+        is asked that in its name; it has to be a narrower demand for the same.
         """
-        return self._grant(node, intake, now, carried=None, answered=False, dry=False)
+        return self._grant(node, intake, now, wish=wish, answered=False, dry=False)
 
     def release(self, uid: PodUid) -> bool:
         """Give up a pod's reservation, and say whether there was one.
@@ -184,7 +188,7 @@ class Ledger:
             self._end(uid, node)
         return bool(waiting)
 
-    def grant(
+    def grant(  # noqa: PLR0913 - one question with all that may go with it
         self,
         node: NodeName,
         intake: Intake,
@@ -192,13 +196,14 @@ class Ledger:
         *,
         carried: Mapping[str, str] | None = None,
         dry: bool = False,
+        wish: PodDemand | None = None,
     ) -> Granted | Declined:
         """The answer to a Binding: what is reserved there, else what ``carried`` annotations name if that is right,
         else the pod is placed on that node anew. It is refused only if the node cannot hold it at all.
 
-        A ``dry`` run gets the same answer, and nothing is kept of it.
+        A ``dry`` run gets the same answer, and nothing is kept of it. ``wish`` as in ``reserve``.
         """
-        return self._grant(node, intake, now, carried=carried, answered=True, dry=dry)
+        return self._grant(node, intake, now, carried=carried, wish=wish, answered=True, dry=dry)
 
     def annotations(self, granted: Granted, pod: Pod, *, now_ns: int) -> dict[str, str]:
         """What is to be written on the pod for a grant of this ledger, in its scheduler's words.
@@ -216,6 +221,17 @@ class Ledger:
         """The node with everybody who holds something there, or ``None``."""
         node = self._nodes.get(name)
         return None if node is None else node.entry()
+
+    def entry_without(self, name: NodeName, uid: PodUid) -> NodeEntry | None:
+        """The same as if one pod held nothing there."""
+        node = self._nodes.get(name)
+        return None if node is None else node.entry_without(uid)
+
+    def holdings(self, uid: PodUid) -> tuple[tuple[NodeName, tuple[ContainerGrant, ...]], ...]:
+        """What a pod holds, or is assumed to hold, and on which nodes."""
+        bound = self._bound.get(uid)
+        names = (*self._assumed.get(uid, ()), *(() if bound is None else (bound.node,)))
+        return tuple((name, self._nodes[name].held_by(uid)) for name in names)
 
     def snapshot(self) -> ClusterSnapshot:
         """All nodes, with devices and who holds them, and nothing else of the cluster."""
@@ -259,7 +275,8 @@ class Ledger:
         intake: Intake,
         now: float,
         *,
-        carried: Mapping[str, str] | None,
+        carried: Mapping[str, str] | None = None,
+        wish: PodDemand | None,
         answered: bool,
         dry: bool,
     ) -> Granted | Declined:
@@ -271,7 +288,7 @@ class Ledger:
         if not demand.devices.wants_devices:
             nothing = tuple(ContainerGrant(container.kind) for container in pod.containers)
             return Granted(uid=pod.uid, node=node, containers=nothing, source=Source.NOTHING)
-        found = self._chosen(node, intake, demand, carried)
+        found = self._chosen(node, intake, demand, carried, wish or demand)
         if isinstance(found, Declined) or dry:
             return found
         held = self._assumed.get(pod.uid, {})
@@ -304,14 +321,14 @@ class Ledger:
         return None
 
     def _chosen(
-        self, node: NodeName, intake: Intake, demand: PodDemand, carried: Mapping[str, str] | None
+        self, node: NodeName, intake: Intake, demand: PodDemand, carried: Mapping[str, str] | None, wish: PodDemand
     ) -> Granted | Declined:
         """Reserved, else carried, else placed anew, else refused."""
         uid = intake.pod.uid
         kept = self._kept(node, uid, demand)
         if kept is not None:
             return Granted(uid=uid, node=node, containers=kept.record.grants, source=Source.RESERVED)
-        entry = self._entry_for(node, uid)
+        entry = self.entry_without(node, uid)
         if entry is None:
             text = f"node {node} is not known; it has no devices to give"
             return Declined(uid=uid, node=node, code=Code.NODE, text=text, refusal=UNKNOWN_NODE)
@@ -319,7 +336,7 @@ class Ledger:
             grants = self._records.record(replace(intake.pod, annotations=carried))[0].grants
             if self.decider.accepts(entry, demand, intake.policy, grants):
                 return Granted(uid=uid, node=node, containers=grants, source=Source.CARRIED)
-        answer = self.decider.answer(entry, demand, intake.policy)
+        answer = self.decider.answer(entry, wish, intake.policy)
         if not isinstance(answer, Fit):
             return self._refused(entry, intake, answer)
         grants = granted(entry, answer, demand.devices, self._registry)
@@ -347,7 +364,7 @@ class Ledger:
 
     def _assume(self, assumption: Assumption) -> None:
         self._assumed.setdefault(assumption.record.uid, {})[assumption.node] = assumption
-        self._node(assumption.node).put(assumption.record)
+        self._put(assumption.node, assumption.record)
 
     def _end(self, uid: PodUid, name: NodeName) -> None:
         """End what a pod is assumed to hold on a node."""
@@ -375,8 +392,13 @@ class Ledger:
             if name != but:
                 self._take(name, uid)
 
+    def _put(self, name: NodeName, record: PodRecord) -> None:
+        self._node(name).put(record)
+        self.changes += 1
+
     def _take(self, name: NodeName, uid: PodUid) -> None:
         self._nodes[name].take(uid)
+        self.changes += 1
         self._tidy(name)
 
     def _node(self, name: NodeName) -> LedgerNode:
@@ -389,10 +411,6 @@ class Ledger:
         """Forget a node that does not exist and on which nobody is."""
         if self._nodes[name].idle:
             del self._nodes[name]
-
-    def _entry_for(self, name: NodeName, uid: PodUid) -> NodeEntry | None:
-        node = self._nodes.get(name)
-        return None if node is None else node.entry_without(uid)
 
 
 def _devices_only(intake: Intake) -> PodDemand:

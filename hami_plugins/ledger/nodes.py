@@ -24,8 +24,8 @@ class LedgerNode:
         """Whether there is nothing to be known about it."""
         return self._bare is None and not self._holders
 
-    def see(self, bare: NodeEntry | None) -> None:
-        """The node says this of itself now (``None``: it is gone); who holds something stays."""
+    def see(self, bare: NodeEntry | None) -> bool:
+        """The node says this of itself now (``None``: it is gone); who holds something stays. Whether that is new."""
         before = self._bare
         if (
             bare is not None
@@ -34,8 +34,9 @@ class LedgerNode:
             and bare.ids == before.ids
             and bare.problems == before.problems
         ):
-            return
+            return False
         self._bare, self._entry = bare, None
+        return True
 
     def put(self, record: PodRecord) -> None:
         """A pod holds this here from now on, instead of what it held before."""

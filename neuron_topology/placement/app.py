@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import nullcontext
 
 from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.granting.server import LINGER_SECONDS, Api, GrantServer
 from hami_plugins.granting.term import Filling
+from neuron_topology.placement.gangs import Gangs
 from neuron_topology.placement.product import product_of
 from neuron_topology.placement.settings import GrantSettings
 
@@ -21,5 +23,6 @@ def grant_server(  # noqa: PLR0913 - what it is made of
     linger: float = LINGER_SECONDS,
 ) -> GrantServer:
     """One replica; the parameters are those of ``GrantServer``."""
-    product = product_of(settings.rules)
+    margin = settings.capacity_block_margin
+    product = product_of(settings.rules, lambda: Gangs(now=time.time, margin=margin))
     return GrantServer(settings, api, product, metrics=metrics, identity=identity, filling=filling, linger=linger)

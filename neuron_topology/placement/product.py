@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.shortfall import CardShortage, NodeShortage
 from hami_plugins.errors import WireError
+from hami_plugins.granting.planning import Planner
 from hami_plugins.granting.product import Product
 from hami_plugins.model.decisions import Refusal
 from hami_plugins.model.nodes import NodeEntry
@@ -38,8 +39,8 @@ _REMEDIES: Final[Mapping[Reason, str]] = {
 }
 
 
-def product_of(rules: Rules) -> Product:
-    """Grants for pods of every scheduler."""
+def product_of(rules: Rules, planner: Callable[[], Planner] = Planner) -> Product:
+    """Grants for pods of every scheduler; ``planner`` makes what knows of jobs and of machines that go."""
     return Product(
         audit=AUDIT,
         word="Neuron",
@@ -50,6 +51,8 @@ def product_of(rules: Rules) -> Product:
         held=HELD_KEYS,
         unregistered=_unregistered,
         kube_scheduler=True,
+        groups=True,
+        planner=planner,
         mark=lambda raw: marking.mark(raw, rules),
         told=_told,
         wording=_wording,
@@ -73,7 +76,9 @@ def _told(annotations: Mapping[str, str]) -> tuple[Container, ...]:
 
 def _wording(reason: CardShortage | NodeShortage, refusal: Refusal) -> str:
     """Where sets are the matter, the sentence of the vendor: it says what could be had. No pods and nodes are named."""
-    return refusal.words if isinstance(reason, CardShortage) and reason.blocked is not None else ""
+    if not isinstance(reason, CardShortage) or reason.blocked is None:
+        return ""
+    return refusal.words if reason.reason is Reason.TOPOLOGY or not reason.blocked.members else ""
 
 
 def _remedy(reason: CardShortage | NodeShortage, _entry: NodeEntry | None) -> str:

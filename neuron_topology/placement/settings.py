@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from hami_plugins.config.values import AbsolutePath, Listen, Name, Port
+from hami_plugins.config.values import AbsolutePath, Listen, Name, Port, Seconds
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.granting import settings as shared
 from hami_plugins.web.settings import Certificate, Lease, Service
+from neuron_topology.placement.gangs import MARGIN
 from neuron_topology.placement.words import CONFIGURATION
 
 PREFIX: Final = "HAMI_PLUGINS__NEURON_GRANTS__"
@@ -55,10 +56,12 @@ class GrantSettings(shared.GrantSettings):
     """All of the server's settings, beside those that every server of grants has.
 
     ``policy`` is which nodes come first for pods that say nothing: ``binpack`` those where a grant costs the fewest
-    future sets and that are in use already, ``spread`` the others.
+    future sets and that are in use already, ``spread`` the others. ``capacity_block_margin`` is how many seconds before
+    the end of a Capacity Block its machines go.
     """
 
     policy: Literal["binpack", "spread"] = "binpack"
+    capacity_block_margin: Seconds = MARGIN
     webhooks: GrantWebhooks = GrantWebhooks()
     certificate: GrantCertificate = GrantCertificate()
     service: GrantService = GrantService()

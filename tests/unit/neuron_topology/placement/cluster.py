@@ -18,6 +18,7 @@ from hami_plugins.wire.admission_review import AdmissionRequest
 from neuron_topology.hardware.instances import INSTANCE_TYPES
 from neuron_topology.names import CORES, DEVICES, INSTANCE_LABEL
 from neuron_topology.nodes import FAMILY_LABEL
+from neuron_topology.placement.gangs import Gangs
 from neuron_topology.placement.product import METRICS, product_of
 from neuron_topology.placement.settings import GrantSettings
 from neuron_topology.placement.words import MARKED, MARKER_KEY
@@ -86,7 +87,9 @@ class Cluster:
         self.metrics = GrantMetrics(METRICS)
         self.server: dict[tuple[str, str], Raw | KubeError] = {}
         self.settings = settings or GrantSettings()
-        self.books = Books(product_of(self.settings.rules), keep=90.0, hold=15.0, clock=lambda: self.time)
+        self.now = 1_800_000_000.0
+        product = product_of(self.settings.rules, lambda: Gangs(now=lambda: self.now))
+        self.books = Books(product, keep=90.0, hold=15.0, clock=lambda: self.time)
         self.extender = Extender(self.books, read=self._read, weight=self.settings.weight, metrics=self.metrics)
         self.bindings = Bindings(
             books=self.books,

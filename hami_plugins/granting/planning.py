@@ -1,0 +1,57 @@
+"""What a product may know beyond the devices of one node: which pods belong together, and how long a node lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from hami_plugins.engine.decide import PodDemand
+from hami_plugins.engine.intake import Intake
+from hami_plugins.ledger.ledger import Ledger
+from hami_plugins.model.cluster import PodGroup
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.model.vendor import NodeObject
+
+
+class Planner:
+    """Knows nothing. The books call it under their lock, so that one thread at a time is in it."""
+
+    def node_seen(self, node: NodeObject) -> tuple[str, ...]:
+        """A node as it is now; what is wrong with what it says is answered."""
+        del node
+        return ()
+
+    def node_gone(self, name: NodeName) -> None:
+        """A node is gone."""
+
+    def pod_seen(self, pod: Pod, intake: Intake | None) -> None:
+        """A pod that asks for devices; ``intake`` while it waits."""
+
+    def pod_gone(self, uid: PodUid) -> None:
+        """A pod is gone, or has finished."""
+
+    def group_seen(self, group: PodGroup) -> None:
+        """A group of pods that start together."""
+
+    def group_gone(self, namespace: str, name: str) -> None:
+        """A group is gone."""
+
+    def ends(self, node: NodeName, intake: Intake) -> str:
+        """Why the pod must not be on the node although devices are free; empty where nothing is in its way."""
+        del node, intake
+        return ""
+
+    def obstacle(self, intake: Intake, ledger: Ledger) -> str:
+        """Why it is of no use to place the pod anywhere now."""
+        del intake, ledger
+        return ""
+
+    def wish(self, node: NodeName, intake: Intake, ledger: Ledger) -> PodDemand | None:
+        """What is to be asked of the node in the pod's name, where that is more than the pod says itself."""
+        del node, intake, ledger
+        return None
+
+    def bonus(self, nodes: Iterable[NodeName], intake: Intake, ledger: Ledger) -> Mapping[NodeName, float]:
+        """What is added to the scores of nodes; the nodes are all that the scheduler has left for the pod."""
+        del nodes, intake, ledger
+        return {}

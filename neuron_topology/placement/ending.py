@@ -1,0 +1,70 @@
+"""When a machine goes back to AWS, and how long a job says that it runs.
+
+Instances of a Capacity Block are taken half an hour before its end (``neuron-torchx.md`` 7.1). AWS writes neither of
+the two into a cluster: an operator, or whoever scales the nodes, does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+END_KEY: Final = "hami-plugins.io/capacity-block-end"
+"""Annotation or label of a node: when its Capacity Block ends, as RFC 3339 or (labels have no colons) Unix seconds."""
+
+DURATION_KEY: Final = "hami-plugins.io/expected-duration"
+"""Annotation of a pod: how long it runs, as ``90m``, ``4h``, ``1h30m``, ``2d`` or seconds."""
+
+_UNITS: Final[Mapping[str, int]] = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_PART: Final = re.compile(r"(\d{1,9})([dhms])", re.ASCII)
+_WHOLE: Final = re.compile(r"(?:\d{1,9}[dhms])+", re.ASCII)
+_SECONDS: Final = re.compile(r"\d{1,11}", re.ASCII)
+
+
+def seconds_of(text: str) -> float:
+    """A duration. Raises ``ValueError`` with the reason."""
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    if not _WHOLE.fullmatch(text):
+        raise ValueError(f"{DURATION_KEY}: {text!r} is no duration; write 90m, 4h, 1h30m, 2d or a number of seconds")
+    return float(sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text)))
+
+
+def declared(annotations: Mapping[str, str]) -> float | None:
+    """The seconds that a pod says it runs; ``None`` where it says nothing, or nothing that can be read."""
+    try:
+        return seconds_of(annotations[DURATION_KEY])
+    except (KeyError, ValueError):
+        return None
+
+
+def end_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> float | None:
+    """When a node's Capacity Block ends (Unix seconds); ``None`` where it has none. Raises ``ValueError``."""
+    text = annotations.get(END_KEY) or labels.get(END_KEY)
+    if not text:
+        return None
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise ValueError(
+            f"{END_KEY}: {text!r} is no moment, so nobody keeps long jobs off the node; write 2026-11-23T10:00:00Z or "
+            "Unix seconds"
+        )
+    return found.timestamp()
+
+
+def objection(end: float, duration: float, now: float, margin: float) -> str:
+    """Why a job of a duration does not begin now on a node that ends then; empty where there is time enough."""
+    if now + duration <= end - margin:
+        return ""
+    moment = datetime.fromtimestamp(end, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return (
+        f"the Capacity Block ends at {moment}, {margin / 60:.0f} minutes before that its machines go, and the pod says "
+        f"that it runs for {duration / 3600:.1f} h ({DURATION_KEY})"
+    )

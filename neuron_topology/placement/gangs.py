@@ -1,0 +1,269 @@
+"""Jobs whose pods start together, planned as one: all of them find a set or none does, and all get the same devices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from hami_plugins.engine.decide import PodDemand
+from hami_plugins.engine.intake import Intake
+from hami_plugins.granting.planning import Planner
+from hami_plugins.ledger.ledger import Ledger
+from hami_plugins.model.cluster import PodGroup
+from hami_plugins.model.nodes import NodeEntry, NodeState
+from hami_plugins.model.pods import ContainerGrant, Pod
+from hami_plugins.model.requests import DeviceDemand
+from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.model.vendor import NodeObject
+from hami_plugins.wire.gang_keys import GROUP_KEY
+from neuron_topology.hardware.fabric import devices_of
+from neuron_topology.nodes import VENDOR, Wiring, wiring_of
+from neuron_topology.placement import ending
+from neuron_topology.placement.sharing import room, shared_set
+from neuron_topology.vendor import whole
+
+SAME_SET: Final = 5.0
+"""What a node's score gains where a set is free that members have on other nodes; how full it is counts up to 10."""
+
+MARGIN: Final = 1800.0
+"""Seconds before the end of a Capacity Block at which its machines go."""
+
+Key = tuple[str, str]
+"""Namespace and name of a group."""
+
+
+class _Room(NamedTuple):
+    """Why a gang cannot be complete (empty: it can), as the ledger was after so many changes."""
+
+    changes: int
+    least: int
+    words: str
+
+
+@dataclass(slots=True)
+class _Gang:
+    """``members`` ask for so many devices each, 0 for one that is not planned; ``reach`` are the nodes left to it."""
+
+    members: dict[PodUid, int] = field(default_factory=dict)
+    reach: tuple[NodeName, ...] = ()
+    room: _Room | None = None
+
+
+class Gangs(Planner):
+    """``now`` gives Unix seconds; ``margin`` is how long before the end of a Capacity Block its machines go."""
+
+    def __init__(self, *, now: Callable[[], float], margin: float = MARGIN) -> None:
+        self._now = now
+        self._margin = margin
+        self._ends: dict[NodeName, float] = {}
+        self._gangs: dict[Key, _Gang] = {}
+        self._group_of: dict[PodUid, Key] = {}
+        self._needs: dict[Key, int] = {}
+
+    # What the watches show
+
+    def node_seen(self, node: NodeObject) -> tuple[str, ...]:
+        """See ``Planner``."""
+        self._ends.pop(node.name, None)
+        try:
+            end = ending.end_of(node.annotations, node.labels)
+        except ValueError as error:
+            return (str(error),)
+        if end is not None:
+            self._ends[node.name] = end
+        return ()
+
+    def node_gone(self, name: NodeName) -> None:
+        """See ``Planner``."""
+        self._ends.pop(name, None)
+
+    def pod_seen(self, pod: Pod, intake: Intake | None) -> None:
+        """See ``Planner``."""
+        name = pod.annotations.get(GROUP_KEY)
+        if not name:
+            return
+        key = (pod.namespace, name)
+        before = self._group_of.get(pod.uid)
+        if before is not None and before != key:
+            self.pod_gone(pod.uid)
+        self._group_of[pod.uid] = key
+        gang = self._gangs.setdefault(key, _Gang())
+        asked = gang.members.get(pod.uid, 0)
+        gang.members[pod.uid] = asked if intake is None else _devices_of(intake)
+        gang.room = None
+
+    def pod_gone(self, uid: PodUid) -> None:
+        """See ``Planner``."""
+        key = self._group_of.pop(uid, None)
+        gang = self._gangs.get(key) if key is not None else None
+        if key is None or gang is None:
+            return
+        gang.members.pop(uid, None)
+        gang.room = None
+        if not gang.members:
+            del self._gangs[key]
+
+    def group_seen(self, group: PodGroup) -> None:
+        """See ``Planner``."""
+        self._needs[group.namespace, group.name] = group.min_member
+
+    def group_gone(self, namespace: str, name: str) -> None:
+        """See ``Planner``."""
+        self._needs.pop((namespace, name), None)
+
+    # What is asked
+
+    def ends(self, node: NodeName, intake: Intake) -> str:
+        """See ``Planner``: a pod that says how long it runs does not begin where the machine goes before that."""
+        end = self._ends.get(node)
+        duration = ending.declared(intake.pod.annotations) if end is not None else None
+        if end is None or duration is None:
+            return ""
+        return ending.objection(end, duration, self._now(), self._margin)
+
+    def obstacle(self, intake: Intake, ledger: Ledger) -> str:
+        """See ``Planner``: members of a gang that cannot be complete are placed nowhere, so that nothing is held."""
+        key = self._group_of.get(intake.pod.uid)
+        gang = self._gangs.get(key) if key is not None else None
+        least = self._needs.get(key, 0) if key is not None else 0
+        if gang is None or least < 2:
+            return ""
+        if gang.room is None or (gang.room.changes, gang.room.least) != (ledger.changes, least):
+            gang.room = _Room(ledger.changes, least, _lacking(gang, least, ledger))
+        return gang.room.words
+
+    def wish(self, node: NodeName, intake: Intake, ledger: Ledger) -> PodDemand | None:
+        """See ``Planner``: the set that members have on other nodes, or else one that most of these have."""
+        key = self._group_of.get(intake.pod.uid)
+        gang = self._gangs.get(key) if key is not None else None
+        count = _devices_of(intake)
+        if gang is None or not count or len(gang.members) < 2:
+            return None
+        entry = ledger.entry_without(node, intake.pod.uid)
+        if entry is None or VENDOR not in entry.state.shape.positions:
+            return None
+        own = _free_of(entry.state)
+        tables = own.wiring.tables
+        elsewhere: Counter[int] = Counter()
+        for each in gang.reach:
+            found = ledger.entry(each) if each != node else None
+            if found is not None and VENDOR in found.state.shape.positions:
+                free = _free_of(found.state)
+                if free.wiring.tables is tables:
+                    elsewhere[free.mask] += 1
+        taken = Counter(
+            members
+            for uid in gang.members
+            if uid != intake.pod.uid
+            for where, members in _sets_of(uid, ledger)
+            if where != node and members.bit_count() == count
+        )
+        members = shared_set(tables, own.mask, count, taken, elsewhere, own.wiring.repaired)
+        return _wishing(intake, members) if members else None
+
+    def bonus(self, nodes: Iterable[NodeName], intake: Intake, ledger: Ledger) -> Mapping[NodeName, float]:
+        """See ``Planner``: nodes that have the set of the others come before equal ones."""
+        uid = intake.pod.uid
+        key = self._group_of.get(uid)
+        gang = self._gangs.get(key) if key is not None else None
+        count = _devices_of(intake)
+        if gang is None or not count or len(gang.members) < 2:
+            return {}
+        gang.reach = tuple(nodes)
+        taken = {
+            members
+            for each in gang.members
+            if each != uid
+            for _, members in _sets_of(each, ledger)
+            if members.bit_count() == count
+        }
+        if not taken:
+            return {}
+        found: dict[NodeName, float] = {}
+        for node in gang.reach:
+            entry = ledger.entry_without(node, uid)
+            if entry is not None and VENDOR in entry.state.shape.positions:
+                free = _free_of(entry.state).mask
+                if any(members & ~free == 0 for members in taken):
+                    found[node] = SAME_SET
+        return found
+
+
+class _Free(NamedTuple):
+    """What is free on a node, and how it is wired."""
+
+    mask: int
+    wiring: Wiring
+
+
+@lru_cache(maxsize=65_536)
+def _free_of(state: NodeState) -> _Free:
+    wiring = wiring_of(state.shape)
+    return _Free(wiring.free(state.shape, state.usage), wiring)
+
+
+def _room_of(state: NodeState, count: int) -> int:
+    free = _free_of(state)
+    return room(free.wiring.tables, free.mask, count)
+
+
+def _lacking(gang: _Gang, least: int, ledger: Ledger) -> str:
+    """Why the gang cannot be complete now; empty where it can, or where nobody knows."""
+    waiting = [count for uid, count in gang.members.items() if not ledger.holdings(uid)]
+    lacking = least - (len(gang.members) - len(waiting))
+    # Some may still have to be made, and what asks for cores is not planned.
+    if lacking <= 0 or len(waiting) < lacking or not all(waiting):
+        return ""
+    rooms: Counter[int] = Counter()
+    for entry in ledger.snapshot().nodes:
+        if VENDOR in entry.state.shape.positions:
+            for count in set(waiting):
+                rooms[count] += _room_of(entry.state, count)
+    could = sum(min(number, rooms[count]) for count, number in Counter(waiting).items())
+    if could >= lacking:
+        return ""
+    asked = " and ".join(f"{number} x {count}" for count, number in sorted(Counter(waiting).items()))
+    return (
+        f"the job has to start together: {lacking} of its pods have no devices yet (they ask for {asked}), and "
+        f"linked sets are left for {could}; wait until pods end, or ask for fewer pods or devices"
+    )
+
+
+def _devices_of(intake: Intake) -> int:
+    """The whole devices that a pod asks for in one container and nowhere else; 0 for every other pod."""
+    requests = [request for each in intake.demand.devices.containers for request in each.requests]
+    if len(requests) != 1 or requests[0].vendor != VENDOR or not whole(requests[0]) or requests[0].cores:
+        return 0
+    return requests[0].count
+
+
+def _wishing(intake: Intake, members: int) -> PodDemand:
+    """The same demand, of just these devices."""
+
+    wished = (devices_of(members),)
+    containers = tuple(
+        replace(each, requests=tuple(replace(request, alike=wished) for request in each.requests))
+        for each in intake.demand.devices.containers
+    )
+    return PodDemand(DeviceDemand(containers))
+
+
+def _sets_of(uid: PodUid, ledger: Ledger) -> Iterable[tuple[NodeName, int]]:
+    """The sets that a pod holds, with their nodes."""
+    for node, grants in ledger.holdings(uid):
+        entry = ledger.entry(node)
+        if entry is not None:
+            yield node, _mask_of(entry, grants)
+
+
+def _mask_of(entry: NodeEntry, grants: Iterable[ContainerGrant]) -> int:
+    mask = 0
+    for grant in grants:
+        for share in grant.shares:
+            at = entry.position(share.device)
+            if at is not None:
+                mask |= 1 << entry.state.shape.devices[at].index
+    return mask

@@ -1,0 +1,148 @@
+"""Members of a job: placed together or not at all, and on the same devices of each machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hami_plugins.kube.reflector import Change
+from hami_plugins.vendors.awsneuron import IDS_KEY
+from hami_plugins.wire.gang_keys import GROUP_KEY
+from tests.unit.neuron_topology.placement.cluster import Cluster, a_node, a_pod, said
+
+
+def group(name: str = "train", least: int = 2, kind: Any = "added") -> Change:
+    metadata = {"name": name, "namespace": "x", "uid": f"uid-{name}"}
+    return Change(kind, {"metadata": metadata, "spec": {"minMember": least}}, f"uid-{name}")
+
+
+def a_job(cluster: Cluster, pods: int, devices: int, *, least: int | None = None, name: str = "train") -> list[Any]:
+    """Pods that wait, of one PodGroup."""
+    cluster.books.group_changed(group(name, pods if least is None else least))
+    made = [a_pod(f"{name}-{at}", devices, annotations={GROUP_KEY: name}) for at in range(pods)]
+    for pod in made:
+        cluster.shows(pod)
+    return made
+
+
+def ids(cluster: Cluster, pod: Any, node: str) -> tuple[int, ...]:
+    return tuple(sorted(map(int, said(cluster.bind(pod, node))[IDS_KEY].split(","))))
+
+
+def test_members_on_different_machines_get_the_same_devices() -> None:
+    cluster = Cluster(a_node("n1"), a_node("n2"))
+    cluster.shows(a_pod("busy", 4, node="n2", annotations={IDS_KEY: "0,1,12,13"}))
+    alone = a_pod("alone")
+    cluster.shows(alone)
+    assert ids(cluster, alone, "n1") == (0, 1, 12, 13)  # what it takes where nobody else matters
+    cluster = Cluster(a_node("n1"), a_node("n2"))
+    cluster.shows(a_pod("busy", 4, node="n2", annotations={IDS_KEY: "0,1,12,13"}))
+    one, other = a_job(cluster, 2, 4)
+    cluster.prioritize(one, "n1", "n2")
+    assert not cluster.allocate(one, "n1")
+    cluster.prioritize(other, "n1", "n2")
+    assert not cluster.allocate(other, "n2")
+    assert ids(cluster, one, "n1") == ids(cluster, other, "n2")
+
+
+def test_two_members_on_each_machine_are_the_same_two_sets_on_each() -> None:
+    cluster = Cluster(*(a_node(f"n{at}") for at in range(4)))
+    job = a_job(cluster, 8, 4)
+    nodes = [f"n{at // 2}" for at in range(8)]
+    for pod, node in zip(job, nodes, strict=True):
+        cluster.prioritize(pod, "n0", "n1", "n2", "n3")
+        assert not cluster.allocate(pod, node)
+    sets = {node: set[tuple[int, ...]]() for node in nodes}
+    for pod, node in zip(job, nodes, strict=True):
+        sets[node].add(ids(cluster, pod, node))
+    assert len({frozenset(each) for each in sets.values()}) == 1
+
+
+def test_a_node_with_the_set_of_the_others_comes_before_an_equal_one() -> None:
+    cluster = Cluster(a_node("n1"), a_node("n2"), a_node("n3"))
+    cluster.shows(a_pod("here", 2, node="n2", annotations={IDS_KEY: "0,1"}))
+    cluster.shows(a_pod("there", 2, node="n3", annotations={IDS_KEY: "10,11"}))
+    one, other = a_job(cluster, 2, 4)
+    cluster.prioritize(one, "n1")
+    assert not cluster.allocate(one, "n1")
+    taken = set(ids(cluster, one, "n1"))
+    scores = cluster.prioritize(other, "n2", "n3")
+    same = "n3" if taken.isdisjoint({10, 11}) else "n2"
+    assert scores[same] > scores[{"n2": "n3", "n3": "n2"}[same]]
+
+
+def test_a_job_that_cannot_be_complete_is_placed_nowhere_and_told_why() -> None:
+    cluster = Cluster(a_node("n1"), a_node("n2"))
+    cluster.shows(a_pod("busy", 2, node="n2", annotations={IDS_KEY: "0,10"}))
+    job = a_job(cluster, 4, 8)
+    reason = cluster.predicate(job[0], "n1")
+    assert reason == (
+        "Neuron: the job has to start together: 4 of its pods have no devices yet (they ask for 4 x 8), and linked "
+        "sets are left for 2; wait until pods end, or ask for fewer pods or devices"
+    )
+    cluster.shows_node(a_node("n3"))
+    assert not cluster.predicate(job[0], "n1")
+
+
+def test_a_job_of_which_fewer_suffice_goes_as_far_as_it_gets() -> None:
+    cluster = Cluster(a_node("n1"))
+    job = a_job(cluster, 4, 8, least=2)
+    assert not cluster.predicate(job[0])
+    for pod in job[:2]:
+        assert not cluster.predicate(pod)
+        assert not cluster.allocate(pod)
+    assert "idle cards: asked 8" in cluster.predicate(job[2])
+
+
+def test_what_members_hold_already_counts() -> None:
+    cluster = Cluster(a_node("n1"))
+    job = a_job(cluster, 2, 8)
+    assert not cluster.allocate(job[0])
+    assert not cluster.predicate(job[1])
+    cluster.shows(other := a_pod("other", 8))
+    cluster.bound(other)
+    assert cluster.predicate(job[1])
+
+
+def test_after_a_restart_the_others_are_found_by_their_annotations() -> None:
+    before = Cluster(a_node("n1"), a_node("n2"))
+    one, other = a_job(before, 2, 4)
+    shown = before.bound(one, "n1")
+    after = Cluster(a_node("n1"), a_node("n2"))
+    after.shows(a_pod("busy", 2, node="n2", annotations={IDS_KEY: "14,15"}))
+    after.books.group_changed(group())
+    after.shows(shown)
+    after.shows(other)
+    assert ids(after, other, "n2") == tuple(sorted(map(int, shown["metadata"]["annotations"][IDS_KEY].split(","))))
+
+
+def test_groups_and_members_that_are_gone_are_forgotten() -> None:
+    cluster = Cluster(a_node("n1"))
+    job = a_job(cluster, 3, 8)
+    assert cluster.predicate(job[0])
+    cluster.books.group_changed(group(kind="deleted"))
+    assert not cluster.predicate(job[0])
+    cluster.books.group_changed(group(least=3))
+    assert cluster.predicate(job[0])
+    cluster.shows(job[2], "deleted")
+    assert not cluster.predicate(job[0])  # the third may still be made again
+
+
+def test_a_group_that_is_half_broken_is_still_a_group() -> None:
+    cluster = Cluster(a_node("n1"))
+    broken = {"metadata": {"name": "train", "namespace": "x", "uid": "u"}, "spec": {"minMember": 3, "minResources": 1}}
+    cluster.books.group_changed(Change("added", broken, "u"))
+    for at in range(3):
+        cluster.shows(a_pod(f"p{at}", 8, annotations={GROUP_KEY: "train"}))
+    assert cluster.predicate(a_pod("p0", 8, annotations={GROUP_KEY: "train"}))
+    cluster.books.group_changed(Change("added", {"metadata": {}}, "v"))
+    assert cluster.books.problems == 2
+
+
+def test_members_that_ask_for_cores_or_for_different_numbers_are_left_to_the_scheduler() -> None:
+    cluster = Cluster(a_node("n1"), a_node("n2"))
+    cluster.books.group_changed(group(least=3))
+    pods = [a_pod("big", 16), a_pod("small", 4), a_pod("cores", cores=2)]
+    for pod in pods:
+        pod["metadata"]["annotations"][GROUP_KEY] = "train"
+        cluster.shows(pod)
+        assert not cluster.predicate(pod)
