@@ -1,4 +1,4 @@
-"""A training job as TorchX' ``dist.ddp`` makes it, with what Neuron devices and EFA need around it.
+"""A training job as TorchX' own component makes it, with what Neuron devices and EFA need around it.
 
 Source: ``neuron-torchx.md`` 5.2, 5.7 and 6.3.
 """
@@ -58,7 +58,8 @@ def app(script_args: Sequence[str], job: Job) -> Any:
     resource = _resource(job.resource)
     from torchx.components import dist
 
-    made = dist.ddp(
+    launched = getattr(dist, "torchrun", None) or dist.ddp  # newer releases deprecate the old name
+    made = launched(
         *script_args,
         script=job.script,
         m=job.module,

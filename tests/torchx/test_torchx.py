@@ -96,6 +96,7 @@ def test_a_precompiling_job_shares_its_cache_with_the_real_one() -> None:
         assert patching.patch(job).job["spec"]["networkTopology"]["highestTierName"] == "network-layer-3"
 
 
+@pytest.mark.filterwarnings("ignore:.*dist.ddp is deprecated:UserWarning")
 def test_what_torchxs_own_component_asks_for_is_put_right() -> None:
     job = asked("--script", "bert-train.py", "-h", "aws_trn1.32xlarge", "-j", "2x32", component="dist.ddp")
     patched = patching.patch(job).job

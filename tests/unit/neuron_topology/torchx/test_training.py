@@ -26,16 +26,16 @@ def environment(**more: Any) -> dict[str, str]:
     return training.environment(job, NAMED[job.resource])
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What TorchX' component is asked for."""
+@pytest.fixture(params=["ddp", "torchrun"])
+def asked(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What TorchX' component is asked for, by its name in older and in newer releases."""
     found: dict[str, Any] = {}
 
-    def ddp(*script_args: str, **options: Any) -> Any:
+    def launched(*script_args: str, **options: Any) -> Any:
         found.update(options, script_args=script_args)
         return SimpleNamespace(roles=[SimpleNamespace(name="dp-bert_large", args=["-c", "torchrun x"])])
 
-    stand_in.install(monkeypatch, components={"dist": SimpleNamespace(ddp=ddp)})
+    stand_in.install(monkeypatch, components={"dist": SimpleNamespace(**{request.param: launched})})
     return found
 
 
