@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -11,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hami_plugins import examples
-from hami_plugins.cli import inputs, output, planning
+from hami_plugins.cli import inputs, output, planning, plugged
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.inputs import Source
+from hami_plugins.model.decisions import Placed
 from hami_plugins.report import manifests, tables, workloads
 from hami_plugins.report.explain.answers import Answers
 from hami_plugins.report.plan import Planner, submission
@@ -25,6 +29,10 @@ if TYPE_CHECKING:
     from hami_plugins.engine.registry import Registry
 
 FLEET: Final = "mixed"
+CARRIED: Final = "05-notebooks"
+"""The workload that goes from HAMi's words to Koordinator's."""
+
+KOORDINATOR: Final = "koordinator"
 
 
 def run(html: str, *, live: bool = True) -> int:
@@ -37,6 +45,7 @@ def run(html: str, *, live: bool = True) -> int:
     registry = inputs.registry_of(settings)
     if not live:
         _plan(html, settings, registry)
+        _carry(settings, registry)
         output.line()
         _pages(html)
         return Exit.FINE
@@ -55,6 +64,8 @@ def _plan_and_live(html: str, settings: Settings, registry: Registry, seconds: C
     with Ending() as ending, ExitStack() as stack:
         cluster, obstacle = _staged(stack, ending)
         _plan(html, settings, registry)
+        ending.check()
+        _carry(settings, registry)
         ending.check()
         output.line()
         if cluster is not None:
@@ -103,6 +114,42 @@ def _plan(html: str, settings: Settings, registry: Registry) -> None:
     planning.tell(found, answers)
     planning.write_page(html, answers, submitted, title="Demo: many makers, one plan", source=f"fleet {FLEET}")
     sys.stdout.flush()
+
+
+def _carry(settings: Settings, registry: Registry) -> None:
+    """One workload into Koordinator's words and onto its nodes; left out where nobody brings that command."""
+    if not plugged.has_command(KOORDINATOR):
+        return
+    text = _translated(examples.workload_text(CARRIED))
+    snapshot = inputs.cluster(Source(fleet=KOORDINATOR), registry)
+    submitted = workloads.read(manifests.read(text, source=f"{CARRIED}.yaml"), pod_groups=snapshot.pod_groups)
+    planner = Planner(registry, settings.rules())
+    first = planner.plan(snapshot, submission.units(submitted, snapshot)).pods[0]
+    placed = first.decision
+    if not isinstance(placed, Placed):
+        return
+    resources = first.pod.containers[0].limits
+    asked = ", ".join(f"{name}: {amount}" for name, amount in resources.items() if name.startswith(KOORDINATOR))
+    output.line()
+    output.line(
+        f"Carried over: {CARRIED}.yaml, written for HAMi, on nodes that Koordinator schedules (fleet {KOORDINATOR})."
+    )
+    output.line(f"         koordinator translate --to koordinator: {asked}")
+    output.line(f"         {first.pod.full_name} fits on {placed.node}, where Koordinator's scheduler would write:")
+    for key, value in first.annotations.items():
+        output.line(f"         {key}: {value}")
+
+
+def _translated(text: str) -> str:
+    """The manifests in Koordinator's words, by the command itself."""
+    from hami_plugins.cli import main
+
+    out = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(out):
+        file = Path(folder) / f"{CARRIED}.yaml"
+        file.write_text(text, encoding="utf-8")
+        main([KOORDINATOR, "translate", "-f", str(file), "--to", KOORDINATOR])
+    return out.getvalue()
 
 
 def _pages(html: str, live: str = "", alone: str = "") -> None:

@@ -99,7 +99,7 @@ def objects(source: Source) -> Iterator[tuple[object, str]]:
         for number, raw in enumerate(_listing(read_bytes(path), name), start=1):
             yield raw, name if number == 1 else f"{name} document {number}"
     if source.fleet is not None:
-        for node in _fleet_nodes(source.fleet):
+        for node in _fleet_objects(source.fleet):
             yield node, f"fleet {source.fleet}"
     if not source.snapshots and source.fleet is None:
         yield from _live(source)
@@ -183,7 +183,7 @@ def _listing(data: bytes, name: str) -> Iterable[object]:
         return listing_documents(data, source=name)
 
 
-def _fleet_nodes(fleet: str) -> Sequence[object]:
+def _fleet_objects(fleet: str) -> Sequence[object]:
     from hami_plugins import examples
     from hami_plugins.report import fleets
 
@@ -193,7 +193,7 @@ def _fleet_nodes(fleet: str) -> Sequence[object]:
             f"fleet {fleet}: no such file, and the shipped fleets are {', '.join(examples.fleet_names())}"
         )
     text = examples.fleet_text(fleet) if shipped else read_text(fleet)
-    return fleets.nodes_of(fleets.parse(text, source=fleet))
+    return fleets.objects_of(fleets.parse(text, source=fleet))
 
 
 def _live(source: Source) -> Iterator[tuple[Mapping[str, object], str]]:

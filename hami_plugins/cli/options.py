@@ -42,8 +42,8 @@ Snapshot = Annotated[
         "--snapshot",
         metavar="FILE",
         help="A cluster as `kubectl get nodes,pods,resourcequotas -A -o json` prints it (or yaml, or our own snapshot "
-        "file; .gz too; - for stdin). With Volcano add queues.scheduling.volcano.sh,podgroups.scheduling.volcano.sh, with "
-        "Koordinator devices.scheduling.koordinator.sh. May be given several times.",
+        "file; .gz too; - for stdin). With Volcano add queues.scheduling.volcano.sh,podgroups.scheduling.volcano.sh, "
+        "with Koordinator devices.scheduling.koordinator.sh. May be given several times.",
     ),
 ]
 Fleet = Annotated[

@@ -46,6 +46,11 @@ class Commands(TyperGroup):
         return None
 
 
+def has_command(name: str) -> bool:
+    """Whether another package brings a command of that name."""
+    return bool(metadata.entry_points(group=COMMANDS, name=name))
+
+
 def vendors() -> Iterator[VendorSpec]:
     """The vendors of other packages, by the names of their entry points."""
     for entry in sorted(metadata.entry_points(group=VENDORS), key=lambda entry: entry.name):

@@ -53,7 +53,7 @@ def load_fleet(name_or_text: str, registry: Registry | None = None) -> ClusterSn
     """A declared fleet as an idle cluster: the name of a shipped one (``mixed``, ``h100x8`` ...) or a file's text."""
     text = examples.fleet_text(name_or_text) if name_or_text in examples.fleet_names() else name_or_text
     fleet = fleets.parse(text, source="fleet")
-    return load_snapshot(fleets.nodes_of(fleet), registry, source=f"fleet {fleet.name}")
+    return load_snapshot(fleets.objects_of(fleet), registry, source=f"fleet {fleet.name}")
 
 
 def live_snapshot(reader: ClusterReader, registry: Registry | None = None) -> ClusterSnapshot:

@@ -5,6 +5,7 @@ from hami_plugins.report.fleets.declared import (
     NodeGroup,
     add_nodes,
     nodes_of,
+    objects_of,
     parse,
     shape_names,
 )
@@ -14,6 +15,7 @@ __all__ = [
     "NodeGroup",
     "add_nodes",
     "nodes_of",
+    "objects_of",
     "parse",
     "shape_names",
 ]

@@ -13,16 +13,17 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hami_plugins.errors import ManifestError
 from hami_plugins.model.nodes import Taint
 from hami_plugins.model.quantity import NANO
+from hami_plugins.model.units import NodeName
 from hami_plugins.report import manifests
 from hami_plugins.report.fleets.shapes import SHAPES, Cards, Host, Identity, Shape, Speaker
 from hami_plugins.report.manifests.fields import Field
-from hami_plugins.wire import quantity
+from hami_plugins.wire import koordinator_devices, quantity
 
 MAX_NODES: Final = 20_000
 """Most nodes of one fleet."""
@@ -110,6 +111,17 @@ def nodes_of(fleet: Fleet) -> list[dict[str, object]]:
     return [_node(fleet.name, SHAPES[group.shape], group, name) for group, name in _names(fleet)]
 
 
+def objects_of(fleet: Fleet) -> list[dict[str, object]]:
+    """The Node objects, and those that are published of nodes' cards beside them."""
+    published = (_cards(fleet.name, group, name).published for group, name in _names(fleet))
+    names = (name for _, name in _names(fleet))
+    return nodes_of(fleet) + [
+        koordinator_devices.encode(replace(each, node=NodeName(name)))
+        for each, name in zip(published, names, strict=True)
+        if each is not None
+    ]
+
+
 def _names(fleet: Fleet) -> Iterator[tuple[NodeGroup, str]]:
     """Node names; groups of one name count on."""
     taken: Counter[str] = Counter()
@@ -178,7 +190,7 @@ def _unknown(shape: str) -> str:
 
 def _node(fleet: str, shape: Shape, group: NodeGroup, name: str) -> dict[str, object]:
     seed = f"{fleet}/{name}"
-    cards = shape.cards(Identity(seed, group.unhealthy, group.agents))
+    cards = _cards(fleet, group, name)
     spec: dict[str, object] = {}
     if group.taints:
         spec["taints"] = [_written(taint) for taint in group.taints]
@@ -205,6 +217,10 @@ def _node(fleet: str, shape: Shape, group: NodeGroup, name: str) -> dict[str, ob
             "nodeInfo": _node_info(shape.host, seed),
         },
     }
+
+
+def _cards(fleet: str, group: NodeGroup, name: str) -> Cards:
+    return SHAPES[group.shape].cards(Identity(f"{fleet}/{name}", group.unhealthy, group.agents))
 
 
 def _written(taint: Taint) -> dict[str, str]:

@@ -14,8 +14,12 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from hami_plugins.model.devices import Placement, Profile
-from hami_plugins.model.units import CoreShare, DeviceId, MiB
-from hami_plugins.wire import node_devices, volcano
+from hami_plugins.model.quantity import NANO, Quantity
+from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName
+from hami_plugins.vendors.koordinator import ISOLATION
+from hami_plugins.wire import node_devices, quantity, volcano
+from hami_plugins.wire.koordinator import CORE, GPU, GPU_TYPE, MEMORY, RATIO, SHARED
+from hami_plugins.wire.koordinator_devices import MODEL_LABEL, VENDOR_LABEL, CardPlace, DeviceObject, PublishedDevice
 from hami_plugins.wire.node_devices import RegisteredDevice
 
 SPLIT: Final = 10
@@ -25,11 +29,15 @@ WHOLE: Final = CoreShare(100)
 
 
 class Speaker(StrEnum):
-    """Whose node agent runs on NVIDIA nodes, and so which register annotations they carry."""
+    """Whose node agent runs on NVIDIA nodes, and so what they say of their cards.
+
+    HAMi's and Volcano's register them in annotations, Koordinator's publishes a Device object.
+    """
 
     HAMI = "hami"
     VOLCANO = "volcano"
     BOTH = "both"
+    KOORDINATOR = "koordinator"
 
 
 class Host(NamedTuple):
@@ -53,10 +61,12 @@ class Identity(NamedTuple):
 class Cards:
     """What a node says of its devices.
 
-    ``each`` are the extended resources that every device adds, ``once`` those of the node as a whole.
+    ``each`` are the extended resources that every device adds, ``once`` those of the node as a whole; ``published`` is
+    what stands in an object of its own.
     """
 
     annotations: Mapping[str, str] = field(default_factory=dict)
+    published: DeviceObject | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     each: Mapping[str, int] = field(default_factory=dict)
     once: Mapping[str, int] = field(default_factory=dict)
@@ -104,6 +114,8 @@ def _nvidia(gpu: _Gpu, count: int) -> Callable[[Identity], Cards]:
         ids = [DeviceId(f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, _named(identity, 'gpu', at))}") for at in range(count)]
         annotations: dict[str, str] = {}
         each: dict[str, int] = {}
+        if identity.speaker is Speaker.KOORDINATOR:
+            return _published(gpu, ids, identity.unhealthy)
         if identity.speaker is not Speaker.VOLCANO:
             annotations |= _hami_register(gpu, ids, identity.unhealthy)
             each["nvidia.com/gpu"] = _slots(gpu)
@@ -116,6 +128,32 @@ def _nvidia(gpu: _Gpu, count: int) -> Callable[[Identity], Cards]:
         return Cards(annotations=dict(sorted(annotations.items())), labels=labels, each=each)
 
     return cards
+
+
+def _published(gpu: _Gpu, ids: list[DeviceId], unhealthy: frozenset[int]) -> Cards:
+    """What koordlet publishes of cards, with their ids as labels, and what Koordinator's manager writes of it."""
+    model = gpu.product.replace(" ", "-")
+    each = {CORE: 100, RATIO: 100, SHARED: 100, GPU: 100, MEMORY: gpu.memory << 20}
+    resources = {name: Quantity(each[name] * NANO, _spelled(name, each[name])) for name in (CORE, MEMORY, RATIO)}
+    devices = tuple(
+        PublishedDevice(
+            kind=GPU_TYPE,
+            minor=at,
+            id=id_,
+            healthy=at not in unhealthy,
+            resources=resources,
+            labels={"gpu-uuid": id_},
+            place=CardPlace(numa=_numa(at, len(ids)), pcie=f"pci0000:{at // gpu.per_switch:02x}"),
+        )
+        for at, id_ in enumerate(ids)
+    )
+    labels = {VENDOR_LABEL: "nvidia", MODEL_LABEL: model}
+    published = DeviceObject(node=NodeName(""), devices=devices, labels=labels)
+    return Cards(labels={**labels, ISOLATION: "HAMi-core"}, each=each, published=published)
+
+
+def _spelled(name: str, amount: int) -> str:
+    return quantity.canonical(amount * NANO, binary=name == MEMORY)
 
 
 def _slots(gpu: _Gpu) -> int:

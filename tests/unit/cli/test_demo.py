@@ -38,6 +38,13 @@ def test_a_pod_that_is_held_at_the_gate_is_told_who_holds_it_and_what_frees_it_a
         assert words in shown
 
 
+def test_a_pod_of_hamis_is_carried_to_koordinators_nodes(type_in: Type, tmp_path: Path) -> None:
+    said = type_in("demo", "--no-live", "--html", tmp_path / "x.html").out
+    assert "koordinator.sh/gpu.shared: 1, koordinator.sh/gpu-memory: 4000Mi, koordinator.sh/gpu-core: 30" in said
+    assert "research/notebook-0 fits on l40sx4-0" in said
+    assert 'scheduling.koordinator.sh/device-allocated: {"gpu":[{"minor":0,' in said
+
+
 def test_the_page_can_go_elsewhere(type_in: Type, tmp_path: Path) -> None:
     type_in("demo", "--no-live", "--html", tmp_path / "x.html")
     assert [each.name for each in tmp_path.iterdir()] == ["x.html"]

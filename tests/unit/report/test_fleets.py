@@ -14,6 +14,8 @@ from hami_plugins.model.nodes import Taint
 from hami_plugins.report import fleets
 from hami_plugins.report.fleets import Fleet, NodeGroup
 from hami_plugins.report.fleets.shapes import SHAPES, Speaker
+from hami_plugins.report.listing import snapshot_of
+from hami_plugins.vendors import builtin
 from hami_plugins.wire import node_devices, objects, volcano
 from hami_plugins.wire.node_devices import RegisteredDevice
 from tests.unit.wire import mutations
@@ -72,7 +74,7 @@ def test_every_shape_that_is_promised_exists() -> None:
         "trn2.48xlarge inf2.48xlarge"
     )
     assert fleets.shape_names() == tuple(promised.split())
-    assert set(examples.fleet_names()) == {*fleets.shape_names(), "mixed"}
+    assert set(examples.fleet_names()) == {*fleets.shape_names(), "mixed", "koordinator"}
 
 
 @every_shape
@@ -294,7 +296,7 @@ def test_what_cannot_be_added_is_refused(words: str, why: str) -> None:
         ({"count": -1}, "nodes[0].count: -1 is negative"),
         ({"count": 30_000}, "nodes[0].count: 30000 is more than 20000"),
         ({"counts": 3}, "nodes[0].counts: means nothing here; known are shape, count,"),
-        ({"agents": "both of them"}, "nodes[0].agents: 'both of them' is none of hami, volcano, both"),
+        ({"agents": "both of them"}, "nodes[0].agents: 'both of them' is none of hami, volcano, both, koordinator"),
         ({"unhealthy": [8]}, "nodes[0].unhealthy[0]: has to be the number of a device, 0 to 7"),
         ({"unhealthy": [True]}, "nodes[0].unhealthy[0]: has to be the number of a device"),
         ({"unhealthy": 3}, "nodes[0].unhealthy: has to be a list"),
@@ -336,3 +338,17 @@ def test_only_manifest_errors_come_out_of_any_fleet_file(fleet: Any) -> None:
         for group in fleets.parse(json.dumps(fleet), source="f").groups:
             for node in fleets.nodes_of(Fleet(name="x", groups=(group,)))[:3]:
                 objects.node_object(node)
+
+
+@every_nvidia_shape
+def test_koordinators_agent_publishes_the_cards_in_an_object_of_their_own(shape: str) -> None:
+    fleet = Fleet(name="x", groups=(NodeGroup(shape=shape, agents=Speaker.KOORDINATOR, unhealthy=frozenset({0})),))
+    node, device = fleets.objects_of(fleet)
+    assert objects.node_object(node).annotations == {}
+    assert device["kind"] == "Device"
+    (entry,) = snapshot_of([node, device], builtin()).nodes
+    assert [each.healthy for each in entry.state.shape.devices] == [at > 0 for at in range(SHAPES[shape].devices)]
+    assert entry.facts.allocatable["koordinator.sh/gpu.shared"].whole == 100 * (SHAPES[shape].devices - 1)
+    assert fleets.objects_of(Fleet(name="x", groups=(NodeGroup(shape=shape),))) == fleets.nodes_of(
+        Fleet(name="x", groups=(NodeGroup(shape=shape),))
+    )
