@@ -169,7 +169,7 @@ def _queue(raw: Json, source: Words, target: Words, namespace: str) -> Turned:
         metadata["annotations"] = {QUOTA_PREFIX + "shared-weight": documents.dump(shares)}
         findings.append(lost("Queue weight", f"the weight {weight} counts among quotas of one parent only"))
     findings += [
-        lost(f"Queue {name}", f"{spec[name]} has no equal")
+        lost(f"Queue {name}", f"{documents.dump(spec[name])} has no equal")
         for name in ("reclaimable", "priority", "dequeueStrategy", "affinity", "type", "extendClusters")
         if name in spec
     ]

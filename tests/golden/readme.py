@@ -32,6 +32,7 @@ holds it to what is here.
 `python -m tests.golden.scenarios DIR...` |
 | `shared_region/` | files of HAMi-core's shared region, one of each layout, and broken ones | `test_shared_region.py` |
 | `torchx/` | what TorchX submits | `tests/unit/report/test_workloads.py` |
+| `translations/` | manifests of guides and examples, and what becomes of them in other words | `test_translations.py` |
 | `output/` | what the commands print | `test_output.py`, `python -m tests.golden.output` |
 | `wire_keys.txt` | every name on the wire | `test_wire_keys.py`, `pytest --update-golden` |
 | `vet_rules.txt` | every rule of `vet` | `test_vet_rules.py` |
