@@ -425,6 +425,9 @@ def webhooks(
         bool,
         typer.Option("--marked-only", help="Leave Bindings of unmarked pods alone: all of kube-scheduler's are."),
     ] = False,
+    jobs: Annotated[
+        bool, typer.Option("--jobs", help="Have Volcano Jobs for Neuron devices made as `patch` makes them.")
+    ] = False,
     config: GrantsConfig = None,
     output: options.Output = Form.YAML,
 ) -> None:
@@ -437,7 +440,15 @@ def webhooks(
 
     inputs = Inputs(config=config)
     raise typer.Exit(
-        print_webhooks(inputs, url=url, ca_file=ca_file, exempt=exempt or [], marked_only=marked_only, form=output)
+        print_webhooks(
+            inputs,
+            url=url,
+            ca_file=ca_file,
+            exempt=exempt or [],
+            marked_only=marked_only,
+            jobs=jobs,
+            form=output,
+        )
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
@@ -51,7 +51,7 @@ def _families(found: Figures, prefix: str) -> Iterator[Metric]:
     yield GaugeMetricFamily(f"{prefix}_devices_held_broken", "Broken devices that a pod holds", value=found.held_broken)
 
 
-def _by(name: str, what: str, label: str, counts: Mapping[object, int]) -> GaugeMetricFamily:
+def _by(name: str, what: str, label: str, counts: Mapping[Any, int]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, what, labels=(label,))
     for key, number in sorted(counts.items(), key=lambda item: str(item[0]).zfill(4)):
         family.add_metric((str(key),), number)

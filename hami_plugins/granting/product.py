@@ -30,11 +30,12 @@ class Product:
     ``kube_scheduler`` is whether calls of kube-scheduler's extender are answered, too, and ``groups`` whether Volcano's
     PodGroups are followed. ``planner`` makes what knows more than the devices of one node, one for each ledger.
 
-    ``mark`` answers the creation of a pod. ``obstacle`` says why a pod gets nothing whatever is free (empty: nothing is
-    in its way). ``wording`` is a node's refusal in words of its own (empty: in the usual ones), which name neither the
-    node nor pods; ``remedy`` is what to do about it. ``told`` are the containers that a pod's annotations speak of, for
-    a pod that cannot be read. ``carried`` are annotations of another scheduler that name a grant on the node, which is
-    taken if it is right; it is given the pod and the Binding's annotations.
+    ``mark`` answers the creation of a pod, ``jobs`` that of a Volcano Job (``None``: nobody asks about those).
+    ``obstacle`` says why a pod gets nothing whatever is free (empty: nothing is in its way). ``wording`` is a node's
+    refusal in words of its own (empty: in the usual ones), which name neither the node nor pods; ``remedy`` is what to
+    do about it. ``told`` are the containers that a pod's annotations speak of, for a pod that cannot be read.
+    ``carried`` are annotations of another scheduler that name a grant on the node, which is taken if it is right; it is
+    given the pod and the Binding's annotations.
     """
 
     audit: str
@@ -50,6 +51,7 @@ class Product:
     obstacle: Callable[[Pod], str] = lambda _pod: ""
     wording: Callable[[CardShortage | NodeShortage, Refusal], str] = lambda _reason, _refusal: ""
     remedy: Callable[[CardShortage | NodeShortage, NodeEntry | None], str] = lambda _reason, _entry: ""
+    jobs: Callable[[Json], Answer] | None = None
     kube_scheduler: bool = False
     groups: bool = False
     planner: Callable[[], Planner] = Planner

@@ -26,7 +26,7 @@ from hami_plugins.granting.product import Product
 from hami_plugins.granting.reading import Rationed, reading
 from hami_plugins.granting.settings import GrantSettings
 from hami_plugins.granting.term import Filling, Term
-from hami_plugins.granting.webhooks import BINDING_PATH, POD_PATH
+from hami_plugins.granting.webhooks import BINDING_PATH, JOB_PATH, POD_PATH
 from hami_plugins.kube.election import Bounded, Election
 from hami_plugins.kube.port import KubeApi
 from hami_plugins.model.units import NodeName
@@ -286,6 +286,7 @@ class GrantServer:
         return [
             admission_route(POD_PATH, self._mark, name="pods", metrics=metrics),
             admission_route(BINDING_PATH, self._bind, name="bindings", metrics=metrics),
+            *([admission_route(JOB_PATH, self._patch, name="jobs", metrics=metrics)] if self._product.jobs else []),
         ]
 
     def _plain(self) -> list[Route]:
@@ -316,6 +317,15 @@ class GrantServer:
         answer = self._product.mark(request.object)
         outcome = ("marked" if answer.operations else "untouched") if isinstance(answer, Allowed) else "refused"
         self._metrics.answered("pod", outcome)
+        return answer
+
+    def _patch(self, request: AdmissionRequest) -> Answer:
+        """New jobs are patched by any replica, as pods are marked."""
+        if request.object is None or self._product.jobs is None:
+            return Allowed()
+        answer = self._product.jobs(request.object)
+        outcome = ("patched" if answer.operations else "untouched") if isinstance(answer, Allowed) else "refused"
+        self._metrics.answered("job", outcome)
         return answer
 
     def _bind(self, request: AdmissionRequest) -> Answer:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from hami_plugins.model.vendor import ResourceNames
 
 POD_PATH: Final = "/webhooks/pods"
+JOB_PATH: Final = "/webhooks/jobs"
 BINDING_PATH: Final = "/webhooks/bindings"
 
 FAIL_SECONDS: Final = 10

@@ -86,11 +86,11 @@ def check_conf(inputs: Inputs, *, source: str | None, namespace: str, form: Form
 
 
 def print_webhooks(  # noqa: PLR0913 - those of the command
-    inputs: Inputs, *, url: str, ca_file: str | None, exempt: list[str], marked_only: bool, form: Form
+    inputs: Inputs, *, url: str, ca_file: str | None, exempt: list[str], marked_only: bool, jobs: bool, form: Form
 ) -> int:
     """Print the configuration of the webhooks."""
     target = granting.target(inputs.settings(), url=url, ca_file=ca_file)
-    document = manifests.webhooks(target, exempt=exempt or EXEMPT, marked_only=marked_only)
+    document = manifests.webhooks(target, exempt=exempt or EXEMPT, marked_only=marked_only, jobs=jobs)
     return granting.print_documents((document,), form)
 
 

@@ -13,6 +13,41 @@ from neuron_topology.vendor import SPEC
 HOOKS: Final = Hooks(domain="neuron.hami-plugins.io", marker=MARKER_KEY, resources=SPEC.resources)
 
 
-def webhooks(target: Target, *, exempt: Iterable[str] = EXEMPT, marked_only: bool = False) -> dict[str, Any]:
-    """The MutatingWebhookConfiguration; see ``hami_plugins.granting.webhooks``."""
-    return shared.webhooks(HOOKS, target, exempt=exempt, marked_only=marked_only)
+def webhooks(
+    target: Target, *, exempt: Iterable[str] = EXEMPT, marked_only: bool = False, jobs: bool = False
+) -> dict[str, Any]:
+    """The MutatingWebhookConfiguration; see ``hami_plugins.granting.webhooks``. With ``jobs`` Volcano Jobs are patched.
+
+    Nobody waits for a patch: a job is made as it is while the server is away.
+    """
+    found = shared.webhooks(HOOKS, target, exempt=exempt, marked_only=marked_only)
+    return {**found, "webhooks": [*found["webhooks"], _of_jobs(target)]} if jobs else found
+
+
+def _of_jobs(target: Target) -> dict[str, Any]:
+    asked = ", ".join(f"'{name}'" for name in SPEC.resources.all())
+    asks = (
+        "has(object.spec.tasks) && object.spec.tasks.exists(t, has(t.template) && has(t.template.spec) && "
+        "t.template.spec.containers.exists(c, has(c.resources) && has(c.resources.limits) && "
+        f"[{asked}].exists(name, name in c.resources.limits)))"
+    )
+    return {
+        "name": f"jobs.{HOOKS.domain}",
+        "clientConfig": target.client(shared.JOB_PATH),
+        "rules": [
+            {
+                "apiGroups": ["batch.volcano.sh"],
+                "apiVersions": ["v1alpha1"],
+                "operations": ["CREATE"],
+                "resources": ["jobs"],
+                "scope": "Namespaced",
+            }
+        ],
+        "matchConditions": [{"name": "asks-for-neuron", "expression": asks}],
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": shared.IGNORE_SECONDS,
+        "reinvocationPolicy": "IfNeeded",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "matchPolicy": "Equivalent",
+    }

@@ -17,6 +17,7 @@ from hami_plugins.model.pods import Container
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.vendors.awsneuron import IDS_KEY
 from hami_plugins.wire import pod_devices
+from neuron_topology.jobs.admission import admit
 from neuron_topology.names import DEVICES
 from neuron_topology.nodes import HEALTH_KEY
 from neuron_topology.placement import marking
@@ -50,6 +51,7 @@ def product_of(rules: Rules, planner: Callable[[], Planner] = Planner) -> Produc
         keys=GRANT_KEYS,
         held=HELD_KEYS,
         unregistered=_unregistered,
+        jobs=admit,
         kube_scheduler=True,
         groups=True,
         planner=planner,

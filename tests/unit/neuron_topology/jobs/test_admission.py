@@ -1,0 +1,58 @@
+"""Jobs that are patched when they are made, as the command patches them."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+
+from hami_plugins.emulator.apiserver.patches import json_patch
+from hami_plugins.wire.admission_review import Allowed, Answer, Refused
+from neuron_topology.jobs import patching
+from neuron_topology.jobs.admission import admit
+from tests.unit.neuron_topology.jobs.submitted import DRY_RUNS, NEURON, a_container, a_dry_run, a_job, a_task
+
+
+def allowed(answer: Answer) -> Allowed:
+    assert isinstance(answer, Allowed)
+    return answer
+
+
+def refused(answer: Answer) -> Refused:
+    assert isinstance(answer, Refused)
+    return answer
+
+
+@pytest.mark.parametrize("file", DRY_RUNS, ids=lambda file: file.stem)
+def test_every_job_of_torchx_becomes_what_the_command_makes_of_it(file: Path) -> None:
+    raw = a_dry_run(file)
+    before = copy.deepcopy(raw)
+    answer = allowed(admit(raw))
+    assert answer.operations
+    assert json_patch(raw, list(answer.operations)) == patching.patch(raw).job
+    assert raw == before
+
+
+def test_a_job_that_is_patched_already_and_whatever_is_no_job_for_neuron_are_left_alone() -> None:
+    patched = patching.patch(a_job()).job
+    plain = a_job(a_task(a_container({"cpu": 1})))
+    for raw in (patched, plain, {"kind": "Job", "apiVersion": "batch/v1", "spec": {}}, {}):
+        assert allowed(admit(raw)) == Allowed()
+
+
+def test_what_is_left_to_the_author_is_a_warning() -> None:
+    answer = allowed(admit(a_job(a_task(a_container({NEURON: 7})))))
+    assert any("7" in warning for warning in answer.warnings)
+
+
+@pytest.mark.parametrize("metadata", [{"name": "train"}, {"generateName": "train"}, {}, "nonsense"])
+def test_a_job_that_no_node_can_ever_meet_is_refused_with_the_place(metadata: object) -> None:
+    answer = refused(admit({**a_job(a_task(a_container({NEURON: 17}))), "metadata": metadata}))
+    assert answer.code == 422
+    assert "17" in answer.reason
+    assert answer.reason.startswith("job train:" if isinstance(metadata, dict) and metadata else "job :")
+
+
+def test_a_job_that_is_not_shaped_like_one_is_refused() -> None:
+    assert "tasks" in refused(admit({**a_job(), "spec": {"tasks": "none"}})).reason
