@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ import yaml
 
 from tests.cluster.api import Api, ApiError, Object
 from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.waiting import wait_until
 
 UMBRELLA: Final = Path("charts/hami-plugins").absolute()
 VOLCANO_VGPU: Final = UMBRELLA / "charts" / "volcano-vgpu"
@@ -99,16 +101,21 @@ def everything(api: Api) -> frozenset[str]:
     for group, name, _resource in collections(api):
         if name in PASSING:
             continue
-        try:
-            listed = api.items(f"{group}/{name}")
-        except ApiError as error:
-            if error.status in {403, 404, 405}:
-                continue
-            raise
+        (listed,) = wait_until(partial(_listed, api, f"{group}/{name}"), f"{name} are listed")
         for each in listed:
             metadata = each["metadata"]
             found.add(f"{group}/{name} {metadata.get('namespace', '')}/{metadata['name']}")
     return frozenset(found)
+
+
+def _listed(api: Api, path: str) -> tuple[list[Object]]:
+    """The objects of a collection, none where it cannot be listed; the API server may be about to set it up."""
+    try:
+        return (api.items(path),)
+    except ApiError as error:
+        if error.status in {403, 404, 405}:
+            return ([],)
+        raise
 
 
 def path_of(api: Api, body: Object, namespace: str) -> str:

@@ -1,0 +1,202 @@
+"""A release of ``volcano-vgpu`` on the real node: its pods are containers of our image, with the chart's rights."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import urllib.request
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from charts.docker import image
+from charts.docker.image import Built
+from charts.docker.targets import AGENT, GRANTS
+from tests.cluster.agents import CDI, HOOK, card
+from tests.cluster.api import Object
+from tests.cluster.containerd import SOCKET
+from tests.cluster.grants import command
+from tests.cluster.helm import Helm
+from tests.cluster.node import Node
+from tests.cluster.ports import free_port
+from tests.cluster.waiting import wait_until
+
+REPOSITORY: Final = "docker.io/hami-plugins"
+VERSION: Final = "0.1.0"
+FILES: Final = "/var/lib/charted"
+CARDS: Final = 2
+SLOTS: Final = 10 * CARDS
+
+
+def import_images(node: Node, folder: Path) -> Built:
+    """Builds the agent's image and brings it in, under the name of the other one, too, which differs in its user."""
+    archive = folder / "image.tar"
+    name = f"{REPOSITORY}/{AGENT.name}:{VERSION}"
+    built = image.build(AGENT, archive, name=name)
+    ctr = [str(node.plane.programs["ctr"]), "--address", SOCKET, "--namespace", "k8s.io", "images"]
+    for words in (
+        ["import", "--local", "--snapshotter", "native", str(archive)],
+        ["tag", name, f"{REPOSITORY}/{GRANTS.name}:{VERSION}"],
+    ):
+        done = node.machine.run([*ctr, *words], timeout=120)
+        assert done.returncode == 0, done.stderr
+    return built
+
+
+class Charted:
+    """The release ``one`` in a namespace of its own; ``values`` are laid over those that this node needs."""
+
+    def __init__(self, node: Node, helm: Helm, namespace: str, *, mode: str = "ledger") -> None:
+        self.node = node
+        self.plane = node.plane
+        self.helm = helm
+        self.namespace = namespace
+        self.mode = mode
+        self.agent_port, self.plain_port, self.hook_port = free_port(), free_port(), free_port()
+        files = node.path(FILES)
+        files.mkdir(parents=True, exist_ok=True)
+        (files / "libvgpu.so").write_bytes(b"not a library; nothing on this machine loads it")
+        held = {"driver": "550.54.15", "cards": [card(number) for number in range(1, CARDS + 1)]}
+        (files / "cards.yaml").write_text(yaml.safe_dump(held))
+
+    def values(self, **agent: Any) -> Mapping[str, Any]:
+        """All pods are on the host's network, and there is no proxy to Services."""
+        server = self.plane.in_cluster_environment()
+        common = {
+            "hostNetwork": True,
+            "listenHost": "127.0.0.1",
+            "extraEnv": [{"name": name, "value": text} for name, text in server.items()],
+        }
+        pulled = {"image": {"pullPolicy": "Never"}}
+        settings = {
+            "cardsFile": "/cards/cards.yaml",
+            "hookPath": HOOK,
+            "lockPath": "/var/lib/vgpulock",
+            "cdiDirectory": CDI,
+            "startJitter": 0,
+            "log": {"level": "debug", "form": "json"},
+        }
+        return {
+            "agent": {
+                **common,
+                **pulled,
+                "settings": settings,
+                "port": self.agent_port,
+                "library": {"hostPath": FILES},
+                "extraVolumes": [{"name": "cards", "hostPath": {"path": FILES}}],
+                "extraVolumeMounts": [{"name": "cards", "mountPath": "/cards", "readOnly": True}],
+                **agent,
+            },
+            "grants": {
+                **common,
+                **pulled,
+                "mode": self.mode,
+                "replicas": 1,
+                "ports": {"plain": self.plain_port, "webhooks": self.hook_port},
+                "settings": {"reservation": 61, "shutdownDelay": 0},
+                "webhooks": {"url": f"https://127.0.0.1:{self.hook_port}"},
+                "certificate": {"names": ["127.0.0.1"]},
+            },
+            "verify": {"url": f"http://127.0.0.1:{self.plain_port}"},
+        }
+
+    def install(self) -> None:
+        """Installs it, and waits until all its pods are ready."""
+        self.helm.change("install", "one", self.namespace, values=self.values())
+        self.wait_ready()
+
+    def wait_ready(self, timeout: float = 120.0) -> None:
+        """Until the agent and the server answer, and the node offers all slots."""
+        for port in (self.agent_port, self.plain_port):
+            wait_until(partial(self.answers, port), f"{port} is ready", timeout, show=self.story)
+        wait_until(lambda: self.slots() == SLOTS, f"the node offers {SLOTS} slots", timeout, show=self.story)
+
+    def answers(self, port: int) -> bool:
+        """Whether the process on that port is ready."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5):
+                return True
+        except OSError:
+            return False
+
+    def slots(self) -> int:
+        """The slots that the node offers."""
+        return int(self.object()["status"].get("allocatable", {}).get("volcano.sh/vgpu-number", "0"))
+
+    def object(self) -> Object:
+        """The node as the API server has it."""
+        return self.plane.api.get(f"/api/v1/nodes/{self.node.name}")
+
+    def pods(self, component: str) -> list[Object]:
+        """The pods of one of its parts."""
+        labels = f"app.kubernetes.io/instance=one,app.kubernetes.io/component={component}"
+        return self.plane.api.items(f"/api/v1/namespaces/{self.namespace}/pods", labelSelector=labels)
+
+    def scheduler_conf(self) -> str:
+        """Volcano's configuration for the mode, with the extender where this cluster has it."""
+        printed = yaml.safe_load(command("conf", "--mode", self.mode, "-o", "yaml"))
+        for tier in printed["tiers"]:
+            for plugin in tier["plugins"]:
+                if plugin["name"] == "extender":
+                    plugin["arguments"]["extender.urlPrefix"] = f"http://127.0.0.1:{self.plain_port}/extender"
+        return yaml.safe_dump(printed, sort_keys=False)
+
+    def story(self) -> str:
+        """What its pods say."""
+        told = []
+        for component in ("agent", "grants", "uninstall", "test"):
+            for pod in self.pods(component):
+                name = pod["metadata"]["name"]
+                told.append(f"{name}: {pod['status']}" + "".join(self.plane.events(self.namespace, name)))
+                container = pod["spec"]["containers"][0]["name"]
+                try:
+                    told.append(self.plane.pod_log(self.namespace, name, container)[-3000:])
+                except Exception as error:  # noqa: BLE001 - a story is told as far as it goes
+                    told.append(str(error))
+        return "\n".join(told)
+
+    def process(self, component: str) -> int:
+        """The process of its only pod, as this machine numbers it."""
+        (pod,) = self.pods(component)
+        (status,) = pod["status"]["containerStatuses"]
+        wanted = status["containerID"].rpartition("/")[2]
+        ctr = [str(self.plane.programs["ctr"]), "--address", SOCKET, "--namespace", "k8s.io", "tasks", "list"]
+        listed = self.node.machine.run(ctr).stdout.splitlines()
+        inside = next(int(line.split()[1]) for line in listed if line.startswith(wanted))
+        return outside(self.node.machine.holder, inside)
+
+
+def outside(holder: int, inside: int) -> int:
+    """The number of a process here that has the number ``inside`` in the machine's namespace."""
+    namespace = Path(f"/proc/{holder}/ns/pid").readlink()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "status").read_text().split("NSpid:")[1].splitlines()[0].split()
+            except (OSError, IndexError):
+                continue
+            if str(inside) in fields[1:2] and namespace.name:
+                return int(entry.name)
+    raise AssertionError(f"process {inside} of the machine is not to be seen")
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process has."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS")) * 1024
+
+
+def busy(pid: int, seconds: float) -> float:
+    """The share of one core that a process uses over some seconds."""
+
+    def ticks() -> int:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    began, before = time.monotonic(), ticks()
+    time.sleep(seconds)
+    rate = int(subprocess.run(["getconf", "CLK_TCK"], capture_output=True, text=True, check=True).stdout)  # noqa: S607
+    return (ticks() - before) / rate / (time.monotonic() - began)

@@ -1,0 +1,179 @@
+"""The release on the real node: containers of our image serve pods, are upgraded under them, and leave nothing."""
+
+from __future__ import annotations
+
+import secrets
+import urllib.request
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from charts.docker.image import Built
+from tests.cluster.agents import CDI, HOOK, Numbers
+from tests.cluster.charted import Charted, busy, import_images, resident
+from tests.cluster.helm import Helm, HelmError, everything
+from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.node import DEVICE_PLUGINS, Node
+from tests.cluster.processes import Component
+from tests.cluster.slices import amiss, pods, settled, volcano_pod
+from tests.cluster.volcano import CONFIGURATION, Volcano
+from tests.cluster.waiting import wait_until
+
+MIB = 2**20
+SCRAPES = Path("tests/golden/charts").absolute()
+
+
+@pytest.fixture(scope="module")
+def built(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Our image, which the node has then."""
+    return import_images(node, tmp_path_factory.mktemp("image"))
+
+
+@pytest.fixture(scope="module")
+def before(built: Built, volcano: Volcano, kube_scheduler: Component, control_plane: ControlPlane) -> frozenset[str]:
+    """All objects of the cluster before anything is installed."""
+    assert built.components
+    return everything(control_plane.api)
+
+
+@pytest.fixture(scope="module")
+def charted(
+    node: Node,
+    volcano: Volcano,
+    before: frozenset[str],
+    programs: Mapping[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Charted]:
+    """The release, installed and ready, and Volcano told of its mode."""
+    assert before
+    helm = Helm(programs["helm3"], tmp_path_factory.mktemp("helm"), node.plane.admin_kubeconfig)
+    place = f"charted-{secrets.token_hex(3)}"
+    node.plane.create_namespace(place)
+    found = Charted(node, helm, place)
+    try:
+        found.install()
+        volcano.configure(found.scheduler_conf())
+        volcano.restart_scheduler()
+        yield found
+    finally:
+        volcano.configure(CONFIGURATION)
+        volcano.restart_scheduler()
+        if "one" in helm.run("list", "--short", "--namespace", place).split():
+            helm.run("uninstall", "one", "--namespace", place, "--no-hooks", "--wait")
+        node.plane.clear_namespace(place)
+        node.plane.api.delete(f"/api/v1/namespaces/{place}")
+
+
+def served(charted: Charted, namespace: str, name: str) -> str:
+    """A pod with a slice of its own, which runs; its UID."""
+    charted.plane.api.create(pods(namespace), volcano_pod(name))
+    (found,) = settled(charted.plane, namespace, [name])
+    assert not amiss(charted.plane, found)
+    return str(found["metadata"]["uid"])
+
+
+def test_the_image_is_small(built: Built, numbers: Numbers) -> None:
+    numbers.add("image, compressed", f"{built.compressed / MIB:.1f} MiB", "150 MiB")
+    assert built.compressed <= 150 * MIB
+
+
+def test_helm_test_proves_the_installation(charted: Charted) -> None:
+    try:
+        said = charted.helm.run("test", "one", "--namespace", charted.namespace, "--timeout", "120s")
+    except HelmError as error:
+        pytest.fail(f"{error}\n{charted.story()}")
+    assert "Phase:          Succeeded" in said
+
+
+def test_a_pod_that_volcano_schedules_is_served_and_keeps_its_slice_over_upgrade_and_rollback(
+    charted: Charted, namespace: str
+) -> None:
+    uid = served(charted, namespace, "first")
+    (agent,) = charted.pods("agent")
+    for verb in ("upgrade", "rollback"):
+        if verb == "upgrade":
+            changed = charted.values(podAnnotations={"test/upgraded": "yes"})
+            charted.helm.change("upgrade", "one", charted.namespace, values=changed)
+        else:
+            charted.helm.run("rollback", "one", "1", "--namespace", charted.namespace)
+        wait_until(
+            partial(replaced, charted, agent["metadata"]["name"]), f"{verb}: another agent", 120, show=charted.story
+        )
+        charted.wait_ready()
+        (agent,) = charted.pods("agent")
+        found = charted.plane.api.get(f"{pods(namespace)}/first")
+        (status,) = found["status"]["containerStatuses"]
+        assert (found["metadata"]["uid"], status["restartCount"]) == (uid, 0)
+        assert not amiss(charted.plane, found)
+        served(charted, namespace, f"after-{verb}")
+
+
+def replaced(charted: Charted, name: str) -> bool:
+    """Whether another agent than that one is the only one."""
+    names = [each["metadata"]["name"] for each in charted.pods("agent")]
+    return len(names) == 1 and names != [name]
+
+
+def test_what_is_scraped_is_what_dashboard_and_alerts_are_tried_on(
+    charted: Charted, namespace: str, *, update_golden: bool
+) -> None:
+    """The recorded scrape has the names that a real one has."""
+    served(charted, namespace, "scraped")
+    for port, name in ((charted.agent_port, "agent"), (charted.plain_port, "grants")):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        kept = SCRAPES / f"{name}.metrics"
+        if update_golden:
+            kept.write_text(text)
+        assert names_of(kept.read_text()) <= names_of(text)
+
+
+def names_of(text: str) -> frozenset[str]:
+    """The names of all families of a scrape."""
+    return frozenset(family.name for family in text_string_to_metric_families(text))
+
+
+def test_an_idle_agent_is_small_and_quiet(charted: Charted, numbers: Numbers) -> None:
+    pid = charted.process("agent")
+    memory, share = resident(pid), busy(pid, 20)
+    numbers.add("agent in its container, idle: memory", f"{memory / MIB:.0f} MiB", "100 MiB")
+    numbers.add("agent in its container, idle: share of a core", f"{100 * share:.2f} %", "0.5 %")
+    assert memory <= 100 * MIB
+
+
+def test_uninstalling_leaves_nothing_in_the_cluster_and_on_the_node(
+    charted: Charted, before: frozenset[str], namespace: str
+) -> None:
+    served(charted, namespace, "last")
+    charted.plane.clear_namespace(namespace)
+    try:
+        charted.helm.run("uninstall", "one", "--namespace", charted.namespace, "--wait", "--timeout", "200s")
+    except HelmError as error:
+        pytest.fail(f"{error}\n{charted.story()}")
+
+    def left() -> set[str]:
+        ours = everything(charted.plane.api) - before
+        return {each for each in ours if f" {charted.namespace}/" in each or charted.namespace in each} - own(charted)
+
+    wait_until(lambda: not left(), "no object is left", 60, show=lambda: "\n".join(sorted(left())))
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{charted.namespace}/leases"
+    assert not charted.plane.api.items(leases)
+    node = charted.object()
+    assert not [key for key in node["metadata"].get("annotations", {}) if "vgpu" in key]
+    assert not {"volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"} & node["status"]["capacity"].keys()
+    folders = (HOOK, CDI, DEVICE_PLUGINS)
+    files = [path.name for folder in folders for path in charted.node.path(folder).rglob("*") if "vgpu" in path.name]
+    assert not [name for name in files if name != "vgpu"]
+
+
+def own(charted: Charted) -> set[str]:
+    """What every namespace has."""
+    place = charted.namespace
+    return {
+        f"/api/v1/namespaces /{place}",
+        f"/api/v1/serviceaccounts {place}/default",
+        f"/api/v1/configmaps {place}/kube-root-ca.crt",
+    }
