@@ -7,14 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.devices import CoreMask
-from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.pods import PodRecord
 from neuron_topology.allocation.families import Family, subcubes
 from neuron_topology.allocation.measures import connected, path_through, ring_through
-from neuron_topology.allocation.tables import Topology
+from neuron_topology.allocation.tables import Tables, Topology
 from neuron_topology.hardware.fabric import Shape, mask_of
 from neuron_topology.nodes import VENDOR, Wiring, wiring_of
 
@@ -62,18 +63,32 @@ class Figures:
     held_broken: int = 0
 
 
+class _OfState(NamedTuple):
+    """What one node in one state adds. ``fitting`` and ``fragmented`` are counts of devices."""
+
+    devices: tuple[tuple[DeviceState, int], ...]
+    held_twice: int
+    held_broken: int
+    worth: int
+    largest: int
+    fitting: tuple[int, ...]
+    fragmented: tuple[int, ...]
+
+
 def figures_of(snapshot: ClusterSnapshot) -> Figures:
-    """The figures of all nodes with Neuron devices."""
+    """The figures of all nodes with Neuron devices. Nodes that have not changed since the last time cost little."""
     found = Figures()
     gangs: dict[str, dict[str, set[int]]] = {}
     for entry in snapshot.nodes:
         if VENDOR not in entry.state.shape.positions:
             continue
         wiring = wiring_of(entry.state.shape)
-        _count_devices(found, entry, wiring)
-        _count_sets(found, entry, wiring)
+        _add(found, wiring, _of_state(entry.state))
         for pod, members in _grants(entry):
-            _count_grant(found, wiring, members)
+            linkage, numa = _quality(wiring.tables, members)
+            found.linkage[linkage] += 1
+            if numa:
+                found.numa[numa] += 1
             if pod.group:
                 gangs.setdefault(f"{pod.namespace}/{pod.group}", {}).setdefault(entry.name, set()).add(members)
     for nodes in gangs.values():
@@ -82,14 +97,43 @@ def figures_of(snapshot: ClusterSnapshot) -> Figures:
     return found
 
 
-def _count_devices(found: Figures, entry: NodeEntry, wiring: Wiring) -> None:
+def _add(found: Figures, wiring: Wiring, node: _OfState) -> None:
+    topology = wiring.topology
+    found.recognised[wiring.name or "unknown", topology.family.value] = recognition(topology)
+    found.devices.update(dict(node.devices))
+    found.held_twice += node.held_twice
+    found.held_broken += node.held_broken
+    found.worth += node.worth
+    found.worth_idle += wiring.worth
+    found.largest[node.largest] += 1
+    found.fitting.update(dict.fromkeys(wiring.tables.counts, 0))
+    found.fitting.update(node.fitting)
+    found.fragmented.update(dict.fromkeys(wiring.tables.counts, 0))
+    found.fragmented.update(node.fragmented)
+
+
+@lru_cache(maxsize=16_384)
+def _of_state(state: NodeState) -> _OfState:
+    wiring = wiring_of(state.shape)
+    tables, free = wiring.tables, wiring.free(state.shape, state.usage)
+    devices: Counter[DeviceState] = Counter()
+    twice = broken = 0
     for at in wiring.positions:
-        device, used = entry.state.shape.devices[at], entry.state.usage[at]
+        device, used = state.shape.devices[at], state.usage[at]
         healthy = device.healthy and not device.cordoned
-        state = DeviceState.HELD if used.slots else DeviceState.FREE if healthy else DeviceState.BROKEN
-        found.devices[state] += 1
-        found.held_broken += bool(used.slots and not healthy)
-        found.held_twice += _overlapping(mark.bits for mark in used.marks if isinstance(mark, CoreMask))
+        devices[DeviceState.HELD if used.slots else DeviceState.FREE if healthy else DeviceState.BROKEN] += 1
+        broken += bool(used.slots and not healthy)
+        twice += _overlapping(mark.bits for mark in used.marks if isinstance(mark, CoreMask))
+    fitting = tuple(count for count in tables.counts if tables.choices(count)[free])
+    return _OfState(
+        devices=tuple(devices.items()),
+        held_twice=twice,
+        held_broken=broken,
+        worth=tables.value(free),
+        largest=max(fitting, default=0),
+        fitting=fitting,
+        fragmented=tuple(count for count in tables.counts if count not in fitting and free.bit_count() >= count),
+    )
 
 
 def _overlapping(masks: Iterable[int]) -> bool:
@@ -99,19 +143,6 @@ def _overlapping(masks: Iterable[int]) -> bool:
             return True
         taken |= mask
     return False
-
-
-def _count_sets(found: Figures, entry: NodeEntry, wiring: Wiring) -> None:
-    tables = wiring.tables
-    free = wiring.free(entry.state.shape, entry.state.usage)
-    found.recognised[wiring.name or "unknown", tables.topology.family.value] = recognition(tables.topology)
-    found.worth += tables.value(free)
-    found.worth_idle += wiring.worth
-    found.largest[tables.largest(free)] += 1
-    for count in tables.counts:
-        fits = bool(tables.choices(count)[free])
-        found.fitting[count] += fits
-        found.fragmented[count] += not fits and free.bit_count() >= count
 
 
 @lru_cache(maxsize=256)
@@ -139,17 +170,13 @@ def _grants(entry: NodeEntry) -> Iterator[tuple[PodRecord, int]]:
                 yield pod, members
 
 
-def _count_grant(found: Figures, wiring: Wiring, members: int) -> None:
-    neighbours = wiring.topology.fabric.masks
-    found.linkage[_linkage(members, neighbours)] += 1
-    if wiring.topology.locality.numa:
-        found.numa[wiring.topology.locality.spread(members).numa] += 1
-
-
-@lru_cache(maxsize=4096)
-def _linkage(members: int, neighbours: tuple[int, ...]) -> Linkage:
+@lru_cache(maxsize=16_384)
+def _quality(tables: Tables, members: int) -> tuple[Linkage, int]:
+    """How a set is linked, and how many NUMA nodes it touches (0 where that is not known)."""
+    neighbours, locality = tables.topology.fabric.masks, tables.topology.locality
+    numa = locality.spread(members).numa
     if not connected(members, neighbours):
-        return Linkage.APART
+        return Linkage.APART, numa
     if ring_through(members, neighbours):
-        return Linkage.RING
-    return Linkage.PATH if path_through(members, neighbours) else Linkage.LINKED
+        return Linkage.RING, numa
+    return (Linkage.PATH if path_through(members, neighbours) else Linkage.LINKED), numa

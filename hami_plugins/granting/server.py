@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
 import structlog
+from prometheus_client.core import Metric
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -124,6 +126,7 @@ class GrantServer:
         self._web = WebServer(Starlette(routes=self._plain()), host=settings.listen.host, port=settings.listen.port)
         self._webhooks: WebServer | None = None
         metrics.read_from(self._sizes)
+        metrics.metrics.collected(self._families)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -266,6 +269,13 @@ class GrantServer:
         if not office.term.ready:
             raise StandbyError(f"this replica does not answer yet: {office.term.check()}")
         return office
+
+    def _families(self) -> Iterable[Metric]:
+        """What the product tells of the devices; a replica that does not answer does not know them."""
+        office, families = self._term, self._product.families
+        if office is None or families is None or not office.term.ready:
+            return ()
+        return families(office.term.books.snapshot())
 
     def _sizes(self) -> Sizes | None:
         office = self._term

@@ -118,3 +118,12 @@ def test_kube_scheduler_asks_and_has_its_pods_bound(cluster: Site) -> None:
     (other,) = cluster.put(a_pod("other", 1))
     assert ask("filter", **{**asked, "Pod": other})["NodeNames"] == ["n2"]
     assert "already" in ask("bind", **names, Node="n2")["Error"]
+
+
+def test_the_replica_that_answers_tells_how_the_devices_are_used(cluster: Site) -> None:
+    cluster.put(a_pod("column", 4, node="n1", annotations={IDS_KEY: "0,4,8,12"}))
+    client = cluster.start()
+    _, text = client.get("/metrics")
+    assert 'neuron_devices{state="held"} 4.0' in text
+    assert 'neuron_recognised_sets_ratio{family="linked",instance_type="trn1.32xlarge"} 1.0' in text
+    assert 'neuron_grants{linkage="ring"} 1.0' in text
