@@ -282,7 +282,8 @@ def _memory(per_card: rules.Amounts, container: Container) -> MemoryDemand:
     if not 0 < mebibytes <= INT32_MAX:
         found = container.amount(MEMORY)
         why = "less than 1 MiB on each card: the amount is in bytes" if not mebibytes else "more than any card has"
-        raise invalid(container, MEMORY, found, why, f"write {found}Mi if MiB were meant")
+        remedy = f"write {found.ceiling}Mi if MiB were meant" if found is not None and not mebibytes else "ask for less"
+        raise invalid(container, MEMORY, found, why, remedy)
     return Absolute(MiB(mebibytes))
 
 

@@ -1,4 +1,4 @@
-"""The report of a loss and the manifests themselves, kept word for word for manifests as guides and examples have them."""
+"""What becomes of manifests as guides and examples have them, kept word for word with the report of what is lost."""
 
 from __future__ import annotations
 

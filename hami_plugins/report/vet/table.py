@@ -13,6 +13,7 @@ from hami_plugins.report.vet import (
     gates,
     grants,
     keys,
+    koordinator,
     memory,
     names,
     nodes,
@@ -41,5 +42,6 @@ RULES: Final[tuple[Rule, ...]] = (
     *nodes.RULES,
     *grants.RULES,
     *sorted((*capacity.RULES, *fitting.RULES), key=lambda rule: rule.id),
+    *koordinator.RULES,
 )
 BY_ID: Final[Mapping[str, Rule]] = {rule.id: rule for rule in RULES}

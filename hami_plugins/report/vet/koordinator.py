@@ -1,0 +1,207 @@
+"""HP9xx: pods in Koordinator's words, whose amounts are those of the whole pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hami_plugins.engine.demand import WHOLE, request_of
+from hami_plugins.engine.mutate import DEFAULT_SCHEDULER
+from hami_plugins.errors import InvalidRequestError
+from hami_plugins.model.requests import DeviceRequest
+from hami_plugins.model.vendor import Dialect, VendorSpec
+from hami_plugins.report.manifests import Path
+from hami_plugins.report.vet.context import Context, each_pod, where
+from hami_plugins.report.vet.findings import Flaw, Rewrite, Rule, Severity
+from hami_plugins.report.vet.subjects import ContainerView, PodView
+from hami_plugins.report.vet.vocabulary import speaks
+from hami_plugins.vendors.koordinator import ISOLATION, holder
+
+ENFORCED: Final = "HAMi-core"
+"""The value of the label by which limits are enforced; case counts."""
+
+SCHEDULER_LABEL: Final = "scheduling.koordinator.sh/scheduler-name"
+
+
+def refused(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Amounts that Koordinator's scheduler does not take."""
+    spec = _spec(pod, context)
+    if spec is None or pod.pod is None:
+        return
+    try:
+        _request(spec, pod)
+    except InvalidRequestError as error:
+        view = next((each for each in pod.containers if each.name == error.container), pod.containers[0])
+        what = f"{where(view, pod)}: {error.resource}={error.value}: {error.why}"
+        yield Flaw(_first(view, spec, error.resource), what, error.remedy)
+
+
+def several(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Cards in more than one container."""
+    spec = _spec(pod, context)
+    if spec is None:
+        return
+    asking = [each for each in pod.containers if spec in context.asked_of(each)]
+    if len(asking) > 1:
+        names = ", ".join(each.name for each in asking)
+        yield Flaw(
+            _first(asking[1], spec),
+            f"{len(asking)} containers ask for cards ({names}), and Koordinator adds them up to one request: two "
+            "halves are one whole card without limits",
+            "put the cards into one container, or make several pods",
+        )
+
+
+def without_limits(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Parts of cards that nothing limits."""
+    spec, request = _shared(pod, context)
+    if spec is None or request is None:
+        return
+    value = pod.labels.get(ISOLATION)
+    path = pod.of("metadata", "labels", ISOLATION)
+    if value is None:
+        yield Flaw(
+            _first(pod.containers[_holder(pod)], spec),
+            f"the pod shares a card without the label {ISOLATION}: nothing limits it there",
+            f"add the label {ISOLATION}: {ENFORCED}, and a nodeSelector of it",
+        )
+    elif value != ENFORCED:
+        what = f"label {ISOLATION}={value}: nobody acts upon it, and nothing limits the pod on its card"
+        yield Flaw(path, what, f"write {ENFORCED}", Rewrite(path, ENFORCED), Severity.ERROR)
+
+
+def without_selector(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """The label without a nodeSelector of it."""
+    _, request = _shared(pod, context)
+    if request is None or pod.pod is None or pod.labels.get(ISOLATION) != ENFORCED:
+        return
+    if dict(pod.pod.constraints.selector).get(ISOLATION) is None:
+        yield Flaw(
+            pod.of("metadata", "labels", ISOLATION),
+            f"label {ISOLATION} without a nodeSelector of it: one node with cards and without the label ends the "
+            "search for a place, wherever the pod would fit",
+            f"add the nodeSelector {ISOLATION}: {ENFORCED}",
+        )
+
+
+def other_scheduler(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Koordinator's words for somebody else's scheduler."""
+    spec = _spec(pod, context)
+    if spec is None or pod.labels.get(SCHEDULER_LABEL):
+        return
+    view = next(each for each in pod.containers if spec in context.asked_of(each))
+    if pod.scheduler in {"", DEFAULT_SCHEDULER}:
+        yield Flaw(
+            _first(view, spec),
+            "the pod names no scheduler, and only Koordinator's looks at its cards",
+            "set schedulerName: koord-scheduler, or overlook this where a ClusterColocationProfile sets it",
+        )
+    elif pod.scheduler in {*context.settings.volcano, context.settings.rules.webhook.scheduler}:
+        what = f"schedulerName {pod.scheduler} does not look at Koordinator's resources"
+        yield Flaw(pod.scheduler_path, what, "set schedulerName: koord-scheduler", severity=Severity.ERROR)
+
+
+def uncounted(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Cards without cores, which are then promised twice."""
+    spec, request = _shared(pod, context)
+    if spec is not None and request is not None and not request.cores:
+        yield Flaw(
+            _first(pod.containers[_holder(pod)], spec),
+            f"without {spec.resources.cores} Koordinator counts no cores for the pod: others get them, too",
+            f"name {spec.resources.cores}, 1 at least for each card",
+        )
+
+
+def _spec(pod: PodView, context: Context) -> VendorSpec | None:
+    if pod.placed:
+        return None
+    return next(iter(speaks(Dialect.KOORDINATOR, context.asked_by(pod))), None)
+
+
+def _shared(pod: PodView, context: Context) -> tuple[VendorSpec | None, DeviceRequest | None]:
+    """What a pod asks for, if it is parts of cards, and means something."""
+    spec = _spec(pod, context)
+    if spec is None or pod.pod is None:
+        return None, None
+    try:
+        request = _request(spec, pod)
+    except InvalidRequestError:
+        return None, None
+    return spec, request if request is not None and request.memory != WHOLE else None
+
+
+def _request(spec: VendorSpec, pod: PodView) -> DeviceRequest | None:
+    """What a pod asks for, of the container that has it."""
+    if pod.pod is None:
+        return None
+    return request_of(spec, pod.pod.containers[holder(pod.pod)], pod.pod)
+
+
+def _holder(pod: PodView) -> int:
+    return 0 if pod.pod is None else holder(pod.pod)
+
+
+def _first(view: ContainerView, spec: VendorSpec, resource: str = "") -> Path:
+    """Where a container names a resource, or the first of Koordinator's."""
+    found = view.amount(resource) or next(
+        (amount for name in view.resources if name in spec.resources.all() and (amount := view.amount(name))), None
+    )
+    return view.path if found is None else found.path
+
+
+RULES: Final = (
+    Rule(
+        id="HP901",
+        name="koordinator-refuses",
+        severity=Severity.ERROR,
+        summary="A pod asks Koordinator for a set of resources, or amounts, that its scheduler does not take.",
+        why="The scheduler refuses the pod before it looks at any node, and nothing about nodes changes that.",
+        fix="Name koordinator.sh/gpu.shared and one of gpu-memory and gpu-memory-ratio, as sums over the cards.",
+        check=each_pod(refused),
+    ),
+    Rule(
+        id="HP902",
+        name="koordinator-adds-up",
+        severity=Severity.ERROR,
+        summary="Several containers of a pod ask Koordinator for cards.",
+        why="It knows one request per pod: two halves become one whole card without limits, for both containers.",
+        fix="Put the cards into one container, or make several pods.",
+        check=each_pod(several),
+    ),
+    Rule(
+        id="HP903",
+        name="koordinator-no-limits",
+        severity=Severity.WARNING,
+        summary="A pod shares a card under Koordinator, and nothing limits it there.",
+        why="Limits are enforced only for pods with the label koordinator.sh/gpu-isolation-provider: HAMi-core.",
+        fix="Add the label, and a nodeSelector of it.",
+        check=each_pod(without_limits),
+    ),
+    Rule(
+        id="HP904",
+        name="koordinator-no-selector",
+        severity=Severity.WARNING,
+        summary="A pod has Koordinator's isolation label and no nodeSelector of it.",
+        why="Its scheduler gives up on such a pod as soon as it looks at a node with cards and without the label.",
+        fix="Add the nodeSelector.",
+        check=each_pod(without_selector),
+    ),
+    Rule(
+        id="HP905",
+        name="koordinator-scheduler",
+        severity=Severity.WARNING,
+        summary="A pod asks for Koordinator's resources, and its scheduler is not Koordinator's.",
+        why="Others place it by the sums of nodes: nobody chooses a card, and nobody counts it.",
+        fix="Set schedulerName: koord-scheduler.",
+        check=each_pod(other_scheduler),
+    ),
+    Rule(
+        id="HP906",
+        name="koordinator-uncounted-cores",
+        severity=Severity.NOTE,
+        summary="A pod shares a card under Koordinator and names no cores.",
+        why="Koordinator counts none for it then, so that a whole card may be given away with the pod on it.",
+        fix="Name koordinator.sh/gpu-core, 1 at least for each card.",
+        check=each_pod(uncounted),
+    ),
+)
