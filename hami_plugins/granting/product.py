@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-
-from prometheus_client.core import Metric
 
 from hami_plugins.engine.intake import Intake, Rules
 from hami_plugins.engine.shortfall import CardShortage, NodeShortage
 from hami_plugins.granting.planning import Planner
-from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Refusal
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Container, Pod
@@ -30,7 +27,6 @@ class Product:
 
     ``unregistered`` says that a node has no devices, and what is wrong with it, with what to do about it.
 
-    ``families`` are metrics of what is free and held, read off the cluster by the replica that answers.
     ``kube_scheduler`` is whether calls of kube-scheduler's extender are answered, too, and ``groups`` whether Volcano's
     PodGroups are followed. ``planner`` makes what knows more than the devices of one node, one for each ledger.
 
@@ -56,7 +52,6 @@ class Product:
     wording: Callable[[CardShortage | NodeShortage, Refusal], str] = lambda _reason, _refusal: ""
     remedy: Callable[[CardShortage | NodeShortage, NodeEntry | None], str] = lambda _reason, _entry: ""
     jobs: Callable[[Json], Answer] | None = None
-    families: Callable[[ClusterSnapshot], Iterable[Metric]] | None = None
     kube_scheduler: bool = False
     groups: bool = False
     planner: Callable[[], Planner] = Planner

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
 import structlog
-from prometheus_client.core import Metric
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -31,6 +29,7 @@ from hami_plugins.granting.term import Filling, Term
 from hami_plugins.granting.webhooks import BINDING_PATH, JOB_PATH, POD_PATH
 from hami_plugins.kube.election import Bounded, Election
 from hami_plugins.kube.port import KubeApi
+from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.units import NodeName
 from hami_plugins.web.admission import AdmissionMetrics, admission_route
 from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration
@@ -126,7 +125,6 @@ class GrantServer:
         self._web = WebServer(Starlette(routes=self._plain()), host=settings.listen.host, port=settings.listen.port)
         self._webhooks: WebServer | None = None
         metrics.read_from(self._sizes)
-        metrics.metrics.collected(self._families)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -142,6 +140,11 @@ class GrantServer:
     def trouble(self) -> str:
         """Why nothing is answered; empty where it is."""
         return next((why for check in self._ready().values() if (why := check())), "")
+
+    def snapshot(self) -> ClusterSnapshot | None:
+        """All nodes with who holds what, where this replica answers; ``None`` elsewhere."""
+        office = self._term
+        return None if office is None or not office.term.ready else office.term.books.snapshot()
 
     def start(self) -> None:
         """Begins. Raises ``ConfigError`` or ``KubeError`` where there is no certificate to serve with."""
@@ -269,13 +272,6 @@ class GrantServer:
         if not office.term.ready:
             raise StandbyError(f"this replica does not answer yet: {office.term.check()}")
         return office
-
-    def _families(self) -> Iterable[Metric]:
-        """What the product tells of the devices; a replica that does not answer does not know them."""
-        office, families = self._term, self._product.families
-        if office is None or families is None or not office.term.ready:
-            return ()
-        return families(office.term.books.snapshot())
 
     def _sizes(self) -> Sizes | None:
         office = self._term

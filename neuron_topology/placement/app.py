@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from contextlib import nullcontext
+
+from prometheus_client.core import Metric
 
 from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.granting.server import LINGER_SECONDS, Api, GrantServer
 from hami_plugins.granting.term import Filling
+from neuron_topology.metrics import families
 from neuron_topology.placement.gangs import Gangs
 from neuron_topology.placement.product import product_of
 from neuron_topology.placement.settings import GrantSettings
@@ -25,4 +29,11 @@ def grant_server(  # noqa: PLR0913 - what it is made of
     """One replica; the parameters are those of ``GrantServer``."""
     margin = settings.capacity_block_margin
     product = product_of(settings.rules, lambda: Gangs(now=time.time, margin=margin))
-    return GrantServer(settings, api, product, metrics=metrics, identity=identity, filling=filling, linger=linger)
+    server = GrantServer(settings, api, product, metrics=metrics, identity=identity, filling=filling, linger=linger)
+
+    def devices() -> Iterable[Metric]:
+        snapshot = server.snapshot()
+        return () if snapshot is None else families(snapshot)
+
+    metrics.metrics.collected(devices)
+    return server

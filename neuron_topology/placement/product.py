@@ -18,7 +18,6 @@ from hami_plugins.model.verdicts import Reason
 from hami_plugins.vendors.awsneuron import IDS_KEY
 from hami_plugins.wire import pod_devices
 from neuron_topology.jobs.admission import admit
-from neuron_topology.metrics import families
 from neuron_topology.names import DEVICES
 from neuron_topology.nodes import HEALTH_KEY
 from neuron_topology.placement import marking
@@ -53,7 +52,6 @@ def product_of(rules: Rules, planner: Callable[[], Planner] = Planner) -> Produc
         held=HELD_KEYS,
         unregistered=_unregistered,
         jobs=admit,
-        families=families,
         kube_scheduler=True,
         groups=True,
         planner=planner,
