@@ -237,18 +237,21 @@ class Books:
     def answer(self, node: NodeName, intake: Intake) -> str:
         """Why the node's cards cannot hold the pod, with numbers; empty where they can."""
         with self._lock:
-            return self._answer(node, intake)
+            answer = self._ledger.answer(node, intake)
+            return self._why_not(node, intake, answer, self._planner.obstacle(intake, self._ledger))
 
     def refusals(self, nodes: Iterable[NodeName], intake: Intake) -> dict[NodeName, str]:
         """The nodes that cannot hold the pod, each with the reason; see ``answer``."""
         with self._lock:
-            return {node: why for node in nodes if (why := self._answer(node, intake))}
+            obstacle = self._planner.obstacle(intake, self._ledger)
+            answers = self._ledger.answers(nodes, intake).items()
+            return {node: why for node, each in answers if (why := self._why_not(node, intake, each, obstacle))}
 
     def scores(self, nodes: Iterable[NodeName], intake: Intake) -> dict[NodeName, float]:
         """How well the pod fits on each node that can hold it, by the policy for cards: the highest is the best."""
         listed = tuple(nodes)
         with self._lock:
-            answers = {node: self._ledger.answer(node, intake) for node in listed}
+            answers = self._ledger.answers(listed, intake)
             bonus = self._planner.bonus(listed, intake, self._ledger)
         sign = -1.0 if intake.policy.node is NodePolicy.SPREAD else 1.0
         fits = ((node, answer.score) for node, answer in answers.items() if isinstance(answer, Fit))
@@ -331,11 +334,11 @@ class Books:
         """How many pods are known, whatever they ask for."""
         return len(self._pods)
 
-    def _answer(self, node: NodeName, intake: Intake) -> str:
-        answer = self._ledger.answer(node, intake)
+    def _why_not(self, node: NodeName, intake: Intake, answer: Fit | Refusal, obstacle: str) -> str:
+        """Why the pod does not go to the node; ``obstacle`` is in its way everywhere, and said last."""
         if not isinstance(answer, Fit):
             return self._reason(node, intake, answer)
-        why = self._planner.ends(node, intake) or self._planner.obstacle(intake, self._ledger)
+        why = self._planner.ends(node, intake) or obstacle
         return f"{self.product.word}: {why}" if why else ""
 
     def _reason(self, node: NodeName, intake: Intake, refusal: Refusal) -> str:

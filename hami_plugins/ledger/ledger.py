@@ -11,7 +11,7 @@ One process owns a ledger, and one thread at a time uses it. Times are any clock
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -159,6 +159,16 @@ class Ledger:
         if entry is None:
             return UNKNOWN_NODE
         return self.decider.answer(entry, _devices_only(intake), intake.policy)
+
+    def answers(self, nodes: Iterable[NodeName], intake: Intake) -> dict[NodeName, Fit | Refusal]:
+        """What ``answer`` says of each of many nodes."""
+        asked = [(node, self.entry_without(node, intake.pod.uid)) for node in nodes]
+        found: dict[NodeName, Fit | Refusal] = dict.fromkeys((node for node, _ in asked), UNKNOWN_NODE)
+        known = [(node, entry) for node, entry in asked if entry is not None]
+        demand = _devices_only(intake)
+        said = self.decider.each((entry for _, entry in known), demand, intake.policy)
+        found.update(zip((node for node, _ in known), said, strict=True))
+        return found
 
     def why_not(self, node: NodeName, intake: Intake, refusal: Refusal) -> WhyNot | None:
         """The numbers behind a node's refusal: asked, largest free, total; ``None`` where cards are not the reason."""

@@ -89,14 +89,11 @@ def filter_error(error: str) -> bytes:
 
 def prioritize_reply(names: Sequence[NodeName], scores: Mapping[NodeName, float]) -> bytes:
     """Scores from 0 to ``MOST``: the lowest of them all is 0, and what has none is too."""
-    low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
-    spread = high - low
-    return orjson.dumps(
-        [
-            {"Host": name, "Score": round(MOST * (scores[name] - low) / spread) if spread and name in scores else 0}
-            for name in names
-        ]
-    )
+    different = set(scores.values())
+    low, high = min(different, default=0.0), max(different, default=0.0)
+    spread = (high - low) or 1.0
+    whole = {score: round(MOST * (score - low) / spread) for score in different}
+    return orjson.dumps([{"Host": name, "Score": whole[scores[name]] if name in scores else 0} for name in names])
 
 
 def bind_reply(error: str = "") -> bytes:

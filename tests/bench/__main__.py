@@ -19,6 +19,7 @@ from tests.bench import (
     loading,
     monitor,
     neuron,
+    neuron_grants,
     node,
     simulation,
     translation,
@@ -44,6 +45,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "monitor": monitor.figures,
     "agents": agents.thousand,
     "neuron": neuron.figures,
+    "neuron-grants": neuron_grants.figures,
     "neuron-simulation": simulation.figures,
 }
 
