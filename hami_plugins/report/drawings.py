@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from hami_plugins.engine.relax.blocking import Blocked
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import PodRecord
-from hami_plugins.model.units import NodeName
+from hami_plugins.model.units import DeviceId, NodeName
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.model.wiring import Layout
 from hami_plugins.report.plan import Plan, PodPlan, Stage
@@ -53,12 +53,13 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """The linked devices of one node."""
+    """The linked devices of one node. ``orders`` are the devices of each pod in the order in which it counts them."""
 
     node: str
     title: str
     spots: tuple[Spot, ...]
     lines: tuple[Line, ...]
+    orders: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     @property
     def holders(self) -> tuple[str, ...]:
@@ -66,8 +67,12 @@ class Drawing:
         return tuple(dict.fromkeys(pod for spot in self.spots for pod in spot.pods))
 
     def indexes_of(self, pod: str) -> str:
-        """The devices of a pod: ``0-3,6``."""
-        return runs(spot.index for spot in self.spots if pod in spot.pods)
+        """The devices of a pod: ``0-3,6``, with the order in which it counts them where that is another."""
+        listed = runs(spot.index for spot in self.spots if pod in spot.pods)
+        order = dict(self.orders).get(pod, ())
+        if list(order) == sorted(order):
+            return listed
+        return f"{listed}, in the order {','.join(map(str, order))}"
 
     @property
     def words(self) -> str:
@@ -152,7 +157,15 @@ def _drawing(entry: NodeEntry, layout: Layout, ours: Collection[str], meant: Col
         Line(place[one], place[other], works, wraps, works and _inside(spots[place[one]], spots[place[other]]))
         for one, other, works, wraps in layout.links
     )
-    return Drawing(node=entry.name, title=layout.title, spots=tuple(spots), lines=lines)
+    orders = tuple(_orders(entry, {entry.ids[at]: spots[of].index for at, of in place.items()}))
+    return Drawing(node=entry.name, title=layout.title, spots=tuple(spots), lines=lines, orders=orders)
+
+
+def _orders(entry: NodeEntry, index: Mapping[DeviceId, int]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    for pod in entry.pods:
+        shares = (share.device for grant in pod.grants for share in grant.shares)
+        if order := tuple(dict.fromkeys(index[device] for device in shares if device in index)):
+            yield pod.full_name, order
 
 
 def _inside(one: Spot, other: Spot) -> bool:

@@ -142,6 +142,15 @@ def test_a_plan_draws_the_nodes_of_granted_sets(type_in: Type, tmp_path: Path) -
     assert "4x4 torus of n; lab/busy holds 1; lab/four holds 4-7; free 0,2-3,8-15" in page.read_text(encoding="utf-8")
 
 
+def test_devices_are_drawn_with_the_order_in_which_the_pod_counts_them(type_in: Type, tmp_path: Path) -> None:
+    cluster = written(tmp_path / "cluster.yaml", a_node("n", family="linked"))
+    four = written(tmp_path / "four.yaml", a_pod("four", aws_neuron=4))
+    said = type_in("plan", "-f", four, "--snapshot", cluster).out
+    assert "lab/four: 0-1,12-13, in the order 0,1,13,12" in said
+    told = type_in("plan", "-f", four, "--snapshot", cluster, "--annotations", "hami").out
+    assert "AWS_NEURON_IDS: 0,1,13,12" in told
+
+
 def test_a_plan_draws_no_more_nodes_than_a_screen_has_room_for(type_in: Type, tmp_path: Path) -> None:
     cluster = written(tmp_path / "cluster.yaml", *(a_node(f"n{at}") for at in range(5)))
     eights = written(tmp_path / "eights.yaml", *(a_pod(f"p{at}", aws_neuron=8) for at in range(10)))

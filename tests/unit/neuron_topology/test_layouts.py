@@ -95,7 +95,7 @@ def test_a_ring_closes_at_the_side() -> None:
         "  [ 0a]--  1  --  2  --  3  --  4  --  5",
         "    #                                  |",
         "  [11a]-- 10  --  9  --  8  --  7  --  6",
-        "  a default/job: 0,11",
+        "  a default/job: 0,11, in the order 11,0",
     ))  # fmt: skip
 
 
