@@ -13,6 +13,7 @@ import pytest
 
 from tests.cluster import building
 from tests.cluster.agents import NodeAgent, Numbers, card
+from tests.cluster.koordinator import Koordinator
 from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.machine import Machine, leftovers
 from tests.cluster.node import Node
@@ -79,6 +80,12 @@ def kube_scheduler(control_plane: ControlPlane) -> Component:
 def volcano(control_plane: ControlPlane) -> Volcano:
     """Volcano's scheduler with its deviceshare plugin, its controllers and its webhooks."""
     return Volcano(control_plane)
+
+
+@pytest.fixture(scope="session")
+def koordinator(control_plane: ControlPlane) -> Koordinator:
+    """Koordinator's scheduler and its manager."""
+    return Koordinator(control_plane)
 
 
 @pytest.fixture

@@ -1,0 +1,169 @@
+"""The adapter's server beside the real Koordinator, and nodes whose cards HAMi's agent tells of."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+
+import yaml
+
+from tests.cluster.api import Object
+from tests.cluster.card_nodes import NODES, Pool
+from tests.cluster.grants import Replica, command
+from tests.cluster.koordinator import DEVICES, NAMESPACE, Koordinator
+from tests.cluster.waiting import wait_until
+
+OPT_IN: Final = {"hami-plugins.io/koordinator": "translate"}
+ISOLATION: Final = {"koordinator.sh/gpu-isolation-provider": "HAMi-core"}
+WHOLE: Final = 40_960
+"""MiB of a card."""
+
+_ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
+_NAME: Final = "koordinator-adapter"
+
+RULES: Final = (
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]},
+    {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
+    {"apiGroups": [""], "resources": ["nodes/finalizers"], "verbs": ["update"]},
+    {"apiGroups": [""], "resources": ["pods", "namespaces"], "verbs": ["list", "watch"]},
+    {
+        "apiGroups": ["scheduling.koordinator.sh"],
+        "resources": ["devices"],
+        "verbs": ["list", "watch", "create", "update"],
+    },
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update", "patch"]},
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update", "patch"]},
+    {
+        "apiGroups": ["admissionregistration.k8s.io"],
+        "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+        "verbs": ["get", "patch"],
+    },
+)
+"""All that the server may do, and no more."""
+
+
+class Adapter:
+    """The server, its webhooks installed. At the end of the ``with`` both are gone."""
+
+    def __init__(self, koordinator: Koordinator, **settings: Any) -> None:
+        self.koordinator = koordinator
+        self.plane = koordinator.plane
+        folder = self.plane.machine.root / f"adapter-{secrets.token_hex(3)}"
+        folder.mkdir()
+        told = {
+            "service": {"namespace": NAMESPACE},
+            "certificate": {"directory": str(folder), "bootstrap": True, "names": ["127.0.0.1"]},
+            "lease": {"duration": 4, "deadline": 3, "retry": 0.5},
+        }
+        self._settings = folder / "settings.yaml"
+        self._settings.write_text(yaml.safe_dump(settings))
+        self.server = Replica(
+            self.plane, folder.name, told | settings, product="koordinator", word="serve", rules=RULES
+        )
+
+    def __enter__(self) -> Adapter:
+        address = f"https://127.0.0.1:{self.server.hook_port}"
+        printed = command("webhooks", "--url", address, "--config", str(self._settings), product="koordinator")
+        for body in yaml.safe_load_all(printed):
+            self.plane.apply(f"{_ADMISSION}/{body['kind'].lower()}s", body)
+        # Pods that share cards are given it, and the API server takes no pod with one that it does not know.
+        self.plane.apply("/apis/node.k8s.io/v1/runtimeclasses", {"metadata": {"name": "nvidia"}, "handler": "nvidia"})
+        self.server.component.start()
+        wait_until(lambda: self.server.ready, "the server is ready", 60, show=self._story)
+        wait_until(self._trusted, "the API server trusts the webhooks", 60, show=self._story)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for kind in ("mutating", "validating"):
+            self.plane.api.delete(f"{_ADMISSION}/{kind}webhookconfigurations/{_NAME}")
+        self.server.component.stop()
+
+    def writes(self, what: str) -> float:
+        """How often it has written something."""
+        return self.server.metric("koordinator_adapter_writes_total", what=what)
+
+    def device(self, node: str) -> Object:
+        """A node's Device object."""
+        return self.plane.api.get(f"{DEVICES}/{node}")
+
+    def _trusted(self) -> bool:
+        """Whether a pod that is to be translated comes back translated; nothing is made."""
+        return "koordinator.sh/gpu.shared" in json.dumps(self.asked("default", a_pod("probe", {"nvidia.com/gpu": 1})))
+
+    def asked(self, namespace: str, pod: Object) -> Object:
+        """A pod as the API server would store it; nothing is made."""
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        found: Object = json.loads(self.plane.api.request("POST", path, pod, query={"dryRun": "All"}))
+        return found
+
+    def _story(self) -> str:
+        return self.server.complaint("/readyz") + self.server.component.log()[-3000:]
+
+
+class CardNodes:
+    """Nodes with cards, each two of ``WHOLE``, that promise limits. At the end of the ``with`` they are gone."""
+
+    def __init__(self, koordinator: Koordinator) -> None:
+        self._koordinator = koordinator
+        self._pool = Pool(koordinator.plane)
+        self.names: list[str] = []
+
+    def __enter__(self) -> CardNodes:
+        self._pool.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.__exit__()
+
+    @property
+    def selector(self) -> Mapping[str, str]:
+        """What brings a pod to these nodes."""
+        return self._pool.selector
+
+    def add(self, *cards: Object) -> str:
+        """One more node; its name."""
+        name = f"{self._pool.name}-{len(self.names)}"
+        listed = cards or (a_card(name, 0), a_card(name, 1))
+        self._pool.put(name, [], annotations=register(*listed))
+        self._koordinator.plane.api.merge_patch(f"{NODES}/{name}", {"metadata": {"labels": ISOLATION}})
+        self.names.append(name)
+        return name
+
+    def tell(self, name: str, *cards: Object) -> None:
+        """What the node's agent says of its cards from now on."""
+        self._koordinator.plane.api.merge_patch(f"{NODES}/{name}", {"metadata": {"annotations": register(*cards)}})
+
+    def wait_summed(self, name: str, percent: int) -> None:
+        """Wait until the node offers so many percent of cards."""
+        path = f"{NODES}/{name}"
+
+        def offered() -> bool:
+            status = self._koordinator.plane.api.get(path)["status"]
+            return bool(status["allocatable"].get("koordinator.sh/gpu.shared", "0") == str(percent))
+
+        wait_until(offered, f"{name} offers {percent} % of cards", 60, show=self._koordinator.manager.log)
+
+
+def a_card(node: str, at: int, **changes: Any) -> Object:
+    """A card as HAMi's agent tells of it."""
+    usual = {"id": f"GPU-{node}-{at}", "index": at, "count": 10, "devmem": WHOLE, "devcore": 100}
+    return {**usual, "type": "NVIDIA-NVIDIA A100", "numa": 0, "mode": "hami-core", "health": True, **changes}
+
+
+def register(*cards: Object) -> Mapping[str, str]:
+    """The annotation of HAMi's agent."""
+    return {"hami.io/node-nvidia-register": json.dumps(cards)}
+
+
+def a_pod(name: str, limits: Mapping[str, object], *, translated: bool = True, **more: Any) -> Object:
+    """A pod that asks for cards, to be translated if anything."""
+    labels = {**(OPT_IN if translated else {}), **more.pop("labels", {})}
+    amounts = {key: str(value) for key, value in limits.items()}
+    container = {"name": "main", "image": "i", "resources": {"limits": amounts}}
+    metadata = {"name": name, "labels": labels, "annotations": more.pop("annotations", {})}
+    # No kubelet ends it, so that it goes at once when it is deleted.
+    usual = {"restartPolicy": "Never", "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0}
+    spec = {"containers": [container], **usual, **more}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
