@@ -59,6 +59,7 @@ SNAPSHOT_COLLECTIONS: Final = (
     Collection("/apis/scheduling.volcano.sh/v1beta1/queues", "Queue", optional=True),
     Collection("/apis/scheduling.volcano.sh/v1beta1/podgroups", "PodGroup", optional=True),
     Collection("/apis/scheduling.koordinator.sh/v1alpha1/devices", "Device", optional=True),
+    Collection("/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups", "PodGroup", optional=True),
 )
 """Everything a snapshot is made from, nodes first."""
 

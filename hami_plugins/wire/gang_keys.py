@@ -11,6 +11,21 @@ VOLCANO_GROUP_KEY: Final = "scheduling.volcano.sh/group-name"
 COSCHEDULING_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 """Names a pod's PodGroup for the coscheduling plugin."""
 
+KOORDINATOR_GROUP_LABEL: Final = "pod-group.scheduling.sigs.k8s.io"
+"""Names a pod's PodGroup for Koordinator's scheduler."""
+
+KOORDINATOR_OLD_GROUP_LABEL: Final = "pod-group.scheduling.sigs.k8s.io/name"
+"""The same, in older releases; read where the other is missing."""
+
+KOORDINATOR_GANG_KEY: Final = "gang.scheduling.koordinator.sh/name"
+"""Names a gang that only the annotations of its pods describe; read where both labels are missing."""
+
+KOORDINATOR_LEAST_KEY: Final = "gang.scheduling.koordinator.sh/min-available"
+"""How many pods of such a gang start together."""
+
+KOORDINATOR_MODE_KEY: Final = "gang.scheduling.koordinator.sh/mode"
+"""``NonStrict`` lets a part of a gang start."""
+
 QUEUE_KEY: Final = "scheduling.volcano.sh/queue-name"
 """Names the queue of pods outside Volcano's own jobs."""
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from hami_plugins.wire import gang_keys, koordinator_hints
 from hami_plugins.wire.koordinator import CORE, FPGA, GPU, MEMORY, NPU_CORE, NPU_CPU, NPU_DVPP, RATIO, RDMA, SHARED
 
 ISOLATION: Final = "koordinator.sh/gpu-isolation-provider"
@@ -10,9 +11,9 @@ ISOLATION: Final = "koordinator.sh/gpu-isolation-provider"
 HAMI_CORE: Final = "HAMi-core"
 """The only value of the label that anybody acts upon; case counts."""
 
-HINT: Final = "scheduling.koordinator.sh/device-allocate-hint"
-JOINT: Final = "scheduling.koordinator.sh/device-joint-allocate"
-PARTITION: Final = "scheduling.koordinator.sh/gpu-partition-spec"
+HINT: Final = koordinator_hints.KEY
+JOINT: Final = koordinator_hints.JOINT_KEY
+PARTITION: Final = koordinator_hints.PARTITION_KEY
 RESERVATION: Final = "scheduling.koordinator.sh/reservation-affinity"
 MODEL_LABEL: Final = "node.koordinator.sh/gpu-model"
 VENDOR_LABEL: Final = "node.koordinator.sh/gpu-vendor"
@@ -21,13 +22,13 @@ DEVICE_ID_LABEL: Final = "gpu-uuid"
 
 QUOTA: Final = "quota.scheduling.koordinator.sh/name"
 QUOTA_PREFIX: Final = "quota.scheduling.koordinator.sh/"
-GROUP: Final = "pod-group.scheduling.sigs.k8s.io"
-OLD_GROUP: Final = "pod-group.scheduling.sigs.k8s.io/name"
+GROUP: Final = gang_keys.KOORDINATOR_GROUP_LABEL
+OLD_GROUP: Final = gang_keys.KOORDINATOR_OLD_GROUP_LABEL
 GANG_PREFIX: Final = "gang.scheduling.koordinator.sh/"
-GANG_NAME: Final = "gang.scheduling.koordinator.sh/name"
-MIN_AVAILABLE: Final = "gang.scheduling.koordinator.sh/min-available"
+GANG_NAME: Final = gang_keys.KOORDINATOR_GANG_KEY
+MIN_AVAILABLE: Final = gang_keys.KOORDINATOR_LEAST_KEY
 WAITING: Final = "gang.scheduling.koordinator.sh/waiting-time"
-MODE: Final = "gang.scheduling.koordinator.sh/mode"
+MODE: Final = gang_keys.KOORDINATOR_MODE_KEY
 SCHEDULER_LABEL: Final = "scheduling.koordinator.sh/scheduler-name"
 """Overrides ``spec.schedulerName`` inside Koordinator."""
 

@@ -16,7 +16,14 @@ Keep_: TypeAlias = "Mapping[str, Keep]"
 
 ANNOTATIONS: Final = "annotations"
 
-GROUP_KEYS: Final = (gang_keys.GROUP_KEY, gang_keys.VOLCANO_GROUP_KEY, gang_keys.COSCHEDULING_LABEL)
+GROUP_KEYS: Final = (
+    gang_keys.GROUP_KEY,
+    gang_keys.VOLCANO_GROUP_KEY,
+    gang_keys.COSCHEDULING_LABEL,
+    gang_keys.KOORDINATOR_GROUP_LABEL,
+    gang_keys.KOORDINATOR_OLD_GROUP_LABEL,
+    gang_keys.KOORDINATOR_GANG_KEY,
+)
 QUEUE_KEYS: Final = (gang_keys.QUEUE_KEY, gang_keys.JOB_QUEUE_KEY)
 TASK_KEYS: Final = (gang_keys.TASK_KEY,)
 """Annotations and labels that name a pod's group, queue and task."""

@@ -17,7 +17,8 @@ T = TypeVar("T")
 
 
 def pod_group(field: Field, namespace: str, name: str) -> PodGroup:
-    """A gang of Volcano (``scheduling.volcano.sh``) or of the coscheduling plugin (``scheduling.x-k8s.io``)."""
+    """A gang of Volcano (``scheduling.volcano.sh``), of the coscheduling plugin (``scheduling.x-k8s.io``) or of
+    Koordinator (``scheduling.sigs.k8s.io``)."""
     spec = field.inner("spec")
     spec.count("minMember", 0)
     spec.amounts("minResources")

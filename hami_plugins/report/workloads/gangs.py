@@ -9,7 +9,17 @@ from typing import Final
 from hami_plugins.model.cluster import PodGroup
 from hami_plugins.report.manifests.fields import Field
 from hami_plugins.report.workloads.pods import VOLCANO, Template
-from hami_plugins.wire.gang_keys import COSCHEDULING_LABEL, GROUP_KEY, MIN_MEMBER_KEY, QUEUE_KEY
+from hami_plugins.wire.gang_keys import (
+    COSCHEDULING_LABEL,
+    GROUP_KEY,
+    KOORDINATOR_GANG_KEY,
+    KOORDINATOR_GROUP_LABEL,
+    KOORDINATOR_LEAST_KEY,
+    KOORDINATOR_MODE_KEY,
+    KOORDINATOR_OLD_GROUP_LABEL,
+    MIN_MEMBER_KEY,
+    QUEUE_KEY,
+)
 
 DEFAULT_QUEUE: Final = "default"
 
@@ -48,7 +58,26 @@ def of_group(full_name: str, group: PodGroup | None) -> Gang:
 
 def named_group(of: Template) -> str:
     """The name of the PodGroup that a pod says it belongs to, empty for none."""
-    return of.annotations.get(GROUP_KEY) or of.labels.get(COSCHEDULING_LABEL, "")
+    known = of.annotations.get(GROUP_KEY) or of.labels.get(COSCHEDULING_LABEL, "")
+    return known or named_for_koordinator(of)
+
+
+def named_for_koordinator(of: Template) -> str:
+    """The name of a gang that Koordinator's scheduler holds together, empty for none (``koordinator.md`` 6.6)."""
+    if of.annotations.get(KOORDINATOR_MODE_KEY) == "NonStrict":
+        return ""
+    label = of.labels.get(KOORDINATOR_GROUP_LABEL) or of.labels.get(KOORDINATOR_OLD_GROUP_LABEL)
+    return label or of.annotations.get(KOORDINATOR_GANG_KEY, "")
+
+
+def of_annotations(owner: Field, of: Template) -> Gang | None:
+    """The gang of Koordinator's that only the annotations of its pods describe."""
+    name, text = named_for_koordinator(of), of.annotations.get(KOORDINATOR_LEAST_KEY, "")
+    if not name or not text:
+        return None
+    if not text.isdecimal() or len(text) > 9:
+        raise owner.fault(f"{KOORDINATOR_LEAST_KEY} of its pods has to be a whole number")
+    return Gang(group=f"{of.namespace}/{name}", min_member=int(text))
 
 
 def of_controller(owner: Field, of: Template, name: str) -> Gang | None:

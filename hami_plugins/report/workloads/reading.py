@@ -192,7 +192,9 @@ def _workloads(objects: Iterable[_Object], groups: Mapping[str, PodGroup]) -> It
             raise it.field.fault(f"the documents up to here ask for {total} pods, more than {MAX_PODS}")
         if run.group:
             full_name = f"{it.namespace}/{run.group}"
-            gang = gangs.of_group(full_name, groups.get(full_name))
+            described = run.gang if run.gang is not None and run.gang.group == full_name else None
+            gang = described if described and full_name not in groups else None
+            gang = gang or gangs.of_group(full_name, groups.get(full_name))
             run = run._replace(gang=gang, queue=gang.queue)
         yield Workload(
             kind=it.kind,
@@ -254,6 +256,7 @@ def _runs_of(it: _Object, spec: Field) -> _Run:
 
 def _controlled(it: _Object, of: Template, made: tuple[PodCopy, ...]) -> _Run:
     gang = gangs.of_controller(it.field, of, it.name) if it.kind != "Pod" else None
+    gang = gang or gangs.of_annotations(it.field, of)
     queue = gangs.queue_of(of, it.field.inner("metadata").texts("annotations"))
     return _Run(made, gang, queue, of.priority_class, group=gangs.named_group(of))
 
@@ -274,7 +277,9 @@ _KINDS: Final[Mapping[tuple[str, str], _Expand]] = {
     ("batch", "CronJob"): _cron_job,
     ("batch.volcano.sh", "Job"): _volcano_job,
 }
-_POD_GROUPS: Final = frozenset({("scheduling.volcano.sh", "PodGroup"), ("scheduling.x-k8s.io", "PodGroup")})
+_POD_GROUPS: Final = frozenset(
+    (group, "PodGroup") for group in ("scheduling.volcano.sh", "scheduling.x-k8s.io", "scheduling.sigs.k8s.io")
+)
 _QUEUE: Final = ("scheduling.volcano.sh", "Queue")
 _QUOTA: Final = ("", "ResourceQuota")
 _PRIORITY_CLASS: Final = ("scheduling.k8s.io", "PriorityClass")

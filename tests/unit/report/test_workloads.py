@@ -228,6 +228,9 @@ def test_a_task_template_keeps_its_own_scheduler_and_priority() -> None:
     [
         {"annotations": {"scheduling.k8s.io/group-name": "g"}},
         {"labels": {"scheduling.x-k8s.io/pod-group": "g"}},
+        {"labels": {"pod-group.scheduling.sigs.k8s.io": "g"}},
+        {"labels": {"pod-group.scheduling.sigs.k8s.io/name": "g"}},
+        {"annotations": {"gang.scheduling.koordinator.sh/name": "g"}},
     ],
 )
 def test_pods_belong_to_the_pod_group_that_they_name(metadata: dict[str, Any]) -> None:
@@ -255,6 +258,37 @@ def test_a_group_that_nobody_made_is_said_not_to_exist() -> None:
     gang = only(a_pod(annotations={"scheduling.k8s.io/group-name": "g"})).gang
     assert gang is not None
     assert not gang.exists
+
+
+KOORDINATORS = "gang.scheduling.koordinator.sh"
+
+
+def test_annotations_alone_make_a_gang_of_koordinators() -> None:
+    gang = only(a_pod(annotations={f"{KOORDINATORS}/name": "g", f"{KOORDINATORS}/min-available": "4"})).gang
+    assert gang is not None
+    assert (gang.group, gang.min_member, gang.exists) == ("default/g", 4, True)
+
+
+def test_a_pod_group_says_more_than_the_annotations_of_its_pods() -> None:
+    annotations = {f"{KOORDINATORS}/name": "g", f"{KOORDINATORS}/min-available": "4"}
+    (found,) = submit(a_pod_group(minMember=2), a_pod(annotations=annotations)).workloads
+    assert found.gang is not None
+    assert found.gang.min_member == 2
+
+
+def test_a_gang_that_need_not_be_complete_is_none() -> None:
+    metadata = {f"{KOORDINATORS}/name": "g", f"{KOORDINATORS}/min-available": "4", f"{KOORDINATORS}/mode": "NonStrict"}
+    assert only(a_pod(annotations=metadata)).gang is None
+
+
+def test_a_gang_of_no_number_is_refused() -> None:
+    with pytest.raises(ManifestError, match="min-available of its pods has to be a whole number"):
+        only(a_pod(annotations={f"{KOORDINATORS}/name": "g", f"{KOORDINATORS}/min-available": "many"}))
+
+
+def test_groups_of_koordinators_scheduler_are_read() -> None:
+    found = submit(a_document("PodGroup", {"minMember": 2}, "scheduling.sigs.k8s.io/v1alpha1", name="c"))
+    assert found.pod_groups["default/c"].min_member == 2
 
 
 def test_groups_of_both_schedulers_are_read() -> None:
