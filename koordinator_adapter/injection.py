@@ -21,6 +21,16 @@ from hami_plugins.model.edits import Append, Edit, Path, Put
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.wire import koordinator
+from hami_plugins.wire.hami_core import (
+    CORE_ENV,
+    LIBRARY,
+    LIBRARY_IN_CONTAINER,
+    LOCK_DIRECTORY,
+    MEMORY_ENV,
+    PRELOAD,
+    PRELOAD_IN_CONTAINER,
+    VISIBLE_ENV,
+)
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, GPU_TYPE, MEMORY, RATIO, AllocatedDevice
 from koordinator_adapter.translation import koordinator_reading
 from koordinator_adapter.translation.model import Asked, Finding, at, container_path, refused
@@ -32,18 +42,9 @@ from koordinator_adapter.translation.vocabulary import (
     VISIBLE,
 )
 
-LIBRARY: Final = "libvgpu.so"
-PRELOAD: Final = "ld.so.preload"
-LIBRARY_IN_CONTAINER: Final = "/usr/local/vgpu/libvgpu.so"
-PRELOAD_IN_CONTAINER: Final = "/etc/ld.so.preload"
-LOCK_IN_CONTAINER: Final = "/tmp/vgpulock"  # noqa: S108 - a path of the protocol
-
 MOST_CARDS: Final = 16
 """How many cards HAMi-core keeps account of in a container (``koordinator.md`` 5.2)."""
 
-VISIBLE_ENV: Final = "NVIDIA_VISIBLE_DEVICES"
-MEMORY_ENV: Final = "CUDA_DEVICE_MEMORY_LIMIT_"
-CORE_ENV: Final = "CUDA_DEVICE_SM_LIMIT_"
 
 _LIBRARY_VOLUME: Final = "hami-core-library"
 _PRELOAD_VOLUME: Final = "hami-core-preload"
@@ -51,7 +52,7 @@ _LOCK_VOLUME: Final = "hami-core-lock"
 _MOUNTS: Final[tuple[Mapping[str, object], ...]] = (
     {"name": _LIBRARY_VOLUME, "mountPath": LIBRARY_IN_CONTAINER, "readOnly": True},
     {"name": _PRELOAD_VOLUME, "mountPath": PRELOAD_IN_CONTAINER, "readOnly": True},
-    {"name": _LOCK_VOLUME, "mountPath": LOCK_IN_CONTAINER},
+    {"name": _LOCK_VOLUME, "mountPath": LOCK_DIRECTORY},
 )
 
 

@@ -15,6 +15,7 @@ import structlog
 from starlette.applications import Starlette
 
 from hami_plugins.errors import KubeError
+from hami_plugins.hami_core.library import install
 from hami_plugins.kube import paths
 from hami_plugins.kube.events import EventRecorder
 from hami_plugins.kube.port import KubeApi, Selection
@@ -260,7 +261,7 @@ class Agent:
 
     def _install(self) -> None:
         source = self._settings.library_source
-        found = library.install(None if source is None else Path(source), Path(self._settings.hook_path))
+        found = install(None if source is None else Path(source), Path(self._settings.hook_path))
         if found.problem and self._settings.mode is not Mode.MIG:
             _log.warning("library_missing", reason=found.problem)
 

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from hami_plugins.hami_core.library import RECORD
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import KubeApi, Raw, Selection
 from hami_plugins.kube.store import Store
 from hami_plugins.model.units import PodUid
+from hami_plugins.wire.hami_core import LIBRARY, PRELOAD
 from hami_plugins.wire.pods import finished
 from volcano_vgpu import node, register, rivals
 from volcano_vgpu.cdi import CdiDirectory
 from volcano_vgpu.containers import ContainerDirectories
-from volcano_vgpu.edits import LIBRARY, PRELOAD
 from volcano_vgpu.kubelet import SOCKET
-from volcano_vgpu.library import RECORD
 from volcano_vgpu.monitor.running import lock_of, writer_of
 from volcano_vgpu.node import NodePublisher
 from volcano_vgpu.pods import NodePods

@@ -14,22 +14,19 @@ A directory is never emptied or made anew: a container that runs would lose its 
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import shutil
-import stat
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
 import structlog
 
+from hami_plugins.hami_core.directories import make_for_all
 from hami_plugins.model.units import PodUid
 from volcano_vgpu.cdi import CdiDirectory
 from volcano_vgpu.refusals import Code, Refusal
 
-FOR_ALL: Final = 0o777
 FOR_ROOT: Final = 0o755
 
 _DEVICE_FILES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
@@ -60,9 +57,9 @@ class ContainerDirectories:
                 if _NAME.fullmatch(name) is None:
                     return Refusal(Code.DIRECTORY, f"{name!r} is no name of a directory: want <pod UID>_<container>")
                 path = self._root / name
-                _make(path)
+                make_for_all(path)
             path = self._lock
-            _make(path)
+            make_for_all(path)
         except OSError as error:
             return Refusal(
                 Code.DIRECTORY,
@@ -142,21 +139,6 @@ def owner_of(name: str) -> tuple[PodUid, str] | None:
 def device_files(root: Path = Path("/dev")) -> tuple[str, ...]:
     """The device files that a container needs beside those of its cards, as far as the driver has made them by now."""
     return tuple(str(root / name) for name in _DEVICE_FILES if (root / name).exists())
-
-
-def _make(path: Path) -> None:
-    """Make a directory for everybody; ``mkdir`` alone would leave out what the process's mask forbids.
-
-    Where something else has the name, a link above all, it is left as it is: others can write to ``/tmp``.
-    """
-    with contextlib.suppress(FileExistsError):
-        path.mkdir(mode=FOR_ALL)
-    opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        if stat.S_IMODE(os.fstat(opened).st_mode) != FOR_ALL:
-            os.fchmod(opened, FOR_ALL)
-    finally:
-        os.close(opened)
 
 
 def _pod_of(name: str) -> PodUid:

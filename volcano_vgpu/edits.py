@@ -22,17 +22,19 @@ from typing import Any, Final, NamedTuple
 from hami_plugins.kubelet.deviceplugin_pb2 import ContainerAllocateResponse, DeviceSpec
 from hami_plugins.kubelet.deviceplugin_pb2 import Mount as MountMessage
 from hami_plugins.model.units import PodUid
+from hami_plugins.wire.hami_core import (
+    LIBRARY,
+    LIBRARY_IN_CONTAINER,
+    LOCK_DIRECTORY,
+    PRELOAD,
+    PRELOAD_IN_CONTAINER,
+)
 from volcano_vgpu.identity import NONCE_KEY
 from volcano_vgpu.model import Inventory, Mode
 from volcano_vgpu.settings import AgentSettings
 from volcano_vgpu.shares import Granted
 
-LIBRARY: Final = "libvgpu.so"
-PRELOAD: Final = "ld.so.preload"
 CACHE_DIRECTORY: Final = "/tmp/vgpu"  # noqa: S108 - a path of the protocol, inside the container
-LOCK_DIRECTORY: Final = "/tmp/vgpulock"  # noqa: S108 - a path of the protocol
-LIBRARY_IN_CONTAINER: Final = "/usr/local/vgpu/libvgpu.so"
-PRELOAD_IN_CONTAINER: Final = "/etc/ld.so.preload"
 MPS_ROOT: Final = "/run/nvidia/mps"
 DISABLE: Final = "CUDA_DISABLE_CONTROL"
 CDI_VERSION: Final = "0.6.0"

@@ -1,73 +1,11 @@
-"""HAMi-core on this node: the library and the file that makes programs load it, installed from the agent's image.
-
-A file is copied beside its place, flushed, and renamed into it. Containers that have the old one mounted keep it: a
-rename leaves its inode alone. What is there is recorded beside it, and an unchanged library is not written again.
-"""
+"""What containers cannot be limited without: HAMi-core's files, or the directories of MPS's control daemon."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
-import os
 from pathlib import Path
-from typing import Final, NamedTuple
 
-import structlog
-
-from volcano_vgpu.edits import LIBRARY, LIBRARY_IN_CONTAINER, PRELOAD
+from hami_plugins.wire.hami_core import LIBRARY, PRELOAD
 from volcano_vgpu.refusals import Code, Refusal
-
-RECORD: Final = f"{LIBRARY}.version"
-
-_log = structlog.get_logger(__name__)
-
-
-class Library(NamedTuple):
-    """The library of this node: its digest (empty where there is none) and version.
-
-    ``problem`` says what is wrong and what to do; containers are served all the same where a library is there
-    (``missing``).
-    """
-
-    digest: str = ""
-    version: str = ""
-    problem: str = ""
-
-
-def install(source: Path | None, hook: Path, *, version: str = "") -> Library:
-    """Put the library of ``source`` (a directory) into ``hook``, under ``version`` or what its own record says.
-
-    Without a source, or where it cannot be copied, the node's own library stays.
-    """
-    there = installed(hook)
-    if source is None:
-        return there
-    try:
-        wanted = _described(source, version)
-        hook.mkdir(mode=0o755, parents=True, exist_ok=True)
-        _put((source / LIBRARY).read_bytes(), hook / LIBRARY, mode=0o755)
-        _put(f"{LIBRARY_IN_CONTAINER}\n".encode(), hook / PRELOAD, mode=0o644)
-        _put(_record(wanted), hook / RECORD, mode=0o644)
-    except OSError as error:
-        kept = "the library that is there stays" if there.digest else "there is none on this node: limits do not hold"
-        problem = f"{error.filename or source}: {error.strerror or error}; {kept}. Check librarySource and hookPath"
-        return there._replace(problem=problem)
-    if wanted.digest != there.digest:
-        _log.info("library_installed", digest=wanted.digest, version=wanted.version, path=str(hook / LIBRARY))
-    return wanted
-
-
-def installed(hook: Path) -> Library:
-    """The library that a node has."""
-    try:
-        return _described(hook, "")
-    except OSError as error:
-        problem = (
-            f"{hook / LIBRARY}: {error.strerror or error}; containers cannot be created without it. Set librarySource "
-            "to the directory of the image that has it, or install HAMi-core on the node"
-        )
-        return Library(problem=problem)
 
 
 def missing(hook: Path) -> Refusal | None:
@@ -89,38 +27,3 @@ def without_mps(root: Path) -> Refusal | None:
         return None
     text = f"{root}: MPS's control daemon has no pipe and shm there; start it on this node (nvidia-cuda-mps-control -d "
     return Refusal(Code.MPS, f"{text}with that directory), or set mode hami-core for it")
-
-
-def _described(directory: Path, version: str) -> Library:
-    """What a directory has; raises ``OSError`` where that is no library."""
-    with (directory / LIBRARY).open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    recorded: dict[str, str] = {}
-    with contextlib.suppress(OSError, ValueError):
-        found = json.loads((directory / RECORD).read_bytes())
-        recorded = found if isinstance(found, dict) else {}
-    if not version and recorded.get("sha256", digest) == digest:
-        version = str(recorded.get("version", ""))
-    return Library(digest, version)
-
-
-def _record(library: Library) -> bytes:
-    return json.dumps({"sha256": library.digest, "version": library.version}).encode()
-
-
-def _put(content: bytes, target: Path, *, mode: int) -> None:
-    """Make a file have this content and nobody see half of it; nothing is written where it has it."""
-    with contextlib.suppress(FileNotFoundError):
-        if target.read_bytes() == content:
-            return
-    draft = target.with_name(f".{target.name}.new")
-    draft.unlink(missing_ok=True)
-    try:
-        with draft.open("xb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)

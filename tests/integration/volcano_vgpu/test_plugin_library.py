@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from volcano_vgpu.library import RECORD, Library, install, installed, without_mps
+from hami_plugins.hami_core.library import RECORD, Library, install, installed
+from volcano_vgpu.library import without_mps
 from volcano_vgpu.refusals import Code
 
 

@@ -1,0 +1,1 @@
+"""HAMi-core on a node: its library, and the directories that containers with it share."""

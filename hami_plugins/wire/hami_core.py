@@ -1,0 +1,17 @@
+"""HAMi-core's names: files on a node and in containers, and the variables that it reads (``hami-core.md`` 7.5, 8.3)."""
+
+from typing import Final
+
+LIBRARY: Final = "libvgpu.so"
+PRELOAD: Final = "ld.so.preload"
+"""The file that makes programs load the library."""
+
+LIBRARY_IN_CONTAINER: Final = "/usr/local/vgpu/libvgpu.so"
+PRELOAD_IN_CONTAINER: Final = "/etc/ld.so.preload"
+LOCK_DIRECTORY: Final = "/tmp/vgpulock"  # noqa: S108 - a path of the protocol, the same in containers
+
+VISIBLE_ENV: Final = "NVIDIA_VISIBLE_DEVICES"
+MEMORY_ENV: Final = "CUDA_DEVICE_MEMORY_LIMIT_"
+"""With the place of a card after it; so has the next one."""
+
+CORE_ENV: Final = "CUDA_DEVICE_SM_LIMIT_"
