@@ -174,11 +174,11 @@ class ControlPlane:
             90,
         )
 
-    def scheduler(self) -> Component:
-        """kube-scheduler, not started yet."""
+    def scheduler(self, name: str = "kube-scheduler", *flags: str) -> Component:
+        """kube-scheduler, not started yet; ``name`` is that of the process."""
         port = free_port()
-        arguments = self._follower("kube-scheduler", port)
-        return Component(self.machine, "kube-scheduler", arguments, ready=lambda: self._healthy(port))
+        arguments = [*self._follower("kube-scheduler", port), *flags]
+        return Component(self.machine, name, arguments, ready=lambda: self._healthy(port))
 
     def _api_server(self, store: str) -> Component:
         tokens = self.machine.root / "tokens.csv"

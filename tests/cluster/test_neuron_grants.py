@@ -1,0 +1,219 @@
+"""Neuron devices from one ledger on the real Volcano 1.14.1 and the real kube-scheduler.
+
+Nodes have no kubelet, so what counts is what the API server says: AWS's plugin reads nothing else.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from signal import SIGKILL
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from hami_plugins.vendors.awsneuron import IDS_KEY, STATE_KEY, TIME_KEY
+from neuron_topology.names import EFA
+from tests.cluster.agents import Numbers
+from tests.cluster.grants import command
+from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.neuron import KUBE_SCHEDULER, PRODUCT, Machines, NeuronGrants, Submissions, ids_of
+from tests.cluster.objects import pod, queue
+from tests.cluster.slices import jobs, pods
+from tests.cluster.volcano import QUEUES, Volcano
+from tests.cluster.waiting import wait_until
+
+BLUEPRINT: Final = Path("tests/golden/torchx/5-blueprint-bert-2x-trn1.32xlarge-0.7.0.yaml")
+FOREIGN: Final = "k8s.ovn.org/pod-networks"
+
+
+@pytest.fixture(scope="module")
+def grants(volcano: Volcano) -> Iterator[NeuronGrants]:
+    with NeuronGrants(volcano) as server:
+        yield server
+
+
+@pytest.fixture
+def machines(control_plane: ControlPlane) -> Iterator[Machines]:
+    made = Machines(control_plane)
+    with made:
+        yield made
+
+
+@pytest.fixture
+def submitted(control_plane: ControlPlane, machines: Machines, namespace: str) -> Submissions:
+    return Submissions(control_plane, machines, namespace)
+
+
+@pytest.mark.usefixtures("grants")
+def test_pods_of_both_schedulers_get_their_devices_in_the_write_that_sets_their_node(
+    machines: Machines, submitted: Submissions
+) -> None:
+    machines.boot(2)
+    for at in range(8):
+        submitted.pod(f"p{at}", scheduler=KUBE_SCHEDULER if at % 2 else "volcano")
+    bound = submitted.wait_bound("p", 8)
+    assert not machines.faults()
+    assert not machines.unlinked()
+    for each in bound:
+        notes = each["metadata"]["annotations"]
+        assert (notes[STATE_KEY], notes[TIME_KEY].isdecimal()) == ("false", True)
+    submitted.pod("late")
+    submitted.pod("later", scheduler=KUBE_SCHEDULER)
+    for name in ("late", "later"):
+        submitted.wait_told(name, "aws.amazon.com/neuron")
+
+
+@pytest.mark.usefixtures("grants")
+def test_what_somebody_else_writes_on_a_pod_while_it_is_bound_stays(
+    machines: Machines, submitted: Submissions, control_plane: ControlPlane
+) -> None:
+    """The race in which AWS's extension loses the networks of pods: it writes all annotations that it has read."""
+    machines.boot(4)
+    names = [f"p{at}" for at in range(32)]
+    ended = threading.Event()
+
+    def annotate() -> None:
+        """Another controller, which writes again and again while pods are bound."""
+        turn = 0
+        while not ended.is_set():
+            turn += 1
+            for name in names:
+                path = f"{pods(submitted.namespace)}/{name}"
+                if control_plane.api.find(path) is not None:
+                    control_plane.api.merge_patch(path, {"metadata": {"annotations": {FOREIGN: f"turn {turn}"}}})
+
+    thread = threading.Thread(target=annotate)
+    thread.start()
+    for at, name in enumerate(names):
+        submitted.pod(name, 2, scheduler=KUBE_SCHEDULER if at % 2 else "volcano")
+    bound = submitted.wait_bound("p", len(names), 120)
+    ended.set()
+    thread.join()
+    assert all(FOREIGN in each["metadata"]["annotations"] for each in bound if ids_of(each))
+    assert not machines.faults()
+
+
+def blueprint(machines: Machines) -> Any:
+    """The Trainium blueprint's training job, patched, for these machines."""
+    text = command("patch", "-f", str(BLUEPRINT), "--tier", "none", product=PRODUCT)
+    (job,) = (each for each in yaml.safe_load_all(text) if each)
+    for each in job["spec"]["tasks"]:
+        spec = each["template"]["spec"]
+        spec["terminationGracePeriodSeconds"] = 0  # no kubelet would end them
+        spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **machines.selector}
+        claims = {volume["name"] for volume in spec["volumes"] if "persistentVolumeClaim" in volume}
+        spec["volumes"] = [volume for volume in spec["volumes"] if volume["name"] not in claims]
+        for container in spec["containers"]:
+            container["volumeMounts"] = [each for each in container["volumeMounts"] if each["name"] not in claims]
+    return job
+
+
+@pytest.mark.usefixtures("grants")
+def test_the_job_of_the_blueprint_gets_two_whole_machines(
+    machines: Machines, submitted: Submissions, control_plane: ControlPlane
+) -> None:
+    machines.boot(2)
+    control_plane.apply(QUEUES, queue("test"))
+    job = blueprint(machines)
+    control_plane.api.create(jobs(submitted.namespace), job)
+    bound = submitted.wait_bound(job["metadata"]["name"], 2)
+    assert sorted(each["spec"]["nodeName"] for each in bound) == sorted(machines.cards)
+    assert all(sorted(ids_of(each)) == list(range(16)) for each in bound)
+    assert bound[0]["spec"]["containers"][0]["resources"]["limits"][EFA] == "8"
+
+
+@pytest.mark.usefixtures("grants")
+def test_a_gang_of_eight_parts_of_four_machines_is_on_linked_sets(
+    machines: Machines, submitted: Submissions, numbers: Numbers
+) -> None:
+    """Each machine has room for two of them and no more: the others' pods are on it."""
+    names = machines.boot(4)
+    for at, node in enumerate(names):
+        submitted.pod(f"busy-{at}", 8, nodeSelector={"kubernetes.io/hostname": node})
+    submitted.wait_bound("busy", 4)
+    submitted.gang("train", 8, 4)
+    bound = submitted.wait_bound("train", 8)
+    assert not machines.faults()
+    assert not machines.unlinked()
+    sets = {(each["spec"]["nodeName"], tuple(sorted(ids_of(each)))) for each in bound}
+    assert [len({own for node, own in sets if node == name}) for name in names] == [2] * 4
+    different = {own for _, own in sets}
+    numbers.add("eight parts of four machines: different sets of devices", str(len(different)), "2")
+    assert len(different) == 2
+
+
+@pytest.mark.usefixtures("grants")
+def test_a_gang_for_which_there_are_not_enough_sets_waits_with_the_reason(
+    machines: Machines, submitted: Submissions
+) -> None:
+    """Added up there are enough devices for all of it, so that everything but the extender would let it go."""
+    free, *others = machines.boot(3)
+    for at, node in enumerate(others):
+        submitted.pod(f"busy-{at}", 2, node=node, annotations={IDS_KEY: "0,10"})
+    submitted.gang("train", 3, 8)
+    submitted.wait_told("train", "Neuron no linked set of 8 among the 14 devices that are free")
+    submitted.wait_told("train", "Neuron: the job has to start together: 3 of its pods have no devices yet")
+    assert not any(each["spec"].get("nodeName") for each in submitted.members("train"))
+    submitted.pod("next", 16)
+    (bound,) = submitted.wait_bound("next", 1)
+    assert bound["spec"]["nodeName"] == free
+    assert not machines.faults()
+
+
+def test_while_the_server_is_away_pods_for_devices_wait_and_others_do_not(
+    grants: NeuronGrants, machines: Machines, submitted: Submissions, control_plane: ControlPlane
+) -> None:
+    machines.boot()
+    grants.replica.component.stop(SIGKILL)
+    try:
+        for scheduler in ("volcano", KUBE_SCHEDULER):
+            plain = pod(f"plain-{scheduler}", nodeSelector=dict(machines.selector), schedulerName=scheduler)
+            control_plane.api.create(pods(submitted.namespace), plain)
+        submitted.wait_bound("plain", 2, 120)
+        for scheduler in ("volcano", KUBE_SCHEDULER):
+            submitted.pod(f"wants-{scheduler}", scheduler=scheduler)
+        submitted.wait_told(f"wants-{KUBE_SCHEDULER}", "connection refused")
+        assert not any(each["spec"].get("nodeName") for each in submitted.members("wants"))
+    finally:
+        grants.replica.component.start()
+        grants.wait_ready()
+    submitted.wait_bound("wants", 2, 120)
+    assert not machines.faults()
+
+
+def test_a_server_that_is_killed_again_and_again_gives_no_device_twice(
+    grants: NeuronGrants, machines: Machines, submitted: Submissions, numbers: Numbers
+) -> None:
+    machines.boot(4)
+    ended = threading.Event()
+    kills = 0
+
+    def kill() -> None:
+        nonlocal kills
+        while not ended.wait(0.5):
+            grants.replica.component.restart(SIGKILL)
+            grants.wait_ready()
+            kills += 1
+
+    def taken(at: int) -> bool:
+        submitted.pod(f"p{at}", 1, scheduler=KUBE_SCHEDULER if at % 2 else "volcano")
+        return True
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        for at in range(60):
+            wait_until(partial(taken, at), f"p{at} is accepted")
+            time.sleep(0.1)
+        wait_until(lambda: len(machines.bound()) == 60, "all are bound", 180, show=lambda: submitted.told("p"))
+    finally:
+        ended.set()
+        thread.join()
+    assert kills
+    assert not machines.faults()
+    numbers.add(f"devices given twice among 60 pods and {kills} kills of the server", "0", "0")
