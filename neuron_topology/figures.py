@@ -45,8 +45,9 @@ class Figures:
     type and family; ``largest`` how many nodes have that number of devices as the largest set now, ``fitting`` how many
     could grant a set of a number, ``fragmented`` how many have enough free devices for it and no set. ``worth`` is what
     all free sets are worth and ``worth_idle`` what they would be with nothing granted. ``linkage`` and ``numa`` tell of
-    the grants of several devices how they are linked and over how many NUMA nodes they go, ``alike`` of gangs on
-    several nodes whether they have the same numbers on each. ``held_twice`` and ``held_broken`` are devices.
+    the grants of several devices how they are linked and over how many NUMA nodes they go (on machines with several),
+    ``alike`` of gangs on several nodes whether they have the same numbers on each. ``held_twice`` and ``held_broken``
+    are devices.
     """
 
     devices: Counter[DeviceState] = field(default_factory=Counter)
@@ -87,7 +88,7 @@ def figures_of(snapshot: ClusterSnapshot) -> Figures:
         for pod, members in _grants(entry):
             linkage, numa = _quality(wiring.tables, members)
             found.linkage[linkage] += 1
-            if numa:
+            if len(set(wiring.topology.locality.numa)) > 1:
                 found.numa[numa] += 1
             if pod.group:
                 gangs.setdefault(f"{pod.namespace}/{pod.group}", {}).setdefault(entry.name, set()).add(members)
@@ -172,7 +173,7 @@ def _grants(entry: NodeEntry) -> Iterator[tuple[PodRecord, int]]:
 
 @lru_cache(maxsize=16_384)
 def _quality(tables: Tables, members: int) -> tuple[Linkage, int]:
-    """How a set is linked, and how many NUMA nodes it touches (0 where that is not known)."""
+    """How a set is linked, and how many NUMA nodes it touches."""
     neighbours, locality = tables.topology.fabric.masks, tables.topology.locality
     numa = locality.spread(members).numa
     if not connected(members, neighbours):

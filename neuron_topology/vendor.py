@@ -220,8 +220,6 @@ def together(asked: DeviceRequest, shape: NodeShape) -> Together | None:
 
 def relabelled(shape: NodeShape) -> Sequence[Relabelled]:
     """The same node in a pool of the other family."""
-    if VENDOR not in shape.positions:
-        return ()
     family = wiring_of(shape).topology.family
     return [Relabelled(FAMILY_LABEL, other, of_family(shape, other)) for other in Family if other is not family]
 

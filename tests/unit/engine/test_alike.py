@@ -42,6 +42,13 @@ def test_single_devices_and_vendors_that_do_not_look_at_it_have_no_sets() -> Non
     assert given("card-0", "card-1", spec=acme.SPEC) == {}
 
 
+def test_a_single_device_beside_others_is_no_set() -> None:
+    demand = a_demand(a_request(count=1), TWO)
+    containers = (granted(a_share("card-1")), granted(a_share("card-2"), a_share("card-3")))
+    placed = Placed(node=NodeName("n"), containers=containers, fit=Fit((), 0.0), candidates=1)
+    assert alike.with_given({}, demand, placed, NODE, Registry([SPEC])) == {TWO: ((6, 7),)}
+
+
 def test_only_equal_requests_wish_for_the_same() -> None:
     other = a_request(count=2, memory=7)
     demand = a_demand(TWO, other)

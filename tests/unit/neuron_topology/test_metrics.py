@@ -104,7 +104,8 @@ def test_grants_count_by_how_their_devices_are_linked_and_lie(
 
 def test_a_single_device_is_no_matter_of_links_and_a_machine_without_known_places_none_of_numa() -> None:
     assert figures(an_entry("n", ("job", (3,)))).linkage == {}
-    assert figures(an_entry("n", ("job", (0, 1)), kind="inf1.6xlarge")).linkage == {Linkage.PATH: 1}
+    found = figures(an_entry("n", ("job", (0, 1)), kind="inf1.6xlarge"))
+    assert (found.linkage, found.numa) == ({Linkage.PATH: 1}, {})
 
 
 def test_gangs_count_by_whether_they_have_the_same_devices_everywhere() -> None:
