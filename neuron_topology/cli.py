@@ -372,6 +372,18 @@ def grants(
 
 
 @app.command()
+def verify(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where it is: http://NAME.NAMESPACE.svc:9396.")],
+    *,
+    wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="Wait for an answer.")] = 0.0,
+) -> None:
+    """Ask whether the server of grants answers, and what it waits for where it does not. Reads only."""
+    from hami_plugins.cli import probing
+
+    raise typer.Exit(probing.verify(url, patience=wait))
+
+
+@app.command()
 def conf(
     *,
     check: Annotated[
@@ -465,11 +477,38 @@ def audit(
 
     Exit code 1 where there are any.
     """
+    from hami_plugins.observe import logging
     from neuron_topology.placement.commands import Inputs
     from neuron_topology.placement.commands import audit as run_audit
 
+    logging.configure("error", "auto")
     inputs = Inputs(config=config, context=context, kubeconfig=kubeconfig)
     raise typer.Exit(run_audit(inputs, form=output, headers=not no_headers))
+
+
+@app.command()
+def repair(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Remove the maps of AWS's scheduler extension from nodes where they are wrong, so that it makes them anew.
+
+    They are wrong where they say that devices or cores are in use which no pod holds, or free which pods hold, and
+    where they are half written. Exit code 1 where something is left to do.
+
+    Writes: removes NEURON_DEV_USAGE_MAP and NEURON_CORE_USAGE_MAP of those nodes.
+    """
+    from hami_plugins.observe import logging
+    from neuron_topology.placement.commands import Inputs
+    from neuron_topology.placement.repairing import repair as run_repair
+
+    logging.configure("error", "auto")
+    client = Inputs(context=context, kubeconfig=kubeconfig).client()
+    raise typer.Exit(run_repair(client, dry_run=dry_run, form=output, headers=not no_headers))
 
 
 def _source(snapshot: list[str] | None, fleet: str | None, context: str | None, kubeconfig: str | None) -> Source:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from hami_plugins.cli import output
+from hami_plugins.cli import output, probing
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.options import Form
 from hami_plugins.errors import WireError
@@ -20,8 +18,6 @@ from hami_plugins.wire import volcano
 from volcano_vgpu import register
 from volcano_vgpu.settings import AgentSettings
 
-ANSWER_SECONDS: Final = 5.0
-LOOK_SECONDS: Final = 1.0
 _NODES: Final = "/api/v1/nodes"
 
 
@@ -62,17 +58,6 @@ def states(nodes: Iterable[Raw], settings: AgentSettings) -> Iterator[NodeState]
         yield NodeState(str(node["metadata"]["name"]), cards, slots, memory, complaint)
 
 
-def server_complaint(url: str) -> str:
-    """Why the server of grants does not answer there; empty where it does."""
-    try:
-        with urllib.request.urlopen(f"{url.rstrip('/')}/readyz", timeout=ANSWER_SECONDS):  # noqa: S310 - an operator's
-            return ""
-    except urllib.error.HTTPError as error:
-        return f"{url}: not ready: {error.read().decode(errors='replace').strip()}"
-    except OSError as error:
-        return f"{url}: {getattr(error, 'reason', error)}; is a replica ready, and does a policy let this through?"
-
-
 def verdict(api: KubeApi, settings: AgentSettings, *, grants: str, nodes: bool) -> Verdict:
     """Looks once. Raises ``KubeError``."""
     found: tuple[NodeState, ...] = ()
@@ -84,7 +69,7 @@ def verdict(api: KubeApi, settings: AgentSettings, *, grants: str, nodes: bool) 
                 "no node offers cards: do the agents run where the cards are (nodeSelector, tolerations)? "
                 "Their /readyz says what is missing"
             )
-    if grants and (why := server_complaint(grants)):
+    if grants and (why := probing.complaint(grants)):
         complaints.append(why)
     return Verdict(found, tuple(complaints))
 
@@ -103,8 +88,8 @@ def verify(  # noqa: PLR0913 - the options of the command
     found = verdict(api, settings, grants=grants, nodes=nodes)
     waited = 0.0
     while not found.fine and waited < patience:
-        sleep(LOOK_SECONDS)
-        waited += LOOK_SECONDS
+        sleep(probing.LOOK_SECONDS)
+        waited += probing.LOOK_SECONDS
         found = verdict(api, settings, grants=grants, nodes=nodes)
     if form is Form.TABLE:
         _print(found, grants)

@@ -19,4 +19,5 @@ AGENT: Final = Target("volcano-vgpu-agent", user="0:0", extras=("nvidia",))
 """Root: the kubelet's and the runtime's folders are root's."""
 
 GRANTS: Final = Target("volcano-vgpu-grants", user="65532:65532")
-TARGETS: Final = (AGENT, GRANTS)
+NEURON: Final = Target("neuron-topology", user="65532:65532")
+TARGETS: Final = (AGENT, GRANTS, NEURON)

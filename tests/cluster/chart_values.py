@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 Values = Mapping[str, Any]
 
@@ -74,6 +74,39 @@ SETS: Final[Mapping[str, Values]] = MappingProxyType(
     }
 )
 """Values of ``volcano-vgpu``, by what they show."""
+
+NEURON_SETS: Final[Mapping[str, Values]] = MappingProxyType(
+    {
+        "defaults": {},
+        "everything": {
+            "global": {"imageRegistry": "mirror.example", **_PULLED},
+            "settings": {"policy": "spread", "capacityBlockMargin": 600},
+            "webhooks": {"jobs": True, "markedOnly": True},
+            "certificate": {"source": "certManager", "issuer": {"name": "ours", "kind": "ClusterIssuer"}},
+            "networkPolicy": {"enabled": True, "apiServers": ["10.0.0.0/28"]},
+            "monitoring": {"podMonitor": {"enabled": True}},
+            "rbac": {"kubeSchedulerBinds": False},
+        },
+    }
+)
+"""Values of ``neuron-topology``."""
+
+
+class Case(NamedTuple):
+    """One set of values, with its chart."""
+
+    chart: str
+    name: str
+    values: Values
+
+    def __str__(self) -> str:
+        return f"{self.chart}-{self.name}"
+
+
+CASES: Final = (
+    *(Case("volcano-vgpu", name, values) for name, values in SETS.items()),
+    *(Case("neuron-topology", name, values) for name, values in NEURON_SETS.items()),
+)
 
 REFUSED: Final[tuple[tuple[Values, str], ...]] = (
     ({"agent": {"settings": {"deviceSplitCont": 3}}}, "additional properties 'deviceSplitCont' not allowed"),

@@ -17,7 +17,9 @@ from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.waiting import wait_until
 
 UMBRELLA: Final = Path("charts/hami-plugins").absolute()
-VOLCANO_VGPU: Final = UMBRELLA / "charts" / "volcano-vgpu"
+CHARTS: Final = UMBRELLA / "charts"
+VOLCANO_VGPU: Final = CHARTS / "volcano-vgpu"
+NEURON: Final = CHARTS / "neuron-topology"
 VERSIONS: Final = ("helm3", "helm4")
 KUBERNETES: Final = "1.34.4"
 
@@ -70,9 +72,11 @@ class Helm:
         flags = ["--namespace", namespace, "--kube-version", kubernetes]
         return self.run("template", name, str(chart), *flags, values=values or {})
 
-    def change(self, verb: str, name: str, namespace: str, *arguments: str, values: Mapping[str, Any]) -> str:
-        """``install`` or ``upgrade`` of ``volcano-vgpu``. Raises ``HelmError``."""
-        return self.run(verb, name, str(VOLCANO_VGPU), "--namespace", namespace, *arguments, values=values)
+    def change(
+        self, verb: str, name: str, namespace: str, *, values: Mapping[str, Any], chart: Path = VOLCANO_VGPU
+    ) -> str:
+        """``install`` or ``upgrade``. Raises ``HelmError``."""
+        return self.run(verb, name, str(chart), "--namespace", namespace, values=values)
 
 
 def objects(rendered: str) -> list[Object]:

@@ -15,8 +15,8 @@ from hami_plugins.kube.client import connect
 from hami_plugins.web.bootstrap import WebhookConfiguration, put_trust
 from tests.cluster import agents, grants
 from tests.cluster.api import Api, ApiError, Object
-from tests.cluster.chart_values import SETS, Values
-from tests.cluster.helm import VERSIONS, VOLCANO_VGPU, Helm, HelmError, dry_run, everything, objects
+from tests.cluster.chart_values import CASES, Case, Values
+from tests.cluster.helm import CHARTS, NEURON, VERSIONS, VOLCANO_VGPU, Helm, HelmError, dry_run, everything, objects
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.openapi import schemas_of
 from tests.cluster.waiting import wait_until
@@ -24,6 +24,8 @@ from tests.cluster.waiting import wait_until
 NOWHERE = {"nodeSelector": {"test/nowhere": "true"}}
 STILL: Values = {"agent": NOWHERE, "grants": NOWHERE, "uninstall": {"clean": False}}
 """Installed, and not run: no node is chosen."""
+
+every_set = pytest.mark.parametrize("case", CASES, ids=str)
 
 FOREIGN = frozenset({"PodMonitor", "PrometheusRule", "Certificate", "Issuer"})
 """Kinds that other products define, which this cluster does not have."""
@@ -56,6 +58,21 @@ def test_what_is_installed_is_gone_when_it_is_uninstalled(helm: Helm, control_pl
     assert {"daemonsets", "deployments", "mutatingwebhookconfigurations", "validatingadmissionpolicies"} <= kinds
     helm.run("uninstall", "one", "--namespace", place, "--wait")
     assert not everything(control_plane.api) - before
+
+
+def test_the_server_of_neuron_grants_is_gone_when_it_is_uninstalled(
+    helm: Helm, control_plane: ControlPlane, place: str
+) -> None:
+    before = everything(control_plane.api)
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{place}/leases"
+    helm.change("install", "one", place, values=NOWHERE, chart=NEURON)
+    written = {"spec": {"holderIdentity": "a", "leaseDurationSeconds": 15}}
+    control_plane.api.merge_patch(f"{leases}/one-neuron-topology-grants", written)
+    helm.change("upgrade", "one", place, values={**NOWHERE, "replicas": 3}, chart=NEURON)
+    assert control_plane.api.items(leases)[0]["spec"]["holderIdentity"] == "a"
+    helm.run("uninstall", "one", "--namespace", place, "--wait")
+    assert not everything(control_plane.api) - before
+    assert not control_plane.api.items(leases)
 
 
 def test_two_releases_live_side_by_side(helm: Helm, control_plane: ControlPlane, place: str) -> None:
@@ -121,29 +138,37 @@ def test_what_the_webhooks_trust_outlives_upgrade_and_rollback(
     client.close()
 
 
-@pytest.mark.parametrize("name", SETS)
+@every_set
 def test_the_api_server_would_take_every_field_of_it(
-    programs: Mapping[str, Path], control_plane: ControlPlane, place: str, tmp_path: Path, name: str
+    programs: Mapping[str, Path],
+    control_plane: ControlPlane,
+    place: str,
+    tmp_path: Path,
+    case: Case,
 ) -> None:
     control_plane.apply("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
     helm = Helm(programs["helm3"], tmp_path / "helm")
     for each in sorted(
-        objects(helm.template(VOLCANO_VGPU, SETS[name], namespace=place)), key=lambda each: each["kind"] == "Pod"
+        objects(helm.template(CHARTS / case.chart, case.values, namespace=place)),
+        key=lambda each: each["kind"] == "Pod",
     ):
         if each["kind"] == "Pod":  # its account has to be there
-            account = {"metadata": {"name": each["spec"]["serviceAccountName"]}}
+            account = {"metadata": {"name": each["spec"].get("serviceAccountName", "default")}}
             control_plane.apply(f"/api/v1/namespaces/{place}/serviceaccounts", account)
         if each["kind"] not in FOREIGN:
             dry_run(control_plane, each, place)
 
 
-@pytest.mark.parametrize("name", SETS)
+@every_set
 def test_every_object_keeps_to_its_schema(
-    programs: Mapping[str, Path], control_plane: ControlPlane, tmp_path: Path, name: str
+    programs: Mapping[str, Path],
+    control_plane: ControlPlane,
+    tmp_path: Path,
+    case: Case,
 ) -> None:
     helm = Helm(programs["helm3"], tmp_path / "helm")
     manifest = tmp_path / "rendered.yaml"
-    manifest.write_text(helm.template(VOLCANO_VGPU, SETS[name]))
+    manifest.write_text(helm.template(CHARTS / case.chart, case.values))
     found = {(each["apiVersion"], each["kind"]) for each in objects(manifest.read_text())}
     schemas_of(control_plane.api, [each for each in found if each[1] not in FOREIGN], tmp_path / "schemas")
     place = f"{tmp_path}/schemas/{{{{.ResourceKind}}}}-{{{{.ResourceAPIVersion}}}}.json"

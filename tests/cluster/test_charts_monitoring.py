@@ -77,7 +77,7 @@ def promtool(programs: Mapping[str, Path], folder: Path, *tests: Mapping[str, An
 
 
 def test_prometheus_understands_the_alerts(programs: Mapping[str, Path]) -> None:
-    command = [programs["promtool"], "check", "rules", "--lint-fatal", str(ALERTS)]
+    command = [str(programs["promtool"]), "check", "rules", "--lint-fatal", str(ALERTS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -11,9 +11,10 @@ import pytest
 import yaml
 
 from hami_plugins.vendors import volcano
+from neuron_topology.placement import manifests as neuron
 from tests.cluster.api import Object
-from tests.cluster.chart_values import REFUSED, SETS, Values
-from tests.cluster.helm import UMBRELLA, VERSIONS, VOLCANO_VGPU, Helm, HelmError, objects, of_kind
+from tests.cluster.chart_values import CASES, REFUSED, SETS, Case, Values
+from tests.cluster.helm import CHARTS, NEURON, UMBRELLA, VERSIONS, VOLCANO_VGPU, Helm, HelmError, objects, of_kind
 from volcano_vgpu.granting import manifests
 from volcano_vgpu.granting.manifests import Target
 from volcano_vgpu.granting.settings import spec_of
@@ -22,7 +23,7 @@ GOLDEN = Path("tests/golden/charts").absolute()
 FULL_NAME = "one-volcano-vgpu"
 RESTRICTED = {"capabilities": {"drop": ["ALL"]}, "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True}
 
-every_set = pytest.mark.parametrize("name", SETS)
+every_set = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 @pytest.fixture(params=VERSIONS)
@@ -35,8 +36,8 @@ def one_helm(programs: Mapping[str, Path], tmp_path: Path) -> Helm:
     return Helm(programs["helm3"], tmp_path / "helm")
 
 
-def rendered(helm: Helm, name: str) -> list[Object]:
-    return objects(helm.template(VOLCANO_VGPU, SETS[name]))
+def rendered(helm: Helm, case: Case) -> list[Object]:
+    return objects(helm.template(CHARTS / case.chart, case.values))
 
 
 def pod_specs(found: Sequence[Object]) -> Iterator[tuple[str, Any]]:
@@ -52,16 +53,16 @@ def as_golden(found: Sequence[Object]) -> str:
     return yaml.safe_dump_all(ordered, sort_keys=True, width=140)
 
 
-@pytest.mark.parametrize("chart", [UMBRELLA, VOLCANO_VGPU], ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", [UMBRELLA, VOLCANO_VGPU, NEURON], ids=lambda chart: chart.name)
 def test_lint_finds_nothing(helm: Helm, chart: Path) -> None:
     assert "0 chart(s) failed" in helm.run("lint", "--strict", "--kube-version", "1.34", str(chart))
 
 
 @every_set
-def test_rendering_is_as_it_was_and_the_same_every_time(helm: Helm, name: str, *, update_golden: bool) -> None:
-    first, second = (helm.template(VOLCANO_VGPU, SETS[name]) for _ in range(2))
+def test_rendering_is_as_it_was_and_the_same_every_time(helm: Helm, case: Case, *, update_golden: bool) -> None:
+    first, second = (helm.template(CHARTS / case.chart, case.values) for _ in range(2))
     assert first == second
-    file = GOLDEN / f"volcano-vgpu-{name}.yaml"
+    file = GOLDEN / f"{case}.yaml"
     text = as_golden(objects(first))
     if update_golden:
         file.write_text(text)
@@ -73,11 +74,12 @@ def test_rendering_is_as_it_was_and_the_same_every_time(helm: Helm, name: str, *
 
 
 @every_set
-def test_as_a_part_of_the_umbrella_it_is_the_same(one_helm: Helm, name: str) -> None:
-    values = dict(SETS[name])
-    whole = {"global": values.pop("global", {}), "volcano-vgpu": values}
+def test_as_a_part_of_the_umbrella_it_is_the_same(one_helm: Helm, case: Case) -> None:
+    own = {key: held for key, held in case.values.items() if key != "global"}
+    others = {each.chart: {"enabled": False} for each in CASES}
+    whole = {"global": case.values.get("global", {}), **others, case.chart: {**own, "enabled": True}}
     inside = objects(one_helm.template(UMBRELLA, whole))
-    assert as_golden(inside) == as_golden(rendered(one_helm, name))
+    assert as_golden(inside) == as_golden(rendered(one_helm, case))
 
 
 def test_a_product_that_is_not_wanted_leaves_nothing(one_helm: Helm) -> None:
@@ -145,6 +147,17 @@ def test_the_webhooks_are_those_of_the_program(one_helm: Helm, name: str, *, mar
     assert found["metadata"]["name"] == expected["metadata"]["name"]
 
 
+@pytest.mark.parametrize("jobs", [False, True])
+@pytest.mark.parametrize("marked_only", [False, True])
+def test_the_webhooks_of_neuron_are_those_of_the_program(one_helm: Helm, *, marked_only: bool, jobs: bool) -> None:
+    values = {"webhooks": {"markedOnly": marked_only, "jobs": jobs}}
+    (found,) = of_kind(objects(one_helm.template(NEURON, values)), "MutatingWebhookConfiguration")
+    service = "one-neuron-topology-grants"
+    target = Target(configuration=f"here.{service}", service=service, namespace="here")
+    assert found["webhooks"] == neuron.webhooks(target, marked_only=marked_only, jobs=jobs)["webhooks"]
+    assert found["metadata"]["name"] == target.configuration
+
+
 @pytest.mark.parametrize(
     "names",
     [
@@ -172,8 +185,8 @@ def test_the_policy_is_that_of_the_program(one_helm: Helm, version: str) -> None
 
 
 @every_set
-def test_nothing_may_do_everything(one_helm: Helm, name: str) -> None:
-    for role in (each for each in rendered(one_helm, name) if each["kind"] in {"Role", "ClusterRole"}):
+def test_nothing_may_do_everything(one_helm: Helm, case: Case) -> None:
+    for role in (each for each in rendered(one_helm, case) if each["kind"] in {"Role", "ClusterRole"}):
         for rule in role["rules"]:
             words = [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
             assert not {"*", "escalate", "bind", "impersonate"} & set(words), role["metadata"]["name"]
@@ -182,8 +195,8 @@ def test_nothing_may_do_everything(one_helm: Helm, name: str) -> None:
 
 
 @every_set
-def test_all_but_the_agent_are_restricted_pods(one_helm: Helm, name: str) -> None:
-    for pod, spec in pod_specs(rendered(one_helm, name)):
+def test_all_but_the_agent_are_restricted_pods(one_helm: Helm, case: Case) -> None:
+    for pod, spec in pod_specs(rendered(one_helm, case)):
         assert spec["enableServiceLinks"] is False
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         for container in [*spec["containers"], *spec.get("initContainers", [])]:
@@ -196,11 +209,10 @@ def test_all_but_the_agent_are_restricted_pods(one_helm: Helm, name: str) -> Non
 
 
 @every_set
-def test_objects_of_the_whole_cluster_are_named_after_release_and_namespace(one_helm: Helm, name: str) -> None:
+def test_objects_of_the_whole_cluster_are_named_after_release_and_namespace(one_helm: Helm, case: Case) -> None:
     """So that two releases do not meet, whatever they are called."""
-    values = SETS[name]
-    first = {path(each) for each in objects(one_helm.template(VOLCANO_VGPU, values, namespace="a"))}
-    second = {path(each) for each in objects(one_helm.template(VOLCANO_VGPU, values, namespace="b"))}
+    first = {path(each) for each in objects(one_helm.template(CHARTS / case.chart, case.values, namespace="a"))}
+    second = {path(each) for each in objects(one_helm.template(CHARTS / case.chart, case.values, namespace="b"))}
     assert not first & second
 
 
@@ -219,12 +231,13 @@ def test_a_change_of_the_settings_starts_the_pods_anew_and_nothing_else_does(one
     assert template({"grants": {"replicas": 3}}) == usual
 
 
-def test_every_image_is_in_the_list_for_sites_without_a_registry(one_helm: Helm) -> None:
-    described = yaml.safe_load((VOLCANO_VGPU / "Chart.yaml").read_text())
+@pytest.mark.parametrize("chart", ["volcano-vgpu", "neuron-topology"])
+def test_every_image_is_in_the_list_for_sites_without_a_registry(one_helm: Helm, chart: str) -> None:
+    described = yaml.safe_load((CHARTS / chart / "Chart.yaml").read_text())
     listed = {each["image"] for each in yaml.safe_load(described["annotations"]["artifacthub.io/images"])}
     used = {
         container["image"]
-        for _, spec in pod_specs(rendered(one_helm, "defaults"))
+        for _, spec in pod_specs(rendered(one_helm, Case(chart, "defaults", {})))
         for container in [*spec["containers"], *spec.get("initContainers", [])]
     }
     assert used == listed

@@ -7,12 +7,13 @@ what the chart says itself (where things are mounted, ports, names). A test hold
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel
 
+from neuron_topology.placement.settings import GrantSettings as NeuronSettings
 from volcano_vgpu.granting.settings import GrantSettings
 from volcano_vgpu.settings import AgentSettings
 
@@ -29,6 +30,7 @@ OF_THE_AGENT: Final = (
 """What the chart says itself, or takes from ``deviceConfig``, which the server of grants has to know as well."""
 
 OF_THE_GRANTS: Final = ("version", "mode", "service", "listen", "certificate", "webhooks")
+OF_NEURON: Final = ("version", "service", "listen", "certificate", "webhooks")
 
 RENAMED: Final = (
     "devicePlugin", "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "resourceName", "resourceMem",
@@ -70,6 +72,15 @@ IMAGE: Final = members(
     pullPolicy=one_of("Always", "IfNotPresent", "Never"),
 )
 ACCOUNT: Final = members(create=FLAG, name=TEXT, annotations=TEXTS)
+SHARED: Final[dict[str, Schema]] = {
+    "enabled": FLAG,
+    "global": {"type": "object", "properties": {"imageRegistry": TEXT, "imagePullSecrets": PULL_SECRETS}},
+    "nameOverride": TEXT,
+    "fullnameOverride": TEXT,
+    "imagePullSecrets": PULL_SECRETS,
+}
+VERIFY: Final = members(url={"type": "string", "pattern": "^(http://.+)?$"})
+POD_MONITOR: Final = members(enabled=FLAG, interval={"type": "string", "pattern": "^[0-9]+(ms|s|m)$"}, labels=TEXTS)
 PODS: Final[dict[str, Schema]] = {
     "image": IMAGE,
     "hostNetwork": FLAG,
@@ -102,11 +113,7 @@ def volcano_vgpu() -> Schema:
     definitions = {**of_agent, **of_grants}
     definitions["GrantLease"]["properties"].pop("name")
     document = members(
-        enabled=FLAG,
-        **{"global": {"type": "object", "properties": {"imageRegistry": TEXT, "imagePullSecrets": PULL_SECRETS}}},
-        nameOverride=TEXT,
-        fullnameOverride=TEXT,
-        imagePullSecrets=PULL_SECRETS,
+        **SHARED,
         deviceConfig=members(nvidia=OBJECT),
         nodeConfig=members(nodeconfig=OBJECTS),
         agent=_agent(agent),
@@ -115,9 +122,9 @@ def volcano_vgpu() -> Schema:
         rbac=members(create=FLAG, volcano=FLAG),
         serviceAccounts=members(agent=ACCOUNT, grants=ACCOUNT),
         uninstall=members(clean=FLAG, timeoutSeconds={"type": "integer", "minimum": 1}),
-        verify=members(url={"type": "string", "pattern": "^(http://.+)?$"}),
+        verify=VERIFY,
         monitoring=members(
-            podMonitor=members(enabled=FLAG, interval={"type": "string", "pattern": "^[0-9]+(ms|s|m)$"}, labels=TEXTS),
+            podMonitor=POD_MONITOR,
             prometheusRule=members(enabled=FLAG, labels=TEXTS, runbooks=TEXT),
             dashboard=members(enabled=FLAG, labels=TEXTS),
         ),
@@ -126,6 +133,23 @@ def volcano_vgpu() -> Schema:
     referred = json.dumps([document, definitions])
     needed = {name: held for name, held in sorted(definitions.items()) if f"#/definitions/{name}" in referred}
     return {"$schema": DRAFT, "title": "Values of the chart volcano-vgpu", **document, "definitions": needed}
+
+
+def neuron_topology() -> Schema:
+    """The values of ``neuron-topology``."""
+    found, definitions = settings(NeuronSettings, OF_NEURON)
+    found["properties"]["lease"] = {"$ref": "#/definitions/GrantLease"}
+    definitions = {name: definitions[name] for name in ("GrantLease", "Logging")}
+    definitions["GrantLease"]["properties"].pop("name")
+    server = _server(found)
+    server["properties"]["webhooks"]["properties"]["jobs"] = FLAG
+    document = members(**SHARED, **server["properties"], serviceAccount=ACCOUNT)
+    document["properties"] |= {
+        "rbac": members(create=FLAG, kubeSchedulerBinds=FLAG),
+        "verify": VERIFY,
+        "monitoring": members(podMonitor=POD_MONITOR),
+    }
+    return {"$schema": DRAFT, "title": "Values of the chart neuron-topology", **document, "definitions": definitions}
 
 
 def _agent(found: Schema) -> Schema:
@@ -147,10 +171,19 @@ def _agent(found: Schema) -> Schema:
 
 
 def _grants(found: Schema) -> Schema:
+    server = _server(found)
+    server["properties"] |= {
+        "mode": one_of("ledger", "guard", "policy", "none"),
+        "policyVersion": one_of("v1beta1", "v1alpha1"),
+    }
+    return server
+
+
+def _server(found: Schema) -> Schema:
+    """A server of grants, whatever it grants."""
     issuer = members(name=TEXT, kind=one_of("Issuer", "ClusterIssuer"), group=NAME)
     return members(
         **PODS,
-        mode=one_of("ledger", "guard", "policy", "none"),
         settings=found,
         replicas={"type": "integer", "minimum": 1},
         ports=members(plain=PORT, webhooks=PORT),
@@ -162,7 +195,6 @@ def _grants(found: Schema) -> Schema:
             secretName=TEXT,
             caBundle=TEXT,
         ),
-        policyVersion=one_of("v1beta1", "v1alpha1"),
         topologySpread=FLAG,
         podDisruptionBudget=members(enabled=FLAG),
         networkPolicy=members(enabled=FLAG, apiServers=NAMES, schedulers=OBJECTS, scrapers=OBJECTS),
@@ -190,9 +222,16 @@ def text(document: Schema) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
+SCHEMAS: Final[Mapping[str, Callable[[], Schema]]] = {
+    "volcano-vgpu": volcano_vgpu,
+    "neuron-topology": neuron_topology,
+}
+
+
 def main() -> None:
     """Write the files."""
-    (CHARTS / "volcano-vgpu" / FILE).write_text(text(volcano_vgpu()))
+    for name, schema in SCHEMAS.items():
+        (CHARTS / name / FILE).write_text(text(schema()))
 
 
 if __name__ == "__main__":

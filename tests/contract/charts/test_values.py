@@ -11,20 +11,23 @@ from typing import Any
 import pytest
 import yaml
 
+from neuron_topology.placement.settings import GrantSettings as NeuronSettings
 from tests.contract.charts import schemas
 from volcano_vgpu.granting.settings import GrantSettings
 from volcano_vgpu.settings import AgentSettings
 
 UMBRELLA = schemas.CHARTS.parent
-CHART = schemas.CHARTS / "volcano-vgpu"
-EVERY_CHART = (UMBRELLA, CHART)
+CHARTS = tuple(schemas.CHARTS / name for name in schemas.SCHEMAS)
+EVERY_CHART = (UMBRELLA, *CHARTS)
+
+every_chart = pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.name)
 
 
-def schema() -> Any:
-    return json.loads((CHART / schemas.FILE).read_text())
+def schema(chart: Path) -> Any:
+    return json.loads((chart / schemas.FILE).read_text())
 
 
-def values(chart: Path = CHART) -> Any:
+def values(chart: Path) -> Any:
     return yaml.safe_load((chart / "values.yaml").read_text())
 
 
@@ -36,27 +39,37 @@ def closed(found: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapp
             yield from closed(held, f"{path}.{name}".lstrip("."))
 
 
-def test_the_schema_is_generated_from_the_settings() -> None:
-    assert (CHART / schemas.FILE).read_text() == schemas.text(schemas.volcano_vgpu()), (
+@every_chart
+def test_the_schema_is_generated_from_the_settings(chart: Path) -> None:
+    assert (chart / schemas.FILE).read_text() == schemas.text(schemas.SCHEMAS[chart.name]()), (
         "write it anew: python -m tests.contract.charts.schemas"
     )
 
 
 @pytest.mark.parametrize(
-    ("part", "model", "without"),
-    [("agent", AgentSettings, schemas.OF_THE_AGENT), ("grants", GrantSettings, schemas.OF_THE_GRANTS)],
+    ("name", "path", "model", "without"),
+    [
+        ("volcano-vgpu", ("agent", "settings"), AgentSettings, schemas.OF_THE_AGENT),
+        ("volcano-vgpu", ("grants", "settings"), GrantSettings, schemas.OF_THE_GRANTS),
+        ("neuron-topology", ("settings",), NeuronSettings, schemas.OF_NEURON),
+    ],
 )
-def test_every_setting_of_a_process_is_a_value_or_the_charts_own(part: str, model: Any, without: Any) -> None:
-    offered = set(schema()["properties"][part]["properties"]["settings"]["properties"])
+def test_every_setting_of_a_process_is_a_value_or_the_charts_own(
+    name: str, path: tuple[str, ...], model: Any, without: Any
+) -> None:
+    found = schema(schemas.CHARTS / name)
+    for word in path:
+        found = found["properties"][word]
     known = {str(field.alias) for field in model.model_fields.values()}
-    assert offered == known - set(without)
+    assert set(found["properties"]) == known - set(without)
     assert set(without) <= known
 
 
-def test_every_value_is_written_down_with_its_default() -> None:
-    found = values()
-    for path, properties in closed(schema()):
-        if path.endswith(("settings", ".resources")) or path in {"deviceConfig", "nodeConfig"}:
+@every_chart
+def test_every_value_is_written_down_with_its_default(chart: Path) -> None:
+    found = values(chart)
+    for path, properties in closed(schema(chart)):
+        if path.endswith(("settings", "resources")) or path in {"deviceConfig", "nodeConfig"}:
             continue  # their defaults are the product's own
         held = found
         for word in filter(None, path.split(".")):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hami_plugins.cli import probing
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.options import Form
 from hami_plugins.emulator.apiserver import ApiServer
@@ -144,6 +145,15 @@ def test_what_is_missing_is_said(api: KubeClient) -> None:
     served_node(api, "n3", "uid", slots="0")
     (state,) = verdict(api, settings(), grants="", nodes=True).nodes
     assert "the kubelet does not know the agent" in state.complaint
+
+
+def test_a_server_alone_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    slept: list[float] = []
+    assert probing.verify("http://127.0.0.1:9", patience=2, sleep=slept.append) == Exit.FINDINGS
+    assert "is a replica ready" in capsys.readouterr().out
+    assert sum(slept) == 2
+    with ApiServer() as server:  # which has a /readyz, too
+        assert probing.verify(server.url, patience=0) == Exit.FINE
 
 
 def test_it_waits_as_long_as_it_is_told(api: KubeClient) -> None:

@@ -1,0 +1,52 @@
+{{- define "neuron-topology.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "neuron-topology.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := include "neuron-topology.name" . -}}
+{{- (contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name)) | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "neuron-topology.grants" -}}{{ include "neuron-topology.fullname" . }}-grants{{- end -}}
+
+{{/* Objects of the whole cluster carry the namespace, so that two releases of one name do not meet. */}}
+{{- define "neuron-topology.clusterName" -}}
+{{- printf "%s.%s" .root.Release.Namespace .name -}}
+{{- end -}}
+
+{{- define "neuron-topology.grantsAccount" -}}
+{{- .Values.serviceAccount.name | default (include "neuron-topology.grants" .) -}}
+{{- end -}}
+
+{{- define "neuron-topology.selector" -}}
+app.kubernetes.io/name: {{ include "neuron-topology.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{- define "neuron-topology.labels" -}}
+{{ include "neuron-topology.selector" . }}
+app.kubernetes.io/part-of: hami-plugins
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
+{{- end -}}
+
+{{- define "neuron-topology.image" -}}
+{{- $registry := .image.registry | default .root.Values.global.imageRegistry -}}
+{{- if $registry }}{{ $registry }}/{{ end }}{{ .image.repository }}
+{{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end -}}
+{{- end -}}
+
+{{- define "neuron-topology.pullSecrets" -}}
+{{- with concat (.Values.global.imagePullSecrets | default list) .Values.imagePullSecrets }}imagePullSecrets: {{ toJson . }}{{ end -}}
+{{- end -}}
+
+{{/* Where a kubelet asks, unless that is the pod's own address. */}}
+{{- define "neuron-topology.probeHost" -}}
+{{- if not (has .listenHost (list "" "0.0.0.0" "::")) }}, host: {{ .listenHost | quote }}{{ end -}}
+{{- end -}}

@@ -1,0 +1,22 @@
+{{- define "neuron-topology.certificateSecret" -}}
+{{- $usual := printf "%s-tls" (include "neuron-topology.grants" .) -}}
+{{- ternary $usual (.Values.certificate.secretName | default $usual) (eq .Values.certificate.source "bootstrap") -}}
+{{- end -}}
+
+{{- define "neuron-topology.webhookConfiguration" -}}
+{{- include "neuron-topology.clusterName" (dict "root" . "name" (include "neuron-topology.grants" .)) -}}
+{{- end -}}
+
+{{/* The settings of the server of grants, in the same way. */}}
+{{- define "neuron-topology.grantsSettings" -}}
+{{- $name := include "neuron-topology.grants" . -}}
+{{- $certificate := .Values.certificate -}}
+{{- $ours := dict
+  "version" 1
+  "service" (dict "name" $name "namespace" .Release.Namespace "port" 443)
+  "lease" (dict "name" $name)
+  "listen" (dict "host" .Values.listenHost "port" .Values.ports.plain)
+  "webhooks" (dict "host" .Values.listenHost "port" .Values.ports.webhooks "configuration" (include "neuron-topology.webhookConfiguration" .))
+  "certificate" (dict "directory" "/var/run/neuron-grants" "bootstrap" (eq $certificate.source "bootstrap") "secret" (include "neuron-topology.certificateSecret" .) "names" $certificate.names) -}}
+{{- toYaml (merge $ours (deepCopy .Values.settings)) -}}
+{{- end -}}
