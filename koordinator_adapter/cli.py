@@ -185,6 +185,29 @@ def serve(
 
 
 @app.command()
+def node(
+    *,
+    node_name: Annotated[
+        str | None,
+        typer.Option("--node-name", metavar="NAME", help="The node. Default: $NODE_NAME.", show_default=False),
+    ] = None,
+    config: ServerConfig = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Keep HAMi-core on this node until told to stop, and the label by which the node promises limits.
+
+    The library is copied beside its place and renamed into it, so that containers that run keep theirs. The label goes
+    when the library is not there.
+
+    Writes: files below /usr/local/vgpu and /tmp/vgpulock, the label of its own node.
+    """
+    from koordinator_adapter.server_commands import Inputs, run_node
+
+    raise typer.Exit(run_node(Inputs(config=config, context=context, kubeconfig=kubeconfig), node_name))
+
+
+@app.command()
 def webhooks(
     *,
     url: Annotated[

@@ -14,16 +14,20 @@ from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.granting import identity, print_documents
 from hami_plugins.cli.options import Form
 from hami_plugins.cli.service import file_text, stop_on_signals
+from hami_plugins.errors import ConfigError
 from hami_plugins.granting.webhooks import EXEMPT, Target
 from hami_plugins.kube.client import KubeClient, connect
 from hami_plugins.kube.counting import api_requests
 from hami_plugins.observe import logging
+from hami_plugins.observe.metrics import Metrics
 from koordinator_adapter import webhooks
 from koordinator_adapter.app import AdapterServer, policy_of
 from koordinator_adapter.metrics import AdapterMetrics
+from koordinator_adapter.node import PRODUCT, NodePart
 from koordinator_adapter.settings import AdapterSettings, load
 
 COMPONENT: Final = "koordinator-adapter"
+NODE_VARIABLE: Final = "NODE_NAME"
 
 _log = structlog.get_logger(__name__)
 
@@ -60,6 +64,25 @@ def run_server(given: Inputs) -> int:
     stop.wait()
     server.stop()
     _log.info("adapter_ended")
+    return Exit.FINE
+
+
+def run_node(given: Inputs, name: str | None) -> int:
+    """Keep this node until a signal ends it."""
+    settings = given.settings()
+    logging.configure(settings.log.level, settings.log.form)
+    node = name or os.environ.get(NODE_VARIABLE)
+    if not node:
+        raise ConfigError(f"which node is this? Give --node-name, or set {NODE_VARIABLE}")
+    metrics = Metrics(PRODUCT)
+    client = replace(given.client(), on_request=api_requests(metrics))
+    stop = stop_on_signals()
+    part = NodePart(settings, client, node, metrics=metrics)
+    part.start()
+    _log.info("node_part_started", node=node, address=_spelled(part.address))
+    stop.wait()
+    part.stop()
+    _log.info("node_part_ended")
     return Exit.FINE
 
 

@@ -1,0 +1,143 @@
+"""The part on a node: files that are there before the label says so, and never half written."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+
+from hami_plugins.emulator.fleet import bare_node
+from hami_plugins.kube import paths
+from hami_plugins.kube.client import connect_to
+from hami_plugins.observe.metrics import Metrics
+from koordinator_adapter.node import PRODUCT, NodePart
+from koordinator_adapter.settings import AdapterSettings
+from koordinator_adapter.translation.vocabulary import ISOLATION
+from tests.integration.koordinator_adapter.servers import Site, wait_for
+
+Start = Callable[..., NodePart]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """The folder of the image that has the library."""
+    folder = tmp_path / "image"
+    folder.mkdir()
+    (folder / "libvgpu.so").write_bytes(b"version 1")
+    return folder
+
+
+@pytest.fixture
+def start(cluster: Site, tmp_path: Path, source: Path) -> Iterator[Start]:
+    """Starts the part of node ``n1``."""
+    running: list[NodePart] = []
+    cluster.put(bare_node("n1"))
+
+    def begin(**node: Any) -> NodePart:
+        settings = AdapterSettings.model_validate(
+            {
+                "listen": {"host": "127.0.0.1", "port": 0},
+                "injection": {"hookPath": str(tmp_path / "vgpu"), "lockPath": str(tmp_path / "vgpulock")},
+                "node": {"librarySource": str(source), "every": 1, **node},
+            }
+        )
+        part = NodePart(settings, connect_to(cluster.server.url, component="node"), "n1", metrics=Metrics(PRODUCT))
+        running.append(part)
+        part.start()
+        return part
+
+    yield begin
+    for part in running:
+        part.stop()
+
+
+def label(cluster: Site) -> str | None:
+    found: dict[str, str] = cluster.server.get("nodes", "n1")["metadata"].get("labels", {})
+    return found.get(ISOLATION)
+
+
+def test_a_node_promises_limits_once_the_library_is_there(cluster: Site, start: Start, tmp_path: Path) -> None:
+    part = start()
+    wait_for(lambda: label(cluster) == "HAMi-core", "the node has the label")
+    assert (tmp_path / "vgpu/libvgpu.so").read_bytes() == b"version 1"
+    assert (tmp_path / "vgpu/ld.so.preload").read_text() == "/usr/local/vgpu/libvgpu.so\n"
+    for folder in (tmp_path / "vgpulock", tmp_path / "vgpu/containers"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o777
+    wait_for(lambda: probe(part, "/readyz")[0] == 200, "it is ready")
+    assert "koordinator_adapter_node_library_installed 1.0" in probe(part, "/metrics")[1]
+
+
+def probe(part: NodePart, path: str) -> tuple[int, str]:
+    answer = urllib3.request("GET", f"http://127.0.0.1:{part.address[1]}{path}", retries=False, timeout=20)
+    return answer.status, answer.data.decode()
+
+
+def test_a_new_library_takes_the_old_ones_place_and_who_has_that_mapped_keeps_it(
+    cluster: Site, start: Start, tmp_path: Path, source: Path
+) -> None:
+    start()
+    installed = tmp_path / "vgpu/libvgpu.so"
+    wait_for(lambda: label(cluster) == "HAMi-core", "the node has the label")
+    with installed.open("rb") as mapped:
+        (source / "libvgpu.so").write_bytes(b"version 2, longer")
+        wait_for(lambda: installed.read_bytes() == b"version 2, longer", "the new one is there")
+        assert mapped.read() == b"version 1"
+
+
+def test_the_label_goes_with_the_library_and_comes_back_with_it(
+    cluster: Site, start: Start, tmp_path: Path, source: Path
+) -> None:
+    part = start()
+    wait_for(lambda: label(cluster) == "HAMi-core", "the node has the label")
+    (source / "libvgpu.so").unlink()
+    (tmp_path / "vgpu/libvgpu.so").unlink()
+    wait_for(lambda: label(cluster) is None, "the label is gone")
+    assert "limits do not hold" in part.problem
+    status, said = probe(part, "/readyz")
+    assert status == 503
+    assert "libvgpu.so" in said
+    (source / "libvgpu.so").write_bytes(b"version 3")
+    wait_for(lambda: label(cluster) == "HAMi-core", "the label is back")
+
+
+def test_a_library_that_somebody_else_installed_is_used_and_none_is_told(
+    cluster: Site, start: Start, tmp_path: Path
+) -> None:
+    part = start(librarySource=None)
+    wait_for(lambda: "librarySource" in part.problem, "it says what is missing")
+    assert label(cluster) is None
+    wait_for((tmp_path / "vgpu").is_dir, "the folder is there")
+    (tmp_path / "vgpu/libvgpu.so").write_bytes(b"theirs")
+    wait_for(lambda: "ld.so.preload" in part.problem, "the file of preloads is missing")
+    (tmp_path / "vgpu/ld.so.preload").write_text("/usr/local/vgpu/libvgpu.so\n")
+    wait_for(lambda: label(cluster) == "HAMi-core", "the node has the label")
+
+
+def test_a_label_that_somebody_takes_off_is_put_back_at_once_and_nothing_else_is_written(
+    cluster: Site, start: Start
+) -> None:
+    start(every=3600)
+    wait_for(lambda: label(cluster) == "HAMi-core", "the node has the label")
+    cluster.api.merge_patch(paths.node("n1"), {"metadata": {"labels": {ISOLATION: None}}})
+    wait_for(lambda: label(cluster) == "HAMi-core", "the label is back")
+    version = cluster.server.get("nodes", "n1")["metadata"]["resourceVersion"]
+    cluster.server.cut_watches()
+    cluster.put(bare_node("n2"))
+    assert cluster.server.get("nodes", "n1")["metadata"]["resourceVersion"] == version
+
+
+def test_the_label_is_left_alone_where_that_is_set(cluster: Site, start: Start, tmp_path: Path) -> None:
+    start(label=False)
+    wait_for((tmp_path / "vgpu/libvgpu.so").exists, "the library is there")
+    assert label(cluster) is None
+
+
+def test_something_else_in_the_place_of_the_locks_is_told(cluster: Site, start: Start, tmp_path: Path) -> None:
+    (tmp_path / "vgpulock").symlink_to(tmp_path)
+    part = start()
+    wait_for(lambda: "vgpulock" in part.problem, "it is told")
+    assert label(cluster) is None
