@@ -13,7 +13,7 @@ from hami_plugins.engine.choice import Choice, choice_of
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.holdings import Flaw, demand_again, flaws_of
 from hami_plugins.engine.intake import dialect_of
-from hami_plugins.engine.policies import policy_of, volcano_policy
+from hami_plugins.engine.policies import PolicyDefaults, koordinator_policy, policy_of, volcano_policy
 from hami_plugins.engine.relax.changes import Counterfactual, Question
 from hami_plugins.engine.shortfall import WhyNot, why_not
 from hami_plugins.errors import ManifestError
@@ -21,6 +21,7 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Decision, Placed
 from hami_plugins.model.nodes import NodeEntry, Problem
 from hami_plugins.model.pods import NodeConstraints, Pod, PodRecord
+from hami_plugins.model.policy import Policy
 from hami_plugins.model.vendor import Dialect
 from hami_plugins.report.explain.counterfactuals import counterfactuals
 from hami_plugins.report.explain.gates import Freed, GateKeeper
@@ -150,8 +151,7 @@ def _running(planner: Planner, snapshot: ClusterSnapshot, entry: NodeEntry, reco
     decider, policies = planner.decider, planner.rules.policies
     without = snapshot.with_node(without_pods(entry, lambda each: each is record))
     devices = demand_again(record)
-    volcano = dialect_of(devices, planner.registry) is Dialect.VOLCANO
-    policy = volcano_policy(policies) if volcano else policy_of({}, policies)
+    policy = _policy(dialect_of(devices, planner.registry), policies)
     question = Question(PodDemand(devices, NodeConstraints(requests=record.requests)), policy)
     again = decider.decide(without, *question)
     answers = decider.answers(without, *question)
@@ -164,6 +164,17 @@ def _running(planner: Planner, snapshot: ClusterSnapshot, entry: NodeEntry, reco
         choice=choice_of(answers, again, policy) if isinstance(again, Placed) else None,
         why=None if placed else why_not(question, answers, planner.registry, decider.uncounted),
     )
+
+
+def _policy(dialect: Dialect, defaults: PolicyDefaults) -> Policy:
+    """The preferences of a pod that says nothing of them itself."""
+    match dialect:
+        case Dialect.VOLCANO:
+            return volcano_policy(defaults)
+        case Dialect.KOORDINATOR:
+            return koordinator_policy({}, defaults)
+        case _:
+            return policy_of({}, defaults)
 
 
 def _near(full_name: str, snapshot: ClusterSnapshot) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.report.plan.stages import PodPlan, Unit
+from hami_plugins.model.vendor import Dialect
+from hami_plugins.report.plan.stages import PodPlan, Stage, Unit
+from hami_plugins.vendors.koordinator import ISOLATION, NAME
 
 
 def remarked(plans: Sequence[PodPlan], units: Sequence[Unit], snapshot: ClusterSnapshot) -> Iterator[PodPlan]:
@@ -24,10 +26,33 @@ def remarked(plans: Sequence[PodPlan], units: Sequence[Unit], snapshot: ClusterS
         node = runs.get(plan.pod.full_name)
         if node is not None:
             notes += (f"a pod of this name runs on {node}; this is planned as one more (--without leaves it out)",)
+        notes += tuple(_given_up(plan, snapshot))
         unknown = _unknown_class(plan, classes.get(plan.unit), snapshot)
         if unknown:
             notes += (f"the listing has no PriorityClass {unknown}, so its priority counts as 0",)
         yield replace(plan, notes=notes) if notes != plan.notes else plan
+
+
+def _given_up(plan: PodPlan, snapshot: ClusterSnapshot) -> Iterator[str]:
+    """Where Koordinator's scheduler ends its search: at the first node with cards that lacks the pod's label."""
+    wanted = plan.pod.labels.get(ISOLATION)
+    if plan.intake.dialect is not Dialect.KOORDINATOR or wanted is None or plan.stage is not Stage.PLACED:
+        return
+    if dict(plan.pod.constraints.selector).get(ISOLATION) is not None or not _shares(plan):
+        return
+    for entry in snapshot.nodes:
+        if NAME in entry.state.shape.positions and entry.facts.labels.get(ISOLATION) != wanted:
+            yield (
+                f"Koordinator's scheduler may give up on it at node {entry.name}, which has cards and no label "
+                f"{ISOLATION}={wanted}; give the pod a nodeSelector of it"
+            )
+            return
+
+
+def _shares(plan: PodPlan) -> bool:
+    """Whether a pod has parts of cards: only for those the label matters."""
+    requests = [each for container in plan.intake.demand.devices.containers for each in container.requests]
+    return any(each.option(ISOLATION) is not None for each in requests)
 
 
 def _unknown_class(plan: PodPlan, of_unit: str | None, snapshot: ClusterSnapshot) -> str:

@@ -16,7 +16,9 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import NodeName
 from hami_plugins.report import fleets
+from hami_plugins.report.fleets.shapes import Speaker
 from hami_plugins.report.listing import snapshot_of
+from hami_plugins.vendors import koordinator, nvidia, volcano
 
 _NODE_POLICIES: Final = ("binpack", "spread")
 _DEVICE_POLICIES: Final = ("binpack", "spread", "numa", "mutex", "topology-aware")
@@ -42,17 +44,25 @@ def with_nodes(snapshot: ClusterSnapshot, words: Sequence[str], registry: Regist
     """The cluster with more nodes, each given as ``<shape>=<count>``."""
     if not words:
         return snapshot
-    added = snapshot_of(fleets.nodes_of(fleets.add_nodes(*words)), registry)
+    added = snapshot_of(fleets.objects_of(fleets.add_nodes(*words, agents=_agents(snapshot))), registry)
     for entry in added.nodes:
         if entry.name in snapshot.position:
             raise ManifestError(f"--add-nodes: the cluster has a node {entry.name} already")
     return snapshot.with_more_nodes(added.nodes)
 
 
+def _agents(snapshot: ClusterSnapshot) -> Speaker:
+    """Whose node agent would run on further nodes: Koordinator's where all cards of NVIDIA's are published by it."""
+    vendors = {vendor for entry in snapshot.nodes for vendor in entry.state.shape.positions}
+    others = {nvidia.SPEC.name, volcano.SPEC.name}
+    return Speaker.KOORDINATOR if koordinator.NAME in vendors and vendors.isdisjoint(others) else Speaker.HAMI
+
+
 def with_policy(rules: Rules, words: str) -> Rules:
     """The rules with other defaults, given as ``node=spread,device=binpack``; a pod's own annotations still win.
 
-    ``device`` is Volcano's ``deviceshare.SchedulePolicy``, too, where Volcano has a policy of that name.
+    ``device`` is Volcano's ``deviceshare.SchedulePolicy`` and Koordinator's scoring, too, where they have one of that
+    name.
     """
     policies = rules.policies
     for part in filter(None, (part.strip() for part in words.split(","))):
@@ -70,7 +80,7 @@ def with_policy(rules: Rules, words: str) -> Rules:
 
 def _with_device_policy(policies: PolicyDefaults, value: str) -> PolicyDefaults:
     changed = replace(policies, device=value)
-    return replace(changed, volcano=value) if value in {"binpack", "spread"} else changed
+    return replace(changed, volcano=value, koordinator=value) if value in {"binpack", "spread"} else changed
 
 
 def _without_pod(snapshot: ClusterSnapshot, full_name: str) -> ClusterSnapshot:

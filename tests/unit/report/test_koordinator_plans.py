@@ -1,0 +1,132 @@
+"""Plans of clusters that Koordinator schedules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from hami_plugins.engine.intake import Rules
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import Placed
+from hami_plugins.report import explain, fleets, manifests, workloads
+from hami_plugins.report.listing import snapshot_of
+from hami_plugins.report.plan import Planner, PodPlan, Stage, submission, what_if
+from hami_plugins.vendors import builtin
+from hami_plugins.vendors.koordinator import ISOLATION
+
+REGISTRY = builtin()
+HALF = {"koordinator.sh/gpu.shared": 1, "koordinator.sh/gpu-core": 50, "koordinator.sh/gpu-memory-ratio": 50}
+
+
+def a_cluster(*more: Any, unlabelled: bool = False) -> ClusterSnapshot:
+    """Two nodes of four cards; ``more`` objects beside them."""
+    fleet = fleets.parse("name: k\nnodes: [{shape: l40sx4, count: 2, agents: koordinator}]", source="test")
+    raws = fleets.objects_of(fleet)
+    if unlabelled:
+        del raws[1]["metadata"]["labels"][ISOLATION]  # type: ignore[index]
+    return snapshot_of([*raws, *more], REGISTRY)
+
+
+def a_pod(name: str = "p", limits: Any = None, *, scheduler: str = "koord-scheduler", **metadata: Any) -> Any:
+    spec: dict[str, Any] = {"containers": [{"name": "c", "resources": {"limits": limits or HALF}}]}
+    if scheduler:
+        spec["schedulerName"] = scheduler
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
+
+
+def planned(snapshot: ClusterSnapshot, *raws: Any, rules: Rules | None = None) -> tuple[PodPlan, ...]:
+    documents = [each for raw in raws for each in manifests.read(yaml.safe_dump(raw), source="f")]
+    found = workloads.read(documents, pod_groups=snapshot.pod_groups)
+    units = submission.units(found, snapshot)
+    return Planner(REGISTRY, rules or Rules()).plan(submission.with_objects(snapshot, found), units).pods
+
+
+def node_of(plan: PodPlan) -> str:
+    assert isinstance(plan.decision, Placed), plan.words
+    return str(plan.decision.node)
+
+
+def test_pods_are_spread_unless_the_profile_packs_them() -> None:
+    pods = [a_pod("a"), a_pod("b")]
+    assert {node_of(each) for each in planned(a_cluster(), *pods)} == {"l40sx4-0", "l40sx4-1"}
+    packed = what_if.with_policy(Rules(), "device=binpack")
+    assert {node_of(each) for each in planned(a_cluster(), *pods, rules=packed)} == {"l40sx4-0"}
+
+
+@pytest.mark.parametrize("scheduler", ["", "default-scheduler", "volcano", "hami-scheduler"])
+def test_other_schedulers_do_not_look_at_koordinators_cards(scheduler: str) -> None:
+    (found,) = planned(a_cluster(), a_pod(scheduler=scheduler))
+    assert found.stage is Stage.ELSEWHERE
+    assert "does not look at Koordinator's devices" in found.why
+
+
+def test_a_label_names_the_scheduler_to_koordinator() -> None:
+    labelled = a_pod(scheduler="", labels={"scheduling.koordinator.sh/scheduler-name": "koord-scheduler"})
+    (found,) = planned(a_cluster(), labelled)
+    assert found.stage is Stage.PLACED
+
+
+def test_a_gang_of_koordinators_starts_together_or_not_at_all() -> None:
+    group = {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {"minMember": 3},
+    }
+    labels = {"pod-group.scheduling.sigs.k8s.io": "g"}
+    pods = [a_pod(f"p{at}", {"koordinator.sh/gpu": 400}, labels=labels) for at in range(3)]
+    assert {each.stage for each in planned(a_cluster(), group, *pods)} == {Stage.GANG, Stage.NODES}
+
+
+def test_a_refusal_is_in_kube_schedulers_words() -> None:
+    (found,) = planned(a_cluster(), a_pod(limits={"koordinator.sh/gpu": 500}))
+    assert found.words == "0/2 nodes are available: 2 Insufficient koordinator.sh/gpu."
+    held = a_pod("held", limits={"koordinator.sh/gpu-memory": "40Gi"})
+    both = planned(a_cluster(), *(a_pod(f"p{at}", {"koordinator.sh/gpu-memory": "40Gi"}) for at in range(8)), held)
+    assert both[-1].words == "0/2 nodes are available: 2 Insufficient koordinator.sh/gpu-memory."
+
+
+def test_a_labelled_pod_without_a_selector_is_warned_of_the_node_that_ends_its_search() -> None:
+    labels = {ISOLATION: "HAMi-core"}
+    (found,) = planned(a_cluster(unlabelled=True), a_pod(labels=labels))
+    (note,) = found.notes
+    assert "may give up on it at node l40sx4-1" in note
+    (whole,) = planned(a_cluster(unlabelled=True), a_pod(limits={"koordinator.sh/gpu": 100}, labels=labels))
+    selecting = a_pod(labels=labels)
+    selecting["spec"]["nodeSelector"] = labels
+    (careful,) = planned(a_cluster(unlabelled=True), selecting)
+    (fine,) = planned(a_cluster(), a_pod(labels=labels))
+    assert (whole.notes, careful.notes, fine.notes) == ((), (), ())
+
+
+def test_further_nodes_of_the_cluster_are_koordinators_too() -> None:
+    more = what_if.with_nodes(a_cluster(), ["l40sx4=1"], REGISTRY)
+    pods = [a_pod(f"p{at}", {"koordinator.sh/gpu": 400}) for at in range(3)]
+    assert {node_of(each) for each in planned(more, *pods)} == {"l40sx4-0", "l40sx4-1", "added-l40sx4-0"}
+
+
+def test_cards_of_hamis_and_koordinators_pods_are_one_account() -> None:
+    """A card that both register: what either of them gave out is taken for both."""
+    snapshot = a_cluster()
+    card = snapshot.nodes[0].ids[0]
+    hamis = a_pod("hamis", {"nvidia.com/gpu": 1}, scheduler="hami-scheduler")
+    hamis["metadata"] |= {"uid": "u", "annotations": {"hami.io/vgpu-devices-allocated": f"{card},NVIDIA,40000,90:;"}}
+    hamis["spec"]["nodeName"] = "l40sx4-0"
+    held = a_cluster(hamis)
+    assert held.nodes[0].state.usage[0].memory == 40000
+    (whole,) = planned(held, a_pod(limits={"koordinator.sh/gpu": 400}, scheduler="koord-scheduler"))
+    assert node_of(whole) == "l40sx4-1"
+
+
+def test_a_running_pod_is_explained() -> None:
+    record = '{"gpu":[{"minor":2,"resources":{"koordinator.sh/gpu-core":"50","koordinator.sh/gpu-memory":"16Gi"}}]}'
+    running = a_pod("runs", uid="u", annotations={"scheduling.koordinator.sh/device-allocated": record})
+    running["spec"]["nodeName"] = "l40sx4-1"
+    snapshot = a_cluster(running)
+    found = explain.explain(snapshot, "default/runs", Planner(REGISTRY))
+    assert isinstance(found.about, explain.Running)
+    assert [share.device for share in found.about.record.grants[0].shares] == [snapshot.nodes[1].ids[2]]
+    assert found.about.flaws == ()
+    assert isinstance(found.about.again, Placed)
