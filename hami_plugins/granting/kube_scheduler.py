@@ -1,8 +1,8 @@
 """The calls of kube-scheduler's extender, answered from the ledger: filter, prioritize, bind.
 
 Errors go into the reply, whose status is always 200: of anything else the scheduler tells nobody more than the number.
-The calls come over plain HTTP, so that anybody may make them: a Binding is made for a pod that waits according to the
-API server, and with what it asks for there.
+The calls come over plain HTTP, so that anybody may make them: a Binding is made only for a pod that waits for devices
+according to the API server, and with what it asks for there.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ _log = structlog.get_logger(__name__)
 class SchedulerExtender:
     """``read`` is asked for a pod that the watch has not shown yet, ``create`` posts a Binding (``KubeError``).
 
-    ``marker`` is the annotation that sends a Binding to the webhook; ``now_ns`` gives Unix nanoseconds.
+    Without ``create`` nobody is bound. ``marker`` is the annotation that sends a Binding to the webhook; ``now_ns``
+    gives Unix nanoseconds.
     """
 
     books: Books
     read: ReadPod
-    create: Callable[[str, Mapping[str, Any]], object]
+    create: Callable[[str, Mapping[str, Any]], object] | None
     marker: Mapping[str, str]
     metrics: GrantMetrics
     now_ns: Callable[[], int]
@@ -89,7 +90,10 @@ class SchedulerExtender:
         except KubeError as error:
             return f"pod {call.namespace}/{call.name} is not known yet: {error}"
         if intake is None:
-            return self._posted(call, {})
+            name = f"pod {call.namespace}/{call.name}"
+            return f"{name} is bound, or asks for no {self.books.product.word} devices: its scheduler has to bind it"
+        if self.create is None:
+            return "this server binds nobody (its setting binds is false); take bindVerb out of the extender"
         if obstacle := self.books.obstacle(intake):
             return obstacle
         found = self.books.grant(call.node, intake, carried=None, dry=False, now_ns=self.now_ns())
@@ -97,14 +101,16 @@ class SchedulerExtender:
             self.metrics.refused(found.code)
             return self.books.words(found, intake)
         _, annotations = found
-        return self._posted(call, {**self.marker, **annotations} if annotations else {})
+        return self._posted(self.create, call, {**self.marker, **annotations})
 
-    def _posted(self, call: ToBind, annotations: Mapping[str, str]) -> str:
+    def _posted(
+        self, create: Callable[[str, Mapping[str, Any]], object], call: ToBind, annotations: Mapping[str, str]
+    ) -> str:
         metadata = {"name": call.name, "namespace": call.namespace, "uid": call.uid, "annotations": dict(annotations)}
         target = {"apiVersion": "v1", "kind": "Node", "name": call.node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         try:
-            self.create(paths.pod_binding(call.namespace, call.name), body)
+            create(paths.pod_binding(call.namespace, call.name), body)
         except KubeError as error:
             if error.status in _REFUSED:
                 self.books.undo(call.uid, call.node)

@@ -27,8 +27,9 @@ class Product:
 
     ``unregistered`` says that a node has no devices, and what is wrong with it, with what to do about it.
 
-    ``kube_scheduler`` is whether calls of kube-scheduler's extender are answered, too, and ``groups`` whether Volcano's
-    PodGroups are followed. ``planner`` makes what knows more than the devices of one node, one for each ledger.
+    ``kube_scheduler`` is whether calls of kube-scheduler's extender are answered, too, ``binds`` whether pods are bound
+    for it, and ``groups`` whether Volcano's PodGroups are followed. ``planner`` makes what knows more than the devices
+    of one node, one for each ledger.
 
     ``mark`` answers the creation of a pod, ``jobs`` that of a Volcano Job (``None``: nobody asks about those).
     ``obstacle`` says why a pod gets nothing whatever is free (empty: nothing is in its way). ``wording`` is a node's
@@ -53,6 +54,7 @@ class Product:
     remedy: Callable[[CardShortage | NodeShortage, NodeEntry | None], str] = lambda _reason, _entry: ""
     jobs: Callable[[Json], Answer] | None = None
     kube_scheduler: bool = False
+    binds: bool = False
     groups: bool = False
     planner: Callable[[], Planner] = Planner
     carried: Callable[[NodeName, Intake, Mapping[str, str]], Mapping[str, str] | None] = (

@@ -258,7 +258,7 @@ class GrantServer:
         return SchedulerExtender(
             books=term.books,
             read=self._rationed,
-            create=self._hasty.create,
+            create=self._hasty.create if self._product.binds else None,
             marker=dict((self._product.marker,)),
             metrics=self._metrics,
             now_ns=time.time_ns,

@@ -28,7 +28,7 @@ def grant_server(  # noqa: PLR0913 - what it is made of
 ) -> GrantServer:
     """One replica; the parameters are those of ``GrantServer``."""
     margin = settings.capacity_block_margin
-    product = product_of(settings.rules, lambda: Gangs(now=time.time, margin=margin))
+    product = product_of(settings.rules, lambda: Gangs(now=time.time, margin=margin), binds=settings.binds)
     server = GrantServer(settings, api, product, metrics=metrics, identity=identity, filling=filling, linger=linger)
 
     def devices() -> Iterable[Metric]:

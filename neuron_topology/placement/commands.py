@@ -69,7 +69,8 @@ def print_conf(inputs: Inputs, *, form: Form) -> int:
 def print_scheduler_conf(inputs: Inputs, *, form: Form) -> int:
     """Print the part of kube-scheduler's configuration that has it ask the server."""
     settings = inputs.settings()
-    document = scheduler_conf.document(f"http://{settings.service.host}:{settings.listen.port}{SCHEDULER_PATH}")
+    url = f"http://{settings.service.host}:{settings.listen.port}{SCHEDULER_PATH}"
+    document = scheduler_conf.document(url, binds=settings.binds)
     return granting.print_documents((document,), form)
 
 

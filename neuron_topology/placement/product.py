@@ -40,8 +40,11 @@ _REMEDIES: Final[Mapping[Reason, str]] = {
 }
 
 
-def product_of(rules: Rules, planner: Callable[[], Planner] = Planner) -> Product:
-    """Grants for pods of every scheduler; ``planner`` makes what knows of jobs and of machines that go."""
+def product_of(rules: Rules, planner: Callable[[], Planner] = Planner, *, binds: bool = True) -> Product:
+    """Grants for pods of every scheduler; ``planner`` makes what knows of jobs and of machines that go.
+
+    ``binds`` is whether kube-scheduler may leave Bindings to the server.
+    """
     return Product(
         audit=AUDIT,
         word="Neuron",
@@ -53,6 +56,7 @@ def product_of(rules: Rules, planner: Callable[[], Planner] = Planner) -> Produc
         unregistered=_unregistered,
         jobs=admit,
         kube_scheduler=True,
+        binds=binds,
         groups=True,
         planner=planner,
         mark=lambda raw: marking.mark(raw, rules),

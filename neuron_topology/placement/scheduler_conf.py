@@ -9,16 +9,16 @@ from neuron_topology.vendor import SPEC
 TIMEOUT: Final = "5s"
 
 
-def document(url: str) -> dict[str, Any]:
+def document(url: str, *, binds: bool = True) -> dict[str, Any]:
     """A KubeSchedulerConfiguration; ``url`` is where the scheduler reaches the extender.
 
-    The extender binds as well: then no pod is bound without devices, also while the server is away.
+    Where the extender ``binds``, no pod is bound without devices, also while the server is away.
     """
     extender = {
         "urlPrefix": url,
         "filterVerb": "filter",
         "prioritizeVerb": "prioritize",
-        "bindVerb": "bind",
+        **({"bindVerb": "bind"} if binds else {}),
         "weight": 1,
         "nodeCacheCapable": True,
         "ignorable": False,

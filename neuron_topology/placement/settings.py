@@ -57,11 +57,12 @@ class GrantSettings(shared.GrantSettings):
 
     ``policy`` is which nodes come first for pods that say nothing: ``binpack`` those where a grant costs the fewest
     future sets and that are in use already, ``spread`` the others. ``capacity_block_margin`` is how many seconds before
-    the end of a Capacity Block its machines go.
+    the end of a Capacity Block its machines go. ``binds`` is whether kube-scheduler may leave Bindings to the server.
     """
 
     policy: Literal["binpack", "spread"] = "binpack"
     capacity_block_margin: Seconds = MARGIN
+    binds: bool = True
     webhooks: GrantWebhooks = GrantWebhooks()
     certificate: GrantCertificate = GrantCertificate()
     service: GrantService = GrantService()

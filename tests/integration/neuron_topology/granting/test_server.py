@@ -117,7 +117,7 @@ def test_kube_scheduler_asks_and_has_its_pods_bound(cluster: Site) -> None:
     assert (found["spec"]["nodeName"], len(ids_of(found))) == ("n1", 16)
     (other,) = cluster.put(a_pod("other", 1))
     assert ask("filter", **{**asked, "Pod": other})["NodeNames"] == ["n2"]
-    assert "already" in ask("bind", **names, Node="n2")["Error"]
+    assert "is bound, or asks for no" in ask("bind", **names, Node="n2")["Error"]
 
 
 def test_the_replica_that_answers_tells_how_the_devices_are_used(cluster: Site) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -69,12 +70,24 @@ def test_what_the_node_cannot_hold_is_not_bound(cluster: Cluster) -> None:
     assert not cluster.posted
 
 
-def test_a_pod_without_devices_is_bound_without_a_grant(cluster: Cluster) -> None:
+def test_a_pod_that_asks_for_no_devices_or_is_bound_is_not_bound_for_whoever_asks(cluster: Cluster) -> None:
     pod = a_pod()
     pod["spec"]["containers"][0]["resources"] = {}
     cluster.shows(pod)
-    assert cluster.bind_by_extender(pod) == ""
-    assert cluster.posted[0][1]["metadata"]["annotations"] == {}
+    assert "its scheduler has to bind it" in cluster.bind_by_extender(pod)
+    cluster.server["x", "p"] = pod
+    cluster.shows(pod, "deleted")
+    assert "its scheduler has to bind it" in cluster.bind_by_extender(pod)
+    cluster.shows(bound := a_pod("bound", node="n1"))
+    assert "is bound, or asks for no Neuron devices" in cluster.bind_by_extender(bound)
+    assert not cluster.posted
+
+
+def test_a_server_that_is_to_bind_nobody_does_not(cluster: Cluster) -> None:
+    cluster.shows(pod := a_pod())
+    cluster.scheduler = replace(cluster.scheduler, create=None)
+    assert "take bindVerb out of the extender" in cluster.bind_by_extender(pod)
+    assert not cluster.books.statistics.answered
 
 
 @pytest.mark.parametrize(("status", "free"), [(409, True), (403, True), (500, False), (None, False)])
