@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.bench import (
+    adapter,
     agents,
     commands,
     decisions,
@@ -37,6 +38,8 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "commands": commands.plan_and_relax,
     "gates": gates.figures,
     "translation": translation.figures,
+    "adapter-webhook": adapter.webhook,
+    "adapter-devices": adapter.devices,
     "start": commands.start,
     "agent-pieces": node.pieces,
     "agent-list": node.listing,
