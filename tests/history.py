@@ -117,7 +117,7 @@ class History:
         """A pod that a machine like this could serve: containers of all kinds, selectors, policies."""
         self.made += 1
         name = f"pod-{self.made}"
-        asks = machine.asks
+        asks = [self.chance.choice(machine.asks)] if machine.summed else machine.asks
         count = 1 if single else self.chance.choice((1, 1, 1, 2, 3))
         made: dict[str, list[Raw]] = {"initContainers": [], "containers": []}
         for at in range(count):

@@ -39,7 +39,8 @@ class Machine:
     """A kind of node: ``says`` what one of that name says, ``asks`` what containers may ask of it, small amounts first.
 
     ``words`` are annotations that pods for it may carry. ``rounds`` marks machines whose cards are cut into partitions,
-    the cores of which are rounded, so that all of them together may come to more than the card has.
+    the cores of which are rounded, so that all of them together may come to more than the card has. With ``summed`` a
+    request is the sum of a pod's containers, so that all of them have to ask in the same words.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Machine:
     published: Callable[[str], object] | None = None
     words: tuple[Mapping[str, str], ...] = ({},)
     rounds: bool = False
+    summed: bool = False
 
     def node(self, name: str) -> Raw:
         """The Node object."""
@@ -290,6 +292,7 @@ MACHINES: Final = (
             _koordinators(1, 0, 0, "1Gi"),
         ),
         words=({}, _HINTED),
+        summed=True,
     ),
     Machine(
         name="nvidia",
