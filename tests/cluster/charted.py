@@ -14,7 +14,7 @@ import yaml
 
 from charts.docker import image
 from charts.docker.image import Built
-from charts.docker.targets import AGENT, GRANTS
+from charts.docker.targets import AGENT, TARGETS
 from tests.cluster.agents import CDI, HOOK, card
 from tests.cluster.api import Object
 from tests.cluster.containerd import SOCKET
@@ -32,15 +32,13 @@ SLOTS: Final = 10 * CARDS
 
 
 def import_images(node: Node, folder: Path) -> Built:
-    """Builds the agent's image and brings it in, under the name of the other one, too, which differs in its user."""
+    """Builds the agent's image and brings it in, under the names of the others, too, which differ in their user."""
     archive = folder / "image.tar"
     name = f"{REPOSITORY}/{AGENT.name}:{VERSION}"
     built = image.build(AGENT, archive, name=name)
     ctr = [str(node.plane.programs["ctr"]), "--address", SOCKET, "--namespace", "k8s.io", "images"]
-    for words in (
-        ["import", "--local", "--snapshotter", "native", str(archive)],
-        ["tag", name, f"{REPOSITORY}/{GRANTS.name}:{VERSION}"],
-    ):
+    others = [f"{REPOSITORY}/{target.name}:{VERSION}" for target in TARGETS if target is not AGENT]
+    for words in (["import", "--local", "--snapshotter", "native", str(archive)], ["tag", name, *others]):
         done = node.machine.run([*ctr, *words], timeout=120)
         assert done.returncode == 0, done.stderr
     return built
@@ -64,13 +62,7 @@ class Charted:
 
     def values(self, **agent: Any) -> Mapping[str, Any]:
         """All pods are on the host's network, and there is no proxy to Services."""
-        server = self.plane.in_cluster_environment()
-        common = {
-            "hostNetwork": True,
-            "listenHost": "127.0.0.1",
-            "extraEnv": [{"name": name, "value": text} for name, text in server.items()],
-        }
-        pulled = {"image": {"pullPolicy": "Never"}}
+        common = self._on_this_node()
         settings = {
             "cardsFile": "/cards/cards.yaml",
             "hookPath": HOOK,
@@ -82,7 +74,6 @@ class Charted:
         return {
             "agent": {
                 **common,
-                **pulled,
                 "settings": settings,
                 "port": self.agent_port,
                 "library": {"hostPath": FILES},
@@ -90,23 +81,46 @@ class Charted:
                 "extraVolumeMounts": [{"name": "cards", "mountPath": "/cards", "readOnly": True}],
                 **agent,
             },
-            "grants": {
-                **common,
-                **pulled,
-                "mode": self.mode,
-                "replicas": 1,
-                "ports": {"plain": self.plain_port, "webhooks": self.hook_port},
-                "settings": {"reservation": 61, "shutdownDelay": 0},
-                "webhooks": {"url": f"https://127.0.0.1:{self.hook_port}"},
-                "certificate": {"names": ["127.0.0.1"]},
-            },
+            "grants": {**common, "mode": self.mode, **self._server({"reservation": 61, "shutdownDelay": 0})},
             "verify": {"url": f"http://127.0.0.1:{self.plain_port}"},
         }
+
+    def neuron(self) -> Mapping[str, Any]:
+        """The same for ``neuron-topology``."""
+        url = {"verify": {"url": f"http://127.0.0.1:{self.plain_port}"}}
+        return {"enabled": True, **self._on_this_node(), **self._server({"shutdownDelay": 0}), **url}
+
+    def _on_this_node(self) -> dict[str, Any]:
+        server = self.plane.in_cluster_environment()
+        return {
+            "hostNetwork": True,
+            "listenHost": "127.0.0.1",
+            "extraEnv": [{"name": name, "value": text} for name, text in server.items()],
+            "image": {"pullPolicy": "Never"},
+        }
+
+    def _server(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "replicas": 1,
+            "ports": {"plain": self.plain_port, "webhooks": self.hook_port},
+            "settings": dict(settings),
+            "webhooks": {"url": f"https://127.0.0.1:{self.hook_port}"},
+            "certificate": {"names": ["127.0.0.1"]},
+        }
+
+    @property
+    def installed(self) -> bool:
+        """Whether the release is there."""
+        return "one" in self.helm.run("list", "--short", "--namespace", self.namespace).split()
 
     def install(self) -> None:
         """Installs it, and waits until all its pods are ready."""
         self.helm.change("install", "one", self.namespace, values=self.values())
         self.wait_ready()
+
+    def uninstall(self) -> None:
+        """Removes it, as its page says. Raises ``HelmError``."""
+        self.helm.run("uninstall", "one", "--namespace", self.namespace, "--wait", "--timeout", "200s")
 
     def wait_ready(self, timeout: float = 120.0) -> None:
         """Until the agent and the server answer, and the node offers all slots."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import secrets
+import subprocess
+import sys
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from charts.docker.image import Built
 from tests.cluster.agents import CDI, HOOK, Numbers
 from tests.cluster.charted import Charted, busy, import_images, resident
-from tests.cluster.helm import Helm, HelmError, everything
+from tests.cluster.helm import CHARTS, UMBRELLA, Helm, HelmError, everything, objects
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.node import DEVICE_PLUGINS, Node
+from tests.cluster.objects import container, pod
 from tests.cluster.processes import Component
 from tests.cluster.slices import amiss, pods, settled, volcano_pod
 from tests.cluster.volcano import CONFIGURATION, Volcano
@@ -40,31 +45,46 @@ def before(built: Built, volcano: Volcano, kube_scheduler: Component, control_pl
 
 
 @pytest.fixture(scope="module")
-def charted(
+def release(
     node: Node,
     volcano: Volcano,
     before: frozenset[str],
     programs: Mapping[str, Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Charted]:
-    """The release, installed and ready, and Volcano told of its mode."""
+    """The release, and Volcano told of its mode."""
     assert before
     helm = Helm(programs["helm3"], tmp_path_factory.mktemp("helm"), node.plane.admin_kubeconfig)
     place = f"charted-{secrets.token_hex(3)}"
     node.plane.create_namespace(place)
     found = Charted(node, helm, place)
     try:
-        found.install()
         volcano.configure(found.scheduler_conf())
         volcano.restart_scheduler()
         yield found
     finally:
         volcano.configure(CONFIGURATION)
         volcano.restart_scheduler()
-        if "one" in helm.run("list", "--short", "--namespace", place).split():
-            helm.run("uninstall", "one", "--namespace", place, "--no-hooks", "--wait")
+        if found.installed:
+            found.uninstall()
         node.plane.clear_namespace(place)
         node.plane.api.delete(f"/api/v1/namespaces/{place}")
+
+
+@pytest.fixture
+def charted(release: Charted) -> Charted:
+    """The release, installed and ready."""
+    if not release.installed:
+        release.install()
+    return release
+
+
+@pytest.fixture
+def bare(release: Charted) -> Charted:
+    """The release, not installed."""
+    if release.installed:
+        release.uninstall()
+    return release
 
 
 def served(charted: Charted, namespace: str, name: str) -> str:
@@ -150,7 +170,7 @@ def test_uninstalling_leaves_nothing_in_the_cluster_and_on_the_node(
     served(charted, namespace, "last")
     charted.plane.clear_namespace(namespace)
     try:
-        charted.helm.run("uninstall", "one", "--namespace", charted.namespace, "--wait", "--timeout", "200s")
+        charted.uninstall()
     except HelmError as error:
         pytest.fail(f"{error}\n{charted.story()}")
 
@@ -167,6 +187,90 @@ def test_uninstalling_leaves_nothing_in_the_cluster_and_on_the_node(
     folders = (HOOK, CDI, DEVICE_PLUGINS)
     files = [path.name for folder in folders for path in charted.node.path(folder).rglob("*") if "vgpu" in path.name]
     assert not [name for name in files if name != "vgpu"]
+
+
+def neuron_pods_are_marked(release: Charted) -> None:
+    """The API server trusts the webhooks of the server of Neuron grants."""
+    asked = pod("probe", container(limits={"aws.amazon.com/neuron": "1"}))
+
+    def marked() -> bool:
+        made = release.plane.api.request("POST", pods("default"), asked, query={"dryRun": "All"})
+        return "hami-plugins.io/neuron-grant" in made.decode()
+
+    wait_until(marked, "a pod that asks for Neuron devices is marked", 60)
+
+
+PAGES: Mapping[str, tuple[str, Callable[[Charted], None]]] = {
+    "volcano-vgpu": ("vgpu", lambda release: release.wait_ready()),
+    "neuron-topology": ("neuron", neuron_pods_are_marked),
+}
+"""The namespace that a page's commands make, and what is true after those that install."""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_commands_of_a_page_do_what_it_says(
+    bare: Charted, programs: Mapping[str, Path], before: frozenset[str], tmp_path: Path, name: str
+) -> None:
+    page = Page(CHARTS / name / "README.md")
+    namespace, then = PAGES[name]
+    values = page.values()
+    assert objects(bare.helm.template(UMBRELLA, values))
+    mine = {"volcano-vgpu": bare.values(), "neuron-topology": bare.neuron()}[name]
+    (tmp_path / "values.yaml").write_text(
+        yaml.safe_dump({"volcano-vgpu": {"enabled": False}, name: {**mine, "enabled": True}})
+    )
+    for at, block in enumerate(page.blocks):
+        done = run_block(block, tmp_path, programs["helm4"], bare)
+        assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}{bare.story()}"
+        if at == 0:
+            then(bare)
+    bare.plane.api.delete(f"/api/v1/namespaces/{namespace}")
+    wait_until(partial(gone, bare, before, namespace), "nothing is left", 60)
+
+
+def gone(release: Charted, before: frozenset[str], namespace: str) -> bool:
+    """Whether nothing of a namespace is there any more, nor what carries its name."""
+    marks = (f"{namespace}/", f" /{namespace}.", f" /{namespace}")
+    return not {each for each in everything(release.plane.api) - before if any(mark in each for mark in marks)}
+
+
+class Page:
+    """The commands of a page, and the values that they go with."""
+
+    def __init__(self, file: Path) -> None:
+        self._text = file.read_text()
+        self.blocks = re.findall(r"```sh\n(.*?)```", self._text, re.DOTALL)
+        assert self.blocks
+
+    def values(self) -> Mapping[str, object]:
+        """What the page has for ``values.yaml``."""
+        (found,) = re.findall(r"```yaml\n# values.yaml\n(.*?)```", self._text, re.DOTALL)
+        read: Mapping[str, object] = yaml.safe_load(found)
+        return read
+
+
+def run_block(block: str, folder: Path, helm: Path, release: Charted) -> subprocess.CompletedProcess[str]:
+    """Runs commands as they stand there, in a folder with the charts and the values in it."""
+    (folder / "bin").mkdir(exist_ok=True)
+    for name, program in {"helm": helm, "hami-plugins": Path(sys.executable).with_name("hami-plugins")}.items():
+        if not (folder / "bin" / name).exists():
+            (folder / "bin" / name).symlink_to(program)
+    if not (folder / "charts").exists():
+        (folder / "charts").symlink_to(UMBRELLA.parent)
+    environment = {
+        "PATH": f"{folder}/bin:/usr/bin:/bin",
+        "HOME": str(folder),
+        "KUBECONFIG": str(release.plane.admin_kubeconfig),
+    }
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block],  # noqa: S607
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
 
 
 def own(charted: Charted) -> set[str]:
