@@ -288,6 +288,7 @@ class VendorSpec:
     ``word_is_model`` puts the card model into assignment strings, where others have the vendor's word;
     ``alike`` says that its ``select`` looks at what other members of a gang were given (``DeviceRequest.alike``);
     ``counted_by_scheduler`` are the resources that kube-scheduler holds against the node's capacity itself;
+    ``sums_up`` says that amounts of memory and cores are sums over the devices, memory in bytes;
     ``replaces`` says that this vendor, from another package, takes the place of the built-in one of its name.
     """
 
@@ -335,6 +336,7 @@ class VendorSpec:
     word_is_model: bool = False
     counted_by_scheduler: tuple[str, ...] = ()
     alike: bool = False
+    sums_up: bool = False
     replaces: bool = False
     memory_step: str = ""
     core_step: str = ""
@@ -352,6 +354,12 @@ class VendorSpec:
     def memory_factor(self) -> int:
         """MiB per unit of the memory resource, for quotas (the limit is in units)."""
         return self.rules.memory_unit * max(self.options.memory_factor, 1)
+
+    def written(self, amount: int, count: int, *, memory: bool = False) -> int:
+        """How an amount on each of so many devices is written into a pod."""
+        if not self.sums_up:
+            return amount
+        return amount * count << 20 if memory else amount * count
 
     def asked_of(self, amounts: Mapping[str, Quantity]) -> bool:
         """Whether a resource list names any of this vendor's resources."""

@@ -339,6 +339,7 @@ SPEC: Final = VendorSpec(
     clamps_cores=False,
     binds_numa=True,
     counted_by_scheduler=(SHARED, MEMORY, RATIO, CORE, GPU),
+    sums_up=True,
     memory_step="1 byte or 1 %",
     core_step="1 %",
     several="each card may be a slice",

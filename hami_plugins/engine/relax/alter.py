@@ -106,11 +106,12 @@ def _with_less(demand: PodDemand, change: LessOf, registry: Registry) -> PodDema
     def less(request: DeviceRequest) -> DeviceRequest:
         match change.kind:
             case ChangeKind.MEMORY:
-                return replace(request, memory=Absolute(MiB(change.after * spec.memory_factor())))
+                memory = change.after // spec.written(1, request.count, memory=True) * spec.memory_factor()
+                return replace(request, memory=Absolute(MiB(memory)))
             case ChangeKind.PERCENTAGE:
-                return replace(request, memory=Percent(change.after))
+                return replace(request, memory=Percent(change.after // spec.written(1, request.count)))
             case ChangeKind.CORES:
-                return replace(request, cores=CoreShare(change.after))
+                return replace(request, cores=CoreShare(change.after // spec.written(1, request.count)))
             case _ if request.slices:
                 return replace(request, slices=change.after)
             case _:

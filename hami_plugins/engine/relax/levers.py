@@ -113,8 +113,20 @@ def _amounts(where: tuple[int, ...], request: DeviceRequest, spec: VendorSpec, l
     """Less of each resource where this request stands; a lever that cannot move has ``high`` below ``low``."""
 
     def less(kind: ChangeKind, resource: str, before: int | None, most: int, unit: int = 1) -> Lever:
+        def written(value: int) -> int:
+            if kind is ChangeKind.COUNT:
+                return value
+            return spec.written(value, request.count, memory=kind is ChangeKind.MEMORY)
+
         def change(value: int) -> Change:
-            return LessOf(kind=kind, resource=resource, before=before, after=value, containers=where, vendor=spec.name)
+            return LessOf(
+                kind=kind,
+                resource=resource,
+                before=None if before is None else written(before),
+                after=written(value),
+                containers=where,
+                vendor=spec.name,
+            )
 
         return Lever(kind=kind, change=change, low=1, high=most, unit=unit, request=(where[0], spec.name))
 

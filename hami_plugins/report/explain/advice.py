@@ -21,7 +21,10 @@ from hami_plugins.engine.relax.changes import (
 )
 from hami_plugins.model.nodes import Taint
 from hami_plugins.model.pods import PodRecord
+from hami_plugins.model.quantity import NANO
 from hami_plugins.report.explain.wording import counted, mebibytes, plain
+from hami_plugins.wire import quantity
+from hami_plugins.wire.koordinator import MEMORY
 
 _CONDITIONS: Final = "node.kubernetes.io/"
 """Taints under this prefix say how a node is; they go when it is well again."""
@@ -57,8 +60,9 @@ def _of_pod(change: LessOf | LessPlain | Dropped | Tolerated, containers: Sequen
     """A change that the pod's author makes."""
     match change:
         case LessOf():
-            before = "the whole card" if change.before is None else change.before
-            return f"with {change.resource}: {change.after} instead of {before}{_where(change, containers)}"
+            before = "the whole card" if change.before is None else written(change.resource, change.before)
+            after = written(change.resource, change.after)
+            return f"with {change.resource}: {after} instead of {before}{_where(change, containers)}"
         case LessPlain(resource=resource, before=had, after=0) if "/" in resource:
             return f"without {resource}: {plain(resource, had)}"
         case LessPlain(resource=resource, before=had, after=after):
@@ -67,6 +71,11 @@ def _of_pod(change: LessOf | LessPlain | Dropped | Tolerated, containers: Sequen
             return _tolerating(taint)
         case Dropped():
             return _without(change)
+
+
+def written(resource: str, amount: int) -> str:
+    """An amount as people write it: bytes of device memory with a suffix."""
+    return quantity.canonical(amount * NANO, binary=True) if resource == MEMORY else str(amount)
 
 
 def _where(change: LessOf, containers: Sequence[str]) -> str:

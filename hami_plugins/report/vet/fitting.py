@@ -14,6 +14,7 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed, Refused
 from hami_plugins.model.pods import Pod
 from hami_plugins.report import workloads
+from hami_plugins.report.explain.advice import written
 from hami_plugins.report.vet.capacity import asking_path, more_than_a_node, no_such_device, prefix, taken_in
 from hami_plugins.report.vet.context import Context, each_pod
 from hami_plugins.report.vet.findings import Edit, Flaw, Rewrite, Rule, Severity
@@ -113,7 +114,7 @@ def _words(change: Change) -> str:
     """What to do, as an imperative."""
     match change:
         case LessOf():
-            return f"ask for {change.resource}: {change.after}"
+            return f"ask for {change.resource}: {written(change.resource, change.after)}"
         case LessPlain():
             return f"ask for {change.resource}: {quantity.canonical(change.after)}"
         case Dropped():
@@ -133,7 +134,7 @@ def _edit(pod: PodView, found: Counterfactual) -> Edit | None:
     if not isinstance(change, LessOf) or change.container >= len(pod.containers) or len(change.containers) > 1:
         return None
     amount = pod.containers[change.container].limits.get(change.resource)
-    return None if amount is None else Rewrite(amount.path, str(change.after))
+    return None if amount is None else Rewrite(amount.path, written(change.resource, change.after))
 
 
 RULES: Final = (

@@ -11,6 +11,7 @@ from hami_plugins.engine.intake import Rules
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.report import explain, fleets, manifests, workloads
+from hami_plugins.report.explain.answers import Answers
 from hami_plugins.report.listing import snapshot_of
 from hami_plugins.report.plan import Planner, PodPlan, Stage, submission, what_if
 from hami_plugins.vendors import builtin
@@ -130,3 +131,48 @@ def test_a_running_pod_is_explained() -> None:
     assert [share.device for share in found.about.record.grants[0].shares] == [snapshot.nodes[1].ids[2]]
     assert found.about.flaws == ()
     assert isinstance(found.about.again, Placed)
+
+
+def ways_out(snapshot: ClusterSnapshot, limits: Any) -> list[str]:
+    documents = manifests.read(yaml.safe_dump(a_pod(limits=limits)), source="f")
+    planner = Planner(REGISTRY, Rules())
+    plan = planner.plan(snapshot, submission.units(workloads.read(documents), snapshot))
+    return [each.sentence for answer in Answers(plan, planner).all for each in answer.ways_out]
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (
+            {"koordinator.sh/gpu.shared": 2, "koordinator.sh/gpu-core": 20, "koordinator.sh/gpu-memory": "100Gi"},
+            "fits with koordinator.sh/gpu-memory: 92136Mi instead of 100Gi (on l40sx4-0)",
+        ),
+        (
+            {"koordinator.sh/gpu.shared": 8, "koordinator.sh/gpu-core": 80, "koordinator.sh/gpu-memory": "8Gi"},
+            "fits with koordinator.sh/gpu.shared: 4 instead of 8 (on l40sx4-0)",
+        ),
+    ],
+)
+def test_less_of_a_sum_is_offered_as_a_sum(limits: Any, words: str) -> None:
+    assert words in ways_out(a_cluster(), limits)
+
+
+def test_less_of_a_percentage_or_of_cores_is_offered_as_a_sum_too() -> None:
+    record = (
+        '{"gpu":[{"minor":%d,"resources":{"koordinator.sh/gpu-core":"30","koordinator.sh/gpu-memory":"4606Mi"},'
+        '"id":"%s"}]}'
+    )
+    idle = a_cluster()
+    busy = []
+    for node in idle.nodes:
+        for minor, card in enumerate(node.ids):
+            annotations = {"scheduling.koordinator.sh/device-allocated": record % (minor, card)}
+            pod = a_pod(f"{node.name}-{minor}", uid=f"{node.name}-{minor}", annotations=annotations)
+            pod["spec"]["nodeName"] = str(node.name)
+            pod["spec"]["containers"][0]["resources"] = {"limits": {"koordinator.sh/gpu-core": 1}}
+            busy.append(pod)
+    held = a_cluster(*busy)
+    limits = {"koordinator.sh/gpu.shared": 2, "koordinator.sh/gpu-core": 40, "koordinator.sh/gpu-memory-ratio": 190}
+    assert "fits with koordinator.sh/gpu-memory-ratio: 180 instead of 190 (on l40sx4-0)" in ways_out(held, limits)
+    limits = {"koordinator.sh/gpu.shared": 2, "koordinator.sh/gpu-core": 180, "koordinator.sh/gpu-memory-ratio": 20}
+    assert "fits with koordinator.sh/gpu-core: 140 instead of 180 (on l40sx4-0)" in ways_out(held, limits)
