@@ -208,6 +208,25 @@ def node(
 
 
 @app.command()
+def clean(
+    *,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Take the label by which nodes promise limits away as well.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Remove what the server has put into the cluster: its Device objects, and the sums and labels of their nodes.
+
+    To be run after the server has ended. Pods that run keep their cards and limits; what others publish stays.
+    """
+    from koordinator_adapter.server_commands import Inputs, run_clean
+
+    raise typer.Exit(run_clean(Inputs(context=context, kubeconfig=kubeconfig), labels=labels, dry_run=dry_run))
+
+
+@app.command()
 def webhooks(
     *,
     url: Annotated[

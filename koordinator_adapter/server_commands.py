@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from hami_plugins.cli import inputs
+from hami_plugins.cli import inputs, output
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.granting import identity, print_documents
 from hami_plugins.cli.options import Form
@@ -22,6 +22,7 @@ from hami_plugins.observe import logging
 from hami_plugins.observe.metrics import Metrics
 from koordinator_adapter import webhooks
 from koordinator_adapter.app import AdapterServer, policy_of
+from koordinator_adapter.cleaning import cleaned
 from koordinator_adapter.metrics import AdapterMetrics
 from koordinator_adapter.node import PRODUCT, NodePart
 from koordinator_adapter.settings import AdapterSettings, load
@@ -83,6 +84,17 @@ def run_node(given: Inputs, name: str | None) -> int:
     stop.wait()
     part.stop()
     _log.info("node_part_ended")
+    return Exit.FINE
+
+
+def run_clean(given: Inputs, *, labels: bool, dry_run: bool) -> int:
+    """Remove what the server has put into the cluster."""
+    count = 0
+    for what in cleaned(given.client(), labels=labels, dry_run=dry_run):
+        output.line(f"{'would remove' if dry_run else 'removed'} {what}")
+        count += 1
+    if not count:
+        output.line("nothing of the adapter's is there")
     return Exit.FINE
 
 
