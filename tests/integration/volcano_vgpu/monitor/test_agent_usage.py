@@ -158,6 +158,7 @@ def test_a_pod_that_has_ended_is_not_told(node: Machine, capsys: pytest.CaptureF
     with node.agent(settings(node)) as agent:
         uid = served(node, agent)
         put(regions(node), Made(slots=[USING], uuids=(A,)), whose=f"{uid}_main")
+        wait_for(lambda: node.pod("one")["status"].get("phase") == "Running", "the kubelet has said that it runs")
         node.api.merge_patch(paths.pod_status("default", "one"), {"status": {"phase": "Succeeded"}})
         wait_for(lambda: not [name for name in scraped(agent) if "memory_used_bytes{c" in name], "its metrics end")
         assert shown(node, capsys, "--no-headers") == Exit.FINE
