@@ -73,11 +73,10 @@ def _unregistered(problems: Sequence[str]) -> str:
 
 def _told(annotations: Mapping[str, str]) -> tuple[Container, ...]:
     """A container for each segment of HAMi's list; one where only AWS's numbers are there."""
-    listed = annotations.get(SPEC.keys.allocated, "")
+    segments = 0
     with suppress(WireError):
-        if listed:
-            return tuple(Container(name=f"{at}") for at in range(len(pod_devices.decode(SPEC.keys.allocated, listed))))
-    return (Container(name="0"),) if annotations.get(IDS_KEY) else ()
+        segments = len(pod_devices.decode(SPEC.keys.allocated, annotations.get(SPEC.keys.allocated, "")))
+    return tuple(Container(name=f"{at}") for at in range(segments or bool(annotations.get(IDS_KEY))))
 
 
 def _wording(reason: CardShortage | NodeShortage, refusal: Refusal) -> str:

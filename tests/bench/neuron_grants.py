@@ -26,6 +26,7 @@ from hami_plugins.granting.webhooks import BINDING_PATH
 from hami_plugins.vendors.awsneuron import IDS_KEY
 from hami_plugins.wire.gang_keys import GROUP_KEY
 from neuron_topology.names import DEVICES
+from neuron_topology.placement.words import MARKED, MARKER_KEY
 from tests.bench.granting import review
 from tests.bench.measuring import Figure, figure, timed
 from tests.bench.processes import ROOT
@@ -109,7 +110,7 @@ def binding() -> tuple[list[float], int]:
     with ApiServer(kinds=VOLCANO) as api:
         for at in range(NODES):
             api.put(a_node(f"n{at:04}"))
-        waiting = [api.put(shown(f"p{at}", 1)) for at in range(total)]
+        waiting = [api.put(shown(f"p{at}", 1, annotations={MARKER_KEY: MARKED})) for at in range(total)]
         with Server(api) as server:
             took: list[float] = []
             given: dict[tuple[str, str], str] = {}

@@ -146,3 +146,66 @@ def test_members_that_ask_for_cores_or_for_different_numbers_are_left_to_the_sch
         pod["metadata"]["annotations"][GROUP_KEY] = "train"
         cluster.shows(pod)
         assert not cluster.predicate(pod)
+
+
+def test_a_pod_that_moves_to_another_group_leaves_the_first() -> None:
+    cluster = Cluster(a_node("n1"))
+    job = a_job(cluster, 3, 8)
+    assert cluster.predicate(job[0])
+    moved = {**job[2], "metadata": {**job[2]["metadata"], "annotations": {GROUP_KEY: "other"}}}
+    cluster.shows(moved)
+    assert not cluster.predicate(job[0])
+
+
+def test_machines_that_are_gone_or_of_another_kind_change_no_set() -> None:
+    bare = a_node("bare")
+    bare["status"] = {}
+    nodes = [a_node("n1"), a_node("n2"), a_node("n3", "trn2.48xlarge"), a_node("n4"), bare]
+    cluster = Cluster(*nodes)
+    one, other, third = a_job(cluster, 3, 4)
+    cluster.prioritize(one, "n1", "n2", "n3", "bare", "unknown")
+    assert not cluster.allocate(one, "n4")
+    cluster.shows_node(nodes[3], "deleted")
+    assert not cluster.allocate(other, "n1")
+    cluster.prioritize(third, "n2", "n3", "bare", "unknown")
+    assert not cluster.allocate(third, "n2")
+    assert ids(cluster, other, "n1") == ids(cluster, third, "n2")
+    assert cluster.allocate(one, "bare")
+    assert cluster.allocate(one, "n4")
+
+
+def test_a_node_where_the_set_of_the_others_is_in_use_gains_nothing() -> None:
+    cluster = Cluster(a_node("n1"), a_node("n2"), a_node("n3"))
+    one, other = a_job(cluster, 2, 16)
+    assert not cluster.allocate(one, "n1")
+    before = cluster.prioritize(other, "n2", "n3")
+    cluster.shows(busy := a_pod("busy", 1))
+    cluster.bound(busy, "n3")
+    after = cluster.prioritize(other, "n2", "n3")
+    assert after == {"n2": before["n2"]}
+
+
+def test_a_device_that_a_member_holds_and_its_node_has_no_more_counts_no_more() -> None:
+    cluster = Cluster(a_node("n1"), a_node("n2"))
+    one, other = a_job(cluster, 2, 4)
+    cluster.bound(one, "n1")
+    cluster.shows_node(a_node("n1", "trn1.2xlarge"))
+    assert len(ids(cluster, other, "n2")) == 4
+
+
+def test_pods_of_no_group_and_groups_of_one_are_left_alone() -> None:
+    cluster = Cluster(a_node("n1"))
+    cluster.books.group_changed(group("alone", 1))
+    cluster.shows(pod := a_pod("alone", 4, annotations={GROUP_KEY: "alone"}))
+    assert not cluster.predicate(pod)
+    assert not cluster.allocate(pod)
+    cluster.shows(pod, "deleted")
+    cluster.shows(a_pod("nobody"), "deleted")
+
+
+def test_machines_without_devices_have_no_room() -> None:
+    bare = a_node("bare")
+    bare["status"] = {}
+    cluster = Cluster(a_node("n1"), bare)
+    job = a_job(cluster, 3, 8)
+    assert "linked sets are left for 2" in cluster.predicate(job[0], "n1")
