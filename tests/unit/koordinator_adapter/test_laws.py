@@ -14,13 +14,13 @@ from hami_plugins.engine.koordinator import CardRequest
 from hami_plugins.model.edits import Put, made
 from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.wire import pods
-from hami_plugins.wire.koordinator import CORE, MEMORY, RATIO, SHARED
+from hami_plugins.wire.koordinator import CORE, FPGA, MEMORY, RATIO, RDMA, SHARED
 from koordinator_adapter.translation.koordinator_reading import amounts_of
 from koordinator_adapter.translation.model import Fidelity, Finding, NoCoreLimit, Settings, Words
 from koordinator_adapter.translation.pods import translate
 from koordinator_adapter.translation.reading import asked_of
 from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION
-from tests.unit.koordinator_adapter.written import REGISTRY, Raw, pod
+from tests.unit.koordinator_adapter.written import REGISTRY, Raw, limits_of, pod
 
 counts = st.integers(1, 8)
 sizes = st.integers(1, 200_000)
@@ -48,6 +48,8 @@ def hamis(draw: st.DrawFn) -> Raw:
         limits["nvidia.com/gpucores"] = draw(cores)
     if draw(st.booleans()):
         limits["nvidia.com/priority"] = draw(st.integers(0, 1))
+    if draw(st.booleans()):
+        limits[draw(st.sampled_from([RDMA, FPGA]))] = draw(st.sampled_from([1, 100, 150, 200]))
     annotations = draw(
         st.fixed_dictionaries(
             {},
@@ -103,6 +105,8 @@ def koordinators(draw: st.DrawFn) -> Raw:
                 name: draw(st.integers(0, 400))
                 for name in draw(st.sets(st.sampled_from([SHARED, CORE, MEMORY, RATIO])))
             }
+    if draw(st.booleans()):
+        limits[draw(st.sampled_from([RDMA, FPGA]))] = draw(st.sampled_from([1, 100, 150, 200]))
     labels = draw(st.sampled_from([{}, {ISOLATION: HAMI_CORE}, {ISOLATION: "hami-core"}]))
     return pod(limits, labels=labels, env=draw(env), schedulerName="koord-scheduler")
 
@@ -125,10 +129,15 @@ def read(raw: Any, words: Words) -> DeviceRequest:
     return asked.request
 
 
+def is_cardless(raw: Any, words: Words) -> bool:
+    """Whether a pod asks for other devices alone."""
+    return asked_of(pods.pod(raw), words, REGISTRY) == ()
+
+
 @given(every_pod, every_target, every_setting)
 def test_what_is_granted_on_each_card_stays(raw: Raw, target: Words, settings: Settings) -> None:
     found = translate(raw, target, REGISTRY, settings)
-    if found.source is None or found.fidelity is Fidelity.REFUSED:
+    if found.source is None or found.fidelity is Fidelity.REFUSED or is_cardless(raw, found.source):
         assert not found.edits
         return
     before, after = read(raw, found.source), read(made(raw, found.edits), target)
@@ -142,7 +151,7 @@ def test_what_is_written_for_koordinator_is_legal_and_the_webhook_finds_nothing_
     raw: Raw, settings: Settings
 ) -> None:
     found = translate(raw, Words.KOORDINATOR, REGISTRY, settings)
-    if found.source is None or found.fidelity is Fidelity.REFUSED:
+    if found.source is None or found.fidelity is Fidelity.REFUSED or is_cardless(raw, found.source):
         return
     after = made(raw, found.edits)
     amounts = amounts_of(pods.pod(after), 0)
@@ -181,12 +190,44 @@ def after_env(raw: Any) -> list[dict[str, str]]:
     return found
 
 
+@given(every_pod, every_target, every_setting)
+def test_network_cards_and_fpgas_stay_as_they_are_or_the_pod_is_refused(
+    raw: Raw, target: Words, settings: Settings
+) -> None:
+    asked = {name: amount for name, amount in limits_of(raw).items() if name in {RDMA, FPGA}}
+    found = translate(raw, target, REGISTRY, settings)
+    if found.source is None or found.fidelity is Fidelity.REFUSED:
+        return
+    after = limits_of(made(raw, found.edits))
+    assert {name: amount for name, amount in after.items() if name in {RDMA, FPGA}} == asked
+    assert not asked or target is Words.KOORDINATOR
+    assert 150 not in asked.values()
+
+
+@given(every_pod, every_setting)
+def test_the_granted_total_stays_in_every_total_that_koordinator_counts(raw: Raw, settings: Settings) -> None:
+    found = translate(raw, Words.KOORDINATOR, REGISTRY, settings)
+    if found.source in {None, Words.KOORDINATOR} or found.fidelity is Fidelity.REFUSED:
+        return
+    assert found.source is not None
+    before, total = read(raw, found.source), amounts_of(pods.pod(made(raw, found.edits)), 0)
+    assert total[SHARED] == before.count
+    if isinstance(before.memory, Absolute):
+        assert total[MEMORY] == before.count * before.memory.mib << 20
+    else:
+        assert total[RATIO] == before.count * before.memory.of_device
+    if before.cores and before.memory != WHOLE:
+        assert total[CORE] == before.count * before.cores
+
+
 @given(every_pod, every_target)
 def test_lossless_forms_return_to_themselves(raw: Raw, target: Words) -> None:
     settings = Settings(device_labels=True, runtime_class="")
     there = translate(raw, target, REGISTRY, settings)
-    if there.source is None or there.fidelity is not Fidelity.LOSSLESS:
+    if there.source is None or there.fidelity is not Fidelity.LOSSLESS or is_cardless(raw, there.source):
         return
+    if there.source is not Words.KOORDINATOR and not limits_of(raw).keys().isdisjoint({RDMA, FPGA}):
+        return  # nobody but Koordinator could ever place it
     back = translate(made(raw, there.edits), there.source, REGISTRY, settings)
     assert back.fidelity is not Fidelity.REFUSED
     again = made(made(raw, there.edits), back.edits)
