@@ -24,7 +24,7 @@ _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 _NAME: Final = "koordinator-adapter"
 
 RULES: Final = (
-    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]},
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]},
     {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["nodes/finalizers"], "verbs": ["update"]},
     {"apiGroups": [""], "resources": ["pods", "namespaces"], "verbs": ["list", "watch"]},

@@ -1,0 +1,154 @@
+"""What the server knows of its cluster, change by change."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hami_plugins.kube.reflector import Change
+from hami_plugins.model.units import NodeName
+from hami_plugins.vendors import builtin
+from hami_plugins.wire.koordinator import ALLOCATED_KEY, MEMORY, RATIO
+from hami_plugins.wire.koordinator_devices import MODEL_LABEL
+from koordinator_adapter.cluster import Cluster
+from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION
+from tests.unit.koordinator_adapter.devices.nodes import a_node, card, published
+
+N = NodeName("n")
+RECORD = json.dumps({"gpu": [{"minor": 4, "resources": {RATIO: "50", MEMORY: "1Gi"}}]})
+
+
+class Seen:
+    """A cluster, and the nodes that it has called dirty."""
+
+    def __init__(self) -> None:
+        self.dirty: list[str] = []
+        self.cluster = Cluster(builtin(), on_dirty=self.dirty.append)
+
+    def node(self, raw: dict[str, Any], kind: Any = "added") -> None:
+        self.cluster.node_changed(Change(kind, raw, "node-uid"))
+
+    def pod(self, raw: dict[str, Any] | None, kind: Any = "added", uid: str = "pod-uid") -> None:
+        self.cluster.pod_changed(Change(kind, raw, uid))
+
+
+def a_pod(record: str = RECORD, *, phase: str = "Running", node: str = "n", **labels: str) -> dict[str, Any]:
+    metadata = {"name": "p", "namespace": "d", "labels": labels, "annotations": {ALLOCATED_KEY: record}}
+    spec = {"nodeName": node, "containers": [{"name": "c"}]}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
+
+
+def koordlet(*gates: str) -> dict[str, Any]:
+    arguments = [f"--feature-gates={','.join(f'{gate}=true' for gate in gates)}"]
+    spec = {"nodeName": "n", "containers": [{"name": "k", "args": arguments}]}
+    return {"metadata": {"name": "k", "labels": {"koord-app": "koordlet"}}, "spec": spec}
+
+
+def test_a_node_is_read_again_only_when_what_is_read_of_it_changes() -> None:
+    seen = Seen()
+    seen.node(a_node(card(0)))
+    before = seen.cluster.site(N)
+    beaten = a_node(card(0))
+    beaten["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    seen.node(beaten, "modified")
+    after = seen.cluster.site(N)
+    assert before is not None
+    assert after is not None
+    assert after[0].found is before[0].found
+    assert after[1] is beaten
+    assert seen.dirty == ["n", "n"]
+    seen.node(a_node(card(0), card(1)), "modified")
+    changed = seen.cluster.site(N)
+    assert changed is not None
+    assert len(changed[0].found.cards) == 2
+
+
+def test_a_node_that_a_list_no_longer_has_is_gone() -> None:
+    seen = Seen()
+    seen.node(a_node(card(0)))
+    seen.cluster.node_changed(Change("deleted", None, "node-uid"))
+    seen.cluster.node_changed(Change("deleted", None, "another"))
+    seen.cluster.node_changed(Change("synced", None, ""))
+    assert seen.cluster.site(N) is None
+    assert seen.cluster.names() == ()
+
+
+def test_what_pods_hold_stays_held_until_they_end() -> None:
+    seen = Seen()
+    seen.node(a_node(card(0)))
+    seen.pod(a_pod())
+    assert (seen.cluster.site(N) or [None])[0].held == {4}  # type: ignore[union-attr]
+    seen.pod(a_pod(phase="Succeeded"), "modified")
+    assert (seen.cluster.site(N) or [None])[0].held == frozenset()  # type: ignore[union-attr]
+    assert seen.dirty.count("n") == 3
+    seen.pod(a_pod(), "modified")
+    seen.pod(None, "deleted")
+    assert seen.cluster.sizes() == (1, 0, 0)
+
+
+def test_a_record_that_cannot_be_read_is_counted_and_hides_no_other() -> None:
+    seen = Seen()
+    seen.pod(a_pod("{"), uid="broken")
+    seen.pod(a_pod(), uid="whole")
+    seen.pod({"metadata": {"name": "waits", "annotations": {ALLOCATED_KEY: RECORD}}, "spec": {}}, uid="waiting")
+    seen.cluster.pod_changed(Change("synced", None, ""))
+    assert seen.cluster.sizes()[2] == 1
+    assert seen.cluster.problems == 1
+
+
+def test_a_node_that_cannot_be_read_is_counted_and_told_of() -> None:
+    seen = Seen()
+    broken = a_node(card(0))
+    broken["status"]["capacity"] = {"cpu": "many"}
+    seen.node(broken)
+    site = seen.cluster.site(N)
+    assert site is not None
+    assert (site[0].found.certain, seen.cluster.problems) == (False, 1)
+
+
+def test_koordlets_say_who_reports_cards_and_who_limits_pods() -> None:
+    seen = Seen()
+    labelled = a_node(card(0))
+    labelled["metadata"]["labels"] = {ISOLATION: HAMI_CORE, MODEL_LABEL: "A100"}
+    seen.node(labelled)
+    seen.pod(a_pod(**{ISOLATION: HAMI_CORE}))
+    assert seen.cluster.facts().lacks_hook
+    assert "GPUEnvInject" in seen.cluster.unlimited()[0][1]
+    seen.pod(koordlet("Accelerators", "GPUEnvInject"), uid="koordlet")
+    site = seen.cluster.site(N)
+    assert site is not None
+    assert site[0].reported
+    assert not seen.cluster.facts().lacks_hook
+    assert seen.cluster.unlimited() == ()
+    seen.pod(None, "deleted", uid="koordlet")
+    assert seen.cluster.facts().lacks_hook
+    assert seen.dirty.count("n") == 4
+
+
+def test_facts_are_those_of_nodes_objects_and_namespaces() -> None:
+    seen = Seen()
+    assert seen.cluster.facts().models == ()
+    node = a_node(card(0), card(1, devmem=81_920))
+    node["metadata"]["labels"] = {MODEL_LABEL: "A100"}
+    seen.node(node)
+    raw = published(node)
+    seen.cluster.device_changed(Change("added", raw, "device-uid"))
+    seen.cluster.namespace_changed(Change("added", {"metadata": {"name": "system"}}, "ns-uid"))
+    seen.cluster.namespace_changed(Change("synced", None, ""))
+    facts = seen.cluster.facts()
+    assert (facts.models, facts.device_labels, facts.card_memory) == (("A100",), True, 81_920)
+    assert facts.unserved == {"system"}
+    assert seen.cluster.facts() is facts
+    theirs = {
+        "metadata": {"name": "m"},
+        "spec": {"devices": [{"type": "gpu", "minor": 0, "resources": {MEMORY: "1Gi"}}]},
+    }
+    seen.cluster.device_changed(Change("added", theirs, "other-uid"))
+    assert not seen.cluster.facts().device_labels
+    assert seen.cluster.names() == ("n", "m")
+    seen.cluster.device_changed(Change("deleted", None, "other-uid"))
+    seen.cluster.device_changed(Change("deleted", None, "unknown"))
+    seen.cluster.device_changed(Change("modified", {"metadata": {"name": "n"}, "spec": 3}, "device-uid"))
+    seen.cluster.namespace_changed(Change("deleted", None, "ns-uid"))
+    facts = seen.cluster.facts()
+    assert (facts.device_labels, facts.card_memory, facts.unserved) == (False, None, frozenset())
