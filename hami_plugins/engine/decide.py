@@ -99,11 +99,6 @@ class Decider:
         """What one node says to the pod: what ``answers`` would say of it."""
         return self._column(demand, policy).answer(entry)
 
-    def each(self, entries: Iterable[NodeEntry], demand: PodDemand, policy: Policy) -> list[Fit | Refusal]:
-        """What ``answer`` says of each of some nodes, in their order; the demand is looked up once."""
-        column = self._column(demand, policy)
-        return [column.answer(entry) for entry in entries]
-
     def accepts(self, entry: NodeEntry, demand: PodDemand, policy: Policy, grants: Sequence[ContainerGrant]) -> bool:
         """Whether a node's devices can be had just as somebody has granted them: by every rule that ``place`` knows."""
         return self._column(demand, policy).accepts(entry, grants)

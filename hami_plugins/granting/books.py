@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import structlog
 
@@ -35,8 +35,9 @@ from hami_plugins.wire import objects
 
 Raw = Mapping[str, Any]
 
-_REASONS: Final = 20_000
-"""Reasons in words that are remembered; many nodes refuse the same pod in the same state."""
+_DEMANDS: Final = 64
+_STATES: Final = 1_000
+"""Reasons in words that are remembered: of so many kinds of pods, for so many states of nodes each."""
 
 _NAMED: Final = 1000
 """Problems that are remembered as logged."""
@@ -57,12 +58,6 @@ class Seen:
     fault: str = ""
 
 
-class _Told(NamedTuple):
-    state: NodeState
-    demand: PodDemand
-    policy: Policy
-
-
 class Books:
     """Everything is safe to call from any thread. ``keep`` and ``hold`` are as in ``Ledger``, ``clock`` gives time."""
 
@@ -79,7 +74,7 @@ class Books:
         self._pods: dict[tuple[str, str], Seen] = {}
         self._names: dict[str, tuple[str, str]] = {}
         self._groups: dict[str, tuple[str, str]] = {}
-        self._reasons: OrderedDict[_Told, str] = OrderedDict()
+        self._reasons: OrderedDict[tuple[PodDemand, Policy], dict[NodeState, str]] = OrderedDict()
         self._asked = frozenset(product.spec.resources.all())
 
     # What the watches show
@@ -238,14 +233,14 @@ class Books:
         """Why the node's cards cannot hold the pod, with numbers; empty where they can."""
         with self._lock:
             answer = self._ledger.answer(node, intake)
-            return self._why_not(node, intake, answer, self._planner.obstacle(intake, self._ledger))
+            return self._why_not(node, intake, answer, self._told(intake))
 
     def refusals(self, nodes: Iterable[NodeName], intake: Intake) -> dict[NodeName, str]:
         """The nodes that cannot hold the pod, each with the reason; see ``answer``."""
         with self._lock:
-            obstacle = self._planner.obstacle(intake, self._ledger)
+            told = self._told(intake)
             answers = self._ledger.answers(nodes, intake).items()
-            return {node: why for node, each in answers if (why := self._why_not(node, intake, each, obstacle))}
+            return {node: why for node, each in answers if (why := self._why_not(node, intake, each, told))}
 
     def scores(self, nodes: Iterable[NodeName], intake: Intake) -> dict[NodeName, float]:
         """How well the pod fits on each node that can hold it, by the policy for cards: the highest is the best."""
@@ -290,7 +285,8 @@ class Books:
         if declined.refusal is None:
             return declined.text
         with self._lock:
-            return f"node {declined.node}: {self._reason(declined.node, intake, declined.refusal)}"
+            reason = self._reason(declined.node, intake, declined.refusal, self._told(intake))
+            return f"node {declined.node}: {reason}"
 
     def expire(self, shown: float) -> tuple[Assumption, ...]:
         """End what was promised too long ago, and say what that was; ``shown`` as in ``Ledger``."""
@@ -334,31 +330,39 @@ class Books:
         """How many pods are known, whatever they ask for."""
         return len(self._pods)
 
-    def _why_not(self, node: NodeName, intake: Intake, answer: Fit | Refusal, obstacle: str) -> str:
-        """Why the pod does not go to the node; ``obstacle`` is in its way everywhere, and said last."""
+    def _why_not(self, node: NodeName, intake: Intake, answer: Fit | Refusal, told: dict[NodeState, str] | None) -> str:
+        """Why the pod does not go to the node."""
         if not isinstance(answer, Fit):
-            return self._reason(node, intake, answer)
-        why = self._planner.ends(node, intake) or obstacle
+            return self._reason(node, intake, answer, told)
+        why = self._planner.ends(node, intake) or self._planner.obstacle(intake, self._ledger)
         return f"{self.product.word}: {why}" if why else ""
 
-    def _reason(self, node: NodeName, intake: Intake, refusal: Refusal) -> str:
+    def _reason(self, node: NodeName, intake: Intake, refusal: Refusal, told: dict[NodeState, str] | None) -> str:
         """A refusal in words that do not name the node: Volcano counts nodes by their words."""
         entry = self._ledger.entry(node)
         if entry is None:
             return f"{self.product.word}: the node is not known"
-        by_id = any(
-            request.selector.names_ids for each in intake.demand.devices.containers for request in each.requests
-        )
-        key = _Told(entry.state, PodDemand(intake.demand.devices), intake.policy)
-        known = None if by_id else self._reasons.get(key)
+        known = None if told is None else told.get(entry.state)
         if known is not None:
             return known
         text = self._spelled(node, intake, refusal)
-        if not by_id and not entry.problems:
-            self._reasons[key] = text
-            if len(self._reasons) > _REASONS:
-                self._reasons.popitem(last=False)
+        if told is not None and not entry.problems:
+            if len(told) >= _STATES:
+                told.clear()
+            told[entry.state] = text
         return text
+
+    def _told(self, intake: Intake) -> dict[NodeState, str] | None:
+        """The reasons that are remembered for such a pod, by state; ``None`` where they depend on names of cards."""
+        devices = intake.demand.devices
+        if any(request.selector.names_ids for each in devices.containers for request in each.requests):
+            return None
+        key = (PodDemand(devices), intake.policy)
+        told = self._reasons.setdefault(key, {})
+        self._reasons.move_to_end(key)
+        if len(self._reasons) > _DEMANDS:
+            self._reasons.popitem(last=False)
+        return told
 
     def _spelled(self, node: NodeName, intake: Intake, refusal: Refusal) -> str:
         why = self._ledger.why_not(node, intake, refusal)

@@ -28,7 +28,7 @@ from hami_plugins.ledger.findings import Bound, Sheet, wanting
 from hami_plugins.ledger.nodes import LedgerNode
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import NodeObjection, Refusal
-from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
+from hami_plugins.model.nodes import NodeEntry, NodeFacts, NodeState, Problem
 from hami_plugins.model.pods import FINISHED, ContainerGrant, Pod, PodRecord
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.vendor import NodeObject
@@ -161,13 +161,20 @@ class Ledger:
         return self.decider.answer(entry, _devices_only(intake), intake.policy)
 
     def answers(self, nodes: Iterable[NodeName], intake: Intake) -> dict[NodeName, Fit | Refusal]:
-        """What ``answer`` says of each of many nodes."""
-        asked = [(node, self.entry_without(node, intake.pod.uid)) for node in nodes]
-        found: dict[NodeName, Fit | Refusal] = dict.fromkeys((node for node, _ in asked), UNKNOWN_NODE)
-        known = [(node, entry) for node, entry in asked if entry is not None]
+        """What ``answer`` says of each of many nodes. Nodes in one state fit alike, unless names of cards matter."""
         demand = _devices_only(intake)
-        said = self.decider.each((entry for _, entry in known), demand, intake.policy)
-        found.update(zip((node for node, _ in known), said, strict=True))
+        named = any(request.selector.names_ids for each in demand.devices.containers for request in each.requests)
+        fits: dict[NodeState, Fit] = {}
+        found: dict[NodeName, Fit | Refusal] = {}
+        for node in nodes:
+            entry = self.entry_without(node, intake.pod.uid)
+            if entry is None:
+                found[node] = UNKNOWN_NODE
+                continue
+            known = fits.get(entry.state)
+            found[node] = answer = known or self.decider.answer(entry, demand, intake.policy)
+            if known is None and not named and isinstance(answer, Fit):
+                fits[entry.state] = answer
         return found
 
     def why_not(self, node: NodeName, intake: Intake, refusal: Refusal) -> WhyNot | None:
