@@ -90,7 +90,7 @@ def _sign(  # noqa: PLR0913 - two ends, and the sign of each kind of link
     if one is None or other is None:
         return " " * len(plain)
     line = links.get((min(one, other), max(one, other)))
-    if line is None or line.wraps:
+    if line is None:
         return " " * len(plain)
     if not line.works:
         return dead

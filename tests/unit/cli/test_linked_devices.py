@@ -404,6 +404,17 @@ def test_what_the_last_node_had_left_is_tried_on_the_others(type_in: Type, tmp_p
     assert said.count("#4-7") == 2, said
 
 
+def test_of_equal_nodes_the_one_that_has_the_same_devices_is_taken(type_in: Type, tmp_path: Path) -> None:
+    pods = []
+    for name, row in {"a": range(4, 8), "b": range(4), "c": range(4, 8)}.items():
+        busy = [device for device in range(16) if device not in row]
+        pods.append(a_pod(f"on-{name}", name, on(name, *busy), aws_neuron=12))
+    cluster = written(tmp_path / "cluster.yaml", a_node("a"), a_node("b"), a_node("c"), *pods)
+    job = written(tmp_path / "gang.yaml", a_gang(2, 4))
+    said = type_in("plan", "-f", job, "--snapshot", cluster, "--no-headers").out
+    assert said.count("#4-7") == 2, said
+
+
 def test_members_on_one_node_get_different_devices_and_so_do_those_of_the_next(type_in: Type, tmp_path: Path) -> None:
     cluster = written(tmp_path / "cluster.yaml", a_node("a"), a_node("b"))
     job = written(tmp_path / "gang.yaml", a_gang(4, 8))

@@ -18,11 +18,12 @@ from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import NodeObject
+from hami_plugins.model.verdicts import Fit
 from hami_plugins.vendors import awsneuron, nvidia
 from hami_plugins.wire.quantity import parse
 from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
 from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY, wiring_of
-from neuron_topology.vendor import SPEC
+from neuron_topology.vendor import BROKEN_COSTS, PARTS, SPEC
 from tests.builders import a_container, a_node_object, a_pod, a_snapshot
 from tests.unit.neuron_topology.hardware.printed import TRN1_TABLE, as_json
 from tests.unit.neuron_topology.nodes import INF1, INF2, TRN1, TRN2, a_neuron_node
@@ -263,6 +264,27 @@ def test_broken_devices_are_no_load_and_make_a_node_the_second(policy: str) -> N
     broken = a_neuron_node(annotations={HEALTH_KEY: '{"devices": [15]}'})
     running = {name: [holding(0, 1, 2, 3, 8, 9, 10, 11)] for name in ("broken", "sound")}
     assert _chosen({"broken": broken, "sound": a_neuron_node()}, {DEVICES: 1}, policy, running) == "sound"
+
+
+def test_a_node_is_as_full_as_its_devices_that_work() -> None:
+    """Half of them are held, and what is left of the row loses nothing more."""
+    registry = Registry([SPEC])
+    scores = []
+    for broken in ("[]", "[14, 15]"):
+        node = a_neuron_node(annotations={HEALTH_KEY: f'{{"devices": {broken}}}'})
+        entry = NodeBuilder(registry).entry(node, NodeFacts())
+        used = [*range(8), 12] if broken == "[]" else [*range(7)]
+        entry = with_pods(entry, [RecordReader(registry).record(_of("n", holding(*used)))[0]])
+        intake = take_in(asking({DEVICES: 1}), registry, Rules())
+        fit = Decider(registry, uncounted=registry.resources).answer(entry, intake.demand, intake.policy)
+        assert isinstance(fit, Fit)
+        wiring = wiring_of(entry.state.shape)
+        free = wiring.free(entry.state.shape, entry.state.usage)
+        (share,) = fit.containers[0].shares()
+        left = free & ~(1 << share.position)
+        lost = (wiring.tables.value(free) - wiring.tables.value(left)) / wiring.worth
+        scores.append(fit.score - PARTS * (1 - lost))
+    assert scores == pytest.approx([PARTS * 9 / 16, PARTS * 7 / 14 - 2 * BROKEN_COSTS])
 
 
 def test_repaired_errors_make_a_device_the_last_choice_and_a_node_the_second() -> None:
