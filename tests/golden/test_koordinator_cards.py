@@ -7,11 +7,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hami_plugins.model.decisions import UNREGISTERED
+import pytest
+
+from hami_plugins.engine.annotate import annotations_of
+from hami_plugins.engine.decide import Decider
+from hami_plugins.engine.intake import Rules, take_in
+from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, with_pods
+from hami_plugins.engine.policies import PolicyDefaults
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.decisions import UNREGISTERED, Placed
+from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.vendor import NodeObject
 from hami_plugins.vendors.koordinator import ISOLATION, SPEC
-from tests.builders import a_container, a_node_object, a_pod
-from tests.golden.cases import Case, each
+from tests.builders import a_container, a_node_object, a_pod, a_snapshot
+from tests.golden.cases import Case, each, of
 from tests.unit.vendors.placing import Written, place
 
 SHARED_POD = {
@@ -25,6 +34,7 @@ DEVIATIONS = {
     "acc-102": "the same, where the whole memory is asked for",
     "acc-103": "memory is compared as such, so that parts never come to more than the card",
     "acc-no-core-published": "a card that says nothing of its cores has all of them, and the second is refused",
+    "place-11": "a whole card is one that nobody has a part of: the second pod waits",
     "filter-148": "models that are not to be shared stand in the scheduler's configuration, which nobody here reads",
     "filter-no-resources": "it is kube-scheduler's own filter that rejects the node: its sums are looked at before",
     "filter-node-selector": "the same, with its node affinity",
@@ -102,3 +112,61 @@ def test_a_node_is_refused_in_the_schedulers_words(case: Case) -> None:
         assert not isinstance(answer, str)
     else:
         assert answer == case.expect["text"]
+
+
+PACKED = Rules(policies=PolicyDefaults(koordinator="binpack"))
+EIGHT = [
+    a_card(at, ["koordinator.sh/gpu-core", "koordinator.sh/gpu-memory", "koordinator.sh/gpu-memory-ratio"], "81559Mi")
+    for at in range(8)
+]
+ONE_AFTER_ANOTHER = ("place-01", "place-02", "place-03")
+"""Placements of which each was made beside the ones before."""
+
+
+def recorded(request: Any, running: list[Any]) -> list[dict[str, Any]]:
+    """What a plan says will be recorded of one pod, on eight cards, where the scheduler packs."""
+    registry = Registry([SPEC])
+    lists = request.get("containers", [request])
+    containers = [a_container(each, requests=each, name=f"c{at}") for at, each in enumerate(lists)]
+    pod = a_pod(*containers, name=f"p{len(running)}", scheduler="koord-scheduler")
+    entry = NodeBuilder(registry).entry(a_node(*EIGHT), NodeFacts())
+    reader = RecordReader(registry)
+    entry = with_pods(entry, [settled(reader.record(each)[0], entry) for each in running])
+    intake = take_in(pod, registry, PACKED)
+    assert intake.refusal == ""
+    decider = Decider(registry, uncounted=registry.resources)
+    decision = decider.decide(a_snapshot(entry), intake.demand, intake.policy)
+    assert isinstance(decision, Placed)
+    written = annotations_of(pod, decision, entry, registry, now_ns=0)
+    running.append(replace(pod, annotations=written))
+    items: list[dict[str, Any]] = json.loads(written[SPEC.keys.allocated])["gpu"]
+    return items
+
+
+@each("koordinator/placements-real.yaml")
+def test_a_plan_says_what_the_real_scheduler_recorded(case: Case) -> None:
+    running: list[Any] = []
+    if case.id in ONE_AFTER_ANOTHER:
+        for before in of("koordinator/placements-real.yaml")[: ONE_AFTER_ANOTHER.index(case.id)]:
+            recorded(before.given["request"], running)
+    request = case.given["request"]
+    for each_one in request["sequence"][:-1] if "sequence" in request else ():
+        recorded(each_one, running)
+    if "sequence" in request:
+        request = request["sequence"][-1]
+    if case.id in DEVIATIONS:
+        with pytest.raises(AssertionError):
+            recorded(request, running)
+        return
+    items = recorded(request, running)
+    assert len(items) == case.expect.get("count", len(case.expect.get("items", items)))
+    if case.id in ONE_AFTER_ANOTHER:
+        assert [item["minor"] for item in items] == case.expect["minors"]
+    for item, told in zip(items, case.expect.get("items", ()), strict=False):
+        assert {name: item["resources"][name] for name in told["resources"]} == told["resources"]
+    for name in case.expect.get("absent", ()):
+        assert all(name not in item["resources"] for item in items)
+    if "each_percent" in case.expect:
+        assert {item["resources"]["koordinator.sh/gpu-memory-ratio"] for item in items} == {
+            str(case.expect["each_percent"])
+        }

@@ -1,0 +1,49 @@
+"""Every key of Koordinator's that the code spells is one of the reference, and where the reference says it stands."""
+
+from __future__ import annotations
+
+from hami_plugins.wire import koordinator, koordinator_devices, koordinator_hints
+from koordinator_adapter.translation import vocabulary
+from tests.golden.cases import Case, each, of
+
+LABELS = {
+    vocabulary.ISOLATION,
+    vocabulary.GROUP,
+    vocabulary.OLD_GROUP,
+    vocabulary.QUOTA,
+    vocabulary.MODEL_LABEL,
+    vocabulary.VENDOR_LABEL,
+    vocabulary.SCHEDULER_LABEL,
+    koordinator_devices.DRIVER_LABEL,
+    koordinator_devices.MODEL_LABEL,
+    koordinator_devices.VENDOR_LABEL,
+    *vocabulary.CLASS_LABELS,
+}
+ANNOTATIONS = {
+    vocabulary.HINT,
+    vocabulary.JOINT,
+    vocabulary.PARTITION,
+    vocabulary.RESERVATION,
+    vocabulary.GANG_NAME,
+    vocabulary.MIN_AVAILABLE,
+    vocabulary.WAITING,
+    vocabulary.MODE,
+    koordinator.ALLOCATED_KEY,
+    koordinator_devices.PARTITIONS_KEY,
+    koordinator_hints.KEY,
+    *vocabulary.RECORDS,
+}
+
+
+@each("koordinator/keys.yaml")
+def test_a_key_stands_where_the_reference_says(case: Case) -> None:
+    key, kind = case.given["key"], case.given["kind"]
+    if key in LABELS:
+        assert kind == "label" or key in ANNOTATIONS
+    if key in ANNOTATIONS:
+        assert kind == "annotation" or key in LABELS
+
+
+def test_no_key_is_misspelt() -> None:
+    known = {case.given["key"] for case in of("koordinator/keys.yaml")}
+    assert LABELS | ANNOTATIONS <= known
