@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from hami_plugins.errors import AlreadyExistsError, ContentionError, KubeError
 from hami_plugins.kube.port import KubeApi, Raw
 from koordinator_adapter.migration.journal import Journal, Mark
-from koordinator_adapter.migration.steps import State, Step, changed, merge_patch, state_of
+from koordinator_adapter.migration.steps import Kind, State, Step, changed, merge_patch, state_of
 
 MOST_TRIES: Final = 8
 """How often an object may move on under a step before that counts as somebody else's change."""
@@ -58,12 +58,11 @@ def _settled(number: int, step: Step, cluster: KubeApi, *, wanted: State) -> Out
         state = state_of(step, current)
         if state is wanted:
             return Outcome(number, step, "is so already")
+        if state is State.GONE:
+            # a pod that is no more holds nothing, and nothing has to be taken back from what is not there
+            return Outcome(number, step, "has gone", well=step.kind is Kind.RECORD or wanted is State.BEFORE)
         if state is State.OTHER:
-            gone = current is None
-            if gone and wanted is State.BEFORE:
-                return Outcome(number, step, "has gone")
-            why = "has gone" if gone else "has been changed by somebody else"
-            return Outcome(number, step, f"{why}; it is left as it is", well=False)
+            return Outcome(number, step, "has been changed by somebody else; it is left as it is", well=False)
         try:
             _write(step, current, cluster, back=wanted is State.BEFORE)
         except (ContentionError, AlreadyExistsError):

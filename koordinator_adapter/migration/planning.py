@@ -167,7 +167,8 @@ def _records(found: Found, target: Words) -> tuple[list[Step], list[Left]]:
                 for key, value in sorted(written.items())
             )
             words = f"holds cards of {pod.node}, and {target}'s scheduler is told so"
-            steps.append(Step(kind=Kind.RECORD, name=name, at=_path(raw), words=words, changes=changes))
+            step = Step(kind=Kind.RECORD, name=name, at=_path(raw), words=words, changes=changes, uid=pod.uid)
+            steps.append(step)
     return steps, left
 
 

@@ -26,11 +26,12 @@ class Kind(StrEnum):
 
 
 class State(StrEnum):
-    """How an object stands to a step."""
+    """How an object stands to a step. ``GONE`` is one that is not there, or another one of its name."""
 
     BEFORE = "before"
     AFTER = "after"
     OTHER = "other"
+    GONE = "gone"
 
 
 class Change(NamedTuple):
@@ -45,7 +46,8 @@ class Change(NamedTuple):
 class Step:
     """``name`` is the object (``deployment/ml/serving``), ``at`` its path in the API, ``words`` say what is done.
 
-    ``made`` is an object that the step creates; then there are no ``changes``.
+    ``made`` is an object that the step creates; then there are no ``changes``. With a ``uid`` no other object of the
+    name is meant.
     """
 
     kind: Kind
@@ -54,6 +56,7 @@ class Step:
     words: str
     changes: tuple[Change, ...] = ()
     made: Json | None = None
+    uid: str = ""
 
 
 def differences(before: object, after: object, path: Path = ()) -> Iterator[Change]:
@@ -79,8 +82,8 @@ def state_of(step: Step, current: Mapping[str, object] | None) -> State:
         if current is None:
             return State.BEFORE
         return State.AFTER if _same(current.get("spec"), step.made.get("spec")) else State.OTHER
-    if current is None:
-        return State.OTHER
+    if current is None or (step.uid and not _same_there(current, ("metadata", "uid"), (step.uid,))):
+        return State.GONE
     if all(_same_there(current, each.path, each.after) for each in step.changes):
         return State.AFTER
     if all(_same_there(current, each.path, each.before) for each in step.changes):
@@ -121,6 +124,7 @@ def written(step: Step) -> Json:
         "words": step.words,
         "changes": [[list(each.path), list(each.before), list(each.after)] for each in step.changes],
         "made": step.made,
+        "uid": step.uid,
     }
 
 
@@ -142,6 +146,7 @@ def read(raw: object, place: str) -> Step:
         words=fields.text(body, "words", place),
         changes=tuple(changes),
         made=fields.member(body, "made", place) or None,
+        uid=fields.text(body, "uid", place),
     )
 
 

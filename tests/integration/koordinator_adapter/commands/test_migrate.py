@@ -275,6 +275,29 @@ def test_a_plan_that_is_overtaken_ends_at_that_step(
     assert state(server)["training"] == before["training"]
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_pod_that_is_no_more_holds_nothing_and_neither_does_another_of_its_name(
+    server: ApiServer,
+    before: dict[str, Any],
+    type_in: Type,
+    journal: Path,
+    *,
+    stopped: Callable[..., None],
+    again: bool,
+) -> None:
+    stopped("--apply", at=1, late=False)
+    now_at_once = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+    connect_to(server.url).delete(PATHS["pod"], body=now_at_once)
+    if again:
+        server.put(a_pod("serving-1-a", "GPU-0"))
+    said = type_in("migrate", "-n", "ml", "--apply", "--journal", journal)
+    assert said.code == 0
+    assert "pod/ml/serving-1-a: has gone" in said.out
+    now = state(server)
+    assert RECORD not in (now["pod"][0]["annotations"] if again else {})
+    assert now["serving"][1]["template"]["spec"]["schedulerName"] == "koord-scheduler"
+
+
 def test_only_records_are_written_where_only_they_are_wanted(
     server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
 ) -> None:
