@@ -43,6 +43,9 @@ FINDINGS_PATH: Final = "/findings"
 READ_SECONDS: Final = 1.5
 """How long a Binding waits for a pod that the watch has not shown yet."""
 
+BIND_SECONDS: Final = 10.0
+"""How long a Binding may take that is made for a scheduler: the API server asks us, and others, before it answers."""
+
 LINGER_SECONDS: Final = 3.0
 """The API server carries out a Binding within milliseconds of our answer, unless its store is slow."""
 
@@ -258,7 +261,7 @@ class GrantServer:
         return SchedulerExtender(
             books=term.books,
             read=self._rationed,
-            create=self._hasty.create if self._product.binds else None,
+            create=self._api.within(BIND_SECONDS).create if self._product.binds else None,
             marker=dict((self._product.marker,)),
             metrics=self._metrics,
             now_ns=time.time_ns,

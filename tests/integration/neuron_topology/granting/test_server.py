@@ -69,6 +69,17 @@ def test_a_gang_that_finds_no_sets_waits_with_our_reason_and_holds_nothing(clust
     wait_for(lambda: not client.predicate(other, "n2"), "nothing of it is held")
 
 
+def test_a_job_that_cannot_be_complete_is_told_so_where_its_first_pods_would_fit(cluster: Site) -> None:
+    client = cluster.start()
+    cluster.install(client)
+    cluster.put(a_pod("spread-out", 2, node="n1", annotations={IDS_KEY: "0,10"}))
+    with cluster.volcano(client):
+        connect_to(cluster.server.url).create(JOBS, a_gang("large", 3, 8))
+        told = "the job has to start together: 3 of its pods have no devices yet"
+        wait_for(lambda: told in str([each.get("status") for each in cluster.pods("large")]), "it is told why")
+    assert cluster.value(client, "answers_total", kind="allocate", outcome="reserved") == 0
+
+
 def test_after_a_restart_nothing_is_granted_twice(cluster: Site) -> None:
     client = cluster.start()
     cluster.install(client)
