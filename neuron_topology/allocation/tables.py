@@ -8,10 +8,10 @@ mask of free devices stands in a table, one for each count, which is made when t
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
-from operator import add, and_
+from functools import lru_cache
+from operator import add
 from typing import Final, Protocol
 
 from neuron_topology.allocation.families import LARGEST, Family, sets_of, without
@@ -177,11 +177,6 @@ class _Scanned:
 @lru_cache(maxsize=256)
 def _tables(topology: Topology) -> Tables:
     return Tables(topology)
-
-
-def common(free: Iterable[int]) -> int:
-    """The devices that are free on every one of some nodes: what is chosen of them is the same set on each."""
-    return reduce(and_, free)
 
 
 def _along_the_arc(ascending: tuple[int, ...], devices: int) -> tuple[int, ...]:

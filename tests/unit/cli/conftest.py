@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import io
 import sys
+import tomllib
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from hami_plugins.cli import main
+
+PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
 
 class Said(NamedTuple):
@@ -65,3 +69,13 @@ def too_big(tmp_path: Path) -> Path:
 def _file(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def packs_vendors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entry points as the project declares them, whatever is installed."""
+    declared = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["entry-points"]
+    known = metadata.EntryPoints(
+        metadata.EntryPoint(name, value, group) for group, each in declared.items() for name, value in each.items()
+    )
+    monkeypatch.setattr(metadata, "entry_points", known.select)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from neuron_topology.allocation.families import Family, subcubes
 from neuron_topology.allocation.locality import Locality
 from neuron_topology.allocation.measures import connected
-from neuron_topology.allocation.tables import Tables, Topology, common
+from neuron_topology.allocation.tables import Tables, Topology
 from neuron_topology.hardware.fabric import Fabric, Shape, devices_of, line, mask_of, ring, single, torus
 
 LINKED = Topology(torus(), Family.LINKED).tables
@@ -56,12 +56,6 @@ def test_a_wish_is_granted_if_it_is_a_free_set(free: int, wished: int) -> None:
     members = LINKED.choose(free, count, wished=wished)
     assert (members == wished != 0) or wished not in LINKED.options(free, count)
     assert bool(members) is bool(LINKED.choose(free, count))
-
-
-@given(frees=st.lists(free_masks, min_size=1, max_size=4), count=counts)
-def test_what_is_common_to_nodes_gives_one_set_for_all(frees: list[int], count: int) -> None:
-    members = LINKED.choose(common(frees), count)
-    assert all(members & ~free == 0 for free in frees)
 
 
 def test_the_torus_is_worth_its_halves_quarters_and_itself() -> None:
