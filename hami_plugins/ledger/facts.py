@@ -8,6 +8,7 @@ not end what runs on its cards. Times are any clock that only goes forward, in s
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader
@@ -145,9 +146,11 @@ class Facts:
 
     def snapshot(self) -> ClusterSnapshot:
         """All nodes, with devices and who holds them, and nothing else of the cluster."""
-        return ClusterSnapshot(
-            nodes=tuple(entry for node in self._nodes.values() if (entry := node.entry()) is not None)
-        )
+        return ClusterSnapshot(nodes=tuple(self.entries()))
+
+    def entries(self) -> Iterator[NodeEntry]:
+        """All nodes that are known, in no order."""
+        return (entry for node in self._nodes.values() if (entry := node.entry()) is not None)
 
     def assumptions(self, uid: PodUid) -> tuple[Assumption, ...]:
         """What a pod is assumed to hold."""

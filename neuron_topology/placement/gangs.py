@@ -218,7 +218,7 @@ def _lacking(gang: _Gang, least: int, ledger: Ledger) -> str:
     if lacking <= 0 or len(waiting) < lacking or not all(waiting):
         return ""
     rooms: Counter[int] = Counter()
-    for entry in ledger.snapshot().nodes:
+    for entry in ledger.entries():
         if VENDOR in entry.state.shape.positions:
             for count in set(waiting):
                 rooms[count] += _room_of(entry.state, count)
