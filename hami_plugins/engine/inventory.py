@@ -28,9 +28,13 @@ class NodeBuilder:
         self._shapes: dict[NodeShape, NodeShape] = {}
 
     def entry(self, node: NodeObject, facts: NodeFacts) -> NodeEntry:
-        """The node without pods. What a vendor cannot read becomes a problem of the entry, the other vendors stay."""
+        """The node without pods. What a vendor cannot read becomes a problem of the entry, the other vendors stay.
+
+        A device that two have registered is of the one whose resources the node offers, else of the first.
+        """
         devices: list[Device] = []
         ids: list[DeviceId] = []
+        owners: list[VendorSpec] = []
         traits: list[tuple[str, str]] = []
         links: list[tuple[int, tuple[tuple[int, ...], ...]]] = []
         problems: list[Problem] = []
@@ -46,17 +50,28 @@ class NodeBuilder:
             problems.extend(Problem(f"node {node.name}", each) for each in found.remarks)
             for device, name in zip(found.devices, found.ids, strict=True):
                 if name in ids:
+                    at = ids.index(name)
+                    if owners[at] is not spec and _offers(node, spec) and not _offers(node, owners[at]):
+                        devices[at], owners[at] = device, spec
+                        continue
                     problems.append(
                         Problem(f"node {node.name}", f"device {name} is registered twice; the first counts")
                     )
                     continue
                 devices.append(device)
                 ids.append(name)
+                owners.append(spec)
         shape = NodeShape(tuple(devices), _links(len(devices), links), tuple(sorted(traits)))
         shape = self._shapes.setdefault(shape, shape)
         return NodeEntry(
             name=node.name, state=NodeState.idle(shape), ids=tuple(ids), facts=facts, problems=tuple(problems)
         )
+
+
+def _offers(node: NodeObject, spec: VendorSpec) -> bool:
+    """Whether a node offers a vendor's devices to the scheduler that sums up nodes."""
+    found = node.allocatable.get(spec.resources.count)
+    return found is not None and found.nano > 0
 
 
 def with_pods(entry: NodeEntry, pods: Iterable[PodRecord]) -> NodeEntry:

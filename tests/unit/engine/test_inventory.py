@@ -55,6 +55,21 @@ def cards(*names: str, links: tuple[tuple[int, ...], ...] = (), traits: tuple[tu
 class TestNodes:
     """A node is what all vendors find on it."""
 
+    @pytest.mark.parametrize(
+        ("offered", "vendor", "told"),
+        [((), "a", 1), (("a",), "a", 1), (("b",), "b", 0), (("a", "b"), "a", 1)],
+    )
+    def test_a_device_that_two_have_registered_is_of_the_one_that_the_node_offers(
+        self, offered: tuple[str, ...], vendor: str, told: int
+    ) -> None:
+        found = {name: Inventory((a_device(vendor=name),), (DeviceId("x"),)) for name in ("a", "b")}
+        registry = Registry([a_vendor("a", found["a"]), a_vendor("b", found["b"])])
+        node = a_node_object(capacity={f"{name}.example/card": 10 for name in offered})
+        entry = NodeBuilder(registry).entry(node, NodeFacts())
+        assert [device.vendor for device in entry.state.shape.devices] == [vendor]
+        assert entry.ids == ("x",)
+        assert len(entry.problems) == told
+
     def test_every_vendor_is_asked_and_the_node_starts_idle(self) -> None:
         registry = Registry([a_vendor("a", cards("a-0")), a_vendor("b", cards("b-0", "b-1"))])
         facts = NodeFacts(unschedulable=True)
