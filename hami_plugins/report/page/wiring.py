@@ -24,7 +24,7 @@ _STYLE: Final[Mapping[Mark, str]] = {Mark.FREE: "f", Mark.OURS: "p", Mark.HELD: 
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """A link, or one end of a link around the edge."""
+    """All links of one kind, or all ends of links around the edge: one path, because a page may have many drawings."""
 
     path: str
     css: str
@@ -56,6 +56,10 @@ class Picture:
 
 def picture(drawing: Drawing) -> Picture:
     """The drawing of one node."""
+    paths: dict[str, list[str]] = {}
+    for line in drawing.lines:
+        for css, path in _paths(drawing, line):
+            paths.setdefault(css, []).append(path)
     rows = max(spot.row for spot in drawing.spots)
     columns = max(spot.column for spot in drawing.spots)
     wraps = any(line.wraps for line in drawing.lines)
@@ -65,7 +69,7 @@ def picture(drawing: Drawing) -> Picture:
         radius=RADIUS,
         label=drawing.words,
         caption=drawing.title + (", links at the edges lead to the other side" if wraps else ""),
-        strokes=tuple(stroke for line in drawing.lines for stroke in _strokes(drawing, line)),
+        strokes=tuple(Stroke("".join(parts), css) for css, parts in sorted(paths.items())),
         discs=tuple(_disc(spot) for spot in drawing.spots),
     )
 
@@ -87,17 +91,18 @@ def _at(spot: Spot) -> tuple[int, int]:
     return MARGIN + PITCH * spot.column, MARGIN + PITCH * spot.row
 
 
-def _strokes(drawing: Drawing, line: Line) -> Iterator[Stroke]:
+def _paths(drawing: Drawing, line: Line) -> Iterator[tuple[str, str]]:
+    """The class and the path of a link; two of each where it goes around the edge."""
     one, other = drawing.spots[line.one], drawing.spots[line.other]
     css = "dead" if not line.works else "in" if line.inside else "link"
     (left, top), (right, bottom) = _at(one), _at(other)
     if not line.wraps:
-        yield Stroke(f"M{left} {top}L{right} {bottom}", css)
+        yield css, f"M{left} {top}L{right} {bottom}"
     elif one.row != other.row and one.column != other.column:
-        yield Stroke(f"M{left} {top}Q{right} {top} {right} {bottom}", css)
+        yield css, f"M{left} {top}Q{right} {top} {right} {bottom}"
     else:
         reach = RADIUS + _STUB
         across = (one.column > other.column) - (one.column < other.column)
         along = (one.row > other.row) - (one.row < other.row)
-        yield Stroke(f"M{left} {top}L{left + across * reach} {top + along * reach}", f"{css} end")
-        yield Stroke(f"M{right} {bottom}L{right - across * reach} {bottom - along * reach}", f"{css} end")
+        yield f"{css} end", f"M{left} {top}L{left + across * reach} {top + along * reach}"
+        yield f"{css} end", f"M{right} {bottom}L{right - across * reach} {bottom - along * reach}"

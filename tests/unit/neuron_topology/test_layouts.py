@@ -153,7 +153,7 @@ def test_a_picture_says_all_that_it_shows() -> None:
     assert len(shown.discs) == 16
     assert [disc.css for disc in shown.discs[:4]] == ["f meant", "f meant", "p", "f"]
     assert shown.discs[15].title == "device 15: unhealthy or cordoned"
-    kinds = [stroke.css for stroke in shown.strokes]
-    assert (kinds.count("dead"), kinds.count("dead end")) == (1, 2)
-    assert len(kinds) == 32 + 8
+    links = {stroke.css: stroke.path.count("M") for stroke in shown.strokes}
+    assert (links["dead"], links["dead end"]) == (1, 2)
+    assert sum(links.values()) == 32 + 8
     assert all(0 <= disc.x <= shown.width and 0 <= disc.y <= shown.height for disc in shown.discs)
