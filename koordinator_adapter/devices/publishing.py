@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.units import NodeName
@@ -17,6 +17,8 @@ from hami_plugins.wire.fields import Json
 from hami_plugins.wire.koordinator_devices import DeviceObject
 from koordinator_adapter.devices.cards import NodeCards
 from koordinator_adapter.devices.wanted import PUBLISHER, PUBLISHER_LABEL, wanted
+
+_WRITTEN_ANEW: Final = frozenset({"labels", "annotations", "managedFields"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def _metadata(live: Mapping[str, Any], ours: Json, owner: Json) -> Json:
     held = live.get("metadata")
     before: Json = dict(held) if isinstance(held, dict) else {}
     others = [each for each in _owners(before) if isinstance(each, dict) and each.get("kind") != "Node"]
-    kept = {name: value for name, value in before.items() if name != "managedFields"}
+    kept = {name: value for name, value in before.items() if name not in _WRITTEN_ANEW}
     return {**kept, **ours, "ownerReferences": [owner, *others]}
 
 

@@ -78,6 +78,8 @@ def isolation(case: Case) -> Iterator[Change]:
     if case.target is Words.KOORDINATOR:
         if case.source is not case.target and shared and not labelled:
             yield Put(_LABEL, HAMI_CORE)
+        elif not shared:
+            yield from stray_label(case)
         if shared and selected != HAMI_CORE and (labelled or case.source is not case.target):
             yield Put(_SELECTOR, HAMI_CORE)
         if case.source is case.target and shared and not labelled:
@@ -90,6 +92,14 @@ def isolation(case: Case) -> Iterator[Change]:
             yield Drop(_SELECTOR)
         if not case.asked.limited:
             yield lost(ISOLATION, f"no limits are enforced now; {case.target} enforces them always")
+
+
+def stray_label(case: Case) -> Iterator[Change]:
+    """A value of the label that nobody acts upon, where there is nothing for HAMi-core to limit."""
+    value = case.pod.labels.get(ISOLATION, HAMI_CORE)
+    if case.target is Words.KOORDINATOR and case.source is not case.target and value != HAMI_CORE:
+        yield Drop(_LABEL)
+        yield kept(ISOLATION, f"nobody acts upon {value!r}, and there is nothing to limit: the label goes")
 
 
 def runtime(case: Case) -> Iterator[Change]:

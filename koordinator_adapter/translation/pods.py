@@ -60,6 +60,7 @@ NPU_RULES: Final[tuple[Rule, ...]] = (
     npu.nodes,
     placement.namespace,
     placement.scheduler,
+    placement.stray_label,
     placement.policies,
     groups.gang,
     groups.gang_details,

@@ -680,3 +680,12 @@ def test_limits_of_a_container_s_own_would_win_and_are_refused() -> None:
 def test_the_worst_finding_counts() -> None:
     assert max(Fidelity, key=lambda each: each.rank) is Fidelity.REFUSED
     assert translated(pod(SLICE), "koordinator").fidelity is Fidelity.LOSSLESS
+
+
+@pytest.mark.parametrize("limits", [{"nvidia.com/gpu": 2}, {"huawei.com/Ascend910B3": 1}])
+def test_a_label_that_nobody_acts_upon_goes_where_there_is_nothing_to_limit(limits: dict[str, object]) -> None:
+    raw = pod(limits, labels={ISOLATION: "hami-core", "mine": "x"})
+    assert moved(raw, "koordinator")["metadata"]["labels"] == {"mine": "x"}
+    assert ISOLATION in about(translated(raw, "koordinator"), Fidelity.LOSSLESS)
+    right = pod(limits, labels=LABEL)
+    assert moved(right, "koordinator")["metadata"]["labels"] == LABEL
