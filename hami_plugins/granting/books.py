@@ -303,6 +303,11 @@ class Books:
         with self._lock:
             return self._ledger.fail(assumption)
 
+    def answered(self, uid: PodUid) -> bool:
+        """Whether a Binding of the pod was answered that may be in effect, or come into effect still."""
+        with self._lock:
+            return any(each.answered for each in self._ledger.assumptions(uid))
+
     def undo(self, uid: PodUid, node: NodeName) -> bool:
         """A Binding was refused: what it was answered with is free again."""
         with self._lock:

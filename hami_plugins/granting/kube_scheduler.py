@@ -26,6 +26,9 @@ from hami_plugins.wire.scheduler_extender import ToBind
 _REFUSED: Final = range(400, 500)
 """Statuses with which the API server says that it has not done something, and will not."""
 
+_CONFLICT: Final = 409
+"""It says this of a pod that is bound already, which may be the work of an earlier Binding whose answer was lost."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -94,29 +97,35 @@ class SchedulerExtender:
             return f"{name} is bound, or asks for no {self.books.product.word} devices: its scheduler has to bind it"
         if self.create is None:
             return "this server binds nobody (its setting binds is false); take bindVerb out of the extender"
-        if obstacle := self.books.obstacle(intake):
-            return obstacle
+        return self.books.obstacle(intake) or self._granted(self.create, call, intake)
+
+    def _granted(self, create: Callable[[str, Mapping[str, Any]], object], call: ToBind, intake: Intake) -> str:
+        again = self.books.answered(call.uid)
         found = self.books.grant(call.node, intake, carried=None, dry=False, now_ns=self.now_ns())
         if isinstance(found, Declined):
             self.metrics.refused(found.code)
             return self.books.words(found, intake)
         _, annotations = found
-        return self._posted(self.create, call, {**self.marker, **annotations})
+        error = self._posted(create, call, {**self.marker, **annotations})
+        if error is None:
+            return ""
+        # An earlier Binding of the pod may still be carried out, or have been: then only the watch or the time ends it.
+        if error.status in _REFUSED and error.status != _CONFLICT and not again:
+            self.books.undo(call.uid, call.node)
+        _log.warning("binding_failed", pod=f"{call.namespace}/{call.name}", node=call.node, error=str(error))
+        return str(error)
 
     def _posted(
         self, create: Callable[[str, Mapping[str, Any]], object], call: ToBind, annotations: Mapping[str, str]
-    ) -> str:
+    ) -> KubeError | None:
         metadata = {"name": call.name, "namespace": call.namespace, "uid": call.uid, "annotations": dict(annotations)}
         target = {"apiVersion": "v1", "kind": "Node", "name": call.node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         try:
             create(paths.pod_binding(call.namespace, call.name), body)
         except KubeError as error:
-            if error.status in _REFUSED:
-                self.books.undo(call.uid, call.node)
-            _log.warning("binding_failed", pod=f"{call.namespace}/{call.name}", node=call.node, error=str(error))
-            return str(error)
-        return ""
+            return error
+        return None
 
     def _waiting(self, call: ToBind) -> Intake | None:
         """What the pod asks for; ``None`` for one that asks for no devices. Raises ``KubeError``."""

@@ -186,9 +186,9 @@ class Cluster:
         return str(json.loads(self.scheduler.bind(json.dumps({**names, "Node": node}).encode()))["Error"])
 
     def _create(self, path: str, body: Raw) -> None:
+        self.posted.append((path, body))
         if self.fails is not None:
             raise self.fails
-        self.posted.append((path, body))
 
     def _read(self, namespace: str, name: str) -> Raw | None:
         found = self.server.get((namespace, name))

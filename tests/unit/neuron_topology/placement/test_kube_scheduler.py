@@ -90,7 +90,7 @@ def test_a_server_that_is_to_bind_nobody_does_not(cluster: Cluster) -> None:
     assert not cluster.books.statistics.answered
 
 
-@pytest.mark.parametrize(("status", "free"), [(409, True), (403, True), (500, False), (None, False)])
+@pytest.mark.parametrize(("status", "free"), [(409, False), (403, True), (500, False), (None, False)])
 def test_a_binding_that_was_refused_holds_nothing_and_one_in_doubt_does(
     cluster: Cluster, status: int | None, *, free: bool
 ) -> None:
@@ -99,6 +99,17 @@ def test_a_binding_that_was_refused_holds_nothing_and_one_in_doubt_does(
     assert cluster.bind_by_extender(pod) == "no"
     cluster.shows(other := a_pod("other", 1))
     assert isinstance(cluster.bind(other), Refused) is not free
+
+
+def test_a_binding_whose_answer_was_lost_holds_its_devices_whatever_the_next_one_is_told(cluster: Cluster) -> None:
+    cluster.shows(pod := a_pod("whole", 16))
+    cluster.fails = KubeError("timed out")
+    assert cluster.bind_by_extender(pod) == "timed out"
+    for status in (403, 409):
+        cluster.fails = KubeError("no", status=status)
+        assert cluster.bind_by_extender(pod) == "no"
+        cluster.shows(other := a_pod("other", 1))
+        assert isinstance(cluster.bind(other), Refused)
 
 
 def test_a_pod_that_nobody_knows_is_not_bound(cluster: Cluster) -> None:

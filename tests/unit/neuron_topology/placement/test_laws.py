@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, precondition, rule
 
+from hami_plugins.errors import KubeError
 from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY
 from hami_plugins.wire.gang_keys import GROUP_KEY
 from neuron_topology.hardware.instances import INSTANCE_TYPES
@@ -115,6 +116,38 @@ class Histories(RuleBasedStateMachine):
             written = said(self.cluster.bind(pod, node))
             if written.get(IDS_KEY):
                 self.open.append((name, node, written, self.cluster.time))
+
+    @rule(name=pods, node=st.sampled_from(sorted(KINDS)), carried=st.booleans(), heard=st.booleans())
+    def extender_binds(self, name: str, node: str, *, carried: bool, heard: bool) -> None:
+        self.bound_by_extender(name, node, carried=carried, heard=heard)
+
+    @rule(target=pods, ask=asks, other=asks, node=st.sampled_from(sorted(KINDS)))
+    def extender_binds_again(self, ask: dict[str, int], other: dict[str, int], node: str) -> Any:
+        """The answer is lost, the second try is refused, and another pod comes before the watch tells of the first."""
+        first = self.pod_is_made(ask, "")
+        for _ in range(2):
+            self.bound_by_extender(first, node, carried=True, heard=False)
+        return multiple(first, self.pod_comes_and_is_bound(other, node, told=False))
+
+    def bound_by_extender(self, name: str, node: str, *, carried: bool, heard: bool) -> None:
+        """kube-scheduler has its extender bind, which may not hear what the API server made of it."""
+        pod = self.made.get(name)
+        if pod is None:
+            return
+        bound = "nodeName" in pod["spec"]
+        self.cluster.fails = None
+        if bound:
+            self.cluster.fails = KubeError("is already assigned to a node", status=409)
+        elif not heard:
+            self.cluster.fails = KubeError("timed out")
+        elif not carried:
+            self.cluster.fails = KubeError("refused by a webhook", status=403)
+        self.cluster.posted.clear()
+        self.cluster.bind_by_extender(pod, node)
+        if carried and not bound and self.cluster.posted:
+            ((_, body),) = self.cluster.posted
+            self.open.append((name, node, body["metadata"]["annotations"], self.cluster.time))
+            self.binding_ends(len(self.open) - 1, carried=True)
 
     @precondition(lambda self: self.open)
     @rule(at=st.integers(0, 9), carried=st.booleans())
