@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from hami_plugins.engine.koordinator import Amounts
 from hami_plugins.model.pods import Pod, ResourceList
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import documents
 from hami_plugins.wire.fields import Json
-from hami_plugins.wire.koordinator import CORE, GPU, MEMORY, RATIO, SHARED
 from hami_plugins.wire.koordinator_devices import DeviceObject
 
 _GATES: Final = re.compile(r"^--?feature-gates=(.*)$", re.DOTALL)
@@ -170,20 +168,6 @@ class Evidence:
             machine = self.machines.get(name)
             if machine is not None and self.devices[name].cards:
                 yield machine, self.devices[name]
-
-
-def sums_of(published: DeviceObject) -> Amounts:
-    """What a node has to offer of the cards of its Device object: the sums over the healthy ones."""
-    healthy = [each for each in published.cards if each.healthy]
-    found = {
-        name: sum(each.resources[name].ceiling for each in healthy if name in each.resources)
-        for name in (CORE, MEMORY, RATIO)
-    }
-    if published.vendor in {"", "nvidia"}:
-        found[GPU] = found[CORE]
-    return {name: amount for name, amount in found.items() if amount} | (
-        {SHARED: 100 * len(healthy)} if healthy else {}
-    )
 
 
 def merge_patch(namespace: str, owner: str, spec: Json, metadata: Json | None = None) -> str:

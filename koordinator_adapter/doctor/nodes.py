@@ -10,6 +10,7 @@ from hami_plugins.errors import WireError
 from hami_plugins.wire import documents, koordinator_devices, koordinator_hints
 from hami_plugins.wire.koordinator import CORE, MEMORY, SHARED, WHOLE_CARDS
 from hami_plugins.wire.koordinator_devices import LARGEST_MINOR, DeviceObject
+from koordinator_adapter.devices.sums import sums_of
 from koordinator_adapter.doctor.evidence import (
     Evidence,
     Finding,
@@ -17,7 +18,6 @@ from koordinator_adapter.doctor.evidence import (
     Severity,
     merge_patch,
     several,
-    sums_of,
 )
 from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION
 
