@@ -14,8 +14,8 @@ import urllib3
 
 from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
 from hami_plugins.emulator.fleet import bare_node
-from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.granting.calls import EXTENDER_PATH
+from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.granting.server import GrantServer
 from hami_plugins.granting.webhooks import BINDING_PATH, POD_PATH
 from hami_plugins.kube.client import KubeClient, connect_to
