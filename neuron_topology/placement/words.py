@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from hami_plugins.engine import annotate
 from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY, NODE_KEY, STATE_KEY, TIME_KEY
 from neuron_topology.vendor import SPEC
 
@@ -16,21 +15,9 @@ Volcano's Binding carries the pod's annotations, and nothing else of the pod: by
 
 MARKED: Final = "ledger"
 
-GRANT_KEYS: Final = tuple(
-    sorted(
-        (
-            SPEC.keys.allocated,
-            annotate.NODE_KEY,
-            annotate.TIME_KEY,
-            IDS_KEY,
-            STATE_KEY,
-            TIME_KEY,
-            KIND_KEY,
-            NODE_KEY,
-        )
-    )
-)
-"""All annotations of a grant: HAMi's list, and what AWS's device plugin is told (``neuron-torchx.md`` 2.3)."""
+GRANT_KEYS: Final = tuple(sorted((SPEC.keys.allocated, IDS_KEY, STATE_KEY, TIME_KEY, KIND_KEY, NODE_KEY)))
+"""The annotations of a grant that are about Neuron alone: HAMi's list, and what AWS's plugin is told
+(``neuron-torchx.md`` 2.3). HAMi's node and time go with them; those may also belong to another vendor's grant."""
 
 HELD_KEYS: Final = (SPEC.keys.allocated, IDS_KEY)
 """By these a bound pod is known to hold devices, whoever wrote them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hami_plugins.engine import annotate
 from hami_plugins.errors import KubeError
 from hami_plugins.kube.port import Raw
 from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY, STATE_KEY, TIME_KEY
@@ -136,4 +137,12 @@ def test_every_key_of_a_grant_is_known() -> None:
     """A key that is missing here would stay on a pod from an earlier try."""
     cluster = Cluster(a_node(kind=TRN1))
     cluster.shows(pod := a_pod(cores=1))
-    assert set(said(cluster.bind(pod))) == set(GRANT_KEYS)
+    assert set(said(cluster.bind(pod))) - {annotate.NODE_KEY, annotate.TIME_KEY} == set(GRANT_KEYS)
+
+
+def test_what_a_pod_without_neuron_devices_holds_of_another_maker_stays(cluster: Cluster) -> None:
+    notes = {annotate.NODE_KEY: "n1", "hami.io/vgpu-devices-allocated": "GPU-0,NVIDIA,1000,0:;"}
+    pod = a_pod(annotations=notes)
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    cluster.shows(pod)
+    assert cluster.bind(pod, annotations=notes) == Allowed()
