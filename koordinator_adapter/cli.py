@@ -227,6 +227,18 @@ def clean(
 
 
 @app.command()
+def verify(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where it is: http://NAME.NAMESPACE.svc:9396.")],
+    *,
+    wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="Wait for an answer.")] = 0.0,
+) -> None:
+    """Ask whether the server answers, and what it waits for where it does not. Reads only."""
+    from hami_plugins.cli import probing
+
+    raise typer.Exit(probing.verify(url, patience=wait))
+
+
+@app.command()
 def webhooks(
     *,
     url: Annotated[

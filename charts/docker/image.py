@@ -39,7 +39,8 @@ PACKAGES: Final = (
     "libc6", "libgcc-s1", "libstdc++6", "zlib1g", "libexpat1", "libssl3", "libffi8", "libbz2-1.0", "liblzma5",
     "libuuid1", "libcrypt1",
 )  # fmt: skip
-"""Debian's, bookworm's names: an interpreter whose modules all load, but for terminals and databases."""
+"""Debian's, bookworm's names: an interpreter whose modules all load, but for terminals and databases. From trixie on
+some are called so with ``t64`` behind it."""
 
 LEFT_OUT: Final = re.compile(
     r"usr/share/(?!doc/[^/]+/copyright)|usr/lib/python3[^/]*/(test|idlelib|tkinter|turtledemo|lib2to3|ensurepip)/|"
@@ -93,7 +94,9 @@ def _debian(folder: Path, root: Path) -> Iterator[Component]:
     where = folder / "packages"
     where.mkdir()
     try:
-        _run("apt-get", "-qq", "download", *PACKAGES, folder=where)
+        known = set(_run("apt-cache", "pkgnames").decode().split())
+        wanted = [name if name in known else f"{name}t64" for name in PACKAGES]
+        _run("apt-get", "-qq", "download", *wanted, folder=where)
     except ImageError as error:
         raise ImageError(f"Debian's packages could not be had, run apt-get update: {error}") from error
     for package in sorted(where.glob("*.deb")):

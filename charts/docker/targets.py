@@ -20,4 +20,5 @@ AGENT: Final = Target("volcano-vgpu-agent", user="0:0", extras=("nvidia",))
 
 GRANTS: Final = Target("volcano-vgpu-grants", user="65532:65532")
 NEURON: Final = Target("neuron-topology", user="65532:65532")
-TARGETS: Final = (AGENT, GRANTS, NEURON)
+KOORDINATOR: Final = Target("koordinator-adapter", user="65532:65532")
+TARGETS: Final = (AGENT, GRANTS, NEURON, KOORDINATOR)

@@ -92,6 +92,24 @@ NEURON_SETS: Final[Mapping[str, Values]] = MappingProxyType(
 """Values of ``neuron-topology``."""
 
 
+KOORDINATOR_SETS: Final[Mapping[str, Values]] = MappingProxyType(
+    {
+        "defaults": {},
+        "everything": {
+            "settings": {
+                "injection": {"mode": "auto", "hookPath": "/opt/vgpu"},
+                "admission": {"users": ["jane", "ci"], "groups": ["admins"]},
+            },
+            "node": {"enabled": True, "library": {"image": "projecthami/hami:v2.10.0"}, "settings": {"every": 30}},
+            "certificate": {"source": "certManager"},
+            "networkPolicy": {"enabled": True, "apiServers": ["10.0.0.0/28"], "scrapers": [{"podSelector": {}}]},
+            "monitoring": {"podMonitor": {"enabled": True}},
+        },
+    }
+)
+"""Values of ``koordinator-adapter``."""
+
+
 class Case(NamedTuple):
     """One set of values, with its chart."""
 
@@ -106,6 +124,7 @@ class Case(NamedTuple):
 CASES: Final = (
     *(Case("volcano-vgpu", name, values) for name, values in SETS.items()),
     *(Case("neuron-topology", name, values) for name, values in NEURON_SETS.items()),
+    *(Case("koordinator-adapter", name, values) for name, values in KOORDINATOR_SETS.items()),
 )
 
 REFUSED: Final[tuple[tuple[Values, str], ...]] = (

@@ -17,9 +17,11 @@ from charts.docker.image import Built
 from charts.docker.targets import AGENT, TARGETS
 from tests.cluster.agents import CDI, HOOK, card
 from tests.cluster.api import Object
+from tests.cluster.building import KOORDINATOR
 from tests.cluster.containerd import SOCKET
 from tests.cluster.grants import command
 from tests.cluster.helm import Helm
+from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.node import Node
 from tests.cluster.ports import free_port
 from tests.cluster.waiting import wait_until
@@ -89,6 +91,19 @@ class Charted:
         """The same for ``neuron-topology``."""
         url = {"verify": {"url": f"http://127.0.0.1:{self.plain_port}"}}
         return {"enabled": True, **self._on_this_node(), **self._server({"shutdownDelay": 0}), **url}
+
+    def koordinator(self) -> Mapping[str, Any]:
+        """The same for ``koordinator-adapter``, with its part on nodes."""
+        common = self._on_this_node()
+        settings = {
+            "shutdownDelay": 0,
+            "injection": {"mode": "auto", "hookPath": HOOK, "lockPath": "/var/lib/vgpulock"},
+            "translation": {"runtimeClass": ""},
+        }
+        part = {key: held for key, held in common.items() if key != "image"}
+        node = {**part, "enabled": True, "port": self.agent_port, "library": {"hostPath": FILES}}
+        url = {"verify": {"url": f"http://127.0.0.1:{self.plain_port}"}}
+        return {"enabled": True, **common, **self._server(settings), "node": node, **url}
 
     def _on_this_node(self) -> dict[str, Any]:
         server = self.plane.in_cluster_environment()
@@ -181,6 +196,16 @@ class Charted:
         listed = self.node.machine.run(ctr).stdout.splitlines()
         inside = next(int(line.split()[1]) for line in listed if line.startswith(wanted))
         return outside(self.node.machine.holder, inside)
+
+
+def define_devices(plane: ControlPlane) -> None:
+    """Koordinator's Device objects, as the release defines them."""
+    name = "devices.scheduling.koordinator.sh"
+    for path in sorted((KOORDINATOR.place() / "data").glob("*.yaml")):
+        for body in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader):
+            if isinstance(body, dict) and body.get("metadata", {}).get("name") == name:
+                plane.apply("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
+    wait_until(lambda: plane.api.find("/apis/scheduling.koordinator.sh/v1alpha1/devices"), "Devices are served")
 
 
 def outside(holder: int, inside: int) -> int:

@@ -20,6 +20,7 @@ UMBRELLA: Final = Path("charts/hami-plugins").absolute()
 CHARTS: Final = UMBRELLA / "charts"
 VOLCANO_VGPU: Final = CHARTS / "volcano-vgpu"
 NEURON: Final = CHARTS / "neuron-topology"
+KOORDINATOR: Final = CHARTS / "koordinator-adapter"
 VERSIONS: Final = ("helm3", "helm4")
 KUBERNETES: Final = "1.34.4"
 

@@ -16,7 +16,18 @@ from hami_plugins.web.bootstrap import WebhookConfiguration, put_trust
 from tests.cluster import agents, grants
 from tests.cluster.api import Api, ApiError, Object
 from tests.cluster.chart_values import CASES, Case, Values
-from tests.cluster.helm import CHARTS, NEURON, VERSIONS, VOLCANO_VGPU, Helm, HelmError, dry_run, everything, objects
+from tests.cluster.helm import (
+    CHARTS,
+    KOORDINATOR,
+    NEURON,
+    VERSIONS,
+    VOLCANO_VGPU,
+    Helm,
+    HelmError,
+    dry_run,
+    everything,
+    objects,
+)
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.openapi import schemas_of
 from tests.cluster.waiting import wait_until
@@ -60,17 +71,20 @@ def test_what_is_installed_is_gone_when_it_is_uninstalled(helm: Helm, control_pl
     assert not everything(control_plane.api) - before
 
 
-def test_the_server_of_neuron_grants_is_gone_when_it_is_uninstalled(
-    helm: Helm, control_plane: ControlPlane, place: str
+@pytest.mark.parametrize("chart", [NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+def test_a_server_is_gone_when_it_is_uninstalled(
+    helm: Helm, control_plane: ControlPlane, place: str, chart: Path
 ) -> None:
+    """What it wrote into the Lease that Helm made stays over an upgrade."""
     before = everything(control_plane.api)
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{place}/leases"
-    helm.change("install", "one", place, values=NOWHERE, chart=NEURON)
+    helm.change("install", "one", place, values=NOWHERE, chart=chart)
     written = {"spec": {"holderIdentity": "a", "leaseDurationSeconds": 15}}
-    control_plane.api.merge_patch(f"{leases}/one-neuron-topology-grants", written)
-    helm.change("upgrade", "one", place, values={**NOWHERE, "replicas": 3}, chart=NEURON)
+    (lease,) = control_plane.api.items(leases)
+    control_plane.api.merge_patch(f"{leases}/{lease['metadata']['name']}", written)
+    helm.change("upgrade", "one", place, values={**NOWHERE, "replicas": 3}, chart=chart)
     assert control_plane.api.items(leases)[0]["spec"]["holderIdentity"] == "a"
-    helm.run("uninstall", "one", "--namespace", place, "--wait")
+    helm.run("uninstall", "one", "--namespace", place, "--wait", "--no-hooks")
     assert not everything(control_plane.api) - before
     assert not control_plane.api.items(leases)
 

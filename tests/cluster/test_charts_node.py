@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import subprocess
@@ -15,9 +16,11 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from charts.docker import image
 from charts.docker.image import Built
+from charts.docker.targets import AGENT
 from tests.cluster.agents import CDI, HOOK, Numbers
-from tests.cluster.charted import Charted, busy, import_images, resident
+from tests.cluster.charted import Charted, busy, define_devices, import_images, resident
 from tests.cluster.helm import CHARTS, UMBRELLA, Helm, HelmError, everything, objects
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.node import DEVICE_PLUGINS, Node
@@ -28,6 +31,7 @@ from tests.cluster.volcano import CONFIGURATION, Volcano
 from tests.cluster.waiting import wait_until
 
 MIB = 2**20
+ISOLATION = "koordinator.sh/gpu-isolation-provider"
 SCRAPES = Path("tests/golden/charts").absolute()
 
 
@@ -98,6 +102,16 @@ def served(charted: Charted, namespace: str, name: str) -> str:
 def test_the_image_is_small(built: Built, numbers: Numbers) -> None:
     numbers.add("image, compressed", f"{built.compressed / MIB:.1f} MiB", "150 MiB")
     assert built.compressed <= 150 * MIB
+
+
+def test_the_image_is_the_same_when_it_is_built_again_and_says_what_is_in_it(built: Built, tmp_path: Path) -> None:
+    archive = tmp_path / "again.tar"
+    again = image.build(AGENT, archive, name="docker.io/hami-plugins/again:1")
+    assert again.digest == built.digest
+    bill = json.loads(archive.with_suffix(".tar.cdx.json").read_text())
+    assert bill["metadata"]["component"]["version"] == built.digest
+    assert {"libc6", "grpcio", "hami-plugins"} <= {each["name"] for each in bill["components"]}
+    assert all(each["purl"].startswith(("pkg:deb/", "pkg:pypi/")) for each in bill["components"])
 
 
 def test_helm_test_proves_the_installation(charted: Charted) -> None:
@@ -200,9 +214,23 @@ def neuron_pods_are_marked(release: Charted) -> None:
     wait_until(marked, "a pod that asks for Neuron devices is marked", 60)
 
 
+def the_node_promises_limits_and_pods_are_translated(release: Charted) -> None:
+    """The part on nodes has put the library there, and the API server trusts the webhooks."""
+    asked = pod("probe", container(limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}))
+    asked["metadata"]["labels"] = {"hami-plugins.io/koordinator": "translate"}
+
+    def translated() -> bool:
+        made = release.plane.api.request("POST", pods("default"), asked, query={"dryRun": "All"})
+        return "koordinator.sh/gpu.shared" in made.decode()
+
+    wait_until(translated, "a pod in HAMi's words is translated", 60)
+    wait_until(lambda: ISOLATION in release.object()["metadata"]["labels"], "the node promises limits", 60)
+
+
 PAGES: Mapping[str, tuple[str, Callable[[Charted], None]]] = {
     "volcano-vgpu": ("vgpu", lambda release: release.wait_ready()),
     "neuron-topology": ("neuron", neuron_pods_are_marked),
+    "koordinator-adapter": ("adapter", the_node_promises_limits_and_pods_are_translated),
 }
 """The namespace that a page's commands make, and what is true after those that install."""
 
@@ -211,11 +239,17 @@ PAGES: Mapping[str, tuple[str, Callable[[Charted], None]]] = {
 def test_the_commands_of_a_page_do_what_it_says(
     bare: Charted, programs: Mapping[str, Path], before: frozenset[str], tmp_path: Path, name: str
 ) -> None:
+    define_devices(bare.plane)
     page = Page(CHARTS / name / "README.md")
     namespace, then = PAGES[name]
     values = page.values()
     assert objects(bare.helm.template(UMBRELLA, values))
-    mine = {"volcano-vgpu": bare.values(), "neuron-topology": bare.neuron()}[name]
+    sets = {
+        "volcano-vgpu": bare.values,
+        "neuron-topology": bare.neuron,
+        "koordinator-adapter": bare.koordinator,
+    }
+    mine = sets[name]()
     (tmp_path / "values.yaml").write_text(
         yaml.safe_dump({"volcano-vgpu": {"enabled": False}, name: {**mine, "enabled": True}})
     )
@@ -231,6 +265,8 @@ def test_the_commands_of_a_page_do_what_it_says(
 def gone(release: Charted, before: frozenset[str], namespace: str) -> bool:
     """Whether nothing of a namespace is there any more, nor what carries its name."""
     marks = (f"{namespace}/", f" /{namespace}.", f" /{namespace}")
+    if ISOLATION in release.object()["metadata"]["labels"]:
+        return False
     return not {each for each in everything(release.plane.api) - before if any(mark in each for mark in marks)}
 
 

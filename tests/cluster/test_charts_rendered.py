@@ -11,10 +11,24 @@ import pytest
 import yaml
 
 from hami_plugins.vendors import volcano
+from koordinator_adapter import webhooks as koordinator
+from koordinator_adapter.app import policy_of
+from koordinator_adapter.settings import AdapterSettings
 from neuron_topology.placement import manifests as neuron
 from tests.cluster.api import Object
-from tests.cluster.chart_values import CASES, REFUSED, SETS, Case, Values
-from tests.cluster.helm import CHARTS, NEURON, UMBRELLA, VERSIONS, VOLCANO_VGPU, Helm, HelmError, objects, of_kind
+from tests.cluster.chart_values import CASES, KOORDINATOR_SETS, REFUSED, SETS, Case, Values
+from tests.cluster.helm import (
+    CHARTS,
+    KOORDINATOR,
+    NEURON,
+    UMBRELLA,
+    VERSIONS,
+    VOLCANO_VGPU,
+    Helm,
+    HelmError,
+    objects,
+    of_kind,
+)
 from volcano_vgpu.granting import manifests
 from volcano_vgpu.granting.manifests import Target
 from volcano_vgpu.granting.settings import spec_of
@@ -53,7 +67,7 @@ def as_golden(found: Sequence[Object]) -> str:
     return yaml.safe_dump_all(ordered, sort_keys=True, width=140)
 
 
-@pytest.mark.parametrize("chart", [UMBRELLA, VOLCANO_VGPU, NEURON], ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", [UMBRELLA, VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
 def test_lint_finds_nothing(helm: Helm, chart: Path) -> None:
     assert "0 chart(s) failed" in helm.run("lint", "--strict", "--kube-version", "1.34", str(chart))
 
@@ -147,6 +161,24 @@ def test_the_webhooks_are_those_of_the_program(one_helm: Helm, name: str, *, mar
     assert found["metadata"]["name"] == expected["metadata"]["name"]
 
 
+@pytest.mark.parametrize("name", KOORDINATOR_SETS)
+def test_the_webhooks_of_the_adapter_are_those_of_the_program(one_helm: Helm, name: str) -> None:
+    values = KOORDINATOR_SETS[name]
+    rendered_ones = objects(one_helm.template(KOORDINATOR, values))
+    service = "one-koordinator-adapter"
+    target = Target(configuration=f"here.{service}", service=service, namespace="here")
+    told = {**values.get("settings", {}), "service": {"namespace": "here"}}
+    policy = policy_of(AdapterSettings.model_validate(told))
+    expected = (
+        koordinator.mutating(target, injects=policy.injects != "never"),
+        koordinator.validating(target, users=sorted(policy.users), groups=sorted(policy.groups)),
+    )
+    for each in expected:
+        (found,) = of_kind(rendered_ones, each["kind"])
+        assert found["webhooks"] == each["webhooks"]
+        assert found["metadata"]["name"] == each["metadata"]["name"]
+
+
 @pytest.mark.parametrize("jobs", [False, True])
 @pytest.mark.parametrize("marked_only", [False, True])
 def test_the_webhooks_of_neuron_are_those_of_the_program(one_helm: Helm, *, marked_only: bool, jobs: bool) -> None:
@@ -202,7 +234,7 @@ def test_all_but_the_agent_are_restricted_pods(one_helm: Helm, case: Case) -> No
         for container in [*spec["containers"], *spec.get("initContainers", [])]:
             assert RESTRICTED.items() <= container["securityContext"].items(), pod
             assert container["resources"]["limits"]["memory"]
-        if not pod.endswith("-agent"):
+        if not pod.endswith(("-agent", "-node")):
             assert spec["securityContext"]["runAsNonRoot"] is True
             assert not spec["hostNetwork"]
             assert not [volume for volume in spec.get("volumes", []) if "hostPath" in volume]
@@ -231,7 +263,7 @@ def test_a_change_of_the_settings_starts_the_pods_anew_and_nothing_else_does(one
     assert template({"grants": {"replicas": 3}}) == usual
 
 
-@pytest.mark.parametrize("chart", ["volcano-vgpu", "neuron-topology"])
+@pytest.mark.parametrize("chart", ["volcano-vgpu", "neuron-topology", "koordinator-adapter"])
 def test_every_image_is_in_the_list_for_sites_without_a_registry(one_helm: Helm, chart: str) -> None:
     described = yaml.safe_load((CHARTS / chart / "Chart.yaml").read_text())
     listed = {each["image"] for each in yaml.safe_load(described["annotations"]["artifacthub.io/images"])}

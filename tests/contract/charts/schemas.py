@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from koordinator_adapter.settings import AdapterSettings
 from neuron_topology.placement.settings import GrantSettings as NeuronSettings
 from volcano_vgpu.granting.settings import GrantSettings
 from volcano_vgpu.settings import AgentSettings
@@ -30,6 +31,7 @@ OF_THE_AGENT: Final = (
 """What the chart says itself, or takes from ``deviceConfig``, which the server of grants has to know as well."""
 
 OF_THE_GRANTS: Final = ("version", "mode", "service", "listen", "certificate", "webhooks")
+OF_KOORDINATOR: Final = ("version", "service", "listen", "certificate", "webhooks", "node")
 OF_NEURON: Final = ("version", "service", "listen", "certificate", "webhooks")
 
 RENAMED: Final = (
@@ -79,6 +81,8 @@ SHARED: Final[dict[str, Schema]] = {
     "fullnameOverride": TEXT,
     "imagePullSecrets": PULL_SECRETS,
 }
+LIBRARY: Final = members(image=TEXT, path=PATH, hostPath={"type": "string", "pattern": "^(/.*)?$"})
+UNINSTALL: Final = members(clean=FLAG, timeoutSeconds={"type": "integer", "minimum": 1})
 VERIFY: Final = members(url={"type": "string", "pattern": "^(http://.+)?$"})
 POD_MONITOR: Final = members(enabled=FLAG, interval={"type": "string", "pattern": "^[0-9]+(ms|s|m)$"}, labels=TEXTS)
 PODS: Final[dict[str, Schema]] = {
@@ -121,7 +125,7 @@ def volcano_vgpu() -> Schema:
         nodePolicy=members(enabled=FLAG),
         rbac=members(create=FLAG, volcano=FLAG),
         serviceAccounts=members(agent=ACCOUNT, grants=ACCOUNT),
-        uninstall=members(clean=FLAG, timeoutSeconds={"type": "integer", "minimum": 1}),
+        uninstall=UNINSTALL,
         verify=VERIFY,
         monitoring=members(
             podMonitor=POD_MONITOR,
@@ -130,8 +134,7 @@ def volcano_vgpu() -> Schema:
         ),
         **{name: {"description": "Called otherwise here; the error says how."} for name in RENAMED},
     )
-    referred = json.dumps([document, definitions])
-    needed = {name: held for name, held in sorted(definitions.items()) if f"#/definitions/{name}" in referred}
+    needed = _used(definitions, document)
     return {"$schema": DRAFT, "title": "Values of the chart volcano-vgpu", **document, "definitions": needed}
 
 
@@ -152,6 +155,38 @@ def neuron_topology() -> Schema:
     return {"$schema": DRAFT, "title": "Values of the chart neuron-topology", **document, "definitions": definitions}
 
 
+def koordinator_adapter() -> Schema:
+    """The values of ``koordinator-adapter``."""
+    found, held = settings(AdapterSettings, OF_KOORDINATOR)
+    definitions = dict(held)
+    found["properties"]["lease"] = {"$ref": "#/definitions/AdapterLease"}
+    definitions["AdapterLease"]["properties"].pop("name")
+    part = definitions.pop("NodePart")
+    part["properties"].pop("librarySource")
+    server = _server(found)
+    server["properties"]["webhooks"]["properties"].pop("markedOnly")
+    server["properties"]["networkPolicy"]["properties"].pop("schedulers")
+    document = members(**SHARED, **server["properties"])
+    node = {name: held for name, held in PODS.items() if name != "image"}
+    document["properties"] |= {
+        "node": members(**node, enabled=FLAG, settings=part, library=LIBRARY, port=PORT),
+        "nodePolicy": members(enabled=FLAG),
+        "rbac": members(create=FLAG),
+        "serviceAccounts": members(server=ACCOUNT, node=ACCOUNT),
+        "uninstall": UNINSTALL,
+        "verify": VERIFY,
+        "monitoring": members(podMonitor=POD_MONITOR),
+    }
+    used = _used(definitions, document)
+    return {"$schema": DRAFT, "title": "Values of the chart koordinator-adapter", **document, "definitions": used}
+
+
+def _used(definitions: Mapping[str, Schema], document: Schema) -> Mapping[str, Schema]:
+    """The definitions that somebody refers to."""
+    referred = json.dumps([document, definitions])
+    return {name: held for name, held in sorted(definitions.items()) if f"#/definitions/{name}" in referred}
+
+
 def _agent(found: Schema) -> Schema:
     return members(
         **PODS,
@@ -162,7 +197,7 @@ def _agent(found: Schema) -> Schema:
         hostPID=FLAG,
         port=PORT,
         kubeletRoot=PATH,
-        library=members(image=TEXT, path=PATH, hostPath={"type": "string", "pattern": "^(/.*)?$"}),
+        library=LIBRARY,
         updateStrategy=OBJECT,
         terminationGracePeriodSeconds=COUNT,
         extraVolumes=OBJECTS,
@@ -225,6 +260,7 @@ def text(document: Schema) -> str:
 SCHEMAS: Final[Mapping[str, Callable[[], Schema]]] = {
     "volcano-vgpu": volcano_vgpu,
     "neuron-topology": neuron_topology,
+    "koordinator-adapter": koordinator_adapter,
 }
 
 

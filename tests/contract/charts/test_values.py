@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from koordinator_adapter.settings import AdapterSettings, NodePart
 from neuron_topology.placement.settings import GrantSettings as NeuronSettings
 from tests.contract.charts import schemas
 from volcano_vgpu.granting.settings import GrantSettings
@@ -52,6 +53,8 @@ def test_the_schema_is_generated_from_the_settings(chart: Path) -> None:
         ("volcano-vgpu", ("agent", "settings"), AgentSettings, schemas.OF_THE_AGENT),
         ("volcano-vgpu", ("grants", "settings"), GrantSettings, schemas.OF_THE_GRANTS),
         ("neuron-topology", ("settings",), NeuronSettings, schemas.OF_NEURON),
+        ("koordinator-adapter", ("settings",), AdapterSettings, schemas.OF_KOORDINATOR),
+        ("koordinator-adapter", ("node", "settings"), NodePart, ("librarySource",)),
     ],
 )
 def test_every_setting_of_a_process_is_a_value_or_the_charts_own(

@@ -1,0 +1,34 @@
+{{- define "koordinator-adapter.certificateSecret" -}}
+{{- $usual := printf "%s-tls" (include "koordinator-adapter.server" .) -}}
+{{- ternary $usual (.Values.certificate.secretName | default $usual) (eq .Values.certificate.source "bootstrap") -}}
+{{- end -}}
+
+{{- define "koordinator-adapter.webhookConfiguration" -}}
+{{- include "koordinator-adapter.clusterName" (dict "root" . "name" (include "koordinator-adapter.server" .)) -}}
+{{- end -}}
+
+{{/* The settings of the server: the operator's, and those that follow from where the chart puts things. */}}
+{{- define "koordinator-adapter.settings" -}}
+{{- $name := include "koordinator-adapter.server" . -}}
+{{- $certificate := .Values.certificate -}}
+{{- $ours := dict
+  "version" 1
+  "service" (dict "name" $name "namespace" .Release.Namespace "port" 443)
+  "lease" (dict "name" $name)
+  "listen" (dict "host" .Values.listenHost "port" .Values.ports.plain)
+  "webhooks" (dict "host" .Values.listenHost "port" .Values.ports.webhooks "configuration" (include "koordinator-adapter.webhookConfiguration" .))
+  "certificate" (dict "directory" "/var/run/koordinator-adapter" "bootstrap" (eq $certificate.source "bootstrap") "secret" (include "koordinator-adapter.certificateSecret" .) "names" $certificate.names) -}}
+{{- toYaml (merge $ours (deepCopy .Values.settings)) -}}
+{{- end -}}
+
+{{- define "koordinator-adapter.hookPath" -}}{{ (.Values.settings.injection | default dict).hookPath | default "/usr/local/vgpu" }}{{- end -}}
+{{- define "koordinator-adapter.lockPath" -}}{{ (.Values.settings.injection | default dict).lockPath | default "/tmp/vgpulock" }}{{- end -}}
+
+{{/* The settings of the part on nodes. */}}
+{{- define "koordinator-adapter.nodeSettings" -}}
+{{- $ours := dict "version" 1 "listen" (dict "host" .Values.node.listenHost "port" .Values.node.port) -}}
+{{- $injection := dict "hookPath" (include "koordinator-adapter.hookPath" .) "lockPath" (include "koordinator-adapter.lockPath" .) -}}
+{{- $part := deepCopy .Values.node.settings -}}
+{{- if or .Values.node.library.image .Values.node.library.hostPath }}{{ $_ := set $part "librarySource" "/opt/hami-core" }}{{ end -}}
+{{- toYaml (merge $ours (dict "injection" $injection "node" $part)) -}}
+{{- end -}}

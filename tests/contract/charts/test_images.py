@@ -1,0 +1,43 @@
+"""Images: one target for each process that a chart runs, from a base that is named to the patch."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from charts.docker.targets import TARGETS
+from tests.contract.charts import schemas
+
+DOCKERFILE = Path("charts/docker/Dockerfile")
+
+
+def repositories(found: object) -> set[str]:
+    """The images that values name."""
+    if not isinstance(found, dict):
+        return set()
+    own = {str(found["repository"])} if "repository" in found else set()
+    return own.union(*(repositories(held) for held in found.values()))
+
+
+def test_every_process_of_the_charts_has_a_target_and_no_other_has() -> None:
+    named = {
+        each
+        for name in schemas.SCHEMAS
+        for each in repositories(yaml.safe_load((schemas.CHARTS / name / "values.yaml").read_text()))
+    }
+    assert named == {f"hami-plugins/{target.name}" for target in TARGETS}
+
+
+def test_the_dockerfile_makes_the_same_targets_with_the_same_users() -> None:
+    stages = re.findall(r"^FROM common AS (\S+)\n(?:COPY .*\n)?USER (\S+)$", DOCKERFILE.read_text(), re.MULTILINE)
+    assert dict(stages) == {target.name: target.user for target in TARGETS}
+
+
+def test_the_base_is_slim_and_pinned() -> None:
+    text = DOCKERFILE.read_text()
+    assert re.search(r"^ARG BASE=python:3\.\d+\.\d+-slim-\w+$", text, re.MULTILINE)
+    assert "latest" not in text
+    assert "--require-hashes" in text
+    assert text.count("pip install") == text.count("--only-binary=:all:")
