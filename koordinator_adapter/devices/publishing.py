@@ -14,6 +14,7 @@ from hami_plugins.errors import WireError
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import fields, koordinator_devices
 from hami_plugins.wire.fields import Json
+from hami_plugins.wire.koordinator import GPU_TYPE
 from hami_plugins.wire.koordinator_devices import DeviceObject
 from koordinator_adapter.devices.cards import NodeCards
 from koordinator_adapter.devices.wanted import PUBLISHER, PUBLISHER_LABEL, wanted
@@ -76,12 +77,15 @@ def plan_of(site: Site, live: Mapping[str, Any] | None, *, now: str) -> Plan:
     made = wanted(found, known, site.held, now)
     remarks = (*found.remarks, *made.remarks)
     body = koordinator_devices.encode(made.object)
+    others = _others(live)
+    body["spec"]["devices"] += others
     owner = _owner(found.node, site.uid)
     if live is None or known is None:
         body["metadata"]["ownerReferences"] = [owner]
         return Plan(step=Make(body), remarks=remarks)
     body["metadata"] = _metadata(live, body["metadata"], owner)
-    same = known == made.object and _owners(live["metadata"]) == body["metadata"]["ownerReferences"]
+    same = _is_published(made.object, known, live, others=len(others))
+    same = same and _owners(live["metadata"]) == body["metadata"]["ownerReferences"]
     return Plan(step=Leave() if same else Change(body), remarks=remarks)
 
 
@@ -115,6 +119,30 @@ def _readable(live: Mapping[str, Any], node: NodeName) -> DeviceObject:
         return koordinator_devices.decode(live)
     except WireError:
         return DeviceObject(node=node)
+
+
+def _others(live: Mapping[str, Any] | None) -> list[Json]:
+    """Devices that are no cards, with all that stands there: they are somebody else's.
+
+    One without a number is not among them: it ends Koordinator's scheduler (``koordinator.md`` 3.4).
+    """
+    devices = [each for each in _listed(live) if isinstance(each, dict) and isinstance(each.get("type"), str)]
+    return [each for each in devices if each["type"] != GPU_TYPE and each.get("minor") is not None]
+
+
+def _is_published(wanted: DeviceObject, known: DeviceObject, live: Mapping[str, Any], *, others: int) -> bool:
+    """Whether the object says what is wanted, and beside it nothing but so many devices of others."""
+    return (
+        {each.minor: each for each in known.cards} == {each.minor: each for each in wanted.cards}
+        and (known.labels, known.annotations) == (wanted.labels, wanted.annotations)
+        and len(_listed(live)) == len(wanted.cards) + others
+    )
+
+
+def _listed(live: Mapping[str, Any] | None) -> list[Any]:
+    spec = (live or {}).get("spec")
+    found = spec.get("devices") if isinstance(spec, dict) else None
+    return found if isinstance(found, list) else []
 
 
 def _owner(node: str, uid: str) -> Json:

@@ -34,7 +34,7 @@ _FULL: Final = 100
 
 
 class Wanted(NamedTuple):
-    """The object, and what could not be put into it."""
+    """The object with its cards alone, and what could not be put into it."""
 
     object: DeviceObject
     remarks: tuple[str, ...] = ()
@@ -43,8 +43,8 @@ class Wanted(NamedTuple):
 def wanted(found: NodeCards, live: DeviceObject | None, held: Collection[int], now: str) -> Wanted:
     """What is to be published of a node.
 
-    ``live`` is what we have published before: numbers come from there, and devices that are no cards stay. ``held``
-    are the numbers that pods of the node hold, ``now`` the time in RFC 3339.
+    ``live`` is what we have published before: numbers come from there. ``held`` are the numbers that pods of the node
+    hold, ``now`` the time in RFC 3339. Cards of which nothing certain is known stay as they were published.
     """
     before: Mapping[DeviceId, PublishedDevice] = {DeviceId(each.id): each for each in _cards(live) if each.id}
     present = {card.id for card in found.cards}
@@ -57,9 +57,8 @@ def wanted(found: NodeCards, live: DeviceObject | None, held: Collection[int], n
     cards = [
         _published(card, numbers.of[card.id], before.get(card.id), now) for card in found.cards if card.id in numbers.of
     ]
-    cards += [_unhealthy(each, VANISHED_REASON, "the node tells of this card no more", now) for each in gone]
-    others = [] if live is None else [each for each in live.devices if each.kind != GPU_TYPE]
-    devices = sorted([*cards, *others], key=lambda each: (each.kind, each.minor))
+    cards += [_vanished(each, now) if found.certain else each for each in gone]
+    cards.sort(key=lambda each: each.minor)
     remarks = [
         f"node {found.node}: card {name}: no number is left for it, Koordinator has 63 for each node"
         for name in numbers.without
@@ -68,7 +67,7 @@ def wanted(found: NodeCards, live: DeviceObject | None, held: Collection[int], n
     return Wanted(
         DeviceObject(
             node=NodeName(found.node),
-            devices=tuple(devices),
+            devices=tuple(cards),
             labels=labels,
             annotations=live.annotations if live else {},
         ),
@@ -104,6 +103,10 @@ def _published(card: Card, minor: int, before: PublishedDevice | None, now: str)
     if card.healthy:
         return _with(device, healthy=True, conditions=())
     return _unhealthy(device, UNHEALTHY_REASON, "the node's agent says so", now)
+
+
+def _vanished(device: PublishedDevice, now: str) -> PublishedDevice:
+    return _unhealthy(device, VANISHED_REASON, "the node tells of this card no more", now)
 
 
 def _unhealthy(device: PublishedDevice, reason: str, message: str, now: str) -> PublishedDevice:

@@ -49,5 +49,5 @@ def published(node: dict[str, Any], live: Any = None, *, now: str = NOW, **site:
 
 
 def devices(body: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The devices of an object by id."""
-    return {each["id"]: each for each in body["spec"]["devices"]}
+    """The cards of an object by id."""
+    return {each["id"]: each for each in body["spec"]["devices"] if each["type"] == "gpu"}

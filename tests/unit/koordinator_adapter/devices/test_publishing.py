@@ -11,7 +11,16 @@ from hami_plugins.wire.koordinator import MEMORY
 from hami_plugins.wire.koordinator_devices import MODEL_LABEL, VENDOR_LABEL
 from koordinator_adapter.devices.publishing import Change, Leave, Make, is_ours
 from koordinator_adapter.devices.wanted import PUBLISHER, PUBLISHER_LABEL
-from tests.unit.koordinator_adapter.devices.nodes import LATER, NOW, a_node, card, devices, planned, published
+from tests.unit.koordinator_adapter.devices.nodes import (
+    LATER,
+    NOW,
+    REGISTER,
+    a_node,
+    card,
+    devices,
+    planned,
+    published,
+)
 
 TWO = a_node(card(0), card(1))
 
@@ -150,3 +159,53 @@ def test_cards_for_which_there_is_no_number_are_told() -> None:
     assert "63" in plan.remarks[0]
     assert isinstance(plan.step, Make)
     assert len(plan.step.body["spec"]["devices"]) == 63
+
+
+def test_a_register_that_cannot_be_read_takes_no_card_out_of_service() -> None:
+    live = stored(published(a_node(card(0), card(1, health=False)), now=NOW))
+    unreadable = planned(a_node(**{REGISTER: "[{"}), live, now=LATER)
+    assert unreadable.step == Leave()
+    assert REGISTER in unreadable.remarks[0]
+
+
+def test_cards_of_a_second_maker_take_no_card_of_the_first_out_of_service() -> None:
+    live = stored(published(TWO))
+    both = a_node(card(0), card(1), **{"hami.io/node-dcu-register": "DCU-0,4,16384,100,DCU-Z100,0,true,0,:"})
+    plan = planned(both, live, now=LATER)
+    assert plan.step == Leave()
+    assert "dcu and nvidia" in plan.remarks[0]
+
+
+def test_a_card_that_had_vanished_stays_so_while_a_register_cannot_be_read() -> None:
+    live = stored(published(a_node(card(1)), stored(published(TWO)), held=frozenset({0})))
+    assert planned(a_node(**{REGISTER: "[{"}), live, held=frozenset({0}), now=LATER).step == Leave()
+
+
+NIC = {
+    "type": "rdma",
+    "id": "0000:09:00.0",
+    "minor": 0,
+    "moduleID": 4,
+    "health": True,
+    "resources": {"koordinator.sh/rdma": "100"},
+    "vfGroups": [{"labels": {"type": "general"}, "vfs": [{"minor": -1, "busID": "0000:09:00.2"}]}],
+}
+UNKNOWN = {"type": "rdma", "minor": 1, "resources": {"koordinator.sh/rdma": "abc"}}
+WITHOUT_NUMBER = {"type": "fpga", "health": True}
+
+
+def test_devices_of_others_keep_all_that_stands_there_also_what_cannot_be_read() -> None:
+    live = stored(published(TWO))
+    live["spec"]["devices"] = [NIC, *live["spec"]["devices"], UNKNOWN]
+    assert planned(TWO, live, now=LATER).step == Leave()
+    ill = published(a_node(card(0, health=False), card(1)), live)
+    assert [each for each in ill["spec"]["devices"] if each["type"] != "gpu"] == [NIC, UNKNOWN]
+    assert not devices(ill)["GPU-0"]["health"]
+
+
+def test_a_device_without_a_number_is_taken_out_because_it_ends_the_scheduler() -> None:
+    live = stored(published(TWO))
+    live["spec"]["devices"] += [WITHOUT_NUMBER, NIC]
+    body = published(TWO, live)
+    assert [each for each in body["spec"]["devices"] if each["type"] != "gpu"] == [NIC]
+    assert planned(TWO, stored(body), now=LATER).step == Leave()
