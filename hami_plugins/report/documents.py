@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hami_plugins.model.pods import ResourceList
     from hami_plugins.model.vendor import Dialect, VendorSpec
     from hami_plugins.report import schema
+    from hami_plugins.report.drawings import Drawing
     from hami_plugins.report.explain.answers import Answers, Cause
     from hami_plugins.report.workloads import Ignored
 
@@ -164,7 +165,25 @@ def _running(about: Running, registry: Registry) -> schema.RunningDocument:
 
 
 def _reason(cause: Cause) -> schema.ReasonDocument:
-    return {"nodes": cause.nodes, "words": cause.words, "examples": list(cause.examples)}
+    return {
+        "nodes": cause.nodes,
+        "words": cause.words,
+        "examples": list(cause.examples),
+        "nearest": None if cause.drawing is None else _nearest(cause.drawing),
+    }
+
+
+def _nearest(drawing: Drawing) -> schema.NearestDocument:
+    meant = [spot for spot in drawing.spots if spot.meant]
+    holders: dict[str, list[int]] = {}
+    for spot in meant:
+        for pod in spot.pods:
+            holders.setdefault(pod, []).append(spot.index)
+    return {
+        "node": drawing.node,
+        "devices": [spot.index for spot in meant],
+        "holders": [{"pod": pod, "devices": devices} for pod, devices in holders.items()],
+    }
 
 
 def _admission(admission: Admission) -> schema.AdmissionDocument:

@@ -62,6 +62,23 @@ class AdmissionDocument(TypedDict):
     changes: list[ChangeDocument]
 
 
+class NearestHolderDocument(TypedDict):
+    """A pod that holds a part of the nearest set."""
+
+    pod: str
+    devices: list[int]
+    """The devices of the set that it holds, by index."""
+
+
+class NearestDocument(TypedDict):
+    """The set of linked devices that the fewest pods keep from the one that asks."""
+
+    node: str
+    devices: list[int]
+    """By index."""
+    holders: list[NearestHolderDocument]
+
+
 class ReasonDocument(TypedDict):
     """One reason why nodes refuse the pod."""
 
@@ -71,6 +88,8 @@ class ReasonDocument(TypedDict):
     """What was asked, the most that there is, and what there is in all."""
     examples: list[str]
     """Some of the nodes, by name."""
+    nearest: NearestDocument | None
+    """Null unless enough devices are free and no set of them that goes together."""
 
 
 class CounterfactualDocument(TypedDict):

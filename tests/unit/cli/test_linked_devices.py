@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,20 @@ def test_a_pod_that_waits_for_a_set_is_told_who_holds_the_nearest_and_sees_it(ty
     assert "lab/two holds #" in said.out
     assert "~   4  --  5a --" in said.out or "[ 5a]" in said.out
     assert "a lab/one: 0,2,5,15" in said.out
+
+
+def test_programs_are_told_the_nearest_set_and_its_holders(type_in: Type, tmp_path: Path) -> None:
+    column = a_pod("column", "n", held(0, 4, 8, 12), aws_neuron=4)
+    cluster = written(tmp_path / "cluster.yaml", a_node("n"), column, a_pod("four", aws_neuron=4), a_pod("x", cpu=999))
+    told = json.loads(type_in("explain", "pod", "lab/four", "--snapshot", cluster, "-o", "json").out)
+    (reason,) = told["pending"]["reasons"]
+    assert reason["nearest"] == {
+        "node": "n",
+        "devices": [0, 1, 2, 3],
+        "holders": [{"pod": "lab/column", "devices": [0]}],
+    }
+    other = json.loads(type_in("explain", "pod", "lab/x", "--snapshot", cluster, "-o", "json").out)
+    assert [each["nearest"] for each in other["pending"]["reasons"]] == [None]
 
 
 def test_two_pods_are_offered_together_where_no_single_one_would_do(type_in: Type, tmp_path: Path) -> None:
