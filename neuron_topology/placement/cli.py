@@ -1,0 +1,170 @@
+"""The commands about Neuron grants: the server, what it needs around it, and what is wrong with what pods hold.
+
+The work is imported when it runs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hami_plugins.cli import options
+from hami_plugins.cli.options import Form
+
+GrantsConfig = Annotated[
+    str | None,
+    typer.Option("--config", metavar="FILE", help="The server's settings (YAML). Default: built-in ones."),
+]
+
+
+def grants(
+    *, config: GrantsConfig = None, context: options.Context = None, kubeconfig: options.Kubeconfig = None
+) -> None:
+    """Run the server that grants the Neuron devices of the whole cluster, until it is told to stop.
+
+    Answers Volcano's extender, kube-scheduler's extender and the API server's webhooks from one ledger, so that every
+    pod gets a linked set of devices, whoever schedules it. Of several replicas one answers; /readyz says which. Every
+    setting can also come from the environment: HAMI_PLUGINS__NEURON_GRANTS__POLICY=spread.
+
+    Writes: its lease; with its own certificates a Secret and the authorities that its webhooks' configuration trusts;
+    Bindings, where kube-scheduler leaves them to it.
+    """
+    from neuron_topology.placement.commands import Inputs, run_server
+
+    raise typer.Exit(run_server(Inputs(config=config, context=context, kubeconfig=kubeconfig)))
+
+
+def verify(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where it is: http://NAME.NAMESPACE.svc:9396.")],
+    *,
+    wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="Wait for an answer.")] = 0.0,
+) -> None:
+    """Ask whether the server of grants answers, and what it waits for where it does not. Reads only."""
+    from hami_plugins.cli import probing
+
+    raise typer.Exit(probing.verify(url, patience=wait))
+
+
+def conf(
+    *,
+    check: Annotated[
+        str | None, typer.Option("--check", metavar="FILE|-", help="Check this configuration instead of printing one.")
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Check the one in the cluster.")] = False,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", metavar="NAME", help="Where Volcano runs.")
+    ] = "volcano-system",
+    kube_scheduler: Annotated[
+        bool, typer.Option("--kube-scheduler", help="Print kube-scheduler's configuration instead of Volcano's.")
+    ] = False,
+    config: GrantsConfig = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Print Volcano's scheduler configuration with the extender for Neuron devices, or check one. Reads only.
+
+    Exit code 1 where something is wrong with it; each finding says what to write instead.
+    """
+    from neuron_topology.placement.commands import Inputs, check_conf, print_conf, print_scheduler_conf
+
+    inputs = Inputs(config=config, context=context, kubeconfig=kubeconfig)
+    if kube_scheduler:
+        raise typer.Exit(print_scheduler_conf(inputs, form=output))
+    if check is None and not live:
+        raise typer.Exit(print_conf(inputs, form=output))
+    source = None if live else check
+    raise typer.Exit(check_conf(inputs, source=source, namespace=namespace, form=output, headers=not no_headers))
+
+
+def webhooks(
+    *,
+    url: Annotated[
+        str, typer.Option("--url", metavar="URL", help="Reach the server there, and not by its Service.")
+    ] = "",
+    ca_file: Annotated[
+        str | None,
+        typer.Option("--ca-file", metavar="FILE", help="The authority of its certificate. Not needed with bootstrap."),
+    ] = None,
+    exempt: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exempt", metavar="NAMESPACE", help="Mark no pods of a namespace. Default: kube-system. Repeatable."
+        ),
+    ] = None,
+    marked_only: Annotated[
+        bool,
+        typer.Option("--marked-only", help="Leave Bindings of unmarked pods alone: all of kube-scheduler's are."),
+    ] = False,
+    jobs: Annotated[
+        bool, typer.Option("--jobs", help="Have Volcano Jobs for Neuron devices made as `patch` makes them.")
+    ] = False,
+    config: GrantsConfig = None,
+    output: options.Output = Form.YAML,
+) -> None:
+    """Print the configuration of the webhooks, to be applied. Reads only.
+
+    Pods that ask for Neuron devices are marked; the Binding of a marked pod waits for the server, all others pass while
+    it is away.
+    """
+    from neuron_topology.placement.commands import Inputs, print_webhooks
+
+    inputs = Inputs(config=config)
+    raise typer.Exit(
+        print_webhooks(
+            inputs,
+            url=url,
+            ca_file=ca_file,
+            exempt=exempt or [],
+            marked_only=marked_only,
+            jobs=jobs,
+            form=output,
+        )
+    )
+
+
+def audit(
+    *,
+    config: GrantsConfig = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """List the bound pods whose Neuron devices are not theirs: given twice, unknown, or none. Reads only.
+
+    Exit code 1 where there are any.
+    """
+    from hami_plugins.observe import logging
+    from neuron_topology.placement.commands import Inputs
+    from neuron_topology.placement.commands import audit as run_audit
+
+    logging.configure("error", "auto")
+    inputs = Inputs(config=config, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(run_audit(inputs, form=output, headers=not no_headers))
+
+
+def repair(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Remove the maps of AWS's scheduler extension from nodes where they are wrong, so that it makes them anew.
+
+    They are wrong where they say that devices or cores are in use which no pod holds, or free which pods hold, and
+    where they are half written. Exit code 1 where something is left to do.
+
+    Writes: removes NEURON_DEV_USAGE_MAP and NEURON_CORE_USAGE_MAP of those nodes.
+    """
+    from hami_plugins.observe import logging
+    from neuron_topology.placement.commands import Inputs
+    from neuron_topology.placement.repairing import repair as run_repair
+
+    logging.configure("error", "auto")
+    client = Inputs(context=context, kubeconfig=kubeconfig).client()
+    raise typer.Exit(run_repair(client, dry_run=dry_run, form=output, headers=not no_headers))
