@@ -18,7 +18,6 @@ from hami_plugins.model.devices import DeviceUsage
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import Inventory, NodeObject, VendorSpec
-from hami_plugins.wire.scalars import shown
 from neuron_topology.allocation.families import Family
 from neuron_topology.allocation.locality import Locality
 from neuron_topology.allocation.tables import Tables, Topology
@@ -157,24 +156,23 @@ def _odd_cores(name: str, cores: int) -> tuple[str, ...]:
     return (f"the node has {cores} cores a device, {name} has {known.logical_cores()}",)
 
 
+def usage_map(text: str, places: int, what: str) -> tuple[tuple[bool, ...], str]:
+    """A map of AWS's extension with a word for each of so many places, or why it is none."""
+    words = [word.strip().lower() for word in text.split(",")]
+    if not {"true", "false"}.issuperset(words):
+        return (), f"is no list of true and false: {text[:60]!r}"
+    if len(words) != places:
+        return (), f"has {len(words)} words, and the node has {places} {what}s"
+    return tuple(word == "true" for word in words), ""
+
+
 def _odd_maps(node: NodeObject, count: int, cores: int) -> tuple[str, ...]:
     """Remarks on maps of AWS's extension that are not what it writes; nothing is decided by them."""
     remarks = []
-    for key, places in zip(USAGE_KEYS, (count, count * cores), strict=True):
-        written = node.annotations.get(key)
-        if written is None:
-            continue
-        words = [word.strip().lower() for word in written.split(",")]
-        strange = next((word for word in words if word not in {"true", "false"}), None)
-        if strange is not None:
-            why = f"has {shown(strange)}, which is neither true nor false"
-        elif len(words) != places:
-            why = f"has {len(words)} words, and the node has {places}"
-        else:
-            continue
-        remarks.append(
-            f"{key} {why}; AWS's scheduler extension makes it anew: kubectl annotate node {node.name} {key}-"
-        )
+    for key, places, what in zip(USAGE_KEYS, (count, count * cores), ("device", "core"), strict=True):
+        _, why = usage_map(node.annotations[key], places, what) if key in node.annotations else ((), "")
+        if why:
+            remarks.append(f"{key} {why}; neuron repair removes it, and AWS's scheduler extension makes it anew")
     return tuple(remarks)
 
 

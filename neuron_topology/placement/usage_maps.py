@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.units import NodeName
 from hami_plugins.report.slices import runs
 from hami_plugins.vendors.awsneuron import held_cores
-from neuron_topology.nodes import USAGE_KEYS, VENDOR, wiring_of
-
-_WORDS: Final[Mapping[str, bool]] = {"true": True, "false": False}
+from neuron_topology.nodes import USAGE_KEYS, VENDOR, usage_map, wiring_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +61,9 @@ def _held(entry: NodeEntry) -> tuple[list[bool], list[bool]]:
 
 def _wrong(text: str, held: Sequence[bool], what: str) -> str:
     """What is wrong with a map; empty where nothing is."""
-    words = [word.strip().lower() for word in text.split(",")]
-    if any(word not in _WORDS for word in words):
-        return f"is no list of true and false: {text[:60]!r}"
-    if len(words) != len(held):
-        return f"has {len(words)} words, and the node has {len(held)} {what}s"
-    said = [_WORDS[word] for word in words]
+    said, why = usage_map(text, len(held), what)
+    if why:
+        return why
     idle = [at for at, (claimed, real) in enumerate(zip(said, held, strict=True)) if claimed and not real]
     busy = [at for at, (claimed, real) in enumerate(zip(said, held, strict=True)) if real and not claimed]
     parts = []
