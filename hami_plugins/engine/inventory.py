@@ -241,16 +241,19 @@ class RecordReader:
     def _elsewhere(
         self, pod: Pod, merged: Sequence[list[GrantedShare]], problems: list[Problem]
     ) -> tuple[Unlocated, ...]:
-        """Adds what a placed pod holds without a list that can be read; what of it only its node can tell."""
+        """Puts in what a placed pod really holds of vendors whose devices are handed out by other words than the list.
+
+        The answer is what of it only its node can tell.
+        """
         unlocated: list[Unlocated] = []
         for spec in self._lists.values():
             if spec.granted_elsewhere is None or pod.node is None:
                 continue
-            if any(share.vendor == spec.name for shares in merged for share in shares):
-                continue
-            found = spec.granted_elsewhere(spec, pod)
-            for shares, grant in zip(merged, found.grants, strict=False):
-                shares.extend(grant.shares)
+            listed = tuple(tuple(each for each in shares if each.vendor == spec.name) for shares in merged)
+            found = spec.granted_elsewhere(spec, pod, listed)
+            for at, shares in enumerate(merged):
+                held = found.grants[at].shares if found.grants else ()
+                shares[:] = [*(each for each in shares if each.vendor != spec.name), *held]
             unlocated.extend(found.unlocated)
             problems.extend(Problem(f"pod {pod.full_name}", each) for each in found.remarks)
         return tuple(unlocated)

@@ -281,8 +281,8 @@ class VendorSpec:
     * ``layout``: how to draw the devices of a shape, ``None`` where there is nothing to draw.
     * ``read``: what a pod's list says, where it has a form of its own; raises ``WireError``. Who reads so writes with
       ``annotate`` alone.
-    * ``granted_elsewhere``: what a placed pod holds without this vendor's list, from the words of another scheduler and
-      from what it asks for; never less than it may use.
+    * ``granted_elsewhere``: all that a placed pod holds, from what this vendor's list gives each container, from the
+      words of another scheduler and from what it asks for; never less than it may use.
 
     Further knobs: ``exact_mode`` wants the mode that a pod names to be the device's (else it may be one of several);
     ``word_is_model`` puts the card model into assignment strings, where others have the vendor's word;
@@ -324,7 +324,7 @@ class VendorSpec:
     annotate: Callable[[AllocationView], Mapping[str, str]] | None = None
     recall: Callable[[Mapping[str, str], tuple[ContainerGrant, ...]], tuple[ContainerGrant, ...]] | None = None
     read: Callable[[VendorSpec, Pod, str], Elsewhere] | None = None
-    granted_elsewhere: Callable[[VendorSpec, Pod], Elsewhere] | None = None
+    granted_elsewhere: Callable[[VendorSpec, Pod, Sequence[Sequence[GrantedShare]]], Elsewhere] | None = None
     together: Callable[[DeviceRequest, NodeShape], Together | None] | None = None
     relabelled: Callable[[NodeShape], Sequence[Relabelled]] | None = None
     layout: Callable[[NodeShape], Layout | None] | None = None

@@ -14,11 +14,12 @@ from hami_plugins.granting.product import Product
 from hami_plugins.model.decisions import Refusal
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Container
+from hami_plugins.model.quantity import NANO, Quantity
 from hami_plugins.model.verdicts import Reason
-from hami_plugins.vendors.awsneuron import IDS_KEY
+from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY
 from hami_plugins.wire import pod_devices
 from neuron_topology.jobs.admission import admit
-from neuron_topology.names import DEVICES
+from neuron_topology.names import CORES, DEVICES
 from neuron_topology.nodes import HEALTH_KEY
 from neuron_topology.placement import marking
 from neuron_topology.placement.words import GRANT_KEYS, HELD_KEYS, MARKED, MARKER_KEY
@@ -72,11 +73,17 @@ def _unregistered(problems: Sequence[str]) -> str:
 
 
 def _told(annotations: Mapping[str, str]) -> tuple[Container, ...]:
-    """A container for each segment of HAMi's list; one where only AWS's numbers are there."""
-    segments = 0
+    """A container for each segment of HAMi's list, or one for AWS's numbers alone; each asks for what it has."""
+    written = annotations.get(IDS_KEY, "")
+    amounts = [written.count(",") + 1] if written else []
     with suppress(WireError):
-        segments = len(pod_devices.decode(SPEC.keys.allocated, annotations.get(SPEC.keys.allocated, "")))
-    return tuple(Container(name=f"{at}") for at in range(segments or bool(annotations.get(IDS_KEY))))
+        segments = pod_devices.decode(SPEC.keys.allocated, annotations.get(SPEC.keys.allocated, ""))
+        amounts = [len(each) for each in segments] or amounts
+    name = CORES if KIND_KEY in annotations else DEVICES
+    return tuple(
+        Container(name=f"{at}", limits={name: Quantity(amount * NANO, f"{amount}")})
+        for at, amount in enumerate(amounts)
+    )
 
 
 def _wording(reason: CardShortage | NodeShortage, refusal: Refusal) -> str:

@@ -467,10 +467,45 @@ def test_what_awss_extension_granted_is_held_without_hamis_list() -> None:
     assert told(a_neuron_node(TRN2), asking({CORES: 1}), replace(theirs, name="x")) != "16"
 
 
-def test_hamis_list_wins_over_the_numbers_beside_it() -> None:
-    both = elsewhere({DEVICES: 1}, **{LIST: "n-AWSNeuron-2,AWSNeuron,0,3:;", IDS: "7"})
-    record, _ = RecordReader(Registry([SPEC])).record(both)
-    assert [share.device for share in record.grants[0].shares] == ["n-AWSNeuron-2"]
+@pytest.mark.parametrize(
+    ("asked", "listed", "ids", "held"),
+    [
+        ({DEVICES: 1}, "n-AWSNeuron-2,AWSNeuron,0,3:;", "7", [2, 7]),
+        ({DEVICES: 2}, "n-AWSNeuron-0,AWSNeuron,0,3:;", "0,1", [0, 1]),
+        ({DEVICES: 2}, "other-AWSNeuron-0,AWSNeuron,0,3:other-AWSNeuron-1,AWSNeuron,0,3:;", "0,1", [0, 0, 1, 1]),
+        ({DEVICES: 4}, "n-AWSNeuron-0,AWSNeuron,0,3:;", "0,1,2,3", [0, 1, 2, 3]),
+        ({CORES: 2}, "n-AWSNeuron-1,AWSNeuron,0,3:;", "6,7", [1, 3]),
+    ],
+)
+def test_what_awss_plugin_is_told_is_held_beside_a_list_that_says_something_else(
+    asked: dict[str, int | str], listed: str, ids: str, held: list[int]
+) -> None:
+    kind = {KIND: CORES} if CORES in asked else {}
+    found, (problem, *_) = kept_by(elsewhere(asked, **{LIST: listed, IDS: ids, **kind}), a_neuron_node())
+    assert sorted(found) == held
+    assert f"names what {LIST} does not" in problem
+
+
+@pytest.mark.parametrize(
+    ("asked", "listed", "written", "held"),
+    [
+        ({DEVICES: 2}, "n-AWSNeuron-2,AWSNeuron,0,3:n-AWSNeuron-3,AWSNeuron,0,3:;", {IDS: "3,2"}, [2, 3]),
+        ({DEVICES: 1}, "n-AWSNeuron-2,AWSNeuron,0,3:;", {}, [2]),
+        ({CORES: 1}, "n-AWSNeuron-3,AWSNeuron,0,2:;", {IDS: "7", KIND: CORES}, [3]),
+    ],
+)
+def test_a_list_that_covers_what_awss_plugin_is_told_stands(
+    asked: dict[str, int | str], listed: str, written: dict[str, str], held: list[int]
+) -> None:
+    assert kept_by(elsewhere(asked, **{LIST: listed, **written}), a_neuron_node()) == (held, [])
+
+
+@pytest.mark.parametrize("written", [{IDS: "1,2"}, {LIST: "n-AWSNeuron-2,AWSNeuron,0,3:;"}])
+def test_a_pod_that_asks_for_nothing_holds_nothing_whatever_it_carries(written: dict[str, str]) -> None:
+    found, (problem,) = kept_by(elsewhere({}, **written), a_neuron_node())
+    assert found == []
+    assert "asks for no Neuron devices" in problem
+    assert kept_by(elsewhere({}), a_neuron_node()) == ([], [])
 
 
 def kept_by(pod: Pod, node: NodeObject) -> tuple[list[int], list[str]]:
@@ -507,7 +542,6 @@ def test_a_pod_of_which_nobody_wrote_down_devices_holds_every_device(
         (elsewhere({DEVICES: 2}, AWS_NEURON_IDS="3,4,4"), [3, 4], "not a list of different numbers"),
         (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="a,3"), [3], "not a list of different numbers"),
         (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="1,2"), [1, 2], "names 2, and the pod asks for 1"),
-        (elsewhere({}, AWS_NEURON_IDS="1,2"), [1, 2], "names 2, and the pod asks for 0"),
         (elsewhere({DEVICES: -1}, {DEVICES: 3}, AWS_NEURON_IDS="1,2,5"), [1, 2, 5], None),
         (elsewhere({DEVICES: -1}, {DEVICES: 2}, {DEVICES: 1}, AWS_NEURON_IDS="1,2,5"), [1, 2, 5], None),
         (elsewhere({DEVICES: 1}, AWS_NEURON_IDS="3", **{LIST: "n-AWSNeuron-3,AWSNeuron,0,x:;"}), [3], LIST),
