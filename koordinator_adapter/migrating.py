@@ -25,8 +25,8 @@ from hami_plugins.wire.koordinator import MEMORY
 from hami_plugins.wire.koordinator_devices import MODEL_LABEL, DeviceObject
 from koordinator_adapter.migration import journal as journals
 from koordinator_adapter.migration.executing import Outcome, taken, taken_back
-from koordinator_adapter.migration.journal import Journal, Mark
-from koordinator_adapter.migration.planning import SERVED, Found, Plan, planned, served
+from koordinator_adapter.migration.journal import Journal, Scope
+from koordinator_adapter.migration.planning import SERVED, Found, Plan, is_group, planned, served
 from koordinator_adapter.translation.model import Fidelity, Settings, Words
 from koordinator_adapter.translation.reading import complete
 from koordinator_adapter.translation.vocabulary import DEVICE_ID_LABEL
@@ -98,7 +98,7 @@ def migrate(order: Order) -> int:
     if not plan.steps:
         output.line("nothing is to be done")
         return Exit.FINDINGS if plan.refused else Exit.FINE
-    journal = journals.begun(order.journal, cluster=_uid(cluster), target=plan.target, planned=plan.steps)
+    journal = journals.begun(order.journal, scope=_scope(order, cluster), planned=plan.steps)
     well = _take(taken(journal, cluster), journal)
     return Exit.FINE if well and not plan.refused else Exit.FINDINGS
 
@@ -106,21 +106,27 @@ def migrate(order: Order) -> int:
 def _go_on(order: Order) -> int:
     """The steps of a journal that are still to come."""
     journal, cluster = _known(order)
+    if journal.scope != (wanted := _scope(order, cluster)):
+        raise ManifestError(
+            f"{order.journal}: this is {journal.scope}, and {wanted} is wanted; give another --journal, or what "
+            "belongs to this one (-n, --to, --records)"
+        )
     if journal.undone:
         raise ManifestError(f"{order.journal}: this migration has been taken back; give another --journal")
     if journal.complete:
         raise ManifestError(f"{order.journal}: this migration is done; give another --journal, or --undo")
-    output.remark(f"{order.journal}: going on with the migration to {journal.target} that was begun")
+    output.remark(f"{order.journal}: going on with {journal.scope} that was begun")
     return Exit.FINE if _take(taken(journal, cluster), journal) else Exit.FINDINGS
 
 
 def _undo(order: Order) -> int:
     journal, cluster = _known(order)
-    waiting = [number for number in sorted(journal.marks, reverse=True) if journal.marks[number] is not Mark.TAKEN_BACK]
+    if journal.scope.namespace != order.namespace:
+        raise ManifestError(f"{order.journal}: this is {journal.scope}; give its namespace, or another --journal")
     if not order.apply:
-        for number in waiting:
+        for number in journal.begun:
             output.line(f"{number + 1:4}  {journal.steps[number].name}: is to be as it was before")
-        output.line(f"{len(waiting)} steps; --apply takes them back")
+        output.line(f"{len(journal.begun)} steps; --apply takes them back")
         return Exit.FINE
     return Exit.FINE if _take(taken_back(journal, cluster), journal) else Exit.FINDINGS
 
@@ -131,7 +137,7 @@ def _known(order: Order) -> tuple[Journal, KubeApi]:
         raise ManifestError(f"{order.journal}: there is no such journal")
     journal = journals.read(order.journal)
     cluster = _connected(order.source)
-    if journal.cluster != _uid(cluster):
+    if journal.scope.cluster != _uid(cluster):
         raise ManifestError(f"{order.journal}: the migration of another cluster; give the --journal of this one")
     return journal, cluster
 
@@ -142,6 +148,15 @@ def _connected(source: Source) -> KubeApi:
 
 def _uid(cluster: KubeApi) -> str:
     return str(cluster.get(_CLUSTER)["metadata"]["uid"])
+
+
+def _scope(order: Order, cluster: KubeApi) -> Scope:
+    return Scope(
+        cluster=_uid(cluster),
+        namespace=order.namespace,
+        target=order.target.value,
+        records_only=order.records_only,
+    )
 
 
 def _take(outcomes: Iterable[Outcome], journal: Journal) -> bool:
@@ -177,6 +192,7 @@ def _informed(settings: Settings, published: Iterable[DeviceObject]) -> Settings
 
 def _found(order: Order, cluster: KubeApi | None) -> Found:
     workloads: list[Json] = []
+    groups: list[Json] = []
     pods: list[Json] = []
     devices: dict[NodeName, DeviceObject] = {}
     for raw in _objects(order, cluster):
@@ -189,9 +205,11 @@ def _found(order: Order, cluster: KubeApi | None) -> Found:
             continue
         if raw.get("kind") == "Pod":
             pods.append(raw)
+        if is_group(raw):
+            groups.append(raw)
         if served(raw):
             workloads.append(raw)
-    return Found(workloads=tuple(workloads), pods=tuple(pods), devices=devices)
+    return Found(workloads=tuple(workloads), groups=tuple(groups), pods=tuple(pods), devices=devices)
 
 
 def _objects(order: Order, cluster: KubeApi | None) -> Iterator[Json]:

@@ -17,23 +17,30 @@ _NOT_THERE: Final = 404
 
 
 class Outcome(NamedTuple):
-    """What became of a step: what happened, and whether the migration can go on."""
+    """What became of a step: what happened, whether the migration can go on, and whether it was so without it."""
 
     number: int
     step: Step
     words: str
     well: bool = True
+    found: bool = False
 
 
 def taken(journal: Journal, cluster: KubeApi) -> Iterator[Outcome]:
-    """Take the steps that are still to come, in their order. The first that cannot be taken ends it."""
+    """Take the steps that are still to come, in their order. The first that cannot be taken ends it.
+
+    What is so already before a step has begun is not of this migration, and never taken back.
+    """
     for number, step in enumerate(journal.steps):
         if journal.done(number):
             continue
-        journal.mark(number, Mark.BEGUN)
-        outcome = _settled(number, step, cluster, wanted=State.AFTER)
+        if number not in journal.marks and state_of(step, _current(step, cluster)) is State.AFTER:
+            outcome = Outcome(number, step, "is so already", found=True)
+        else:
+            journal.mark(number, Mark.BEGUN)
+            outcome = _settled(number, step, cluster, wanted=State.AFTER)
         if outcome.well:
-            journal.mark(number, Mark.DONE)
+            journal.mark(number, Mark.FOUND if outcome.found else Mark.DONE)
         yield outcome
         if not outcome.well:
             return
@@ -41,9 +48,7 @@ def taken(journal: Journal, cluster: KubeApi) -> Iterator[Outcome]:
 
 def taken_back(journal: Journal, cluster: KubeApi) -> Iterator[Outcome]:
     """Take back what has been begun, the last first. What somebody has changed since is left, and the rest goes on."""
-    for number in sorted(journal.marks, reverse=True):
-        if journal.marks[number] is Mark.TAKEN_BACK:
-            continue
+    for number in journal.begun:
         journal.mark(number, Mark.TAKING_BACK)
         outcome = _settled(number, journal.steps[number], cluster, wanted=State.BEFORE)
         if outcome.well:
@@ -56,13 +61,8 @@ def _settled(number: int, step: Step, cluster: KubeApi, *, wanted: State) -> Out
     for _ in range(MOST_TRIES):
         current = _current(step, cluster)
         state = state_of(step, current)
-        if state is wanted:
-            return Outcome(number, step, "is so already")
-        if state is State.GONE:
-            # a pod that is no more holds nothing, and nothing has to be taken back from what is not there
-            return Outcome(number, step, "has gone", well=step.kind is Kind.RECORD or wanted is State.BEFORE)
-        if state is State.OTHER:
-            return Outcome(number, step, "has been changed by somebody else; it is left as it is", well=False)
+        if outcome := _left(number, step, state, wanted):
+            return outcome
         try:
             _write(step, current, cluster, back=wanted is State.BEFORE)
         except (ContentionError, AlreadyExistsError):
@@ -73,6 +73,21 @@ def _settled(number: int, step: Step, cluster: KubeApi, *, wanted: State) -> Out
             return Outcome(number, step, "is of a kind that this cluster does not know", well=False)
         return Outcome(number, step, "done" if wanted is State.AFTER else "taken back")
     return Outcome(number, step, "is changed all the time by somebody else; try again later", well=False)
+
+
+def _left(number: int, step: Step, state: State, wanted: State) -> Outcome | None:
+    """What is said of an object that is left as it is; nothing of one that is to be written."""
+    if state is wanted:
+        return Outcome(number, step, "is so already")
+    match state:
+        case State.GONE:
+            # a pod that is no more holds nothing, and nothing has to be taken back from what is not there
+            return Outcome(number, step, "has gone", well=step.kind is Kind.RECORD or wanted is State.BEFORE)
+        case State.FOREIGN:
+            return Outcome(number, step, "is there, made by somebody else; it stays", found=True)
+        case State.OTHER:
+            return Outcome(number, step, "has been changed by somebody else; it is left as it is", well=False)
+    return None
 
 
 def _write(step: Step, current: Raw | None, cluster: KubeApi, *, back: bool) -> None:

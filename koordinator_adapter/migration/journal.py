@@ -7,6 +7,7 @@ may have been taken. The last line may be torn; it then says nothing.
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -26,27 +27,48 @@ KIND: Final = "Migration"
 
 
 class Mark(StrEnum):
-    """What a journal says of a step."""
+    """What a journal says of a step. ``FOUND`` was so without it, and is nothing to take back."""
 
     BEGUN = "begun"
     DONE = "done"
+    FOUND = "found"
     TAKING_BACK = "taking-back"
     TAKEN_BACK = "taken-back"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What is migrated: the uid of the cluster's first namespace, a namespace or (empty) all, to whom, and whether only
+    what running pods hold."""
+
+    cluster: str
+    namespace: str
+    target: str
+    records_only: bool = False
+
+    def __str__(self) -> str:
+        what = "the records" if self.records_only else "the migration"
+        return f"{what} of {f'namespace {self.namespace}' if self.namespace else 'all namespaces'} to {self.target}"
+
+
 @dataclass(slots=True)
 class Journal:
-    """``cluster`` is the uid of the cluster's first namespace. ``marks`` are the last ones of the steps, by number."""
+    """``marks`` are the last ones of the steps, by number."""
 
     path: Path
-    cluster: str
-    target: str
+    scope: Scope
     steps: tuple[Step, ...]
     marks: dict[int, Mark] = field(default_factory=dict)
 
     def done(self, number: int) -> bool:
         """Whether a step has been taken, and stays."""
-        return self.marks.get(number) is Mark.DONE
+        return self.marks.get(number) in {Mark.DONE, Mark.FOUND}
+
+    @property
+    def begun(self) -> tuple[int, ...]:
+        """The steps that are to be taken back, the last first."""
+        passed = {Mark.TAKEN_BACK, Mark.FOUND}
+        return tuple(number for number in sorted(self.marks, reverse=True) if self.marks[number] not in passed)
 
     @property
     def complete(self) -> bool:
@@ -64,10 +86,12 @@ class Journal:
         self.marks[number] = mark
 
 
-def begun(path: Path, *, cluster: str, target: str, planned: Iterable[Step]) -> Journal:
+def begun(path: Path, *, scope: Scope, planned: Iterable[Step]) -> Journal:
     """A new journal with a plan in it. Raises ``ManifestError`` where the file is there already."""
-    journal = Journal(path=path, cluster=cluster, target=target, steps=tuple(planned))
-    head: Json = {"apiVersion": VERSION, "kind": KIND, "cluster": cluster, "target": target}
+    maker = str(uuid.uuid4())
+    journal = Journal(path=path, scope=scope, steps=tuple(steps.signed(each, maker) for each in planned))
+    head: Json = {"apiVersion": VERSION, "kind": KIND, "cluster": scope.cluster, "target": scope.target}
+    head |= {"namespace": scope.namespace, "recordsOnly": scope.records_only}
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
     _append(new, {**head, "steps": [steps.written(each) for each in journal.steps]})
@@ -93,8 +117,12 @@ def read(path: Path) -> Journal:
             raise fields.wrong("head.kind", head.get("kind"), KIND)
         found = Journal(
             path=path,
-            cluster=fields.text(head, "cluster", "head"),
-            target=fields.text(head, "target", "head"),
+            scope=Scope(
+                cluster=fields.text(head, "cluster", "head"),
+                namespace=fields.text(head, "namespace", "head"),
+                target=fields.text(head, "target", "head"),
+                records_only=fields.flag(head, "recordsOnly", "head"),
+            ),
             steps=tuple(
                 steps.read(each, f"head.steps[{at}]") for at, each in enumerate(fields.items(head, "steps", "head"))
             ),

@@ -12,19 +12,24 @@ from hami_plugins.errors import WireError
 from hami_plugins.model.pods import FINISHED, Pod
 from hami_plugins.model.units import DeviceId, NodeName
 from hami_plugins.report import manifests
+from hami_plugins.report.manifests import Document
+from hami_plugins.report.vet.subjects import subject_of
 from hami_plugins.vendors import koordinator as cards
 from hami_plugins.vendors import nvidia, volcano
 from hami_plugins.wire import documents, objects, pod_devices
 from hami_plugins.wire import koordinator as wire
 from hami_plugins.wire import volcano as volcano_wire
 from hami_plugins.wire.fields import Json
+from hami_plugins.wire.gang_keys import COSCHEDULING_LABEL, GROUP_KEY
 from hami_plugins.wire.koordinator_devices import DeviceObject
 from hami_plugins.wire.pod_devices import AssignedDevice
 from koordinator_adapter import allocations
 from koordinator_adapter.allocations import Card
 from koordinator_adapter.manifests import File, translated
-from koordinator_adapter.migration.steps import Change, Kind, Step, differences
+from koordinator_adapter.migration.steps import Change, Kind, Step, differences, holds
 from koordinator_adapter.translation.model import Fidelity, Finding, Settings, Words, refused
+from koordinator_adapter.translation.objects import GROUPS
+from koordinator_adapter.translation.vocabulary import GROUP
 
 
 class Served(NamedTuple):
@@ -80,9 +85,13 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a migration starts from: workloads and groups, pods, and what is published of nodes' cards."""
+    """What a migration starts from: workloads and groups, pods, and what is published of nodes' cards.
+
+    ``groups`` are all PodGroups, those that are another object's part, too.
+    """
 
     workloads: tuple[Json, ...] = ()
+    groups: tuple[Json, ...] = ()
     pods: tuple[Json, ...] = ()
     devices: Mapping[NodeName, DeviceObject] | None = None
 
@@ -98,7 +107,7 @@ def planned(found: Found, target: Words, registry: Registry, settings: Settings,
     files = translated(sources, target, registry, settings, namespace="default")
     live = {_name(raw): raw for raw in found.workloads}
     groups: list[Step] = []
-    workloads: list[Step] = []
+    workloads: list[tuple[Step, frozenset[str]]] = []
     for file in files:
         raw = live[file.source]
         left += _told(file)
@@ -108,9 +117,46 @@ def planned(found: Found, target: Words, registry: Registry, settings: Settings,
         if fixed:
             left.append(Left(name=file.source, finding=refused(str(raw["kind"]), fixed, _by_hand(raw, target))))
             continue
-        for step in _of_file(raw, file):
-            (workloads if step.kind is Kind.WORKLOAD else groups).append(step)
-    return Plan(target=target, steps=(*steps, *groups, *workloads), left=tuple(left))
+        for step, of_groups in _of_file(raw, file):
+            if step.kind is Kind.WORKLOAD:
+                workloads.append((step, of_groups))
+            else:
+                groups.append(step)
+    missing, conflicts = _missing(groups, found.groups)
+    left += conflicts.values()
+    steps += missing
+    for step, of_groups in workloads:
+        if waiting := sorted(of_groups & conflicts.keys()):
+            words = f"is not changed: its gang {waiting[0].rpartition('/')[2]} would be another one"
+            left.append(Left(name=step.name, finding=refused("gang", words, "settle what is said of that gang first")))
+        else:
+            steps.append(step)
+    return Plan(target=target, steps=tuple(steps), left=tuple(left))
+
+
+def _missing(groups: Iterable[Step], there: Iterable[Json]) -> tuple[list[Step], Mapping[str, Left]]:
+    """The groups that have to be made, each once, and by path those that are there, or wanted, with another spec."""
+    known = {_path(raw): raw.get("spec") for raw in there}
+    found: list[Step] = []
+    conflicts: dict[str, Left] = {}
+    for step in groups:
+        wanted = (step.made or {}).get("spec")
+        if step.at not in known:
+            known[step.at] = wanted
+            found.append(step)
+        elif not holds(known[step.at], wanted):
+            words = (
+                f"there is one with {documents.dump(known[step.at])} already, and {documents.dump(wanted)} is wanted"
+            )
+            conflicts[step.at] = Left(
+                name=step.name, finding=refused("PodGroup", words, "make the two say the same, or delete one of them")
+            )
+    return [step for step in found if step.at not in conflicts], conflicts
+
+
+def is_group(raw: Mapping[str, object]) -> bool:
+    """Whether an object is a PodGroup of anybody's."""
+    return raw.get("kind") == "PodGroup" and _kind(raw) in SERVED
 
 
 def served(raw: Mapping[str, object]) -> bool:
@@ -122,17 +168,31 @@ def served(raw: Mapping[str, object]) -> bool:
     return _kind(raw) in SERVED and not owned
 
 
-def _of_file(raw: Json, file: File) -> Iterator[Step]:
+def _of_file(raw: Json, file: File) -> Iterator[tuple[Step, frozenset[str]]]:
+    """The steps of one object, and the PodGroups (their paths) that its pods are of."""
     for document in manifests.read(file.text, source=file.source):
         becomes = dict(document.raw)
         if _name(becomes) == file.source and _kind(becomes) == _kind(raw):
             found = tuple(differences(_authors(raw), becomes))
             if found:
                 words = "is told in other words; its pods are made anew, one after another, as its strategy says"
-                yield Step(kind=Kind.WORKLOAD, name=file.source, at=_path(raw), words=words, changes=found)
+                step = Step(kind=Kind.WORKLOAD, name=file.source, at=_path(raw), words=words, changes=found)
+                yield step, _groups_of(document)
         elif _kind(becomes) in SERVED:
             words = "is created; the one of the other scheduler stays"
-            yield Step(kind=Kind.GROUP, name=_name(becomes), at=_path(becomes), words=words, made=becomes)
+            yield Step(kind=Kind.GROUP, name=_name(becomes), at=_path(becomes), words=words, made=becomes), frozenset()
+
+
+def _groups_of(document: Document) -> frozenset[str]:
+    """The paths of the PodGroups that the pods of an object are of, whoever places them."""
+    subject = subject_of(document, namespace="default")
+    keys = {GROUPS[Words.KOORDINATOR]: GROUP, GROUPS[Words.HAMI]: COSCHEDULING_LABEL, GROUPS[Words.VOLCANO]: GROUP_KEY}
+    return frozenset(
+        _path({"apiVersion": version, "kind": "PodGroup", "metadata": {"namespace": subject.namespace, "name": name}})
+        for view in subject.pods
+        for version, key in keys.items()
+        if (name := view.labels.get(key) or view.annotations.get(key))
+    )
 
 
 def _told(file: File) -> Iterator[Left]:

@@ -7,14 +7,15 @@ been taken, or has been overtaken by somebody else's change.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hami_plugins.errors import WireError
-from hami_plugins.model.edits import Path
+from hami_plugins.model.edits import Path, Put, made
 from hami_plugins.wire import fields
 from hami_plugins.wire.fields import Json
+from koordinator_adapter.translation.model import at as value_at
 
 
 class Kind(StrEnum):
@@ -26,12 +27,23 @@ class Kind(StrEnum):
 
 
 class State(StrEnum):
-    """How an object stands to a step. ``GONE`` is one that is not there, or another one of its name."""
+    """How an object stands to a step.
+
+    ``GONE`` is one that is not there, or another one of its name; ``FOREIGN`` one that is as the step would make it,
+    and was made by somebody else.
+    """
 
     BEFORE = "before"
     AFTER = "after"
+    FOREIGN = "foreign"
     OTHER = "other"
     GONE = "gone"
+
+
+MADE_BY: Final = "hami-plugins.io/migration"
+"""Annotation of objects that a migration has made: the name of its journal, so that nobody else's are taken back."""
+
+_MADE_BY_PATH: Final[Path] = ("metadata", "annotations", MADE_BY)
 
 
 class Change(NamedTuple):
@@ -76,12 +88,15 @@ def differences(before: object, after: object, path: Path = ()) -> Iterator[Chan
         yield Change(path, (before,), (after,))
 
 
+def signed(step: Step, maker: str) -> Step:
+    """The step as one of the migration with this name; only what it makes tells of it."""
+    return step if step.made is None else replace(step, made=made(step.made, [Put(_MADE_BY_PATH, maker)]))
+
+
 def state_of(step: Step, current: Mapping[str, object] | None) -> State:
     """How an object, ``None`` for one that is not there, stands to a step."""
     if step.made is not None:
-        if current is None:
-            return State.BEFORE
-        return State.AFTER if _same(current.get("spec"), step.made.get("spec")) else State.OTHER
+        return _state_of_made(step.made, current)
     if current is None or (step.uid and not _same_there(current, ("metadata", "uid"), (step.uid,))):
         return State.GONE
     if all(_same_there(current, each.path, each.after) for each in step.changes):
@@ -89,6 +104,15 @@ def state_of(step: Step, current: Mapping[str, object] | None) -> State:
     if all(_same_there(current, each.path, each.before) for each in step.changes):
         return State.BEFORE
     return State.OTHER
+
+
+def _state_of_made(made_one: Json, current: Mapping[str, object] | None) -> State:
+    if current is None:
+        return State.BEFORE
+    if not holds(current.get("spec"), made_one.get("spec")):
+        return State.OTHER
+    ours = value_at(current, _MADE_BY_PATH) == value_at(made_one, _MADE_BY_PATH)
+    return State.AFTER if ours else State.FOREIGN
 
 
 def changed(step: Step, current: Mapping[str, object], *, back: bool = False) -> Json:
@@ -157,6 +181,13 @@ def _same_there(current: object, path: Path, wanted: tuple[object, ...]) -> bool
             return not wanted
         current = current[step]  # type: ignore[index]
     return bool(wanted) and _same(current, wanted[0])
+
+
+def holds(there: object, wanted: object) -> bool:
+    """Whether an object says all that is wanted of it; the API server and webhooks may add to it."""
+    if isinstance(there, Mapping) and isinstance(wanted, Mapping):
+        return all(name in there and holds(there[name], wanted[name]) for name in wanted)
+    return _same(there, wanted)
 
 
 def _same(one: object, other: object) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,109 +10,16 @@ from typing import Any
 import pytest
 
 from hami_plugins.emulator.apiserver import ApiServer
-from hami_plugins.errors import KubeError
-from hami_plugins.kube.client import KubeClient, connect_to
-from koordinator_adapter import migrating
+from hami_plugins.kube.client import connect_to
+from tests.integration.koordinator_adapter.commands.cluster import (
+    HAMI_RECORD,
+    PATHS,
+    RECORD,
+    a_cluster,
+    a_pod,
+    state,
+)
 from tests.integration.koordinator_adapter.commands.conftest import Type
-
-Raw = dict[str, Any]
-
-RECORD = "scheduling.koordinator.sh/device-allocated"
-HAMI_RECORD = "hami.io/vgpu-devices-allocated"
-HAMI = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "8192", "nvidia.com/gpucores": "40"}
-VOLCANO = {"volcano.sh/vgpu-number": "2", "volcano.sh/vgpu-memory": "4096", "volcano.sh/vgpu-cores": "50"}
-
-
-def a_template(limits: dict[str, str], scheduler: str, **metadata: Any) -> Raw:
-    container = {"name": "main", "image": "app:1", "resources": {"limits": limits}}
-    labels = {"labels": {"app": "x"}}
-    return {"metadata": labels | metadata, "spec": {"schedulerName": scheduler, "containers": [container]}}
-
-
-def a_workload(name: str, template: Raw, *, kind: str = "Deployment", version: str = "apps/v1") -> Raw:
-    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": template}
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "ml"}, "spec": spec}
-
-
-def a_pod(name: str, card: str, *, node: str = "gpu-1") -> Raw:
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "serving-1", "uid": "u", "controller": True}
-    template = a_template(HAMI, "hami-scheduler")
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "ml",
-            "annotations": {HAMI_RECORD: f"{card},NVIDIA,8192,40:;"},
-            "ownerReferences": [owner],
-        },
-        "spec": {**template["spec"], "nodeName": node},
-        "status": {"phase": "Running"},
-    }
-
-
-def a_cluster() -> list[Raw]:
-    """A namespace that HAMi and Volcano schedule, on a node that Koordinator knows the cards of."""
-    resources = {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory": "24Gi"}
-    cards = [{"type": "gpu", "id": f"GPU-{at}", "minor": at, "health": True, "resources": resources} for at in range(2)]
-    device = {"metadata": {"name": "gpu-1"}, "spec": {"devices": cards}}
-    group = {"metadata": {"name": "team", "namespace": "ml"}, "spec": {"minMember": 2}}
-    gang = {"annotations": {"scheduling.k8s.io/group-name": "team"}}
-    job = a_workload("once", a_template(HAMI, "hami-scheduler"), kind="Job", version="batch/v1")
-    job["spec"] = {"template": job["spec"]["template"]}
-    job["spec"]["template"]["spec"]["restartPolicy"] = "Never"
-    return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}},
-        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-1"}},
-        {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Device", **device},
-        {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", **group},
-        a_workload("serving", a_template(HAMI, "hami-scheduler")),
-        a_workload("training", a_template(VOLCANO, "volcano", **gang), kind="StatefulSet"),
-        a_workload("plain", a_template({"cpu": "1"}, "default-scheduler")),
-        job,
-        a_pod("serving-1-a", "GPU-1"),
-    ]
-
-
-def put_all(server: ApiServer) -> None:
-    for raw in a_cluster():
-        server.put(copy.deepcopy(raw))
-
-
-PATHS = {
-    "serving": "/apis/apps/v1/namespaces/ml/deployments/serving",
-    "training": "/apis/apps/v1/namespaces/ml/statefulsets/training",
-    "plain": "/apis/apps/v1/namespaces/ml/deployments/plain",
-    "job": "/apis/batch/v1/namespaces/ml/jobs/once",
-    "pod": "/api/v1/namespaces/ml/pods/serving-1-a",
-    "group": "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/ml/podgroups/team",
-}
-
-
-def state(server: ApiServer) -> dict[str, Any]:
-    """What a migration may change, without what the server adds."""
-    cluster = connect_to(server.url)
-    found: dict[str, Any] = {}
-    for name, path in PATHS.items():
-        try:
-            raw = cluster.get(path)
-        except KubeError:
-            found[name] = None
-            continue
-        metadata = {key: raw["metadata"].get(key) or {} for key in ("labels", "annotations")}
-        found[name] = [metadata, raw["spec"]]
-    return found
-
-
-@pytest.fixture
-def before(server: ApiServer) -> dict[str, Any]:
-    put_all(server)
-    return state(server)
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Path:
-    return tmp_path / "journal.jsonl"
 
 
 def test_a_plan_writes_nothing(server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path) -> None:
@@ -162,51 +68,6 @@ def test_every_step_is_taken_and_taken_back(
     assert (shown.code, state(server)) == (0, after)
     assert type_in("migrate", "-n", "ml", "--undo", "--apply", "--journal", journal).code == 0
     assert state(server) == before
-
-
-class StopError(BaseException):
-    """The power is gone."""
-
-
-class Interrupted:
-    """A cluster that stops the process at one of its writes, before or after it has happened."""
-
-    def __init__(self, cluster: KubeClient, at: int, *, late: bool) -> None:
-        self._cluster, self._left, self._late = cluster, at, late
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._cluster, name)
-        return self._writing(found) if name in {"create", "merge_patch", "delete", "replace"} else found
-
-    def _writing(self, write: Callable[..., Any]) -> Callable[..., Any]:
-        def written(*args: Any, **kwargs: Any) -> Any:
-            self._left -= 1
-            if self._left == 0 and not self._late:
-                raise StopError
-            answer = write(*args, **kwargs)
-            if self._left == 0:
-                raise StopError
-            return answer
-
-        return written
-
-
-def interrupted(monkeypatch: pytest.MonkeyPatch, server: ApiServer, at: int, *, late: bool) -> None:
-    real = connect_to(server.url)
-    monkeypatch.setattr(migrating, "connect", lambda **_: Interrupted(real, at, late=late))
-
-
-@pytest.fixture
-def stopped(monkeypatch: pytest.MonkeyPatch, server: ApiServer, type_in: Type, journal: Path) -> Callable[..., None]:
-    """Runs a command that is stopped at one of its writes, before or after it has happened."""
-
-    def run(*words: str, at: int, late: bool) -> None:
-        with monkeypatch.context() as patched:
-            interrupted(patched, server, at, late=late)
-            with pytest.raises(StopError):
-                type_in("migrate", "-n", "ml", *words, "--journal", journal)
-
-    return run
 
 
 @pytest.mark.parametrize("late", [False, True])

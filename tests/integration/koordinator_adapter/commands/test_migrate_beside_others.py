@@ -1,0 +1,115 @@
+"""Groups that others have made, and journals of other migrations."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hami_plugins.emulator.apiserver import ApiServer
+from hami_plugins.kube.client import connect_to
+from tests.integration.koordinator_adapter.commands.cluster import (
+    PATHS,
+    a_cluster,
+    a_group,
+    state,
+)
+from tests.integration.koordinator_adapter.commands.conftest import Type
+
+
+def test_a_group_that_somebody_made_is_neither_planned_nor_taken_back(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
+) -> None:
+    server.put(a_group(minMember=2))
+    said = type_in("migrate", "-n", "ml", "--apply", "--journal", journal)
+    assert "podgroup" not in said.out
+    assert state(server)["training"][1]["template"]["spec"]["schedulerName"] == "koord-scheduler"
+    assert type_in("migrate", "-n", "ml", "--undo", "--apply", "--journal", journal).code == 0
+    assert connect_to(server.url).get(PATHS["group"])["metadata"]["labels"] == {"owner": "alice"}
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_group_that_somebody_makes_meanwhile_is_not_taken_back(
+    server: ApiServer,
+    before: dict[str, Any],
+    type_in: Type,
+    journal: Path,
+    *,
+    stopped: Callable[..., None],
+    at: int,
+) -> None:
+    stopped("--apply", at=at, late=False)  # before its step, and within it
+    server.put(a_group(minMember=2))
+    said = type_in("migrate", "-n", "ml", "--apply", "--journal", journal)
+    assert said.code == 0
+    assert type_in("migrate", "-n", "ml", "--undo", "--apply", "--journal", journal).code == 0
+    assert connect_to(server.url).get(PATHS["group"])["metadata"]["labels"] == {"owner": "alice"}
+
+
+def test_a_second_migration_does_not_take_back_what_the_first_one_made(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
+) -> None:
+    type_in("migrate", "-n", "ml", "--apply", "--journal", journal)
+    second = journal.with_name("second")
+    connect_to(server.url).delete(PATHS["training"])
+    server.put(copy.deepcopy(next(raw for raw in a_cluster() if raw["metadata"]["name"] == "training")))
+    assert type_in("migrate", "-n", "ml", "--apply", "--journal", second).code == 1  # the Job stays
+    assert type_in("migrate", "-n", "ml", "--undo", "--apply", "--journal", second).code == 0
+    assert state(server)["group"][1]["minMember"] == 2
+    assert type_in("migrate", "-n", "ml", "--undo", "--apply", "--journal", journal).code == 0
+    assert state(server)["group"] is None
+
+
+def test_a_group_with_another_spec_is_told_and_its_pods_stay_and_all_others_move(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
+) -> None:
+    server.put(a_group(minMember=3))
+    said = type_in("migrate", "-n", "ml", "--apply", "--journal", journal)
+    assert said.code == 1
+    assert 'there is one with {"minMember":3} already, and {"minMember":2} is wanted' in said.out
+    assert "statefulset/ml/training: gang: is not changed" in said.out
+    now = state(server)
+    assert now["training"] == before["training"]
+    assert now["serving"][1]["template"]["spec"]["schedulerName"] == "koord-scheduler"
+
+
+def test_a_group_of_two_schedulers_is_made_once_for_a_third(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
+) -> None:
+    server.put(a_group(minMember=2))
+    said = type_in("migrate", "-n", "ml", "--to", "hami", "--journal", journal)
+    assert said.out.count("podgroup.scheduling.x-k8s.io/ml/team: is created") == 1
+    connect_to(server.url).merge_patch(PATHS["group"], {"spec": {"minMember": 4}})
+    said = type_in("migrate", "-n", "ml", "--to", "hami", "--journal", journal)
+    assert "is created" not in said.out
+    assert "is wanted" in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["-n", "other", "--apply"], "and the migration of namespace other to koordinator is wanted"),
+        (["-n", "ml", "--to", "volcano", "--apply"], "and the migration of namespace ml to volcano is wanted"),
+        (["-n", "ml", "--records", "--apply"], "and the records of namespace ml to koordinator is wanted"),
+        (["-n", "other", "--undo", "--apply"], "this is the migration of namespace ml to koordinator"),
+    ],
+)
+def test_a_journal_goes_on_only_with_what_it_was_begun_for(
+    server: ApiServer,
+    before: dict[str, Any],
+    type_in: Type,
+    journal: Path,
+    *,
+    stopped: Callable[..., None],
+    words: list[str],
+    complaint: str,
+) -> None:
+    stopped("--apply", at=2, late=False)
+    was = state(server)
+    said = type_in("migrate", *words, "--journal", journal)
+    assert said.code == 2
+    assert complaint in said.err
+    assert state(server) == was
