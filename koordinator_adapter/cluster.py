@@ -18,14 +18,15 @@ from hami_plugins.kube.port import Raw
 from hami_plugins.kube.reflector import Change
 from hami_plugins.model.units import MiB, NodeName
 from hami_plugins.wire import koordinator, koordinator_devices, objects, pods
-from hami_plugins.wire.koordinator import ALLOCATED_KEY, GPU_TYPE, MEMORY
+from hami_plugins.wire.koordinator import ALLOCATED_KEY, GPU_TYPE, MEMORY, AllocatedDevice
 from hami_plugins.wire.koordinator_devices import MODEL_LABEL, DeviceObject
 from koordinator_adapter import injection
 from koordinator_adapter.admission.policy import Facts
 from koordinator_adapter.devices.cards import NodeCards, cards_of
 from koordinator_adapter.devices.koordlet import Koordlet, koordlet_of
 from koordinator_adapter.devices.publishing import Site
-from koordinator_adapter.translation.vocabulary import DEVICE_ID_LABEL, HAMI_CORE, ISOLATION
+from koordinator_adapter.injection import Limits
+from koordinator_adapter.translation.vocabulary import DEVICE_ID_LABEL, HAMI_CORE, ISOLATION, PREFIX
 
 _OVER: Final = frozenset({"Succeeded", "Failed"})
 _MEBIBYTE: Final = 1 << 20
@@ -35,14 +36,12 @@ _log = structlog.get_logger(__name__)
 
 
 class HeldPod(NamedTuple):
-    """A placed pod that holds cards: their numbers, and what becomes of its limits."""
+    """A placed pod that holds cards: their numbers where a record has them, and what becomes of its limits."""
 
     name: str
     node: NodeName
     minors: frozenset[int]
-    shares: bool = False
-    labelled: bool = False
-    injected: bool = False
+    limits: Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,10 +192,9 @@ class Cluster:
         """Pods that share a card and run without limits, and why, by name."""
         with self._lock:
             found = [
-                (pod, _why_unlimited(pod))
+                (pod, why)
                 for pod in self._state.pods.values()
-                if pod.shares and not pod.injected
-                if not (pod.labelled and self._state.does.get(pod.node, _NONE).injects)
+                if (why := _why_unlimited(pod, hooked=self._state.does.get(pod.node, _NONE).injects))
             ]
         return tuple(sorted(found))
 
@@ -250,25 +248,36 @@ class Cluster:
 
     def _held(self, raw: Raw) -> HeldPod | None:
         metadata, spec = raw.get("metadata") or {}, raw.get("spec") or {}
-        text = (metadata.get("annotations") or {}).get(ALLOCATED_KEY)
         node = spec.get("nodeName")
-        if not isinstance(text, str) or not node or (raw.get("status") or {}).get("phase") in _OVER:
+        if not node or (raw.get("status") or {}).get("phase") in _OVER:
+            return None
+        cards = self._recorded(metadata)
+        if cards is None and not _asks(spec):
             return None
         try:
-            cards = koordinator.decode(text).get(GPU_TYPE, ())
             pod = pods.pod(raw)
         except WireError as error:
-            self.problems += 1
-            _log.warning("record_unreadable", pod=metadata.get("name"), error=str(error))
+            self._unreadable(metadata, error)
             return None
         return HeldPod(
             name=pod.full_name,
             node=NodeName(str(node)),
-            minors=frozenset(each.minor for each in cards),
-            shares=injection.shares_a_card(cards),
-            labelled=pod.labels.get(ISOLATION) == HAMI_CORE,
-            injected=injection.is_injected(raw, pod),
+            minors=frozenset(each.minor for each in cards or ()),
+            limits=injection.limits_of(raw, pod, cards),
         )
+
+    def _recorded(self, metadata: Raw) -> tuple[AllocatedDevice, ...] | None:
+        """The cards that a pod was given; ``None`` where nobody says, or nobody can read it."""
+        text = (metadata.get("annotations") or {}).get(ALLOCATED_KEY)
+        try:
+            return koordinator.decode(text).get(GPU_TYPE, ()) if isinstance(text, str) else None
+        except WireError as error:
+            self._unreadable(metadata, error)
+            return None
+
+    def _unreadable(self, metadata: Raw, error: WireError) -> None:
+        self.problems += 1
+        _log.warning("record_unreadable", pod=metadata.get("name"), error=str(error))
 
 
 def _by_node(koordlets: Iterable[tuple[NodeName, Koordlet]]) -> dict[NodeName, Koordlet]:
@@ -302,9 +311,30 @@ def _published(raw: Raw) -> _Published:
     )
 
 
-def _why_unlimited(pod: HeldPod) -> str:
-    if not pod.labelled:
+def _asks(spec: Raw) -> bool:
+    """Whether some container asks for something of Koordinator's: looked at first, for most pods ask for nothing."""
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        resources = container.get("resources") if isinstance(container, Mapping) else None
+        for part in resources.values() if isinstance(resources, Mapping) else ():
+            if isinstance(part, Mapping) and any(koordinator.current(name).startswith(PREFIX) for name in part):
+                return True
+    return False
+
+
+def _why_unlimited(pod: HeldPod, *, hooked: bool) -> str:
+    """Why a pod runs without limits; empty where it does not. ``hooked`` is whether its node's koordlet sets them."""
+    limits = pod.limits
+    if not limits.shares or limits.injected:
+        return ""
+    if not limits.labelled:
         return f"shares a card and lacks the label {ISOLATION}: {HAMI_CORE}; make it anew with the label"
+    if limits.not_hooked:
+        return (
+            f"promises limits by its label, and {limits.not_hooked}; see that {pod.node} has a Device object, or have "
+            "limits injected (injection.mode), then make the pod anew"
+        )
+    if hooked:
+        return ""
     return (
         f"promises limits by its label, and neither koordlet on {pod.node} (gate GPUEnvInject) nor this server has put "
         "them there; switch one of the two on, then make the pod anew"

@@ -12,7 +12,8 @@ has its own limit, memory as the record says it, ids instead of numbers, and ``/
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from hami_plugins.engine.demand import WHOLE
 from hami_plugins.engine.koordinator import FULL
@@ -31,7 +32,7 @@ from hami_plugins.wire.hami_core import (
     PRELOAD_IN_CONTAINER,
     VISIBLE_ENV,
 )
-from hami_plugins.wire.koordinator import ALLOCATED_KEY, GPU_TYPE, MEMORY, RATIO, AllocatedDevice
+from hami_plugins.wire.koordinator import ALLOCATED_KEY, GPU_TYPE, MEMORY, NPU_CORE, RATIO, AllocatedDevice
 from koordinator_adapter.translation import koordinator_reading
 from koordinator_adapter.translation.model import Asked, Finding, at, container_path, refused
 from koordinator_adapter.translation.vocabulary import (
@@ -54,6 +55,16 @@ _MOUNTS: Final[tuple[Mapping[str, object], ...]] = (
     {"name": _PRELOAD_VOLUME, "mountPath": PRELOAD_IN_CONTAINER, "readOnly": True},
     {"name": _LOCK_VOLUME, "mountPath": LOCK_DIRECTORY},
 )
+
+
+class Limits(NamedTuple):
+    """What becomes of the limits of a placed pod: whether it shares a card, whether its label promises limits, whether
+    its containers take them from annotations, and why koordlet's hook sets none (empty where it would)."""
+
+    shares: bool
+    labelled: bool
+    injected: bool
+    not_hooked: str = ""
 
 
 def is_shared(request: DeviceRequest) -> bool:
@@ -130,7 +141,42 @@ def is_injected(raw: Mapping[str, object], pod: Pod) -> bool:
     return limited and VISIBLE in pod.annotations
 
 
-def shares_a_card(cards: tuple[AllocatedDevice, ...]) -> bool:
+def limits_of(raw: Mapping[str, object], pod: Pod, cards: Sequence[AllocatedDevice] | None) -> Limits:
+    """What becomes of the limits of a placed pod. ``cards`` are those of its record, ``None`` where it has none."""
+    labelled = pod.labels.get(ISOLATION) == HAMI_CORE
+    request = request_of(with_label(pod))
+    part = request is not None and is_shared(request)
+    if any(NPU_CORE in each.resources for each in cards or ()):
+        return Limits(shares=False, labelled=labelled, injected=False)
+    why = "" if cards is None else _not_hooked(cards, request)
+    if cards is None:
+        why = f"has no record of its cards ({ALLOCATED_KEY}), so that nobody counts what it uses, and nobody limits it"
+    return Limits(
+        # A record of a part without either is of a pod in other words: whoever shares its card limits it, too.
+        shares=(part and bool(why)) or ((part or labelled) and _shares_a_card(cards or ())),
+        labelled=labelled,
+        injected=is_injected(raw, pod),
+        not_hooked=why,
+    )
+
+
+def with_label(pod: Pod) -> Pod:
+    """The pod with the label as it has to be: with any other one its request means nothing."""
+    return replace(pod, labels={**pod.labels, ISOLATION: HAMI_CORE})
+
+
+def _not_hooked(cards: Sequence[AllocatedDevice], request: DeviceRequest | None) -> str:
+    """Why koordlet's hook sets no limits by this record: it reads the first card (``koordinator.md`` 5.2)."""
+    first = cards[0].resources if cards else {}
+    lacking = next((name for name in (RATIO, MEMORY) if name not in first), None)
+    if lacking is not None and (lacking == RATIO or first[RATIO].ceiling < FULL):
+        return f"has a record without {lacking}, by which koordlet's hook sets no limit"
+    if lacking is None and first[RATIO].ceiling >= FULL and request is not None and 0 < request.cores < FULL:
+        return f"has all memory of a card, of which koordlet's hook does not limit the cores to {request.cores}, either"
+    return ""
+
+
+def _shares_a_card(cards: Sequence[AllocatedDevice]) -> bool:
     """Whether a record says that some card is only in part the pod's (``koordinator.md`` 8.6)."""
     return any((ratio := each.resources.get(RATIO)) is not None and ratio.ceiling < FULL for each in cards)
 

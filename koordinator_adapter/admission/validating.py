@@ -7,7 +7,6 @@ container starts, so both are guarded for as long as the pod lives.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from hami_plugins.engine import koordinator as rules
@@ -93,7 +92,7 @@ def _of_change(request: AdmissionRequest, pod: Pod, policy: Policy) -> Answer:
     before = _labels(request.old_object or {})
     if before.get(ISOLATION) != HAMI_CORE or pod.labels.get(ISOLATION) == HAMI_CORE or policy.trusts(request.user):
         return Allowed()
-    asked = injection.request_of(_with_label(pod))
+    asked = injection.request_of(injection.with_label(pod))
     if asked is None or not injection.is_shared(asked):
         return Allowed()
     return Refused(
@@ -101,11 +100,6 @@ def _of_change(request: AdmissionRequest, pod: Pod, policy: Policy) -> Answer:
         "from their next start on. Leave the label as it is, or make the pod anew",
         FORBIDDEN,
     )
-
-
-def _with_label(pod: Pod) -> Pod:
-    """The pod with the label as it has to be: with any other one its request means nothing."""
-    return replace(pod, labels={**pod.labels, ISOLATION: HAMI_CORE})
 
 
 def _without_limits(pod: Pod, asked: Asked, policy: Policy) -> Answer:

@@ -57,9 +57,11 @@ def records(evidence: Evidence) -> Iterator[Finding]:
     for each in evidence.pods:
         pod = each.pod
         published = evidence.devices.get(pod.node) if pod.node is not None else None
-        if published is None or not published.cards:
-            continue
         text = pod.annotations.get(wire.ALLOCATED_KEY)
+        if published is None or not published.cards:
+            if text is None and pod.node is not None:
+                yield from _uncounted(each)
+            continue
         if text is None:
             yield from _unrecorded(each)
             continue
@@ -96,10 +98,25 @@ def _is_koordinators(name: str) -> bool:
     return wire.current(name).startswith(PREFIX)
 
 
+def _uncounted(each: Seen) -> Iterator[Finding]:
+    """On a node without cards of a Device object Koordinator's scheduler records nothing, and binds all the same."""
+    pod = each.pod
+    if any(map(_is_koordinators, _names(pod))):
+        words = f"was bound to {pod.node}, of which no cards are published: nobody counts or limits what it uses"
+        fix = (
+            f"kubectl get devices.scheduling.koordinator.sh {pod.node}   # have its cards published; then {_again(pod)}"
+        )
+        yield _of(each, "record", Severity.ERROR, words, fix)
+
+
+def _names(pod: Pod) -> set[str]:
+    return {name for one in pod.containers for name, amount in {**one.requests, **one.limits}.items() if amount.nano}
+
+
 def _unrecorded(each: Seen) -> Iterator[Finding]:
     pod = each.pod
-    names = {name for one in pod.containers for name, amount in {**one.requests, **one.limits}.items() if amount.nano}
-    if any(_is_koordinators(name) for name in names):
+    names = _names(pod)
+    if any(map(_is_koordinators, names)):
         words = f"was bound to {pod.node} without a record of its cards: nobody counts them, and others get them, too"
         yield _of(each, "record", Severity.ERROR, words, _again(pod))
         return

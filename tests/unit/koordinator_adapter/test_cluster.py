@@ -8,7 +8,7 @@ from typing import Any
 from hami_plugins.kube.reflector import Change
 from hami_plugins.model.units import NodeName
 from hami_plugins.vendors import builtin
-from hami_plugins.wire.koordinator import ALLOCATED_KEY, MEMORY, RATIO
+from hami_plugins.wire.koordinator import ALLOCATED_KEY, MEMORY, RATIO, SHARED
 from hami_plugins.wire.koordinator_devices import MODEL_LABEL
 from koordinator_adapter.cluster import Cluster
 from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION
@@ -94,6 +94,22 @@ def test_a_record_that_cannot_be_read_is_counted_and_hides_no_other() -> None:
     seen.cluster.pod_changed(Change("synced", None, ""))
     assert seen.cluster.sizes()[2] == 1
     assert seen.cluster.problems == 1
+
+
+def test_a_pod_that_asks_for_a_part_and_has_no_record_runs_without_limits() -> None:
+    seen = Seen()
+    seen.pod(koordlet("GPUEnvInject"), uid="koordlet")
+    raw = a_pod(**{ISOLATION: HAMI_CORE})
+    raw["metadata"]["annotations"] = {}
+    seen.pod(raw, uid="asks for nothing")
+    assert seen.cluster.sizes()[2] == 0
+    raw["spec"]["containers"][0]["resources"] = {"limits": {SHARED: "1", RATIO: "50"}}
+    seen.pod(raw)
+    ((pod, why),) = seen.cluster.unlimited()
+    assert (pod.name, pod.minors) == ("d/p", frozenset())
+    assert "no record of its cards" in why
+    seen.pod({**raw, "metadata": {**raw["metadata"], "annotations": {ALLOCATED_KEY: RECORD}}}, "modified")
+    assert seen.cluster.unlimited() == ()
 
 
 def test_a_node_that_cannot_be_read_is_counted_and_told_of() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from hami_plugins.errors import WireError
 from hami_plugins.model.edits import made
 from hami_plugins.wire import pods
-from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, MEMORY, RATIO, SHARED, decode
+from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, GPU, MEMORY, NPU_CORE, RATIO, SHARED, decode
 from koordinator_adapter import injection
 from koordinator_adapter.translation.model import Finding
 from koordinator_adapter.translation.vocabulary import INJECTED, ISOLATION, MEMORY_LIMIT, NO_CORE_LIMIT, VISIBLE
@@ -155,7 +157,50 @@ def test_a_pod_is_limited_once_all_its_containers_are_and_the_record_has_come() 
     assert not injection.is_injected(raw, pods.pod(raw))
 
 
-def test_a_record_shares_a_card_where_some_card_is_less_than_whole() -> None:
-    whole = '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-memory-ratio":"100"}}]}'
-    assert not injection.shares_a_card(decode(whole)["gpu"])
-    assert injection.shares_a_card(decode(whole.replace("100", "50"))["gpu"])
+def limits(raw: Raw, *resources: Mapping[str, str] | None) -> injection.Limits:
+    """What becomes of the limits of a pod whose record has these cards; ``None`` for no record."""
+    cards = [{"minor": at, "resources": each} for at, each in enumerate(resources)]
+    record = None if None in resources else decode(json.dumps({"gpu": cards}))["gpu"]
+    return injection.limits_of(raw, pods.pod(raw), record)
+
+
+PART = {SHARED: "1", CORE: "40", MEMORY: "8Gi"}
+
+
+def test_limits_hold_where_the_record_says_which_part_of_a_card_it_is() -> None:
+    found = limits(pod(PART, labels=LABEL), {CORE: "40", MEMORY: "8Gi", RATIO: "20"})
+    assert found == injection.Limits(shares=True, labelled=True, injected=False)
+    whole = pod({GPU: "100"}, labels=LABEL)
+    assert not limits(whole, {CORE: "100", MEMORY: "40Gi", RATIO: "100"}).shares
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        ({MEMORY: "8Gi", CORE: "40"}, "without koordinator.sh/gpu-memory-ratio"),
+        ({RATIO: "20", CORE: "40"}, "without koordinator.sh/gpu-memory,"),
+        ({RATIO: "100", MEMORY: "8Gi", CORE: "40"}, "the cores to 40"),
+        (None, "no record of its cards"),
+    ],
+)
+def test_koordlets_hook_sets_no_limits_by_a_record_like_this(record: Mapping[str, str] | None, why: str) -> None:
+    found = limits(pod(PART, labels=LABEL), record)
+    assert found.shares
+    assert why in found.not_hooked
+
+
+def test_a_whole_card_without_a_record_needs_no_limits() -> None:
+    assert not limits(pod({GPU: "100"}, labels=LABEL), None).shares
+    assert not limits(pod({SHARED: "1", MEMORY: "40Gi"}, labels=LABEL), {RATIO: "100", MEMORY: "40Gi"}).shares
+
+
+def test_limits_that_others_set_are_not_looked_for_here() -> None:
+    recorded = {CORE: "40", MEMORY: "8Gi", RATIO: "20"}
+    assert not limits(pod({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "100"}), recorded).shares
+    npu = {NPU_CORE: "2", RATIO: "25", MEMORY: "6Gi"}
+    assert not limits(pod({NPU_CORE: "2", SHARED: "1"}), npu).shares
+
+
+def test_a_label_that_nobody_acts_upon_promises_nothing_and_hides_nothing() -> None:
+    found = limits(pod(PART, labels={ISOLATION: "hami-core"}), {CORE: "40", MEMORY: "8Gi"})
+    assert (found.shares, found.labelled) == (True, False)

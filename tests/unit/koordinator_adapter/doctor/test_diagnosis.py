@@ -305,6 +305,18 @@ def test_pods_on_nodes_without_published_cards_are_nobodys_business() -> None:
     assert broken(change) == ()
 
 
+def test_a_pod_in_koordinators_words_on_a_node_without_a_device_object_is_counted_by_nobody() -> None:
+    def change(objects: Cluster) -> None:
+        objects["pod"]["metadata"]["annotations"] = {}
+        del objects["device"]
+        objects["node"]["status"]["allocatable"] = {"cpu": "64"}
+
+    (finding,) = the("record", change)
+    assert (finding.about, finding.severity) == ("pod/ml/half", ERROR)
+    assert "of which no cards are published" in finding.words
+    assert finding.fix.startswith("kubectl get devices.scheduling.koordinator.sh gpu-1")
+
+
 def test_a_device_plugin_is_kept_off_the_nodes_by_its_daemonset() -> None:
     plugin = a_pod("nvidia-device-plugin-x", containers=[{"name": "c", "image": "nvidia/k8s-device-plugin:1"}])
     plugin["metadata"] |= {
