@@ -72,9 +72,12 @@ class Bindings:
         return self._granted(binding, intake, request)
 
     def _intake(self, binding: Bound) -> Intake | Answer:
-        """What the pod asks for, or the answer where that does not matter or cannot be found out."""
+        """What the pod asks for, or the answer where that does not matter or cannot be found out.
+
+        A Binding without a UID may be for a pod that was made again under its name: that one is read, too.
+        """
         seen = self.books.seen(binding.namespace, binding.name)
-        if seen is None or binding.uid not in ("", seen.uid):
+        if seen is None or binding.uid != seen.uid:
             return self._read_now(binding)
         if seen.fault:
             return self._refused(binding, seen.fault, Code.REQUEST)
@@ -92,6 +95,7 @@ class Bindings:
             return self._refused(binding, str(error), Code.REQUEST)
         except KubeError as error:
             if self.books.product.marker[0] not in binding.annotations:
+                _log.warning("binding_unknown", pod=f"{binding.namespace}/{binding.name}", error=str(error))
                 return self._untouched("unknown")
             reason = f"pod {binding.namespace}/{binding.name} is not known yet and cannot be read: {error}; try again"
             return self._refused(binding, reason, "unknown", status=_AWAY)

@@ -82,9 +82,9 @@ class Books:
     def node_changed(self, change: Change) -> None:
         """A node came, changed or went."""
         if change.kind == "deleted":
-            name = self._nodes.pop(change.uid, None)
-            if name is not None and name not in self._nodes.values():
-                with self._lock:
+            with self._lock:
+                name = self._nodes.pop(change.uid, None)
+                if name is not None and name not in self._nodes.values():
                     self._ledger.forget_node(name)
                     self._planner.node_gone(name)
             return
@@ -95,9 +95,9 @@ class Books:
         except WireError as error:
             self._malformed("node_unreadable", str(error))
             return
-        self._nodes[change.uid] = node.name
         try:
             with self._lock:
+                self._nodes[change.uid] = node.name
                 problems = self._ledger.see_node(node)
                 problems += tuple(Problem(f"node {node.name}", what) for what in self._planner.node_seen(node))
         except Exception as error:  # noqa: BLE001 - a bug that one node meets is not to end all the others' grants

@@ -19,10 +19,11 @@ from hami_plugins.model.requests import DeviceDemand
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.vendor import NodeObject
 from hami_plugins.wire.gang_keys import GROUP_KEY
+from neuron_topology.allocation.tables import Tables
 from neuron_topology.hardware.fabric import devices_of
 from neuron_topology.nodes import VENDOR, Wiring, wiring_of
 from neuron_topology.placement import ending
-from neuron_topology.placement.sharing import room, shared_set
+from neuron_topology.placement.sharing import displaced, room, shared_set
 from neuron_topology.vendor import whole
 
 SAME_SET: Final = 5.0
@@ -217,18 +218,35 @@ def _lacking(gang: _Gang, least: int, ledger: Ledger) -> str:
     # Some may still have to be made, and what asks for cores is not planned.
     if lacking <= 0 or len(waiting) < lacking or not all(waiting):
         return ""
+    asked = Counter(waiting)
     rooms: Counter[int] = Counter()
+    kinds: set[Tables] = set()
     for entry in ledger.entries():
         if VENDOR in entry.state.shape.positions:
-            for count in set(waiting):
+            kinds.add(wiring_of(entry.state.shape).tables)
+            for count in asked:
                 rooms[count] += _room_of(entry.state, count)
-    could = sum(min(number, rooms[count]) for count, number in Counter(waiting).items())
-    if could >= lacking:
+    could = sum(min(number, rooms[count]) for count, number in asked.items())
+    if could < lacking:
+        left = f"linked sets are left for {could}"
+    elif lacking == len(waiting) and not _beside_each_other(asked, rooms, kinds):
+        left = "linked sets are not left for all of them beside each other"
+    else:
         return ""
-    asked = " and ".join(f"{number} x {count}" for count, number in sorted(Counter(waiting).items()))
+    told = " and ".join(f"{number} x {count}" for count, number in sorted(asked.items()))
     return (
-        f"the job has to start together: {lacking} of its pods have no devices yet (they ask for {asked}), and "
-        f"linked sets are left for {could}; wait until pods end, or ask for fewer pods or devices"
+        f"the job has to start together: {lacking} of its pods have no devices yet (they ask for {told}), and {left}; "
+        "wait until pods end, or ask for fewer pods or devices"
+    )
+
+
+def _beside_each_other(asked: Mapping[int, int], rooms: Mapping[int, int], kinds: Iterable[Tables]) -> bool:
+    """Whether sets of different sizes may all find room: a large one takes the place of some smaller ones."""
+    listed = tuple(kinds)
+    return all(
+        sum(number * min(displaced(tables, size, count) for tables in listed) for size, number in asked.items())
+        <= rooms[count]
+        for count in asked
     )
 
 

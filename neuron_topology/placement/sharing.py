@@ -41,18 +41,24 @@ def room(tables: Tables, free: int, count: int) -> int:
     return max(best, room(tables, free & ~first, count))
 
 
+@lru_cache(maxsize=_ROOMS)
+def displaced(tables: Tables, size: int, count: int) -> int:
+    """How many sets of a count a set of a size takes the place of at least; 0 where there is none of the size."""
+    return min((room(tables, members, count) for members in tables.sets.get(size, ())), default=0)
+
+
 def shared_set(  # noqa: PLR0913, PLR0917 - one node, what the others have, and what they could have
     tables: Tables,
     free: int,
     count: int,
-    taken: Mapping[int, int],
+    others: Mapping[int, int],
     elsewhere: Mapping[int, int],
     shunned: int = 0,
 ) -> int:
     """The set for one more member on a node, 0 where there is none.
 
-    ``taken`` are the sets that other members have on other nodes, ``elsewhere`` what is free on nodes that may get some
-    more, both with their numbers. First comes what most members have already, then what most nodes could give.
+    ``others`` are the sets that other members have on other nodes, ``elsewhere`` what is free on nodes that may get
+    some more, both with their numbers. First comes what most members have already, then what most nodes could give.
     """
     options = tables.options(free, count)
     if not options:
@@ -66,7 +72,7 @@ def shared_set(  # noqa: PLR0913, PLR0917 - one node, what the others have, and 
         value = tables.value(free & ~members)
         return (
             room(tables, free & ~members, count) == left,
-            taken.get(members, 0),
+            others.get(members, 0),
             could - worn,
             -worn,
             members == usual,

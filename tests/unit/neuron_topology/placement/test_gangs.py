@@ -138,7 +138,32 @@ def test_a_group_that_is_half_broken_is_still_a_group() -> None:
     assert cluster.books.problems == 2
 
 
-def test_members_that_ask_for_cores_or_for_different_numbers_are_left_to_the_scheduler() -> None:
+def of_sizes(cluster: Cluster, *sizes: int, least: int = 0) -> list[Any]:
+    cluster.books.group_changed(group(least=least or len(sizes)))
+    pods = [a_pod(f"w{at}", size, annotations={GROUP_KEY: "train"}) for at, size in enumerate(sizes)]
+    for pod in pods:
+        cluster.shows(pod)
+    return pods
+
+
+def test_members_of_different_sizes_have_to_find_room_beside_each_other() -> None:
+    cluster = Cluster(a_node("n1"))
+    pods = of_sizes(cluster, 8, 8, 4, 4, 4)
+    assert "linked sets are not left for all of them beside each other" in cluster.predicate(pods[0])
+    cluster.shows_node(a_node("n2"))
+    assert not cluster.predicate(pods[0])
+    fits = Cluster(a_node("n1"))
+    assert not fits.predicate(of_sizes(fits, 8, 4, 4)[0])
+    elastic = Cluster(a_node("n1"))
+    assert not elastic.predicate(of_sizes(elastic, 8, 8, 4, 4, 4, least=3)[0])
+
+
+def test_a_size_that_one_kind_of_machine_cannot_give_at_all_says_nothing_about_the_others() -> None:
+    cluster = Cluster(a_node("n1"), a_node("small", "trn1.2xlarge"))
+    assert not cluster.predicate(of_sizes(cluster, 8, 4, 4)[0], "n1")
+
+
+def test_members_that_ask_for_cores_are_left_to_the_scheduler() -> None:
     cluster = Cluster(a_node("n1"), a_node("n2"))
     cluster.books.group_changed(group(least=3))
     pods = [a_pod("big", 16), a_pod("small", 4), a_pod("cores", cores=2)]
