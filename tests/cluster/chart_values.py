@@ -34,6 +34,8 @@ SETS: Final[Mapping[str, Values]] = MappingProxyType(
                 "dashboard": {"enabled": True},
             },
             "grants": {
+                "replicas": 2,
+                "podDisruptionBudget": {"enabled": True},
                 "certificate": {"source": "certManager"},
                 "networkPolicy": {
                     "enabled": True,
@@ -49,7 +51,6 @@ SETS: Final[Mapping[str, Values]] = MappingProxyType(
             "grants": {
                 "certificate": {"source": "secret", "secretName": "ours", "caBundle": "Q0E="},
                 "webhooks": {"exempt": ["kube-system", "infra"], "markedOnly": True},
-                "podDisruptionBudget": {"enabled": False},
             },
             "uninstall": {"clean": False},
         },

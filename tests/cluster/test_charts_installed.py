@@ -152,6 +152,35 @@ def test_what_the_webhooks_trust_outlives_upgrade_and_rollback(
     client.close()
 
 
+def test_an_upgrade_of_two_replicas_ends_although_only_one_is_ever_ready(
+    helm: Helm, control_plane: ControlPlane, place: str
+) -> None:
+    """The real controller must not wait for a replica that is ready only when the old one has gone."""
+    api = control_plane.api
+    server = {**NOWHERE, "replicas": 2}
+    helm.change("install", "one", place, values={**STILL, "grants": server})
+    collection = f"/api/v1/namespaces/{place}/pods"
+    labels = "app.kubernetes.io/component=grants"
+    leader, _standby = wait_until(
+        lambda: len(found := api.items(collection, labelSelector=labels)) == 2 and found, "both pods are made"
+    )
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    api.merge_patch(f"{collection}/{leader['metadata']['name']}/status", ready)
+    deployment = f"/apis/apps/v1/namespaces/{place}/deployments/one-volcano-vgpu-grants"
+    wait_until(lambda: api.get(deployment)["status"].get("readyReplicas") == 1, "one is ready")
+    changed = {**server, "settings": {"hold": 20}}
+    helm.change("upgrade", "one", place, values={**STILL, "grants": changed})
+
+    def ended() -> bool:
+        found = api.get(deployment)
+        status = found["status"]
+        seen = status["observedGeneration"] == found["metadata"]["generation"]
+        return seen and status.get("updatedReplicas") == status["replicas"] == 2
+
+    wait_until(ended, "both pods have the new settings", 60)
+    helm.run("uninstall", "one", "--namespace", place, "--wait")
+
+
 @every_set
 def test_the_api_server_would_take_every_field_of_it(
     programs: Mapping[str, Path],

@@ -240,6 +240,28 @@ def test_all_but_the_agent_are_restricted_pods(one_helm: Helm, case: Case) -> No
             assert not [volume for volume in spec.get("volumes", []) if "hostPath" in volume]
 
 
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON], ids=lambda chart: chart.name)
+def test_a_server_of_which_one_replica_is_ready_is_replaced_and_moved(
+    one_helm: Helm, chart: Path, replicas: int
+) -> None:
+    """A replica that is to stay until another is ready stays for ever, and so does one that a budget holds."""
+    server = {"replicas": replicas}
+    found = objects(one_helm.template(chart, {"grants": server} if chart == VOLCANO_VGPU else server))
+    (deployment,) = of_kind(found, "Deployment")
+    assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == "100%"
+    assert not of_kind(found, "PodDisruptionBudget")
+    tolerated = deployment["spec"]["template"]["spec"]["tolerations"]
+    gone = {each["key"].partition("/")[2]: each["tolerationSeconds"] for each in tolerated}
+    assert gone == {"not-ready": 15, "unreachable": 15}
+
+
+def test_one_replica_is_usual_where_only_one_is_ready() -> None:
+    """Whoever waits for all replicas (Helm 4, kubectl, Flux) would wait for ever for the others."""
+    assert yaml.safe_load((VOLCANO_VGPU / "values.yaml").read_text())["grants"]["replicas"] == 1
+    assert yaml.safe_load((NEURON / "values.yaml").read_text())["replicas"] == 1
+
+
 @every_set
 def test_objects_of_the_whole_cluster_are_named_after_release_and_namespace(one_helm: Helm, case: Case) -> None:
     """So that two releases do not meet, whatever they are called."""
