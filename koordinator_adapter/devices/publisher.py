@@ -23,7 +23,7 @@ from hami_plugins.model.units import NodeName
 from hami_plugins.wire import koordinator_devices
 from koordinator_adapter.cluster import Cluster
 from koordinator_adapter.devices import sums
-from koordinator_adapter.devices.publishing import Change, Leave, Make, is_ours, plan_of
+from koordinator_adapter.devices.publishing import Change, Leave, Make, contested, is_ours, plan_of
 from koordinator_adapter.metrics import AdapterMetrics
 from koordinator_adapter.settings import Devices
 
@@ -35,19 +35,36 @@ LONGEST_PAUSE: Final = 60.0
 
 MOST_WRITES: Final = 3
 VAIN_SECONDS: Final = 600.0
-"""So often in so many seconds the same sums are written into a node; then somebody else must be writing other ones."""
+"""So often in so many seconds the same is written; then somebody else must be writing something else in its place."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
+class _Writes:
+    """When the same thing was written again and again."""
+
+    what: object = None
+    at: list[float] = field(default_factory=list)
+
+    def in_vain(self, what: object, now: float) -> bool:
+        """Whether it has been written so often of late that once more would change nothing."""
+        return self.what == what and sum(at > now - VAIN_SECONDS for at in self.at) >= MOST_WRITES
+
+    def note(self, what: object, now: float) -> None:
+        """It has been written."""
+        self.at = [*(at for at in self.at if at > now - VAIN_SECONDS), now] if self.what == what else [now]
+        self.what = what
+
+
+@dataclass(slots=True)
 class _Past:
-    """What has been done about a node: failures in a row, since when its sums are wrong, which were written when."""
+    """What has been done about a node: failures in a row, since when its sums are wrong, what was written when."""
 
     failures: int = 0
     wrong_since: float | None = None
-    written: Mapping[str, int] | None = None
-    writes: list[float] = field(default_factory=list)
+    objects: _Writes = field(default_factory=_Writes)
+    sums: _Writes = field(default_factory=_Writes)
 
 
 def _utc() -> datetime:
@@ -139,8 +156,8 @@ class Publisher:
         why = plan.step.why if isinstance(plan.step, Leave) else ""
         remarks = (*plan.remarks, why) if why else plan.remarks
         try:
-            live = self._publish(node, plan.step, live)
-            remarks = (*remarks, *self._sum_up(node, raw, live))
+            live, vain = self._publish(node, plan.step, live)
+            remarks = (*remarks, *vain, *self._sum_up(node, raw, live))
         except ContentionError:
             self._metrics.wrote("conflict")
             self._queue.put(node, after=AGAIN_SECONDS)
@@ -152,18 +169,24 @@ class Publisher:
             self._past.setdefault(node, _Past()).failures = 0
         self._note(node, remarks)
 
-    def _publish(self, node: NodeName, step: Make | Change | Leave, live: Raw | None) -> Raw | None:
-        """The Device object as it is now."""
+    def _publish(
+        self, node: NodeName, step: Make | Change | Leave, live: Raw | None
+    ) -> tuple[Raw | None, tuple[str, ...]]:
+        """The Device object as it is now, and what keeps it from being as it should."""
         if isinstance(step, Leave):
-            return live
+            return live, ()
+        past, said = self._past.setdefault(node, _Past()), _said(step.body)
+        if past.objects.in_vain(said, self._clock()):
+            return live, (contested(node, live),)
         if isinstance(step, Make):
             made = self._api.create(paths.DEVICES, step.body)
         else:
             made = self._api.replace(paths.device(node), step.body)
+        past.objects.note(said, self._clock())
         self._metrics.wrote("created" if isinstance(step, Make) else "changed")
         _log.info("device_published", node=node, cards=len(step.body["spec"]["devices"]), new=isinstance(step, Make))
         self._cluster.published(node, made)
-        return made
+        return made, ()
 
     def _sum_up(self, node: NodeName, raw: Raw, live: Raw | None) -> tuple[str, ...]:
         """Bring the sums into the node, where nobody else does; what is in the way."""
@@ -180,13 +203,15 @@ class Publisher:
             return ()
         if self._settings.node_resources == "auto" and not self._waited(node, past):
             return ()
-        if self._in_vain(past, sums.sums_of(published)):
+        wanted = sums.sums_of(published)
+        if past.sums.in_vain(wanted, self._clock()):
             return (
                 f"node {node}: somebody else writes other amounts of Koordinator's resources into it; let one of the "
                 "two do it: devices.nodeResources never, or no colocation in slo-controller-config",
             )
         if status is not None:
             raw = self._api.merge_patch(paths.node_status(node), status)
+            past.sums.note(wanted, self._clock())
             self._metrics.wrote("sums")
         if labels is not None:
             # Where the sums have just been written, the version that the labels were found missing in is gone.
@@ -196,16 +221,6 @@ class Publisher:
         self._cluster.written(raw)
         past.wrong_since = None
         return ()
-
-    def _in_vain(self, past: _Past, wanted: Mapping[str, int]) -> bool:
-        """Whether these sums have been written again and again of late, because somebody else writes other ones."""
-        now = self._clock()
-        past.writes = [at for at in past.writes if at > now - VAIN_SECONDS] if past.written == wanted else []
-        past.written = wanted
-        if len(past.writes) >= MOST_WRITES:
-            return True
-        past.writes.append(now)
-        return False
 
     def _waited(self, node: NodeName, past: _Past) -> bool:
         """Whether Koordinator's controller has had its time to write them."""
@@ -235,3 +250,9 @@ class Publisher:
     def _forget(self, node: NodeName) -> None:
         self._past.pop(node, None)
         self._note(node, ())
+
+
+def _said(body: Raw) -> object:
+    """What an object says, but why a card is out of service: since when is the time of the write."""
+    devices = [{key: value for key, value in each.items() if key != "conditions"} for each in body["spec"]["devices"]]
+    return devices, body["metadata"].get("labels"), body["metadata"].get("annotations")

@@ -103,14 +103,29 @@ def _reported(node: str) -> str:
     )
 
 
+def contested(node: str, live: Mapping[str, Any] | None) -> str:
+    """What is to be known of an object of ours that somebody else changes, or deletes, again and again."""
+    does = "changes its Device object" if live is not None else "deletes its Device object"
+    return (
+        f"node {node}: somebody else{_writers(live or {})} {does} each time that it is written here, and is left to it "
+        "for ten minutes. One of the two has to stop: end the other publisher (another installation of this adapter, "
+        "too), or set devices.enabled to false or devices.vendors otherwise"
+    )
+
+
 def _not_ours(node: str, live: Mapping[str, Any]) -> str:
+    return (
+        f"node {node}: somebody else publishes its Device object{_writers(live)}, and is left to it. To have it "
+        f"published here, stop that publisher and delete the object: kubectl delete devices.scheduling.koordinator.sh "
+        f"{node}"
+    )
+
+
+def _writers(live: Mapping[str, Any]) -> str:
+    """Who has written an object, in parentheses; empty where the API server does not say."""
     managers = (live.get("metadata") or {}).get("managedFields") or []
     names = sorted({str(each.get("manager")) for each in managers if isinstance(each, dict) and each.get("manager")})
-    who = f" ({', '.join(names)})" if names else ""
-    return (
-        f"node {node}: somebody else publishes its Device object{who}, and is left to it. To have it published here, "
-        f"stop that publisher and delete the object: kubectl delete devices.scheduling.koordinator.sh {node}"
-    )
+    return f" ({', '.join(names)})" if names else ""
 
 
 def _readable(live: Mapping[str, Any], node: NodeName) -> DeviceObject:

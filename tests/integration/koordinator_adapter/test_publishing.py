@@ -285,6 +285,46 @@ def test_somebody_who_writes_other_sums_is_not_fought(cluster: Site) -> None:
     assert quiet(cluster, server)["sums"] <= 4
 
 
+def test_somebody_who_changes_our_object_each_time_is_not_fought(cluster: Site) -> None:
+    cluster.put(a_node("n1"))
+    server = cluster.start()
+    settled(cluster, "n1", 2)
+
+    def undone() -> bool:
+        listed = [{**each, "resources": {**each["resources"], MEMORY: "1Gi"}} for each in cluster.devices("n1")]
+        cluster.api.merge_patch(paths.device("n1"), {"spec": {"devices": listed}})
+        return "changes its Device object" in cluster.get(server, "/findings")[1]
+
+    wait_for(undone, "it is given up and told")
+    assert quiet(cluster, server)["changed"] <= 3
+    # A card that falls ill is something else to say, and is said.
+    change_node(cluster, "n1", card("n1", 0), card("n1", 1, health=False))
+    wait_for(lambda: not cluster.devices("n1")[1]["health"], "the illness is published")
+
+
+def test_somebody_who_deletes_our_object_each_time_is_not_fought(cluster: Site) -> None:
+    cluster.put(a_node("n1"))
+    server = cluster.start()
+
+    def undone() -> bool:
+        if cluster.device("n1") is not None:
+            cluster.server.delete("devices", "n1")
+        return "deletes its Device object" in cluster.get(server, "/findings")[1]
+
+    wait_for(undone, "it is given up and told")
+    assert quiet(cluster, server)["created"] == 3
+
+
+def test_writes_that_lose_races_are_not_taken_for_a_fight(cluster: Site) -> None:
+    cluster.put(a_node("n1"))
+    server = cluster.start()
+    settled(cluster, "n1", 2)
+    cluster.server.faults.add(Fault(action=Refuse(409), verb="update", resource=DEVICES, times=4))
+    change_node(cluster, "n1", card("n1", 0, health=False), card("n1", 1))
+    wait_for(lambda: not cluster.devices("n1")[0]["health"], "the change is published")
+    assert "Device object" not in cluster.get(server, "/findings")[1]
+
+
 def test_koordinators_controller_has_time_to_write_the_sums_itself(cluster: Site) -> None:
     cluster.put(a_node("n1"))
     server = cluster.start(devices={"grace": 3600})
