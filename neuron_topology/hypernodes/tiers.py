@@ -19,18 +19,20 @@ from neuron_topology import names
 class Tier(NamedTuple):
     """One level: its number (1 is nearest), its name, and the node label whose value says which part a node is in.
 
-    Levels that are not ``apart`` hold machines of all families together.
+    Levels that are not ``apart`` hold machines of all families together. What is ``across`` the network's layers may
+    have machines in several of them.
     """
 
     number: int
     name: str
     label: str
     apart: bool = True
+    across: bool = False
 
 
 TIERS: Final = (
-    Tier(1, "ultraserver-2", names.ULTRASERVER_2_LABEL),
-    Tier(2, "ultraserver-4", names.ULTRASERVER_4_LABEL),
+    Tier(1, "ultraserver-2", names.ULTRASERVER_2_LABEL, across=True),
+    Tier(2, "ultraserver-4", names.ULTRASERVER_4_LABEL, across=True),
     Tier(3, "network-layer-3", names.LAYER_LABELS[2]),
     Tier(4, "network-layer-2", names.LAYER_LABELS[1]),
     Tier(5, "network-layer-1", names.LAYER_LABELS[0]),

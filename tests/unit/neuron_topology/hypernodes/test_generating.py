@@ -119,10 +119,24 @@ def test_a_machine_beside_ultraservers_is_a_part_of_its_own() -> None:
     assert made["l"].children == tuple(sorted((made["u"].name, single.name)))
 
 
+def test_a_machine_with_a_wrong_label_takes_nobody_else_out_of_a_layer_or_zone() -> None:
+    right = [a_machine(name, zone="z1", network_layer_3="c", network_layer_2="b") for name in ("t0", "t1")]
+    for wrong in (
+        a_machine("w", zone="z2", network_layer_3="c", network_layer_2="b"),
+        a_machine("w", zone="z1", network_layer_3="c", network_layer_2="x"),
+        a_machine("w", zone="z1", network_layer_3="c"),
+        a_machine("w", network_layer_3="c", network_layer_2="b"),
+    ):
+        alone, found = generating.tree(right), generating.tree([*right, wrong])
+        wanted = {each.name: each.nodes for each in alone.hypernodes if each.tier.name.startswith("network")}
+        assert wanted.items() <= {each.name: each.nodes for each in found.hypernodes}.items()
+        assert found.remarks[0].startswith("machines with topology.k8s.aws/network-node-layer-3=c disagree about")
+
+
 def test_names_depend_on_nothing_but_what_machines_say() -> None:
     (first,) = generating.tree([a_machine("a", zone="z", network_layer_3="nn-1")]).hypernodes[:1]
-    (again,) = generating.tree([a_machine("b", zone="y", network_layer_3="nn-1")]).hypernodes[:1]
-    assert first.name == again.name == "neuron-trn1-network-layer-3-2cd61faf0133"
+    (again,) = generating.tree([a_machine("b", zone="z", network_layer_3="nn-1")]).hypernodes[:1]
+    assert first.name == again.name == "neuron-trn1-network-layer-3-38d858c3a045"
 
 
 @pytest.mark.parametrize("name", BY_NAME)
