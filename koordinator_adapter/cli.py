@@ -92,6 +92,14 @@ def translate(
         bool,
         typer.Option("--accept-loss", help="Exit with 0 although something is lost, as long as nothing is refused."),
     ] = False,
+    submission: Annotated[
+        bool,
+        typer.Option(
+            "--submission",
+            help="The objects come from a server (kubectl get -o yaml): leave out what it and the scheduler wrote, so "
+            "that they can be created again.",
+        ),
+    ] = False,
     no_core_limit: NoCores = NoCoreLimit.SHARE,
     slices_per_card: Slices = 10,
     profile: Profiles = None,
@@ -130,6 +138,7 @@ def translate(
         report=report,
         in_place=in_place,
         accept_loss=accept_loss,
+        submission=submission,
     )
     raise typer.Exit(commands.translate(order))
 

@@ -11,11 +11,14 @@ from hami_plugins.cli import inputs, output
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.options import Form
 from hami_plugins.errors import ManifestError
+from hami_plugins.report import manifests
+from hami_plugins.report.manifests import Document
 from koordinator_adapter import report
 from koordinator_adapter.cli import ReportForm
 from koordinator_adapter.manifests import File, translated
 from koordinator_adapter.translation.model import Fidelity, Settings, Words
 from koordinator_adapter.translation.reading import complete
+from koordinator_adapter.translation.submission import submission
 
 _FORMS = {ReportForm.JSON: Form.JSON, ReportForm.YAML: Form.YAML}
 _TONES = {Fidelity.LOSSLESS: "dim", Fidelity.LOSSY: "warn", Fidelity.REFUSED: "bad"}
@@ -34,6 +37,7 @@ class Order:
     report: ReportForm | None
     in_place: bool
     accept_loss: bool
+    submission: bool = False
 
 
 def translate(order: Order) -> int:
@@ -42,7 +46,11 @@ def translate(order: Order) -> int:
         raise ManifestError("nothing to translate; give manifests with -f FILE, a folder, or - for stdin")
     if order.in_place and inputs.STDIN in order.files:
         raise ManifestError("--in-place has no file to write for stdin; leave one of the two out")
+    if order.in_place and order.submission:
+        raise ManifestError("--submission writes objects anew, and --in-place files; leave one of the two out")
     documents = inputs.documents(order.files, recursive=order.recursive)
+    if order.submission:
+        documents = _submitted(documents)
     registry = complete(inputs.registry_of(inputs.settings_of(order.device_config)))
     found = translated(documents, order.target, registry, order.settings, namespace=order.namespace)
     if order.in_place:
@@ -51,6 +59,15 @@ def translate(order: Order) -> int:
         _print(found)
     _tell(found, order)
     return Exit.FINDINGS if _fails(found, accept_loss=order.accept_loss) else Exit.FINE
+
+
+def _submitted(documents: Sequence[Document]) -> tuple[Document, ...]:
+    """Objects of a server as their authors would submit them again, in files of the same names."""
+    texts: dict[str, str] = {}
+    for each in documents:
+        before = f"{texts[each.source]}---\n" if each.source in texts else ""
+        texts[each.source] = before + output.as_yaml(submission(each.raw))
+    return tuple(each for source, text in texts.items() for each in manifests.read(text, source=source))
 
 
 def _fails(files: Sequence[File], *, accept_loss: bool) -> bool:

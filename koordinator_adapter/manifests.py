@@ -32,7 +32,7 @@ _UNSERVED_LABEL: Final = "control-plane"
 _PLACED: Final = refused(
     "nodeName",
     "the cluster has placed this pod already, and its record would not move with its words",
-    "translate what it was made from",
+    "translate what it was made from, or say --submission to make a new one of it",
     path=("spec", "nodeName"),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -29,6 +30,7 @@ from koordinator_adapter.manifests import File, translated
 from koordinator_adapter.migration.steps import Change, Kind, Step, differences, holds
 from koordinator_adapter.translation.model import Fidelity, Finding, Settings, Words, refused
 from koordinator_adapter.translation.objects import GROUPS
+from koordinator_adapter.translation.submission import submission
 from koordinator_adapter.translation.vocabulary import GROUP
 
 
@@ -56,9 +58,6 @@ SERVED: Final[Mapping[tuple[str, str], Served]] = {
     ("scheduling.x-k8s.io/v1alpha1", "PodGroup"): Served("/apis/scheduling.x-k8s.io/v1alpha1", "podgroups"),
 }
 """The kinds that a migration looks at, by API version and kind."""
-
-_KEPT_METADATA: Final = ("name", "namespace", "labels", "annotations")
-"""What of an object's metadata its author wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +101,7 @@ def planned(found: Found, target: Words, registry: Registry, settings: Settings,
     if records_only:
         return Plan(target=target, steps=tuple(steps), left=tuple(left))
     sources = [
-        each for raw in found.workloads for each in manifests.read(documents.dump(_authors(raw)), source=_name(raw))
+        each for raw in found.workloads for each in manifests.read(documents.dump(submission(raw)), source=_name(raw))
     ]
     files = translated(sources, target, registry, settings, namespace="default")
     live = {_name(raw): raw for raw in found.workloads}
@@ -115,7 +114,9 @@ def planned(found: Found, target: Words, registry: Registry, settings: Settings,
             continue
         fixed = SERVED[_kind(raw)].fixed
         if fixed:
-            left.append(Left(name=file.source, finding=refused(str(raw["kind"]), fixed, _by_hand(raw, target))))
+            left.append(
+                Left(name=file.source, finding=refused(str(raw["kind"]), fixed, _by_hand(raw, target, settings)))
+            )
             continue
         for step, of_groups in _of_file(raw, file):
             if step.kind is Kind.WORKLOAD:
@@ -173,7 +174,7 @@ def _of_file(raw: Json, file: File) -> Iterator[tuple[Step, frozenset[str]]]:
     for document in manifests.read(file.text, source=file.source):
         becomes = dict(document.raw)
         if _name(becomes) == file.source and _kind(becomes) == _kind(raw):
-            found = tuple(differences(_authors(raw), becomes))
+            found = tuple(differences(submission(raw), becomes))
             if found:
                 words = "is told in other words; its pods are made anew, one after another, as its strategy says"
                 step = Step(kind=Kind.WORKLOAD, name=file.source, at=_path(raw), words=words, changes=found)
@@ -284,13 +285,6 @@ def _cards(published: DeviceObject | None) -> tuple[Card, ...]:
     )
 
 
-def _authors(raw: Json) -> Json:
-    """The part of an object that its author wrote."""
-    metadata = raw.get("metadata")
-    kept = {name: metadata[name] for name in _KEPT_METADATA if name in metadata} if isinstance(metadata, dict) else {}
-    return {**{name: value for name, value in raw.items() if name != "status"}, "metadata": kept}
-
-
 def _kind(raw: Mapping[str, object]) -> tuple[str, str]:
     return str(raw.get("apiVersion", "v1")), str(raw.get("kind", ""))
 
@@ -311,11 +305,16 @@ def _path(raw: Mapping[str, object]) -> str:
     return f"{found.prefix}/namespaces/{namespace}/{found.plural}/{name}"
 
 
-def _by_hand(raw: Json, target: Words) -> str:
+def _by_hand(raw: Json, target: Words, settings: Settings) -> str:
+    """The command that makes an object anew in other words."""
     _, namespace, name = _name(raw).split("/")
     kind = str(raw["kind"]).lower()
     kind = "vcjob" if "volcano" in str(raw.get("apiVersion")) else kind
+    options = [f"--to {target}", "--submission", "--accept-loss"]
+    options += [f"--model {shlex.quote(each)}" for each in settings.models]
+    options += ["--device-labels"] if settings.device_labels else []
+    file = f"{kind}-{name}.yaml"
     return (
-        f"kubectl -n {namespace} get {kind} {name} -o yaml | hami-plugins koordinator translate -f - --to {target}, "
-        "delete it, and create that"
+        f"kubectl -n {namespace} get {kind} {name} -o yaml | hami-plugins koordinator translate -f - "
+        f"{' '.join(options)} > {file} && kubectl -n {namespace} delete {kind} {name} && kubectl create -f {file}"
     )

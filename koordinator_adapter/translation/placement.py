@@ -29,6 +29,17 @@ def namespace(case: Case) -> Iterator[Change]:
         )
 
 
+def node(case: Case) -> Iterator[Change]:
+    """A pod that names its node is asked of no scheduler: nobody records its cards, so they are given away again."""
+    if case.pod.node is not None and case.source is not case.target:
+        yield refused(
+            "nodeName",
+            f"the pod names its node {case.pod.node}, so that {case.target}'s scheduler neither places nor counts it",
+            "leave nodeName out; a nodeSelector of kubernetes.io/hostname keeps a pod on a node",
+            path=("spec", "nodeName"),
+        )
+
+
 def scheduler(case: Case) -> Iterator[Change]:
     """The scheduler of the target; a pod that somebody gave to a third one is not taken from it."""
     settings, named = case.settings, case.pod.labels.get(SCHEDULER_LABEL) or case.pod.scheduler

@@ -37,6 +37,7 @@ CONTAINER_RULES: Final[tuple[Rule, ...]] = (
 )
 POD_RULES: Final[tuple[Rule, ...]] = (
     placement.namespace,
+    placement.node,
     placement.scheduler,
     placement.isolation,
     placement.runtime,
@@ -59,6 +60,7 @@ NPU_RULES: Final[tuple[Rule, ...]] = (
     npu.amounts,
     npu.nodes,
     placement.namespace,
+    placement.node,
     placement.scheduler,
     placement.stray_label,
     placement.policies,

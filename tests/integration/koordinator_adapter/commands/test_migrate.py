@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from hami_plugins.cli import main
 from hami_plugins.emulator.apiserver import ApiServer
 from hami_plugins.kube.client import connect_to
+from hami_plugins.report import manifests
 from tests.integration.koordinator_adapter.commands.cluster import (
     HAMI_RECORD,
     PATHS,
@@ -233,3 +236,44 @@ def test_a_pod_whose_cards_nobody_publishes_is_told_and_hides_no_other(
     assert said.code == 1
     assert "node gpu-9 has no Device object" in said.out
     assert "pod/ml/serving-1-a: holds cards of gpu-1" in said.out
+
+
+@pytest.mark.parametrize("kind", ["pod", "job"])
+def test_the_command_for_what_cannot_be_changed_makes_it_anew(
+    server: ApiServer,
+    before: dict[str, Any],
+    type_in: Type,
+    journal: Path,
+    *,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+) -> None:
+    raw = a_pod("alone", "GPU-1")
+    del raw["metadata"]["ownerReferences"]
+    server.put(raw)
+    written = connect_to(server.url).get(PATHS["job"])
+    written["spec"]["selector"] = {"matchLabels": {"controller-uid": "u"}}
+    written["spec"]["template"]["metadata"]["labels"]["controller-uid"] = "u"
+    server.put(written)
+    name, path = {"pod": ("alone", PATHS["pod"].replace("serving-1-a", "alone")), "job": ("once", PATHS["job"])}[kind]
+    said = type_in("migrate", "-n", "ml", "--journal", journal)
+    (line,) = [line for line in said.out.splitlines() if f"{kind}/ml/{name}: " in line and "kubectl" in line]
+    command = line[line.index("hami-plugins koordinator translate") : line.index(" > ")].split()[3:]
+    assert line.endswith(
+        f"> {kind}-{name}.yaml && kubectl -n ml delete {kind} {name} && kubectl create -f {kind}-{name}.yaml"
+    )
+    cluster = connect_to(server.url)
+    version, named = {"pod": ("v1", "Pod"), "job": ("batch/v1", "Job")}[kind]
+    text = json.dumps({"apiVersion": version, "kind": named, **cluster.get(path)}).encode()
+    cluster.delete(path, body={"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert main(["koordinator", "translate", *command]) == 0
+    (document,) = manifests.read(capsys.readouterr().out, source="out")
+    found = cluster.create(path.rpartition("/")[0], dict(document.raw))
+    template = found if kind == "pod" else found["spec"]["template"]
+    assert template["spec"]["schedulerName"] == "koord-scheduler"
+    assert template["metadata"]["labels"].keys() == {"koordinator.sh/gpu-isolation-provider"} | (
+        {"app"} if kind == "job" else set()
+    )
+    assert not {"nodeName", "selector"} & found["spec"].keys()
