@@ -94,11 +94,13 @@ def _debian(folder: Path, root: Path) -> Iterator[Component]:
     where = folder / "packages"
     where.mkdir()
     try:
-        known = set(_run("apt-cache", "pkgnames").decode().split())
-        wanted = [name if name in known else f"{name}t64" for name in PACKAGES]
-        _run("apt-get", "-qq", "download", *wanted, folder=where)
-    except ImageError as error:
-        raise ImageError(f"Debian's packages could not be had, run apt-get update: {error}") from error
+        _download(where)
+    except ImageError:  # a machine that has never fetched the lists, or whose lists are old
+        try:
+            _run("apt-get", "-qq", "update")
+            _download(where)
+        except ImageError as error:
+            raise ImageError(f"Debian's packages could not be had, run apt-get update: {error}") from error
     for package in sorted(where.glob("*.deb")):
         fields = _run("dpkg-deb", "--field", str(package), "Package", "Version", "Architecture").decode()
         described = dict(line.split(": ", 1) for line in fields.splitlines())
@@ -112,6 +114,12 @@ def _debian(folder: Path, root: Path) -> Iterator[Component]:
     for link in _MERGED:
         (root / "usr" / link).mkdir(parents=True, exist_ok=True)
         (root / link).symlink_to(f"usr/{link}")
+
+
+def _download(folder: Path) -> None:
+    known = set(_run("apt-cache", "pkgnames").decode().split())
+    wanted = [name if name in known else f"{name}t64" for name in PACKAGES]
+    _run("apt-get", "-qq", "download", *wanted, folder=folder)
 
 
 def _lay(content: tarfile.TarFile, member: tarfile.TarInfo, root: Path) -> None:

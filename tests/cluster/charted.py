@@ -6,6 +6,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Mapping
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -132,6 +133,21 @@ class Charted:
         """Installs it, and waits until all its pods are ready."""
         self.helm.change("install", "one", self.namespace, values=self.values())
         self.wait_ready()
+
+    def seconds_to_ready(self, component: str) -> float:
+        """From the start of its only container until the kubelet has seen it ready; both are whole seconds."""
+        (pod,) = self.pods(component)
+        (status,) = pod["status"]["containerStatuses"]
+        ready = next(each for each in pod["status"]["conditions"] if each["type"] == "Ready")
+        began, done = status["state"]["running"]["startedAt"], ready["lastTransitionTime"]
+        return (datetime.fromisoformat(done) - datetime.fromisoformat(began)).total_seconds()
+
+    def printed(self, component: str) -> str:
+        """What the containers of one of its parts have printed."""
+        return "".join(
+            self.plane.pod_log(self.namespace, pod["metadata"]["name"], pod["spec"]["containers"][0]["name"])
+            for pod in self.pods(component)
+        )
 
     def uninstall(self) -> None:
         """Removes it, as its page says. Raises ``HelmError``."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import shutil
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -168,6 +170,47 @@ def test_what_is_scraped_is_what_dashboard_and_alerts_are_tried_on(
 def names_of(text: str) -> frozenset[str]:
     """The names of all families of a scrape."""
     return frozenset(family.name for family in text_string_to_metric_families(text))
+
+
+class Lack(NamedTuple):
+    """A rule of the chart, the verbs that are taken from it, and what whoever has it then misses."""
+
+    component: str
+    rule: str
+    verbs: str
+    missed: str
+
+
+@pytest.mark.parametrize(
+    "lack",
+    [
+        Lack("agent", "resources: [nodes/status], verbs: [patch]", "patch", "nodes/status"),
+        Lack("agent", "resources: [pods], verbs: [get, list, watch, patch]", "list, watch, patch", "pods"),
+        Lack("grants", "resources: [pods], verbs: [get, list, watch]}", "list, watch", "pods"),
+        Lack("grants", "verbs: [get, update]}", "update", "leases"),
+    ],
+    ids=lambda lack: f"{lack.component}-{lack.missed}",
+)
+def test_a_right_that_the_chart_forgot_is_missed(bare: Charted, tmp_path: Path, lack: Lack) -> None:
+    """The processes have what the chart gives them and nothing else: without a verb they say so."""
+    chart = tmp_path / "volcano-vgpu"
+    shutil.copytree(CHARTS / "volcano-vgpu", chart)
+    file = chart / "templates" / "rbac.yaml"
+    before = file.read_text()
+    assert before.count(lack.rule) == 1
+    file.write_text(before.replace(lack.rule, lack.rule.replace(lack.verbs, "deletecollection")))
+    bare.helm.change("install", "one", bare.namespace, values=bare.values(), chart=chart)
+    missed = re.compile(rf'cannot \w+ resource \\*"{lack.missed}')
+    try:
+        wait_until(lambda: missed.search(bare.printed(lack.component)), f"{lack} is missed", 90, show=bare.story)
+    finally:
+        bare.uninstall()
+
+
+def test_a_server_answers_soon_after_its_start(charted: Charted, numbers: Numbers) -> None:
+    seconds = charted.seconds_to_ready("grants")
+    numbers.add("server of grants in its container: start to ready, as the kubelet sees it", f"{seconds:.0f} s", "3 s")
+    assert seconds >= 0
 
 
 def test_an_idle_agent_is_small_and_quiet(charted: Charted, numbers: Numbers) -> None:
