@@ -6,14 +6,17 @@ import base64
 import http.client
 import json
 import os
+import random
 import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -40,6 +43,10 @@ NODES = 1_000
 MEMBERS = 12
 A_SECOND = 200
 SECONDS = 60
+CALLERS = 8
+BUSY_NODES = 100
+LASTING = 300
+"""Bindings after which a pod is deleted again."""
 
 Raw = dict[str, Any]
 
@@ -51,7 +58,7 @@ def figures(repeats: int = 3) -> Iterator[Figure]:
     name = f"neuron: Volcano's gang of {MEMBERS} whole nodes, its {gangs[0][1]} extender calls one after another"
     yield figure(name, [each[0] for each in gangs], at_most=60)
     took, double = binding()
-    yield figure(f"neuron: a Binding over TLS, {A_SECOND}/s for {SECONDS} s", took, p99_at_most=20)
+    yield figure(f"neuron: a Binding over TLS, {A_SECOND}/s for {SECONDS} s, {CALLERS} callers", took, p99_at_most=20)
     yield figure("neuron: devices granted twice in that time", [float(double)], unit="", at_most=0)
 
 
@@ -105,35 +112,72 @@ def session(pods: list[Raw], nodes: list[Raw]) -> list[tuple[str, bytes]]:
 
 
 def binding() -> tuple[list[float], int]:
-    """Milliseconds of each answer, and how many devices were given to two pods."""
-    total = A_SECOND * SECONDS
+    """Milliseconds of each answer, and how many devices were given to two pods at a time.
+
+    Several callers at once, as an API server is, bind sets of different sizes to few nodes; what was bound some
+    seconds ago is deleted again, so that the same devices are given on and on.
+    """
+    draw = random.Random(5)
+    sizes = [draw.choice((1, 1, 2, 4, 4, 8)) for _ in range(A_SECOND * SECONDS)]
     with ApiServer(kinds=VOLCANO) as api:
-        for at in range(NODES):
+        for at in range(BUSY_NODES):
             api.put(a_node(f"n{at:04}"))
-        waiting = [api.put(shown(f"p{at}", 1, annotations={MARKER_KEY: MARKED})) for at in range(total)]
-        with Server(api) as server:
-            took: list[float] = []
-            given: dict[tuple[str, str], str] = {}
-            double = 0
+        notes = {MARKER_KEY: MARKED}
+        waiting = [api.put(shown(f"p{at}", size, annotations=notes)) for at, size in enumerate(sizes)]
+        with Server(api) as server, ThreadPoolExecutor(CALLERS) as callers:
+            held = Held(api)
             began = time.perf_counter()
+            asked = []
             for at, pod in enumerate(waiting):
                 time.sleep(max(0.0, began + at / A_SECOND - time.perf_counter()))
-                node = f"n{at % NODES:04}"
-                body = review(pod, node)
-                each, answer = timed(server.bind, body)
-                took.append(each)
-                written = said(json.loads(answer))
-                for number in written[IDS_KEY].split(","):
-                    double += given.setdefault((node, number), name_of(pod)) != name_of(pod)
-                notes = {**pod["metadata"]["annotations"], **written}
-                api.put(
-                    {
-                        **pod,
-                        "metadata": {**pod["metadata"], "annotations": notes},
-                        "spec": {**pod["spec"], "nodeName": node},
-                    }
-                )
-    return took, double
+                asked.append(callers.submit(_bound, server, held, pod, f"n{draw.randrange(BUSY_NODES):04}"))
+                if at >= LASTING:
+                    held.ends(waiting[at - LASTING])
+            took = [each.result() for each in asked]
+    if len(held.granted) < len(took) / 2:
+        raise ValueError(f"of {len(took)} Bindings {len(held.granted)} were granted: the workload no longer fits")
+    return took, held.double
+
+
+def _bound(server: Server, held: Held, pod: Raw, node: str) -> float:
+    """One Binding, carried out if it is granted; milliseconds of the answer."""
+    each, answer = timed(server.bind, review(pod, node))
+    response = json.loads(answer)["response"]
+    if response["allowed"]:
+        held.begins(pod, node, said(response))
+    return each
+
+
+class Held:
+    """Who holds what according to the Bindings that the embedded API server has carried out."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self.double = 0
+        self.granted: set[str] = set()
+        self._api = api
+        self._lock = threading.Lock()
+        self._given: dict[tuple[str, str], str] = {}
+        self._of: dict[str, list[tuple[str, str]]] = {}
+
+    def begins(self, pod: Raw, node: str, written: dict[str, str]) -> None:
+        """A Binding is carried out."""
+        name = name_of(pod)
+        devices = [(node, number) for number in written[IDS_KEY].split(",")]
+        with self._lock:
+            self.granted.add(name)
+            self._of[name] = devices
+            self.double += sum(self._given.setdefault(device, name) != name for device in devices)
+        metadata = {**pod["metadata"], "annotations": {**pod["metadata"]["annotations"], **written}}
+        self._api.put({**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": node}})
+
+    def ends(self, pod: Raw) -> None:
+        """A pod is deleted: what it held may be given on from now on."""
+        name = name_of(pod)
+        with self._lock:
+            for device in self._of.pop(name, ()):
+                if self._given.get(device) == name:
+                    del self._given[device]
+        self._api.delete("pods", name, "default", grace=0)
 
 
 class Server:
@@ -164,7 +208,7 @@ class Server:
             )
         self._ca = folder / "tls.crt"
         self._connection: http.client.HTTPConnection | None = None
-        self._tls: http.client.HTTPSConnection | None = None
+        self._tls = threading.local()
 
     def __enter__(self) -> Self:
         end = time.monotonic() + 120
@@ -177,17 +221,13 @@ class Server:
         else:
             raise TimeoutError((Path(self._folder.name) / "log").read_text())
         self._connection = http.client.HTTPConnection("127.0.0.1", self._port)
-        context = ssl.create_default_context(cafile=str(self._ca))
-        context.check_hostname = False
-        self._tls = http.client.HTTPSConnection("127.0.0.1", self._hooks, context=context)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for each in (self._connection, self._tls):
-            if each is not None:
-                each.close()
+        if self._connection is not None:
+            self._connection.close()
         self._process.terminate()
         self._process.wait(30)
         self._folder.cleanup()
@@ -197,8 +237,12 @@ class Server:
         return _posted(self._connection, path, body)
 
     def bind(self, body: bytes) -> bytes:
-        """The API server's."""
-        return _posted(self._tls, f"{BINDING_PATH}?timeout=10s", body)
+        """The API server's; each thread has a connection of its own."""
+        if not hasattr(self._tls, "connection"):
+            context = ssl.create_default_context(cafile=str(self._ca))
+            context.check_hostname = False
+            self._tls.connection = http.client.HTTPSConnection("127.0.0.1", self._hooks, context=context)
+        return _posted(self._tls.connection, f"{BINDING_PATH}?timeout=10s", body)
 
 
 def _posted(connection: http.client.HTTPConnection | None, path: str, body: bytes) -> bytes:
@@ -245,9 +289,9 @@ def name_of(raw: Raw) -> str:
 
 
 def said(answer: Raw) -> dict[str, str]:
-    """The annotations of a review's answer."""
+    """The annotations of a webhook's response."""
     found: dict[str, str] = {}
-    for operation in json.loads(base64.b64decode(answer["response"]["patch"])):
+    for operation in json.loads(base64.b64decode(answer["patch"])):
         last = operation["path"].rpartition("/")[2]
         value = operation.get("value")
         found |= value if last == "annotations" else {last.replace("~1", "/"): value}
