@@ -59,7 +59,8 @@ class Charted:
         self.agent_port, self.plain_port, self.hook_port = free_port(), free_port(), free_port()
         files = node.path(FILES)
         files.mkdir(parents=True, exist_ok=True)
-        (files / "libvgpu.so").write_bytes(b"not a library; nothing on this machine loads it")
+        # It begins as a library of this machine does, and nothing loads it.
+        (files / "libvgpu.so").write_bytes(Path(sys.executable).read_bytes()[:64])
         held = {"driver": "550.54.15", "cards": [card(number) for number in range(1, CARDS + 1)]}
         (files / "cards.yaml").write_text(yaml.safe_dump(held))
 
@@ -80,6 +81,7 @@ class Charted:
                 "settings": settings,
                 "port": self.agent_port,
                 "library": {"hostPath": FILES},
+                "nodeSelector": {"kubernetes.io/os": "linux"},
                 "extraVolumes": [{"name": "cards", "hostPath": {"path": FILES}}],
                 "extraVolumeMounts": [{"name": "cards", "mountPath": "/cards", "readOnly": True}],
                 **agent,
@@ -112,7 +114,7 @@ class Charted:
             "hostNetwork": True,
             "listenHost": "127.0.0.1",
             "extraEnv": [{"name": name, "value": text} for name, text in server.items()],
-            "image": {"pullPolicy": "Never"},
+            "image": {"pullPolicy": "Never", "registry": "docker.io"},
         }
 
     def _server(self, settings: Mapping[str, Any]) -> dict[str, Any]:

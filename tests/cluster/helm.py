@@ -21,6 +21,16 @@ CHARTS: Final = UMBRELLA / "charts"
 VOLCANO_VGPU: Final = CHARTS / "volcano-vgpu"
 NEURON: Final = CHARTS / "neuron-topology"
 KOORDINATOR: Final = CHARTS / "koordinator-adapter"
+_REGISTRY: Final = {"global": {"imageRegistry": "registry.example"}}
+_WITH_CARDS: Final = {"agent": {"nodeSelector": {"gpu": "on"}}}
+NEEDED: Final[Mapping[Path, Mapping[str, Any]]] = {
+    UMBRELLA: {**_REGISTRY, "volcano-vgpu": _WITH_CARDS},
+    VOLCANO_VGPU: {**_REGISTRY, **_WITH_CARDS},
+    NEURON: _REGISTRY,
+    KOORDINATOR: _REGISTRY,
+}
+"""What a chart cannot know, and asks for: where its images are, and which nodes have cards."""
+
 VERSIONS: Final = ("helm3", "helm4")
 KUBERNETES: Final = "1.34.4"
 
@@ -69,15 +79,24 @@ class Helm:
         namespace: str = "here",
         kubernetes: str = KUBERNETES,
     ) -> str:
-        """What a chart renders to, without a cluster. Raises ``HelmError``."""
+        """What a chart renders to, without a cluster, with what it needs. Raises ``HelmError``."""
         flags = ["--namespace", namespace, "--kube-version", kubernetes]
-        return self.run("template", name, str(chart), *flags, values=values or {})
+        return self.run("template", name, str(chart), *flags, values=laid(values or {}, NEEDED.get(chart, {})))
 
     def change(
         self, verb: str, name: str, namespace: str, *, values: Mapping[str, Any], chart: Path = VOLCANO_VGPU
     ) -> str:
         """``install`` or ``upgrade``. Raises ``HelmError``."""
         return self.run(verb, name, str(chart), "--namespace", namespace, values=values)
+
+
+def laid(upper: Mapping[str, Any], lower: Mapping[str, Any]) -> dict[str, Any]:
+    """Values over others, member by member."""
+    found = dict(lower)
+    for key, held in upper.items():
+        below = found.get(key)
+        found[key] = laid(held, below) if isinstance(held, Mapping) and isinstance(below, Mapping) else held
+    return found
 
 
 def objects(rendered: str) -> list[Object]:

@@ -33,7 +33,8 @@ from tests.cluster.openapi import schemas_of
 from tests.cluster.waiting import wait_until
 
 NOWHERE = {"nodeSelector": {"test/nowhere": "true"}}
-STILL: Values = {"agent": NOWHERE, "grants": NOWHERE, "uninstall": {"clean": False}}
+PULLED = {"global": {"imageRegistry": "registry.example"}}
+STILL: Values = {**PULLED, "agent": NOWHERE, "grants": NOWHERE, "uninstall": {"clean": False}}
 """Installed, and not run: no node is chosen."""
 
 every_set = pytest.mark.parametrize("case", CASES, ids=str)
@@ -78,11 +79,11 @@ def test_a_server_is_gone_when_it_is_uninstalled(
     """What it wrote into the Lease that Helm made stays over an upgrade."""
     before = everything(control_plane.api)
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{place}/leases"
-    helm.change("install", "one", place, values=NOWHERE, chart=chart)
+    helm.change("install", "one", place, values={**PULLED, **NOWHERE}, chart=chart)
     written = {"spec": {"holderIdentity": "a", "leaseDurationSeconds": 15}}
     (lease,) = control_plane.api.items(leases)
     control_plane.api.merge_patch(f"{leases}/{lease['metadata']['name']}", written)
-    helm.change("upgrade", "one", place, values={**NOWHERE, "replicas": 3}, chart=chart)
+    helm.change("upgrade", "one", place, values={**PULLED, **NOWHERE, "replicas": 3}, chart=chart)
     assert control_plane.api.items(leases)[0]["spec"]["holderIdentity"] == "a"
     helm.run("uninstall", "one", "--namespace", place, "--wait", "--no-hooks")
     assert not everything(control_plane.api) - before

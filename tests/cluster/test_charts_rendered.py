@@ -109,7 +109,7 @@ def test_it_can_be_a_dependency_of_somebody_elses_chart(one_helm: Helm, tmp_path
     (chart / "Chart.yaml").write_text(yaml.safe_dump(described))
     shared = {
         "global": {"domain": "example.com", "imageRegistry": "mirror.example"},
-        "cards": {"nameOverride": "cards"},
+        "cards": {"nameOverride": "cards", "agent": {"nodeSelector": {"gpu": "on"}}},
     }
     (chart / "values.yaml").write_text(yaml.safe_dump(shared))
     one_helm.run("dependency", "build", str(chart))
@@ -124,6 +124,78 @@ def test_what_is_wrong_is_refused_with_a_sentence(helm: Helm, values: Values, se
     with pytest.raises(HelmError) as caught:
         helm.template(VOLCANO_VGPU, values)
     assert sentence in str(caught.value)
+
+
+def test_what_a_chart_cannot_know_it_asks_for(helm: Helm) -> None:
+    """Images that nobody publishes come from no registry by default, and agents are not on nodes without cards."""
+
+    def template(chart: Path, values: Values) -> str:
+        return helm.run("template", "one", str(chart), "--kube-version", "1.34", values=values)
+
+    with_cards = {"agent": {"nodeSelector": {"gpu": "on"}}}
+    for chart, values in ((VOLCANO_VGPU, with_cards), (NEURON, {}), (KOORDINATOR, {})):
+        with pytest.raises(HelmError, match="imageRegistry: name the registry that has hami-plugins/"):
+            template(chart, values)
+    with pytest.raises(HelmError, match=r"agent\.nodeSelector: say which nodes have cards"):
+        template(VOLCANO_VGPU, {"global": {"imageRegistry": "registry.example"}})
+    assert template(NEURON, {"image": {"registry": "docker.io"}})
+    assert template(NEURON, {"image": {"digest": f"sha256:{'0' * 64}"}})
+
+
+@pytest.mark.parametrize(("chart", "name"), [(VOLCANO_VGPU, "agent"), (NEURON, "settings"), (KOORDINATOR, "node")])
+def test_a_part_without_anything_under_it_is_refused_by_name(helm: Helm, chart: Path, name: str) -> None:
+    """As it is when all of its lines are commented out."""
+    with pytest.raises(HelmError, match=f"{name}: nothing stands under it; leave it out, or write {name}: "):
+        helm.run("template", "one", str(chart), "--kube-version", "1.34", values={name: None})
+
+
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+def test_names_that_are_too_long_still_tell_releases_and_products_apart(one_helm: Helm, chart: Path) -> None:
+    def names(release: str, which: Path) -> set[tuple[str, str, str]]:
+        return {path(each) for each in objects(one_helm.template(which, name=release))}
+
+    long = "a" * 52
+    mine = names(f"{long}b", chart)
+    assert not mine & names(f"{long}c", chart)
+    for other in {VOLCANO_VGPU, NEURON, KOORDINATOR} - {chart}:
+        assert not mine & names(f"{long}b", other)
+    assert max(len(name) for _, namespace, name in mine if namespace) <= 63
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ("projecthami/hami:1", "registry.example/projecthami/hami:1"),
+        ("docker.io/projecthami/hami:1", "docker.io/projecthami/hami:1"),
+        ("localhost:5000/hami", "localhost:5000/hami"),
+        ("hami:1", "registry.example/hami:1"),
+    ],
+)
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, KOORDINATOR], ids=lambda chart: chart.name)
+def test_the_library_comes_from_the_registry_of_all_images(
+    one_helm: Helm, chart: Path, image: str, expected: str
+) -> None:
+    part = {"library": {"image": image}}
+    values = {"agent": part} if chart == VOLCANO_VGPU else {"node": {**part, "enabled": True}}
+    (agents,) = of_kind(objects(one_helm.template(chart, values)), "DaemonSet")
+    (copies,) = agents["spec"]["template"]["spec"]["initContainers"]
+    assert copies["image"] == expected
+    assert copies["imagePullPolicy"] == "IfNotPresent"
+
+
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+def test_the_secret_of_cert_manager_is_not_in_the_way_of_our_own(one_helm: Helm, chart: Path) -> None:
+    """It stays when its Certificate goes, and Helm makes no object that is there already."""
+
+    def served(**certificate: str) -> list[Object]:
+        values = {"certificate": certificate}
+        return objects(one_helm.template(chart, {"grants": values} if chart == VOLCANO_VGPU else values))
+
+    (theirs,) = of_kind(served(source="certManager"), "Certificate")
+    (ours,) = of_kind(served(source="bootstrap"), "Secret")
+    assert theirs["spec"]["secretName"] != ours["metadata"]["name"]
+    with pytest.raises(HelmError, match=r"certificate\.secretName: with .*certificate\.source bootstrap the server"):
+        served(source="bootstrap", secretName="mine")
 
 
 def test_a_value_of_the_umbrella_that_nobody_knows_is_refused(helm: Helm) -> None:
@@ -288,7 +360,8 @@ def test_a_change_of_the_settings_starts_the_pods_anew_and_nothing_else_does(one
 @pytest.mark.parametrize("chart", ["volcano-vgpu", "neuron-topology", "koordinator-adapter"])
 def test_every_image_is_in_the_list_for_sites_without_a_registry(one_helm: Helm, chart: str) -> None:
     described = yaml.safe_load((CHARTS / chart / "Chart.yaml").read_text())
-    listed = {each["image"] for each in yaml.safe_load(described["annotations"]["artifacthub.io/images"])}
+    named = yaml.safe_load(described["annotations"]["artifacthub.io/images"])
+    listed = {f"registry.example/{each['image']}" for each in named}
     used = {
         container["image"]
         for _, spec in pod_specs(rendered(one_helm, Case(chart, "defaults", {})))

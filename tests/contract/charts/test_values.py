@@ -81,6 +81,16 @@ def test_every_value_is_written_down_with_its_default(chart: Path) -> None:
         assert set(held) == set(properties) - set(schemas.RENAMED), path
 
 
+@every_chart
+def test_every_part_is_looked_at_before_something_is_taken_from_it(chart: Path) -> None:
+    (template,) = (file for file in (chart / "templates").glob("_*.tpl") if ".checked" in file.read_text())
+    looked_at = template.read_text().partition('.parts" -}}\n')[2].partition("\n")[0].split()
+    whole = {path for path, _ in closed(schema(chart)) if path and "settings." not in path} | {"global"}
+    assert set(looked_at) == whole
+    for file in chart.glob("templates/**/*.yaml"):
+        assert file.read_text().startswith(f'{{{{- include "{chart.name}.checked" . }}}}\n'), file
+
+
 def test_charts_and_program_have_one_version() -> None:
     version = tomllib.loads(Path("pyproject.toml").read_text())["project"]["version"]
     for chart in EVERY_CHART:

@@ -3,12 +3,13 @@
 {{- end -}}
 
 {{- define "koordinator-adapter.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
-{{- else -}}
 {{- $name := include "koordinator-adapter.name" . -}}
-{{- (contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name)) | trunc 50 | trimSuffix "-" -}}
+{{- $whole := .Values.fullnameOverride | default (contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name)) -}}
+{{- if gt (len $whole) 50 -}}
+{{- /* What was cut off still tells two apart. */ -}}
+{{- $whole = printf "%s-%s" ($whole | trunc 41 | trimSuffix "-") (sha256sum $whole | trunc 8) -}}
 {{- end -}}
+{{- $whole -}}
 {{- end -}}
 
 {{- define "koordinator-adapter.server" -}}{{ include "koordinator-adapter.fullname" . }}{{- end -}}
@@ -39,6 +40,9 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 
 {{- define "koordinator-adapter.image" -}}
 {{- $registry := .image.registry | default .root.Values.global.imageRegistry -}}
+{{- if not (or $registry .image.digest) -}}
+{{- fail (printf "\nglobal.imageRegistry: name the registry that has %s; nobody publishes it, it is built from this tree. Without a registry nodes would take it from docker.io, whoever put it there" .image.repository) -}}
+{{- end -}}
 {{- if $registry }}{{ $registry }}/{{ end }}{{ .image.repository }}
 {{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end -}}
 {{- end -}}
@@ -54,4 +58,12 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 
 {{- define "koordinator-adapter.nodeAccount" -}}
 {{- .Values.serviceAccounts.node.name | default (include "koordinator-adapter.node" .) -}}
+{{- end -}}
+
+{{/* HAMi-core's image: from the registry of all, unless it names one itself. */}}
+{{- define "koordinator-adapter.libraryImage" -}}
+{{- $image := .Values.node.library.image -}}
+{{- $first := splitList "/" $image | first -}}
+{{- $named := and (contains "/" $image) (or (contains "." $first) (contains ":" $first) (eq $first "localhost")) -}}
+{{- if and .Values.global.imageRegistry (not $named) }}{{ .Values.global.imageRegistry }}/{{ end }}{{ $image }}
 {{- end -}}

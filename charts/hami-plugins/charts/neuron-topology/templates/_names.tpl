@@ -3,12 +3,13 @@
 {{- end -}}
 
 {{- define "neuron-topology.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
-{{- else -}}
 {{- $name := include "neuron-topology.name" . -}}
-{{- (contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name)) | trunc 50 | trimSuffix "-" -}}
+{{- $whole := .Values.fullnameOverride | default (contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name)) -}}
+{{- if gt (len $whole) 50 -}}
+{{- /* What was cut off still tells two apart. */ -}}
+{{- $whole = printf "%s-%s" ($whole | trunc 41 | trimSuffix "-") (sha256sum $whole | trunc 8) -}}
 {{- end -}}
+{{- $whole -}}
 {{- end -}}
 
 {{- define "neuron-topology.grants" -}}{{ include "neuron-topology.fullname" . }}-grants{{- end -}}
@@ -38,6 +39,9 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 
 {{- define "neuron-topology.image" -}}
 {{- $registry := .image.registry | default .root.Values.global.imageRegistry -}}
+{{- if not (or $registry .image.digest) -}}
+{{- fail (printf "\nglobal.imageRegistry: name the registry that has %s; nobody publishes it, it is built from this tree. Without a registry nodes would take it from docker.io, whoever put it there" .image.repository) -}}
+{{- end -}}
 {{- if $registry }}{{ $registry }}/{{ end }}{{ .image.repository }}
 {{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end -}}
 {{- end -}}

@@ -1,6 +1,7 @@
 {{- define "neuron-topology.certificateSecret" -}}
-{{- $usual := printf "%s-tls" (include "neuron-topology.grants" .) -}}
-{{- ternary $usual (.Values.certificate.secretName | default $usual) (eq .Values.certificate.source "bootstrap") -}}
+{{- /* cert-manager's stays when its Certificate goes, and must not be in the way of the one that Helm makes. */ -}}
+{{- $usual := printf "%s-%s" (include "neuron-topology.grants" .) (eq .Values.certificate.source "bootstrap" | ternary "tls" "certificate") -}}
+{{- .Values.certificate.secretName | default $usual -}}
 {{- end -}}
 
 {{- define "neuron-topology.webhookConfiguration" -}}

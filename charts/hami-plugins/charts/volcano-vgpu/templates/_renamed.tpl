@@ -15,8 +15,20 @@ resourceCores: deviceConfig.nvidia.resourceCoreName
 schedulerName: grants.settings.schedulers
 {{- end -}}
 
+{{/* What has members; without anything under it Helm passes nothing on. */}}
+{{- define "volcano-vgpu.parts" -}}
+global deviceConfig nodeConfig agent agent.image agent.settings agent.library agent.resources grants grants.image grants.settings grants.ports grants.webhooks grants.certificate grants.certificate.issuer grants.resources grants.podDisruptionBudget grants.networkPolicy nodePolicy rbac serviceAccounts serviceAccounts.agent serviceAccounts.grants uninstall verify monitoring monitoring.podMonitor monitoring.prometheusRule monitoring.dashboard
+{{- end -}}
+
 {{- define "volcano-vgpu.checked" -}}
 {{- $values := .Values -}}
+{{- range $path := splitList " " (include "volcano-vgpu.parts" .) -}}
+{{- $held := $values -}}
+{{- range splitList "." $path -}}{{- $held = get $held . -}}{{- end -}}
+{{- if not (kindIs "map" $held) -}}
+{{- fail (printf "\n%s: nothing stands under it; leave it out, or write %s: {}" $path (splitList "." $path | last)) -}}
+{{- end -}}
+{{- end -}}
 {{- range $old, $new := include "volcano-vgpu.renamed" . | fromYaml -}}
 {{- $held := $values -}}
 {{- range splitList "." $old -}}
@@ -29,8 +41,14 @@ schedulerName: grants.settings.schedulers
 {{- if .Values.devicePlugin -}}
 {{- fail (printf "\ndevicePlugin.%s: there is no such value here; what is set about the agent stands under agent, see the values of the chart" (keys .Values.devicePlugin | sortAlpha | first)) -}}
 {{- end -}}
+{{- if and (eq .Values.grants.certificate.source "bootstrap") .Values.grants.certificate.secretName -}}
+{{- fail "\ngrants.certificate.secretName: with grants.certificate.source bootstrap the server keeps its certificate in a Secret of its own; leave the name out, or set the source to secret" -}}
+{{- end -}}
 {{- if and (eq .Values.grants.certificate.source "secret") (not (and .Values.grants.certificate.secretName .Values.grants.certificate.caBundle)) -}}
 {{- fail "\ngrants.certificate.source: secret needs grants.certificate.secretName (a Secret with tls.crt and tls.key) and grants.certificate.caBundle (the authority that signed it, PEM in base64)" -}}
+{{- end -}}
+{{- if and .Values.agent.enabled (not (or .Values.agent.nodeSelector .Values.agent.affinity)) -}}
+{{- fail "\nagent.nodeSelector: say which nodes have cards ({gpu: \"on\"}), or use agent.affinity: an agent on a node without cards is never ready, and upgrades wait for it. {kubernetes.io/os: linux} means every node" -}}
 {{- end -}}
 {{- if and .Values.agent.library.image .Values.agent.library.hostPath -}}
 {{- fail "\nagent.library: image and hostPath are two ways to have HAMi-core's library; set one of them" -}}

@@ -15,8 +15,9 @@
 {{- define "volcano-vgpu.cdiDirectory" -}}{{ .Values.agent.settings.cdiDirectory | default "/var/run/cdi" }}{{- end -}}
 
 {{- define "volcano-vgpu.certificateSecret" -}}
-{{- $usual := printf "%s-tls" (include "volcano-vgpu.grants" .) -}}
-{{- ternary $usual (.Values.grants.certificate.secretName | default $usual) (eq .Values.grants.certificate.source "bootstrap") -}}
+{{- /* cert-manager's stays when its Certificate goes, and must not be in the way of the one that Helm makes. */ -}}
+{{- $usual := printf "%s-%s" (include "volcano-vgpu.grants" .) (eq .Values.grants.certificate.source "bootstrap" | ternary "tls" "certificate") -}}
+{{- .Values.grants.certificate.secretName | default $usual -}}
 {{- end -}}
 
 {{- define "volcano-vgpu.webhookConfiguration" -}}
