@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -153,10 +153,14 @@ class Submissions:
 
 
 class NeuronGrants:
-    """The server, its webhooks installed, Volcano and a kube-scheduler told to ask it. At the end all is as before."""
+    """The server, its webhooks installed, Volcano and a kube-scheduler told to ask it. At the end all is as before.
 
-    def __init__(self, volcano: Volcano) -> None:
+    ``plugins`` are Volcano's, beside those that ``conf`` prints.
+    """
+
+    def __init__(self, volcano: Volcano, *, plugins: Sequence[str] = ()) -> None:
         self.volcano = volcano
+        self._plugins = tuple(plugins)
         self.plane = volcano.plane
         folder = self.plane.machine.root / "neuron-grants"
         folder.mkdir(exist_ok=True)
@@ -205,6 +209,7 @@ class NeuronGrants:
             for plugin in tier["plugins"]:
                 if plugin["name"] == "extender":
                     plugin["arguments"]["extender.urlPrefix"] = f"http://127.0.0.1:{self.replica.port}/extender"
+        printed["tiers"][-1]["plugins"] += [{"name": name} for name in self._plugins]
         return yaml.safe_dump(printed, sort_keys=False)
 
     def _kube_scheduler(self) -> Component:
