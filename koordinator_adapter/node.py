@@ -1,21 +1,23 @@
-"""The part on each node: HAMi-core is put there, and the node promises limits only while it is.
+"""The part on each node: HAMi-core is put there, and the node promises limits only while somebody sets them.
 
 Koordinator places pods that share cards on nodes with the label, and pods whose limits come from the adapter do not
-start without the files. So the label follows the files: it comes once they are there and goes when they are not.
+start without the files. So the label comes once the files are there and either the adapter or the koordlet of the node
+puts limits into containers, and goes when that is no more. A label that somebody else has written stays.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from starlette.applications import Starlette
 
 from hami_plugins.errors import KubeError
 from hami_plugins.hami_core.directories import make_for_all
-from hami_plugins.hami_core.library import Library, install
+from hami_plugins.hami_core.library import Library, flaw, install, installed, write_preload
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import KubeApi, Selection
 from hami_plugins.kube.reflector import Change, Reflector
@@ -23,12 +25,16 @@ from hami_plugins.observe.metrics import Metrics
 from hami_plugins.web.probes import Check, probe_routes
 from hami_plugins.web.server import WebServer
 from hami_plugins.wire.hami_core import LIBRARY, PRELOAD
+from koordinator_adapter.devices import koordlet
 from koordinator_adapter.settings import AdapterSettings
 from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION
 
 PRODUCT: Final = "koordinator_adapter_node"
 CACHES: Final = "containers"
 """Where koordlet makes a directory for each container, beside the library."""
+
+MANAGER: Final = "hami-plugins"
+"""As whom an API server keeps our writes: the first word of what our requests say they come from."""
 
 _log = structlog.get_logger(__name__)
 
@@ -41,15 +47,20 @@ class NodePart:
         self._api = api
         self._node = node
         self._library = Library(problem="not looked at yet")
+        self._lacking = "not looked at yet"
         self._label: str | None = None
-        self._told = ""
+        self._ours = False
+        self._koordlets: dict[str, bool] = {}
+        self._told: dict[str, str] = {}
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="node-part", daemon=True)
         self._installed = metrics.gauge("library_installed", "Whether the library is on this node and whole")
+        self._promised = metrics.gauge("limits_promised", "Whether this node has the label by which it promises limits")
         self._writes = metrics.counter("label_writes_total", "Writes of the node's label, by what it says", ("label",))
         selection = Selection(paths.NODES, "Node", fields=f"metadata.name={node}", cached=True)
         self._watch = Reflector(api, selection, on_change=self._changed, name="node")
+        self._others = _koordlets(api, node, self._koordlet_changed) if self._asks_koordlet else None
         routes = probe_routes(alive={"process": lambda: ""}, ready=self._ready(), metrics=metrics)
         self._web = WebServer(Starlette(routes=routes), host=settings.listen.host, port=settings.listen.port)
 
@@ -61,12 +72,38 @@ class NodePart:
     @property
     def problem(self) -> str:
         """What is wrong with the library here, and what to do; empty where nothing is."""
-        return self._library.problem
+        return self._library.problem or self._lacking
+
+    @property
+    def unenforced(self) -> str:
+        """Why nobody puts limits into containers on this node; empty where somebody does."""
+        if not self._asks_koordlet or any(self._koordlets.values()):
+            return ""
+        why = "" if self._others is None or not self._others.last_error else f" ({self._others.last_error})"
+        return (
+            f"nobody puts limits into containers on node {self._node}: injection.mode is never, and no koordlet with "
+            f"the gate GPUEnvInject is known to run here{why}. Switch one of the two on; until then the label "
+            f"{ISOLATION} is not written"
+        )
+
+    @property
+    def _knows(self) -> bool:
+        """Whether enough is known of this node to write its label."""
+        if self._others is not None and not self._others.synced.is_set():
+            self._tell("label_withheld", self.unenforced if self._others.last_error else "")
+            return False
+        return self._watch.synced.is_set()
+
+    @property
+    def _asks_koordlet(self) -> bool:
+        return self._settings.node.label and self._settings.injection.mode == "never"
 
     def start(self) -> None:
         """Begins."""
         self._web.start()
         self._watch.start()
+        if self._others is not None:
+            self._others.start()
         self._thread.start()
 
     def stop(self) -> None:
@@ -76,40 +113,50 @@ class NodePart:
         if self._thread.is_alive():
             self._thread.join()
         self._watch.stop()
+        if self._others is not None:
+            self._others.stop()
         self._web.stop()
 
     def look(self) -> None:
         """Puts the files there if they are not, and the label right."""
-        self._library = self._kept()
-        self._installed.set(not self._library.problem)
-        if self._library.problem != self._told:
-            self._told = self._library.problem
-            if self._told:
-                _log.warning("library_missing", problem=self._told)
-        if self._settings.node.label and self._watch.synced.is_set():
+        self._library = self._put()
+        self._lacking = self._lacks()
+        self._installed.set(not self._lacking)
+        self._tell("library_missing", self.problem)
+        if self._settings.node.label and self._knows:
             self._relabel()
+        self._promised.set(self._label == HAMI_CORE)
 
-    def _kept(self) -> Library:
+    def _put(self) -> Library:
+        """Puts the library there; what is wrong with that."""
         hook = Path(self._settings.injection.hook_path)
-        lock = Path(self._settings.injection.lock_path)
         source = self._settings.node.library_source
-        found = install(None if source is None else Path(source), hook)
+        if source is not None and (why := flaw(Path(source) / LIBRARY)):
+            what = f"{Path(source) / LIBRARY} {why}, and is not put on the node; set node.librarySource to another"
+            return installed(hook)._replace(problem=what)
+        return install(None if source is None else Path(source), hook)
+
+    def _lacks(self) -> str:
+        """What of all that limits need is not on this node."""
+        hook = Path(self._settings.injection.hook_path)
         try:
             hook.mkdir(parents=True, exist_ok=True)
-            make_for_all(lock)
+            write_preload(hook)
+            make_for_all(Path(self._settings.injection.lock_path))
             make_for_all(hook / CACHES)
         except OSError as error:
-            what = f"{error.filename}: {error.strerror or error}; let this process make directories there"
-            return found._replace(problem=found.problem or what)
+            return f"{error.filename}: {error.strerror or error}; let this process write there"
         lacking = [str(hook / name) for name in (LIBRARY, PRELOAD) if not (hook / name).is_file()]
-        if lacking and not found.problem:
-            what = f"{' and '.join(lacking)}: no such file; set node.librarySource to the image's directory"
-            return found._replace(problem=what)
-        return found
+        if lacking:
+            return f"{' and '.join(lacking)}: no such file; set node.librarySource to the image's directory"
+        why = flaw(hook / LIBRARY)
+        return f"{hook / LIBRARY} {why}; set node.librarySource to the image's directory" if why else ""
 
     def _relabel(self) -> None:
-        wanted = HAMI_CORE if not self._library.problem else None
-        if self._label == wanted:
+        why = "" if self._lacking else self.unenforced
+        self._tell("label_withheld", why)
+        wanted = HAMI_CORE if not self._lacking and not why else None
+        if self._label == wanted or (wanted is None and not self._ours):
             return
         try:
             self._api.merge_patch(paths.node(self._node), {"metadata": {"labels": {ISOLATION: wanted}}})
@@ -118,11 +165,26 @@ class NodePart:
             return
         self._writes.labels(wanted or "none").inc()
         _log.info("node_labelled", node=self._node, label=wanted)
-        self._label = wanted
+        self._label, self._ours = wanted, wanted is not None
+
+    def _tell(self, event: str, problem: str) -> None:
+        """Into the log once."""
+        if problem != self._told.get(event, ""):
+            self._told[event] = problem
+            if problem:
+                _log.warning(event, problem=problem)
 
     def _changed(self, change: Change) -> None:
         if change.object is not None:
-            self._label = ((change.object.get("metadata") or {}).get("labels") or {}).get(ISOLATION)
+            metadata = change.object.get("metadata") or {}
+            self._label = (metadata.get("labels") or {}).get(ISOLATION)
+            if metadata.get("managedFields"):
+                self._ours = is_ours(metadata)
+        self._wake.set()
+
+    def _koordlet_changed(self, change: Change) -> None:
+        found = None if change.kind == "deleted" or change.object is None else koordlet.koordlet_of(change.object)
+        self._koordlets = {**self._koordlets, change.uid: found is not None and found.injects}
         self._wake.set()
 
     def _run(self) -> None:
@@ -136,6 +198,22 @@ class NodePart:
 
     def _ready(self) -> dict[str, Check]:
         return {
-            "library": lambda: self._library.problem,
+            "library": lambda: self.problem,
             "node": lambda: "" if self._watch.synced.is_set() else "the API server has not told of this node yet",
         }
+
+
+def _koordlets(api: KubeApi, node: str, on_change: Callable[[Change], None]) -> Reflector:
+    """Follows the koordlet of a node."""
+    labels = f"{koordlet.LABEL}={koordlet.NAME}"
+    selection = Selection(paths.PODS, "Pod", labels=labels, fields=f"spec.nodeName={node}", cached=True)
+    return Reflector(api, selection, on_change=on_change, name="koordlet")
+
+
+def is_ours(metadata: Mapping[str, Any]) -> bool:
+    """Whether the API server knows the node's label as written by us."""
+    for entry in metadata["managedFields"]:
+        fields = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
+        if entry.get("manager") == MANAGER and f"f:{ISOLATION}" in (fields.get("f:labels") or {}):
+            return True
+    return False

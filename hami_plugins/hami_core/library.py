@@ -19,6 +19,15 @@ from hami_plugins.wire.hami_core import LIBRARY, LIBRARY_IN_CONTAINER, PRELOAD
 
 RECORD: Final = f"{LIBRARY}.version"
 
+_PRELOADED: Final = f"{LIBRARY_IN_CONTAINER}\n".encode()
+_THIS_PROGRAM: Final = Path("/proc/self/exe")
+_ELF: Final = b"\x7fELF"
+_HEADER: Final = 20
+_CLASS: Final = slice(4, 6)
+"""Of an ELF header: the size of words, and the order of their bytes (``man 5 elf``)."""
+
+_MACHINE: Final = slice(18, 20)
+
 _log = structlog.get_logger(__name__)
 
 
@@ -45,7 +54,7 @@ def install(source: Path | None, hook: Path, *, version: str = "") -> Library:
         wanted = _described(source, version)
         hook.mkdir(mode=0o755, parents=True, exist_ok=True)
         _put((source / LIBRARY).read_bytes(), hook / LIBRARY, mode=0o755)
-        _put(f"{LIBRARY_IN_CONTAINER}\n".encode(), hook / PRELOAD, mode=0o644)
+        _put(_PRELOADED, hook / PRELOAD, mode=0o644)
         _put(_record(wanted), hook / RECORD, mode=0o644)
     except OSError as error:
         kept = "the library that is there stays" if there.digest else "there is none on this node: limits do not hold"
@@ -66,6 +75,34 @@ def installed(hook: Path) -> Library:
             "to the directory of the image that has it, or install HAMi-core on the node"
         )
         return Library(problem=problem)
+
+
+def flaw(library: Path) -> str:
+    """Why the dynamic linker of this machine would pass over a library; empty where it would not, or none is there.
+
+    It says so on stderr and runs the program without: limits that somebody relies on do not hold then.
+    """
+    try:
+        with library.open("rb") as file:
+            header = file.read(_HEADER)
+        with _THIS_PROGRAM.open("rb") as file:
+            ours = file.read(_HEADER)
+    except OSError:
+        return ""
+    if len(header) < _HEADER or not header.startswith(_ELF):
+        return "is no shared library"
+    if (header[_CLASS], header[_MACHINE]) != (ours[_CLASS], ours[_MACHINE]):
+        return "is a library for another kind of machine"
+    return ""
+
+
+def write_preload(hook: Path) -> None:
+    """Write the file that makes programs load the library, where a node has the library without it.
+
+    Raises ``OSError``.
+    """
+    if (hook / LIBRARY).is_file() and not (hook / PRELOAD).exists():
+        _put(_PRELOADED, hook / PRELOAD, mode=0o644)
 
 
 def _described(directory: Path, version: str) -> Library:

@@ -14,10 +14,10 @@ from hami_plugins.emulator.fleet import bare_node
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect_to
 from hami_plugins.observe.metrics import Metrics
-from koordinator_adapter.node import PRODUCT, NodePart
+from koordinator_adapter.node import PRODUCT, NodePart, is_ours
 from koordinator_adapter.settings import AdapterSettings
 from koordinator_adapter.translation.vocabulary import ISOLATION
-from tests.integration.koordinator_adapter.servers import Site, wait_for
+from tests.integration.koordinator_adapter.servers import Site, a_pod, wait_for
 
 Start = Callable[..., NodePart]
 
@@ -27,8 +27,14 @@ def source(tmp_path: Path) -> Path:
     """The folder of the image that has the library."""
     folder = tmp_path / "image"
     folder.mkdir()
-    (folder / "libvgpu.so").write_bytes(b"version 1")
+    (folder / "libvgpu.so").write_bytes(library("version 1"))
     return folder
+
+
+def library(version: str) -> bytes:
+    """A file that begins as libraries of this machine do."""
+    with Path("/proc/self/exe").open("rb") as file:
+        return file.read(64) + version.encode()
 
 
 @pytest.fixture
@@ -37,11 +43,15 @@ def start(cluster: Site, tmp_path: Path, source: Path) -> Iterator[Start]:
     running: list[NodePart] = []
     cluster.put(bare_node("n1"))
 
-    def begin(**node: Any) -> NodePart:
+    def begin(mode: str = "auto", **node: Any) -> NodePart:
         settings = AdapterSettings.model_validate(
             {
                 "listen": {"host": "127.0.0.1", "port": 0},
-                "injection": {"hookPath": str(tmp_path / "vgpu"), "lockPath": str(tmp_path / "vgpulock")},
+                "injection": {
+                    "mode": mode,
+                    "hookPath": str(tmp_path / "vgpu"),
+                    "lockPath": str(tmp_path / "vgpulock"),
+                },
                 "node": {"librarySource": str(source), "every": 1, **node},
             }
         )
@@ -63,7 +73,7 @@ def label(cluster: Site) -> str | None:
 def test_a_node_promises_limits_once_the_library_is_there(cluster: Site, start: Start, tmp_path: Path) -> None:
     part = start()
     wait_for(lambda: label(cluster) == "HAMi-core", "the node has the label")
-    assert (tmp_path / "vgpu/libvgpu.so").read_bytes() == b"version 1"
+    assert (tmp_path / "vgpu/libvgpu.so").read_bytes() == library("version 1")
     assert (tmp_path / "vgpu/ld.so.preload").read_text() == "/usr/local/vgpu/libvgpu.so\n"
     for folder in (tmp_path / "vgpulock", tmp_path / "vgpu/containers"):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o777
@@ -83,9 +93,9 @@ def test_a_new_library_takes_the_old_ones_place_and_who_has_that_mapped_keeps_it
     installed = tmp_path / "vgpu/libvgpu.so"
     wait_for(lambda: label(cluster) == "HAMi-core", "the node has the label")
     with installed.open("rb") as mapped:
-        (source / "libvgpu.so").write_bytes(b"version 2, longer")
-        wait_for(lambda: installed.read_bytes() == b"version 2, longer", "the new one is there")
-        assert mapped.read() == b"version 1"
+        (source / "libvgpu.so").write_bytes(library("version 2, longer"))
+        wait_for(lambda: installed.read_bytes() == library("version 2, longer"), "the new one is there")
+        assert mapped.read() == library("version 1")
 
 
 def test_the_label_goes_with_the_library_and_comes_back_with_it(
@@ -100,7 +110,7 @@ def test_the_label_goes_with_the_library_and_comes_back_with_it(
     status, said = probe(part, "/readyz")
     assert status == 503
     assert "libvgpu.so" in said
-    (source / "libvgpu.so").write_bytes(b"version 3")
+    (source / "libvgpu.so").write_bytes(library("version 3"))
     wait_for(lambda: label(cluster) == "HAMi-core", "the label is back")
 
 
@@ -111,10 +121,67 @@ def test_a_library_that_somebody_else_installed_is_used_and_none_is_told(
     wait_for(lambda: "librarySource" in part.problem, "it says what is missing")
     assert label(cluster) is None
     wait_for((tmp_path / "vgpu").is_dir, "the folder is there")
-    (tmp_path / "vgpu/libvgpu.so").write_bytes(b"theirs")
-    wait_for(lambda: "ld.so.preload" in part.problem, "the file of preloads is missing")
-    (tmp_path / "vgpu/ld.so.preload").write_text("/usr/local/vgpu/libvgpu.so\n")
+    (tmp_path / "vgpu/libvgpu.so").write_bytes(library("theirs"))
     wait_for(lambda: label(cluster) == "HAMi-core", "the node has the label")
+    assert (tmp_path / "vgpu/libvgpu.so").read_bytes() == library("theirs")
+    assert (tmp_path / "vgpu/ld.so.preload").read_text() == "/usr/local/vgpu/libvgpu.so\n"
+
+
+@pytest.mark.parametrize("content", [b"", b"a page of an error", b"\x7fELF" + bytes(60)])
+def test_a_file_that_no_program_here_would_load_is_neither_installed_nor_promised(
+    cluster: Site, start: Start, tmp_path: Path, source: Path, content: bytes
+) -> None:
+    (source / "libvgpu.so").write_bytes(content)
+    part = start()
+    wait_for(lambda: "not put on the node" in part.problem, "it is told")
+    wait_for((tmp_path / "vgpulock").is_dir, "it has been looked at")
+    assert not (tmp_path / "vgpu/libvgpu.so").exists()
+    (tmp_path / "vgpu/libvgpu.so").write_bytes(content)
+    (source / "libvgpu.so").unlink()
+    wait_for(lambda: probe(part, "/readyz")[0] == 503, "it is not ready")
+    assert label(cluster) is None
+    (tmp_path / "vgpu/libvgpu.so").write_bytes(library("good"))
+    wait_for(lambda: label(cluster) == "HAMi-core", "a good one is promised, whoever put it there")
+    (source / "libvgpu.so").write_bytes(content)
+    wait_for(lambda: "not put on the node" in part.problem, "the bad one is told again")
+    assert (tmp_path / "vgpu/libvgpu.so").read_bytes() == library("good")
+    assert label(cluster) == "HAMi-core"
+
+
+def a_koordlet(gate: str) -> dict[str, Any]:
+    pod = a_pod("koordlet-1", {}, labels={"koord-app": "koordlet"})
+    pod["spec"] |= {"nodeName": "n1"}
+    pod["spec"]["containers"][0]["args"] = [f"-feature-gates={gate}=true"]
+    return pod
+
+
+def test_a_node_promises_nothing_while_nobody_puts_limits_into_containers(cluster: Site, start: Start) -> None:
+    cluster.put(a_koordlet("Accelerators"))
+    part = start(mode="never", every=3600)
+    wait_for(lambda: probe(part, "/readyz")[0] == 200, "the library is there")
+    assert "GPUEnvInject" in part.unenforced
+    assert label(cluster) is None
+    cluster.put(a_koordlet("GPUEnvInject"))
+    wait_for(lambda: label(cluster) == "HAMi-core", "its koordlet does")
+    cluster.server.delete("pods", "koordlet-1", "default", grace=0)
+    wait_for(lambda: label(cluster) is None, "its koordlet does no more")
+    wait_for(lambda: "limits_promised 0.0" in probe(part, "/metrics")[1], "it is counted")
+
+
+def test_a_label_of_an_administrator_is_never_taken_away(cluster: Site, start: Start, tmp_path: Path) -> None:
+    cluster.api.merge_patch(paths.node("n1"), {"metadata": {"labels": {ISOLATION: "HAMi-core"}}})
+    version = cluster.server.get("nodes", "n1")["metadata"]["resourceVersion"]
+    part = start(mode="never", librarySource=None)
+    wait_for(lambda: "librarySource" in part.problem and (tmp_path / "vgpulock").is_dir(), "it has been looked at")
+    cluster.server.cut_watches()
+    wait_for(lambda: "limits_promised 1.0" in probe(part, "/metrics")[1], "the node promises limits")
+    assert cluster.server.get("nodes", "n1")["metadata"]["resourceVersion"] == version
+
+
+@pytest.mark.parametrize(("manager", "ours"), [("hami-plugins", True), ("kubectl-label", False)])
+def test_whose_a_label_is_stands_in_the_servers_own_books(manager: str, ours: bool) -> None:
+    entry = {"manager": manager, "fieldsV1": {"f:metadata": {"f:labels": {f"f:{ISOLATION}": {}}}}}
+    assert is_ours({"managedFields": [{"manager": "kubelet", "fieldsV1": {"f:status": {}}}, entry]}) is ours
 
 
 def test_a_label_that_somebody_takes_off_is_put_back_at_once_and_nothing_else_is_written(
