@@ -23,8 +23,8 @@ VISIBLE, LIMIT = "hami-plugins.io/visible-devices", "hami-plugins.io/memory-limi
 
 @pytest.fixture(scope="module")
 def adapter(koordinator: Koordinator) -> Iterator[Adapter]:
-    """The server, which gives pods their limits as well."""
-    with Adapter(koordinator, injection={"mode": "always"}) as running:
+    """The server, which gives pods their limits as well, and leaves koord-manager ten seconds for the sums."""
+    with Adapter(koordinator, injection={"mode": "always"}, devices={"grace": 10}) as running:
         yield running
 
 
@@ -59,15 +59,18 @@ def placed(koordinator: Koordinator, namespace: str, pod: dict[str, Any]) -> dic
 
 
 def test_the_objects_that_are_published_become_the_sums_of_koordinators_own_controller(
-    koordinator: Koordinator, adapter: Adapter, nodes: CardNodes
+    koordinator: Koordinator, adapter: Adapter
 ) -> None:
-    node = koordinator.plane.api.get(f"/api/v1/nodes/{nodes.names[0]}")
-    offered = node["status"]["allocatable"]
-    assert [offered[name] for name in (GPU, CORE, RATIO, SHARED)] == ["200"] * 4
-    assert offered[MEMORY] == "80Gi"
-    assert node["metadata"]["labels"]["node.koordinator.sh/gpu-model"] == "NVIDIA-A100"
-    assert adapter.writes("sums") == 0
-    assert adapter.writes("created") >= 2
+    before = {what: adapter.writes(what) for what in ("created", "sums")}
+    with CardNodes(koordinator) as nodes:
+        name = nodes.add()
+        nodes.wait_summed(name, 200)
+        node = koordinator.plane.api.get(f"/api/v1/nodes/{name}")
+        offered = node["status"]["allocatable"]
+        assert [offered[each] for each in (GPU, CORE, RATIO, SHARED)] == ["200"] * 4
+        assert offered[MEMORY] == "80Gi"
+        assert node["metadata"]["labels"]["node.koordinator.sh/gpu-model"] == "NVIDIA-A100"
+        assert (adapter.writes("created"), adapter.writes("sums")) == (before["created"] + 1, before["sums"])
 
 
 @pytest.mark.parametrize(
@@ -229,6 +232,31 @@ def test_nobody_but_the_scheduler_records_cards_or_takes_limits_away(
     changed = somebody.merge_patch(f"{path}/a", {"metadata": {"annotations": {"mine": "x", VISIBLE: "all"}}})
     assert changed["metadata"]["annotations"] == {**pod["metadata"]["annotations"], "mine": "x"}
     somebody.close()
+
+
+def test_where_koordinators_controller_does_not_write_the_sums_pods_are_placed_on_ours(
+    koordinator: Koordinator, adapter: Adapter, namespace: str
+) -> None:
+    koordinator.manager.stop()
+    try:
+        with CardNodes(koordinator) as nodes:
+            name = nodes.add()
+            before = adapter.writes("sums")
+            nodes.wait_summed(name, 200)
+            assert adapter.writes("sums") == before + 1
+            limits = hami(1, gpumem=8192, gpucores=30)
+            placed(koordinator, namespace, a_pod("a", limits, nodeSelector=dict(nodes.selector)))
+            koordinator.manager.start()
+            ours = koordinator.plane.api.get(f"/api/v1/nodes/{name}")["status"]["allocatable"]
+            nodes.tell(name, a_card(name, 0), a_card(name, 1, health=False))
+            nodes.wait_summed(name, 100)
+            theirs = koordinator.plane.api.get(f"/api/v1/nodes/{name}")["status"]["allocatable"]
+            assert {key for key in ours if key.startswith("koordinator.sh/gpu")} == {
+                key for key in theirs if key.startswith("koordinator.sh/gpu")
+            }
+    finally:
+        if not koordinator.manager.running:
+            koordinator.manager.start()
 
 
 def test_while_nothing_happens_nothing_is_written(adapter: Adapter, nodes: CardNodes) -> None:
