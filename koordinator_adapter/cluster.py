@@ -55,7 +55,7 @@ class _Node:
 class _Published:
     raw: Raw
     ids: bool = False
-    largest: int = 0
+    sizes: frozenset[MiB] = frozenset()
 
 
 @dataclass(slots=True)
@@ -207,14 +207,15 @@ class Cluster:
         """Only under the lock."""
         state = self._state
         labels = [_labels(node.raw) for node in state.nodes.values()]
-        published = [each for each in state.devices.values() if each.largest]
+        published = [each for each in state.devices.values() if each.sizes]
         promising = [name for name, node in state.nodes.items() if _labels(node.raw).get(ISOLATION) == HAMI_CORE]
         injecting = {node for node, koordlet in state.does.items() if koordlet.injects}
-        largest = max((each.largest for each in published), default=0)
+        sizes = frozenset[MiB]().union(*(each.sizes for each in published))
         return Facts(
             models=tuple(sorted({each[MODEL_LABEL] for each in labels if MODEL_LABEL in each})),
             device_labels=bool(published) and all(each.ids for each in published),
-            card_memory=MiB(largest // _MEBIBYTE) if largest else None,
+            card_memory=max(sizes, default=None),
+            card_sizes=sizes,
             unserved=frozenset(state.unserved.values()),
             lacks_hook=not promising or not set(promising) <= injecting,
         )
@@ -303,11 +304,11 @@ def _published(raw: Raw) -> _Published:
         found: DeviceObject = koordinator_devices.decode(raw)
     except WireError:
         return _Published(raw=raw)
-    sizes = [each.resources[MEMORY].ceiling for each in found.cards if MEMORY in each.resources]
+    sizes = [MiB(each.resources[MEMORY].ceiling // _MEBIBYTE) for each in found.cards if MEMORY in each.resources]
     return _Published(
         raw=raw,
         ids=bool(found.cards) and all(each.labels.get(DEVICE_ID_LABEL) == each.id for each in found.cards),
-        largest=max(sizes, default=0),
+        sizes=frozenset(sizes),
     )
 
 

@@ -180,13 +180,14 @@ def _informed(settings: Settings, published: Iterable[DeviceObject]) -> Settings
     """The settings with what Device objects say, where nobody has said it."""
     known = list(published)
     cards = [card for each in known for card in each.cards]
-    largest = max((card.resources[MEMORY].ceiling for card in cards if MEMORY in card.resources), default=0)
+    sizes = {MiB(card.resources[MEMORY].ceiling // _MEBIBYTE) for card in cards if MEMORY in card.resources}
     return replace(
         settings,
         models=settings.models
         or tuple(sorted({each.labels[MODEL_LABEL] for each in known if MODEL_LABEL in each.labels})),
         device_labels=settings.device_labels or (bool(cards) and all(DEVICE_ID_LABEL in card.labels for card in cards)),
-        card_memory=settings.card_memory or (MiB(largest // _MEBIBYTE) if largest else None),
+        card_memory=settings.card_memory or max(sizes, default=None),
+        card_sizes=frozenset(sizes),
     )
 
 

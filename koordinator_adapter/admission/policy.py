@@ -12,12 +12,13 @@ from koordinator_adapter.translation.model import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the cluster says itself: models of cards, whether all cards carry their ids, the largest card, namespaces
-    that Koordinator's webhook leaves out, and whether limits have to be injected on some node."""
+    """What the cluster says itself: models of cards, whether all cards carry their ids, the largest card and the sizes
+    of all, namespaces that Koordinator's webhook leaves out, and whether limits have to be injected on some node."""
 
     models: tuple[str, ...] = ()
     device_labels: bool = False
     card_memory: MiB | None = None
+    card_sizes: frozenset[MiB] = frozenset()
     unserved: frozenset[str] = frozenset()
     lacks_hook: bool = True
 
@@ -53,6 +54,7 @@ class Policy:
             "models": facts.models,
             "device_labels": facts.device_labels,
             "card_memory": facts.card_memory,
+            "card_sizes": facts.card_sizes,
             "unserved": self.translation.unserved | facts.unserved,
         }
         changes = {name: value for name, value in live.items() if name not in self.fixed}

@@ -13,7 +13,7 @@ from hami_plugins.errors import WireError
 from hami_plugins.model.edits import Drop
 from hami_plugins.model.pods import Pod
 from hami_plugins.vendors import volcano
-from hami_plugins.wire import koordinator_hints
+from hami_plugins.wire import koordinator_hints, scalars
 from hami_plugins.wire.koordinator import current
 from koordinator_adapter.refusals import cause_of
 from koordinator_adapter.translation.model import Case, Change, Finding, Words, container_path, kept, lost, refused
@@ -125,19 +125,51 @@ def variables(case: Case) -> Iterator[Change]:
     for name in _READ_BY_LIBRARY:
         if name in set_here and (name != CORE_POLICY_ENV or NO_CORE_LIMIT not in case.pod.annotations):
             yield kept(name, "is read by HAMi-core in the container, and works the same")
-    if case.target is not Words.KOORDINATOR or case.source is case.target or case.asked.request.memory == WHOLE:
+    if case.source is case.target or case.asked.request.memory == WHOLE:
         return
-    if _SWITCH in set_here:
-        yield lost(
-            _SWITCH, "HAMi's node plugin leaves its library out for it, Koordinator's hook does not: limits hold"
-        )
-    if "LD_PRELOAD" in set_here:
+    yield from _switch(case)
+    if case.target is Words.KOORDINATOR and "LD_PRELOAD" in set_here:
         yield lost("LD_PRELOAD", "Koordinator's hook replaces it by HAMi-core's library")
-    for name in set_here:
+    if case.target is Words.KOORDINATOR or (case.source is Words.KOORDINATOR and case.asked.limited):
+        yield from _own_limits(case)
+
+
+def _switch(case: Case) -> Iterator[Change]:
+    """The variable that keeps HAMi-core out of a container, under both schedulers' plugins."""
+    if _SWITCH not in case.env:
+        return
+    index, value = case.env[_SWITCH]
+    before, after = (_limits(words, value) for words in (case.source, case.target))
+    path = (*case.path, "env", index)
+    if before and case.asked.limited and not after:
+        words = f"switches the limits off under {case.target}, and under {case.source} they hold"
+        yield refused(_SWITCH, words, "take the variable out of the container", path=path)
+    elif after and not before:
+        words = f"keeps HAMi-core out of the container under {case.source}, not under {case.target}: limits hold"
+        yield lost(_SWITCH, words, path=path)
+
+
+def _limits(words: Words, value: str | None) -> bool:
+    """Whether limits hold beside the switch. koordlet's hook does not look at it, HAMi's plugin at its value (unknown
+    where that comes from elsewhere), Volcano's at its name alone (``hami-core.md`` 7.5, ``volcano.md`` 3.2)."""
+    if words is not Words.HAMI:
+        return words is Words.KOORDINATOR
+    return value is not None and not _is_true(value)
+
+
+def _own_limits(case: Case) -> Iterator[Change]:
+    for name, (index, _) in case.env.items():
         if name.startswith(_OWN_LIMITS):
             yield refused(
                 name,
-                "a limit of the container's own wins over the one that Koordinator's hook sets",
+                "a limit of the container's own can win over the one that the node's hook or plugin sets",
                 "take the variable out of the container",
-                path=(*case.path, "env", set_here[name][0]),
+                path=(*case.path, "env", index),
             )
+
+
+def _is_true(text: str) -> bool:
+    try:
+        return scalars.truth(text)
+    except ValueError:
+        return False

@@ -75,7 +75,8 @@ class Settings:
     ``profiles`` names the schedulers (profiles of Koordinator) that pack or spread, by the policy's word.
     ``slices_per_card`` belongs to ``NoCoreLimit.SHARE``. ``models`` are the cards of the cluster as its nodes' labels
     spell them; ``device_labels`` says that Device objects carry the ids of cards as labels; ``card_memory`` is the
-    largest card, if it is known. ``runtime_class`` is given to pods that name none, empty for none.
+    largest card, if it is known, and ``card_sizes`` are those of all cards that are. ``runtime_class`` is given to pods
+    that name none, empty for none.
     ``unserved`` are namespaces that Koordinator's webhook leaves out.
     """
 
@@ -86,6 +87,7 @@ class Settings:
     models: tuple[str, ...] = ()
     device_labels: bool = False
     card_memory: MiB | None = None
+    card_sizes: frozenset[MiB] = frozenset()
     runtime_class: str = "nvidia"
     unserved: frozenset[str] = frozenset()
 

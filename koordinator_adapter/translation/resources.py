@@ -107,6 +107,7 @@ def precision(case: Case) -> Iterator[Change]:
                 "and nobody else gets the other cores",
             )
         yield from _both_memories(case)
+        yield from _as_large_as_a_card(case)
     if spec is Words.VOLCANO and partial and not isinstance(request.memory, Absolute):
         yield lost(
             volcano.RESOURCES.memory_percentage,
@@ -276,6 +277,19 @@ def _koordinator_remarks(case: Case) -> Iterator[Change]:
             yield kept(
                 name, f"is the deprecated name of {current(name)}, which only Koordinator's scheduler still reads"
             )
+
+
+def _as_large_as_a_card(case: Case) -> Iterator[Change]:
+    """koordlet's hook limits nothing in a container that has all memory of a card (``koordinator.md`` 5.2)."""
+    request, settings = case.asked.request, case.settings
+    known = settings.card_sizes | ({settings.card_memory} if settings.card_memory else frozenset())
+    if isinstance(request.memory, Absolute) and request.memory.mib in known and 0 < request.cores < FULL:
+        yield lost(
+            CORE,
+            f"{request.memory.mib} MiB are all memory of some cards: on one of these koordlet's hook limits nothing, "
+            f"not to {request.cores} % of cores either",
+            remedy="ask for 1 MiB less",
+        )
 
 
 def _both_memories(case: Case) -> Iterator[Change]:

@@ -153,6 +153,7 @@ def test_facts_are_those_of_nodes_objects_and_namespaces() -> None:
     seen.cluster.namespace_changed(Change("synced", None, ""))
     facts = seen.cluster.facts()
     assert (facts.models, facts.device_labels, facts.card_memory) == (("A100",), True, 81_920)
+    assert facts.card_sizes == {40_960, 81_920}
     assert facts.unserved == {"system"}
     assert seen.cluster.facts() is facts
     theirs = {

@@ -689,3 +689,58 @@ def test_a_label_that_nobody_acts_upon_goes_where_there_is_nothing_to_limit(limi
     assert ISOLATION in about(translated(raw, "koordinator"), Fidelity.LOSSLESS)
     right = pod(limits, labels=LABEL)
     assert moved(right, "koordinator")["metadata"]["labels"] == LABEL
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "value", "fidelity"),
+    [
+        ("koordinator", "hami", "true", Fidelity.REFUSED),
+        ("koordinator", "hami", "1", Fidelity.REFUSED),
+        ("koordinator", "hami", "false", Fidelity.LOSSLESS),
+        ("koordinator", "volcano", "false", Fidelity.REFUSED),
+        ("hami", "volcano", "false", Fidelity.REFUSED),
+        ("hami", "volcano", "true", Fidelity.LOSSLESS),
+        ("volcano", "hami", "true", Fidelity.LOSSLESS),
+        ("volcano", "hami", "false", Fidelity.LOSSY),
+        ("volcano", "koordinator", "false", Fidelity.LOSSY),
+        ("hami", "koordinator", "true", Fidelity.LOSSY),
+        ("hami", "koordinator", "false", Fidelity.LOSSLESS),
+    ],
+)
+def test_the_switch_of_limits_never_switches_off_what_holds(
+    source: str, target: str, value: str, fidelity: Fidelity
+) -> None:
+    env = {"CUDA_DISABLE_CONTROL": value}
+    raw = {
+        "hami": pod(SLICE, env=env),
+        "volcano": pod(VOLCANO_SLICE, env=env),
+        "koordinator": koordinators(env=env),
+    }[source]
+    found = translated(raw, target)
+    assert found.fidelity is fidelity
+    assert fidelity is Fidelity.LOSSLESS or about(found, fidelity) == ["CUDA_DISABLE_CONTROL"]
+
+
+def test_a_switch_whose_value_comes_from_elsewhere_may_be_on() -> None:
+    raw = koordinators(env={"CUDA_DISABLE_CONTROL": "x"})
+    raw["spec"]["containers"][0]["env"][0] = {"name": "CUDA_DISABLE_CONTROL", "valueFrom": {}}
+    assert refused(raw, "hami") == "CUDA_DISABLE_CONTROL"
+
+
+@pytest.mark.parametrize("target", ["hami", "volcano"])
+def test_a_limit_of_the_containers_own_is_refused_on_the_way_back_too(target: str) -> None:
+    own = {"CUDA_DEVICE_SM_LIMIT": "100"}
+    assert refused(koordinators(env=own), target) == "CUDA_DEVICE_SM_LIMIT"
+    assert translated(pod(KOORDINATOR_SLICE, env=own), target).edits  # nothing limits it now
+
+
+def test_a_slice_as_large_as_some_card_is_told_because_nothing_limits_its_cores_there() -> None:
+    sizes = Settings(card_sizes=frozenset({MiB(3000), MiB(81_920)}), card_memory=MiB(81_920))
+    found = translated(pod(SLICE), "koordinator", sizes)
+    assert about(found, Fidelity.LOSSY) == [CORE]
+    assert "not to 30 % of cores" in found.findings[-1].words
+    for less in ({"nvidia.com/gpumem": 2999}, {"nvidia.com/gpucores": 100}, {"nvidia.com/gpucores": 0}):
+        found = translated(pod(SLICE | less), "koordinator", sizes)
+        assert not any("koordlet" in each.words for each in found.findings)
+    alone = Settings(card_memory=MiB(3000))
+    assert about(translated(pod(SLICE), "koordinator", alone), Fidelity.LOSSY) == [CORE]
