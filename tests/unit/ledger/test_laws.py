@@ -439,6 +439,8 @@ class Histories(RuleBasedStateMachine):
                 assert seen["spec"]["nodeName"]
             elif said.code is Code.GONE:
                 assert uid in self.gone
+            elif said.code is Code.REQUEST:
+                assert intake.refusal
             else:
                 assert not fits, said
             return
