@@ -133,7 +133,8 @@ def clean(
 
     To be run on the node after the agent has ended. What running containers still use stays, is listed, and makes the
     exit code 1. With --release it ends the agents and the server of grants of that release (agents clean their nodes
-    then), and removes what they wrote to nodes, the Lease and the Secret.
+    then), and takes back what the release says on nodes that no agent cleaned. Where resources have other names, give
+    the --device-config of the release.
     """
     from hami_plugins.observe import logging
     from volcano_vgpu.commands import Inputs, run_clean, run_uninstall

@@ -104,7 +104,7 @@ def run_agent(inputs: Inputs) -> int:
     _log.info("agent_started", node=labelled.node, address=":".join(map(str, agent.address)))
     stop.wait()
     agent.stop()
-    if for_good(client, labelled.daemon_set):
+    if _ends_for_good(labelled, client):
         _cleaned(labelled, client)
     _log.info("agent_ended", node=labelled.node)
     return Exit.FINE
@@ -196,6 +196,15 @@ def discovery_of(settings: AgentSettings) -> Discovery:
         return FileDiscovery(Path(settings.cards_file))
     health = settings.health
     return NvmlDiscovery(counts=XidFilter.of(health.disabled, health.enabled), recovery=health.recovery)
+
+
+def _ends_for_good(settings: AgentSettings, client: KubeClient) -> bool:
+    """Whether nobody comes after this agent on its node."""
+    try:
+        labels = (client.get(paths.node(settings.node)).get("metadata") or {}).get("labels") or {}
+    except KubeError:
+        return False
+    return for_good(client, settings.daemon_set, labels)
 
 
 def _cleaned(settings: AgentSettings, client: KubeClient) -> None:

@@ -37,6 +37,9 @@ LOCK_KEY: Final = SPEC.keys.lock
 TOUCHED_KEY: Final = "volcano.sh/vgpu-touched"
 """Our own: when and why the node was last written only to make the scheduler look at it again."""
 
+AGENTS_KEY: Final = "hami-plugins.io/volcano-vgpu-agents"
+"""Our own: the DaemonSet (``namespace/name``) whose agent says all this, so that it is found when no agent is there."""
+
 HANDSHAKE: Final = "Requesting_2099.01.01 00:00:00"
 """A question that no scheduler asks again and that never grows old (``peers.md`` 3.4)."""
 
@@ -93,6 +96,8 @@ def desired(inventory: Inventory, settings: AgentSettings, *, handshake: bool = 
     annotations = {REGISTER_KEY: volcano.encode_register(registered)}
     if handshake:
         annotations[HANDSHAKE_KEY] = HANDSHAKE
+    if settings.daemon_set:
+        annotations[AGENTS_KEY] = settings.daemon_set
     return NodeWords(
         annotations=annotations,
         capacity=_capacity(registered, settings),
@@ -136,7 +141,7 @@ def withdrawal(node: Raw, settings: AgentSettings) -> Changes:
     The kubelet derives what is allocatable from the capacity; where there is none any more, nobody else would clean up.
     """
     held = annotations_of(node)
-    annotations = {key: None for key in (REGISTER_KEY, HANDSHAKE_KEY, TOUCHED_KEY) if key in held}
+    annotations = {key: None for key in (REGISTER_KEY, HANDSHAKE_KEY, TOUCHED_KEY, AGENTS_KEY) if key in held}
     names = (*_summed(settings), settings.resources.count)
     left = {
         what: {name: None for name in names if name in _amounts(node, what)} for what in ("capacity", "allocatable")

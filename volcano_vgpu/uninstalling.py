@@ -1,13 +1,13 @@
 """Removes from a cluster what a release of the chart leaves there that Helm does not know of.
 
 The agents are ended first: each cleans its own node when it sees that its DaemonSet goes (``for_good``), and only they
-reach its files. What is said here is for nodes whose agent could not do that, and for what the server of grants made.
+reach its files. What is said here is for nodes whose agent could not do that: it was not there, or its pod never ended.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +21,7 @@ from volcano_vgpu.cleaning import Remains
 from volcano_vgpu.settings import AgentSettings
 
 PATIENCE: Final = 120.0
-"""Seconds that agents and servers may take to end: an agent waits for its kubelet."""
+"""Seconds that all agents and servers together may take to end: an agent waits for its kubelet."""
 
 PAUSE: Final = 0.5
 
@@ -47,6 +47,11 @@ class Release:
         return cls(namespace, name)
 
     @property
+    def daemon_set(self) -> str:
+        """The DaemonSet, as nodes name it."""
+        return f"{self.namespace}/{self.name}-agent"
+
+    @property
     def agents(self) -> str:
         """The path of the DaemonSet."""
         return paths.daemon_set(self.namespace, f"{self.name}-agent")
@@ -56,17 +61,12 @@ class Release:
         """What runs, and writes again what is removed under it."""
         return (self.agents, paths.deployment(self.namespace, f"{self.name}-grants"))
 
-    @property
-    def made(self) -> tuple[str, ...]:
-        """What the server of grants makes itself."""
-        name = f"{self.name}-grants"
-        return (paths.lease(self.namespace, name), paths.secret(self.namespace, f"{name}-tls"))
 
+def for_good(api: KubeApi, daemon_set: str, labels: Mapping[str, str]) -> bool:
+    """Whether an agent that ends will not come back to the node with these labels.
 
-def for_good(api: KubeApi, daemon_set: str) -> bool:
-    """Whether an agent that ends will not come back: its DaemonSet (``NAMESPACE/NAME``) is deleted, or being deleted.
-
-    Where that cannot be told, or no DaemonSet is named, it will come back.
+    Its DaemonSet (``NAMESPACE/NAME``) is deleted, or being deleted, or no longer chooses the node. Where that cannot be
+    told, or no DaemonSet is named, it will come back.
     """
     namespace, slash, name = daemon_set.partition("/")
     if not slash:
@@ -78,7 +78,9 @@ def for_good(api: KubeApi, daemon_set: str) -> bool:
             return True
         _log.warning("daemon_set_not_read", daemon_set=daemon_set, error=str(error))
         return False
-    return "deletionTimestamp" in (found.get("metadata") or {})
+    template = (found.get("spec") or {}).get("template") or {}
+    chosen = (template.get("spec") or {}).get("nodeSelector") or {}
+    return "deletionTimestamp" in (found.get("metadata") or {}) or not chosen.items() <= labels.items()
 
 
 class Uninstaller:
@@ -102,40 +104,47 @@ class Uninstaller:
     def left(self) -> Remains:
         """What is there."""
         workloads = [path for path in self._release.workloads if self._find(path)]
-        made = [path for path in self._release.made if self._find(path)]
-        words = [line for node in self._nodes() for line in self._on(node)]
-        return Remains((*workloads, *words, *made))
+        return Remains((*workloads, *self._words(self._nodes())))
 
     def remove(self) -> Remains:
-        """Removes it, those who write first. Raises ``KubeError``."""
-        found = self.left()
-        nodes = self._nodes()
+        """Removes it, those who write first; what does not end in time stays, with its nodes. Raises ``KubeError``."""
+        found, nodes = self.left(), self._nodes()
         for path in self._release.workloads:
-            self._end(path)
-        for name in nodes:
+            self._delete(path, _FOREGROUND)
+        late = self._wait()
+        stuck = dict(self._agents()) if self._release.agents in late else {}
+        ended = [name for name in nodes if name not in stuck.values()]
+        for name in ended:
             self._withdraw(name)
-        for path in self._release.made:
-            self._delete(path)
-        left = set(self.left().removed) | {line for name in nodes for line in self._on(name)}
-        kept = tuple(f"{line}: it is there again; who writes it?" for line in sorted(left))
-        return Remains(tuple(line for line in found.removed if line not in left), kept)
+        left = {*late, *self._words(nodes)}
+        kept = [f"{path}: its pods have not ended within {self._patience:g} s; see why, and try again" for path in late]
+        kept += [f"pod {pod} on node {name} has not ended, so the node was left alone" for pod, name in stuck.items()]
+        kept += [f"{line}: it is there again; who writes it?" for line in self._words(ended)]
+        return Remains(tuple(line for line in found.removed if line not in left), tuple(kept))
+
+    def _words(self, nodes: Iterable[str]) -> list[str]:
+        return [line for name in nodes for line in self._on(name)]
 
     def _nodes(self) -> tuple[str, ...]:
-        """Where the agents of this release are; another release's nodes are its own."""
+        """Those that the release speaks for, and those with its agents on them; another release's are its own."""
+        said: dict[str, str] = {}
+        for page in self._api.list_pages(Selection(paths.NODES, "Node")):
+            for node in page.items:
+                if owner := register.annotations_of(node).get(register.AGENTS_KEY):
+                    said[str(node["metadata"]["name"])] = owner
+        ours = {name for name, owner in said.items() if owner == self._release.daemon_set}
+        return tuple(sorted(ours | {name for _, name in self._agents() if name not in said}))
+
+    def _agents(self) -> Iterator[tuple[str, str]]:
+        """The pods of the agents, each with its node."""
         agents = self._find(self._release.agents)
         if agents is None:
-            return ()
+            return
         uid = agents["metadata"].get("uid")
-        return tuple(
-            sorted(
-                {
-                    str(pod["spec"]["nodeName"])
-                    for pod in self._pods()
-                    if (pod.get("spec") or {}).get("nodeName")
-                    and any(owner.get("uid") == uid for owner in pod["metadata"].get("ownerReferences") or ())
-                }
-            )
-        )
+        for pod in self._pods():
+            where = (pod.get("spec") or {}).get("nodeName")
+            if where and any(owner.get("uid") == uid for owner in pod["metadata"].get("ownerReferences") or ()):
+                yield str(pod["metadata"]["name"]), str(where)
 
     def _pods(self) -> Iterator[Raw]:
         for page in self._api.list_pages(Selection(paths.pods(self._release.namespace), "Pod")):
@@ -164,15 +173,15 @@ class Uninstaller:
         if changes.node:
             self._api.merge_patch(paths.node(name), changes.node)
 
-    def _end(self, path: str) -> None:
-        """Deletes a workload and waits for its pods. Raises ``KubeError`` where they do not end in time."""
-        self._delete(path, _FOREGROUND)
+    def _wait(self) -> tuple[str, ...]:
+        """Waits for the pods of what was deleted; what has not ended in time."""
         waited = 0.0
-        while self._find(path) is not None:
+        while late := tuple(path for path in self._release.workloads if self._find(path)):
             if waited >= self._patience:
-                raise KubeError(f"{path}: its pods have not ended within {self._patience:g} s; see why, and try again")
+                break
             self._sleep(PAUSE)
             waited += PAUSE
+        return late
 
     def _delete(self, path: str, body: Raw | None = None) -> None:
         try:

@@ -162,9 +162,12 @@ def test_an_upgrade_of_two_replicas_ends_although_only_one_is_ever_ready(
     helm.change("install", "one", place, values={**STILL, "grants": server})
     collection = f"/api/v1/namespaces/{place}/pods"
     labels = "app.kubernetes.io/component=grants"
-    leader, _standby = wait_until(
-        lambda: len(found := api.items(collection, labelSelector=labels)) == 2 and found, "both pods are made"
-    )
+
+    def both() -> list[Object]:
+        found = api.items(collection, labelSelector=labels)
+        return found if len(found) == 2 else []
+
+    leader, _standby = wait_until(both, "both pods are made")
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     api.merge_patch(f"{collection}/{leader['metadata']['name']}/status", ready)
     deployment = f"/apis/apps/v1/namespaces/{place}/deployments/one-volcano-vgpu-grants"
@@ -176,7 +179,7 @@ def test_an_upgrade_of_two_replicas_ends_although_only_one_is_ever_ready(
         found = api.get(deployment)
         status = found["status"]
         seen = status["observedGeneration"] == found["metadata"]["generation"]
-        return seen and status.get("updatedReplicas") == status["replicas"] == 2
+        return bool(seen and status.get("updatedReplicas") == status["replicas"] == 2)
 
     wait_until(ended, "both pods have the new settings", 60)
     helm.run("uninstall", "one", "--namespace", place, "--wait")

@@ -278,6 +278,17 @@ def test_the_webhooks_ask_for_the_resources_of_the_device_configuration(one_helm
     assert found["webhooks"][0]["matchConditions"] == expected["webhooks"][0]["matchConditions"]
 
 
+@pytest.mark.parametrize("mode", ["none", "ledger"])
+def test_whoever_proves_and_removes_knows_the_resources_of_the_device_configuration(one_helm: Helm, mode: str) -> None:
+    values = {"deviceConfig": {"nvidia": {"resourceCountName": "a.b/count"}}, "grants": {"mode": mode}}
+    specs = dict(pod_specs(objects(one_helm.template(VOLCANO_VGPU, values))))
+    for name in (f"{FULL_NAME}-uninstall", f"{FULL_NAME}-verify"):
+        (container,) = specs[name]["containers"]
+        assert "--device-config=/etc/hami-plugins/device-config.yaml" in container["args"]
+        assert container["volumeMounts"] == [{"name": "settings", "mountPath": "/etc/hami-plugins", "readOnly": True}]
+        assert specs[name]["volumes"] == [{"name": "settings", "configMap": {"name": f"{FULL_NAME}-agent"}}]
+
+
 @pytest.mark.parametrize("version", list(manifests.POLICY_VERSIONS))
 def test_the_policy_is_that_of_the_program(one_helm: Helm, version: str) -> None:
     found = objects(one_helm.template(VOLCANO_VGPU, {"grants": {"mode": "policy", "policyVersion": version}}))

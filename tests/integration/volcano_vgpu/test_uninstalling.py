@@ -11,10 +11,11 @@ from hami_plugins.cli import probing
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.options import Form
 from hami_plugins.emulator.apiserver import ApiServer
-from hami_plugins.errors import ConfigError, KubeError
+from hami_plugins.errors import ConfigError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
 from tests.unit.volcano_vgpu.cards import settings
+from volcano_vgpu.register import AGENTS_KEY
 from volcano_vgpu.uninstalling import Release, Uninstaller, for_good
 from volcano_vgpu.verifying import verdict, verify
 
@@ -54,12 +55,10 @@ def served_node(api: KubeClient, name: str, owner: str, *, slots: str = "10") ->
 
 
 def installed(api: KubeClient) -> None:
-    """Two releases, each with a node of its own; of the first also what its server made."""
+    """Two releases, each with a node of its own; of the first also its server."""
     served_node(api, "n1", workload(api, "daemonsets", "one-volcano-vgpu-agent"))
     served_node(api, "n2", workload(api, "daemonsets", "two-volcano-vgpu-agent"))
     workload(api, "deployments", "one-volcano-vgpu-grants")
-    api.create(paths.leases("system"), {"metadata": {"name": "one-volcano-vgpu-grants"}, "spec": {}})
-    api.create(paths.secrets("system"), {"metadata": {"name": "one-volcano-vgpu-grants-tls"}})
 
 
 def node(api: KubeClient, name: str) -> Any:
@@ -88,7 +87,7 @@ def test_a_release_is_removed_with_all_that_it_wrote_and_another_one_stays(api: 
 def test_looking_removes_nothing(api: KubeClient) -> None:
     installed(api)
     before = node(api, "n1")
-    assert len(Uninstaller(api, settings(), RELEASE).left().removed) == 8
+    assert len(Uninstaller(api, settings(), RELEASE).left().removed) == 6
     assert node(api, "n1") == before
 
 
@@ -96,15 +95,44 @@ def test_a_release_that_is_not_there_leaves_nothing(api: KubeClient) -> None:
     assert Uninstaller(api, settings(), Release("system", "never")).remove().removed == ()
 
 
-def test_agents_that_do_not_end_are_told(api: KubeClient) -> None:
-    workload(api, "daemonsets", "one-volcano-vgpu-agent")
-    held = {"metadata": {"finalizers": ["foregroundDeletion"]}}
-    api.merge_patch(RELEASE.agents, held)
+def spoken_for(api: KubeClient, name: str, daemon_set: str) -> None:
+    api.merge_patch(paths.node(name), {"metadata": {"annotations": {AGENTS_KEY: daemon_set}}})
+
+
+def test_a_node_is_cleaned_when_its_agent_and_the_daemon_set_are_gone(api: KubeClient) -> None:
+    """As after an uninstallation without hooks, and on a node that nobody chooses any more."""
+    installed(api)
+    spoken_for(api, "n1", RELEASE.daemon_set)
+    spoken_for(api, "n2", "system/two-volcano-vgpu-agent")
+    for path in (RELEASE.agents, paths.pod("system", "agent-n1")):
+        api.delete(path)
+    found = Uninstaller(api, settings(), RELEASE).remove()
+    assert f"node n1: annotation {REGISTER}" in found.removed
+    assert node(api, "n1")["metadata"]["annotations"] == {"other/key": "stays"}
+    assert node(api, "n2")["metadata"]["annotations"][REGISTER] == OURS
+
+
+def test_a_node_that_another_release_speaks_for_is_left_to_it(api: KubeClient) -> None:
+    """Although an agent of this one waits there, too."""
+    installed(api)
+    spoken_for(api, "n1", "system/two-volcano-vgpu-agent")
+    assert not [line for line in Uninstaller(api, settings(), RELEASE).remove().removed if line.startswith("node")]
+    assert node(api, "n1")["metadata"]["annotations"][REGISTER] == OURS
+
+
+def test_agents_that_do_not_end_are_told_with_their_nodes_and_all_others_are_cleaned(api: KubeClient) -> None:
+    installed(api)
+    served_node(api, "n3", "nobody")
+    spoken_for(api, "n3", RELEASE.daemon_set)
+    api.merge_patch(RELEASE.agents, {"metadata": {"finalizers": ["foregroundDeletion"]}})
     slept: list[float] = []
-    uninstaller = Uninstaller(api, settings(), RELEASE, patience=1.0, sleep=slept.append)
-    with pytest.raises(KubeError, match="its pods have not ended within 1 s"):
-        uninstaller.remove()
+    found = Uninstaller(api, settings(), RELEASE, patience=1.0, sleep=slept.append).remove()
     assert sum(slept) == 1.0
+    late, pod = found.kept
+    assert late.startswith(f"{RELEASE.agents}: its pods have not ended within 1 s")
+    assert pod == "pod agent-n1 on node n1 has not ended, so the node was left alone"
+    assert node(api, "n1")["metadata"]["annotations"][REGISTER] == OURS
+    assert REGISTER not in node(api, "n3")["metadata"]["annotations"]
 
 
 @pytest.mark.parametrize("text", ["", "one", "a/b/c", "/one", "system/"])
@@ -115,18 +143,26 @@ def test_a_release_has_a_namespace_and_a_name(text: str) -> None:
 
 def test_an_agent_goes_for_good_where_its_daemon_set_does(api: KubeClient) -> None:
     workload(api, "daemonsets", "agents")
-    assert not for_good(api, "system/agents")
-    assert not for_good(api, "")
-    assert for_good(api, "system/others")
+    assert not for_good(api, "system/agents", {})
+    assert not for_good(api, "", {})
+    assert for_good(api, "system/others", {})
     path = paths.daemon_set("system", "agents")
     api.merge_patch(path, {"metadata": {"finalizers": ["foregroundDeletion"]}})
     api.delete(path)
-    assert for_good(api, "system/agents")
+    assert for_good(api, "system/agents", {})
+
+
+def test_an_agent_goes_for_good_where_its_node_is_chosen_no_more(api: KubeClient) -> None:
+    workload(api, "daemonsets", "agents")
+    chosen = {"spec": {"template": {"spec": {"nodeSelector": {"pool": "new"}}}}}
+    api.merge_patch(paths.daemon_set("system", "agents"), chosen)
+    assert for_good(api, "system/agents", {"pool": "old", "gpu": "on"})
+    assert not for_good(api, "system/agents", {"pool": "new", "gpu": "on"})
 
 
 def test_an_agent_that_cannot_tell_comes_back() -> None:
     unreachable = connect_to("http://127.0.0.1:9", component="volcano-vgpu").within(0.2)
-    assert not for_good(unreachable, "system/agents")
+    assert not for_good(unreachable, "system/agents", {})
 
 
 def test_nodes_that_offer_cards_prove_an_installation(api: KubeClient, capsys: pytest.CaptureFixture[str]) -> None:

@@ -244,6 +244,14 @@ def test_withdrawing_takes_back_what_was_written_and_nothing_else() -> None:
     assert not register.withdrawal(node(), settings())
 
 
+def test_a_node_says_whose_agents_speak_for_it_until_that_is_taken_back() -> None:
+    words = desired(inventory(card(0)), settings(daemon_set="vgpu/agents"))
+    assert words.annotations[register.AGENTS_KEY] == "vgpu/agents"
+    assert register.AGENTS_KEY not in desired(inventory(card(0)), settings()).annotations
+    taken = register.withdrawal(said(words), settings()).node["metadata"]["annotations"]
+    assert taken[register.AGENTS_KEY] is None
+
+
 @pytest.mark.parametrize(
     ("annotations", "valid"),
     [
