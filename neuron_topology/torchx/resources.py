@@ -18,8 +18,8 @@ from neuron_topology.jobs import room
 PREFIX: Final = "neuron_"
 """Before the name of an instance type: TorchX' own names (``aws_...``) stay what they are."""
 
-PARTS: Final = (1, 2, 4, 8)
-"""Devices of a part of a machine."""
+PARTS: Final = (1, 2, 4, 8, 16)
+"""Devices that a name may count, where the machine has as many; a whole machine has its own name beside that."""
 
 _KEPT_BACK_MILLICPU: Final = 100
 """How much less than its cpu TorchX asks for."""
@@ -46,11 +46,11 @@ class NamedResource:
         return self.devices[names.DEVICES] * INSTANCE_TYPES[self.instance_type].logical_cores()
 
 
-def _named(kind: InstanceType, devices: int) -> NamedResource:
+def _named(kind: InstanceType, suffix: str, devices: int) -> NamedResource:
     share = room.for_pods(kind).share(devices, kind.devices)
     efa = kind.efa_for(devices)
     return NamedResource(
-        name=f"{PREFIX}{kind.name}" + (f"_{devices}" if devices < kind.devices else ""),
+        name=f"{PREFIX}{kind.name}{suffix}",
         instance_type=kind.name,
         cpu=(share.millicpu + _KEPT_BACK_MILLICPU) // 1000,
         memory_mb=share.memory // room.MEGA,
@@ -59,9 +59,9 @@ def _named(kind: InstanceType, devices: int) -> NamedResource:
 
 
 _ALL: Final = tuple(
-    _named(kind, devices)
+    _named(kind, suffix, devices)
     for kind in INSTANCE_TYPES.values()
-    for devices in (*(part for part in PARTS if part < kind.devices), kind.devices)
+    for suffix, devices in (("", kind.devices), *((f"_{part}", part) for part in PARTS if part <= kind.devices))
 )
 
 NAMED: Final[Mapping[str, NamedResource]] = MappingProxyType({each.name: each for each in _ALL})

@@ -43,6 +43,13 @@ def test_torchx_finds_every_named_resource(name: str) -> None:
     assert (found.cpu, found.memMB, found.devices) == (ours.cpu, ours.memory_mb, dict(ours.devices))
 
 
+@pytest.mark.parametrize(
+    "kind", ["trn1.32xlarge", "trn1n.32xlarge", "trn2.48xlarge", "trn2u.48xlarge", "inf1.24xlarge"]
+)
+def test_torchx_takes_sixteen_devices_for_the_whole_machine(kind: str) -> None:
+    assert specs.resource(h=f"neuron_{kind}_16") == specs.resource(h=f"neuron_{kind}")
+
+
 def test_torchxs_own_components_and_schedulers_stay() -> None:
     assert "dist.ddp" in get_components()
     assert "kubernetes" in get_scheduler_factories()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,20 @@ def test_every_machine_has_a_name_and_each_part_of_it(kind: Any) -> None:
     assert ours == {kind.devices, *(part for part in PARTS if part < kind.devices)}
     whole = NAMED[f"neuron_{kind.name}"]
     assert (whole.devices[NEURON], whole.devices.get(EFA, 0)) == (kind.devices, kind.efa_interfaces)
+
+
+@pytest.mark.parametrize("devices", [1, 16])
+def test_a_whole_machine_is_called_by_the_number_of_its_devices_too(devices: int) -> None:
+    kinds = [kind.name for kind in INSTANCE_TYPES.values() if kind.devices == devices]
+    assert kinds
+    for kind in kinds:
+        whole, counted = NAMED[f"neuron_{kind}"], NAMED[f"neuron_{kind}_{devices}"]
+        assert replace(counted, name=whole.name) == whole
+
+
+def test_no_name_counts_more_devices_than_the_machine_has() -> None:
+    assert "neuron_inf2.48xlarge_8" in NAMED
+    assert "neuron_inf2.48xlarge_16" not in NAMED
 
 
 @every_resource
