@@ -14,8 +14,8 @@ from hami_plugins.cli.options import Form
 from hami_plugins.cli.service import file_text
 from hami_plugins.errors import ConfigError
 from hami_plugins.granting.books import Books
-from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.granting.calls import EXTENDER_PATH
+from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.granting.webhooks import EXEMPT
 from hami_plugins.kube.client import KubeClient, connect
 from hami_plugins.kube.counting import api_requests
