@@ -82,13 +82,17 @@ def translated(
 
     ``registry`` is one of ``reading.complete``; ``namespace`` is where objects go that do not say.
     """
-    known = replace(settings, unserved=settings.unserved | _unserved(documents))
+    groups = _groups(documents, namespace)
+    known = replace(
+        settings,
+        unserved=settings.unserved | _unserved(documents),
+        groups=settings.groups | groups,
+        quotas=settings.quotas | _quotas(documents),
+    )
     by_file: dict[str, list[Document]] = {}
     for document in documents:
         by_file.setdefault(document.source, []).append(document)
-    work = _Work(
-        target=target, registry=registry, settings=known, namespace=namespace, groups=_groups(documents, namespace)
-    )
+    work = _Work(target=target, registry=registry, settings=known, namespace=namespace, groups=groups)
     return tuple(work.file(found) for found in by_file.values())
 
 
@@ -164,7 +168,9 @@ class _Work:
             return []
         if jobs.is_volcano_job(dict(subject.document.raw)):
             return []
-        return list(groups.of_owner(subject.annotations, subject.name, subject.pods[0].path, self.target))
+        return list(
+            groups.of_owner(subject.annotations, subject.name, subject.pods[0].path, self.target, self.settings)
+        )
 
     def _settled(self, finding: Finding) -> Finding:
         """What a pod alone has to give up is kept where a PodGroup beside it says it."""
@@ -189,7 +195,7 @@ class _Work:
         templates = [at(raw, view.path) for view in subject.pods]
         try:
             parts, findings = jobs.taken_apart(
-                raw, [each if isinstance(each, dict) else {} for each in templates], self.target
+                raw, [each if isinstance(each, dict) else {} for each in templates], self.target, self.settings
             )
         except WireError as error:
             parts, findings = (), (refused(error.key, error.why, "correct it"),)
@@ -255,3 +261,8 @@ def _unserved(documents: Iterable[Document]) -> frozenset[str]:
 def _groups(documents: Iterable[Document], namespace: str) -> frozenset[str]:
     found: Iterator[Subject] = (subject_of(document, namespace=namespace) for document in documents)
     return frozenset(each.full_name for each in found if each.kind == "PodGroup")
+
+
+def _quotas(documents: Iterable[Document]) -> frozenset[str]:
+    found = (subject_of(document, namespace="") for document in documents)
+    return frozenset(each.name for each in found if each.kind in {"Queue", "ElasticQuota"})

@@ -26,7 +26,7 @@ from hami_plugins.wire.koordinator_devices import MODEL_LABEL, DeviceObject
 from koordinator_adapter.migration import journal as journals
 from koordinator_adapter.migration.executing import Outcome, taken, taken_back
 from koordinator_adapter.migration.journal import Journal, Scope
-from koordinator_adapter.migration.planning import SERVED, Found, Plan, is_group, planned, served
+from koordinator_adapter.migration.planning import QUOTAS, SERVED, Found, Plan, is_group, is_quota, planned, served
 from koordinator_adapter.translation.model import Fidelity, Settings, Words
 from koordinator_adapter.translation.reading import complete
 from koordinator_adapter.translation.vocabulary import DEVICE_ID_LABEL
@@ -194,6 +194,7 @@ def _informed(settings: Settings, published: Iterable[DeviceObject]) -> Settings
 def _found(order: Order, cluster: KubeApi | None) -> Found:
     workloads: list[Json] = []
     groups: list[Json] = []
+    quotas: list[Json] = []
     pods: list[Json] = []
     devices: dict[NodeName, DeviceObject] = {}
     for raw in _objects(order, cluster):
@@ -201,6 +202,8 @@ def _found(order: Order, cluster: KubeApi | None) -> Found:
             published = koordinator_devices.decode(raw)
             devices[published.node] = published
             continue
+        if is_quota(raw, order.target):
+            quotas.append(raw)
         namespace = (raw.get("metadata") or {}).get("namespace", "default")
         if order.namespace and namespace != order.namespace:
             continue
@@ -210,7 +213,9 @@ def _found(order: Order, cluster: KubeApi | None) -> Found:
             groups.append(raw)
         if served(raw):
             workloads.append(raw)
-    return Found(workloads=tuple(workloads), groups=tuple(groups), pods=tuple(pods), devices=devices)
+    return Found(
+        workloads=tuple(workloads), groups=tuple(groups), quotas=tuple(quotas), pods=tuple(pods), devices=devices
+    )
 
 
 def _objects(order: Order, cluster: KubeApi | None) -> Iterator[Json]:
@@ -222,6 +227,10 @@ def _objects(order: Order, cluster: KubeApi | None) -> Iterator[Json]:
         return
     for page in cluster.pages(_DEVICES):
         yield from ({"apiVersion": koordinator_devices.API_VERSION, **raw} for raw in page)
+    if order.target in QUOTAS:
+        quotas = QUOTAS[order.target]
+        for page in cluster.pages(Collection(quotas.path, quotas.kind, optional=True)):
+            yield from ({"apiVersion": quotas.version, "kind": quotas.kind, **raw} for raw in page)
     within = f"/namespaces/{order.namespace}" if order.namespace else ""
     for (version, kind), reached in SERVED.items():
         collection = Collection(f"{reached.prefix}{within}/{reached.plural}", kind, optional=True)

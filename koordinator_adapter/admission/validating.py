@@ -19,8 +19,8 @@ from hami_plugins.wire.koordinator import current
 from koordinator_adapter import injection
 from koordinator_adapter.admission import completeness
 from koordinator_adapter.admission.policy import Policy
-from koordinator_adapter.translation import koordinator_reading
-from koordinator_adapter.translation.model import Asked, Finding, at, container_path
+from koordinator_adapter.translation import koordinator_reading, leftovers
+from koordinator_adapter.translation.model import Asked, Finding, Words, at, container_path
 from koordinator_adapter.translation.vocabulary import (
     HAMI_CORE,
     IGNORE,
@@ -72,9 +72,8 @@ def forged(request: AdmissionRequest, policy: Policy) -> Refused | None:
 
 
 def _of_creation(raw: Json, pod: Pod, policy: Policy) -> Answer:
-    for container in pod.containers:
-        if words := completeness.objection(_requests(container)):
-            return Refused(f"container {container.name}: Koordinator refuses the pod: {words}", SENSELESS)
+    if refusal := _never_scheduled(pod):
+        return refusal
     if not any(_requests(container) for container in pod.containers):
         return Allowed()
     asked = koordinator_reading.asked_of(pod)
@@ -85,6 +84,15 @@ def _of_creation(raw: Json, pod: Pod, policy: Policy) -> Answer:
     if refusal := _overridden(raw, pod):
         return refusal
     return _without_limits(pod, asked, policy)
+
+
+def _never_scheduled(pod: Pod) -> Refused | None:
+    """The refusal of amounts that Koordinator's webhook or scheduler would refuse."""
+    for container in pod.containers:
+        if words := completeness.objection(_requests(container)):
+            return Refused(f"container {container.name}: Koordinator refuses the pod: {words}", SENSELESS)
+    finding = next(leftovers.other_devices(pod, Words.KOORDINATOR), None)
+    return None if finding is None else Refused(_reason(finding), SENSELESS)
 
 
 def _of_change(request: AdmissionRequest, pod: Pod, policy: Policy) -> Answer:

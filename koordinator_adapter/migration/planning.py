@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from hami_plugins.engine import annotate
@@ -29,7 +29,7 @@ from koordinator_adapter.allocations import Card
 from koordinator_adapter.manifests import File, translated
 from koordinator_adapter.migration.steps import Change, Kind, Step, differences, holds
 from koordinator_adapter.translation.model import Fidelity, Finding, Settings, Words, refused
-from koordinator_adapter.translation.objects import GROUPS
+from koordinator_adapter.translation.objects import GROUPS, KOORDINATOR_GROUP, VOLCANO_GROUP, source_of
 from koordinator_adapter.translation.submission import submission
 from koordinator_adapter.translation.vocabulary import GROUP
 
@@ -60,6 +60,21 @@ SERVED: Final[Mapping[tuple[str, str], Served]] = {
 """The kinds that a migration looks at, by API version and kind."""
 
 
+class Quotas(NamedTuple):
+    """How the quotas or queues of a scheduler are called and reached."""
+
+    version: str
+    kind: str
+    path: str
+
+
+QUOTAS: Final[Mapping[Words, Quotas]] = {
+    Words.KOORDINATOR: Quotas(KOORDINATOR_GROUP, "ElasticQuota", "/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas"),
+    Words.VOLCANO: Quotas(VOLCANO_GROUP, "Queue", "/apis/scheduling.volcano.sh/v1beta1/queues"),
+}
+"""HAMi has none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
     """Something that a migration leaves as it is, or changes with a loss: which object, and what there is to know."""
@@ -86,11 +101,13 @@ class Plan:
 class Found:
     """What a migration starts from: workloads and groups, pods, and what is published of nodes' cards.
 
-    ``groups`` are all PodGroups, those that are another object's part, too.
+    ``groups`` are all PodGroups, those that are another object's part, too; ``quotas`` the quotas or queues of the
+    target's scheduler in the whole cluster.
     """
 
     workloads: tuple[Json, ...] = ()
     groups: tuple[Json, ...] = ()
+    quotas: tuple[Json, ...] = ()
     pods: tuple[Json, ...] = ()
     devices: Mapping[NodeName, DeviceObject] | None = None
 
@@ -103,7 +120,12 @@ def planned(found: Found, target: Words, registry: Registry, settings: Settings,
     sources = [
         each for raw in found.workloads for each in manifests.read(documents.dump(submission(raw)), source=_name(raw))
     ]
-    files = translated(sources, target, registry, settings, namespace="default")
+    known = replace(
+        settings,
+        groups=frozenset(_name(raw).partition("/")[2] for raw in found.groups if source_of(raw) is target),
+        quotas=frozenset(_name(raw).rpartition("/")[2] for raw in found.quotas),
+    )
+    files = translated(sources, target, registry, known, namespace="default")
     live = {_name(raw): raw for raw in found.workloads}
     groups: list[Step] = []
     workloads: list[tuple[Step, frozenset[str]]] = []
@@ -158,6 +180,11 @@ def _missing(groups: Iterable[Step], there: Iterable[Json]) -> tuple[list[Step],
 def is_group(raw: Mapping[str, object]) -> bool:
     """Whether an object is a PodGroup of anybody's."""
     return raw.get("kind") == "PodGroup" and _kind(raw) in SERVED
+
+
+def is_quota(raw: Mapping[str, object], target: Words) -> bool:
+    """Whether an object is a quota or queue by which the target's scheduler limits pods."""
+    return target in QUOTAS and _kind(raw) == (QUOTAS[target].version, QUOTAS[target].kind)
 
 
 def served(raw: Mapping[str, object]) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hami_plugins.model.edits import Drop, Path, Put
-from hami_plugins.wire.gang_keys import COSCHEDULING_LABEL, GROUP_KEY, MIN_MEMBER_KEY, QUEUE_KEY
-from koordinator_adapter.translation.model import Case, Change, Words, kept, lost
+from hami_plugins.wire.gang_keys import COSCHEDULING_LABEL, GROUP_KEY, JOB_QUEUE_KEY, MIN_MEMBER_KEY, QUEUE_KEY
+from koordinator_adapter.translation.model import Case, Change, Finding, Settings, Words, kept, lost
+from koordinator_adapter.translation.objects import KOORDINATOR_GROUP, VOLCANO_GROUP
 from koordinator_adapter.translation.vocabulary import (
     CLASS_LABELS,
     GANG_NAME,
@@ -25,6 +26,7 @@ _WHAT_IS_LOST: Final = {
     MODE: "Volcano lets no part of a gang go ahead",
 }
 _POD_PRIORITY: Final = "koord-"
+_TRANSLATE_IT: Final = "translate it, too (kubectl get -o yaml ... | hami-plugins koordinator translate --submission)"
 
 
 def gang(case: Case) -> Iterator[Change]:
@@ -35,6 +37,8 @@ def gang(case: Case) -> Iterator[Change]:
     holder, key, name = named
     where = ("metadata", holder, key)
     yield Drop(where)
+    if case.target is not Words.HAMI and f"{case.pod.namespace}/{name}" not in case.settings.groups:
+        yield from _missing_group(case, name, where)
     if case.target is Words.KOORDINATOR:
         yield Put(("metadata", "labels", GROUP), name)
     elif case.target is Words.VOLCANO:
@@ -43,6 +47,20 @@ def gang(case: Case) -> Iterator[Change]:
         yield Put(("metadata", "labels", COSCHEDULING_LABEL), name)
         words = f"the group {name} starts together only where HAMi's scheduler runs the coscheduling plugin"
         yield lost(key, words, path=where)
+
+
+def _missing_group(case: Case, name: str, where: Path) -> Iterator[Change]:
+    """Whoever names a group waits for the object; Volcano's is made where the pods say how many they are."""
+    if case.target is Words.VOLCANO and case.pod.annotations.get(MIN_AVAILABLE, "").isdecimal():
+        return
+    version = KOORDINATOR_GROUP if case.target is Words.KOORDINATOR else VOLCANO_GROUP
+    yield lost(
+        "PodGroup",
+        f"the pod waits until there is a PodGroup {name} of {version.partition('/')[0]}; the one of {case.source} is "
+        f"none to {case.target}",
+        path=where,
+        remedy="translate the PodGroup, too, or make one",
+    )
 
 
 def gang_details(case: Case) -> Iterator[Change]:
@@ -65,20 +83,35 @@ def gang_details(case: Case) -> Iterator[Change]:
 def queue(case: Case) -> Iterator[Change]:
     """Volcano's queue and Koordinator's quota: both say who pays."""
     labels, annotations = case.pod.labels, case.pod.annotations
-    if QUEUE_KEY in annotations and case.source is Words.VOLCANO and case.target is not case.source:
-        name, path = annotations[QUEUE_KEY], ("metadata", "annotations", QUEUE_KEY)
-        yield Drop(path)
-        if case.target is Words.KOORDINATOR:
-            yield Put(("metadata", "labels", QUOTA), name)
-        else:
-            yield lost(QUEUE_KEY, f"HAMi has no queues; {name} no longer limits the pod", path=path)
+    if case.source is Words.VOLCANO and case.target is not case.source:
+        named = [key for key in (QUEUE_KEY, JOB_QUEUE_KEY) if key in annotations]
+        yield from (Drop(("metadata", "annotations", key)) for key in named)
+        for key in named[:1]:
+            name, path = annotations[key], ("metadata", "annotations", key)
+            if case.target is Words.KOORDINATOR:
+                yield Put(("metadata", "labels", QUOTA), name)
+                yield from missing_quota(name, case.target, case.settings, path)
+            else:
+                yield lost(key, f"HAMi has no queues; {name} no longer limits the pod", path=path)
     if QUOTA in labels and case.source is Words.KOORDINATOR and case.target is not case.source:
         name, path = labels[QUOTA], ("metadata", "labels", QUOTA)
         yield Drop(path)
         if case.target is Words.VOLCANO:
             yield Put(("metadata", "annotations", QUEUE_KEY), name)
+            yield from missing_quota(name, case.target, case.settings, path)
         else:
             yield lost(QUOTA, f"HAMi has no quotas of its own; {name} no longer limits the pod", path=path)
+
+
+def missing_quota(name: str, target: Words, settings: Settings, path: Path) -> Iterator[Finding]:
+    """What happens to pods that name a queue or quota which is not there."""
+    if name in settings.quotas:
+        return
+    if target is Words.KOORDINATOR:
+        words = f"names the ElasticQuota {name}: until there is one nothing limits its pods, or their team, together"
+    else:
+        words = f"names the queue {name}: until there is one its pods wait"
+    yield lost("ElasticQuota" if target is Words.KOORDINATOR else "Queue", words, path=path, remedy=_TRANSLATE_IT)
 
 
 def importance(case: Case) -> Iterator[Change]:
@@ -92,7 +125,9 @@ def importance(case: Case) -> Iterator[Change]:
         yield kept("priorityClassName", f"{case.pod.priority_class} is made by Koordinator, and has to exist")
 
 
-def of_owner(annotations: Mapping[str, str], name: str, template: Path, target: Words) -> Iterator[Change]:
+def of_owner(
+    annotations: Mapping[str, str], name: str, template: Path, target: Words, settings: Settings
+) -> Iterator[Change]:
     """What a Deployment or the like says of all its pods to Volcano; ``template`` leads from it to their template."""
     for key, label in ((MIN_MEMBER_KEY, MIN_AVAILABLE), (QUEUE_KEY, QUOTA)):
         value = annotations.get(key)
@@ -104,6 +139,7 @@ def of_owner(annotations: Mapping[str, str], name: str, template: Path, target: 
             yield lost(key, f"{value}: Volcano gives it to all pods of {name}, HAMi has no word for it", path=path)
         elif key == QUEUE_KEY:
             yield Put((*template, "metadata", "labels", label), value)
+            yield from missing_quota(value, target, settings, path)
         else:
             yield Put((*template, "metadata", "annotations", GANG_NAME), name)
             yield Put((*template, "metadata", "annotations", label), value)

@@ -8,7 +8,8 @@ from typing import Final
 from hami_plugins.wire import fields
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.gang_keys import COSCHEDULING_LABEL
-from koordinator_adapter.translation.model import Finding, Words, lost, refused
+from koordinator_adapter.translation.groups import missing_quota
+from koordinator_adapter.translation.model import Fidelity, Finding, Settings, Words, lost, refused
 from koordinator_adapter.translation.objects import GROUPS
 from koordinator_adapter.translation.vocabulary import GROUP, QUOTA
 
@@ -39,7 +40,9 @@ def is_volcano_job(raw: Json) -> bool:
     return str(raw.get("apiVersion", "")).startswith("batch.volcano.sh/") and raw.get("kind") == "Job"
 
 
-def taken_apart(raw: Json, templates: Sequence[Json], target: Words) -> tuple[tuple[Json, ...], tuple[Finding, ...]]:
+def taken_apart(
+    raw: Json, templates: Sequence[Json], target: Words, settings: Settings
+) -> tuple[tuple[Json, ...], tuple[Finding, ...]]:
     """The Jobs and the gang of a Volcano Job; ``templates`` are those of its tasks in the words of ``target``.
 
     No objects where something that only Volcano's controller does is asked for. Raises ``WireError``.
@@ -47,9 +50,9 @@ def taken_apart(raw: Json, templates: Sequence[Json], target: Words) -> tuple[tu
     place = "job ?:"
     spec, metadata = fields.member(raw, "spec", place), fields.member(raw, "metadata", place)
     tasks = fields.items(spec, "tasks", f"{place} spec")
-    findings = tuple(_findings(spec, tasks))
-    if any(each.remedy for each in findings):
-        return (), tuple(each for each in findings if each.remedy)
+    findings = (*_findings(spec, tasks), *_of_queue(fields.text(spec, "queue", f"{place} spec"), target, settings))
+    if any(each.fidelity is Fidelity.REFUSED for each in findings):
+        return (), tuple(each for each in findings if each.fidelity is Fidelity.REFUSED)
     name = fields.text(metadata, "name", f"{place} metadata")
     jobs = [
         _job(name, raw, (fields.text(task, "name", "task") or f"default{at}", task, template), target)
@@ -84,6 +87,13 @@ def _findings(spec: Json, tasks: Sequence[Json]) -> Iterator[Finding]:
         for name in _LOST_OF_TASKS:
             if task.get(name):
                 yield lost(f"task {name}", _LOST_OF_TASKS[name])
+
+
+def _of_queue(name: str, target: Words, settings: Settings) -> Iterator[Finding]:
+    if name and target is Words.HAMI:
+        yield lost("Job queue", f"HAMi has no queues; {name} no longer limits the pods")
+    elif name:
+        yield from missing_quota(name, target, settings, ("spec", "queue"))
 
 
 def _job(name: str, raw: Json, part: tuple[str, Json, Json], target: Words) -> Json:

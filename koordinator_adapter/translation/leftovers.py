@@ -12,9 +12,11 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.model.edits import Drop
 from hami_plugins.model.pods import Pod
+from hami_plugins.model.quantity import NANO
 from hami_plugins.vendors import volcano
 from hami_plugins.wire import koordinator_hints, scalars
 from hami_plugins.wire.koordinator import current
+from hami_plugins.wire.pods import booked_for
 from koordinator_adapter.refusals import cause_of
 from koordinator_adapter.translation.model import Case, Change, Finding, Words, container_path, kept, lost, refused
 from koordinator_adapter.translation.vocabulary import (
@@ -59,21 +61,25 @@ def only_koordinators(case: Case) -> Iterator[Change]:
 
 
 def other_devices(pod: Pod, target: Words) -> Iterator[Finding]:
-    """Network cards and FPGAs, which only Koordinator gives out, and only in amounts that mean something."""
-    for at, container in enumerate(pod.containers):
-        for name, amount in {**container.requests, **container.limits}.items():
-            present = current(name)
-            if present not in OTHER_DEVICES or not amount.nano:
-                continue
-            path = (*container_path(pod, at), "resources", "limits", name)
-            if target is not Words.KOORDINATOR:
-                yield refused(name, "only Koordinator gives out these devices", "leave it out", path=path)
-                continue
-            found = koordinator.validated({present: amount.ceiling})
-            if isinstance(found, koordinator.IllegalRequest):
-                cause = cause_of(found.words)
-                remedy = cause.remedy if cause else ""
-                yield refused(name, f"Koordinator refuses the pod: {found.words}", remedy, path=path)
+    """Network cards and FPGAs, which only Koordinator gives out, and only in amounts that mean something in sum."""
+    asked = {name: nano for name, nano in booked_for(pod.containers).items() if nano and current(name) in OTHER_DEVICES}
+    totals: dict[str, int] = {}
+    for name, nano in asked.items():
+        totals[current(name)] = totals.get(current(name), 0) + nano
+    for name in asked:
+        path = next(
+            (*container_path(pod, at), "resources", "limits", name)
+            for at, container in enumerate(pod.containers)
+            if name in container.requests
+        )
+        if target is not Words.KOORDINATOR:
+            yield refused(name, "only Koordinator gives out these devices", "leave it out", path=path)
+            continue
+        found = koordinator.validated({current(name): -(-totals[current(name)] // NANO)})
+        if isinstance(found, koordinator.IllegalRequest):
+            cause = cause_of(found.words)
+            remedy = cause.remedy if cause else ""
+            yield refused(name, f"Koordinator refuses the pod: {found.words}", remedy, path=path)
 
 
 def readable(case: Case) -> Iterator[Change]:

@@ -77,7 +77,8 @@ class Settings:
     spell them; ``device_labels`` says that Device objects carry the ids of cards as labels; ``card_memory`` is the
     largest card, if it is known, and ``card_sizes`` are those of all cards that are. ``runtime_class`` is given to pods
     that name none, empty for none.
-    ``unserved`` are namespaces that Koordinator's webhook leaves out.
+    ``unserved`` are namespaces that Koordinator's webhook leaves out. ``groups`` (by full name) and ``quotas`` are the
+    PodGroups and the quotas or queues that are there for the target's scheduler, or will be.
     """
 
     schedulers: Mapping[Words, str] = field(default_factory=_schedulers)
@@ -90,6 +91,8 @@ class Settings:
     card_sizes: frozenset[MiB] = frozenset()
     runtime_class: str = "nvidia"
     unserved: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    quotas: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

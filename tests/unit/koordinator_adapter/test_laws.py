@@ -129,6 +129,8 @@ every_setting = st.builds(
     device_labels=st.booleans(),
     no_core_limit=st.sampled_from([NoCoreLimit.SHARE, NoCoreLimit.ABSENT]),
     slices_per_card=st.integers(1, 100),
+    groups=st.sampled_from([frozenset(), frozenset({"default/g"})]),
+    quotas=st.sampled_from([frozenset(), frozenset({"q"})]),
 )
 
 
@@ -249,7 +251,7 @@ def test_the_granted_total_stays_in_every_total_that_koordinator_counts(raw: Raw
 
 @given(every_pod, every_target)
 def test_lossless_forms_return_to_themselves(raw: Raw, target: Words) -> None:
-    settings = Settings(device_labels=True, runtime_class="")
+    settings = Settings(device_labels=True, runtime_class="", groups=frozenset({"default/g"}), quotas=frozenset({"q"}))
     there = translate(raw, target, REGISTRY, settings)
     if there.source is None or there.fidelity is not Fidelity.LOSSLESS or is_cardless(raw, there.source):
         return

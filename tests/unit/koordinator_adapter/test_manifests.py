@@ -104,8 +104,11 @@ def test_what_an_owner_says_to_volcano_is_said_to_koordinator_by_the_pods() -> N
     text = DEPLOYMENT.replace("{name: web}", f"{{name: web, annotations: {{{keys}}}}}")
     for old, new in (("gpu:", "vgpu-number:"), ("gpumem", "vgpu-memory"), ("gpucores", "vgpu-cores")):
         text = text.replace(f"nvidia.com/{old}", f"volcano.sh/{new}")
-    found = in_words(text, "koordinator")
+    found = in_words(text, "koordinator", Settings(quotas=frozenset({"q"})))
     assert [each.fidelity for each in found.told] == [Fidelity.LOSSLESS]
+    assert [each.about for each in in_words(text, "koordinator").told[0].findings] == ["ElasticQuota"]
+    queue = "---\napiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: q}\n"
+    assert [each.kind for each in in_words(text + queue, "koordinator").told] == ["Deployment", "Queue"]
     raw = manifests.read(found.text, source="out")[0].raw
     assert raw["metadata"] == {"name": "web", "annotations": {"mine": "x"}}
     template = raw["spec"]["template"]["metadata"]  # type: ignore[index]

@@ -9,11 +9,13 @@ import pytest
 from hami_plugins.errors import WireError
 from hami_plugins.wire.koordinator import CORE, MEMORY, SHARED
 from koordinator_adapter.translation import jobs, objects
-from koordinator_adapter.translation.model import Fidelity, Words
+from koordinator_adapter.translation.model import Fidelity, Settings, Words
 from koordinator_adapter.translation.objects import COSCHEDULING_GROUP, KOORDINATOR_GROUP, VOLCANO_GROUP, Turned
 from koordinator_adapter.translation.vocabulary import GROUP, QUOTA
 
 Raw = dict[str, Any]
+
+QUOTAS = Settings(quotas=frozenset({"q"}))
 
 
 def group(version: str, **spec: object) -> Raw:
@@ -156,7 +158,7 @@ def job(tasks: list[Raw], **spec: object) -> Raw:
 def test_a_job_of_volcano_becomes_jobs_and_a_gang() -> None:
     raw = job([{"name": "a", "replicas": 3}, {}], queue="q", priorityClassName="high", ttlSecondsAfterFinished=5)
     assert jobs.is_volcano_job(raw)
-    (gang, first, second), findings = jobs.taken_apart(raw, [TEMPLATE, {"spec": {}}], Words.KOORDINATOR)
+    (gang, first, second), findings = jobs.taken_apart(raw, [TEMPLATE, {"spec": {}}], Words.KOORDINATOR, QUOTAS)
     assert (gang["apiVersion"], gang["metadata"]["name"], gang["spec"]) == (KOORDINATOR_GROUP, "j", {"minMember": 4})
     assert first["metadata"] == {"name": "j-a", "namespace": "lab", "labels": {"x": "y"}}
     assert first["spec"]["completions"] == first["spec"]["parallelism"] == 3
@@ -170,24 +172,31 @@ def test_a_job_of_volcano_becomes_jobs_and_a_gang() -> None:
 
 
 def test_a_job_without_a_queue_needs_no_quota_and_hami_has_none() -> None:
-    (gang, only), _ = jobs.taken_apart(job([{"name": "a"}], minAvailable=1, queue="q"), [TEMPLATE], Words.HAMI)
+    (gang, only), _ = jobs.taken_apart(job([{"name": "a"}], minAvailable=1, queue="q"), [TEMPLATE], Words.HAMI, QUOTAS)
     assert gang["spec"] == {"minMember": 1}
     assert only["spec"]["template"]["metadata"]["labels"] == {"a": "b", "scheduling.x-k8s.io/pod-group": "j"}
-    (_, bare), _ = jobs.taken_apart(job([{"name": "a"}]), [TEMPLATE], Words.KOORDINATOR)
+    (_, bare), _ = jobs.taken_apart(job([{"name": "a"}]), [TEMPLATE], Words.KOORDINATOR, QUOTAS)
     assert QUOTA not in bare["spec"]["template"]["metadata"]["labels"]
 
 
 def test_what_only_volcanos_controller_does_is_refused_or_told() -> None:
     raw = job([{"name": "a", "dependsOn": {"name": ["b"]}, "maxRetry": 3}], plugins={"svc": []}, maxRetry=2)
-    parts, findings = jobs.taken_apart(raw, [TEMPLATE], Words.KOORDINATOR)
+    parts, findings = jobs.taken_apart(raw, [TEMPLATE], Words.KOORDINATOR, QUOTAS)
     assert not parts
     assert {each.about for each in findings} == {"Job plugins", "task dependsOn"}
     raw = job([{"name": "a", "maxRetry": 3}], policies=[{}])
-    _, findings = jobs.taken_apart(raw, [TEMPLATE], Words.KOORDINATOR)
+    _, findings = jobs.taken_apart(raw, [TEMPLATE], Words.KOORDINATOR, QUOTAS)
     assert {each.about for each in findings} == {"Job", "Job policies", "task maxRetry"}
+
+
+def test_the_queue_of_a_job_is_told_where_its_quota_is_not_there() -> None:
+    raw = job([{"name": "a"}], queue="q")
+    for target, about in ((Words.KOORDINATOR, "ElasticQuota"), (Words.HAMI, "Job queue")):
+        _, findings = jobs.taken_apart(raw, [TEMPLATE], target, Settings())
+        assert [each.about for each in findings] == ["Job", about]
 
 
 def test_a_job_that_cannot_be_read_is_an_error() -> None:
     with pytest.raises(WireError):
-        jobs.taken_apart({**job([]), "spec": {"tasks": 7}}, [], Words.KOORDINATOR)
+        jobs.taken_apart({**job([]), "spec": {"tasks": 7}}, [], Words.KOORDINATOR, QUOTAS)
     assert not jobs.is_volcano_job({"apiVersion": "batch/v1", "kind": "Job"})

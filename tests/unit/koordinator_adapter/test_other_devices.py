@@ -48,6 +48,20 @@ def test_an_amount_that_koordinator_refuses_is_refused_in_its_words(other: dict[
     assert finding.remedy
 
 
+def test_what_several_containers_ask_for_counts_in_sum() -> None:
+    found = translated(pod({**SLICE, RDMA: 60}, {RDMA: 60}), "koordinator")
+    assert found.fidelity is Fidelity.REFUSED
+    assert "invalid resource unit koordinator.sh/rdma: 120" in found.findings[0].words
+    assert found.findings[0].path == ("spec", "containers", 0, "resources", "limits", RDMA)
+    both = translated(pod({**SLICE, RDMA: 60}, {"kubernetes.io/rdma": 60}), "koordinator")
+    assert both.fidelity is Fidelity.REFUSED
+    assert moved(pod({**SLICE, RDMA: 100}, {RDMA: 100}), "koordinator")
+    assert moved(pod({**SLICE, RDMA: 60}, {FPGA: 60}), "koordinator")
+    starting = pod({**SLICE, RDMA: 60})
+    starting["spec"]["initContainers"] = [{"name": "i", "resources": {"limits": {RDMA: 60}}}]
+    assert moved(starting, "koordinator")
+
+
 def test_a_network_card_in_another_container_is_no_second_request_for_cards() -> None:
     becomes = moved(pod(SLICE, {RDMA: 1}), "koordinator")
     assert dict(limits_of(becomes)) == KOORDINATORS

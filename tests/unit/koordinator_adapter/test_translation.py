@@ -13,7 +13,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.model.edits import made
 from hami_plugins.model.units import MiB
 from hami_plugins.vendors import volcano
-from hami_plugins.wire.gang_keys import QUEUE_KEY
+from hami_plugins.wire.gang_keys import GROUP_KEY, JOB_QUEUE_KEY, QUEUE_KEY
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, MEMORY, RATIO, SHARED
 from koordinator_adapter.translation.model import Fidelity, NoCoreLimit, Settings, Words
 from koordinator_adapter.translation.pods import translate
@@ -744,3 +744,36 @@ def test_a_slice_as_large_as_some_card_is_told_because_nothing_limits_its_cores_
         assert not any("koordlet" in each.words for each in found.findings)
     alone = Settings(card_memory=MiB(3000))
     assert about(translated(pod(SLICE), "koordinator", alone), Fidelity.LOSSY) == [CORE]
+
+
+THERE = Settings(groups=frozenset({"default/g"}), quotas=frozenset({"q"}))
+
+
+@pytest.mark.parametrize(
+    ("raw", "target", "about_it", "said"),
+    [
+        (pod(SLICE, labels={"scheduling.x-k8s.io/pod-group": "g"}), "koordinator", "PodGroup", "sigs.k8s.io"),
+        (pod(VOLCANO_SLICE, annotations={GROUP_KEY: "g"}), "koordinator", "PodGroup", "sigs.k8s.io"),
+        (koordinators(labels={GROUP: "g"}), "volcano", "PodGroup", "volcano.sh"),
+        (pod(VOLCANO_SLICE, annotations={QUEUE_KEY: "q"}), "koordinator", "ElasticQuota", "nothing limits"),
+        (pod(VOLCANO_SLICE, annotations={JOB_QUEUE_KEY: "q"}), "koordinator", "ElasticQuota", "nothing limits"),
+        (koordinators(labels={QUOTA: "q"}), "volcano", "Queue", "its pods wait"),
+    ],
+)
+def test_groups_and_queues_that_are_not_there_are_told(raw: Raw, target: str, about_it: str, said: str) -> None:
+    found = translated(raw, target)
+    assert about(found, Fidelity.LOSSY) == [about_it]
+    assert said in found.findings[-1].words
+    assert found.findings[-1].remedy
+    assert not about(translated(raw, target, THERE), Fidelity.LOSSY)
+    other = pod(VOLCANO_SLICE, annotations={GROUP_KEY: "g"})
+    other["metadata"]["namespace"] = "elsewhere"
+    assert about(translated(other, "koordinator", THERE), Fidelity.LOSSY) == ["PodGroup"]
+
+
+def test_the_queue_of_a_jobs_pod_is_kept_under_whichever_key_it_stands() -> None:
+    raw = pod(VOLCANO_SLICE, annotations={JOB_QUEUE_KEY: "q"})
+    metadata = moved(raw, "koordinator")["metadata"]
+    assert metadata["labels"][QUOTA] == "q"
+    assert "annotations" not in metadata
+    assert about(translated(raw, "hami"), Fidelity.LOSSY) == [JOB_QUEUE_KEY]

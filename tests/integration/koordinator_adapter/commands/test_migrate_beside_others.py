@@ -113,3 +113,19 @@ def test_a_journal_goes_on_only_with_what_it_was_begun_for(
     assert said.code == 2
     assert complaint in said.err
     assert state(server) == was
+
+
+def test_a_queue_that_does_not_come_along_is_named_until_there_is_a_quota(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
+) -> None:
+    path = ("spec", "template", "metadata", "annotations")
+    queue = {"scheduling.volcano.sh/queue-name": "q"}
+    body: Any = queue
+    for step in reversed(path):
+        body = {step: body}
+    connect_to(server.url).merge_patch(PATHS["training"], body)
+    said = type_in("migrate", "-n", "ml", "--journal", journal)
+    assert "statefulset/ml/training: ElasticQuota: names the ElasticQuota q" in said.out
+    quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {}}
+    server.put({"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", **quota})
+    assert "ElasticQuota" not in type_in("migrate", "-n", "ml", "--journal", journal).out

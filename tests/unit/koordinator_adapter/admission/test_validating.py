@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hami_plugins.wire.admission_review import Allowed, Answer
-from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, MEMORY, RATIO, SHARED
+from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, MEMORY, RATIO, RDMA, SHARED
 from koordinator_adapter.admission import validating
 from koordinator_adapter.admission.validating import FORBIDDEN, SENSELESS
 from koordinator_adapter.translation.vocabulary import IGNORE, ISOLATION, MEMORY_LIMIT, OPT_IN, VISIBLE
@@ -130,3 +130,8 @@ def test_pods_without_koordinators_words_and_with_whole_cards_come_in(raw: Raw) 
 def test_what_cannot_be_read_is_refused_with_the_place_and_a_deletion_is_let_through() -> None:
     assert "annotations" in reason(of_new({"metadata": {"annotations": 3}}))
     assert validating.validate(creation(None), POLICY) == Allowed()
+
+
+def test_network_cards_of_all_containers_are_looked_at_in_sum() -> None:
+    assert of_new(pod({RDMA: 60}, {RDMA: 40})) == Allowed()
+    assert "invalid resource unit koordinator.sh/rdma: 120" in reason(of_new(pod({**SHARE, RDMA: 60}, {RDMA: 60})))
