@@ -21,20 +21,23 @@ DASHBOARD = VOLCANO_VGPU / "files" / "dashboard.json"
 RUNBOOKS = VOLCANO_VGPU / "README.md"
 OURS = re.compile(r"volcano_vgpu\w+")
 MINUTES = 120
+AGENT = 'instance="n1",namespace="NAMESPACE",pod="RELEASE-agent-x"'
+SERVER = 'instance="g1",namespace="NAMESPACE",pod="RELEASE-grants-x"'
 SUFFIXES = ("", "_total", "_bucket", "_sum", "_count")
 
 FIRES: Mapping[str, Mapping[str, str]] = {
-    "VolcanoVgpuAgentNotRegistered": {'volcano_vgpu_registered{instance="n1"}': "0x120"},
-    "VolcanoVgpuCardUnhealthy": {'volcano_vgpu_card_healthy{instance="n1",uuid="GPU-1"}': "0x120"},
-    "VolcanoVgpuContainersRefused": {'volcano_vgpu_refusals_total{instance="n1",reason="grant"}': "0+2x120"},
+    "VolcanoVgpuAgentAway": {f"up{{{AGENT}}}": "0x120"},
+    "VolcanoVgpuAgentNotRegistered": {f"volcano_vgpu_registered{{{AGENT}}}": "0x120"},
+    "VolcanoVgpuCardUnhealthy": {f'volcano_vgpu_card_healthy{{{AGENT},uuid="GPU-1"}}': "0x120"},
+    "VolcanoVgpuContainersRefused": {f'volcano_vgpu_refusals_total{{{AGENT},reason="grant"}}': "0+2x120"},
     "VolcanoVgpuMemoryStranded": {
-        'volcano_vgpu_card_memory_stranded_bytes{instance="n1",uuid="GPU-1"}': "60x120",
-        'volcano_vgpu_card_memory_bytes{instance="n1",uuid="GPU-1"}': "100x120",
+        f'volcano_vgpu_card_memory_stranded_bytes{{{AGENT},uuid="GPU-1"}}': "60x120",
+        f'volcano_vgpu_card_memory_bytes{{{AGENT},uuid="GPU-1"}}': "100x120",
     },
-    "VolcanoVgpuGrantsAway": {'volcano_vgpu_grants_active{instance="g1"}': "0x120"},
-    "VolcanoVgpuGrantsWrong": {'volcano_vgpu_grants_findings{instance="g1",finding="twice"}': "1x120"},
+    "VolcanoVgpuGrantsAway": {f"volcano_vgpu_grants_active{{{SERVER}}}": "0x120"},
+    "VolcanoVgpuGrantsWrong": {f'volcano_vgpu_grants_findings{{{SERVER},finding="twice"}}': "1x120"},
     "VolcanoVgpuGrantsCertificateEnds": {
-        'volcano_vgpu_grants_tls_certificate_expiry_timestamp_seconds{instance="g1"}': "86400x120"
+        f"volcano_vgpu_grants_tls_certificate_expiry_timestamp_seconds{{{SERVER}}}": "86400x120"
     },
 }
 """For each alert something that has gone wrong."""
@@ -63,7 +66,7 @@ def scraped() -> Iterator[tuple[str, str]]:
     for name in ("agent", "grants"):
         for family in text_string_to_metric_families((SCRAPES / f"{name}.metrics").read_text()):
             for sample in family.samples:
-                labels = {**sample.labels, "instance": name}
+                labels = {**sample.labels, "instance": name, "namespace": "NAMESPACE", "pod": f"RELEASE-{name}-x"}
                 text = ",".join(f"{key}={json.dumps(held)}" for key, held in sorted(labels.items()))
                 grows = "1" if family.type in {"counter", "histogram"} and not sample.name.endswith("_created") else "0"
                 yield f"{sample.name}{{{text}}}", f"{sample.value}+{grows}x{MINUTES}"

@@ -278,6 +278,26 @@ def test_the_webhooks_ask_for_the_resources_of_the_device_configuration(one_helm
     assert found["webhooks"][0]["matchConditions"] == expected["webhooks"][0]["matchConditions"]
 
 
+@pytest.mark.parametrize(
+    ("values", "groups"),
+    [
+        ({}, {"volcano-vgpu", "volcano-vgpu-grants"}),
+        ({"grants": {"mode": "none"}}, {"volcano-vgpu"}),
+        ({"grants": {"mode": "policy"}}, {"volcano-vgpu"}),
+        ({"agent": {"enabled": False}}, {"volcano-vgpu-grants"}),
+    ],
+)
+def test_alerts_are_about_what_is_installed_and_of_this_release(
+    one_helm: Helm, values: Values, groups: set[str]
+) -> None:
+    told = {**values, "monitoring": {"prometheusRule": {"enabled": True}}}
+    (found,) = of_kind(objects(one_helm.template(VOLCANO_VGPU, told)), "PrometheusRule")
+    assert {group["name"] for group in found["spec"]["groups"]} == groups
+    for rule in (rule for group in found["spec"]["groups"] for rule in group["rules"]):
+        assert f'namespace="here", pod=~"{FULL_NAME}-' in rule["expr"]
+        assert "RELEASE" not in rule["expr"]
+
+
 @pytest.mark.parametrize("mode", ["none", "ledger"])
 def test_whoever_proves_and_removes_knows_the_resources_of_the_device_configuration(one_helm: Helm, mode: str) -> None:
     values = {"deviceConfig": {"nvidia": {"resourceCountName": "a.b/count"}}, "grants": {"mode": mode}}
