@@ -20,6 +20,7 @@ from tests.cluster.chart_values import CASES, KOORDINATOR_SETS, REFUSED, SETS, C
 from tests.cluster.helm import (
     CHARTS,
     KOORDINATOR,
+    NEEDED,
     NEURON,
     UMBRELLA,
     VERSIONS,
@@ -117,6 +118,32 @@ def test_it_can_be_a_dependency_of_somebody_elses_chart(one_helm: Helm, tmp_path
     (agents,) = of_kind(found, "DaemonSet")
     assert agents["metadata"]["name"] == "one-cards-agent"
     assert agents["spec"]["template"]["spec"]["containers"][0]["image"].startswith("mirror.example/")
+
+
+@pytest.mark.parametrize("chart", [UMBRELLA, VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+@pytest.mark.parametrize(
+    ("way", "off"),
+    [
+        ({"condition": "cards.enabled"}, {"cards": {"enabled": False}}),
+        ({"tags": ["accelerators"]}, {"tags": {"accelerators": False}, "cards": {"enabled": None}}),
+    ],
+    ids=["condition", "tags"],
+)
+def test_a_chart_that_depends_on_it_turns_it_on_and_off(
+    one_helm: Helm, tmp_path: Path, chart: Path, way: Object, off: Values
+) -> None:
+    parent = tmp_path / "platform"
+    parent.mkdir()
+    needed = {"name": chart.name, "version": "0.1.0", "alias": "cards", "repository": f"file://{chart}", **way}
+    described = {"apiVersion": "v2", "name": "platform", "version": "1.0.0", "dependencies": [needed]}
+    (parent / "Chart.yaml").write_text(yaml.safe_dump(described))
+    wanted = {**NEEDED[chart], "enabled": True}
+    (parent / "values.yaml").write_text(
+        yaml.safe_dump({"global": wanted.pop("global"), "cards": wanted, "tags": {"accelerators": True}})
+    )
+    one_helm.run("dependency", "build", str(parent))
+    assert objects(one_helm.template(parent))
+    assert not objects(one_helm.template(parent, off))
 
 
 @pytest.mark.parametrize(("values", "sentence"), REFUSED, ids=[sentence[:60] for _, sentence in REFUSED])
