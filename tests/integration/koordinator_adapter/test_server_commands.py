@@ -38,7 +38,7 @@ def test_the_configurations_are_printed_to_be_applied(
     for hook in (*mutating["webhooks"], *validating["webhooks"]):
         assert hook["clientConfig"]["service"]["name"] == "koordinator-adapter"
         assert hook["clientConfig"]["caBundle"] == "YXV0aG9yaXR5"
-        (exempt,) = hook["namespaceSelector"]["matchExpressions"]
+        exempt, *_ = hook["namespaceSelector"]["matchExpressions"]
         assert exempt["values"] == ["infra", "koordinator-system"]
     assert [hook["rules"][0]["operations"] for hook in mutating["webhooks"]] == [["CREATE"]] * 2
     assert any(OPT_IN in json.dumps(hook["objectSelector"]) for hook in mutating["webhooks"])

@@ -83,6 +83,28 @@ def test_who_asks_for_nothing_special_is_not_kept_waiting_by_a_server_that_is_aw
         create(cluster, a_pod("b", HAMI, labels=WANTED))
 
 
+def test_a_server_that_is_away_keeps_no_pod_of_koordinators_and_no_controller_waiting(cluster: Site) -> None:
+    injection: dict[str, Any] = {"injection": {"mode": "always"}}
+    server = cluster.start(**injection)
+    cluster.install(server, **injection)
+    shared = {SHARED: "1", RATIO: "50"}
+    tracked = {"finalizers": ["batch.kubernetes.io/job-tracking"]}
+    create(cluster, a_pod("native", shared, labels={ISOLATION: "HAMi-core"}, **tracked))
+    create(cluster, a_pod("translated", HAMI, labels=WANTED, **tracked))
+    as_scheduler = scheduler(cluster)
+    for name in ("native", "translated"):
+        as_scheduler.merge_patch(paths.pod("default", name), {"metadata": {"annotations": {ALLOCATED_KEY: RECORD}}})
+    as_scheduler.close()
+    server.stop()
+    for name in ("native", "translated"):
+        cluster.api.merge_patch(paths.pod("default", name), {"metadata": {"finalizers": None}})
+    create(cluster, a_pod("another", shared, labels={ISOLATION: "HAMi-core"}))
+    with pytest.raises(KubeError):
+        create(cluster, a_pod("forged", shared, annotations={ALLOCATED_KEY: RECORD}))
+    with pytest.raises(KubeError):
+        cluster.api.merge_patch(paths.pod("default", "native"), {"metadata": {"labels": {ISOLATION: None}}})
+
+
 def test_limits_are_filled_in_by_the_update_that_records_the_cards(cluster: Site) -> None:
     injection: dict[str, Any] = {"injection": {"mode": "always"}}
     cluster.install(cluster.start(**injection), **injection)
