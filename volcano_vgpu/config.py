@@ -44,18 +44,20 @@ _KNOWN_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The variables of the existing plugin, for a manifest that is kept."""
 
-_NAMES: Final = {
+NAMES: Final = {
     "resourceCountName": "count",
     "resourceMemoryName": "memory",
     "resourceMemoryPercentageName": "memoryPercentage",
     "resourceCoreName": "cores",
     "resourcePriorityName": "priority",
 }
-_SHARED: Final = (
+"""How Volcano's document calls the names of resources, and how we do."""
+
+SHARED: Final = (
     "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "gpuMemoryFactor", "disableCoreLimit",
     "knownMigGeometries",
 )  # fmt: skip
-_NODE_NUMBERS: Final = {
+NODE_NUMBERS: Final = {
     "devicememoryscaling": "deviceMemoryScaling",
     "devicecorescaling": "deviceCoreScaling",
     "devicesplitcount": "deviceSplitCount",
@@ -98,8 +100,8 @@ def _from_device_config(text: str) -> Layer:
     except WireError as error:
         raise ConfigError(f"{source}: {error}") from error
     raw = document.get("nvidia") or {}
-    values: dict[str, Any] = {key: raw[key] for key in _SHARED if raw.get(key) is not None}
-    names = {ours: raw[theirs] for theirs, ours in _NAMES.items() if raw.get(theirs)}
+    values: dict[str, Any] = {key: raw[key] for key in SHARED if raw.get(key) is not None}
+    names = {ours: raw[theirs] for theirs, ours in NAMES.items() if raw.get(theirs)}
     if names:
         values["resources"] = names
     if raw.get("passDeviceSpecs") is not None:
@@ -118,7 +120,7 @@ def _with_node_file(settings: AgentSettings, text: str) -> AgentSettings:
         return settings
     entry = named[0]
     values: dict[str, Any] = {}
-    for theirs, ours in _NODE_NUMBERS.items():
+    for theirs, ours in NODE_NUMBERS.items():
         if entry.get(theirs):
             values[ours] = entry[theirs]
     if entry.get("operatingmode"):

@@ -63,7 +63,9 @@ SETS: Final[Mapping[str, Values]] = MappingProxyType(
                     "knownMigGeometries": [
                         {
                             "models": ["A30"],
-                            "allowedGeometries": [[{"name": "1g.6gb", "memory": 6144, "count": 4}]],
+                            "allowedGeometries": [
+                                {"group": "group1", "geometries": [{"name": "1g.6gb", "memory": 6144, "count": 4}]}
+                            ],
                         }
                     ],
                 }
@@ -153,6 +155,23 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
     ),
     ({"resourceName": "a.b/c"}, "resourceName: the value is called deviceConfig.nvidia.resourceCountName here"),
     ({"devicePlugin": {"tolerations": []}}, "devicePlugin.tolerations: there is no such value here"),
+    (
+        {"deviceConfig": {"nvidia": {"deviceSplitCount": "ten"}}},
+        "'/deviceConfig/nvidia/deviceSplitCount': got string, want integer",
+    ),
+    ({"deviceConfig": {"nvidia": {"gpuMemoryFactor": 0}}}, "'/deviceConfig/nvidia/gpuMemoryFactor': minimum"),
+    ({"deviceConfig": {"nvidia": {"resourceCountName": 5}}}, "resourceCountName': got number, want string"),
+    ({"deviceConfig": {"nvidia": {"resourceCountNam": "a/b"}}}, "invalid propertyName 'resourceCountNam'"),
+    ({"deviceConfig": {"kind": "ConfigMap", "data": {}}}, "'/deviceConfig/kind': got string, want object"),
+    (
+        {"deviceConfig": {"nvidia": {"knownMigGeometries": [{"models": ["A30"], "allowedGeometries": [[]]}]}}},
+        "allowedGeometries/0': got array, want object",
+    ),
+    (
+        {"nodeConfig": {"nodeconfig": [{"name": "a", "operatingmode": "migg"}]}},
+        "operatingmode': value must be one of '', 'hami-core', 'mps', 'mig'",
+    ),
+    ({"nodeConfig": {"nodeconfig": [{"nam": "a"}]}}, "'/nodeConfig/nodeconfig/0': missing property 'name'"),
     ({"grants": {"certificate": {"source": "secret"}}}, "needs grants.certificate.secretName"),
     (
         {"agent": {"library": {"image": "a:1", "hostPath": "/b"}}},

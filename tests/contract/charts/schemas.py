@@ -15,7 +15,9 @@ from pydantic import BaseModel
 
 from koordinator_adapter.settings import AdapterSettings
 from neuron_topology.placement.settings import GrantSettings as NeuronSettings
+from volcano_vgpu import config
 from volcano_vgpu.granting.settings import GrantSettings
+from volcano_vgpu.model import Mode
 from volcano_vgpu.settings import AgentSettings
 
 CHARTS: Final = Path("charts/hami-plugins/charts")
@@ -118,8 +120,8 @@ def volcano_vgpu() -> Schema:
     definitions["GrantLease"]["properties"].pop("name")
     document = members(
         **SHARED,
-        deviceConfig=members(nvidia=OBJECT),
-        nodeConfig=members(nodeconfig=OBJECTS),
+        deviceConfig=_device_config(),
+        nodeConfig=_node_config(),
         agent=_agent(agent),
         grants=_grants(grants),
         nodePolicy=members(enabled=FLAG),
@@ -136,6 +138,35 @@ def volcano_vgpu() -> Schema:
     )
     needed = _used(definitions, document)
     return {"$schema": DRAFT, "title": "Values of the chart volcano-vgpu", **document, "definitions": needed}
+
+
+def _some(**properties: Schema) -> Schema:
+    """An object with these members, and others that nobody here reads."""
+    return {"type": "object", "properties": properties}
+
+
+def _device_config() -> Schema:
+    """Volcano's device configuration with the parts of all vendors; what begins like a resource's name has to be one."""
+    whole, _ = settings(AgentSettings, ())
+    shared = {name: whole["properties"][name] for name in config.SHARED}
+    cut = _some(name=NAME, memory={"type": "integer"}, count=COUNT)
+    group = {**_some(group=NAME, geometries={"type": "array", "items": cut}), "required": ["group", "geometries"]}
+    geometry = _some(models=NAMES, allowedGeometries={"type": "array", "items": group})
+    shared["knownMigGeometries"] = {"type": "array", "items": geometry}
+    names = dict.fromkeys(config.NAMES, TEXT)
+    known = {"anyOf": [{"enum": [*names]}, {"not": {"pattern": "^resource"}}]}
+    nvidia = {**_some(**names, **shared), "propertyNames": known}
+    return {"type": "object", "properties": {"nvidia": nvidia}, "additionalProperties": OBJECT}
+
+
+def _node_config() -> Schema:
+    """The existing plugin's node file as it is; numbers that are not positive count for nothing."""
+    numbers = {name: {"type": "number", "minimum": 0} for name in config.NODE_NUMBERS}
+    numbers["devicesplitcount"] = COUNT
+    modes = [str(each.value) for each in Mode]
+    unwanted = _some(uuid=NAMES, index={"type": "array", "items": COUNT})
+    entry = _some(name=NAME, operatingmode=one_of("", *modes), filterdevices=unwanted, **numbers)
+    return members(nodeconfig={"type": "array", "items": {**entry, "required": ["name"]}})
 
 
 def neuron_topology() -> Schema:

@@ -85,8 +85,9 @@ def test_every_value_is_written_down_with_its_default(chart: Path) -> None:
 def test_every_part_is_looked_at_before_something_is_taken_from_it(chart: Path) -> None:
     (template,) = (file for file in (chart / "templates").glob("_*.tpl") if ".checked" in file.read_text())
     looked_at = template.read_text().partition('.parts" -}}\n')[2].partition("\n")[0].split()
-    whole = {path for path, _ in closed(schema(chart)) if path and "settings." not in path} | {"global"}
-    assert set(looked_at) == whole
+    whole = schema(chart)
+    parts = {path for path, _ in closed(whole) if path and "settings." not in path}
+    assert set(looked_at) == parts | {name for name, held in whole["properties"].items() if "properties" in held}
     for file in chart.glob("templates/**/*.yaml"):
         assert file.read_text().startswith(f'{{{{- include "{chart.name}.checked" . }}}}\n'), file
 
