@@ -26,7 +26,8 @@ from hami_plugins.wire.koordinator_devices import MODEL_LABEL, DeviceObject
 from koordinator_adapter.migration import journal as journals
 from koordinator_adapter.migration.executing import Outcome, taken, taken_back
 from koordinator_adapter.migration.journal import Journal, Scope
-from koordinator_adapter.migration.planning import QUOTAS, SERVED, Found, Plan, is_group, is_quota, planned, served
+from koordinator_adapter.migration.kinds import QUOTAS, SERVED, is_group, is_quota, kind_of, served
+from koordinator_adapter.migration.planning import Found, Plan, planned
 from koordinator_adapter.translation.model import Fidelity, Settings, Words
 from koordinator_adapter.translation.reading import complete
 from koordinator_adapter.translation.vocabulary import DEVICE_ID_LABEL
@@ -193,6 +194,7 @@ def _informed(settings: Settings, published: Iterable[DeviceObject]) -> Settings
 
 def _found(order: Order, cluster: KubeApi | None) -> Found:
     workloads: list[Json] = []
+    owned: list[Json] = []
     groups: list[Json] = []
     quotas: list[Json] = []
     pods: list[Json] = []
@@ -213,8 +215,15 @@ def _found(order: Order, cluster: KubeApi | None) -> Found:
             groups.append(raw)
         if served(raw):
             workloads.append(raw)
+        elif kind_of(raw) in SERVED and raw.get("kind") != "Pod":
+            owned.append(raw)
     return Found(
-        workloads=tuple(workloads), groups=tuple(groups), quotas=tuple(quotas), pods=tuple(pods), devices=devices
+        workloads=tuple(workloads),
+        owned=tuple(owned),
+        groups=tuple(groups),
+        quotas=tuple(quotas),
+        pods=tuple(pods),
+        devices=devices,
     )
 
 

@@ -15,6 +15,7 @@ from hami_plugins.errors import WireError
 from hami_plugins.model.edits import Path, Put, made
 from hami_plugins.wire import fields
 from hami_plugins.wire.fields import Json
+from koordinator_adapter.translation.model import Finding
 from koordinator_adapter.translation.model import at as value_at
 
 
@@ -69,6 +70,14 @@ class Step:
     changes: tuple[Change, ...] = ()
     made: Json | None = None
     uid: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """Something that a migration leaves as it is, or changes with a loss: which object, and what there is to know."""
+
+    name: str
+    finding: Finding
 
 
 def differences(before: object, after: object, path: Path = ()) -> Iterator[Change]:

@@ -11,10 +11,16 @@ import pytest
 
 from hami_plugins.emulator.apiserver import ApiServer
 from hami_plugins.kube.client import connect_to
+from koordinator_adapter.migration.kinds import remade
 from tests.integration.koordinator_adapter.commands.cluster import (
+    HAMI,
     PATHS,
+    Raw,
     a_cluster,
     a_group,
+    a_pod,
+    a_template,
+    a_workload,
     state,
 )
 from tests.integration.koordinator_adapter.commands.conftest import Type
@@ -129,3 +135,57 @@ def test_a_queue_that_does_not_come_along_is_named_until_there_is_a_quota(
     quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {}}
     server.put({"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", **quota})
     assert "ElasticQuota" not in type_in("migrate", "-n", "ml", "--journal", journal).out
+
+
+def owned_by(raw: Raw, kind: str, version: str) -> Raw:
+    """The object as one that another one makes."""
+    owner = {"apiVersion": version, "kind": kind, "name": "boss", "uid": "u", "controller": True}
+    return {**raw, "metadata": {**raw["metadata"], "ownerReferences": [owner]}}
+
+
+def test_owners_that_no_migration_changes_are_named_once(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
+) -> None:
+    for name in ("a", "b"):
+        server.put(owned_by(a_pod(name, "GPU-1"), "PyTorchJob", "kubeflow.org/v1"))
+    server.put(
+        owned_by(a_workload("r", a_template(HAMI, "hami-scheduler"), kind="ReplicaSet"), "Rollout", "argo.io/v1")
+    )
+    plain = a_template({"cpu": "1"}, "default-scheduler")
+    server.put(owned_by(a_workload("p", plain, kind="ReplicaSet"), "Cpu", "x.io/v1"))
+    said = type_in("migrate", "-n", "ml", "--journal", journal)
+    assert said.out.count("refused: pytorchjob.kubeflow.org/ml/boss: ") == 1
+    assert said.out.count("refused: rollout.argo.io/ml/boss: ") == 1
+    assert "x.io" not in said.out
+    assert said.out.count("a migration changes no") == 2
+
+
+def test_cards_of_other_makers_that_koordinator_would_give_out_again_are_told(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
+) -> None:
+    for name, node in (("npu", "gpu-1"), ("elsewhere", "gpu-9")):
+        raw = a_pod(name, "GPU-1", node=node)
+        raw["metadata"]["annotations"] = {"hami.io/Ascend910B3-devices-allocated": "A-0,Ascend910B3,1000,0:;"}
+        server.put(raw)
+    said = type_in("migrate", "--records", "-n", "ml", "--journal", journal)
+    assert "refused: pod/ml/npu: hami.io/Ascend910B3-devices-allocated: cards of gpu-1" in said.out
+    assert "pod/ml/elsewhere" not in said.out  # Koordinator knows no cards there
+    assert said.code == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "words"),
+    [
+        ("Deployment", {}, "one after another"),
+        ("Deployment", {"strategy": {"type": "Recreate"}}, "end, and are made anew"),
+        ("StatefulSet", {"updateStrategy": {"type": "OnDelete"}}, "kubectl -n ml delete pods -l app=x"),
+        ("DaemonSet", {"updateStrategy": {"type": "OnDelete"}}, "kubectl -n ml delete pods -l app=x"),
+        ("ReplicaSet", {}, "kubectl -n ml delete pods -l app=x"),
+        ("ReplicationController", {"selector": {"app": "y"}}, "kubectl -n ml delete pods -l app=y"),
+        ("ReplicaSet", {"selector": {"matchExpressions": []}}, "kubectl -n ml delete pods ..."),
+        ("CronJob", {}, "next Jobs"),
+    ],
+)
+def test_a_plan_says_when_running_pods_become_others(kind: str, spec: Raw, words: str) -> None:
+    raw = a_workload("w", a_template(HAMI, "hami-scheduler"), kind=kind)
+    assert words in remade({**raw, "spec": {**raw["spec"], **spec}})
