@@ -31,7 +31,9 @@ holds it to what is here.
 | `scenarios/` | whole clusters before a submission, and what Volcano made of it | `test_scenarios.py`, \
 `python -m tests.golden.scenarios DIR...` |
 | `shared_region/` | files of HAMi-core's shared region, one of each layout, and broken ones | `test_shared_region.py` |
-| `torchx/` | what TorchX submits | `tests/unit/report/test_workloads.py` |
+| `torchx/` | what TorchX submits | `tests/unit/report/test_workloads.py`, `tests/cluster/test_neuron_torchx.py` |
+| `torchx/named-resources/` | what it submits for each of our named resources | `tests/cluster/test_neuron_torchx.py`, \
+`make test-torchx ARGS=--update-golden` |
 | `translations/` | manifests of guides and examples, and what becomes of them in other words | `test_translations.py` |
 | `output/` | what the commands print | `test_output.py`, `python -m tests.golden.output` |
 | `wire_keys.txt` | every name on the wire | `test_wire_keys.py`, `pytest --update-golden` |

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torchx
 import yaml
 from torchx import specs
 from torchx.runner import get_runner
@@ -26,6 +28,9 @@ from tests.unit.neuron_topology.typing_in import type_in
 ROOT = Path(__file__).parents[2]
 NEURON, EFA = "aws.amazon.com/neuron", "vpc.amazonaws.com/efa"
 IMAGE = ("--image", "registry.example.com/train:1")
+RELEASE = "0.7.0"
+KEPT = ROOT / f"tests/golden/torchx/named-resources/{RELEASE}.yaml"
+"""What ``tests/cluster`` submits to the real Volcano: there is no TorchX there."""
 OPTIONS = {"queue": "test", "namespace": "default"}
 
 
@@ -77,6 +82,26 @@ def test_a_job_of_any_resource_asks_for_what_the_machine_has_and_needs_no_cut(na
     assert container["resources"]["limits"][NEURON] == str(NAMED[name].devices[NEURON])
     assert not any("which no node has left" in what or "is aws.amazon.com" in what for what in changes)
     assert f"--nproc_per_node {NAMED[name].workers}" in container["command"][-1]
+
+
+@pytest.mark.skipif(torchx.__version__ != RELEASE, reason=f"kept is what TorchX {RELEASE} makes")
+def test_what_torchx_makes_of_every_named_resource_is_what_a_real_cluster_is_given(
+    monkeypatch: pytest.MonkeyPatch, *, update_golden: bool
+) -> None:
+    monkeypatch.delenv("LOGLEVEL", raising=False)  # TorchX hands it on
+    made = [named_job(resource.attribute.replace("_", "-"), "-h", name) for name, resource in NAMED.items()]
+    made.append(named_job("gang", "-h", "neuron_trn1.32xlarge_8", "-j", "4", "--tier", "network-layer-3"))
+    text = "---\n".join(made)
+    if update_golden:
+        KEPT.write_text(text, encoding="utf-8")
+    assert text == KEPT.read_text(encoding="utf-8"), "make test-torchx ARGS=--update-golden keeps what is made now"
+
+
+def named_job(name: str, *arguments: str) -> str:
+    """The job as TorchX prints it, with ``-0`` for the random end of its name."""
+    job = asked("--script", "train.py", "--name", f"neuron/{name}", *arguments)
+    same = json.loads(json.dumps(job).replace(job["metadata"]["name"], f"{name}-0"))
+    return str(yaml.safe_dump(same, sort_keys=False))
 
 
 def test_a_gang_finds_its_first_member_by_the_name_that_volcano_exports() -> None:
