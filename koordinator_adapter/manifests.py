@@ -23,9 +23,11 @@ from koordinator_adapter.translation.model import (
     Words,
     at,
     kept,
+    lost,
     refused,
 )
 from koordinator_adapter.translation.pods import translate
+from koordinator_adapter.translation.reading import words_of_name
 from koordinator_adapter.translation.vocabulary import GANG_NAME, GROUP, MIN_AVAILABLE, OLD_GROUP
 
 _UNSERVED_LABEL: Final = "control-plane"
@@ -136,6 +138,9 @@ class _Work:
     def _object(self, subject: Subject) -> tuple[list[Json], list[Told]]:
         raw = dict(subject.document.raw)
         other = objects.turned(raw, self.target, namespace=self.namespace)
+        if subject.group == "" and subject.kind == "ResourceQuota":
+            findings = tuple(self._of_quota(subject))
+            return [raw], [_told(subject, findings=findings)] if findings else []
         if other is not None:
             told = _told(subject, findings=other.findings)
             return [other.raw or raw], [told]
@@ -160,6 +165,19 @@ class _Work:
         if jobs.is_volcano_job(raw) and self.target is not Words.VOLCANO and told_of:
             return self._apart(subject, made(raw, edits), told_of)
         return [made(raw, edits) if edits else raw], told_of
+
+    def _of_quota(self, subject: Subject) -> Iterator[Finding]:
+        """Limits of a namespace by names that its pods have no more."""
+        for key in subject.inside("spec", "hard"):
+            name = key.removeprefix("requests.").removeprefix("limits.")
+            words = words_of_name(name, self.registry)
+            if words is not None and words is not self.target:
+                yield lost(
+                    key,
+                    f"limits nothing any more where pods ask in the words of {self.target}",
+                    path=("spec", "hard", key),
+                    remedy="write the limit in those words, too, or leave it to a queue or quota of the scheduler",
+                )
 
     def _of_owner(self, subject: Subject, told: Iterable[Told]) -> list[Change]:
         """What the owner of a template in Volcano's words says of its pods."""

@@ -5,18 +5,19 @@ Source: ``volcano.md`` 4.1 and 4.4; ``koordinator.md`` 6.6 and 6.7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from hami_plugins.engine.koordinator import FULL
 from hami_plugins.errors import WireError
 from hami_plugins.model.quantity import NANO, Quantity
 from hami_plugins.vendors import nvidia, volcano
 from hami_plugins.wire import documents, fields, quantity
 from hami_plugins.wire.fields import Json
-from hami_plugins.wire.koordinator import CORE, MEMORY, RATIO, SHARED
+from hami_plugins.wire.koordinator import CORE, GPU, MEMORY, RATIO, SHARED, WHOLE_CARDS, current
 from koordinator_adapter.translation.koordinator_reading import MEBIBYTE
 from koordinator_adapter.translation.model import Finding, Words, lost, refused
-from koordinator_adapter.translation.vocabulary import GANG_PREFIX, QUOTA_PREFIX
+from koordinator_adapter.translation.vocabulary import GANG_PREFIX, KNOWN, QUOTA_PREFIX
 
 VOLCANO_GROUP: Final = "scheduling.volcano.sh/v1beta1"
 KOORDINATOR_GROUP: Final = "scheduling.sigs.k8s.io/v1alpha1"
@@ -88,17 +89,44 @@ def turned(raw: Json, target: Words, *, namespace: str) -> Turned | None:
 
 
 def sums(amounts: Json, source: Words, target: Words, place: str) -> dict[str, object]:
-    """A resource list that sums up pods, in other names and units; other resources stay."""
+    """A resource list that sums up pods, in other names and units; other resources stay.
+
+    Percentages of whole cards and cards by their makers' names become cards, where no number of cards is given.
+    """
     becomes = dict(zip(_NAMES[source], _NAMES[target], strict=True))
     found: dict[str, object] = {}
-    for name, value in amounts.items():
-        if name not in becomes:
-            found[name] = value
+    for written, value in amounts.items():
+        name = current(written) if source is Words.KOORDINATOR else written
+        count = _cards_by(name) if source is Words.KOORDINATOR else 0
+        if name not in becomes and not count:
+            found[written] = value
             continue
-        amount = quantity.parse(value, key=f"{place}[{name}]")
+        amount = quantity.parse(value, key=f"{place}[{written}]")
+        if count:
+            found.setdefault(_NAMES[target][0], str(-(-amount.ceiling // count)))
+            continue
         in_bytes = name == _NAMES[source][_MEMORY]
         found[becomes[name]] = _memory(amount, source, target) if in_bytes else str(amount)
     return found
+
+
+def unsaid(amounts: Json, source: Words, place: str) -> Iterator[Finding]:
+    """What a limit of Koordinator's says that a limit of others does not; raises ``WireError``."""
+    if source is not Words.KOORDINATOR:
+        return
+    for written, value in amounts.items():
+        name, amount = current(written), quantity.parse(value, key=f"{place}[{written}]")
+        if _cards_by(name):
+            yield lost(written, f"{value} counts cards now, rounded up, and parts of cards no more")
+        elif name == MEMORY and amount.ceiling % MEBIBYTE:
+            yield lost(written, f"{value} is no whole number of MiB and is rounded up")
+        elif name in KNOWN and name not in _NAMES[source]:
+            yield lost(written, f"{value} limits nothing: no pod asks for it under its name in other words")
+
+
+def _cards_by(name: str) -> int:
+    """How much of a resource is one card, 0 for what counts no cards."""
+    return FULL if name == GPU else 1 if name in WHOLE_CARDS else 0
 
 
 def _memory(amount: Quantity, source: Words, target: Words) -> str:
@@ -108,7 +136,7 @@ def _memory(amount: Quantity, source: Words, target: Words) -> str:
         return str(amount)
     if target is Words.KOORDINATOR:
         return quantity.canonical(whole * MEBIBYTE * NANO, binary=True)
-    return str(whole // MEBIBYTE)
+    return str(-(-whole // MEBIBYTE))
 
 
 def _group(raw: Json, source: Words, target: Words, _namespace: str) -> Turned:
@@ -204,7 +232,7 @@ def _quota(raw: Json, source: Words, target: Words, _namespace: str) -> Turned:
     words = "a queue has no namespace, counts what each card of a pod asks for, and shares by weight"
     return Turned(
         {"apiVersion": VOLCANO_GROUP, "kind": "Queue", "metadata": {"name": _name(raw)}, "spec": body},
-        (lost("ElasticQuota", words),),
+        (lost("ElasticQuota", words), *unsaid({**least, **most}, source, f"{place} spec")),
     )
 
 

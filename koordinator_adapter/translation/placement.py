@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,7 +12,7 @@ from hami_plugins.engine.policies import DEVICE_POLICY_KEY, NODE_POLICY_KEY
 from hami_plugins.model.edits import Drop, Put
 from hami_plugins.wire import scoring_weights
 from koordinator_adapter.translation.model import Case, Change, Words, at, kept, lost, refused
-from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION, SCHEDULER_LABEL
+from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION, SCHEDULER_LABEL, VENDOR_LABEL
 
 _SCHEDULER: Final = ("spec", "schedulerName")
 _LABEL: Final = ("metadata", "labels", ISOLATION)
@@ -103,6 +104,20 @@ def isolation(case: Case) -> Iterator[Change]:
             yield Drop(_SELECTOR)
         if not case.asked.limited:
             yield lost(ISOLATION, f"no limits are enforced now; {case.target} enforces them always")
+
+
+def labels_of_nodes(case: Case) -> Iterator[Change]:
+    """Labels that only Koordinator's nodes have: a pod that asks for one fits nowhere else."""
+    if case.source is not Words.KOORDINATOR or case.target is case.source:
+        return
+    if VENDOR_LABEL in dict(case.pod.constraints.selector):
+        yield Drop(("spec", "nodeSelector", VENDOR_LABEL))
+        yield kept(VENDOR_LABEL, f"{case.target}'s resources say whose cards are meant")
+    terms = json.dumps(at(case.raw, ("spec", "affinity", "nodeAffinity")))
+    for label in (ISOLATION, VENDOR_LABEL):
+        if f'"{label}"' in terms:
+            words = f"stays in the node affinity, and nodes of {case.target} do not have the label"
+            yield lost(label, words, path=("spec", "affinity", "nodeAffinity"), remedy="take it out of the affinity")
 
 
 def stray_label(case: Case) -> Iterator[Change]:

@@ -10,6 +10,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.model.edits import Drop, Edit
 from hami_plugins.model.pods import Pod
+from hami_plugins.model.units import CoreShare
 from hami_plugins.wire import pods
 from koordinator_adapter.translation import groups, leftovers, npu, placement, resources, selection
 from koordinator_adapter.translation.koordinator_reading import NVIDIA
@@ -23,10 +24,13 @@ from koordinator_adapter.translation.model import (
     Settings,
     Translation,
     Words,
+    at,
     container_path,
     refused,
 )
 from koordinator_adapter.translation.reading import asked_of, words_of
+from koordinator_adapter.translation.resources import DISABLED
+from koordinator_adapter.translation.vocabulary import CORE_POLICY_ENV, NO_CORE_LIMIT
 
 CONTAINER_RULES: Final[tuple[Rule, ...]] = (
     resources.amounts,
@@ -40,6 +44,7 @@ POD_RULES: Final[tuple[Rule, ...]] = (
     placement.node,
     placement.scheduler,
     placement.isolation,
+    placement.labels_of_nodes,
     placement.runtime,
     placement.policies,
     selection.cards,
@@ -93,6 +98,8 @@ def translate(raw: Mapping[str, object], target: Words, registry: Registry, sett
         return Translation(source=None, target=target, findings=(_mixed(found),) if found else ())
     (source,) = found
     asked = _asked(pod, source, target, registry)
+    if isinstance(asked, tuple):
+        asked = tuple(_as_enforced(each, pod, raw) for each in asked)
     if isinstance(asked, Finding):
         return Translation(source=source, target=target, findings=(asked,))
     strange = tuple(leftovers.other_devices(pod, target))
@@ -147,6 +154,16 @@ def _asked(pod: Pod, source: Words, target: Words, registry: Registry) -> tuple[
     if target is Words.KOORDINATOR and isinstance(asked, tuple) and len(asked) > 1:
         return _several(pod, asked)
     return asked
+
+
+def _as_enforced(asked: Asked, pod: Pod, raw: Mapping[str, object]) -> Asked:
+    """Cores that were only booked, once somebody has had the container limited to them."""
+    booked = pod.annotations.get(NO_CORE_LIMIT, "")
+    items = at(raw, (*container_path(pod, asked.container), "env"))
+    policy = {"name": CORE_POLICY_ENV, "value": DISABLED}
+    if asked.request.cores or not booked.isdecimal() or (isinstance(items, list) and policy in items):
+        return asked
+    return replace(asked, request=replace(asked.request, cores=CoreShare(int(booked))))
 
 
 def _told(source: Words, target: Words, changes: Sequence[Change]) -> Translation:

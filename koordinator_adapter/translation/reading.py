@@ -64,6 +64,13 @@ def _words_of(names: frozenset[str], pod: Pod, registry: Registry, settings: Set
     return frozenset(_others(names, registry))
 
 
+def words_of_name(name: str, registry: Registry) -> Words | None:
+    """Whose word a resource is; ``None`` for one that asks for no cards."""
+    if _is_koordinators(name):
+        return Words.KOORDINATOR
+    return next(iter(_others((name,), registry)), None)
+
+
 def asked_of(pod: Pod, source: Words, registry: Registry) -> tuple[Asked, ...] | Finding:
     """What each container of a pod asks for, or why that cannot be said in other words."""
     objection = _unusable(pod, source, registry)

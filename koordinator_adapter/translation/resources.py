@@ -142,11 +142,16 @@ def priority(case: Case) -> Iterator[Change]:
         for part in ("limits", "requests"):
             if name in _part(case, part):
                 yield Drop((*case.path, "resources", part, name))
-        if PRIORITY_ENV not in case.env:
-            yield Append((*case.path, "env"), {"name": PRIORITY_ENV, "value": str(given.ceiling)})
-            yield kept(
-                name, f"becomes the variable {PRIORITY_ENV}={given.ceiling}; somebody on the node must act on it"
-            )
+        variable = {"name": PRIORITY_ENV, "value": str(given.ceiling)}
+        words = f"becomes the variable {PRIORITY_ENV}={given.ceiling}; somebody on the node must act on it"
+        index, value = case.env.get(PRIORITY_ENV, (None, None))
+        if index is None:
+            yield Append((*case.path, "env"), variable)
+            yield kept(name, words)
+        elif value != variable["value"]:
+            # HAMi's webhook adds the variable behind the container's own, and the later one counts.
+            yield Put((*case.path, "env", index), variable)
+            yield kept(name, f"{words}; the container's own has not counted beside the resource")
     elif case.target is Words.HAMI and PRIORITY_ENV in case.env:
         index, value = case.env[PRIORITY_ENV]
         if value is not None and value.isdecimal() and value.isascii() and len(value) < 4:

@@ -311,3 +311,17 @@ def test_options_that_make_no_sense_say_so(ran: Ran, options: tuple[str, ...], m
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
     with pytest.raises(ManifestError):
         ran("--to", "koordinator", *options)
+
+
+def test_a_quota_of_a_namespace_that_limits_nothing_any_more_is_told_and_stays() -> None:
+    quota = "kind: ResourceQuota\napiVersion: v1\nmetadata: {name: q}\nspec: {hard: {%s}}\n"
+    hard = "requests.nvidia.com/gpu: 4, limits.volcano.sh/vgpu-memory: 9, koordinator.sh/gpu-core: 5, requests.cpu: 1"
+    found = in_words(quota % hard, "koordinator")
+    assert [each.about for each in found.told[0].findings] == [
+        "requests.nvidia.com/gpu",
+        "limits.volcano.sh/vgpu-memory",
+    ]
+    assert found.told[0].fidelity is Fidelity.LOSSY
+    assert not found.changed
+    assert not in_words(quota % "requests.cpu: 1", "koordinator").told
+    assert not in_words(quota.replace("{hard: {%s}}", "7"), "koordinator").told

@@ -86,6 +86,7 @@ def test_what_only_koordinators_groups_say_is_given_up_with_a_word() -> None:
     assert coscheduling.raw["spec"]["scheduleTimeoutSeconds"] == 60
 
 
+QUOTA_OF: Raw = {"apiVersion": KOORDINATOR_GROUP, "kind": "ElasticQuota", "metadata": {"name": "q"}}
 QUEUE: Raw = {
     "apiVersion": VOLCANO_GROUP,
     "kind": "Queue",
@@ -122,6 +123,26 @@ def test_a_queue_without_anything_is_a_quota_without_bounds() -> None:
     assert made_of(bare, Words.KOORDINATOR)["spec"] == {"min": {SHARED: "1"}, "max": {}}
     empty = made_of({**QUEUE, "spec": {}}, Words.KOORDINATOR)
     assert made_of(empty, Words.VOLCANO)["spec"] == {"reclaimable": True}
+
+
+@pytest.mark.parametrize(
+    ("most", "becomes", "told"),
+    [
+        ({"koordinator.sh/gpu": "800"}, {"volcano.sh/vgpu-number": "8"}, ["koordinator.sh/gpu"]),
+        ({"koordinator.sh/gpu": "850"}, {"volcano.sh/vgpu-number": "9"}, ["koordinator.sh/gpu"]),
+        ({"nvidia.com/gpu": 4}, {"volcano.sh/vgpu-number": "4"}, ["nvidia.com/gpu"]),
+        ({SHARED: 3, "koordinator.sh/gpu": "800"}, {"volcano.sh/vgpu-number": "3"}, ["koordinator.sh/gpu"]),
+        ({"koordinator.sh/gpu": "800", SHARED: 3}, {"volcano.sh/vgpu-number": "3"}, ["koordinator.sh/gpu"]),
+        ({"kubernetes.io/gpu-core": 50}, {"volcano.sh/vgpu-cores": "50"}, []),
+        ({MEMORY: "1500Ki"}, {"volcano.sh/vgpu-memory": "2"}, [MEMORY]),
+        ({"koordinator.sh/rdma": 100, "cpu": 4}, {"koordinator.sh/rdma": 100, "cpu": 4}, ["koordinator.sh/rdma"]),
+    ],
+)
+def test_no_limit_of_a_quota_is_off_in_silence(most: Raw, becomes: Raw, told: list[str]) -> None:
+    found = turned({**QUOTA_OF, "spec": {"max": most}}, Words.VOLCANO)
+    assert found.raw is not None
+    assert found.raw["spec"]["capability"] == becomes
+    assert [each.about for each in found.findings] == ["ElasticQuota", *told]
 
 
 @pytest.mark.parametrize("raw", [QUEUE, {**QUEUE, "apiVersion": KOORDINATOR_GROUP, "kind": "ElasticQuota"}])

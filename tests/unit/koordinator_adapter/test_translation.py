@@ -28,6 +28,7 @@ from koordinator_adapter.translation.vocabulary import (
     OLD_GROUP,
     QUOTA,
     SCHEDULER_LABEL,
+    VENDOR_LABEL,
 )
 from tests.unit.koordinator_adapter.written import REGISTRY, Raw, about, limits_of, moved, pod, translated
 
@@ -346,7 +347,10 @@ def test_the_priority_on_a_card_is_a_resource_or_a_variable() -> None:
     strange = koordinators(env={"CUDA_TASK_PRIORITY": "high"})
     assert "nvidia.com/priority" not in limits_of(moved(strange, "hami"))
     both = pod({**SLICE, "nvidia.com/priority": 1}, env={"CUDA_TASK_PRIORITY": "0"})
-    assert moved(both, "koordinator")["spec"]["containers"][0]["env"] == [{"name": "CUDA_TASK_PRIORITY", "value": "0"}]
+    env = moved(both, "koordinator")["spec"]["containers"][0]["env"]
+    assert env == [{"name": "CUDA_TASK_PRIORITY", "value": "1"}]  # HAMi's webhook writes it behind the other
+    same = pod({**SLICE, "nvidia.com/priority": 1}, env={"CUDA_TASK_PRIORITY": "1"})
+    assert moved(same, "koordinator")["spec"]["containers"][0]["env"] == env
 
 
 @pytest.mark.parametrize("name", ["", "default-scheduler", "hami-scheduler"])
@@ -777,3 +781,23 @@ def test_the_queue_of_a_jobs_pod_is_kept_under_whichever_key_it_stands() -> None
     assert metadata["labels"][QUOTA] == "q"
     assert "annotations" not in metadata
     assert about(translated(raw, "hami"), Fidelity.LOSSY) == [JOB_QUEUE_KEY]
+
+
+@pytest.mark.parametrize(("policy", "cores"), [("disable", None), ("force", 10), (None, 10)])
+def test_booked_cores_are_a_limit_once_somebody_enforces_them(policy: str | None, cores: int | None) -> None:
+    env = {"GPU_CORE_UTILIZATION_POLICY": policy} if policy else {}
+    raw = koordinators({SHARED: 1, MEMORY: "3000Mi", CORE: 10}, annotations={NO_CORE_LIMIT: "10"}, env=env)
+    becomes = moved(raw, "hami")
+    assert limits_of(becomes).get("nvidia.com/gpucores") == cores
+    assert "annotations" not in becomes["metadata"]
+    assert ("env" in becomes["spec"]["containers"][0]) is (policy == "force")
+
+
+@pytest.mark.parametrize("label", [ISOLATION, VENDOR_LABEL])
+def test_labels_that_only_koordinators_nodes_have_do_not_come_along_in_silence(label: str) -> None:
+    term = {"matchExpressions": [{"key": label, "operator": "In", "values": ["x"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    found = translated(koordinators(affinity=affinity), "hami")
+    assert about(found, Fidelity.LOSSY) == [label]
+    chosen = moved(koordinators(nodeSelector={VENDOR_LABEL: "nvidia", "mine": "x"}), "hami")
+    assert chosen["spec"]["nodeSelector"] == {"mine": "x"}
