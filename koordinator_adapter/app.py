@@ -20,7 +20,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.kube import paths
 from hami_plugins.kube.election import Bounded, Election
 from hami_plugins.kube.port import KubeApi, Selection
-from hami_plugins.kube.reflector import Backoff, Reflector, ReflectorOptions
+from hami_plugins.kube.reflector import Backoff, Change, Reflector, ReflectorOptions
 from hami_plugins.model.units import MiB, NodeName
 from hami_plugins.report.documents import API_VERSION
 from hami_plugins.web.admission import AdmissionMetrics, admission_route
@@ -47,6 +47,9 @@ UNSERVED_LABEL: Final = "control-plane"
 LONGEST_PAUSE: Final = 5.0
 """Seconds between two tries to reach the API server."""
 
+_USUAL: Final = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE))
+_MISSING: Final = 404
+
 
 class Api(KubeApi, Bounded, Protocol):
     """An API server whose requests can be given a time to end in."""
@@ -67,6 +70,7 @@ class AdapterServer:
         self._policy = policy_of(settings)
         self._leaving = threading.Event()
         self._cluster = Cluster(registry, only=settings.devices.vendors, on_dirty=self._look_at)
+        self._knows_devices = threading.Event()
         self._election = Election(
             api,
             namespace=settings.service.namespace,
@@ -76,9 +80,12 @@ class AdapterServer:
             on_started=self._publish,
         )
         self._publisher = Publisher(
-            api, self._cluster, settings.devices, metrics=metrics, active=lambda: self._election.active
+            api, self._cluster, settings.devices, metrics=metrics, active=lambda: self._publishes_now
         )
-        self._reflectors = _reflectors(api, self._cluster)
+        self._devices = Reflector(
+            api, Selection(paths.DEVICES, "Device"), on_change=self._device_changed, name="devices", **_USUAL
+        )
+        self._reflectors = (*_reflectors(api, self._cluster), self._devices)
         self._keeper = _keeper(api, settings) if settings.certificate.bootstrap else None
         self._documents = DocumentMetrics(metrics.metrics)
         self._tls_metrics = TlsMetrics(metrics.metrics)
@@ -105,6 +112,22 @@ class AdapterServer:
     def publishes(self) -> bool:
         """Whether this is the replica that publishes."""
         return self._election.active
+
+    @property
+    def lacking(self) -> str:
+        """What the cluster lacks, and what is not done for that; empty where it lacks nothing."""
+        if self._devices.last_status != _MISSING or self._devices.healthy:
+            return ""
+        return (
+            f"this cluster does not know Koordinator's Device objects (404 at {paths.DEVICES}): no cards are "
+            "published, and pods that name cards by id are refused; all else goes on. Install Koordinator, or apply "
+            "its definition of devices.scheduling.koordinator.sh"
+        )
+
+    @property
+    def _publishes_now(self) -> bool:
+        """Nothing is written before it is known what is there."""
+        return self._election.active and self._knows_devices.is_set()
 
     def start(self) -> None:
         """Begins. Raises ``ConfigError`` or ``KubeError`` where there is no certificate to serve with."""
@@ -143,6 +166,13 @@ class AdapterServer:
         """The lease is ours."""
         self._publisher.look_at_all()
 
+    def _device_changed(self, change: Change) -> None:
+        if change.kind == "synced":
+            self._knows_devices.set()
+            self._publisher.look_at_all()
+        else:
+            self._cluster.device_changed(change)
+
     def _look_at(self, node: NodeName) -> None:
         if self._settings.devices.enabled:
             self._publisher.look_at(node)
@@ -178,11 +208,14 @@ class AdapterServer:
         return [*probes, Route(FINDINGS_PATH, self._findings)]
 
     def _findings(self, _request: Request) -> Response:
-        """Pods without limits, and nodes whose cards are not published as they could be (by the replica that does)."""
+        """Pods without limits, nodes whose cards are not published as they could be (by the replica that does), and
+        what the cluster lacks."""
         pods = [{"pod": pod.name, "node": pod.node, "what": why} for pod, why in self._cluster.unlimited()]
         nodes = [{"node": node, "what": what} for node, remarks in self._publisher.remarks.items() for what in remarks]
         kind = "KoordinatorFindings"
-        return JSONResponse({"apiVersion": API_VERSION, "kind": kind, "unlimitedPods": pods, "nodes": nodes})
+        cluster = [{"what": self.lacking}] if self.lacking else []
+        body = {"apiVersion": API_VERSION, "kind": kind, "unlimitedPods": pods, "nodes": nodes, "cluster": cluster}
+        return JSONResponse(body)
 
     def _sizes(self) -> Sizes:
         nodes, devices, holders = self._cluster.sizes()
@@ -195,6 +228,7 @@ class AdapterServer:
             remarks=len(self._publisher.remarks),
             waiting=self._publisher.waiting,
             problems=self._cluster.problems,
+            lacking=bool(self.lacking),
         )
 
     def _ready(self) -> dict[str, Check]:
@@ -206,6 +240,8 @@ class AdapterServer:
 
     def _cluster_check(self) -> str:
         for reflector in self._reflectors:
+            if reflector is self._devices and self.lacking:
+                continue
             if not reflector.synced.is_set():
                 why = f": {reflector.last_error}" if reflector.last_error else ""
                 return f"the API server has not told of all {reflector.name} yet{why}"
@@ -241,13 +277,11 @@ def policy_of(settings: AdapterSettings) -> Policy:
 
 
 def _reflectors(api: Api, cluster: Cluster) -> tuple[Reflector, ...]:
-    usual = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE))
     unserved = Selection(paths.NAMESPACES, "Namespace", labels=UNSERVED_LABEL)
     return (
-        Reflector(api, Selection(paths.NODES, "Node"), on_change=cluster.node_changed, name="nodes", **usual),
-        Reflector(api, Selection(paths.DEVICES, "Device"), on_change=cluster.device_changed, name="devices", **usual),
-        Reflector(api, Selection(paths.PODS, "Pod"), on_change=cluster.pod_changed, name="pods", **usual),
-        Reflector(api, unserved, on_change=cluster.namespace_changed, name="namespaces", **usual),
+        Reflector(api, Selection(paths.NODES, "Node"), on_change=cluster.node_changed, name="nodes", **_USUAL),
+        Reflector(api, Selection(paths.PODS, "Pod"), on_change=cluster.pod_changed, name="pods", **_USUAL),
+        Reflector(api, unserved, on_change=cluster.namespace_changed, name="namespaces", **_USUAL),
     )
 
 

@@ -70,6 +70,7 @@ class _State:
     koordlets: dict[str, tuple[NodeName, Koordlet]] = field(default_factory=dict)
     does: dict[NodeName, Koordlet] = field(default_factory=dict)
     unserved: dict[str, str] = field(default_factory=dict)
+    versions: dict[tuple[str, NodeName], int] = field(default_factory=dict)
     facts: Facts | None = None
 
 
@@ -94,6 +95,7 @@ class Cluster:
         name = self._named(change)
         if name is None:
             return
+        self._seen("node", name, change.object)
         if change.kind == "deleted" or change.object is None:
             self._put(self._state.nodes, name, None)
             return
@@ -107,20 +109,23 @@ class Cluster:
 
     def written(self, raw: Raw) -> None:
         """A node as it is after a write of ours, so that nothing is decided on what it was before."""
-        self.node_changed(Change("modified", raw, str(raw["metadata"].get("uid"))))
+        if not self._is_older("node", NodeName(str(raw["metadata"].get("name"))), raw):
+            self.node_changed(Change("modified", raw, str(raw["metadata"].get("uid"))))
 
     def device_changed(self, change: Change) -> None:
         """A Device object has come, changed or gone; it has the name of its node."""
         name = self._named(change)
         if name is None:
             return
+        self._seen("device", name, change.object)
         gone = change.kind == "deleted" or change.object is None
-        self.published(name, None if gone else change.object)
+        self._put(self._state.devices, name, None if gone else _published(change.object or {}))
         self._on_dirty(name)
 
-    def published(self, node: NodeName, raw: Raw | None) -> None:
-        """The Device object of a node as it is now."""
-        self._put(self._state.devices, node, None if raw is None else _published(raw))
+    def published(self, node: NodeName, raw: Raw) -> None:
+        """The Device object of a node as it is after a write of ours."""
+        if not self._is_older("device", node, raw):
+            self._put(self._state.devices, node, _published(raw))
 
     def pod_changed(self, change: Change) -> None:
         """A pod has come, changed or gone."""
@@ -231,6 +236,20 @@ class Cluster:
                 self._state.names.pop(change.uid, None)
             return found
 
+    def _seen(self, kind: str, name: NodeName, raw: Raw | None) -> None:
+        """What a watch has told is of this version, a deletion too."""
+        with self._lock:
+            if raw is None:
+                self._state.versions.pop((kind, name), None)
+            elif (version := _version(raw)) is not None:
+                self._state.versions[kind, name] = version
+
+    def _is_older(self, kind: str, name: NodeName, raw: Raw) -> bool:
+        """Whether a watch has told something newer, meanwhile, than what came back from a write."""
+        version = _version(raw)
+        with self._lock:
+            return version is not None and version < self._state.versions.get((kind, name), 0)
+
     def _put(self, into: dict[NodeName, Any], name: NodeName, value: object, *, same: bool = False) -> None:
         with self._lock:
             self._state.facts = self._state.facts if same else None
@@ -293,6 +312,12 @@ def _told(raw: Raw) -> object:
     """All of a node that its cards are read from."""
     metadata, status = raw.get("metadata") or {}, raw.get("status") or {}
     return metadata.get("annotations"), metadata.get("labels"), status.get("capacity"), status.get("allocatable")
+
+
+def _version(raw: Raw) -> int | None:
+    """Versions of one object grow; ``None`` where they are no numbers."""
+    text = str((raw.get("metadata") or {}).get("resourceVersion"))
+    return int(text) if text.isdecimal() else None
 
 
 def _labels(raw: Raw) -> Mapping[str, str]:

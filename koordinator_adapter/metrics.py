@@ -17,7 +17,8 @@ Write = Literal["created", "changed", "sums", "labels", "conflict", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """What is looked up at each reading. ``active`` is whether this replica publishes."""
+    """What is looked up at each reading. ``active`` is whether this replica publishes, ``lacking`` whether the cluster
+    does not know Device objects."""
 
     active: bool
     nodes: int
@@ -27,6 +28,7 @@ class Sizes:
     remarks: int
     waiting: int
     problems: int
+    lacking: bool
 
 
 class AdapterMetrics:
@@ -60,6 +62,9 @@ def _collected(sizes: Sizes) -> Iterable[Metric]:
     yield _one("unlimited_pods", "Pods that share cards without limits; /findings names them", sizes.unlimited)
     yield _one("node_remarks", "Nodes of which there is something to know; /findings says what", sizes.remarks)
     yield _one("waiting_nodes", "Nodes that are to be looked at", sizes.waiting)
+    yield _one(
+        "device_objects_missing", "Whether the cluster does not know Koordinator's Device objects", sizes.lacking
+    )
     unreadable = CounterMetricFamily(f"{PRODUCT}_unreadable_total", "Objects that could not be read; see the log")
     unreadable.add_metric((), sizes.problems)
     yield unreadable

@@ -13,7 +13,7 @@ from hami_plugins.cli import inputs, output
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.inputs import Source
 from hami_plugins.cli.options import Form
-from hami_plugins.errors import ManifestError
+from hami_plugins.errors import ManifestError, WireError
 from hami_plugins.kube.client import connect
 from hami_plugins.kube.port import Collection, KubeApi
 from hami_plugins.model.units import MiB, NodeName
@@ -201,8 +201,8 @@ def _found(order: Order, cluster: KubeApi | None) -> Found:
     devices: dict[NodeName, DeviceObject] = {}
     for raw in _objects(order, cluster):
         if koordinator_devices.is_one(raw) and raw.get("kind") == koordinator_devices.KIND:
-            published = koordinator_devices.decode(raw)
-            devices[published.node] = published
+            if (published := _published(raw)) is not None:
+                devices[published.node] = published
             continue
         if is_quota(raw, order.target):
             quotas.append(raw)
@@ -225,6 +225,15 @@ def _found(order: Order, cluster: KubeApi | None) -> Found:
         pods=tuple(pods),
         devices=devices,
     )
+
+
+def _published(raw: Json) -> DeviceObject | None:
+    """One that cannot be read is told and passed over: what pods hold there is refused, and the others count."""
+    try:
+        return koordinator_devices.decode(raw)
+    except WireError as error:
+        output.remark(f"{error}; correct the Device object, or have it published anew")
+        return None
 
 
 def _objects(order: Order, cluster: KubeApi | None) -> Iterator[Json]:

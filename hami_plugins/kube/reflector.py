@@ -83,6 +83,7 @@ class Reflector:
     ``timeout`` is the least duration of a watch in seconds; each lasts up to twice that, so that many clients do not
     return at the same moment. ``unhealthy_after`` is how long the server may be out of reach before ``healthy`` ends.
 
+    ``last_error`` is what was wrong last, and ``last_status`` its HTTP status where a server said it; both stay.
     ``last_contact`` is when the server was last heard of, ``told_until`` up to when it has told all that happened: by a
     list, a bookmark, or an event of a watch that has caught up. After an interruption the second comes later.
     """
@@ -110,6 +111,7 @@ class Reflector:
         self.last_contact: float | None = None
         self.told_until = -math.inf
         self.last_error = ""
+        self.last_status: int | None = None
         self._api = api
         self._selection = selection
         self._on_change = on_change
@@ -299,7 +301,7 @@ class Reflector:
             self._version = ""
         self._failures += 1
         self.restarts += 1
-        self.last_error = str(error)
+        self.last_error, self.last_status = str(error), status
         if self._failing_since is None:
             self._failing_since = self._clock()
         pause = max(self._backoff.pause(self._failures, self._luck), retry_after or 0.0)

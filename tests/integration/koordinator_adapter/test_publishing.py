@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hami_plugins.emulator.apiserver import Fault, Refuse
+from hami_plugins.emulator.apiserver import ApiServer, Fault, Refuse
 from hami_plugins.kube import paths
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, GPU, MEMORY, RATIO, SHARED
 from hami_plugins.wire.koordinator_devices import MODEL_LABEL, VENDOR_LABEL
@@ -257,6 +258,28 @@ def test_an_object_that_somebody_deletes_is_made_anew(cluster: Site) -> None:
     settled(cluster, "n1", 2)
     cluster.server.delete("devices", "n1")
     settled(cluster, "n1", 2)
+
+
+def test_without_device_objects_the_webhooks_answer_and_what_is_missing_is_told(tmp_path: Path) -> None:
+    with ApiServer() as server:
+        bare = Site(server, tmp_path)
+        try:
+            bare.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}, a_node("n1"))
+            replica = bare.start()
+            bare.install(replica)
+            labels = {"hami-plugins.io/koordinator": "translate"}
+            made = bare.api.create(
+                paths.pods("default"), a_pod("a", {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "100"}, labels=labels)
+            )
+            assert made["spec"]["schedulerName"] == "koord-scheduler"
+            (told,) = json.loads(bare.get(replica, "/findings")[1])["cluster"]
+            assert "devices.scheduling.koordinator.sh" in told["what"]
+            assert "koordinator_adapter_device_objects_missing 1.0" in bare.get(replica, "/metrics")[1]
+            wait_for(lambda: replica.publishes, "it has the lease")
+            wait_for(lambda: bare.value(replica, "waiting_nodes") == 0, "nothing waits")
+            assert bare.writes(replica) == {}
+        finally:
+            bare.stop()
 
 
 def test_of_two_replicas_one_publishes_and_the_other_takes_over(cluster: Site) -> None:

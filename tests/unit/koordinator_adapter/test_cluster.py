@@ -169,3 +169,38 @@ def test_facts_are_those_of_nodes_objects_and_namespaces() -> None:
     seen.cluster.namespace_changed(Change("deleted", None, "ns-uid"))
     facts = seen.cluster.facts()
     assert (facts.device_labels, facts.card_memory, facts.unserved) == (False, None, frozenset())
+
+
+def versioned(raw: dict[str, Any], version: int) -> dict[str, Any]:
+    return {**raw, "metadata": {**raw["metadata"], "resourceVersion": str(version)}}
+
+
+def test_what_comes_back_from_a_write_hides_nothing_that_happened_since() -> None:
+    seen = Seen()
+    before, after = a_node(card(0)), a_node(card(0), card(1))
+    seen.node(versioned(after, 9))
+    seen.cluster.written(versioned(before, 8))
+    site = seen.cluster.site(N)
+    assert site is not None
+    assert len(site[0].found.cards) == 2
+    seen.cluster.written(versioned(before, 10))
+    site = seen.cluster.site(N)
+    assert site is not None
+    assert len(site[0].found.cards) == 1
+
+
+def test_an_object_that_was_deleted_since_its_write_is_gone() -> None:
+    seen = Seen()
+    node = a_node(card(0))
+    seen.node(versioned(node, 1))
+    raw = published(node)
+    seen.cluster.device_changed(Change("added", versioned(raw, 5), "device-uid"))
+    seen.cluster.device_changed(Change("deleted", versioned(raw, 6), "device-uid"))
+    seen.cluster.published(N, versioned(raw, 5))
+    site = seen.cluster.site(N)
+    assert site is not None
+    assert site[2] is None
+    seen.cluster.published(N, versioned(raw, 7))
+    site = seen.cluster.site(N)
+    assert site is not None
+    assert site[2] is not None

@@ -238,6 +238,22 @@ def test_a_pod_whose_cards_nobody_publishes_is_told_and_hides_no_other(
     assert "pod/ml/serving-1-a: holds cards of gpu-1" in said.out
 
 
+def test_a_device_object_that_means_nothing_is_told_and_ends_no_migration(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
+) -> None:
+    server.put(
+        {
+            "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+            "kind": "Device",
+            "metadata": {"name": "broken"},
+            "spec": {"devices": "x"},
+        }
+    )
+    said = type_in("migrate", "--records", "-n", "ml", "--journal", journal)
+    assert "device broken: spec.devices" in said.err
+    assert "pod/ml/serving-1-a: holds cards of gpu-1" in said.out
+
+
 @pytest.mark.parametrize("kind", ["pod", "job"])
 def test_the_command_for_what_cannot_be_changed_makes_it_anew(
     server: ApiServer,
