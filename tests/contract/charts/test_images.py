@@ -39,5 +39,19 @@ def test_the_base_is_slim_and_pinned() -> None:
     text = DOCKERFILE.read_text()
     assert re.search(r"^ARG BASE=python:3\.\d+\.\d+-slim-\w+$", text, re.MULTILINE)
     assert "latest" not in text
-    assert "--require-hashes" in text
-    assert text.count("pip install") == text.count("--only-binary=:all:")
+    assert text.count("pip install") + text.count("pip download") == text.count("--only-binary=:all:")
+
+
+def test_every_wheel_is_held_to_its_hash() -> None:
+    """It comes from the index by its hash, or from what has come so."""
+    steps = DOCKERFILE.read_text().replace("\\\n", " ").replace("&&", "\n").splitlines()
+    fetching = [step for step in steps if "pip install" in step or "pip download" in step]
+    assert fetching
+    assert all("--require-hashes" in step or "--no-index" in step for step in fetching)
+    assert all("--hash=sha256:" in file.read_text() for file in (DOCKERFILE.with_name("nvidia.lock"),))
+
+
+def test_only_what_is_copied_is_sent_to_the_builder() -> None:
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE.read_text(), re.MULTILINE)
+    sent = re.findall(r"^!(.+)$", DOCKERFILE.with_name("Dockerfile.dockerignore").read_text(), re.MULTILINE)
+    assert sorted(" ".join(copied).split()) == sorted(sent)
