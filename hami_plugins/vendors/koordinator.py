@@ -101,8 +101,7 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
     if isinstance(found, rules.IllegalRequest):
         raise invalid(container, name, container.amount(name), f"Koordinator: {found.words}", _REMEDY)
     if NPU_CORE in amounts:
-        why = "the template of an NPU, which is not looked at here"
-        raise invalid(container, NPU_CORE, container.amount(NPU_CORE), why, "ask Koordinator's scheduler")
+        return None  # the node's sums are compared; templates and the NPUs themselves are not looked at
     if not 0 < found.count <= INT32_MAX:
         raise invalid(container, SHARED, container.amount(SHARED), "more cards than any node has", "ask for fewer")
     options = [(ISOLATION, pod.labels[ISOLATION])] if found.shared and ISOLATION in pod.labels else []

@@ -176,3 +176,49 @@ def test_less_of_a_percentage_or_of_cores_is_offered_as_a_sum_too() -> None:
     assert "fits with koordinator.sh/gpu-memory-ratio: 180 instead of 190 (on l40sx4-0)" in ways_out(held, limits)
     limits = {"koordinator.sh/gpu.shared": 2, "koordinator.sh/gpu-core": 180, "koordinator.sh/gpu-memory-ratio": 20}
     assert "fits with koordinator.sh/gpu-core: 140 instead of 180 (on l40sx4-0)" in ways_out(held, limits)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "said"),
+    [
+        ({"scheduling.koordinator.sh/device-allocate-hint": '{"gpu":{"requiredTopologyScope":"PCIe"}}'}, "at PCIe"),
+        (
+            {
+                "scheduling.koordinator.sh/device-joint-allocate": (
+                    '{"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}'
+                )
+            },
+            "SamePCIe of gpu and rdma has to hold",
+        ),
+        ({"scheduling.koordinator.sh/device-joint-allocate": '{"deviceTypes":["gpu","rdma"]}'}, "is rather wanted"),
+        ({"scheduling.koordinator.sh/gpu-partition-spec": '{"allocatePolicy":"Restricted"}'}, "(Restricted)"),
+        ({"scheduling.koordinator.sh/gpu-partition-spec": "{"}, "lets the pod wait"),
+    ],
+)
+def test_a_plan_says_which_wishes_it_does_not_look_at(annotations: dict[str, str], said: str) -> None:
+    whole = {"koordinator.sh/gpu": 200}
+    (plan,) = planned(a_cluster(), a_pod("p", whole, annotations=annotations))
+    assert node_of(plan)
+    assert [said in note for note in plan.notes] == [True]
+    numa = {"scheduling.koordinator.sh/device-allocate-hint": '{"gpu":{"requiredTopologyScope":"NUMANode"}}'}
+    assert not planned(a_cluster(), a_pod("p", whole, annotations=numa))[0].notes
+
+
+def test_an_npu_is_looked_for_in_what_nodes_offer() -> None:
+    asked = {
+        "koordinator.sh/gpu.shared": 1,
+        "huawei.com/npu-core": 5,
+        "huawei.com/npu-cpu": 1,
+        "koordinator.sh/gpu-memory": "16Gi",
+    }
+    (plan,) = planned(a_cluster(), a_pod("p", asked))
+    assert plan.stage is not Stage.PLACED
+    assert "huawei.com/npu-core" in plan.words
+    sums = {"huawei.com/npu-core": "20", "huawei.com/npu-cpu": "7", **dict.fromkeys(("cpu", "pods"), "9")}
+    sums |= {"koordinator.sh/gpu.shared": "100", "koordinator.sh/gpu-memory": "32Gi"}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "npu"}, "status": {"allocatable": sums}}
+    (plan,) = planned(a_cluster(node), a_pod("p", asked))
+    assert node_of(plan) == "npu"
+    assert any("sums alone" in note for note in plan.notes)
+    (plan,) = planned(a_cluster(node), a_pod("p", asked | {"huawei.com/npu-core": 25}))
+    assert plan.stage is not Stage.PLACED

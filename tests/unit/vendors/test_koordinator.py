@@ -147,8 +147,10 @@ def test_what_koordinator_refuses_is_refused_in_its_words(amounts: dict[str, int
 
 def test_templates_of_npus_are_left_to_koordinator() -> None:
     asked: dict[str, int | str] = {SHARED: 1, "huawei.com/npu-core": 2, "huawei.com/npu-cpu": 2, MEMORY: "6Gi"}
-    with pytest.raises(InvalidRequestError, match="not looked at here"):
-        asked_of(a_pod_of(a_container(asked, requests=asked)))
+    assert asked_of(a_pod_of(a_container(asked, requests=asked))) == (None,)
+    wrong = {**asked, "huawei.com/npu-dvpp": 101}
+    with pytest.raises(InvalidRequestError, match="invalid resource device requests"):
+        asked_of(a_pod_of(a_container(wrong, requests=wrong)))
 
 
 def test_zeros_ask_for_nothing() -> None:
