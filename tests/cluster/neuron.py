@@ -89,7 +89,7 @@ class Machines(Pool):
     def unlinked(self) -> list[str]:
         """Bound pods whose devices are not a set that is wired together."""
         found = []
-        for each in self.bound():
+        for each in filter(ids_of, self.bound()):
             node = each["spec"]["nodeName"]
             fabric = INSTANCE_TYPES[self.kinds[node]].fabric
             members = mask_of(ids_of(each))
