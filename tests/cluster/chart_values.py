@@ -88,7 +88,7 @@ NEURON_SETS: Final[Mapping[str, Values]] = MappingProxyType(
             "certificate": {"source": "certManager", "issuer": {"name": "ours", "kind": "ClusterIssuer"}},
             "networkPolicy": {"enabled": True, "apiServers": ["10.0.0.0/28"]},
             "monitoring": {"podMonitor": {"enabled": True}},
-            "rbac": {"kubeSchedulerBinds": False},
+            "rbac": {"kubeSchedulerBinds": True},
         },
     }
 )

@@ -195,7 +195,7 @@ class Charted:
     def story(self) -> str:
         """What its pods say."""
         told = []
-        for component in ("agent", "grants", "uninstall", "test"):
+        for component in ("agent", "grants", "server", "node", "uninstall", "test"):
             for pod in self.pods(component):
                 name = pod["metadata"]["name"]
                 told.append(f"{name}: {pod['status']}" + "".join(self.plane.events(self.namespace, name)))

@@ -311,6 +311,16 @@ def test_the_agent_writes_its_own_words_on_its_own_node_and_nothing_else(rights:
     assert "annotations of volcano.sh" in refusal(agent, here, annotated(other="changed"))
     assert "annotations of volcano.sh" in refusal(agent, here, annotated(other=None))
     assert "writes the capacity of" in refusal(agent, f"{here}/status", {"status": {"capacity": {"cpu": "64"}}})
+    offered = {"volcano.sh/vgpu-number": "0"}
+    assert not refusal(agent, f"{here}/status", {"status": {"capacity": offered, "allocatable": offered}})
+    assert "writes the allocatable of" in refusal(agent, f"{here}/status", {"status": {"allocatable": {"cpu": "64"}}})
+    for held in (
+        {"conditions": [{"type": "Ready", "status": "False"}]},
+        {"addresses": [{"type": "Hostname", "address": "elsewhere"}]},
+        {"images": [{"names": ["a:1"], "sizeBytes": 1}]},
+    ):
+        assert "nothing of a node's status" in refusal(agent, f"{here}/status", {"status": held})
+    assert "no finalizers and no owners" in refusal(agent, here, {"metadata": {"finalizers": ["a.b/c"]}})
 
 
 def test_the_agent_writes_the_pods_of_its_node_alone(rights: Rights) -> None:
@@ -325,6 +335,9 @@ def test_the_agent_writes_the_pods_of_its_node_alone(rights: Rights) -> None:
     for name in ("theirs", "waits"):
         assert "writes that node and its pods alone" in refusal(agent, f"{collection}/{name}", ours)
     assert "writes no spec" in refusal(agent, f"{collection}/mine", {"metadata": {"labels": {"a": "b"}}})
+    gone = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "00000000-0000-0000-0000-000000000000"}
+    for held in ({"ownerReferences": [gone]}, {"finalizers": ["a.b/c"]}):
+        assert "no finalizers and no owners" in refusal(agent, f"{collection}/mine", {"metadata": held})
 
 
 def test_the_agents_token_of_no_node_writes_no_node(rights: Rights) -> None:

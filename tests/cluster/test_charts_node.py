@@ -266,8 +266,9 @@ def the_node_promises_limits_and_pods_are_translated(release: Charted) -> None:
         made = release.plane.api.request("POST", pods("default"), asked, query={"dryRun": "All"})
         return "koordinator.sh/gpu.shared" in made.decode()
 
-    wait_until(translated, "a pod in HAMi's words is translated", 60)
-    wait_until(lambda: ISOLATION in release.object()["metadata"]["labels"], "the node promises limits", 60)
+    wait_until(translated, "a pod in HAMi's words is translated", 60, show=release.story)
+    promised = "the node promises limits"
+    wait_until(lambda: ISOLATION in release.object()["metadata"]["labels"], promised, 60, show=release.story)
 
 
 PAGES: Mapping[str, tuple[str, Callable[[Charted], None]]] = {

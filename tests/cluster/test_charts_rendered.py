@@ -27,6 +27,7 @@ from tests.cluster.helm import (
     VOLCANO_VGPU,
     Helm,
     HelmError,
+    laid,
     objects,
     of_kind,
 )
@@ -334,6 +335,49 @@ def test_whoever_proves_and_removes_knows_the_resources_of_the_device_configurat
         assert "--device-config=/etc/hami-plugins/device-config.yaml" in container["args"]
         assert container["volumeMounts"] == [{"name": "settings", "mountPath": "/etc/hami-plugins", "readOnly": True}]
         assert specs[name]["volumes"] == [{"name": "settings", "configMap": {"name": f"{FULL_NAME}-agent"}}]
+
+
+@pytest.mark.parametrize("values", [{}, {"agent": {"enabled": False}}])
+def test_the_job_at_the_end_may_write_no_more_of_nodes_than_the_agent(one_helm: Helm, values: Values) -> None:
+    found = objects(one_helm.template(VOLCANO_VGPU, values))
+    account = f"system:serviceaccount:here:{dict(pod_specs(found))[f'{FULL_NAME}-uninstall']['serviceAccountName']}"
+    (policy,) = of_kind(found, "ValidatingAdmissionPolicy")
+    assert f"'{account}'" in policy["spec"]["matchConditions"][0]["expression"]
+    node_only, *others = policy["spec"]["validations"]
+    assert account in node_only["expression"]
+    assert not [each for each in others if account in each["expression"]]
+
+
+def test_the_notes_of_the_umbrella_say_what_each_product_says(programs: Mapping[str, Path], tmp_path: Path) -> None:
+    """Helm 3 prints them with a cluster alone."""
+    helm = Helm(programs["helm4"], tmp_path / "helm")
+    products = ("volcano-vgpu", "neuron-topology", "koordinator-adapter")
+    values = laid({name: {"enabled": True} for name in products}, NEEDED[UMBRELLA])
+    said = helm.run("install", "one", str(UMBRELLA), "--dry-run=client", values=values).partition("NOTES:")[2]
+    for command in ("helm test one", "volcano-vgpu conf --mode ledger", "neuron conf", "koordinator doctor"):
+        assert command in said
+    alone = helm.run("install", "one", str(VOLCANO_VGPU), "--dry-run=client", values=NEEDED[VOLCANO_VGPU])
+    assert "volcano-vgpu conf --mode ledger" in alone.partition("NOTES:")[2]
+
+
+@pytest.mark.parametrize("binds", [False, True])
+def test_the_server_may_bind_pods_where_it_is_asked_to_and_not_otherwise(one_helm: Helm, *, binds: bool) -> None:
+    found = objects(one_helm.template(NEURON, {"rbac": {"kubeSchedulerBinds": True}} if binds else {}))
+    allowed = [rule for role in of_kind(found, "ClusterRole") for rule in role["rules"]]
+    assert any(rule["resources"] == ["pods/binding"] for rule in allowed) is binds
+    (told,) = of_kind(found, "ConfigMap")
+    assert yaml.safe_load(told["data"]["grants.yaml"])["binds"] is binds
+
+
+@pytest.mark.parametrize("mode", ["never", "auto"])
+def test_the_part_on_nodes_knows_whether_the_server_sets_limits(one_helm: Helm, mode: str) -> None:
+    """Where it does not, a koordlet has to, whose pod the part looks for."""
+    values = {"settings": {"injection": {"mode": mode}} if mode != "never" else {}, "node": {"enabled": True}}
+    found = objects(one_helm.template(KOORDINATOR, values))
+    (told,) = (each for each in of_kind(found, "ConfigMap") if each["metadata"]["name"].endswith("-node"))
+    assert yaml.safe_load(told["data"]["settings.yaml"])["injection"]["mode"] == mode
+    (role,) = (each for each in of_kind(found, "ClusterRole") if each["metadata"]["name"].endswith("-node"))
+    assert ("pods" in [resource for rule in role["rules"] for resource in rule["resources"]]) is (mode == "never")
 
 
 @pytest.mark.parametrize("version", list(manifests.POLICY_VERSIONS))

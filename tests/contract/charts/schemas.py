@@ -34,7 +34,7 @@ OF_THE_AGENT: Final = (
 
 OF_THE_GRANTS: Final = ("version", "mode", "service", "listen", "certificate", "webhooks")
 OF_KOORDINATOR: Final = ("version", "service", "listen", "certificate", "webhooks", "node")
-OF_NEURON: Final = ("version", "service", "listen", "certificate", "webhooks")
+OF_NEURON: Final = ("version", "service", "listen", "certificate", "webhooks", "binds")
 
 RENAMED: Final = (
     "devicePlugin", "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "resourceName", "resourceMem",
@@ -146,7 +146,7 @@ def _some(**properties: Schema) -> Schema:
 
 
 def _device_config() -> Schema:
-    """Volcano's device configuration with the parts of all vendors; what begins like a resource's name has to be one."""
+    """Volcano's device configuration with all vendors' parts; what begins like the name of a resource has to be one."""
     whole, _ = settings(AgentSettings, ())
     shared = {name: whole["properties"][name] for name in config.SHARED}
     cut = _some(name=NAME, memory={"type": "integer"}, count=COUNT)

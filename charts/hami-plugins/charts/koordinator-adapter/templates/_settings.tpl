@@ -25,10 +25,12 @@
 {{- define "koordinator-adapter.hookPath" -}}{{ (.Values.settings.injection | default dict).hookPath | default "/usr/local/vgpu" }}{{- end -}}
 {{- define "koordinator-adapter.lockPath" -}}{{ (.Values.settings.injection | default dict).lockPath | default "/tmp/vgpulock" }}{{- end -}}
 
+{{- define "koordinator-adapter.injects" -}}{{ (.Values.settings.injection | default dict).mode | default "never" }}{{- end -}}
+
 {{/* The settings of the part on nodes. */}}
 {{- define "koordinator-adapter.nodeSettings" -}}
 {{- $ours := dict "version" 1 "listen" (dict "host" .Values.node.listenHost "port" .Values.node.port) -}}
-{{- $injection := dict "hookPath" (include "koordinator-adapter.hookPath" .) "lockPath" (include "koordinator-adapter.lockPath" .) -}}
+{{- $injection := dict "mode" (include "koordinator-adapter.injects" .) "hookPath" (include "koordinator-adapter.hookPath" .) "lockPath" (include "koordinator-adapter.lockPath" .) -}}
 {{- $part := deepCopy .Values.node.settings -}}
 {{- if or .Values.node.library.image .Values.node.library.hostPath }}{{ $_ := set $part "librarySource" "/opt/hami-core" }}{{ end -}}
 {{- toYaml (merge $ours (dict "injection" $injection "node" $part)) -}}

@@ -14,6 +14,7 @@
 {{- $certificate := .Values.certificate -}}
 {{- $ours := dict
   "version" 1
+  "binds" .Values.rbac.kubeSchedulerBinds
   "service" (dict "name" $name "namespace" .Release.Namespace "port" 443)
   "lease" (dict "name" $name)
   "listen" (dict "host" .Values.listenHost "port" .Values.ports.plain)

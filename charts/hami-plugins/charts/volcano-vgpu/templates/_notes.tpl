@@ -1,0 +1,14 @@
+{{/* What is to be done next; the umbrella says it, too. */}}
+{{- define "volcano-vgpu.notes" -}}
+{{ if has .Values.grants.mode (list "ledger" "guard") }}
+Volcano's scheduler has to be told of mode {{ .Values.grants.mode }}. What to write, and what is wrong with what is there:
+
+  hami-plugins volcano-vgpu conf --mode {{ .Values.grants.mode }}
+  hami-plugins volcano-vgpu conf --mode {{ .Values.grants.mode }} --live
+{{ else if eq .Values.grants.mode "none" }}
+Nobody puts Volcano's grants right (grants.mode is none). What that means is a table on the product's page.
+{{ end -}}
+{{- if not (or .Values.agent.library.image .Values.agent.library.hostPath) }}
+Nodes need HAMi-core's library in {{ include "volcano-vgpu.hookPath" . }}: set agent.library.image or agent.library.hostPath, unless it is there.
+{{ end }}
+{{- end -}}
