@@ -35,7 +35,7 @@ _CAUSES: Final = tuple(
             "start koord-manager with --feature-gates=EnableSyncGPUSharedResource=true",
         ),
         (
-            r"Insufficient (?:koordinator\.sh/|nvidia\.com/)",
+            r"Insufficient (?:koordinator\.sh|nvidia\.com|amd\.com|dcu\.com|huawei\.com)/",
             "the sum of what nodes advertise is too small, or nobody advertises it",
             "ask for less, or see that koord-manager publishes the resource (colocation must be enabled)",
         ),

@@ -21,6 +21,7 @@ from koordinator_adapter.refusals import cause_of
 from koordinator_adapter.translation.model import Case, Change, Finding, Words, container_path, kept, lost, refused
 from koordinator_adapter.translation.vocabulary import (
     CORE_POLICY_ENV,
+    FOR_DEVICE_PLUGINS,
     HINT,
     JOINT,
     NO_CORE_LIMIT,
@@ -122,7 +123,7 @@ def records(case: Case) -> Iterator[Change]:
 def _written(registry: Registry) -> frozenset[str]:
     """Every annotation that some scheduler writes for a placement."""
     keys = {key for spec in registry for key in (spec.keys.allocated, spec.keys.to_allocate, *spec.keys.extra)}
-    return frozenset({*keys, annotate.NODE_KEY, annotate.TIME_KEY, *RECORDS} - {""})
+    return frozenset({*keys, annotate.NODE_KEY, annotate.TIME_KEY, *RECORDS, *FOR_DEVICE_PLUGINS} - {""})
 
 
 def variables(case: Case) -> Iterator[Change]:

@@ -41,6 +41,17 @@ RECORDS: Final = (
 )
 """What Koordinator's scheduler writes on a pod that it has placed."""
 
+FOR_DEVICE_PLUGINS: Final = (
+    "predicate-time",
+    NPU_CORE,
+    "huawei.com/Ascend310P",
+    "CAMBRICON_DSMLU_ASSIGHED",
+    "CAMBRICON_DSMLU_PROFILE",
+    "metax-tech.com/gpu-devices-allocated",
+)
+"""The same for device plugins of makers (``koordinator.md`` 2.2), with the gate DevicePluginAdaption; the spelling is
+Koordinator's."""
+
 NO_CORE_LIMIT: Final = "hami-plugins.io/no-core-limit"
 """Ours: the cores per card that were booked for a container which had no limit of cores, so that it can be undone."""
 

@@ -1,5 +1,6 @@
 """The vector files as parameters: one parametrised test runs one file."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +36,12 @@ def of(file: str) -> list[Case]:
     return [Case(raw["id"], raw["input"], raw.get("expect", {}), raw) for raw in document(file)["cases"]]
 
 
-def each(file: str) -> pytest.MarkDecorator:
-    """Runs a test once for each case of a file, as its parameter ``case``."""
-    return pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in of(file)])
+def each(file: str, *, without: Iterable[str] = ()) -> pytest.MarkDecorator:
+    """Runs a test once for each case of a file, as its parameter ``case``.
+
+    ``without`` are cases that the test does not look at; each of them has to be in the file.
+    """
+    left, found = frozenset(without), of(file)
+    if unknown := left - {case.id for case in found}:
+        raise ValueError(f"{file} has no {', '.join(sorted(unknown))}")
+    return pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in found if case.id not in left])

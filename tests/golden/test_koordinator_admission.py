@@ -40,6 +40,17 @@ DEVIATIONS = {
     "core-limit-7": "every container has a cache of its own, which the node's monitor does not see",
 }
 
+OTHERWISE = (
+    "hook-129",
+    "hook-130",
+    "hook-132",
+    "hook-wrong-case",
+    "hook-r100",
+    "hook-no-ratio",
+    "hook-no-memory",
+)
+"""Vectors of containers to which koordlet's hook adds no limits; each but ``hook-132`` has a test of its own."""
+
 BROKEN: Mapping[str, Mapping[str, int]] = {
     "G and S together": {GPU: 50, SHARED: 1},
     "G = 0": {GPU: 0},
@@ -154,13 +165,9 @@ def started(case: Case) -> tuple[dict[str, str], set[str]]:
     return environment(raw), {each_one["mountPath"] for each_one in mounts}
 
 
-@each("koordinator/koordlet-hook.yaml")
+@each("koordinator/koordlet-hook.yaml", without=OTHERWISE)
 def test_a_container_gets_what_koordlets_hook_would_give_it(case: Case) -> None:
     """Limits by card and ids where the hook has one limit and numbers; the file of preloads instead of the variable."""
-    if case.id in DEVIATIONS or not case.given["device_allocated"].get("gpu"):
-        return
-    if case.expect.get("error"):
-        return
     env, mounts = started(case)
     wanted = case.expect.get("env", case.expect.get("env_contains", {}))
     for name in ("CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_SM_LIMIT"):
@@ -170,6 +177,39 @@ def test_a_container_gets_what_koordlets_hook_would_give_it(case: Case) -> None:
     assert "LD_PRELOAD" not in env
     for mount in case.expect.get("mounts", ()):
         assert mount["destination"] in mounts | {"/usr/local/vgpu"}
+
+
+def hook(name: str) -> Case:
+    return next(case for case in of("koordinator/koordlet-hook.yaml") if case.id == name)
+
+
+def added(request: Mapping[str, object], name: str) -> object:
+    """What is added to a pod with this request and the labels of a vector."""
+    raw = pod(request, labels=hook(name).given["pod_labels"])
+    return injection.edits_of(raw, pods.pod(raw), "/usr/local/vgpu", "/tmp/vgpulock")  # noqa: S108 - the usual one
+
+
+@pytest.mark.parametrize(
+    ("name", "request_of_it"),
+    [
+        ("hook-129", {"koordinator.sh/gpu": 200}),
+        ("hook-130", {"koordinator.sh/fpga": 100}),
+        ("hook-r100", {"koordinator.sh/gpu": 100}),
+        ("hook-wrong-case", {SHARED: 1, MEMORY: "16Gi", CORE: 50}),
+    ],
+)
+def test_nothing_is_added_where_nothing_is_to_be_limited_and_nobody_wants_it(
+    name: str, request_of_it: dict[str, object]
+) -> None:
+    assert added(request_of_it, name) == ()
+    assert "LD_PRELOAD" not in hook(name).expect["env"]
+
+
+def test_a_record_without_a_ratio_is_enough_for_limits_where_the_hook_sets_none() -> None:
+    case = hook("hook-no-ratio")
+    env, _ = started(case)
+    assert case.expect["error"]
+    assert (env["CUDA_DEVICE_MEMORY_LIMIT_0"], env["CUDA_DEVICE_SM_LIMIT_0"]) == (str(16 << 30), "50")
 
 
 def test_a_record_without_memory_lets_no_container_run_unlimited_as_the_hook_would() -> None:

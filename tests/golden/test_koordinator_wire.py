@@ -7,11 +7,10 @@ from hami_plugins.wire import koordinator, quantity
 from tests.golden.cases import Case, each
 
 
-@each("koordinator/device-allocated.yaml")
+@each("koordinator/device-allocated.yaml", without=("codec-106", "codec-110"))
 def test_the_record_is_read_and_written_as_koordinator_does(case: Case) -> None:
-    wire = case.given.get("wire")
-    if wire is None:
-        return
+    """No record at all and the order of members have a test of their own."""
+    wire = case.given["wire"]
     if case.refused:
         with pytest.raises(WireError):
             koordinator.decode(wire)
