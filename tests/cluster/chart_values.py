@@ -154,6 +154,9 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
         "deviceSplitCount: the value is called agent.settings.deviceSplitCount here; write it there, and remove",
     ),
     ({"resourceName": "a.b/c"}, "resourceName: the value is called deviceConfig.nvidia.resourceCountName here"),
+    ({"deviceSplitCount": 0}, "deviceSplitCount: the value is called agent.settings.deviceSplitCount here"),
+    ({"resourceName": ""}, "resourceName: the value is called deviceConfig.nvidia.resourceCountName here"),
+    ({"fullnameOverride": "Foo_Bar"}, "'/fullnameOverride': 'Foo_Bar' does not match pattern"),
     ({"devicePlugin": {"tolerations": []}}, "devicePlugin.tolerations: there is no such value here"),
     (
         {"deviceConfig": {"nvidia": {"deviceSplitCount": "ten"}}},

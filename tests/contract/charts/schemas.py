@@ -47,6 +47,7 @@ NAME: Final[Schema] = {"type": "string", "minLength": 1}
 FLAG: Final[Schema] = {"type": "boolean"}
 PORT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": 65535}
 TEXTS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "string"}}
+PART_OF_NAMES: Final[Schema] = {"type": "string", "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"}
 OBJECT: Final[Schema] = {"type": "object"}
 OBJECTS: Final[Schema] = {"type": "array", "items": OBJECT}
 NAMES: Final[Schema] = {"type": "array", "items": NAME}
@@ -79,8 +80,8 @@ ACCOUNT: Final = members(create=FLAG, name=TEXT, annotations=TEXTS)
 SHARED: Final[dict[str, Schema]] = {
     "enabled": FLAG,
     "global": {"type": "object", "properties": {"imageRegistry": TEXT, "imagePullSecrets": PULL_SECRETS}},
-    "nameOverride": TEXT,
-    "fullnameOverride": TEXT,
+    "nameOverride": PART_OF_NAMES,
+    "fullnameOverride": PART_OF_NAMES,
     "imagePullSecrets": PULL_SECRETS,
 }
 LIBRARY: Final = members(image=TEXT, path=PATH, hostPath={"type": "string", "pattern": "^(/.*)?$"})

@@ -31,10 +31,11 @@ global deviceConfig nodeConfig agent agent.image agent.settings agent.library ag
 {{- end -}}
 {{- range $old, $new := include "volcano-vgpu.renamed" . | fromYaml -}}
 {{- $held := $values -}}
+{{- $there := true -}}
 {{- range splitList "." $old -}}
-{{- if kindIs "map" $held -}}{{- $held = get $held . -}}{{- else -}}{{- $held = "" -}}{{- end -}}
+{{- if and $there (kindIs "map" $held) (hasKey $held .) -}}{{- $held = get $held . -}}{{- else -}}{{- $there = false -}}{{- end -}}
 {{- end -}}
-{{- if not (empty $held) -}}
+{{- if $there -}}
 {{- fail (printf "\n%s: the value is called %s here; write it there, and remove %s" $old $new $old) -}}
 {{- end -}}
 {{- end -}}
