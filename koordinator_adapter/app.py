@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
@@ -47,6 +49,10 @@ UNSERVED_LABEL: Final = "control-plane"
 LONGEST_PAUSE: Final = 5.0
 """Seconds between two tries to reach the API server."""
 
+FILL_SECONDS: Final = 60.0
+"""The longest that the garbage collector is kept away."""
+
+_LOOK_SECONDS: Final = 0.02
 _USUAL: Final = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE))
 _MISSING: Final = 404
 
@@ -58,13 +64,24 @@ class Api(KubeApi, Bounded, Protocol):
 class AdapterServer:
     """One replica. ``identity`` is this process alone, among those that stand for the lease. It can be started once.
 
-    ``registry`` are the vendors whose words and registers are read.
+    ``registry`` are the vendors whose words and registers are read. ``filling`` is entered while the whole cluster is
+    taken in for the first time, before which nobody is answered.
     """
 
-    def __init__(
-        self, settings: AdapterSettings, api: Api, registry: Registry, *, metrics: AdapterMetrics, identity: str
+    def __init__(  # noqa: PLR0913 - what it is made of
+        self,
+        settings: AdapterSettings,
+        api: Api,
+        registry: Registry,
+        *,
+        metrics: AdapterMetrics,
+        identity: str,
+        filling: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._settings = settings
+        self._filling = filling
+        self._filled = threading.Event()
+        self._filler = threading.Thread(target=self._fill, name="filling", daemon=True)
         self._metrics = metrics
         self._registry = complete(registry)
         self._policy = policy_of(settings)
@@ -132,8 +149,7 @@ class AdapterServer:
     def start(self) -> None:
         """Begins. Raises ``ConfigError`` or ``KubeError`` where there is no certificate to serve with."""
         self._web.start()
-        for reflector in self._reflectors:
-            reflector.start()
+        self._filler.start()
         self._webhooks = WebServer(
             Starlette(routes=self._over_tls()),
             host=self._settings.webhooks.host,
@@ -157,10 +173,22 @@ class AdapterServer:
         for server in (self._webhooks, self._web):
             if server is not None:
                 server.stop()
+        if self._filler.is_alive():
+            self._filler.join()
         for reflector in self._reflectors:
             reflector.stop()
         if self._keeper is not None:
             self._keeper.stop()
+
+    def _fill(self) -> None:
+        """Takes in the cluster; where that lasts too long, the rest of it comes as changes do."""
+        end = time.monotonic() + FILL_SECONDS
+        with self._filling():
+            for reflector in self._reflectors:
+                reflector.start()
+            while self._cluster_check() and time.monotonic() < end and not self._leaving.wait(_LOOK_SECONDS):
+                pass
+        self._filled.set()
 
     def _publish(self) -> None:
         """The lease is ours."""
@@ -235,6 +263,7 @@ class AdapterServer:
         return {
             "stopping": lambda: "the process ends" if self._leaving.is_set() else "",
             "cluster": self._cluster_check,
+            "filling": lambda: "" if self._filled.is_set() else "the cluster is being taken in",
             "certificate": lambda: "" if self._webhooks is not None else "the webhooks are not served yet",
         }
 

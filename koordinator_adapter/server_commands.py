@@ -12,6 +12,7 @@ import structlog
 from hami_plugins.cli import inputs, output
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.granting import identity, print_documents
+from hami_plugins.cli.memory import undisturbed
 from hami_plugins.cli.options import Form
 from hami_plugins.cli.service import file_text, stop_on_signals
 from hami_plugins.errors import ConfigError
@@ -59,7 +60,7 @@ def run_server(given: Inputs) -> int:
     client = replace(given.client(), on_request=api_requests(metrics.metrics))
     registry = inputs.registry_of(inputs.settings_of(given.device_config))
     stop = stop_on_signals()
-    server = AdapterServer(settings, client, registry, metrics=metrics, identity=identity())
+    server = AdapterServer(settings, client, registry, metrics=metrics, identity=identity(), filling=undisturbed)
     server.start()
     _log.info("adapter_started", address=_spelled(server.address), webhooks=_spelled(server.webhook_address))
     stop.wait()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hami_plugins.cli.memory import undisturbed
 from hami_plugins.kube.client import connect_to
 from hami_plugins.kube.counting import api_requests
 from hami_plugins.observe import logging
@@ -39,7 +40,7 @@ class Server:
         )
         metrics = AdapterMetrics()
         api = replace(connect_to(url, component="adapter"), on_request=api_requests(metrics.metrics))
-        server = AdapterServer(settings, api, builtin(), metrics=metrics, identity="bench")
+        server = AdapterServer(settings, api, builtin(), metrics=metrics, identity="bench", filling=undisturbed)
         server.start()
         self._running.append(server)
         assert server.webhook_address is not None

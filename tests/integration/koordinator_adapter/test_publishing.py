@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,14 @@ def settled(cluster: Site, node: str, count: int) -> list[dict[str, Any]]:
 
 
 def quiet(cluster: Site, server: Any) -> dict[str, float]:
-    """What was written by the time nothing is left to be looked at."""
-    wait_for(lambda: cluster.value(server, "waiting_nodes") == 0, "nothing waits")
+    """What was written by the time nothing is left to be looked at, nor being looked at."""
+
+    def still() -> bool:
+        before = cluster.writes(server)
+        time.sleep(0.3)
+        return cluster.value(server, "waiting_nodes") == 0 and cluster.writes(server) == before
+
+    wait_for(still, "nothing waits")
     return cluster.writes(server)
 
 
