@@ -6,7 +6,7 @@ import base64
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -78,7 +78,14 @@ class Site:
         self.api = connect_to(server.url, component="test")
         a_certificate(folder)
 
-    def start(self, identity: str = "one", *, ready: bool = True, **settings: Any) -> AdapterServer:
+    def start(
+        self,
+        identity: str = "one",
+        *,
+        ready: bool = True,
+        filling: Callable[[], AbstractContextManager[object]] = nullcontext,
+        **settings: Any,
+    ) -> AdapterServer:
         """One more replica, waited for until it may be asked."""
         told: dict[str, Any] = {
             "listen": {"host": "127.0.0.1", "port": 0},
@@ -93,7 +100,7 @@ class Site:
         found = AdapterSettings.model_validate(told | settings)
         metrics = AdapterMetrics()
         api = replace(connect_to(self.server.url, component="adapter"), on_request=api_requests(metrics.metrics))
-        made = AdapterServer(found, api, builtin(), metrics=metrics, identity=identity)
+        made = AdapterServer(found, api, builtin(), metrics=metrics, identity=identity, filling=filling)
         self.metrics[id(made)] = metrics
         self.running.append(made)
         made.start()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +290,25 @@ def test_without_device_objects_the_webhooks_answer_and_what_is_missing_is_told(
             assert bare.writes(replica) == {}
         finally:
             bare.stop()
+
+
+def test_nobody_is_answered_before_the_cluster_is_taken_in_and_put_to_rest(cluster: Site) -> None:
+    rested = threading.Event()
+    entered: list[int] = []
+
+    @contextmanager
+    def filling() -> Iterator[None]:
+        entered.append(1)
+        yield
+        rested.wait(20.0)
+
+    cluster.put(a_node("n1"))
+    server = cluster.start(ready=False, filling=filling)
+    wait_for(lambda: cluster.value(server, "nodes") == 1, "the node is known")
+    wait_for(lambda: server.trouble == "the cluster is being taken in", "it is not ready")
+    rested.set()
+    wait_for(lambda: not server.trouble, "it is ready")
+    assert entered == [1]
 
 
 def test_of_two_replicas_one_publishes_and_the_other_takes_over(cluster: Site) -> None:
