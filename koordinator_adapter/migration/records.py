@@ -8,7 +8,7 @@ from hami_plugins.engine import annotate
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.model.pods import FINISHED, Pod
-from hami_plugins.model.units import DeviceId, NodeName
+from hami_plugins.model.units import DeviceId, NodeName, VendorName
 from hami_plugins.vendors import koordinator as cards
 from hami_plugins.vendors import nvidia, volcano
 from hami_plugins.wire import koordinator as wire
@@ -21,6 +21,7 @@ from koordinator_adapter import allocations
 from koordinator_adapter.allocations import Card
 from koordinator_adapter.migration.kinds import name_of, path_of
 from koordinator_adapter.migration.steps import Change, Kind, Left, Step
+from koordinator_adapter.translation import npu
 from koordinator_adapter.translation.model import Words, refused
 
 
@@ -57,14 +58,14 @@ def records(
     return steps, left
 
 
-def _others(registry: Registry) -> frozenset[str]:
-    """The records of cards that not every scheduler knows."""
+def _others(registry: Registry) -> Mapping[str, VendorName]:
+    """The records of cards that not every scheduler knows, with the vendor."""
     common = {nvidia.SPEC.keys.allocated, volcano.SPEC.keys.allocated, wire.ALLOCATED_KEY, ""}
-    return frozenset(spec.keys.allocated for spec in registry) - common
+    return {spec.keys.allocated: spec.name for spec in registry if spec.keys.allocated not in common}
 
 
 def _record(
-    pod: Pod, devices: Mapping[NodeName, DeviceObject], target: Words, others: frozenset[str]
+    pod: Pod, devices: Mapping[NodeName, DeviceObject], target: Words, others: Mapping[str, VendorName]
 ) -> Mapping[str, str]:
     """The annotations that say to the target's scheduler what a running pod holds; none where they are there."""
     if pod.node is None or pod.phase in FINISHED:
@@ -80,8 +81,8 @@ def _record(
     known = _cards(published)
     held = _held(pod, own, known)
     if not held:
-        other = sorted(key for key in others & pod.annotations.keys() if pod.annotations[key])
-        if other and target is Words.KOORDINATOR and known:
+        other = sorted(key for key in others.keys() & pod.annotations.keys() if pod.annotations[key])
+        if other and target is Words.KOORDINATOR and (known or npu.is_npu(others[other[0]])):
             words = f"cards of {pod.node} that Koordinator gives out again, and no record of it has words for"
             raise WireError(other[0], pod.annotations[other[0]], words)
         return {}

@@ -63,6 +63,8 @@ def only_koordinators(case: Case) -> Iterator[Change]:
 
 def other_devices(pod: Pod, target: Words) -> Iterator[Finding]:
     """Network cards and FPGAs, which only Koordinator gives out, and only in amounts that mean something in sum."""
+    if not any(current(name) in OTHER_DEVICES for container in pod.containers for name in container.requests):
+        return
     asked = {name: nano for name, nano in booked_for(pod.containers).items() if nano and current(name) in OTHER_DEVICES}
     totals: dict[str, int] = {}
     for name, nano in asked.items():

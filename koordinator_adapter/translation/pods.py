@@ -98,7 +98,7 @@ def translate(raw: Mapping[str, object], target: Words, registry: Registry, sett
         return Translation(source=None, target=target, findings=(_mixed(found),) if found else ())
     (source,) = found
     asked = _asked(pod, source, target, registry)
-    if isinstance(asked, tuple):
+    if isinstance(asked, tuple) and NO_CORE_LIMIT in pod.annotations:
         asked = tuple(_as_enforced(each, pod, raw) for each in asked)
     if isinstance(asked, Finding):
         return Translation(source=source, target=target, findings=(asked,))
@@ -158,7 +158,7 @@ def _asked(pod: Pod, source: Words, target: Words, registry: Registry) -> tuple[
 
 def _as_enforced(asked: Asked, pod: Pod, raw: Mapping[str, object]) -> Asked:
     """Cores that were only booked, once somebody has had the container limited to them."""
-    booked = pod.annotations.get(NO_CORE_LIMIT, "")
+    booked = pod.annotations[NO_CORE_LIMIT]
     items = at(raw, (*container_path(pod, asked.container), "env"))
     policy = {"name": CORE_POLICY_ENV, "value": DISABLED}
     if asked.request.cores or not booked.isdecimal() or (isinstance(items, list) and policy in items):

@@ -163,13 +163,16 @@ def test_owners_that_no_migration_changes_are_named_once(
 def test_cards_of_other_makers_that_koordinator_would_give_out_again_are_told(
     server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
 ) -> None:
-    for name, node in (("npu", "gpu-1"), ("elsewhere", "gpu-9")):
+    held = {"npu": ("gpu-1", "Ascend910B3"), "later": ("gpu-9", "Ascend910B3"), "mlu": ("gpu-1", "Vastai")}
+    for name, (node, word) in {**held, "elsewhere": ("gpu-9", "Vastai")}.items():
         raw = a_pod(name, "GPU-1", node=node)
-        raw["metadata"]["annotations"] = {"hami.io/Ascend910B3-devices-allocated": "A-0,Ascend910B3,1000,0:;"}
+        raw["metadata"]["annotations"] = {f"hami.io/{word}-devices-allocated": f"A-0,{word},1000,0:;"}
         server.put(raw)
     said = type_in("migrate", "--records", "-n", "ml", "--journal", journal)
     assert "refused: pod/ml/npu: hami.io/Ascend910B3-devices-allocated: cards of gpu-1" in said.out
-    assert "pod/ml/elsewhere" not in said.out  # Koordinator knows no cards there
+    assert "refused: pod/ml/later: " in said.out  # its workload can come along
+    assert "refused: pod/ml/mlu: " in said.out
+    assert "pod/ml/elsewhere" not in said.out  # Koordinator knows no cards there, and has no words for them
     assert said.code == 1
 
 
