@@ -19,7 +19,6 @@ from tests.cluster.neuron import Machines, Submissions
 from tests.cluster.objects import queue
 from tests.cluster.slices import jobs
 from tests.cluster.volcano import QUEUES, Volcano
-from tests.cluster.waiting import wait_until
 
 PODGROUPS: Final = "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups"
 Read = Callable[[Path], dict[str, Object]]
@@ -37,10 +36,10 @@ def plane(control_plane: ControlPlane, volcano: Volcano) -> ControlPlane:
 
 @pytest.fixture
 def submitted(plane: ControlPlane, namespace: str) -> Iterator[Submissions]:
-    """On two machines, and no server of grants: it is Volcano itself that counts."""
+    """On one machine, and no server of grants: it is Volcano itself that counts."""
     machines = Machines(plane)
     with machines:
-        machines.boot(2)
+        machines.boot()
         yield Submissions(plane, machines, namespace)
 
 
@@ -103,23 +102,17 @@ def test_what_the_definition_does_not_allow_is_refused(plane: ControlPlane) -> N
         answered(plane, job)
 
 
-def test_volcano_counts_the_devices_of_a_job_only_once_it_is_patched(
-    plane: ControlPlane, submitted: Submissions
+@both
+def test_volcano_counts_the_devices_of_a_job_once_it_is_patched(
+    plane: ControlPlane, submitted: Submissions, read: Read
 ) -> None:
     """What it counts for queues and before it makes pods; the pods themselves ask for devices either way."""
-
-    def counted() -> Object:
-        (group,) = plane.api.items(PODGROUPS.format(submitted.namespace))
-        found: Object = group["spec"]["minResources"]
-        return found
-
-    for read, what in ((as_they_are, None), (patched, "16")):
-        job = read(NAMED_RESOURCES)["trn1-32xlarge-0"]
-        plane.api.create(jobs(submitted.namespace), without_kubelets(job))
-        (bound,) = submitted.wait_bound("trn1-32xlarge-0", 1)
-        (container,) = bound["spec"]["containers"]
-        assert (container["resources"]["requests"][DEVICES], container["resources"]["requests"][EFA]) == ("16", "8")
-        assert {"cpu", "memory"} <= counted().keys()
-        assert (counted().get(DEVICES), counted().get(f"requests.{DEVICES}")) == (what, what)
-        plane.clear_namespace(submitted.namespace)
-        wait_until(lambda: not plane.api.items(PODGROUPS.format(submitted.namespace)), "its PodGroup is gone")
+    job = read(NAMED_RESOURCES)["trn1-32xlarge-0"]
+    plane.api.create(jobs(submitted.namespace), without_kubelets(job))
+    (bound,) = submitted.wait_bound("trn1-32xlarge-0", 1)
+    asked = bound["spec"]["containers"][0]["resources"]["requests"]
+    assert (asked[DEVICES], asked[EFA]) == ("16", "8")
+    (group,) = plane.api.items(PODGROUPS.format(submitted.namespace))
+    counted = group["spec"]["minResources"]
+    assert {"cpu", "memory"} <= counted.keys()
+    assert counted.get(DEVICES) == counted.get(f"requests.{DEVICES}") == ("16" if read is patched else None)
