@@ -139,11 +139,20 @@ class Charted:
 
     def seconds_to_ready(self, component: str) -> float:
         """From the start of its only container until the kubelet has seen it ready; both are whole seconds."""
-        (pod,) = self.pods(component)
-        (status,) = pod["status"]["containerStatuses"]
-        ready = next(each for each in pod["status"]["conditions"] if each["type"] == "Ready")
-        began, done = status["state"]["running"]["startedAt"], ready["lastTransitionTime"]
-        return (datetime.fromisoformat(done) - datetime.fromisoformat(began)).total_seconds()
+
+        def found() -> tuple[datetime, datetime]:
+            """A container that another test has ended is not ready for a while; its pod's condition is an old one."""
+            (pod,) = self.pods(component)
+            (status,) = pod["status"]["containerStatuses"]
+            ready = next(each for each in pod["status"]["conditions"] if each["type"] == "Ready")
+            began = datetime.fromisoformat(status["state"]["running"]["startedAt"])
+            done = datetime.fromisoformat(ready["lastTransitionTime"])
+            assert ready["status"] == "True"
+            assert done >= began
+            return began, done
+
+        began, done = wait_until(found, "the kubelet has seen it ready", 60, show=self.story)
+        return (done - began).total_seconds()
 
     def printed(self, component: str) -> str:
         """What the containers of one of its parts have printed."""
