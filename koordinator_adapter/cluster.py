@@ -28,7 +28,6 @@ from koordinator_adapter.devices.publishing import Site
 from koordinator_adapter.injection import Limits
 from koordinator_adapter.translation.vocabulary import DEVICE_ID_LABEL, HAMI_CORE, ISOLATION, PREFIX
 
-_OVER: Final = frozenset({"Succeeded", "Failed"})
 _MEBIBYTE: Final = 1 << 20
 _NONE: Final = Koordlet(reports=False, injects=False)
 
@@ -269,7 +268,7 @@ class Cluster:
     def _held(self, raw: Raw) -> HeldPod | None:
         metadata, spec = raw.get("metadata") or {}, raw.get("spec") or {}
         node = spec.get("nodeName")
-        if not node or (raw.get("status") or {}).get("phase") in _OVER:
+        if not node or pods.finished(raw):
             return None
         cards = self._recorded(metadata)
         if cards is None and not _asks(spec):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from dataclasses import dataclass, replace
 from typing import Final
@@ -11,12 +10,12 @@ import structlog
 
 from hami_plugins.cli import inputs, output
 from hami_plugins.cli.edge import Exit
-from hami_plugins.cli.granting import identity, print_documents
+from hami_plugins.cli.granting import identity, print_documents, spelled, target
 from hami_plugins.cli.memory import undisturbed
 from hami_plugins.cli.options import Form
 from hami_plugins.cli.service import file_text, stop_on_signals
 from hami_plugins.errors import ConfigError
-from hami_plugins.granting.webhooks import EXEMPT, Target
+from hami_plugins.granting.webhooks import EXEMPT
 from hami_plugins.kube.client import KubeClient, connect
 from hami_plugins.kube.counting import api_requests
 from hami_plugins.observe import logging
@@ -62,7 +61,7 @@ def run_server(given: Inputs) -> int:
     stop = stop_on_signals()
     server = AdapterServer(settings, client, registry, metrics=metrics, identity=identity(), filling=undisturbed)
     server.start()
-    _log.info("adapter_started", address=_spelled(server.address), webhooks=_spelled(server.webhook_address))
+    _log.info("adapter_started", address=spelled(server.address), webhooks=spelled(server.webhook_address))
     stop.wait()
     server.stop()
     _log.info("adapter_ended")
@@ -81,7 +80,7 @@ def run_node(given: Inputs, name: str | None) -> int:
     stop = stop_on_signals()
     part = NodePart(settings, client, node, metrics=metrics)
     part.start()
-    _log.info("node_part_started", node=node, address=_spelled(part.address))
+    _log.info("node_part_started", node=node, address=spelled(part.address))
     stop.wait()
     part.stop()
     _log.info("node_part_ended")
@@ -102,23 +101,10 @@ def run_clean(given: Inputs, *, labels: bool, dry_run: bool) -> int:
 def print_webhooks(given: Inputs, *, url: str, ca_file: str | None, exempt: list[str], form: Form) -> int:
     """Print the configurations of the webhooks."""
     settings = given.settings()
-    authority = "" if ca_file is None else base64.b64encode((file_text(ca_file) or "").encode()).decode()
-    service = settings.service
-    target = Target(
-        configuration=settings.webhooks.configuration,
-        service=service.name,
-        namespace=service.namespace,
-        port=service.port,
-        url=url,
-        ca=authority,
-    )
+    where = target(settings.service, settings.webhooks.configuration, url=url, ca_file=ca_file)
     policy, elsewhere = policy_of(settings), exempt or EXEMPT
     documents = (
-        webhooks.mutating(target, exempt=elsewhere, injects=settings.injection.mode != "never"),
-        webhooks.validating(target, exempt=elsewhere, users=sorted(policy.users), groups=sorted(policy.groups)),
+        webhooks.mutating(where, exempt=elsewhere, injects=settings.injection.mode != "never"),
+        webhooks.validating(where, exempt=elsewhere, users=sorted(policy.users), groups=sorted(policy.groups)),
     )
     return print_documents(documents, form)
-
-
-def _spelled(address: tuple[str, int] | None) -> str:
-    return "" if address is None else ":".join(map(str, address))

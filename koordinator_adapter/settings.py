@@ -10,16 +10,13 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from hami_plugins.config import layering, texts
-from hami_plugins.config.layering import Layer
 from hami_plugins.config.values import AbsolutePath, Listen, Logging, Name, Port, Seconds, Strict
+from hami_plugins.web import settings as served
 from hami_plugins.web.settings import Certificate, Lease, Service, Webhooks
 from koordinator_adapter.translation.model import NoCoreLimit
 
 PREFIX: Final = "HAMI_PLUGINS__KOORDINATOR__"
 """What a variable begins with that sets something: ``HAMI_PLUGINS__KOORDINATOR__INJECTION__MODE``."""
-
-NAMESPACE_VARIABLE: Final = "POD_NAMESPACE"
 
 Choice = Literal["auto", "always", "never"]
 
@@ -158,10 +155,4 @@ def load(text: str, env: Mapping[str, str]) -> AdapterSettings:
 
     Raises ``ConfigError`` with the source, the path, the value and what is allowed.
     """
-    usual = {"service": {"namespace": env[NAMESPACE_VARIABLE]}} if env.get(NAMESPACE_VARIABLE) else {}
-    layers = [
-        Layer(NAMESPACE_VARIABLE, usual),
-        Layer("settings", texts.mapping(text, "settings")),
-        layering.of_environment(env, PREFIX),
-    ]
-    return layering.made(AdapterSettings, layers)
+    return served.load(AdapterSettings, text, env, PREFIX)

@@ -22,7 +22,6 @@ from hami_plugins.errors import ConfigError
 from hami_plugins.granting import auditing, volcano_conf
 from hami_plugins.granting.books import Books
 from hami_plugins.granting.server import GrantServer
-from hami_plugins.granting.settings import GrantSettings
 from hami_plugins.granting.volcano_conf import Finding
 from hami_plugins.granting.webhooks import Target
 from hami_plugins.kube.client import KubeClient
@@ -30,6 +29,7 @@ from hami_plugins.kube.port import SNAPSHOT_COLLECTIONS
 from hami_plugins.kube.reflector import Change
 from hami_plugins.report.documents import API_VERSION
 from hami_plugins.report.rows import Row, Table
+from hami_plugins.web.settings import Service
 
 STDIN = "-"
 
@@ -45,19 +45,23 @@ def serve(server: GrantServer, **told: str) -> int:
     """Run a server until a signal ends it; what is ``told`` stands in the log."""
     stop = stop_on_signals()
     server.start()
-    _log.info("grants_started", **told, address=_spelled(server.address), webhooks=_spelled(server.webhook_address))
+    _log.info("grants_started", **told, address=spelled(server.address), webhooks=spelled(server.webhook_address))
     stop.wait()
     server.stop()
     _log.info("grants_ended")
     return Exit.FINE
 
 
-def target(settings: GrantSettings, *, url: str, ca_file: str | None) -> Target:
-    """Where the API server reaches the webhooks."""
+def spelled(address: tuple[str, int] | None) -> str:
+    """Where something is served, for the log; empty where it is not."""
+    return "" if address is None else ":".join(map(str, address))
+
+
+def target(service: Service, configuration: str, *, url: str, ca_file: str | None) -> Target:
+    """Where the API server reaches the webhooks, and what the object is called that says so."""
     authority = "" if ca_file is None else base64.b64encode((file_text(ca_file) or "").encode()).decode()
-    service = settings.service
     return Target(
-        configuration=settings.webhooks.configuration,
+        configuration=configuration,
         service=service.name,
         namespace=service.namespace,
         port=service.port,
@@ -160,7 +164,3 @@ def _held(config_map: Any, place: str) -> str:
     if not key:
         raise ConfigError(f"{place}: no {volcano_conf.CONFIG_KEY} in it; give the file with --check FILE")
     return str(data[key])
-
-
-def _spelled(address: tuple[str, int] | None) -> str:
-    return "" if address is None else ":".join(map(str, address))

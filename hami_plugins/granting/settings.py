@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from hami_plugins.config import layering, texts
-from hami_plugins.config.layering import Layer
 from hami_plugins.config.values import Listen, Logging, Name, Strict
 from hami_plugins.ledger.ledger import HOLD, KEEP
 from hami_plugins.web.settings import Certificate, Lease, Service, Webhooks
@@ -18,8 +15,6 @@ REQUEST_SECONDS: Final = 60.0
 
 Where it is told another time (``--request-timeout``), ``reservation`` has to be half a minute longer than that.
 """
-
-NAMESPACE_VARIABLE: Final = "POD_NAMESPACE"
 
 
 class GrantWebhooks(Webhooks):
@@ -52,22 +47,3 @@ class GrantSettings(Strict):
     lease: Lease
     listen: Listen
     log: Logging = Logging()
-
-
-Of = TypeVar("Of", bound=GrantSettings)
-
-
-def load(model: type[Of], text: str, env: Mapping[str, str], prefix: str) -> Of:
-    """The settings; ``text`` is the YAML and may be empty, ``prefix`` what variables begin with that set something.
-
-    Raises ``ConfigError`` with the source, the path, the value and what is allowed.
-    """
-    usual: dict[str, Any] = {}
-    if env.get(NAMESPACE_VARIABLE):
-        usual = {"service": {"namespace": env[NAMESPACE_VARIABLE]}}
-    layers = [
-        Layer(NAMESPACE_VARIABLE, usual),
-        Layer("settings", texts.mapping(text, "settings")),
-        layering.of_environment(env, prefix),
-    ]
-    return layering.made(model, layers)

@@ -5,13 +5,20 @@ A process gives names, folders and ports of its own in classes that stand on the
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Self, TypeVar
 
 from pydantic import Field, model_validator
 
+from hami_plugins.config import layering, texts
+from hami_plugins.config.layering import Layer
 from hami_plugins.config.values import AbsolutePath, Name, Port, Strict
 from hami_plugins.errors import ConfigError
 from hami_plugins.kube.election import Timing
+
+NAMESPACE_VARIABLE: Final = "POD_NAMESPACE"
+
+Of = TypeVar("Of", bound=Strict)
 
 
 class Webhooks(Strict):
@@ -76,3 +83,20 @@ class Lease(Strict):
     def timing(self) -> Timing:
         """The same for an election."""
         return Timing(duration=self.duration, deadline=self.deadline, retry=self.retry)
+
+
+def load(model: type[Of], text: str, env: Mapping[str, str], prefix: str) -> Of:
+    """The settings of a process with a ``service``, which is in the namespace of its pod unless something else is said.
+
+    ``text`` is the YAML and may be empty, ``prefix`` is what variables begin with that set something.
+    Raises ``ConfigError`` with the source, the path, the value and what is allowed.
+    """
+    usual: dict[str, Any] = {}
+    if env.get(NAMESPACE_VARIABLE):
+        usual = {"service": {"namespace": env[NAMESPACE_VARIABLE]}}
+    layers = [
+        Layer(NAMESPACE_VARIABLE, usual),
+        Layer("settings", texts.mapping(text, "settings")),
+        layering.of_environment(env, prefix),
+    ]
+    return layering.made(model, layers)

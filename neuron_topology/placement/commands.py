@@ -90,7 +90,8 @@ def print_webhooks(  # noqa: PLR0913 - those of the command
     inputs: Inputs, *, url: str, ca_file: str | None, exempt: list[str], marked_only: bool, jobs: bool, form: Form
 ) -> int:
     """Print the configuration of the webhooks."""
-    target = granting.target(inputs.settings(), url=url, ca_file=ca_file)
+    settings = inputs.settings()
+    target = granting.target(settings.service, settings.webhooks.configuration, url=url, ca_file=ca_file)
     document = manifests.webhooks(target, exempt=exempt or EXEMPT, marked_only=marked_only, jobs=jobs)
     return granting.print_documents((document,), form)
 

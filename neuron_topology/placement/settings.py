@@ -12,6 +12,7 @@ from hami_plugins.config.values import AbsolutePath, Listen, Name, Port, Seconds
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.granting import settings as shared
+from hami_plugins.web import settings as served
 from hami_plugins.web.settings import Certificate, Lease, Service
 from neuron_topology.placement.gangs import MARGIN
 from neuron_topology.placement.words import CONFIGURATION
@@ -80,4 +81,4 @@ def load(text: str, env: Mapping[str, str]) -> GrantSettings:
 
     Raises ``ConfigError`` with the source, the path, the value and what is allowed.
     """
-    return shared.load(GrantSettings, text, env, PREFIX)
+    return served.load(GrantSettings, text, env, PREFIX)

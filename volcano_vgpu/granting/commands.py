@@ -105,7 +105,7 @@ def print_webhooks(  # noqa: PLR0913 - those of the command
     """Print the configuration of the webhooks."""
     settings = inputs.settings()
     document = manifests.webhooks(
-        granting.target(settings, url=url, ca_file=ca_file),
+        granting.target(settings.service, settings.webhooks.configuration, url=url, ca_file=ca_file),
         schedulers=settings.schedulers,
         resources=spec_of(file_text(inputs.device_config)).resources,
         exempt=exempt or EXEMPT,

@@ -19,6 +19,7 @@ from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.granting import settings as shared
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import volcano
+from hami_plugins.web import settings as served
 from hami_plugins.web.settings import Certificate, Lease, Service
 from hami_plugins.wire import volcano_config
 from volcano_vgpu import config
@@ -90,7 +91,7 @@ def load(text: str, env: Mapping[str, str]) -> GrantSettings:
 
     Raises ``ConfigError`` with the source, the path, the value and what is allowed.
     """
-    return shared.load(GrantSettings, text, env, PREFIX)
+    return served.load(GrantSettings, text, env, PREFIX)
 
 
 def spec_of(device_config: str | None) -> VendorSpec:
