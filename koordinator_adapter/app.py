@@ -9,28 +9,22 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
-from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hami_plugins.engine.registry import Registry
 from hami_plugins.kube import paths
-from hami_plugins.kube.election import Bounded, Election
-from hami_plugins.kube.port import KubeApi, Selection
+from hami_plugins.kube.election import BoundedApi, Election
+from hami_plugins.kube.port import Selection
 from hami_plugins.kube.reflector import Backoff, Change, Reflector, ReflectorOptions
 from hami_plugins.model.units import MiB, NodeName
 from hami_plugins.report.documents import API_VERSION
 from hami_plugins.web.admission import AdmissionMetrics, admission_route
-from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration
 from hami_plugins.web.documents import DocumentMetrics
-from hami_plugins.web.probes import Check, probe_routes
-from hami_plugins.web.server import WebServer
-from hami_plugins.web.tls import Tls, TlsMetrics
+from hami_plugins.web.endpoints import Endpoints
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer
 from koordinator_adapter import webhooks
 from koordinator_adapter.admission.mutating import mutate
@@ -57,10 +51,6 @@ _USUAL: Final = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE))
 _MISSING: Final = 404
 
 
-class Api(KubeApi, Bounded, Protocol):
-    """An API server whose requests can be given a time to end in."""
-
-
 class AdapterServer:
     """One replica. ``identity`` is this process alone, among those that stand for the lease. It can be started once.
 
@@ -71,7 +61,7 @@ class AdapterServer:
     def __init__(  # noqa: PLR0913 - what it is made of
         self,
         settings: AdapterSettings,
-        api: Api,
+        api: BoundedApi,
         registry: Registry,
         *,
         metrics: AdapterMetrics,
@@ -85,7 +75,6 @@ class AdapterServer:
         self._metrics = metrics
         self._registry = complete(registry)
         self._policy = policy_of(settings)
-        self._leaving = threading.Event()
         self._cluster = Cluster(registry, only=settings.devices.vendors, on_dirty=self._look_at)
         self._knows_devices = threading.Event()
         self._election = Election(
@@ -103,27 +92,34 @@ class AdapterServer:
             api, Selection(paths.DEVICES, "Device"), on_change=self._device_changed, name="devices", **_USUAL
         )
         self._reflectors = (*_reflectors(api, self._cluster), self._devices)
-        self._keeper = _keeper(api, settings) if settings.certificate.bootstrap else None
-        self._documents = DocumentMetrics(metrics.metrics)
-        self._tls_metrics = TlsMetrics(metrics.metrics)
-        self._web = WebServer(Starlette(routes=self._plain()), host=settings.listen.host, port=settings.listen.port)
-        self._webhooks: WebServer | None = None
+        self._endpoints = Endpoints(
+            settings,
+            api,
+            plain=(Route(FINDINGS_PATH, self._findings),),
+            webhooks=self._over_tls(AdmissionMetrics(metrics.metrics, DocumentMetrics(metrics.metrics))),
+            ready={
+                "cluster": self._cluster_check,
+                "filling": lambda: "" if self._filled.is_set() else "the cluster is being taken in",
+            },
+            metrics=metrics.metrics,
+            kinds=("mutating", "validating"),
+        )
         metrics.read_from(self._sizes)
 
     @property
     def address(self) -> tuple[str, int]:
         """Where probes, metrics and findings are served."""
-        return self._web.address
+        return self._endpoints.address
 
     @property
     def webhook_address(self) -> tuple[str, int] | None:
         """Where the webhooks are served; ``None`` before the certificate is there."""
-        return None if self._webhooks is None else self._webhooks.address
+        return self._endpoints.webhook_address
 
     @property
     def trouble(self) -> str:
         """Why this replica is not to be asked; empty where it is."""
-        return next((why for check in self._ready().values() if (why := check())), "")
+        return self._endpoints.trouble
 
     @property
     def publishes(self) -> bool:
@@ -148,37 +144,22 @@ class AdapterServer:
 
     def start(self) -> None:
         """Begins. Raises ``ConfigError`` or ``KubeError`` where there is no certificate to serve with."""
-        self._web.start()
+        self._endpoints.start()
         self._filler.start()
-        self._webhooks = WebServer(
-            Starlette(routes=self._over_tls()),
-            host=self._settings.webhooks.host,
-            port=self._settings.webhooks.port,
-            tls=self._tls(),
-            tls_metrics=self._tls_metrics,
-        )
-        self._webhooks.start()
         if self._settings.devices.enabled:
             self._publisher.start()
             self._election.start()
 
     def stop(self) -> None:
         """Ends: is not ready, answers no more, finishes its writes, hands the lease back. May be called twice."""
-        sent_here = not self.trouble
-        self._leaving.set()
-        if sent_here:
-            time.sleep(self._settings.shutdown_delay)
+        self._endpoints.leave()
         self._publisher.stop()
         self._election.stop()
-        for server in (self._webhooks, self._web):
-            if server is not None:
-                server.stop()
+        self._endpoints.stop()
         if self._filler.is_alive():
             self._filler.join()
         for reflector in self._reflectors:
             reflector.stop()
-        if self._keeper is not None:
-            self._keeper.stop()
 
     def _fill(self) -> None:
         """Takes in the cluster; where that lasts too long, the rest of it comes as changes do."""
@@ -186,7 +167,7 @@ class AdapterServer:
         with self._filling():
             for reflector in self._reflectors:
                 reflector.start()
-            while self._cluster_check() and time.monotonic() < end and not self._leaving.wait(_LOOK_SECONDS):
+            while self._cluster_check() and time.monotonic() < end and not self._endpoints.leaving.wait(_LOOK_SECONDS):
                 pass
         self._filled.set()
 
@@ -205,16 +186,7 @@ class AdapterServer:
         if self._settings.devices.enabled:
             self._publisher.look_at(node)
 
-    def _tls(self) -> Tls:
-        certificate = self._settings.certificate
-        directory = Path(certificate.directory)
-        files = Tls(certificate=directory / certificate.file, key=directory / certificate.key)
-        if self._keeper is not None:
-            files = self._keeper.start()
-        return files if certificate.client_ca is None else replace(files, client_ca=Path(certificate.client_ca))
-
-    def _over_tls(self) -> list[Route]:
-        metrics = AdmissionMetrics(self._metrics.metrics, self._documents)
+    def _over_tls(self, metrics: AdmissionMetrics) -> list[Route]:
         return [
             admission_route(webhooks.TRANSLATE_PATH, self._translate, name="pods", metrics=metrics),
             admission_route(webhooks.RESOLVE_PATH, resolve, name="records", metrics=metrics),
@@ -230,10 +202,6 @@ class AdapterServer:
         else:
             self._metrics.admitted("refused")
         return answer
-
-    def _plain(self) -> list[Route]:
-        probes = probe_routes(alive={"server": lambda: ""}, ready=self._ready(), metrics=self._metrics.metrics)
-        return [*probes, Route(FINDINGS_PATH, self._findings)]
 
     def _findings(self, _request: Request) -> Response:
         """Pods without limits, nodes whose cards are not published as they could be (by the replica that does), and
@@ -258,14 +226,6 @@ class AdapterServer:
             problems=self._cluster.problems,
             lacking=bool(self.lacking),
         )
-
-    def _ready(self) -> dict[str, Check]:
-        return {
-            "stopping": lambda: "the process ends" if self._leaving.is_set() else "",
-            "cluster": self._cluster_check,
-            "filling": lambda: "" if self._filled.is_set() else "the cluster is being taken in",
-            "certificate": lambda: "" if self._webhooks is not None else "the webhooks are not served yet",
-        }
 
     def _cluster_check(self) -> str:
         for reflector in self._reflectors:
@@ -305,22 +265,10 @@ def policy_of(settings: AdapterSettings) -> Policy:
     )
 
 
-def _reflectors(api: Api, cluster: Cluster) -> tuple[Reflector, ...]:
+def _reflectors(api: BoundedApi, cluster: Cluster) -> tuple[Reflector, ...]:
     unserved = Selection(paths.NAMESPACES, "Namespace", labels=UNSERVED_LABEL)
     return (
         Reflector(api, Selection(paths.NODES, "Node"), on_change=cluster.node_changed, name="nodes", **_USUAL),
         Reflector(api, Selection(paths.PODS, "Pod"), on_change=cluster.pod_changed, name="pods", **_USUAL),
         Reflector(api, unserved, on_change=cluster.namespace_changed, name="namespaces", **_USUAL),
-    )
-
-
-def _keeper(api: Api, settings: AdapterSettings) -> CertificateKeeper:
-    service, certificate = settings.service, settings.certificate
-    name = settings.webhooks.configuration
-    return CertificateKeeper(
-        api,
-        SecretName(service.namespace, certificate.secret),
-        names=(service.host, f"{service.host}.cluster.local", *certificate.names),
-        folder=Path(certificate.directory),
-        configurations=(WebhookConfiguration("mutating", name), WebhookConfiguration("validating", name)),
     )

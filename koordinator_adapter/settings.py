@@ -10,9 +10,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from hami_plugins.config.values import AbsolutePath, Listen, Logging, Name, Port, Seconds, Strict
+from hami_plugins.config.values import AbsolutePath, Listen, Name, Port, Seconds, Strict
 from hami_plugins.web import settings as served
-from hami_plugins.web.settings import Certificate, Lease, Service, Webhooks
+from hami_plugins.web.settings import Certificate, Lease, ServedSettings, Service, Webhooks
 from koordinator_adapter.translation.model import NoCoreLimit
 
 PREFIX: Final = "HAMI_PLUGINS__KOORDINATOR__"
@@ -98,10 +98,7 @@ class NodePart(Strict):
 
 
 class AdapterWebhooks(Webhooks):
-    """The webhooks; ``configuration`` names the objects that tell the API server of them, whose trust is looked after.
-
-    The mutating one comes before Koordinator's by name, though either order does.
-    """
+    """The webhooks. The mutating configuration comes before Koordinator's by name, though either order does."""
 
     configuration: Name = "koordinator-adapter"
 
@@ -132,10 +129,9 @@ class AdapterListen(Listen):
     port: Port = 9396
 
 
-class AdapterSettings(Strict):
+class AdapterSettings(ServedSettings):
     """All settings of the adapter."""
 
-    version: Literal[1] = 1
     translation: Translation = Translation()
     admission: Admission = Admission()
     injection: Injection = Injection()
@@ -146,8 +142,6 @@ class AdapterSettings(Strict):
     service: AdapterService = AdapterService()
     lease: AdapterLease = AdapterLease()
     listen: AdapterListen = AdapterListen()
-    log: Logging = Logging()
-    shutdown_delay: Annotated[float, Field(ge=0, le=300)] = 5.0
 
 
 def load(text: str, env: Mapping[str, str]) -> AdapterSettings:

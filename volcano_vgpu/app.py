@@ -23,7 +23,7 @@ from hami_plugins.kube.reflector import Change
 from hami_plugins.kube.store import Store
 from hami_plugins.kubelet.pod_resources import Held, PodResources
 from hami_plugins.model.units import DeviceId, NodeName, PodUid
-from hami_plugins.web.probes import Check, probe_routes
+from hami_plugins.web.probes import Check, first_trouble, probe_routes
 from hami_plugins.web.server import WebServer
 from hami_plugins.wire.pods import finished
 from volcano_vgpu import library, node, publishing, rivals
@@ -156,7 +156,7 @@ class Agent:
     @property
     def trouble(self) -> str:
         """Why containers are not served; empty where they are."""
-        return next((why for check in self._ready().values() if (why := check())), "")
+        return first_trouble(self._ready())
 
     @property
     def address(self) -> tuple[str, int]:

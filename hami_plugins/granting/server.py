@@ -5,12 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import nullcontext
-from dataclasses import replace
-from pathlib import Path
 from typing import Final, Protocol
 
-import structlog
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -27,16 +23,12 @@ from hami_plugins.granting.reading import Rationed, reading
 from hami_plugins.granting.settings import GrantSettings
 from hami_plugins.granting.term import Filling, Term
 from hami_plugins.granting.webhooks import BINDING_PATH, JOB_PATH, POD_PATH
-from hami_plugins.kube.election import Bounded, Election
-from hami_plugins.kube.port import KubeApi
+from hami_plugins.kube.election import BoundedApi, Election
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.units import NodeName
 from hami_plugins.web.admission import AdmissionMetrics, admission_route
-from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration
 from hami_plugins.web.documents import DocumentMetrics, Reply, document_route, waiting
-from hami_plugins.web.probes import Check, probe_routes
-from hami_plugins.web.server import WebServer
-from hami_plugins.web.tls import Tls, TlsMetrics
+from hami_plugins.web.endpoints import Endpoints
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer
 
 FINDINGS_PATH: Final = "/findings"
@@ -50,12 +42,6 @@ LINGER_SECONDS: Final = 3.0
 """The API server carries out a Binding within milliseconds of our answer, unless its store is slow."""
 
 _LOOK_SECONDS: Final = 0.02
-
-_log = structlog.get_logger(__name__)
-
-
-class Api(KubeApi, Bounded, Protocol):
-    """An API server whose requests can be given a time to end in."""
 
 
 class StandbyError(HamiPluginsError):
@@ -89,7 +75,7 @@ class GrantServer:
     def __init__(  # noqa: PLR0913 - what it is made of
         self,
         settings: GrantSettings,
-        api: Api,
+        api: BoundedApi,
         product: Product,
         *,
         metrics: GrantMetrics,
@@ -109,7 +95,6 @@ class GrantServer:
         self._filling = filling
         self._term: Office | None = None
         self._ended: Term | None = None
-        self._leaving = threading.Event()
         self._stopping = threading.Event()
         namespace = settings.service.namespace
         self._election = Election(
@@ -122,27 +107,31 @@ class GrantServer:
             on_stopped=self._end,
         )
         self._writer = writer
-        self._keeper = self._certificate_keeper() if settings.certificate.bootstrap else None
-        self._documents = DocumentMetrics(metrics.metrics)
-        self._tls_metrics = TlsMetrics(metrics.metrics)
-        self._web = WebServer(Starlette(routes=self._plain()), host=settings.listen.host, port=settings.listen.port)
-        self._webhooks: WebServer | None = None
+        documents = DocumentMetrics(metrics.metrics)
+        self._endpoints = Endpoints(
+            settings,
+            api,
+            plain=self._plain(documents),
+            webhooks=self._over_tls(AdmissionMetrics(metrics.metrics, documents)),
+            ready={"lease": self._election.check, "ledger": self._ledger_check},
+            metrics=metrics.metrics,
+        )
         metrics.read_from(self._sizes)
 
     @property
     def address(self) -> tuple[str, int]:
         """Where the extender, probes and metrics are served."""
-        return self._web.address
+        return self._endpoints.address
 
     @property
     def webhook_address(self) -> tuple[str, int] | None:
         """Where the webhooks are served; ``None`` before the certificate is there."""
-        return None if self._webhooks is None else self._webhooks.address
+        return self._endpoints.webhook_address
 
     @property
     def trouble(self) -> str:
         """Why nothing is answered; empty where it is."""
-        return next((why for check in self._ready().values() if (why := check())), "")
+        return self._endpoints.trouble
 
     def snapshot(self) -> ClusterSnapshot | None:
         """All nodes with who holds what, where this replica answers; ``None`` elsewhere."""
@@ -151,66 +140,28 @@ class GrantServer:
 
     def start(self) -> None:
         """Begins. Raises ``ConfigError`` or ``KubeError`` where there is no certificate to serve with."""
-        self._web.start()
-        self._webhooks = WebServer(
-            Starlette(routes=self._over_tls()),
-            host=self._settings.webhooks.host,
-            port=self._settings.webhooks.port,
-            tls=self._tls(),
-            tls_metrics=self._tls_metrics,
-        )
-        self._webhooks.start()
+        self._endpoints.start()
         if self._writer is not None:
             self._writer.start()
         self._election.start()
 
     def stop(self) -> None:
         """Ends: is not ready, answers no more, hands the lease back, lets go of its clients. May be called twice."""
-        self._leave()
+        self._endpoints.leave()
         self._stopping.set()
         self._settle()
         self._election.stop()
-        for server in (self._webhooks, self._web):
-            if server is not None:
-                server.stop()
+        self._endpoints.stop()
         if self._ended is not None:
             self._ended.stop()
         if self._writer is not None:
             self._writer.stop()
-        if self._keeper is not None:
-            self._keeper.stop()
-
-    def _leave(self) -> None:
-        """Answers until nobody is sent here any more; to one that is not ready nobody is."""
-        sent_here = not self.trouble
-        self._leaving.set()
-        if sent_here:
-            time.sleep(self._settings.shutdown_delay)
 
     def _settle(self) -> None:
         """Waits for Bindings that the API server is still carrying out."""
         office, until = self._term, time.monotonic() + self._linger
         while office is not None and office.term.books.statistics.answered and time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)
-
-    def _tls(self) -> Tls:
-        certificate = self._settings.certificate
-        directory = Path(certificate.directory)
-        files = Tls(certificate=directory / certificate.file, key=directory / certificate.key)
-        if self._keeper is not None:
-            files = self._keeper.start()
-        return files if certificate.client_ca is None else replace(files, client_ca=Path(certificate.client_ca))
-
-    def _certificate_keeper(self) -> CertificateKeeper:
-        service = self._settings.service
-        certificate = self._settings.certificate
-        return CertificateKeeper(
-            self._api,
-            SecretName(service.namespace, certificate.secret),
-            names=(service.host, f"{service.host}.cluster.local", *certificate.names),
-            folder=Path(certificate.directory),
-            configurations=(WebhookConfiguration("mutating", self._settings.webhooks.configuration),),
-        )
 
     def _begin(self) -> None:
         """The lease is ours."""
@@ -290,21 +241,16 @@ class GrantServer:
             findings=auditing.counts(term.findings),
         )
 
-    def _over_tls(self) -> list[Route]:
-        metrics = AdmissionMetrics(self._metrics.metrics, self._documents)
+    def _over_tls(self, metrics: AdmissionMetrics) -> list[Route]:
         return [
             admission_route(POD_PATH, self._mark, name="pods", metrics=metrics),
             admission_route(BINDING_PATH, self._bind, name="bindings", metrics=metrics),
             *([admission_route(JOB_PATH, self._patch, name="jobs", metrics=metrics)] if self._product.jobs else []),
         ]
 
-    def _plain(self) -> list[Route]:
-        probes = probe_routes(alive=self._alive(), ready=self._ready(), metrics=self._metrics.metrics)
-        return [
-            *probes,
-            Route(FINDINGS_PATH, self._findings),
-            *(self._call(each) for each in (*VOLCANO, *(KUBE_SCHEDULER if self._product.kube_scheduler else ()))),
-        ]
+    def _plain(self, metrics: DocumentMetrics) -> list[Route]:
+        calls = (*VOLCANO, *(KUBE_SCHEDULER if self._product.kube_scheduler else ()))
+        return [Route(FINDINGS_PATH, self._findings), *(self._call(each, metrics) for each in calls)]
 
     def _findings(self, _request: Request) -> Response:
         """What the replica that answers has found wrong with the grants of bound pods."""
@@ -313,11 +259,11 @@ class GrantServer:
         except StandbyError as error:
             return PlainTextResponse(str(error), status_code=error.http_status)
 
-    def _call(self, call: Call) -> Route:
+    def _call(self, call: Call, metrics: DocumentMetrics) -> Route:
         def reply(body: bytes) -> Reply:
             return Reply(200, call.answer(self._active(), body))
 
-        return document_route(call.path, reply, name=call.name, metrics=self._documents, limit=call.limit)
+        return document_route(call.path, reply, name=call.name, metrics=metrics, limit=call.limit)
 
     def _mark(self, request: AdmissionRequest) -> Answer:
         """New pods are marked by any replica, active or not: nothing of the ledger is needed for it."""
@@ -342,17 +288,6 @@ class GrantServer:
         # The pod may have had to be read, and the lease may be another's by now.
         self._active()
         return answer
-
-    def _alive(self) -> dict[str, Check]:
-        return {"server": lambda: ""}
-
-    def _ready(self) -> dict[str, Check]:
-        return {
-            "stopping": lambda: "the process ends" if self._leaving.is_set() else "",
-            "lease": self._election.check,
-            "ledger": self._ledger_check,
-            "certificate": lambda: "" if self._webhooks is not None else "the webhooks are not served yet",
-        }
 
     def _ledger_check(self) -> str:
         office = self._term

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from pydantic import Field
 
-from hami_plugins.config.values import Listen, Logging, Name, Strict
 from hami_plugins.ledger.ledger import HOLD, KEEP
-from hami_plugins.web.settings import Certificate, Lease, Service, Webhooks
+from hami_plugins.web.settings import ServedSettings
 
 REQUEST_SECONDS: Final = 60.0
 """How long the API server may carry out a request; what was answered in it may come true until then.
@@ -17,33 +16,14 @@ Where it is told another time (``--request-timeout``), ``reservation`` has to be
 """
 
 
-class GrantWebhooks(Webhooks):
-    """The webhooks of a server of grants.
-
-    ``configuration`` names the object that tells the API server of them, whose trust the server looks after. It belongs
-    to the cluster, so two installations have two names for it.
-    """
-
-    configuration: Name
-
-
-class GrantSettings(Strict):
+class GrantSettings(ServedSettings):
     """All that servers of grants have in common.
 
     ``weight`` is what the score of a node's devices counts beside those of the scheduler; 0 leaves the nodes to it.
     ``reservation`` is how long what a Binding was answered with is kept where nothing else ends it, and ``hold`` how
-    long what a scheduler asked for last, while no Binding has come. ``shutdown_delay`` is how long a replica that has
-    to end goes on answering, ready no more: others may take so long to learn that nobody is to be sent there.
+    long what a scheduler asked for last, while no Binding has come.
     """
 
-    version: Literal[1] = 1
     weight: Annotated[float, Field(ge=0, le=1_000_000)] = 10.0
     reservation: Annotated[float, Field(gt=REQUEST_SECONDS, le=3600)] = KEEP
     hold: Annotated[float, Field(ge=1, le=3600)] = HOLD
-    shutdown_delay: Annotated[float, Field(ge=0, le=300)] = 5.0
-    webhooks: GrantWebhooks
-    certificate: Certificate
-    service: Service
-    lease: Lease
-    listen: Listen
-    log: Logging = Logging()

@@ -58,6 +58,10 @@ class Bounded(Protocol):
         """The same, with no request longer than that."""
 
 
+class BoundedApi(KubeApi, Bounded, Protocol):
+    """All that is asked of an API server, with and without such a time."""
+
+
 def _nothing() -> None:
     """Nobody wants to know."""
 

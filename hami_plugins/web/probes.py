@@ -36,6 +36,11 @@ def probe_routes(*, alive: Mapping[str, Check], ready: Mapping[str, Check], metr
     ]
 
 
+def first_trouble(checks: Mapping[str, Check]) -> str:
+    """What the first check that fails says; empty where none does."""
+    return next((wrong for name, check in checks.items() if (wrong := _found(name, check))), "")
+
+
 def _answering(checks: Mapping[str, Check]) -> Callable[[Request], Response]:
     def answer(_request: Request) -> Response:
         found = {name: _found(name, check) for name, check in checks.items()}

@@ -6,26 +6,31 @@ A process gives names, folders and ports of its own in classes that stand on the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Self, TypeVar
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
 from hami_plugins.config import layering, texts
 from hami_plugins.config.layering import Layer
-from hami_plugins.config.values import AbsolutePath, Name, Port, Strict
+from hami_plugins.config.values import AbsolutePath, Listen, Logging, Name, Port, Strict
 from hami_plugins.errors import ConfigError
 from hami_plugins.kube.election import Timing
 
 NAMESPACE_VARIABLE: Final = "POD_NAMESPACE"
 
-Of = TypeVar("Of", bound=Strict)
+Of = TypeVar("Of", bound="ServedSettings")
 
 
 class Webhooks(Strict):
-    """Where the API server reaches the webhooks, over TLS."""
+    """Where the API server reaches the webhooks, over TLS.
+
+    ``configuration`` names what tells the API server of them, whose trust the server looks after. It belongs to the
+    cluster, so two installations have two names for it.
+    """
 
     host: str = "0.0.0.0"  # noqa: S104 - the API server is another machine
     port: Port = 9443
+    configuration: Name
 
 
 class Certificate(Strict):
@@ -85,8 +90,25 @@ class Lease(Strict):
         return Timing(duration=self.duration, deadline=self.deadline, retry=self.retry)
 
 
+class ServedSettings(Strict):
+    """What all such servers have in common.
+
+    ``shutdown_delay`` is how long a replica that has to end goes on answering, ready no more: others may take so long
+    to learn that nobody is to be sent there.
+    """
+
+    version: Literal[1] = 1
+    webhooks: Webhooks
+    certificate: Certificate
+    service: Service
+    lease: Lease
+    listen: Listen
+    log: Logging = Logging()
+    shutdown_delay: Annotated[float, Field(ge=0, le=300)] = 5.0
+
+
 def load(model: type[Of], text: str, env: Mapping[str, str], prefix: str) -> Of:
-    """The settings of a process with a ``service``, which is in the namespace of its pod unless something else is said.
+    """The settings of a server, whose Service is in the namespace of its pod unless something else is said.
 
     ``text`` is the YAML and may be empty, ``prefix`` is what variables begin with that set something.
     Raises ``ConfigError`` with the source, the path, the value and what is allowed.

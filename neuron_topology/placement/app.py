@@ -9,8 +9,9 @@ from contextlib import nullcontext
 from prometheus_client.core import Metric
 
 from hami_plugins.granting.metrics import GrantMetrics
-from hami_plugins.granting.server import LINGER_SECONDS, Api, GrantServer
+from hami_plugins.granting.server import LINGER_SECONDS, GrantServer
 from hami_plugins.granting.term import Filling
+from hami_plugins.kube.election import BoundedApi
 from neuron_topology.metrics import families
 from neuron_topology.placement.gangs import Gangs
 from neuron_topology.placement.product import product_of
@@ -19,7 +20,7 @@ from neuron_topology.placement.settings import GrantSettings
 
 def grant_server(  # noqa: PLR0913 - what it is made of
     settings: GrantSettings,
-    api: Api,
+    api: BoundedApi,
     *,
     metrics: GrantMetrics,
     identity: str,

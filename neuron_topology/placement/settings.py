@@ -13,7 +13,7 @@ from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.granting import settings as shared
 from hami_plugins.web import settings as served
-from hami_plugins.web.settings import Certificate, Lease, Service
+from hami_plugins.web.settings import Certificate, Lease, Service, Webhooks
 from neuron_topology.placement.gangs import MARGIN
 from neuron_topology.placement.words import CONFIGURATION
 
@@ -41,7 +41,7 @@ class GrantLease(Lease):
     name: Name = "neuron-grants"
 
 
-class GrantWebhooks(shared.GrantWebhooks):
+class GrantWebhooks(Webhooks):
     """The webhooks of the server of grants."""
 
     configuration: Name = CONFIGURATION

@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from hami_plugins.granting.metrics import GrantMetrics
-from hami_plugins.granting.server import LINGER_SECONDS, READ_SECONDS, Api, GrantServer
+from hami_plugins.granting.server import LINGER_SECONDS, READ_SECONDS, GrantServer
 from hami_plugins.granting.term import Filling
+from hami_plugins.kube.election import BoundedApi
 from hami_plugins.model.vendor import VendorSpec
 from volcano_vgpu.granting.modes import Mode
 from volcano_vgpu.granting.product import product_of
@@ -16,7 +17,7 @@ from volcano_vgpu.granting.touching import Toucher
 
 def grant_server(  # noqa: PLR0913 - what it is made of
     settings: GrantSettings,
-    api: Api,
+    api: BoundedApi,
     spec: VendorSpec,
     *,
     metrics: GrantMetrics,

@@ -20,7 +20,7 @@ from hami_plugins.granting import settings as shared
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import volcano
 from hami_plugins.web import settings as served
-from hami_plugins.web.settings import Certificate, Lease, Service
+from hami_plugins.web.settings import Certificate, Lease, Service, Webhooks
 from hami_plugins.wire import volcano_config
 from volcano_vgpu import config
 from volcano_vgpu.granting.modes import CONFIGURATION, SCHEDULER, Mode
@@ -49,7 +49,7 @@ class GrantLease(Lease):
     name: Name = "volcano-vgpu-grants"
 
 
-class GrantWebhooks(shared.GrantWebhooks):
+class GrantWebhooks(Webhooks):
     """The webhooks of the server of grants."""
 
     configuration: Name = CONFIGURATION

@@ -1,0 +1,118 @@
+"""Where a replica is asked: plainly by probes, scrapers and schedulers, and over TLS by the API server for webhooks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from hami_plugins.kube.port import KubeApi
+from hami_plugins.observe.metrics import Metrics
+from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration
+from hami_plugins.web.probes import Check, first_trouble, probe_routes
+from hami_plugins.web.server import WebServer
+from hami_plugins.web.settings import ServedSettings
+from hami_plugins.web.tls import Tls, TlsMetrics
+
+
+class Endpoints:
+    """Two servers, from ``start`` to ``stop``: one for ``plain`` routes and probes, one over TLS for ``webhooks``.
+
+    ``ready`` are the checks of what the replica needs beside its certificate. Where the certificate is its own, the
+    webhook configurations of these ``kinds`` are told to trust it.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it is made of
+        self,
+        settings: ServedSettings,
+        api: KubeApi,
+        *,
+        plain: Iterable[Route],
+        webhooks: Iterable[Route],
+        ready: Mapping[str, Check],
+        metrics: Metrics,
+        kinds: Iterable[Literal["mutating", "validating"]] = ("mutating",),
+    ) -> None:
+        self._settings = settings
+        self._routes = tuple(webhooks)
+        self._tls_metrics = TlsMetrics(metrics)
+        self._keeper = _keeper(api, settings, kinds) if settings.certificate.bootstrap else None
+        self.leaving = threading.Event()
+        self._ready: Mapping[str, Check] = {
+            "stopping": lambda: "the process ends" if self.leaving.is_set() else "",
+            **ready,
+            "certificate": lambda: "" if self._webhooks is not None else "the webhooks are not served yet",
+        }
+        probes = probe_routes(alive={"server": lambda: ""}, ready=self._ready, metrics=metrics)
+        listen = settings.listen
+        self._plain = WebServer(Starlette(routes=[*probes, *plain]), host=listen.host, port=listen.port)
+        self._webhooks: WebServer | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where probes, metrics and the plain routes are served."""
+        return self._plain.address
+
+    @property
+    def webhook_address(self) -> tuple[str, int] | None:
+        """Where the webhooks are served; ``None`` before the certificate is there."""
+        return None if self._webhooks is None else self._webhooks.address
+
+    @property
+    def trouble(self) -> str:
+        """Why this replica is not to be asked; empty where it is."""
+        return first_trouble(self._ready)
+
+    def start(self) -> None:
+        """Serves. Raises ``ConfigError`` or ``KubeError`` where an address or a certificate is not to be had."""
+        self._plain.start()
+        self._webhooks = WebServer(
+            Starlette(routes=self._routes),
+            host=self._settings.webhooks.host,
+            port=self._settings.webhooks.port,
+            tls=self._tls(),
+            tls_metrics=self._tls_metrics,
+        )
+        self._webhooks.start()
+
+    def leave(self) -> None:
+        """Answers until nobody is sent here any more; to one that is not ready nobody is."""
+        sent_here = not self.trouble
+        self.leaving.set()
+        if sent_here:
+            time.sleep(self._settings.shutdown_delay)
+
+    def stop(self) -> None:
+        """Answers no more. May be called twice."""
+        for server in (self._webhooks, self._plain):
+            if server is not None:
+                server.stop()
+        if self._keeper is not None:
+            self._keeper.stop()
+
+    def _tls(self) -> Tls:
+        certificate = self._settings.certificate
+        directory = Path(certificate.directory)
+        files = Tls(certificate=directory / certificate.file, key=directory / certificate.key)
+        if self._keeper is not None:
+            files = self._keeper.start()
+        return files if certificate.client_ca is None else replace(files, client_ca=Path(certificate.client_ca))
+
+
+def _keeper(
+    api: KubeApi, settings: ServedSettings, kinds: Iterable[Literal["mutating", "validating"]]
+) -> CertificateKeeper:
+    service, certificate = settings.service, settings.certificate
+    return CertificateKeeper(
+        api,
+        SecretName(service.namespace, certificate.secret),
+        names=(service.host, f"{service.host}.cluster.local", *certificate.names),
+        folder=Path(certificate.directory),
+        configurations=[WebhookConfiguration(kind, settings.webhooks.configuration) for kind in kinds],
+    )
