@@ -83,7 +83,8 @@ _CAUSES: Final = tuple(
         ),
         (
             r"Device Joint-Allocate rules violation|Insufficient primary device",
-            "cards and network cards of one switch are not to be had together",
+            "cards and network cards of one switch are not to be had together; of cards that koordinator-adapter "
+            "publishes no switch is known",
             "leave out requiredScope of device-joint-allocate",
         ),
         (r"Insufficient rdma VirtualFunctions", "the network card has no virtual function left", "ask another node"),
@@ -94,8 +95,9 @@ _CAUSES: Final = tuple(
         ),
         (
             r"Insufficient Topology Scoped GPU Devices",
-            "no scope of the node has enough free cards",
-            "ask for fewer cards, or for a wider scope",
+            "no scope of the node has enough free cards; cards that koordinator-adapter publishes are each alone on a "
+            "switch, as nobody tells of any",
+            "ask for fewer cards, or for a wider scope (NUMANode)",
         ),
         (
             r"Insufficient (?:GPU Devices|[a-z]+ devices)",

@@ -20,9 +20,12 @@ from hami_plugins.vendors.ascend import CHIPS
 from hami_plugins.wire.koordinator import NPU_CORE, NPU_CPU, NPU_DVPP
 from koordinator_adapter.translation import npu
 
+NVIDIA: Final = "nvidia"
+"""NVIDIA, as Koordinator spells it."""
+
 _MAKERS: Final[Mapping[VendorName, str]] = {
-    VendorName("NVIDIA"): "nvidia",
-    VendorName("Volcano-vGPU"): "nvidia",
+    VendorName("NVIDIA"): NVIDIA,
+    VendorName("Volcano-vGPU"): NVIDIA,
     VendorName("AMD"): "amd",
     VendorName("MLU"): "cambricon",
     VendorName("Metax-GPU"): "metax",
@@ -34,7 +37,7 @@ _MAKERS: Final[Mapping[VendorName, str]] = {
 
 _CHIPS: Final = {VendorName(chip.word): chip for chip in CHIPS}
 _SHARED_MODES: Final = frozenset({"", "hami-core"})
-_NVIDIA: Final = "NVIDIA-"
+_SPELLED_BEFORE: Final = "NVIDIA-"
 _FULL: Final = 100
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_.-]+", re.ASCII)
 _LONGEST: Final = 63
@@ -65,6 +68,12 @@ class NodeCards:
     cards: tuple[Card, ...] = ()
     remarks: tuple[str, ...] = ()
     certain: bool = True
+
+    @property
+    def places(self) -> Mapping[DeviceId, int]:
+        """The place of each card in the list of the node's agent; nothing where a register gives all the same."""
+        found = {card.id: card.index for card in self.cards}
+        return found if len(set(found.values())) == len(found) else {}
 
 
 def cards_of(node: NodeObject, registry: Registry, only: Collection[str] = ()) -> NodeCards:
@@ -131,7 +140,7 @@ def _card(device: Device, name: DeviceId) -> Card:
 def _model(device: Device) -> str:
     """The model as koordlet spells it: without the maker that HAMi puts before NVIDIA's, dashes for spaces."""
     known = npu.MODELS.get(device.vendor)
-    return known or label_value(device.model.removeprefix(_NVIDIA) or device.model)
+    return known or label_value(device.model.removeprefix(_SPELLED_BEFORE) or device.model)
 
 
 def _npu(device: Device) -> Iterator[tuple[str, int]]:

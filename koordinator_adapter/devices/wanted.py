@@ -18,7 +18,7 @@ from hami_plugins.wire.koordinator_devices import (
     DeviceObject,
     PublishedDevice,
 )
-from koordinator_adapter.devices.cards import Card, NodeCards, label_value
+from koordinator_adapter.devices.cards import NVIDIA, Card, NodeCards, label_value
 from koordinator_adapter.devices.minors import numbered
 from koordinator_adapter.translation.vocabulary import DEVICE_ID_LABEL
 
@@ -63,6 +63,7 @@ def wanted(found: NodeCards, live: DeviceObject | None, held: Collection[int], n
         f"node {found.node}: card {name}: no number is left for it, Koordinator has 63 for each node"
         for name in numbers.without
     ]
+    remarks += _elsewhere(found, numbers.of)
     labels = {**(live.labels if live else {}), **_labels(found, live), PUBLISHER_LABEL: PUBLISHER}
     return Wanted(
         DeviceObject(
@@ -86,6 +87,26 @@ def _gone(
     return [each for each in missing if each.minor in held]
 
 
+def _elsewhere(found: NodeCards, numbers: Mapping[DeviceId, int]) -> list[str]:
+    """What happens to cards whose number is no longer their place (``koordinator.md`` 5.2, 11.2).
+
+    Koordinator's records name cards by number; koordlet's hook shows them by it, and NVIDIA's runtime takes such a
+    number for the place in its own list.
+    """
+    moved = [
+        f"{name} has number {numbers[name]} and is in place {place}"
+        for name, place in found.places.items()
+        if numbers.get(name, place) != place
+    ]
+    if found.maker != NVIDIA or not moved:
+        return []
+    return [
+        f"node {found.node}: {', '.join(moved)}: where koordlet's hook (gate GPUEnvInject) shows cards by number, "
+        "containers see others. Once no pod of the node holds cards, have them numbered anew: kubectl delete "
+        f"devices.scheduling.koordinator.sh {found.node}; limits that are injected here name cards by id"
+    ]
+
+
 def _published(card: Card, minor: int, before: PublishedDevice | None, now: str) -> PublishedDevice:
     labels = {DEVICE_ID_LABEL: label_value(card.id), CARD_MODEL_LABEL: card.model}
     amounts = {CORE: _FULL, MEMORY: card.memory * MEBIBYTE, RATIO: _FULL, **card.npu}
@@ -96,8 +117,8 @@ def _published(card: Card, minor: int, before: PublishedDevice | None, now: str)
         resources=_amounts(amounts),
         # An id that is no value of a label is no label: half of it could be somebody else's.
         labels={key: value for key, value in labels.items() if value and (key != DEVICE_ID_LABEL or value == card.id)},
-        # Nobody tells of switches; cards of one NUMA node are as near to each other as is known.
-        place=CardPlace(numa=card.numa, pcie=f"numa-{card.numa}"),
+        # Nobody tells of switches, and a topology without one is illegal: each card is alone on its own.
+        place=CardPlace(numa=card.numa, pcie=card.id),
         conditions=before.conditions if before else (),
     )
     if card.healthy:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from hami_plugins.model.pods import Pod, ResourceList
-from hami_plugins.model.units import NodeName
+from hami_plugins.model.units import DeviceId, NodeName
 from hami_plugins.wire import documents
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.koordinator_devices import DeviceObject
@@ -117,12 +117,16 @@ class Hook(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A node: its labels, what it offers, and what its kubelet says of the runtime (``containerd://1.7.13``)."""
+    """A node: its labels, what it offers, and what its kubelet says of the runtime (``containerd://1.7.13``).
+
+    ``places`` are the places of its cards in the list of the node's agent, by id, where there is one.
+    """
 
     name: NodeName
     labels: Mapping[str, str] = field(default_factory=dict)
     allocatable: ResourceList = field(default_factory=dict)
     runtime: str = ""
+    places: Mapping[DeviceId, int] = field(default_factory=dict)
 
     def offers(self, resource: str) -> int:
         """How much it offers, rounded up; 0 where it offers none."""

@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from hami_plugins.errors import WireError
+from hami_plugins.model.units import DeviceId
 from hami_plugins.wire import documents, koordinator_devices, koordinator_hints
 from hami_plugins.wire.koordinator import CORE, MEMORY, SHARED, WHOLE_CARDS
-from hami_plugins.wire.koordinator_devices import LARGEST_MINOR, DeviceObject
+from hami_plugins.wire.koordinator_devices import LARGEST_MINOR, DeviceObject, PublishedDevice
+from koordinator_adapter.devices.cards import NVIDIA
+from koordinator_adapter.devices.koordlet import NAME as KOORDLET
 from koordinator_adapter.devices.sums import sums_of
+from koordinator_adapter.devices.wanted import PUBLISHER_LABEL, VANISHED_REASON
 from koordinator_adapter.doctor.evidence import (
     Evidence,
     Finding,
@@ -105,7 +109,10 @@ def rivals(evidence: Evidence) -> Iterator[Finding]:
 def objects(evidence: Evidence) -> Iterator[Finding]:
     """Device objects that end the scheduler, say nothing, or are of nodes that are not there."""
     for place, why in evidence.unreadable:
-        yield Finding(check="device-object", severity=Severity.ERROR, about=place, words=why, fix="")
+        kind, _, name = place.partition("/")
+        where = f"-n {name.replace('/', f' {kind} ')}" if name else f"-A {kind}"
+        fix = f"kubectl get -o yaml {where}   # and correct it"
+        yield Finding(check="device-object", severity=Severity.ERROR, about=place, words=why, fix=fix)
     for name, published in sorted(evidence.devices.items()):
         fix = (
             "kubectl -n koordinator-system delete pod -l k8s-app=koordlet "
@@ -120,7 +127,49 @@ def objects(evidence: Evidence) -> Iterator[Finding]:
         yield from _cards(published, evidence.machines.get(name), fix)
 
 
-CHECKS: Final = (objects, sums, labels, rivals)
+def numbers(evidence: Evidence) -> Iterator[Finding]:
+    """koordlet's hook shows cards by number, and NVIDIA's runtime takes a number for the place in its own list."""
+    agent = evidence.program(KOORDLET)
+    if agent is None or not agent.gates().get("GPUEnvInject", False):
+        return
+    for machine, published in evidence.card_nodes():
+        moved = _moved(machine, published)
+        if published.vendor not in {"", NVIDIA} or not moved:
+            continue
+        words = (
+            f"{several(moved)}: koordlet's hook shows cards by number, which NVIDIA's runtime takes for the place, so "
+            "that containers see other cards"
+        )
+        anew = f"kubectl drain {machine.name} --ignore-daemonsets   # and then "
+        if PUBLISHER_LABEL in published.labels:
+            anew += f"kubectl delete devices.scheduling.koordinator.sh {machine.name}"
+        else:
+            anew += "restart the node, so that the driver numbers its cards anew"
+        yield Finding(
+            check="card-numbers",
+            severity=Severity.WARNING,
+            about=f"device/{machine.name}",
+            words=words,
+            fix=anew,
+        )
+
+
+CHECKS: Final = (objects, numbers, sums, labels, rivals)
+
+
+def _moved(machine: Machine, published: DeviceObject) -> list[str]:
+    """Cards whose number is not their place; where no agent tells of places, cards stand in the order of numbers."""
+    there = sorted(each.minor for each in published.cards if not _is_gone(each))
+    return [
+        f"card {each.minor} is in place {place}"
+        for each in published.cards
+        if not _is_gone(each)
+        and (place := machine.places.get(DeviceId(each.id), there.index(each.minor))) != each.minor
+    ]
+
+
+def _is_gone(card: PublishedDevice) -> bool:
+    return any(each.reason == VANISHED_REASON for each in card.conditions)
 
 
 def _cards(published: DeviceObject, machine: Machine | None, fix: str) -> Iterator[Finding]:

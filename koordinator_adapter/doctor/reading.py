@@ -11,9 +11,11 @@ from hami_plugins.kube.port import SNAPSHOT_COLLECTIONS, Collection
 from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.units import NodeName
 from hami_plugins.report.snapshots.trimming import one_by_one
+from hami_plugins.vendors import builtin
 from hami_plugins.wire import fields, koordinator_devices, objects
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.koordinator_devices import DeviceObject
+from koordinator_adapter.devices.cards import cards_of
 from koordinator_adapter.doctor.evidence import Evidence, Hook, Machine, Part, Program, Seen
 
 COLLECTIONS: Final = (
@@ -135,6 +137,7 @@ def _machine(raw: Json) -> Machine:
         labels=node.labels,
         allocatable=node.allocatable,
         runtime=fields.text(info, "containerRuntimeVersion", f"{place}.nodeInfo"),
+        places=cards_of(node, builtin()).places,
     )
 
 

@@ -80,7 +80,7 @@ def test_a_node_gets_a_device_object_and_the_sums_with_one_write_each(cluster: S
     assert first["resources"] == {CORE: "100", MEMORY: "40Gi", RATIO: "100"}
     assert (first["id"], first["minor"], first["health"], second["minor"]) == ("GPU-n1-0", 0, True, 1)
     assert first["labels"] == {"gpu-uuid": "GPU-n1-0", "gpu-model": "NVIDIA-A100"}
-    assert first["topology"] == {"socketID": -1, "nodeID": 0, "pcieID": "numa-0"}
+    assert first["topology"] == {"socketID": -1, "nodeID": 0, "pcieID": first["id"]}
     made = cluster.device("n1")
     assert made is not None
     assert made["metadata"]["labels"] == LABELS

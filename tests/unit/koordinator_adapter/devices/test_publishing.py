@@ -209,3 +209,26 @@ def test_a_device_without_a_number_is_taken_out_because_it_ends_the_scheduler() 
     body = published(TWO, live)
     assert [each for each in body["spec"]["devices"] if each["type"] != "gpu"] == [NIC]
     assert planned(TWO, stored(body), now=LATER).step == Leave()
+
+
+def test_a_number_that_is_no_place_any_more_is_told_because_the_hook_shows_cards_by_number() -> None:
+    live = stored(published(TWO))
+    assert planned(TWO, live).remarks == ()
+    swapped = planned(a_node(card(1), card(0, id="GPU-new")), live, held=frozenset({0}))
+    assert "GPU-new has number 2 and is in place 0" in swapped.remarks[0]
+    assert "kubectl delete devices.scheduling.koordinator.sh n" in swapped.remarks[0]
+    renumbered = planned(a_node(card(0, index=1), card(1, index=0)), live)
+    assert "GPU-0 has number 0 and is in place 1, GPU-1 has number 1 and is in place 0" in renumbered.remarks[0]
+
+
+def test_places_that_a_register_does_not_tell_are_no_other_places() -> None:
+    silent = [{name: value for name, value in card(at).items() if name != "index"} for at in range(2)]
+    assert [each["minor"] for each in devices(published(a_node(*silent))).values()] == [0, 1]
+    assert planned(a_node(*silent)).remarks == ()
+
+
+def test_no_two_cards_are_said_to_share_a_switch_of_which_nobody_tells() -> None:
+    body = published(a_node(card(0), card(1), card(2, numa=1)))
+    places = [each["topology"] for each in body["spec"]["devices"]]
+    assert len({place["pcieID"] for place in places}) == 3
+    assert [place["nodeID"] for place in places] == [0, 0, 1]

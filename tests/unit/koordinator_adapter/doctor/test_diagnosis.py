@@ -356,6 +356,49 @@ def test_an_unhealthy_card_is_a_note_and_its_part_is_not_missed() -> None:
     assert (only(change).severity, only(change).words[:18]) == (NOTE, "unhealthy cards: 1")
 
 
+def a_gap(objects: Cluster) -> None:
+    """The second card has the number that the third had."""
+    objects["device"]["spec"]["devices"][1]["minor"] = 2
+
+
+def test_numbers_that_are_no_places_are_told_where_koordlet_shows_cards_by_them() -> None:
+    finding = only(a_gap)
+    assert (finding.check, finding.severity, finding.about) == ("card-numbers", WARNING, "device/gpu-1")
+    assert "card 2 is in place 1" in finding.words
+    assert "restart the node" in finding.fix
+
+    def unused(objects: Cluster) -> None:
+        a_gap(objects)
+        args("koordlet", "-feature-gates=Accelerators=true")(objects)
+
+    assert "card-numbers" not in {each.check for each in broken(unused)}
+
+
+def test_the_place_of_a_card_is_where_the_nodes_agent_has_it() -> None:
+    def swapped(objects: Cluster) -> None:
+        register = [{"id": f"GPU-{at}", "index": 1 - at, "count": 10, "devmem": 24_576} for at in range(2)]
+        objects["node"]["metadata"]["annotations"] = {"hami.io/node-nvidia-register": json.dumps(register)}
+        objects["device"]["metadata"]["labels"]["hami-plugins.io/publisher"] = "koordinator-adapter"
+
+    finding = only(swapped)
+    assert "card 0 is in place 1, card 1 is in place 0" in finding.words
+    assert "kubectl delete devices.scheduling.koordinator.sh gpu-1" in finding.fix
+
+
+def test_a_card_that_has_vanished_has_no_place() -> None:
+    def vanished(objects: Cluster) -> None:
+        a_gap(objects)
+        gone = {
+            "type": "Healthy",
+            "status": "False",
+            "reason": "Vanished",
+            "lastTransitionTime": "2026-11-22T12:00:00Z",
+        }
+        objects["device"]["spec"]["devices"].append({**a_card(1), "health": False, "conditions": [gone]})
+
+    assert "card 2 is in place 1:" in the("card-numbers", vanished)[0].words
+
+
 def test_an_empty_device_object_of_a_node_with_cards_is_told() -> None:
     def change(objects: Cluster) -> None:
         objects["device"]["spec"]["devices"] = []
@@ -413,6 +456,7 @@ def test_an_object_that_cannot_be_read_is_told_and_hides_no_other() -> None:
         lambda objects: objects.update(bad={"kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": 3}})
     )
     assert "containers" in finding.words
+    assert finding.fix == "kubectl get -o yaml -A pod   # and correct it"
 
 
 def test_a_diagnosis_is_a_document() -> None:
