@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hami_plugins.engine import koordinator
 from hami_plugins.report import old_names
 from hami_plugins.report.vet import facts, spelling
 from hami_plugins.report.vet.context import Context, each_container, where
@@ -95,10 +96,14 @@ def _metadata(subject: Subject) -> Iterator[tuple[tuple[str | int, ...], dict[st
 
 
 def _strangers(container: ContainerView, context: Context) -> Iterator[Amount]:
-    """Every resource of somebody's domain that no vendor has; the limit where there is one."""
+    """Every resource of somebody's domain that no vendor has; the limit where there is one.
+
+    What Koordinator's scheduler takes beside cards (network cards, an NPU's CPUs) is known without being a vendor's.
+    """
     for resource in container.resources:
         amount = container.amount(resource)
-        if amount is not None and "/" in resource and context.registry.owner_of(resource) is None:
+        unknown = context.registry.owner_of(resource) is None and resource not in koordinator.BITS
+        if amount is not None and "/" in resource and unknown:
             yield amount
 
 
