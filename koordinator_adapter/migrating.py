@@ -26,7 +26,16 @@ from hami_plugins.wire.koordinator_devices import MODEL_LABEL, DeviceObject
 from koordinator_adapter.migration import journal as journals
 from koordinator_adapter.migration.executing import Outcome, taken, taken_back
 from koordinator_adapter.migration.journal import Journal, Scope
-from koordinator_adapter.migration.kinds import QUOTAS, SERVED, is_group, is_quota, kind_of, served
+from koordinator_adapter.migration.kinds import (
+    QUOTAS,
+    SERVED,
+    is_group,
+    is_named,
+    is_quota,
+    kind_of,
+    name_of,
+    served,
+)
 from koordinator_adapter.migration.planning import Found, Plan, planned
 from koordinator_adapter.translation.model import Fidelity, Settings, Words
 from koordinator_adapter.translation.reading import complete
@@ -199,7 +208,7 @@ def _found(order: Order, cluster: KubeApi | None) -> Found:
     quotas: list[Json] = []
     pods: list[Json] = []
     devices: dict[NodeName, DeviceObject] = {}
-    for raw in _objects(order, cluster):
+    for raw in _named(_objects(order, cluster)):
         if koordinator_devices.is_one(raw) and raw.get("kind") == koordinator_devices.KIND:
             if (published := _published(raw)) is not None:
                 devices[published.node] = published
@@ -234,6 +243,15 @@ def _published(raw: Json) -> DeviceObject | None:
     except WireError as error:
         output.remark(f"{error}; correct the Device object, or have it published anew")
         return None
+
+
+def _named(found: Iterable[Json]) -> Iterator[Json]:
+    """The objects, without those of a dump that no API server can have named so."""
+    for raw in found:
+        if kind_of(raw) in SERVED and not is_named(raw):
+            output.remark(f"{name_of(raw)}: the name of an object is text without /; it is passed over")
+        else:
+            yield raw
 
 
 def _objects(order: Order, cluster: KubeApi | None) -> Iterator[Json]:

@@ -111,6 +111,14 @@ def name_of(raw: Mapping[str, object]) -> str:
     return f"{kind}/{metadata.get('namespace', 'default')}/{metadata.get('name', '')}"
 
 
+def is_named(raw: Mapping[str, object]) -> bool:
+    """Whether an object has a name and a namespace that an API server can have given it; a dump may hold anything."""
+    metadata = raw.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    names = (metadata.get("namespace", "default"), metadata.get("name"))
+    return all(isinstance(each, str) and each and "/" not in each for each in names)
+
+
 def path_of(raw: Mapping[str, object]) -> str:
     """Where the API serves an object of a known kind."""
     found = SERVED[kind_of(raw)]

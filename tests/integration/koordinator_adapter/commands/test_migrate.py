@@ -15,11 +15,14 @@ from hami_plugins.emulator.apiserver import ApiServer
 from hami_plugins.kube.client import connect_to
 from hami_plugins.report import manifests
 from tests.integration.koordinator_adapter.commands.cluster import (
+    HAMI,
     HAMI_RECORD,
     PATHS,
     RECORD,
     a_cluster,
     a_pod,
+    a_template,
+    a_workload,
     state,
 )
 from tests.integration.koordinator_adapter.commands.conftest import Type
@@ -226,6 +229,20 @@ def test_a_snapshot_is_planned_as_the_cluster_is(
     told = json.loads(type_in("migrate", "-n", "ml", "-o", "json", "--snapshot", dump).out)
     assert told["kind"] == "Migration"
     assert sorted(each["name"] for each in told["steps"]) == sorted(each["name"] for each in live["steps"])
+
+
+def test_an_object_of_a_dump_with_a_name_that_none_can_have_is_told_and_hides_no_other(
+    type_in: Type, tmp_path: Path
+) -> None:
+    odd = a_workload("a/b", a_template(HAMI, "hami-scheduler"))
+    nameless = a_workload("c", a_template(HAMI, "hami-scheduler"), kind="ReplicaSet")
+    del nameless["metadata"]["name"]
+    dump = tmp_path / "dump.json"
+    dump.write_text(json.dumps({"kind": "List", "items": [odd, nameless, *a_cluster()]}), encoding="utf-8")
+    said = type_in("migrate", "-n", "ml", "-o", "json", "--snapshot", dump)
+    assert "deployment/ml/a/b: the name of an object is text without /" in said.err
+    assert "replicaset/ml/: the name" in said.err
+    assert "deployment/ml/serving" in {each["name"] for each in json.loads(said.out)["steps"]}
 
 
 def test_a_pod_whose_cards_nobody_publishes_is_told_and_hides_no_other(
