@@ -96,7 +96,7 @@ lock: ## write both locks from pyproject.toml anew
 	@.venv-lock/bin/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb")); \
 	groups = project["dependency-groups"]; \
 	print(*project["build-system"]["requires"], *groups["test"], *groups["lint"], sep="\n")' > .venv-lock/more.in
-	@$(COMPILE) --output-file=$(LOCK) $(ARGS) pyproject.toml .venv-lock/more.in
+	@$(COMPILE) --extra=nvidia --output-file=$(LOCK) $(ARGS) pyproject.toml .venv-lock/more.in
 	@.venv-lock/bin/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb")); \
 	tests = [each for each in project["dependency-groups"]["test"] if each.startswith(("hypothesis", "pytest"))]; \
 	print(*project["build-system"]["requires"], *tests, "torchx[kubernetes]==$(TORCHX_RELEASE)", sep="\n")' > .venv-lock/more.in
