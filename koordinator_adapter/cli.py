@@ -164,16 +164,10 @@ def doctor(
     raise typer.Exit(diagnosing.run(source, form=form))
 
 
-ServerConfig = Annotated[
-    str | None,
-    typer.Option("--config", metavar="FILE", help="The adapter's settings (YAML). Default: built-in ones."),
-]
-
-
 @app.command()
 def serve(
     *,
-    config: ServerConfig = None,
+    config: options.Config = None,
     settings: options.Settings = None,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
@@ -196,11 +190,8 @@ def serve(
 @app.command()
 def node(
     *,
-    node_name: Annotated[
-        str | None,
-        typer.Option("--node-name", metavar="NAME", help="The node. Default: $NODE_NAME.", show_default=False),
-    ] = None,
-    config: ServerConfig = None,
+    node_name: options.NodeName = None,
+    config: options.Config = None,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
@@ -222,7 +213,7 @@ def clean(
     labels: Annotated[
         bool, typer.Option("--labels", help="Take the label by which nodes promise limits away as well.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    dry_run: options.DryRun = False,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
@@ -237,9 +228,9 @@ def clean(
 
 @app.command()
 def verify(
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where it is: http://NAME.NAMESPACE.svc:9396.")],
+    url: options.ServerUrl,
     *,
-    wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="Wait for an answer.")] = 0.0,
+    wait: options.Wait = 0.0,
 ) -> None:
     """Ask whether the server answers, and what it waits for where it does not. Reads only."""
     from hami_plugins.cli import probing
@@ -250,20 +241,10 @@ def verify(
 @app.command()
 def webhooks(
     *,
-    url: Annotated[
-        str, typer.Option("--url", metavar="URL", help="Reach the server there, and not by its Service.")
-    ] = "",
-    ca_file: Annotated[
-        str | None,
-        typer.Option("--ca-file", metavar="FILE", help="The authority of its certificate. Not needed with bootstrap."),
-    ] = None,
-    exempt: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--exempt", metavar="NAMESPACE", help="Leave a namespace alone. Default: kube-system. Repeatable."
-        ),
-    ] = None,
-    config: ServerConfig = None,
+    url: options.Url = "",
+    ca_file: options.CaFile = None,
+    exempt: options.Exempt = None,
+    config: options.Config = None,
     output: options.Output = options.Form.YAML,
 ) -> None:
     """Print the configurations of the webhooks, to be applied. Reads only."""

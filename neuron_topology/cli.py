@@ -306,7 +306,7 @@ def diff(
 def apply(
     *,
     prune: Prune = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be written, and write nothing.")] = False,
+    dry_run: options.DryRun = False,
     output: options.Output = Form.TABLE,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,

@@ -20,10 +20,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
-ConfigFile = Annotated[
-    str | None,
-    typer.Option("--config", metavar="FILE", help="The agent's settings (YAML). Default: built-in ones."),
-]
 DeviceConfig = Annotated[
     str | None,
     typer.Option("--device-config", metavar="FILE", help="Volcano's volcano-vgpu-device-config, as it is."),
@@ -31,9 +27,6 @@ DeviceConfig = Annotated[
 NodeConfig = Annotated[
     str | None,
     typer.Option("--node-config", metavar="FILE", help="The existing plugin's config.json (nodeconfig), as it is."),
-]
-NodeName = Annotated[
-    str | None, typer.Option("--node-name", metavar="NAME", help="The node. Default: $NODE_NAME.", show_default=False)
 ]
 CardsFile = Annotated[
     str | None,
@@ -44,10 +37,10 @@ CardsFile = Annotated[
 @app.command()
 def agent(
     *,
-    config: ConfigFile = None,
+    config: options.Config = None,
     device_config: DeviceConfig = None,
     node_config: NodeConfig = None,
-    node_name: NodeName = None,
+    node_name: options.NodeName = None,
     cards_file: CardsFile = None,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
@@ -68,10 +61,10 @@ def agent(
 @app.command()
 def cards(
     *,
-    config: ConfigFile = None,
+    config: options.Config = None,
     device_config: DeviceConfig = None,
     node_config: NodeConfig = None,
-    node_name: NodeName = None,
+    node_name: options.NodeName = None,
     cards_file: CardsFile = None,
     output: options.Output = Form.TABLE,
     no_headers: options.NoHeaders = False,
@@ -88,10 +81,10 @@ def cards(
 @app.command()
 def usage(
     *,
-    config: ConfigFile = None,
+    config: options.Config = None,
     device_config: DeviceConfig = None,
     node_config: NodeConfig = None,
-    node_name: NodeName = None,
+    node_name: options.NodeName = None,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
     output: options.Output = Form.TABLE,
@@ -113,10 +106,10 @@ def usage(
 @app.command()
 def clean(
     *,
-    config: ConfigFile = None,
+    config: options.Config = None,
     device_config: DeviceConfig = None,
     node_config: NodeConfig = None,
-    node_name: NodeName = None,
+    node_name: options.NodeName = None,
     release: Annotated[
         str,
         typer.Option(
@@ -125,7 +118,7 @@ def clean(
             help="Instead of a node: what a release of the chart leaves in the cluster. NAME is that of its objects.",
         ),
     ] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    dry_run: options.DryRun = False,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
@@ -154,8 +147,8 @@ def verify(
         typer.Option("--grants", metavar="URL", help="Ask the server of grants there, http://NAME.NAMESPACE.svc:9395."),
     ] = "",
     nodes: Annotated[bool, typer.Option("--nodes/--no-nodes", help="Look at what the nodes offer.")] = True,
-    wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="Wait for all to be well.")] = 0.0,
-    config: ConfigFile = None,
+    wait: options.Wait = 0.0,
+    config: options.Config = None,
     device_config: DeviceConfig = None,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
@@ -173,10 +166,6 @@ def verify(
     raise typer.Exit(run_verify(inputs, grants=grants, nodes=nodes, patience=wait, form=output))
 
 
-GrantsConfig = Annotated[
-    str | None,
-    typer.Option("--config", metavar="FILE", help="The server's settings (YAML). Default: built-in ones."),
-]
 ModeName = Annotated[
     Mode | None, typer.Option("--mode", help="Who decides about cards. Default: what is set, else ledger.")
 ]
@@ -185,7 +174,7 @@ ModeName = Annotated[
 @app.command()
 def grants(
     *,
-    config: GrantsConfig = None,
+    config: options.Config = None,
     device_config: DeviceConfig = None,
     mode: ModeName = None,
     context: options.Context = None,
@@ -211,14 +200,10 @@ def grants(
 @app.command()
 def conf(
     *,
-    check: Annotated[
-        str | None, typer.Option("--check", metavar="FILE|-", help="Check this configuration instead of printing one.")
-    ] = None,
-    live: Annotated[bool, typer.Option("--live", help="Check the one in the cluster.")] = False,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", metavar="NAME", help="Where Volcano runs.")
-    ] = "volcano-system",
-    config: GrantsConfig = None,
+    check: options.CheckFile = None,
+    live: options.Live = False,
+    namespace: options.VolcanoNamespace = "volcano-system",
+    config: options.Config = None,
     device_config: DeviceConfig = None,
     mode: ModeName = None,
     output: options.Output = Form.TABLE,
@@ -242,24 +227,14 @@ def conf(
 @app.command()
 def webhooks(
     *,
-    url: Annotated[
-        str, typer.Option("--url", metavar="URL", help="Reach the server there, and not by its Service.")
-    ] = "",
-    ca_file: Annotated[
-        str | None,
-        typer.Option("--ca-file", metavar="FILE", help="The authority of its certificate. Not needed with bootstrap."),
-    ] = None,
-    exempt: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--exempt", metavar="NAMESPACE", help="Mark no pods of a namespace. Default: kube-system. Repeatable."
-        ),
-    ] = None,
+    url: options.Url = "",
+    ca_file: options.CaFile = None,
+    exempt: options.Exempt = None,
     marked_only: Annotated[
         bool,
         typer.Option("--marked-only", help="Leave Bindings of unmarked pods alone: plain ones, and those from before."),
     ] = False,
-    config: GrantsConfig = None,
+    config: options.Config = None,
     device_config: DeviceConfig = None,
     output: options.Output = Form.YAML,
 ) -> None:
@@ -296,7 +271,7 @@ def policy(
 @app.command()
 def audit(
     *,
-    config: GrantsConfig = None,
+    config: options.Config = None,
     device_config: DeviceConfig = None,
     output: options.Output = Form.TABLE,
     no_headers: options.NoHeaders = False,

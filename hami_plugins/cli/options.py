@@ -1,4 +1,4 @@
-"""The options that several commands share, and those of ``plan``, each declared once."""
+"""The options that several commands share, those of the products included, and those of ``plan``: each once."""
 
 from __future__ import annotations
 
@@ -72,6 +72,36 @@ Files = Annotated[
     ),
 ]
 Recursive = Annotated[bool, typer.Option("--recursive", "-R", help="Look into the folders of a folder, too.")]
+
+Config = Annotated[
+    str | None,
+    typer.Option("--config", metavar="FILE", help="The settings of the process (YAML). Default: built-in ones."),
+]
+NodeName = Annotated[
+    str | None, typer.Option("--node-name", metavar="NAME", help="The node. Default: $NODE_NAME.", show_default=False)
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be written or removed, and change nothing.")]
+
+ServerUrl = Annotated[str, typer.Argument(metavar="URL", help="Where it is: http://NAME.NAMESPACE.svc:9396.")]
+Wait = Annotated[float, typer.Option("--wait", metavar="SECONDS", help="Wait so long for all to be well.")]
+Url = Annotated[str, typer.Option("--url", metavar="URL", help="Reach the server there, and not by its Service.")]
+CaFile = Annotated[
+    str | None,
+    typer.Option("--ca-file", metavar="FILE", help="The authority of its certificate. Not needed with bootstrap."),
+]
+Exempt = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exempt",
+        metavar="NAMESPACE",
+        help="Leave the pods of a namespace as they are. Default: kube-system. Repeatable.",
+    ),
+]
+CheckFile = Annotated[
+    str | None, typer.Option("--check", metavar="FILE|-", help="Check this configuration instead of printing one.")
+]
+Live = Annotated[bool, typer.Option("--live", help="Check the one in the cluster.")]
+VolcanoNamespace = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="Where Volcano runs.")]
 
 Without = Annotated[
     list[str] | None,

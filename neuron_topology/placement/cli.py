@@ -12,14 +12,9 @@ import typer
 from hami_plugins.cli import options
 from hami_plugins.cli.options import Form
 
-GrantsConfig = Annotated[
-    str | None,
-    typer.Option("--config", metavar="FILE", help="The server's settings (YAML). Default: built-in ones."),
-]
-
 
 def grants(
-    *, config: GrantsConfig = None, context: options.Context = None, kubeconfig: options.Kubeconfig = None
+    *, config: options.Config = None, context: options.Context = None, kubeconfig: options.Kubeconfig = None
 ) -> None:
     """Run the server that grants the Neuron devices of the whole cluster, until it is told to stop.
 
@@ -36,9 +31,9 @@ def grants(
 
 
 def verify(
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where it is: http://NAME.NAMESPACE.svc:9396.")],
+    url: options.ServerUrl,
     *,
-    wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="Wait for an answer.")] = 0.0,
+    wait: options.Wait = 0.0,
 ) -> None:
     """Ask whether the server of grants answers, and what it waits for where it does not. Reads only."""
     from hami_plugins.cli import probing
@@ -48,17 +43,13 @@ def verify(
 
 def conf(
     *,
-    check: Annotated[
-        str | None, typer.Option("--check", metavar="FILE|-", help="Check this configuration instead of printing one.")
-    ] = None,
-    live: Annotated[bool, typer.Option("--live", help="Check the one in the cluster.")] = False,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", metavar="NAME", help="Where Volcano runs.")
-    ] = "volcano-system",
+    check: options.CheckFile = None,
+    live: options.Live = False,
+    namespace: options.VolcanoNamespace = "volcano-system",
     kube_scheduler: Annotated[
         bool, typer.Option("--kube-scheduler", help="Print kube-scheduler's configuration instead of Volcano's.")
     ] = False,
-    config: GrantsConfig = None,
+    config: options.Config = None,
     output: options.Output = Form.TABLE,
     no_headers: options.NoHeaders = False,
     context: options.Context = None,
@@ -81,19 +72,9 @@ def conf(
 
 def webhooks(
     *,
-    url: Annotated[
-        str, typer.Option("--url", metavar="URL", help="Reach the server there, and not by its Service.")
-    ] = "",
-    ca_file: Annotated[
-        str | None,
-        typer.Option("--ca-file", metavar="FILE", help="The authority of its certificate. Not needed with bootstrap."),
-    ] = None,
-    exempt: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--exempt", metavar="NAMESPACE", help="Mark no pods of a namespace. Default: kube-system. Repeatable."
-        ),
-    ] = None,
+    url: options.Url = "",
+    ca_file: options.CaFile = None,
+    exempt: options.Exempt = None,
     marked_only: Annotated[
         bool,
         typer.Option("--marked-only", help="Leave Bindings of unmarked pods alone: all of kube-scheduler's are."),
@@ -101,7 +82,7 @@ def webhooks(
     jobs: Annotated[
         bool, typer.Option("--jobs", help="Have Volcano Jobs for Neuron devices made as `patch` makes them.")
     ] = False,
-    config: GrantsConfig = None,
+    config: options.Config = None,
     output: options.Output = Form.YAML,
 ) -> None:
     """Print the configuration of the webhooks, to be applied. Reads only.
@@ -127,7 +108,7 @@ def webhooks(
 
 def audit(
     *,
-    config: GrantsConfig = None,
+    config: options.Config = None,
     output: options.Output = Form.TABLE,
     no_headers: options.NoHeaders = False,
     context: options.Context = None,
@@ -148,7 +129,7 @@ def audit(
 
 def repair(
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    dry_run: options.DryRun = False,
     output: options.Output = Form.TABLE,
     no_headers: options.NoHeaders = False,
     context: options.Context = None,
