@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,6 +13,7 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.devices import CoreMask
 from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.pods import PodRecord
+from neuron_topology.allocation.chances import chances
 from neuron_topology.allocation.families import Family, subcubes
 from neuron_topology.allocation.measures import connected, path_through, ring_through
 from neuron_topology.allocation.tables import Tables, Topology
@@ -43,8 +44,10 @@ class Figures:
 
     ``devices`` by state; ``recognised`` is the share of all linked sets of a machine that its pool grants, by instance
     type and family; ``largest`` how many nodes have that number of devices as the largest set now, ``fitting`` how many
-    could grant a set of a number, ``fragmented`` how many have enough free devices for it and no set. ``worth`` is what
-    all free sets are worth and ``worth_idle`` what they would be with nothing granted. ``linkage`` and ``numa`` tell of
+    could grant a set of a number, ``fragmented`` how many have enough free devices for it and no set. ``by_chance`` is
+    how many nodes could grant it on average if what is not free there lay at random, and ``chances`` the probability
+    of that for one machine with 0, 1, 2 ... devices in use, by instance type, family and number. ``worth`` is what all
+    free sets are worth and ``worth_idle`` what they would be with nothing granted. ``linkage`` and ``numa`` tell of
     the grants of several devices how they are linked and over how many NUMA nodes they go (on machines with several),
     ``alike`` of gangs on several nodes whether they have the same numbers on each. ``held_twice`` and ``held_broken``
     are devices.
@@ -55,6 +58,8 @@ class Figures:
     largest: Counter[int] = field(default_factory=Counter)
     fitting: Counter[int] = field(default_factory=Counter)
     fragmented: Counter[int] = field(default_factory=Counter)
+    by_chance: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
+    chances: dict[tuple[str, str, int], tuple[float, ...]] = field(default_factory=dict)
     worth: int = 0
     worth_idle: int = 0
     linkage: Counter[Linkage] = field(default_factory=Counter)
@@ -65,12 +70,13 @@ class Figures:
 
 
 class _OfState(NamedTuple):
-    """What one node in one state adds. ``fitting`` and ``fragmented`` are counts of devices."""
+    """What one node in one state adds. ``fitting`` and ``fragmented`` are counts of devices, ``free`` those free."""
 
     devices: tuple[tuple[DeviceState, int], ...]
     held_twice: int
     held_broken: int
     worth: int
+    free: int
     largest: int
     fitting: tuple[int, ...]
     fragmented: tuple[int, ...]
@@ -100,7 +106,11 @@ def figures_of(snapshot: ClusterSnapshot) -> Figures:
 
 def _add(found: Figures, wiring: Wiring, node: _OfState) -> None:
     topology = wiring.topology
-    found.recognised[wiring.name or "unknown", topology.family.value] = recognition(topology)
+    kind = wiring.name or "unknown", topology.family.value
+    found.recognised[kind] = recognition(topology)
+    for count, known in _curves(wiring.tables).items():
+        found.chances[(*kind, count)] = known
+        found.by_chance[count] += known[topology.fabric.devices - node.free]
     found.devices.update(dict(node.devices))
     found.held_twice += node.held_twice
     found.held_broken += node.held_broken
@@ -131,10 +141,18 @@ def _of_state(state: NodeState) -> _OfState:
         held_twice=twice,
         held_broken=broken,
         worth=tables.value(free),
+        free=free.bit_count(),
         largest=max(fitting, default=0),
         fitting=fitting,
         fragmented=tuple(count for count in tables.counts if count not in fitting and free.bit_count() >= count),
     )
+
+
+@lru_cache(maxsize=256)
+def _curves(tables: Tables) -> Mapping[int, tuple[float, ...]]:
+    """The chances of the sizes that jobs come in: powers of two. One device and all of them are no question."""
+    sizes = (count for count in tables.counts if 1 < count < tables.topology.fabric.devices)
+    return {count: found for count in sizes if count.bit_count() == 1 and (found := chances(tables, count))}
 
 
 def _overlapping(masks: Iterable[int]) -> bool:

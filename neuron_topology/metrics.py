@@ -31,11 +31,18 @@ def _families(found: Figures, prefix: str) -> Iterator[Metric]:
     yield _by(f"{prefix}_nodes", "Nodes by the largest set that is free on them", "largest", found.largest)
     yield _by(f"{prefix}_nodes_fitting", "Nodes on which a set of so many devices is free", "devices", found.fitting)
     yield _by(
+        f"{prefix}_nodes_fitting_by_chance",
+        "The same on average, if the devices that are not free on each node lay at random",
+        "devices",
+        found.by_chance,
+    )
+    yield _by(
         f"{prefix}_nodes_fragmented",
         "Nodes with so many devices free, of which no set of them is",
         "devices",
         found.fragmented,
     )
+    yield _chances(found, prefix)
     yield GaugeMetricFamily(
         f"{prefix}_free_sets_ratio",
         "What all free sets are worth, larger ones more, of what they are with nothing granted",
@@ -51,7 +58,21 @@ def _families(found: Figures, prefix: str) -> Iterator[Metric]:
     yield GaugeMetricFamily(f"{prefix}_devices_held_broken", "Broken devices that a pod holds", value=found.held_broken)
 
 
-def _by(name: str, what: str, label: str, counts: Mapping[Any, int]) -> GaugeMetricFamily:
+def _chances(found: Figures, prefix: str) -> GaugeMetricFamily:
+    """A sample for each number of busy devices that leaves a chance."""
+    family = GaugeMetricFamily(
+        f"{prefix}_set_chance_ratio",
+        "How likely a set of so many devices is free on a machine with so many devices in use, if these lay at random",
+        labels=("instance_type", "family", "devices", "busy"),
+    )
+    for (kind, sets, count), chances in sorted(found.chances.items()):
+        for busy, chance in enumerate(chances):
+            if chance:
+                family.add_metric((kind, sets, str(count), str(busy)), chance)
+    return family
+
+
+def _by(name: str, what: str, label: str, counts: Mapping[Any, float]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, what, labels=(label,))
     for key, number in sorted(counts.items(), key=lambda item: str(item[0]).zfill(4)):
         family.add_metric((str(key),), number)

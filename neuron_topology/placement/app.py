@@ -13,7 +13,8 @@ from hami_plugins.granting.server import LINGER_SECONDS, GrantServer
 from hami_plugins.granting.term import Filling
 from hami_plugins.kube.election import BoundedApi
 from neuron_topology.metrics import families
-from neuron_topology.placement.gangs import Gangs
+from neuron_topology.placement.admissions import FollowedGangs
+from neuron_topology.placement.gang_metrics import GangMetrics
 from neuron_topology.placement.product import product_of
 from neuron_topology.placement.settings import GrantSettings
 
@@ -29,12 +30,17 @@ def grant_server(  # noqa: PLR0913 - what it is made of
 ) -> GrantServer:
     """One replica; the parameters are those of ``GrantServer``."""
     margin = settings.capacity_block_margin
-    product = product_of(settings.rules, lambda: Gangs(now=time.time, margin=margin), binds=settings.binds)
+    gangs = GangMetrics(metrics.metrics, now=time.time)
+
+    def planner() -> FollowedGangs:
+        return FollowedGangs(gangs.followed(), now=time.time, margin=margin)
+
+    product = product_of(settings.rules, planner, binds=settings.binds)
     server = GrantServer(settings, api, product, metrics=metrics, identity=identity, filling=filling, linger=linger)
 
     def devices() -> Iterable[Metric]:
         snapshot = server.snapshot()
-        return () if snapshot is None else families(snapshot)
+        return () if snapshot is None else (*families(snapshot), gangs.family())
 
     metrics.metrics.collected(devices)
     return server

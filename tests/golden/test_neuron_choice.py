@@ -1,12 +1,11 @@
 """Which sets are granted of what is free: counts, scenarios, and the fragmentation tables over all free masks."""
 
 from collections import Counter
-from fractions import Fraction
 from itertools import combinations
-from math import comb
 
 import pytest
 
+from neuron_topology.allocation.chances import chances
 from neuron_topology.allocation.families import Family, arcs, windows
 from neuron_topology.allocation.tables import Tables, Topology
 from neuron_topology.hardware.fabric import devices_of, line, mask_of
@@ -99,16 +98,13 @@ def test_it_takes_as_many_busy_devices_to_block_a_count(case: Case) -> None:
 @cases.each("neuron/frag-pfit.yaml")
 def test_the_chance_of_a_fit_is_as_computed(case: Case) -> None:
     busy = case.given["busy"]
-    masks = [0xFFFF & ~mask_of(each) for each in combinations(range(16), busy)]
     expected = case.expect | DEVIATIONS.get(case.id, ("", {}))[1]  # type: ignore[operator]
     for name, told in expected.items():
         if told is None:
             continue
         count = int(name.removeprefix("set").partition("_")[0])
         family = Family.AWS if name.endswith("_aws") else Family.LINKED
-        choices = tables_of(TORUS_TYPE, family).choices(count)
-        chance = Fraction(sum(1 for free in masks if choices[free]), comb(16, busy))
-        assert f"{float(chance):.3f}" == told, name
+        assert f"{chances(tables_of(TORUS_TYPE, family), count)[busy]:.3f}" == told, name
 
 
 @pytest.fixture(scope="module")

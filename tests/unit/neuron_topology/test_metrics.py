@@ -13,6 +13,7 @@ from hami_plugins.model.devices import CoreMask
 from hami_plugins.model.nodes import NodeEntry, NodeFacts
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.observe.metrics import Metrics
+from neuron_topology.allocation.chances import chances
 from neuron_topology.allocation.families import Family
 from neuron_topology.allocation.tables import Topology
 from neuron_topology.figures import DeviceState, Figures, Linkage, figures_of, recognition
@@ -78,6 +79,25 @@ def test_nodes_count_by_what_they_could_still_grant() -> None:
     assert 0 < found.worth < found.worth_idle
 
 
+def test_nodes_are_compared_with_what_chance_would_leave() -> None:
+    found = figures(an_entry("column", ("job", (0, 4, 8, 12))), an_entry("idle"))
+    assert found.by_chance[4] == pytest.approx(1 + 0.859, abs=5e-4)
+    assert found.by_chance[8] == pytest.approx(1 + 0.077, abs=5e-4)
+    curve = found.chances[TRN1, "aws", 4]
+    assert (curve[0], curve[13]) == (1.0, 0.0)
+    assert len(curve) == 17
+    assert {count for *_, count in found.chances} == {4, 8}
+
+
+def test_broken_devices_count_as_in_use_in_what_chance_would_leave() -> None:
+    found = figures(an_entry("n", **{HEALTH_KEY: '{"devices": [1, 5]}'}))
+    assert found.by_chance[8] == pytest.approx(0.467, abs=5e-4)
+
+
+def test_a_machine_too_large_for_tables_has_no_curve() -> None:
+    assert chances(Topology(ring(20)).tables, 1) == ()
+
+
 def test_a_linked_pool_is_less_fragmented_in_the_same_state() -> None:
     found = figures(an_entry("column", ("job", (0, 4, 8, 12)), family="linked"))
     assert not found.fragmented[4]
@@ -130,6 +150,9 @@ def test_prometheus_reads_every_figure() -> None:
     assert found["neuron_nodes", "8"] == 2
     assert found["neuron_nodes_fitting", "4"] == 2
     assert found["neuron_nodes_fragmented", "16"] == 0
+    assert found["neuron_nodes_fitting_by_chance", "8"] < found["neuron_nodes_fitting", "8"]
+    assert found["neuron_set_chance_ratio", TRN1, "aws", "8", "2"] == pytest.approx(0.467, abs=5e-4)
+    assert ("neuron_set_chance_ratio", TRN1, "aws", "8", "9") not in found
     assert 0 < found["neuron_free_sets_ratio",] < 1
     assert found["neuron_grants", "ring"] == 1
     assert found["neuron_grants_by_numa", "2"] == 2

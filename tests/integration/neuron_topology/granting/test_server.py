@@ -53,6 +53,11 @@ def test_a_gang_of_parts_of_nodes_is_bound_on_linked_sets(cluster: Site) -> None
     with cluster.volcano(client):
         connect_to(cluster.server.url).create(JOBS, a_gang("train", 8, 4))
         wait_for(lambda: cluster.bound("train", 8), "all eight are bound")
+        complete = 'neuron_grants_gangs{state="complete"} 1.0'
+        wait_for(lambda: complete in client.get("/metrics")[1], "the gang is seen to be complete")
+    _, text = client.get("/metrics")
+    assert "neuron_grants_gang_admission_seconds_count 1.0" in text
+    assert "neuron_grants_gang_partial_starts_total 0.0" in text
     assert not cluster.wrong()
 
 
