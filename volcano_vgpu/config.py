@@ -28,9 +28,6 @@ PREFIX: Final = "HAMI_PLUGINS__VOLCANO_VGPU__"
 NODE_FILE: Final = "config.json"
 """The key under which the existing plugin's ConfigMap holds the node file."""
 
-DEVICE_CONFIG_NAMESPACES: Final = ("kube-system", "volcano-system")
-"""Where Volcano's ConfigMap (``volcano_config.NAME``) may be; the first one that is there counts."""
-
 _KNOWN_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "NODE_NAME": ("node",),
     "HOOK_PATH": ("hookPath",),

@@ -134,11 +134,6 @@ def bytes_of(percent: int, total: int) -> int:
     return percent * total // FULL
 
 
-def surviving_bytes(percent: int, total: int) -> int:
-    """The least bytes that the scheduler takes for the percentage again: rounded up, where it rounds down itself."""
-    return -(-percent * total // FULL)
-
-
 def percent_of(memory: int, total: int) -> int:
     """The percentage of a card that the scheduler records for bytes: cut off, by way of floating point, as it does."""
     return int(memory / total * FULL)

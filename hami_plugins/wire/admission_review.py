@@ -10,7 +10,7 @@ from typing import Final
 import orjson
 
 from hami_plugins.errors import WireError
-from hami_plugins.wire import fields
+from hami_plugins.wire import documents, fields
 from hami_plugins.wire.fields import Json
 
 API_VERSION: Final = "admission.k8s.io/v1"
@@ -72,11 +72,7 @@ Answer = Allowed | Refused
 
 def decode(data: bytes) -> AdmissionRequest:
     """The request in a review. Raises ``WireError`` that names what is wrong with it."""
-    try:
-        document = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise WireError(_KEY, data[:200].decode(errors="replace"), f"not JSON: {error}") from error
-    review = fields.whole(document, _KEY)
+    review = fields.whole(documents.load(_KEY, data), _KEY)
     _of_this_version(review)
     if review.get("request") is None:
         raise WireError("AdmissionReview: request", "", "is missing")
@@ -84,15 +80,15 @@ def decode(data: bytes) -> AdmissionRequest:
     request = fields.member(review, "request", _BODY)
     resource = fields.member(request, "resource", place)
     return AdmissionRequest(
-        uid=_needed(request, "uid", place),
-        operation=_needed(request, "operation", place),
+        uid=fields.needed(request, "uid", place),
+        operation=fields.needed(request, "operation", place),
         group=fields.text(resource, "group", f"{place}.resource"),
         version=fields.text(resource, "version", f"{place}.resource"),
-        resource=_needed(resource, "resource", f"{place}.resource"),
+        resource=fields.needed(resource, "resource", f"{place}.resource"),
         subresource=fields.text(request, "subResource", place),
         namespace=fields.text(request, "namespace", place),
         name=fields.text(request, "name", place),
-        dry_run=_truth(request, "dryRun", place),
+        dry_run=fields.flag(request, "dryRun", place),
         user=_user(fields.member(request, "userInfo", place), f"{place}.userInfo"),
         object=_object(request, "object", place),
         old_object=_object(request, "oldObject", place),
@@ -121,25 +117,9 @@ def _of_this_version(review: Json) -> None:
         raise WireError("AdmissionReview: apiVersion", version, why)
 
 
-def _needed(holder: Json, name: str, place: str) -> str:
-    if found := fields.text(holder, name, place):
-        return found
-    raise WireError(fields.path(place, name), "", "is missing")
-
-
-def _truth(holder: Json, name: str, place: str) -> bool:
-    value = holder.get(name)
-    if value is None or isinstance(value, bool):
-        return bool(value)
-    raise fields.wrong(fields.path(place, name), value, "true or false")
-
-
 def _object(holder: Json, name: str, place: str) -> Json | None:
     return None if holder.get(name) is None else fields.member(holder, name, place)
 
 
 def _user(user: Json, place: str) -> User:
-    groups = fields.items(user, "groups", place)
-    if wrong := [group for group in groups if not isinstance(group, str)]:
-        raise fields.wrong(fields.path(place, "groups"), wrong[0], "texts")
-    return User(fields.text(user, "username", place), tuple(groups))
+    return User(fields.text(user, "username", place), tuple(fields.texts(user, "groups", place)))

@@ -16,12 +16,17 @@ Scalar = str | int | float | bool | None
 _HTML: Final = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"})
 
 
-def load(key: str, text: str) -> Any:
+_SHOWN: Final = 200
+"""Bytes of a body that an error tells."""
+
+
+def load(key: str, text: str | bytes) -> Any:
     """The document in a text; raises ``WireError`` when it is not JSON."""
     try:
         return orjson.loads(text)
     except ValueError as error:
-        raise WireError(key, text, f"not JSON: {error}") from None
+        shown = text if isinstance(text, str) else text[:_SHOWN].decode(errors="replace")
+        raise WireError(key, shown, f"not JSON: {error}") from None
 
 
 def load_list(key: str, text: str) -> list[Any]:

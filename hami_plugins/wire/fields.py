@@ -61,6 +61,13 @@ def text(holder: Json, name: str, place: str) -> str:
     raise wrong(path(place, name), value, "text")
 
 
+def needed(holder: Json, name: str, place: str) -> str:
+    """A text that must be there and not be empty."""
+    if found := text(holder, name, place):
+        return found
+    raise WireError(path(place, name), "", "is missing")
+
+
 def number(holder: Json, name: str, place: str, *, default: int = 0) -> int:
     """An integer."""
     value = holder.get(name)

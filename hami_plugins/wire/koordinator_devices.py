@@ -29,7 +29,6 @@ API_VERSION: Final = "scheduling.koordinator.sh/v1alpha1"
 KIND: Final = "Device"
 VENDOR_LABEL: Final = "node.koordinator.sh/gpu-vendor"
 MODEL_LABEL: Final = "node.koordinator.sh/gpu-model"
-DRIVER_LABEL: Final = "node.koordinator.sh/gpu-driver-version"
 PARTITIONS_KEY: Final = "scheduling.koordinator.sh/gpu-partitions"
 """Annotation with the sets of linked cards."""
 

@@ -14,7 +14,7 @@ together, and partitions of linked cards with what a node publishes of them.
 Source: ``koordinator.md`` 2.4 to 2.6.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +24,7 @@ from hami_plugins.model.quantity import Quantity
 from hami_plugins.wire import documents, fields, quantity
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.koordinator_devices import PARTITIONS_KEY
+from hami_plugins.wire.neighbours import requirements
 
 KEY: Final = "scheduling.koordinator.sh/device-allocate-hint"
 JOINT_KEY: Final = "scheduling.koordinator.sh/device-joint-allocate"
@@ -39,7 +40,6 @@ _STRATEGIES: Final = frozenset({"", APPLY_FOR_ALL, REQUESTS_AS_COUNT})
 _EXCLUSIVE: Final = frozenset({"", "DeviceLevel", "PCIeLevel"})
 _POLICIES: Final = frozenset({"Restricted", "BestEffort"})
 _JOINT_SCOPES: Final = frozenset({"", "SamePCIe"})
-_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +137,8 @@ def _bandwidth(body: Json, place: str) -> Quantity | None:
 
 def _hint(body: Json, place: str) -> Hint:
     return Hint(
-        selector=tuple(_selector(fields.member(body, "selector", place), f"{place}.selector")),
-        functions=tuple(_selector(fields.member(body, "vfSelector", place), f"{place}.vfSelector")),
+        selector=tuple(requirements(fields.member(body, "selector", place), f"{place}.selector")),
+        functions=tuple(requirements(fields.member(body, "vfSelector", place), f"{place}.vfSelector")),
         strategy=_word(body, "allocateStrategy", place, _STRATEGIES),
         scope=_word(body, "requiredTopologyScope", place, _SCOPES),
         exclusive=_word(body, "exclusivePolicy", place, _EXCLUSIVE),
@@ -150,15 +150,3 @@ def _word(body: Json, name: str, place: str, known: frozenset[str]) -> str:
     if found not in known:
         raise WireError(f"{place}.{name}", found, f"expected one of {', '.join(sorted(known - {''}))}")
     return found
-
-
-def _selector(body: Json, place: str) -> Iterator[Requirement]:
-    for key, value in fields.text_map(body, "matchLabels", place).items():
-        yield Requirement(key, "In", (value,))
-    for at, raw in enumerate(fields.items(body, "matchExpressions", place)):
-        inside = f"{place}.matchExpressions[{at}]"
-        each = fields.whole(raw, inside)
-        operator = fields.text(each, "operator", inside)
-        if operator not in _OPERATORS:
-            raise fields.wrong(f"{inside}.operator", operator, f"one of {', '.join(sorted(_OPERATORS))}")
-        yield Requirement(fields.text(each, "key", inside), operator, tuple(fields.texts(each, "values", inside)))

@@ -5,23 +5,20 @@ Go's structs have no JSON tags there: members are written as fields are called, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
-from hami_plugins.errors import WireError
 from hami_plugins.model.units import NodeName, PodUid
-from hami_plugins.wire import fields
+from hami_plugins.wire import documents, fields
 from hami_plugins.wire.fields import Json
 
 PLACE: Final = "extender call:"
 
 MOST: Final = 10
 """The highest score that an extender may give a node (``MaxExtenderPriority``)."""
-
-_SHOWN: Final = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +61,10 @@ def to_bind(body: bytes) -> ToBind:
     """What a bind call asks. Raises ``WireError``."""
     call = _loaded(body)
     return ToBind(
-        namespace=_required(call, "podnamespace"),
-        name=_required(call, "podname"),
-        uid=PodUid(_required(call, "poduid")),
-        node=NodeName(_required(call, "node")),
+        namespace=fields.needed(call, "podnamespace", PLACE),
+        name=fields.needed(call, "podname", PLACE),
+        uid=PodUid(fields.needed(call, "poduid", PLACE)),
+        node=NodeName(fields.needed(call, "node", PLACE)),
     )
 
 
@@ -105,22 +102,6 @@ def _name_of(node: Json) -> NodeName:
     return NodeName(fields.text(fields.member(node, "metadata", f"{PLACE} node"), "name", f"{PLACE} node.metadata"))
 
 
-def _required(holder: Json, name: str) -> str:
-    found = fields.text(holder, name, PLACE)
-    if not found:
-        raise fields.wrong(f"{PLACE} {name}", None, "a name")
-    return found
-
-
 def _loaded(body: bytes) -> Json:
     """The call, with the names of its own members in small letters."""
-    try:
-        document: Any = orjson.loads(body)
-    except ValueError as error:
-        shown = body[:_SHOWN].decode(errors="replace")
-        raise WireError(PLACE.rstrip(":"), shown, f"not JSON: {error}") from None
-    return {name.lower(): value for name, value in _members(document)}
-
-
-def _members(document: object) -> Iterable[tuple[str, Any]]:
-    return fields.whole(document, PLACE).items()
+    return documents.folded(documents.load(PLACE.rstrip(":"), body), PLACE)

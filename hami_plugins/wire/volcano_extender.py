@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.units import NodeName, PodUid
-from hami_plugins.wire import fields
+from hami_plugins.wire import documents, fields
 from hami_plugins.wire.fields import Json
 
 PLACE: Final = "extender call:"
@@ -75,7 +75,7 @@ def predicate(body: bytes) -> OnNode:
     call = _loaded(body)
     task = fields.member(call, "task", PLACE)
     node = fields.member(call, "node", PLACE)
-    return OnNode(orjson.dumps(task), NodeName(_required(node, "Name", f"{PLACE} node")))
+    return OnNode(orjson.dumps(task), NodeName(fields.needed(node, "Name", f"{PLACE} node")))
 
 
 def task(text: bytes) -> Task:
@@ -93,7 +93,7 @@ def prioritize(body: bytes) -> OnNodes:
     names = []
     for number, raw in enumerate(fields.items(call, "nodes", PLACE)):
         place = f"{PLACE} nodes[{number}]"
-        names.append(NodeName(_required(fields.whole(raw, place), "Name", place)))
+        names.append(NodeName(fields.needed(fields.whole(raw, place), "Name", place)))
     return OnNodes(orjson.dumps(fields.member(call, "task", PLACE)), tuple(names))
 
 
@@ -119,28 +119,16 @@ def event_reply(error: str = "") -> bytes:
 
 def _task(body: Json, place: str) -> Task:
     return Task(
-        uid=PodUid(_required(body, "UID", place)),
-        namespace=_required(body, "Namespace", place),
-        name=_required(body, "Name", place),
+        uid=PodUid(fields.needed(body, "UID", place)),
+        namespace=fields.needed(body, "Namespace", place),
+        name=fields.needed(body, "Name", place),
         node=NodeName(fields.text(body, "NodeName", place)),
         pod=fields.member(body, "Pod", place),
     )
 
 
-def _required(holder: Json, name: str, place: str) -> str:
-    found = fields.text(holder, name, place)
-    if not found:
-        raise fields.wrong(f"{place}.{name}", None, "a name")
-    return found
-
-
 def _loaded(body: bytes) -> Json:
-    try:
-        document: Any = orjson.loads(body)
-    except ValueError as error:
-        shown = body[:_SHOWN].decode(errors="replace")
-        raise WireError(PLACE.rstrip(":"), shown, f"not JSON: {error}") from None
-    return fields.whole(document, PLACE)
+    return fields.whole(documents.load(PLACE.rstrip(":"), body), PLACE)
 
 
 def _text(name: bytes) -> str:

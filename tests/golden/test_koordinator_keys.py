@@ -14,7 +14,6 @@ LABELS = {
     vocabulary.MODEL_LABEL,
     vocabulary.VENDOR_LABEL,
     vocabulary.SCHEDULER_LABEL,
-    koordinator_devices.DRIVER_LABEL,
     koordinator_devices.MODEL_LABEL,
     koordinator_devices.VENDOR_LABEL,
     *vocabulary.CLASS_LABELS,

@@ -124,7 +124,7 @@ def test_percent_and_bytes_are_converted_as_the_scheduler_does(case: Case) -> No
             assert koordinator.percent_of(memory, total) == case.expect["percent"]
         case "roundtrip":
             every = range(1, 101)
-            ceil = sum(koordinator.percent_of(koordinator.surviving_bytes(p, total), total) == p for p in every)
+            ceil = sum(koordinator.percent_of(-(-p * total // 100), total) == p for p in every)
             floor = sum(koordinator.percent_of(koordinator.bytes_of(p, total), total) != p for p in every)
             assert (ceil, floor) == (case.expect["ceil_survives"], case.expect["floor_fails"])
         case "fill_memory":

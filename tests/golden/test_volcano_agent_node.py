@@ -144,7 +144,7 @@ def test_no_factor_is_needed_for_big_cards(case: Case) -> None:
 
 def loaded(case: Case) -> AgentSettings:
     given = case.given
-    maps = [given["configmaps"][name] for name in config.DEVICE_CONFIG_NAMESPACES if name in given["configmaps"]]
+    maps = [given["configmaps"][name] for name in ("kube-system", "volcano-system") if name in given["configmaps"]]
     flags = {"--device-split-count": "HAMI_PLUGINS__VOLCANO_VGPU__DEVICE_SPLIT_COUNT"}
     return config.load(
         "",

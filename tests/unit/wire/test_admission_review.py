@@ -88,7 +88,7 @@ def test_a_dry_run_is_told() -> None:
         (a_review(resource=None), "request.resource.resource: is missing"),
         (a_review(object=[]), "request.object: expected an object"),
         (a_review(dryRun="yes"), "request.dryRun: expected true or false"),
-        (a_review(userInfo={"groups": ["a", 1]}), "request.userInfo.groups: expected texts"),
+        (a_review(userInfo={"groups": ["a", 1]}), r"request.userInfo.groups\[1\]: expected text"),
     ],
 )
 def test_a_review_that_is_none_is_refused_with_what_is_wrong(data: bytes, told: str) -> None:

@@ -79,8 +79,8 @@ def test_no_text_in_a_pod_is_taken_for_the_node(text: str) -> None:
         (b"", "not JSON"),
         (b"{", "not JSON"),
         (b"[]", "expected an object"),
-        (b"{}", "node.Name: expected a name"),
-        (body(task=TASK), "node.Name: expected a name"),
+        (b"{}", "node.Name: is missing"),
+        (body(task=TASK), "node.Name: is missing"),
         (body(task=TASK, node={"Name": 3}), "node.Name: expected text"),
         (body(task=TASK, node="n1"), "node: expected an object"),
         (b'{"task":{},"node":{"Name":"\xff"}}', "not UTF-8"),
@@ -94,7 +94,7 @@ def test_what_is_no_predicate_call_is_refused(sent: bytes, wrong: str) -> None:
 @pytest.mark.parametrize("missing", ["UID", "Namespace", "Name"])
 def test_a_task_without_a_name_is_refused(missing: str) -> None:
     task = {name: value for name, value in TASK.items() if name != missing}
-    with pytest.raises(WireError, match=rf"task\.{missing}: expected a name"):
+    with pytest.raises(WireError, match=rf"task\.{missing}: is missing"):
         volcano_extender.event(body(task=task))
 
 
