@@ -94,7 +94,7 @@ Exempt = Annotated[
     typer.Option(
         "--exempt",
         metavar="NAMESPACE",
-        help="Leave the pods of a namespace as they are. Default: kube-system. Repeatable.",
+        help="Ask about nothing in a namespace. Default: kube-system. Repeatable.",
     ),
 ]
 CheckFile = Annotated[

@@ -77,10 +77,14 @@ def webhooks(
     """The MutatingWebhookConfiguration.
 
     A marked pod is not bound without a grant, so its Binding waits for the server. All others, plain pods and pods from
-    before the webhooks, pass while it is away; with ``marked_only`` it is never asked about them. Pods of ``exempt``
-    namespaces are never marked; their Bindings are asked about, for a scheduler reserves devices for them like for all.
+    before the webhooks, pass while it is away; with ``marked_only`` it is never asked about them. Nobody in ``exempt``
+    namespaces, and in that of the server, is ever asked about: nothing of the cluster's own waits, not even a second.
     """
-    common = {"admissionReviewVersions": ["v1"], "matchPolicy": "Equivalent"}
+    common = {
+        "admissionReviewVersions": ["v1"],
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": elsewhere(exempt, target),
+    }
     pods = {
         "name": f"pods.{hooks.domain}",
         "clientConfig": target.client(POD_PATH),
@@ -90,7 +94,6 @@ def webhooks(
         "timeoutSeconds": IGNORE_SECONDS,
         "reinvocationPolicy": "IfNeeded",
         "sideEffects": "None",
-        "namespaceSelector": _elsewhere([*exempt, target.namespace]),
     }
     marked = _of_bindings(hooks, target, "marked", hooks.marked, waits=True)
     unmarked = _of_bindings(hooks, target, "unmarked", f"!({hooks.marked})", waits=False)
@@ -132,6 +135,7 @@ def _of_pods(hooks: Hooks) -> list[dict[str, str]]:
     return [*([of_scheduler] if names else []), {"name": "asks-for-cards", "expression": asks}]
 
 
-def _elsewhere(namespaces: Sequence[str]) -> dict[str, Any]:
-    wanted = list(dict.fromkeys(namespaces))
+def elsewhere(exempt: Iterable[str], target: Target) -> dict[str, Any]:
+    """The selector of all namespaces but ``exempt`` ones and that of the server."""
+    wanted = list(dict.fromkeys([*exempt, target.namespace]))
     return {"matchExpressions": [{"key": NAMESPACE_LABEL, "operator": "NotIn", "values": wanted}]}

@@ -21,10 +21,10 @@ def webhooks(
     Nobody waits for a patch: a job is made as it is while the server is away.
     """
     found = shared.webhooks(HOOKS, target, exempt=exempt, marked_only=marked_only)
-    return {**found, "webhooks": [*found["webhooks"], _of_jobs(target)]} if jobs else found
+    return {**found, "webhooks": [*found["webhooks"], _of_jobs(target, exempt)]} if jobs else found
 
 
-def _of_jobs(target: Target) -> dict[str, Any]:
+def _of_jobs(target: Target, exempt: Iterable[str]) -> dict[str, Any]:
     asked = ", ".join(f"'{name}'" for name in SPEC.resources.all())
     asks = (
         "has(object.spec.tasks) && object.spec.tasks.exists(t, has(t.template) && has(t.template.spec) && "
@@ -48,6 +48,7 @@ def _of_jobs(target: Target) -> dict[str, Any]:
         "timeoutSeconds": shared.IGNORE_SECONDS,
         "reinvocationPolicy": "IfNeeded",
         "sideEffects": "None",
+        "namespaceSelector": shared.elsewhere(exempt, target),
         "admissionReviewVersions": ["v1"],
         "matchPolicy": "Equivalent",
     }
