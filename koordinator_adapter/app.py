@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Final
 
 from starlette.requests import Request
@@ -33,6 +34,7 @@ from koordinator_adapter.admission.resolving import resolve
 from koordinator_adapter.admission.validating import validate
 from koordinator_adapter.cluster import Cluster
 from koordinator_adapter.devices.publisher import Publisher
+from koordinator_adapter.gangs import Names
 from koordinator_adapter.metrics import AdapterMetrics, Sizes
 from koordinator_adapter.settings import AdapterSettings
 from koordinator_adapter.translation.model import Settings, Words
@@ -48,6 +50,9 @@ FILL_SECONDS: Final = 60.0
 
 _LOOK_SECONDS: Final = 0.02
 _USUAL: Final = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE))
+_SELDOM: Final = ReflectorOptions(backoff=Backoff(most=60.0))
+"""For what many clusters do not know: it is asked for now and then whether they have learnt it."""
+
 _MISSING: Final = 404
 
 
@@ -91,7 +96,9 @@ class AdapterServer:
         self._devices = Reflector(
             api, Selection(paths.DEVICES, "Device"), on_change=self._device_changed, name="devices", **_USUAL
         )
-        self._reflectors = (*_reflectors(api, self._cluster), self._devices)
+        self._groups, self._quotas = Names(), Names(bare=True)
+        self._named = _of_named(api, self._groups, self._quotas)
+        self._reflectors = (*_reflectors(api, self._cluster), self._devices, *self._named)
         self._endpoints = Endpoints(
             settings,
             api,
@@ -196,7 +203,8 @@ class AdapterServer:
         ]
 
     def _translate(self, request: AdmissionRequest) -> Answer:
-        answer = mutate(request, self._registry, self._policy, self._cluster.facts())
+        facts = replace(self._cluster.facts(), groups=self._groups.all, quotas=self._quotas.all)
+        answer = mutate(request, self._registry, self._policy, facts)
         if isinstance(answer, Allowed):
             self._metrics.admitted("translated" if answer.operations else "untouched")
         else:
@@ -231,6 +239,9 @@ class AdapterServer:
         for reflector in self._reflectors:
             if reflector is self._devices and self.lacking:
                 continue
+            # Without groups and quotas pods are told more than they need to know, and are let in all the same.
+            if reflector in self._named and reflector.last_error:
+                continue
             if not reflector.synced.is_set():
                 why = f": {reflector.last_error}" if reflector.last_error else ""
                 return f"the API server has not told of all {reflector.name} yet{why}"
@@ -262,6 +273,14 @@ def policy_of(settings: AdapterSettings) -> Policy:
         injects=settings.injection.mode,
         hook_path=settings.injection.hook_path,
         lock_path=settings.injection.lock_path,
+    )
+
+
+def _of_named(api: BoundedApi, groups: Names, quotas: Names) -> tuple[Reflector, ...]:
+    of_groups, of_quotas = Selection(paths.POD_GROUPS, "PodGroup"), Selection(paths.ELASTIC_QUOTAS, "ElasticQuota")
+    return (
+        Reflector(api, of_groups, on_change=groups.changed, name="podgroups", **_SELDOM),
+        Reflector(api, of_quotas, on_change=quotas.changed, name="elasticquotas", **_SELDOM),
     )
 
 

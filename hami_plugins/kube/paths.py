@@ -11,6 +11,10 @@ NAMESPACES: Final = "/api/v1/namespaces"
 DEVICES: Final = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
 """Koordinator's Device objects, one for each node, under its name."""
 
+POD_GROUPS: Final = "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups"
+ELASTIC_QUOTAS: Final = "/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas"
+"""The groups and quotas that Koordinator's scheduler goes by, of all namespaces."""
+
 _NAMESPACE_PARTS: Final = frozenset({"status", "finalize"})
 """Subresources of a namespace itself; any other word in their place is a resource inside of the namespace."""
 

@@ -13,7 +13,8 @@ from koordinator_adapter.translation.model import Settings
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What the cluster says itself: models of cards, whether all cards carry their ids, the largest card and the sizes
-    of all, namespaces that Koordinator's webhook leaves out, and whether limits have to be injected on some node."""
+    of all, namespaces that Koordinator's webhook leaves out, whether limits have to be injected on some node, and the
+    PodGroups (by full name) and quotas of Koordinator's scheduler."""
 
     models: tuple[str, ...] = ()
     device_labels: bool = False
@@ -21,6 +22,8 @@ class Facts:
     card_sizes: frozenset[MiB] = frozenset()
     unserved: frozenset[str] = frozenset()
     lacks_hook: bool = True
+    groups: frozenset[str] = frozenset()
+    quotas: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,8 @@ class Policy:
             "card_memory": facts.card_memory,
             "card_sizes": facts.card_sizes,
             "unserved": self.translation.unserved | facts.unserved,
+            "groups": facts.groups,
+            "quotas": facts.quotas,
         }
         changes = {name: value for name, value in live.items() if name not in self.fixed}
         return replace(self.translation, **changes)  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from hami_plugins.kube import paths
 from hami_plugins.wire.fields import Json
 from koordinator_adapter.translation.model import Words, at
 from koordinator_adapter.translation.objects import KOORDINATOR_GROUP, VOLCANO_GROUP
@@ -50,7 +51,7 @@ class Quotas(NamedTuple):
 
 
 QUOTAS: Final[Mapping[Words, Quotas]] = {
-    Words.KOORDINATOR: Quotas(KOORDINATOR_GROUP, "ElasticQuota", "/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas"),
+    Words.KOORDINATOR: Quotas(KOORDINATOR_GROUP, "ElasticQuota", paths.ELASTIC_QUOTAS),
     Words.VOLCANO: Quotas(VOLCANO_GROUP, "Queue", "/apis/scheduling.volcano.sh/v1beta1/queues"),
 }
 """HAMi has none."""

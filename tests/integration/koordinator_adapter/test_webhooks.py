@@ -8,15 +8,19 @@ import threading
 from typing import Any
 
 import pytest
+import urllib3
 
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect, connect_to
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, MEMORY, RATIO, SHARED
+from koordinator_adapter.app import AdapterServer
 from koordinator_adapter.translation.vocabulary import IGNORE, ISOLATION, MEMORY_LIMIT, OPT_IN, TRANSLATE, VISIBLE
+from koordinator_adapter.webhooks import TRANSLATE_PATH
 from tests.integration.koordinator_adapter.servers import TOKEN, Site, a_node, a_pod, wait_for
 from tests.integration.web.certificates import a_certificate
 
+VOLCANO = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "4096", "volcano.sh/vgpu-cores": "50"}
 HAMI = {"nvidia.com/gpu": "2", "nvidia.com/gpumem": "8192", "nvidia.com/gpucores": "40"}
 WANTED = {OPT_IN: TRANSLATE}
 CONFIGURATIONS = (
@@ -48,6 +52,20 @@ def limits(pod: dict[str, Any]) -> dict[str, str]:
     return found
 
 
+def warned(server: AdapterServer, cluster: Site, pod: dict[str, Any]) -> list[str]:
+    """What somebody who creates a pod is told; API servers hand it on beside their answer."""
+    user = {"username": "alice", "groups": []}
+    request = {"uid": "u", "operation": "CREATE", "namespace": "default", "userInfo": user, "object": pod}
+    request |= {"kind": {"group": "", "version": "v1", "kind": "Pod"}, "resource": {"resource": "pods"}}
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    assert server.webhook_address is not None
+    with urllib3.PoolManager(ca_certs=str(cluster.folder / "tls.crt")) as pool:
+        answer = pool.request("POST", f"https://localhost:{server.webhook_address[1]}{TRANSLATE_PATH}", json=review)
+    response = answer.json()["response"]
+    assert response["allowed"], response
+    return list(response.get("warnings", ()))
+
+
 def scheduler(cluster: Site) -> KubeClient:
     """A client that the API server takes for Koordinator's scheduler."""
     kubeconfig = cluster.server.kubeconfig(cluster.folder / "scheduler.kubeconfig", token=TOKEN)
@@ -66,6 +84,32 @@ def test_pods_and_namespaces_with_the_label_are_translated_and_no_others(cluster
         assert made["spec"]["nodeSelector"] == {ISOLATION: "HAMi-core"}
     assert limits(create(cluster, a_pod("c", HAMI))) == HAMI
     assert limits(create(cluster, a_pod("d", HAMI, labels={OPT_IN: IGNORE}, **inside))) == HAMI
+
+
+def test_a_pod_is_told_of_groups_and_quotas_that_are_not_there_and_of_no_others(
+    cluster: Site,
+) -> None:
+    version = "scheduling.sigs.k8s.io/v1alpha1"
+    namespace(cluster, "elsewhere")
+    cluster.put(
+        {"apiVersion": version, "kind": "PodGroup", "metadata": {"name": "here", "namespace": "default"}},
+        {"apiVersion": version, "kind": "ElasticQuota", "metadata": {"name": "ml", "namespace": "elsewhere"}},
+    )
+    server = cluster.start()
+
+    def warnings(group: str, queue: str) -> list[str]:
+        keys = {"scheduling.k8s.io/group-name": group, "volcano.sh/queue-name": queue}
+        pod = a_pod("a", VOLCANO, labels=WANTED, annotations=keys)
+        pod["spec"]["schedulerName"] = "volcano"
+        return [each for each in warned(server, cluster, pod) if "PodGroup" in each or "ElasticQuota" in each]
+
+    assert warnings("here", "ml") == []
+    (about_group,) = warnings("nowhere", "ml")
+    assert "waits until there is a PodGroup nowhere" in about_group
+    (about_quota,) = warnings("here", "other")
+    assert "names the ElasticQuota other" in about_quota
+    cluster.put({"apiVersion": version, "kind": "PodGroup", "metadata": {"name": "late", "namespace": "default"}})
+    wait_for(lambda: warnings("late", "ml") == [], "the group is known")
 
 
 def test_a_refused_pod_gets_the_reason(cluster: Site) -> None:
