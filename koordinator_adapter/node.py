@@ -30,9 +30,6 @@ from koordinator_adapter.settings import AdapterSettings
 from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION
 
 PRODUCT: Final = "koordinator_adapter_node"
-CACHES: Final = "containers"
-"""Where koordlet makes a directory for each container, beside the library."""
-
 MANAGER: Final = "hami-plugins"
 """As whom an API server keeps our writes: the first word of what our requests say they come from."""
 
@@ -143,7 +140,6 @@ class NodePart:
             hook.mkdir(parents=True, exist_ok=True)
             write_preload(hook)
             make_for_all(Path(self._settings.injection.lock_path))
-            make_for_all(hook / CACHES)
         except OSError as error:
             return f"{error.filename}: {error.strerror or error}; let this process write there"
         lacking = [str(hook / name) for name in (LIBRARY, PRELOAD) if not (hook / name).is_file()]

@@ -75,8 +75,12 @@ def test_a_node_promises_limits_once_the_library_is_there(cluster: Site, start: 
     wait_for(lambda: label(cluster) == "HAMi-core", "the node has the label")
     assert (tmp_path / "vgpu/libvgpu.so").read_bytes() == library("version 1")
     assert (tmp_path / "vgpu/ld.so.preload").read_text() == "/usr/local/vgpu/libvgpu.so\n"
-    for folder in (tmp_path / "vgpulock", tmp_path / "vgpu/containers"):
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o777
+    assert stat.S_IMODE((tmp_path / "vgpulock").stat().st_mode) == 0o777
+    assert sorted(each.name for each in (tmp_path / "vgpu").iterdir()) == [
+        "ld.so.preload",
+        "libvgpu.so",
+        "libvgpu.so.version",
+    ]
     wait_for(lambda: probe(part, "/readyz")[0] == 200, "it is ready")
     assert "koordinator_adapter_node_library_installed 1.0" in probe(part, "/metrics")[1]
 
