@@ -32,6 +32,9 @@ RESOLVE_PATH: Final = "/webhooks/records"
 VALIDATE_PATH: Final = "/webhooks/pods/validate"
 
 DOMAIN: Final = "koordinator-adapter.hami-plugins.io"
+RECORDS_WEBHOOK: Final = f"records.{DOMAIN}"
+"""It writes the limits of a pod when its cards are recorded."""
+
 SECONDS: Final = 5
 """How long a pod waits for the server; answers take milliseconds."""
 
@@ -63,7 +66,7 @@ def mutating(target: Target, *, exempt: Iterable[str] = EXEMPT, injects: bool = 
         "objectSelector": {"matchLabels": {OPT_IN: TRANSLATE}},
     }
     records = {
-        "name": f"records.{DOMAIN}",
+        "name": RECORDS_WEBHOOK,
         "clientConfig": target.client(RESOLVE_PATH),
         "rules": [_CHANGED_PODS],
         "namespaceSelector": elsewhere,

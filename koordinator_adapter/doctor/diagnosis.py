@@ -9,10 +9,10 @@ from typing_extensions import TypedDict
 
 from hami_plugins.report.documents import API_VERSION
 from hami_plugins.report.rows import Line
-from koordinator_adapter.doctor import components, nodes, pods
+from koordinator_adapter.doctor import components, injecting, nodes, pods
 from koordinator_adapter.doctor.evidence import Evidence, Finding, Severity
 
-CHECKS: Final = (*components.CHECKS, *nodes.CHECKS, *pods.CHECKS)
+CHECKS: Final = (*components.CHECKS, *injecting.CHECKS, *nodes.CHECKS, *pods.CHECKS)
 
 _NEEDED: Final[Mapping[str, str]] = {
     "Device": "cards and whether they are counted",

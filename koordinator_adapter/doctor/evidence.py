@@ -148,7 +148,8 @@ class Seen:
 class Evidence:
     """Everything that was looked at. ``kinds`` are those of which there is anything, or which were asked for.
 
-    ``settings`` are ConfigMaps by ``namespace/name``; ``schedulers`` are the profiles found in them.
+    ``settings`` are ConfigMaps by ``namespace/name``; ``schedulers`` are the profiles found in them, ``injections`` the
+    modes of injection in those of the adapter's own.
     """
 
     kinds: frozenset[str]
@@ -159,6 +160,7 @@ class Evidence:
     hooks: tuple[Hook, ...] = ()
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     schedulers: tuple[tuple[str, Json], ...] = ()
+    injections: Mapping[str, str] = field(default_factory=dict)
     unserved: frozenset[str] = frozenset()
     unreadable: tuple[tuple[str, str], ...] = ()
 

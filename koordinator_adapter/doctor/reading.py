@@ -16,6 +16,7 @@ from hami_plugins.wire import fields, koordinator_devices, objects
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.koordinator_devices import DeviceObject
 from koordinator_adapter.devices.cards import cards_of
+from koordinator_adapter.doctor.components import OWN_PROGRAM
 from koordinator_adapter.doctor.evidence import Evidence, Hook, Machine, Part, Program, Seen
 
 COLLECTIONS: Final = (
@@ -40,6 +41,8 @@ DUMP: Final = (
 
 _UNSERVED: Final = "control-plane"
 _SCHEDULER: Final = "KubeSchedulerConfiguration"
+_OWN_SETTINGS: Final = "settings.yaml"
+"""The key under which the adapter's own ConfigMaps hold its settings."""
 
 
 class Reader:
@@ -54,6 +57,7 @@ class Reader:
         self._hooks: list[Hook] = []
         self._settings: dict[str, Mapping[str, str]] = {}
         self._schedulers: list[tuple[str, Json]] = []
+        self._injections: dict[str, str] = {}
         self._unserved: set[str] = set()
         self._unreadable: list[tuple[str, str]] = []
 
@@ -82,6 +86,7 @@ class Reader:
             hooks=tuple(self._hooks),
             settings=self._settings,
             schedulers=tuple(self._schedulers),
+            injections=self._injections,
             unserved=frozenset(self._unserved),
             unreadable=tuple(self._unreadable),
         )
@@ -113,13 +118,18 @@ class Reader:
         data = fields.text_map(raw, "data", f"configmap {place}:")
         self._settings[place] = data
         for key, text in data.items():
-            if _SCHEDULER not in text:
+            if _SCHEDULER not in text and not (key == _OWN_SETTINGS and OWN_PROGRAM in name):
                 continue
             try:
-                profiles = fields.items(texts.mapping(text, f"configmap {place} {key}"), "profiles", key)
+                found = texts.mapping(text, f"configmap {place} {key}")
             except ConfigError as error:
                 self._unreadable.append((f"configmap/{place}", str(error)))
                 continue
+            if key == _OWN_SETTINGS:
+                mode = fields.text(fields.member(found, "injection", place), "mode", f"{place} injection")
+                self._injections[place] = mode or "never"
+                continue
+            profiles = fields.items(found, "profiles", key)
             self._schedulers.extend((place, each) for each in profiles if isinstance(each, dict))
 
 

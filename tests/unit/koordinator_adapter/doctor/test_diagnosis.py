@@ -444,6 +444,50 @@ def test_hamis_webhook_matters_more_where_it_comes_before_the_translation(ours: 
     assert (finding.check, finding.severity) == ("webhook-order", severity)
 
 
+def injecting(mode: str) -> Break:
+    def change(objects: Cluster) -> None:
+        objects["own"] = {
+            "kind": "ConfigMap",
+            "metadata": {"name": "one-koordinator-adapter-server", "namespace": "adapter"},
+            "data": {"settings.yaml": f"injection: {{mode: {mode}}}"},
+        }
+
+    return change
+
+
+def own_webhook(name: str) -> Raw:
+    return {
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "a-koordinator-adapter"},
+        "webhooks": [{"name": f"{name}.koordinator-adapter.hami-plugins.io"}],
+    }
+
+
+def test_limits_that_nobody_would_write_are_told() -> None:
+    def without_records(objects: Cluster) -> None:
+        injecting("auto")(objects)
+        objects["ours"] = own_webhook("pods")
+
+    finding = only(without_records)
+    assert (finding.check, finding.severity) == ("limits-webhook", ERROR)
+    assert finding.about == "configmap/adapter/one-koordinator-adapter-server"
+    assert finding.fix.startswith("kubectl -n adapter get configmap one-koordinator-adapter-server")
+    assert "koordinator webhooks --config settings.yaml | kubectl apply -f -" in finding.fix
+
+
+def test_limits_that_the_webhook_writes_and_those_that_nobody_wants_are_no_finding() -> None:
+    def with_records(objects: Cluster) -> None:
+        injecting("always")(objects)
+        objects["ours"] = own_webhook("records")
+
+    assert broken(with_records) == ()
+    assert broken(injecting("never")) == ()
+
+
+def test_own_settings_that_mean_nothing_are_told() -> None:
+    assert "mode" in only(injecting("[]")).words
+
+
 def test_what_a_listing_lacks_is_said_and_not_guessed() -> None:
     objects = {name: raw for name, raw in healthy().items() if name in {"node", "device", "pod"}}
     found = diagnosis(objects)
