@@ -8,43 +8,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
-from hami_plugins.errors import ConfigError, KubeError
-from hami_plugins.kube import paths
+from hami_plugins.errors import KubeError
+from hami_plugins.kube import paths, removal
 from hami_plugins.kube.port import KubeApi, Raw, Selection
 from volcano_vgpu import register
 from volcano_vgpu.cleaning import Remains
 from volcano_vgpu.settings import AgentSettings
 
-PATIENCE: Final = 120.0
-"""Seconds that all agents and servers together may take to end: an agent waits for its kubelet."""
-
-PAUSE: Final = 0.5
-
-_FOREGROUND: Final = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground"}
 _NOT_FOUND: Final = 404
 
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
-    """What a release is called: its namespace, and the name that its objects begin with."""
-
-    namespace: str
-    name: str
-
-    @classmethod
-    def of(cls, text: str) -> Release:
-        """From ``NAMESPACE/NAME``. Raises ``ConfigError``."""
-        namespace, slash, name = text.partition("/")
-        if not (namespace and slash and name) or "/" in name:
-            raise ConfigError(f"--release {text}: write NAMESPACE/NAME, the name being that of its objects")
-        return cls(namespace, name)
+class Release(removal.Release):
+    """What a release is called, and its objects by it."""
 
     @property
     def daemon_set(self) -> str:
@@ -92,7 +73,7 @@ class Uninstaller:
         settings: AgentSettings,
         release: Release,
         *,
-        patience: float = PATIENCE,
+        patience: float = removal.PATIENCE,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._api = api
@@ -103,15 +84,15 @@ class Uninstaller:
 
     def left(self) -> Remains:
         """What is there."""
-        workloads = [path for path in self._release.workloads if self._find(path)]
+        workloads = [path for path in self._release.workloads if removal.find(self._api, path)]
         return Remains((*workloads, *self._words(self._nodes())))
 
     def remove(self) -> Remains:
         """Removes it, those who write first; what does not end in time stays, with its nodes. Raises ``KubeError``."""
         found, nodes = self.left(), self._nodes()
         for path in self._release.workloads:
-            self._delete(path, _FOREGROUND)
-        late = self._wait()
+            removal.remove(self._api, path, removal.FOREGROUND)
+        late = removal.late(self._api, self._release.workloads, patience=self._patience, sleep=self._sleep)
         stuck = dict(self._agents()) if self._release.agents in late else {}
         ended = [name for name in nodes if name not in stuck.values()]
         for name in ended:
@@ -137,7 +118,7 @@ class Uninstaller:
 
     def _agents(self) -> Iterator[tuple[str, str]]:
         """The pods of the agents, each with its node."""
-        agents = self._find(self._release.agents)
+        agents = removal.find(self._api, self._release.agents)
         if agents is None:
             return
         uid = agents["metadata"].get("uid")
@@ -152,7 +133,7 @@ class Uninstaller:
 
     def _on(self, name: str) -> list[str]:
         """What a node still says."""
-        node = self._find(paths.node(name))
+        node = removal.find(self._api, paths.node(name))
         if node is None:
             return []
         changes = register.withdrawal(node, self._settings)
@@ -164,7 +145,7 @@ class Uninstaller:
 
     def _withdraw(self, name: str) -> None:
         """Takes back what a node says: sums and slots first, for Volcano must never meet slots without a register."""
-        node = self._find(paths.node(name))
+        node = removal.find(self._api, paths.node(name))
         if node is None:
             return
         changes = register.withdrawal(node, self._settings)
@@ -172,28 +153,3 @@ class Uninstaller:
             self._api.merge_patch(paths.node_status(name), changes.status)
         if changes.node:
             self._api.merge_patch(paths.node(name), changes.node)
-
-    def _wait(self) -> tuple[str, ...]:
-        """Waits for the pods of what was deleted; what has not ended in time."""
-        waited = 0.0
-        while late := tuple(path for path in self._release.workloads if self._find(path)):
-            if waited >= self._patience:
-                break
-            self._sleep(PAUSE)
-            waited += PAUSE
-        return late
-
-    def _delete(self, path: str, body: Raw | None = None) -> None:
-        try:
-            self._api.delete(path, body=body)
-        except KubeError as error:
-            if error.status != _NOT_FOUND:
-                raise
-
-    def _find(self, path: str) -> Raw | None:
-        try:
-            return self._api.get(path)
-        except KubeError as error:
-            if error.status == _NOT_FOUND:
-                return None
-            raise

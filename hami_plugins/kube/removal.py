@@ -1,0 +1,73 @@
+"""What commands that remove a product from a cluster share: a release of a chart, and objects that may be gone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from hami_plugins.errors import ConfigError, KubeError
+from hami_plugins.kube.port import KubeApi, Raw
+
+PATIENCE: Final = 120.0
+"""Seconds that all pods of what is removed together may take to end."""
+
+PAUSE: Final = 0.5
+
+FOREGROUND: Final[Raw] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground"}
+"""Deletes a workload such that it is there until its pods are gone."""
+
+_NOT_FOUND: Final = 404
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What a release is called: its namespace, and the name that its objects begin with."""
+
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """From ``NAMESPACE/NAME``. Raises ``ConfigError``."""
+        namespace, slash, name = text.partition("/")
+        if not (namespace and slash and name) or "/" in name:
+            raise ConfigError(f"--release {text}: write NAMESPACE/NAME, the name being that of its objects")
+        return cls(namespace, name)
+
+
+def find(api: KubeApi, path: str) -> Raw | None:
+    """The object, ``None`` where there is none. Raises ``KubeError``."""
+    try:
+        return api.get(path)
+    except KubeError as error:
+        if error.status == _NOT_FOUND:
+            return None
+        raise
+
+
+def remove(api: KubeApi, path: str, body: Raw | None = None) -> None:
+    """Delete an object, with options such as ``FOREGROUND``; one that is gone is well. Raises ``KubeError``."""
+    try:
+        api.delete(path, body=body)
+    except KubeError as error:
+        if error.status != _NOT_FOUND:
+            raise
+
+
+def late(
+    api: KubeApi,
+    workloads: Sequence[str],
+    *,
+    patience: float = PATIENCE,
+    sleep: Callable[[float], None] = time.sleep,
+) -> tuple[str, ...]:
+    """Wait until what was deleted is gone; what is still there after ``patience`` seconds. Raises ``KubeError``."""
+    waited = 0.0
+    while left := tuple(path for path in workloads if find(api, path)):
+        if waited >= patience:
+            break
+        sleep(PAUSE)
+        waited += PAUSE
+    return left
