@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -11,15 +10,6 @@ from hami_plugins.cli import options
 from hami_plugins.errors import ManifestError
 from hami_plugins.model.units import MiB
 from koordinator_adapter.translation.model import NoCoreLimit, Settings, Words
-
-
-class ReportForm(StrEnum):
-    """How the report is printed."""
-
-    TEXT = "text"
-    JSON = "json"
-    YAML = "yaml"
-
 
 NoCores = Annotated[
     NoCoreLimit,
@@ -83,7 +73,8 @@ def translate(
     recursive: options.Recursive = False,
     to: Annotated[Words, typer.Option("--to", help="Whose words the manifests are to be in.")],
     report: Annotated[
-        ReportForm | None, typer.Option("--report", help="Print what is kept, lost and refused, and no manifests.")
+        options.ReportForm | None,
+        typer.Option("--report", help="Print what is kept, lost and refused, and no manifests."),
     ] = None,
     in_place: Annotated[
         bool, typer.Option("--in-place", help="Write the files. One with something refused stays as it is.")

@@ -9,12 +9,11 @@ from pathlib import Path
 
 from hami_plugins.cli import inputs, output
 from hami_plugins.cli.edge import Exit
-from hami_plugins.cli.options import Form
+from hami_plugins.cli.options import Form, ReportForm
 from hami_plugins.errors import ManifestError
 from hami_plugins.report import manifests
 from hami_plugins.report.manifests import Document
 from koordinator_adapter import report
-from koordinator_adapter.cli import ReportForm
 from koordinator_adapter.manifests import File, translated
 from koordinator_adapter.translation.model import Fidelity, Settings, Words
 from koordinator_adapter.translation.reading import complete

@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -23,6 +22,7 @@ from hami_plugins.kube import paths
 from hami_plugins.kube.port import KubeApi
 from hami_plugins.kube.reflector import Backoff, Change
 from hami_plugins.model.units import DeviceId
+from hami_plugins.running import Running
 from volcano_vgpu import publishing, register
 from volcano_vgpu.model import Inventory
 from volcano_vgpu.publishing import Duties, Offer, Patch, Timing, Touch
@@ -86,7 +86,7 @@ def trimmed(node: Raw) -> Raw:
     }
 
 
-class NodePublisher:
+class NodePublisher(Running):
     """Makes the node say which cards it has, and keeps it so.
 
     ``on_offer`` is told the cards whose slots may be offered, whenever that changes: none while the register on the API
@@ -147,15 +147,6 @@ class NodePublisher:
         if self._thread.is_alive():
             self._thread.join(timeout)
         return not self._thread.is_alive()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def offered(self) -> frozenset[DeviceId]:

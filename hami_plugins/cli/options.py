@@ -18,6 +18,14 @@ class Form(StrEnum):
     YAML = "yaml"
 
 
+class ReportForm(StrEnum):
+    """How a report beside the answer is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+
+
 class VetForm(StrEnum):
     """How findings are printed."""
 

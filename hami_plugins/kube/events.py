@@ -13,8 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import structlog
 
@@ -22,6 +21,7 @@ from hami_plugins.errors import AlreadyExistsError, KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.event_queue import EventLimits, EventQueue, EventType, ObjectRef, Pending, Saying
 from hami_plugins.kube.port import Raw, Writing
+from hami_plugins.running import Running
 
 __all__ = ["EventLimits", "EventRecorder", "EventType", "ObjectRef"]
 
@@ -44,7 +44,7 @@ class _Written:
     first: datetime
 
 
-class EventRecorder:
+class EventRecorder(Running):
     """Writes events from a thread of its own, the oldest first.
 
     ``component`` and ``host`` say who speaks. ``written`` counts requests that succeeded, ``dropped`` events that found
@@ -86,15 +86,6 @@ class EventRecorder:
         if self._thread.is_alive():
             self._thread.join(timeout)
         return not self._thread.is_alive()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def emit(
         self,

@@ -12,14 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Literal, NamedTuple, Self, TypedDict
+from typing import Any, Final, Literal, NamedTuple, TypedDict
 
 import structlog
 
 from hami_plugins.errors import KubeError
 from hami_plugins.kube.port import Raw, Selection, WatchEvent, Watching
 from hami_plugins.kube.refusals import EXPIRED
+from hami_plugins.running import Running
 
 _SHORTEST_WATCH: Final = 1.0
 """Seconds. A server that ends watches faster, and has told nothing, is not to be asked again at once."""
@@ -70,7 +70,7 @@ class ReflectorOptions(TypedDict, total=False):
     clock: Callable[[], float]
 
 
-class Reflector:
+class Reflector(Running):
     """Tells ``on_change`` how the selected objects change, from a thread of its own, until it is stopped.
 
     What reaches ``on_change``, in this order: every object of the first list as ``added``, ``synced``, then changes. A
@@ -142,15 +142,6 @@ class Reflector:
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(timeout)
         return not self._thread.is_alive()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def healthy(self) -> bool:

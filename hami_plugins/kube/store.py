@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 
 from hami_plugins.kube.port import Raw, Selection, Watching
 from hami_plugins.kube.reflector import Change, Reflector, ReflectorOptions
+from hami_plugins.running import Running
 
 
 def whole(item: Raw) -> Raw:
@@ -16,7 +16,7 @@ def whole(item: Raw) -> Raw:
     return item
 
 
-class Store:
+class Store(Running):
     """A reflector with a memory: what ``trim`` leaves of each object, by UID and by name.
 
     What is handed out is shared and must not be changed. Subscribers are told from the reflector's thread, one after
@@ -51,15 +51,6 @@ class Store:
     def stop(self, timeout: float = 10.0) -> bool:
         """See ``Reflector``. What was kept stays readable."""
         return self.reflector.stop(timeout)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def healthy(self) -> bool:

@@ -10,8 +10,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import orjson
 import uvicorn
@@ -29,6 +28,7 @@ from hami_plugins.emulator.apiserver.tally import Requests
 from hami_plugins.emulator.apiserver.watching import Hub
 from hami_plugins.emulator.apiserver.writing import DeleteOptions, Writer
 from hami_plugins.errors import HamiPluginsError
+from hami_plugins.running import Running
 
 Raw = Mapping[str, Any]
 
@@ -50,7 +50,7 @@ def _new_uid() -> str:
     return str(uuid.uuid4())
 
 
-class ApiServer:
+class ApiServer(Running):
     """An API server on 127.0.0.1. Use it as a context manager, or ``start`` and ``stop`` it.
 
     ``window`` is how many events of each resource watches can begin from, ``kinds`` are custom resources that are there
@@ -90,15 +90,6 @@ class ApiServer:
         self._place: socket.socket | None = None
         for name in _FIRST_NAMESPACES:
             self._writer.create(NAMESPACES, "", {"metadata": {"name": name}})
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def url(self) -> str:

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from hami_plugins.emulator.kubelet.life import Life, Machine
 from hami_plugins.emulator.kubelet.pod_resources import Rate
@@ -18,6 +17,7 @@ from hami_plugins.emulator.kubelet.times import Times
 from hami_plugins.errors import ConfigError
 from hami_plugins.kube.port import KubeApi
 from hami_plugins.kubelet.sockets import CHECKPOINT, KUBELET_SOCKET
+from hami_plugins.running import Running
 
 REAL_TIMES: Final = Times()
 DEFAULT_RATE: Final = Rate()
@@ -36,7 +36,7 @@ class Host:
 _ORDINARY: Final = Host()
 
 
-class EmulatedKubelet:
+class EmulatedKubelet(Running):
     """A kubelet that can be stopped, killed between any two steps, and started again; its containers run on.
 
     Everything lies under ``root``: ``device-plugins`` (kubelet.sock, the checkpoint, sockets of plugins),
@@ -121,15 +121,6 @@ class EmulatedKubelet:
         if dead:
             self.stop()
         return dead
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def containers(self, pod_uid: str, name: str) -> tuple[Container, ...]:
         """Every start of a container of a pod that is still there, oldest first."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import structlog
 
@@ -26,6 +25,7 @@ from hami_plugins.model.decisions import Placed
 from hami_plugins.report.library import load_snapshot
 from hami_plugins.report.plan import Planner, PodPlan
 from hami_plugins.report.plan.stages import Stage
+from hami_plugins.running import Running
 from hami_plugins.vendors import builtin
 from hami_plugins.vendors.volcano import NODE_KEY
 from hami_plugins.wire.gang_keys import GROUP_KEY
@@ -44,7 +44,7 @@ _RETRY_SECONDS: Final = 0.5
 """Until pods that could not be bound are tried again, although nothing has changed in the cluster."""
 
 
-class EmulatedVolcano:
+class EmulatedVolcano(Running):
     """Needs an API server that serves Volcano's kinds. Use it as a context manager, or ``start`` and ``stop`` it.
 
     ``period`` is the least time between two sessions in seconds; without changes in the cluster there is none.
@@ -105,15 +105,6 @@ class EmulatedVolcano:
             store.stop()
         if self._extender is not None:
             self._extender.close()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _see(self, change: Change) -> None:
         del change
