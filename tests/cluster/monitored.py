@@ -1,0 +1,113 @@
+"""What the alerts and the dashboard of each chart are tried on: recorded scrapes, and things that go wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.cluster.helm import VOLCANO_VGPU
+
+SCRAPES: Final = Path("tests/golden/charts").absolute()
+MINUTES: Final = 120
+_SUFFIXES: Final = ("", "_total", "_bucket", "_sum", "_count")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Monitored:
+    """A chart with alerts.
+
+    ``prefix`` begins the names of its metrics; ``scrapes`` are recorded ones (files of ``SCRAPES``) with the name that
+    the pod has in a release called ``RELEASE``. ``fires`` has for each alert series by which it fires; ``unseen`` is
+    what the recorded processes had no sample of, though they know the names.
+    """
+
+    chart: Path
+    prefix: str
+    scrapes: Mapping[str, str]
+    fires: Mapping[str, Mapping[str, str]]
+    unseen: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def alerts(self) -> Path:
+        """The rules, as the chart has them."""
+        return self.chart / "files" / "alerts.yaml"
+
+    @property
+    def runbooks(self) -> frozenset[str]:
+        """The headings of the chart's page."""
+        lines = (self.chart / "README.md").read_text().splitlines()
+        return frozenset(line.removeprefix("### ").strip() for line in lines if line.startswith("### "))
+
+    def rules(self) -> list[Any]:
+        """Every alert."""
+        return [rule for group in yaml.safe_load(self.alerts.read_text())["groups"] for rule in group["rules"]]
+
+    def queries(self) -> dict[str, str]:
+        """Every query of the dashboard, by panel and letter."""
+        panels = json.loads((self.chart / "files" / "dashboard.json").read_text())["panels"]
+        return {f"{panel['title']} {each['refId']}": each["expr"] for panel in panels for each in panel["targets"]}
+
+    def series(self) -> Iterator[tuple[str, str]]:
+        """The recorded scrapes as series that go on for two hours; what counts grows."""
+        for name, pod in self.scrapes.items():
+            for family in text_string_to_metric_families((SCRAPES / f"{name}.metrics").read_text()):
+                for sample in family.samples:
+                    labels = {**sample.labels, "instance": name, "namespace": "NAMESPACE", "pod": pod}
+                    text = ",".join(f"{key}={json.dumps(held)}" for key, held in sorted(labels.items()))
+                    counts = family.type in {"counter", "histogram"} and not sample.name.endswith("_created")
+                    yield f"{sample.name}{{{text}}}", f"{sample.value}+{int(counts)}x{MINUTES}"
+
+    def said(self) -> frozenset[str]:
+        """Every name that a query may ask for."""
+        return frozenset(
+            family.name + suffix
+            for name in self.scrapes
+            for family in text_string_to_metric_families((SCRAPES / f"{name}.metrics").read_text())
+            for suffix in _SUFFIXES
+        )
+
+    def asked(self) -> frozenset[str]:
+        """Every name of ours that alerts, panels and ``unseen`` have."""
+        texts = [*(rule["expr"] for rule in self.rules()), *self.queries().values(), *self.unseen]
+        return frozenset(name for text in texts for name in re.findall(rf"\b{self.prefix}\w+", text))
+
+
+_AGENT: Final = 'instance="n1",namespace="NAMESPACE",pod="RELEASE-agent-x"'
+_GRANTS: Final = 'instance="g1",namespace="NAMESPACE",pod="RELEASE-grants-x"'
+
+MONITORED: Final[Mapping[str, Monitored]] = {
+    "volcano-vgpu": Monitored(
+        chart=VOLCANO_VGPU,
+        prefix="volcano_vgpu",
+        scrapes={"agent": "RELEASE-agent-x", "grants": "RELEASE-grants-x"},
+        fires={
+            "VolcanoVgpuAgentAway": {f"up{{{_AGENT}}}": "0x120"},
+            "VolcanoVgpuAgentNotRegistered": {f"volcano_vgpu_registered{{{_AGENT}}}": "0x120"},
+            "VolcanoVgpuCardUnhealthy": {f'volcano_vgpu_card_healthy{{{_AGENT},uuid="GPU-1"}}': "0x120"},
+            "VolcanoVgpuContainersRefused": {f'volcano_vgpu_refusals_total{{{_AGENT},reason="grant"}}': "0+2x120"},
+            "VolcanoVgpuMemoryStranded": {
+                f'volcano_vgpu_card_memory_stranded_bytes{{{_AGENT},uuid="GPU-1"}}': "60x120",
+                f'volcano_vgpu_card_memory_bytes{{{_AGENT},uuid="GPU-1"}}': "100x120",
+            },
+            "VolcanoVgpuGrantsAway": {f"volcano_vgpu_grants_active{{{_GRANTS}}}": "0x120"},
+            "VolcanoVgpuGrantsWrong": {f'volcano_vgpu_grants_findings{{{_GRANTS},finding="twice"}}': "1x120"},
+            "VolcanoVgpuGrantsCertificateEnds": {
+                f"volcano_vgpu_grants_tls_certificate_expiry_timestamp_seconds{{{_GRANTS}}}": "86400x120"
+            },
+        },
+        # The recorded node's cards are no cards, and nothing was refused.
+        unseen={
+            'volcano_vgpu_card_memory_used_bytes{instance="agent",uuid="GPU-1"}': "1073741824x120",
+            'volcano_vgpu_container_memory_used_bytes{instance="agent",namespace="a",pod="p",uuid="GPU-1"}': "1x120",
+            'volcano_vgpu_refusals_total{instance="agent",reason="grant"}': "0+1x120",
+        },
+    ),
+}
+"""Charts with alerts, by name."""
