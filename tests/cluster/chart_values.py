@@ -26,7 +26,11 @@ SETS: Final[Mapping[str, Values]] = MappingProxyType(
             },
             "grants": {"mode": "guard", "settings": {"schedulers": ["volcano", "batch"]}, "replicas": 1},
         },
-        "policy": {"grants": {"mode": "policy"}, "agent": {"library": {"image": "projecthami/hami:v2.10.0"}}},
+        "policy": {
+            "grants": {"mode": "policy"},
+            "agent": {"library": {"image": "projecthami/hami:v2.10.0"}},
+            "monitoring": {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
+        },
         "observed": {
             "monitoring": {
                 "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
@@ -87,7 +91,7 @@ NEURON_SETS: Final[Mapping[str, Values]] = MappingProxyType(
             "webhooks": {"jobs": True, "markedOnly": True},
             "certificate": {"source": "certManager", "issuer": {"name": "ours", "kind": "ClusterIssuer"}},
             "networkPolicy": {"enabled": True, "apiServers": ["10.0.0.0/28"]},
-            "monitoring": {"podMonitor": {"enabled": True}},
+            "monitoring": {"serviceMonitor": {"enabled": True}},
             "rbac": {"kubeSchedulerBinds": True},
         },
     }
@@ -157,7 +161,19 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
     ({"deviceSplitCount": 0}, "deviceSplitCount: the value is called agent.settings.deviceSplitCount here"),
     ({"resourceName": ""}, "resourceName: the value is called deviceConfig.nvidia.resourceCountName here"),
     ({"fullnameOverride": "Foo_Bar"}, "'/fullnameOverride': 'Foo_Bar' does not match pattern"),
-    ({"devicePlugin": {"tolerations": []}}, "devicePlugin.tolerations: there is no such value here"),
+    ({"devicePlugin": {"imageRepository": "a"}}, "devicePlugin.imageRepository: there is no such value here"),
+    (
+        {"scheduler": {"kubeScheduler": {}}},
+        "scheduler.kubeScheduler: there is no such value here; there is no scheduler",
+    ),
+    ({"scheduler": {"replicas": 2}}, "scheduler.replicas: the value is called grants.replicas here"),
+    ({"devices": {"nvidia": {"enabled": True}}}, "devices.nvidia.enabled: the value is called agent.enabled here"),
+    ({"devices": {"ascend": {"enabled": False}}}, "devices.ascend: there is no such value here; this chart is about"),
+    ({"global": {"gpuHookPath": "/opt"}}, "global.gpuHookPath: HAMi-core's folder on nodes is agent.settings.hookPath"),
+    (
+        {"monitoring": {"podMonitor": {"enabled": True}, "serviceMonitor": {"enabled": True}}},
+        "monitoring: podMonitor and serviceMonitor are two ways",
+    ),
     (
         {"deviceConfig": {"nvidia": {"deviceSplitCount": "ten"}}},
         "'/deviceConfig/nvidia/deviceSplitCount': got string, want integer",
@@ -183,3 +199,26 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
     ({"agent": {"enabled": False}, "grants": {"mode": "none"}}, "so that nothing would be installed"),
 )
 """Values that are wrong, and what Helm says of them."""
+
+REFUSED_BY_THE_UMBRELLA: Final[tuple[tuple[Values, str], ...]] = (
+    ({"volcano_vgpu": {}}, "additional properties 'volcano_vgpu' not allowed"),
+    (
+        {"devicePlugin": {"deviceSplitCount": 5}},
+        "devicePlugin.deviceSplitCount: the value is called volcano-vgpu.agent.settings.deviceSplitCount here",
+    ),
+    (
+        {"deviceSplitCount": 0},
+        "deviceSplitCount: the value is called volcano-vgpu.agent.settings.deviceSplitCount here",
+    ),
+    (
+        {"devices": {"nvidia": {"enabled": True}}},
+        "devices.nvidia.enabled: the value is called volcano-vgpu.enabled here",
+    ),
+    (
+        {"devices": {"awsneuron": {"enabled": True}}},
+        "devices.awsneuron.enabled: the value is called neuron-topology.enabled here",
+    ),
+    ({"devices": {"ascend": {"enabled": True}}}, "devices.ascend: there is no such value here; products are chosen by"),
+    ({"scheduler": {"kubeScheduler": {}}}, "scheduler.kubeScheduler: there is no such value here"),
+)
+"""The same of the umbrella."""

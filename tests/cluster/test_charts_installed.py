@@ -39,7 +39,7 @@ STILL: Values = {**PULLED, "agent": NOWHERE, "grants": NOWHERE, "uninstall": {"c
 
 every_set = pytest.mark.parametrize("case", CASES, ids=str)
 
-FOREIGN = frozenset({"PodMonitor", "PrometheusRule", "Certificate", "Issuer"})
+FOREIGN = frozenset({"PodMonitor", "ServiceMonitor", "PrometheusRule", "Certificate", "Issuer"})
 """Kinds that other products define, which this cluster does not have."""
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"

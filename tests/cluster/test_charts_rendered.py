@@ -16,7 +16,7 @@ from koordinator_adapter.app import policy_of
 from koordinator_adapter.settings import AdapterSettings
 from neuron_topology.placement import manifests as neuron
 from tests.cluster.api import Object
-from tests.cluster.chart_values import CASES, KOORDINATOR_SETS, REFUSED, SETS, Case, Values
+from tests.cluster.chart_values import CASES, KOORDINATOR_SETS, REFUSED, REFUSED_BY_THE_UMBRELLA, SETS, Case, Values
 from tests.cluster.helm import (
     CHARTS,
     KOORDINATOR,
@@ -37,6 +37,7 @@ from volcano_vgpu.granting.settings import spec_of
 
 GOLDEN = Path("tests/golden/charts").absolute()
 FULL_NAME = "one-volcano-vgpu"
+LIBRARY = "docker.io/projecthami/hami:v2.10.0"
 RESTRICTED = {"capabilities": {"drop": ["ALL"]}, "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True}
 
 every_set = pytest.mark.parametrize("case", CASES, ids=str)
@@ -226,9 +227,48 @@ def test_the_secret_of_cert_manager_is_not_in_the_way_of_our_own(one_helm: Helm,
         served(source="bootstrap", secretName="mine")
 
 
-def test_a_value_of_the_umbrella_that_nobody_knows_is_refused(helm: Helm) -> None:
-    with pytest.raises(HelmError, match="additional properties 'volcano_vgpu' not allowed"):
-        helm.template(UMBRELLA, {"volcano_vgpu": {}})
+@pytest.mark.parametrize(
+    ("values", "sentence"), REFUSED_BY_THE_UMBRELLA, ids=[sentence[:60] for _, sentence in REFUSED_BY_THE_UMBRELLA]
+)
+def test_what_is_wrong_is_refused_by_the_umbrella_too(helm: Helm, values: Values, sentence: str) -> None:
+    with pytest.raises(HelmError) as caught:
+        helm.template(UMBRELLA, values)
+    assert sentence in str(caught.value)
+
+
+def test_a_folder_that_another_chart_shares_may_stay_where_ours_is_said(one_helm: Helm) -> None:
+    shared = {"global": {"gpuHookPath": "/usr/local"}, "agent": {"settings": {"hookPath": "/usr/local/vgpu"}}}
+    assert objects(one_helm.template(VOLCANO_VGPU, shared))
+
+
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+def test_service_monitors_find_the_pods_that_pod_monitors_find(one_helm: Helm, chart: Path) -> None:
+    part = {"node": {"enabled": True}} if chart == KOORDINATOR else {}
+    found = {
+        way: objects(one_helm.template(chart, {**part, "monitoring": {way: {"enabled": True}}}))
+        for way in ("podMonitor", "serviceMonitor")
+    }
+    (pods,), (services,) = (
+        of_kind(found["podMonitor"], "PodMonitor"),
+        of_kind(found["serviceMonitor"], "ServiceMonitor"),
+    )
+    ours = [each for each in of_kind(found["serviceMonitor"], "Service") if each["spec"].get("clusterIP") == "None"]
+    assert all(
+        services["spec"]["selector"]["matchLabels"].items() <= each["metadata"]["labels"].items() for each in ours
+    )
+    assert all(each["spec"]["publishNotReadyAddresses"] for each in ours)
+    ports = [each["port"] for each in pods["spec"]["podMetricsEndpoints"]]
+    assert [each["port"] for each in services["spec"]["endpoints"]] == ports
+    assert {port["targetPort"] for each in ours for port in each["spec"]["ports"]} == set(ports)
+    for each in ours:
+        (workload,) = (
+            other
+            for other in found["serviceMonitor"]
+            if other["kind"] in {"Deployment", "DaemonSet"}
+            and each["spec"]["selector"].items() <= other["spec"]["template"]["metadata"]["labels"].items()
+        )
+        named = {port["name"] for port in workload["spec"]["template"]["spec"]["containers"][0]["ports"]}
+        assert {port["targetPort"] for port in each["spec"]["ports"]} <= named
 
 
 def test_a_cluster_that_is_too_old_is_refused(helm: Helm) -> None:
@@ -459,14 +499,25 @@ def test_a_change_of_the_settings_starts_the_pods_anew_and_nothing_else_does(one
     assert template({"grants": {"replicas": 3}}) == usual
 
 
-@pytest.mark.parametrize("chart", ["volcano-vgpu", "neuron-topology", "koordinator-adapter"])
-def test_every_image_is_in_the_list_for_sites_without_a_registry(one_helm: Helm, chart: str) -> None:
-    described = yaml.safe_load((CHARTS / chart / "Chart.yaml").read_text())
-    named = yaml.safe_load(described["annotations"]["artifacthub.io/images"])
-    listed = {f"registry.example/{each['image']}" for each in named}
+def listed(chart: Path) -> set[str]:
+    """The images that a chart says it needs."""
+    named = yaml.safe_load(yaml.safe_load((chart / "Chart.yaml").read_text())["annotations"]["artifacthub.io/images"])
+    return {each["image"] for each in named}
+
+
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+def test_every_image_is_in_the_list_for_sites_without_a_registry(one_helm: Helm, chart: Path) -> None:
+    """HAMi-core's, too, under its name as the page has it."""
+    library = {"library": {"image": LIBRARY}}
+    parts = {VOLCANO_VGPU: {"agent": library}, NEURON: {}, KOORDINATOR: {"node": {**library, "enabled": True}}}
     used = {
-        container["image"]
-        for _, spec in pod_specs(rendered(one_helm, Case(chart, "defaults", {})))
+        container["image"].removeprefix("registry.example/")
+        for _, spec in pod_specs(objects(one_helm.template(chart, parts[chart])))
         for container in [*spec["containers"], *spec.get("initContainers", [])]
     }
-    assert used == listed
+    assert used == listed(chart)
+    assert LIBRARY not in used or f"image: {LIBRARY}" in (VOLCANO_VGPU / "README.md").read_text()
+
+
+def test_the_list_of_the_umbrella_has_those_of_all_products() -> None:
+    assert listed(UMBRELLA) == {image for chart in (VOLCANO_VGPU, NEURON, KOORDINATOR) for image in listed(chart)}

@@ -37,8 +37,8 @@ OF_KOORDINATOR: Final = ("version", "service", "listen", "certificate", "webhook
 OF_NEURON: Final = ("version", "service", "listen", "certificate", "webhooks", "binds")
 
 RENAMED: Final = (
-    "devicePlugin", "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "resourceName", "resourceMem",
-    "resourceCores", "schedulerName",
+    "devicePlugin", "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "devices", "mockDevicePlugin",
+    "resourceName", "resourceMem", "resourceMemPercentage", "resourceCores", "scheduler", "schedulerName",
 )  # fmt: skip
 """Words of HAMi's chart. The schema lets them pass, for a template refuses them with the word that is used here."""
 
@@ -87,7 +87,7 @@ SHARED: Final[dict[str, Schema]] = {
 LIBRARY: Final = members(image=TEXT, path=PATH, hostPath={"type": "string", "pattern": "^(/.*)?$"})
 UNINSTALL: Final = members(clean=FLAG, timeoutSeconds={"type": "integer", "minimum": 1})
 VERIFY: Final = members(url={"type": "string", "pattern": "^(http://.+)?$"})
-POD_MONITOR: Final = members(enabled=FLAG, interval={"type": "string", "pattern": "^[0-9]+(ms|s|m)$"}, labels=TEXTS)
+MONITOR: Final = members(enabled=FLAG, interval={"type": "string", "pattern": "^[0-9]+(ms|s|m)$"}, labels=TEXTS)
 PODS: Final[dict[str, Schema]] = {
     "image": IMAGE,
     "hostNetwork": FLAG,
@@ -131,14 +131,27 @@ def volcano_vgpu() -> Schema:
         uninstall=UNINSTALL,
         verify=VERIFY,
         monitoring=members(
-            podMonitor=POD_MONITOR,
+            podMonitor=MONITOR,
+            serviceMonitor=MONITOR,
             prometheusRule=members(enabled=FLAG, labels=TEXTS, runbooks=TEXT),
             dashboard=members(enabled=FLAG, labels=TEXTS),
         ),
-        **{name: {"description": "Called otherwise here; the error says how."} for name in RENAMED},
+        **_renamed(),
     )
     needed = _used(definitions, document)
     return {"$schema": DRAFT, "title": "Values of the chart volcano-vgpu", **document, "definitions": needed}
+
+
+def umbrella() -> Schema:
+    """The values of ``hami-plugins``; what stands under a product is that chart's own to look at."""
+    document = members(
+        **{name: SHARED[name] for name in ("enabled", "global")}, **dict.fromkeys(SCHEMAS, OBJECT), **_renamed()
+    )
+    return {"$schema": DRAFT, "title": "Values of the chart hami-plugins", **document}
+
+
+def _renamed() -> dict[str, Schema]:
+    return {name: {"description": "Called otherwise here; the error says how."} for name in RENAMED}
 
 
 def _some(**properties: Schema) -> Schema:
@@ -182,7 +195,7 @@ def neuron_topology() -> Schema:
     document["properties"] |= {
         "rbac": members(create=FLAG, kubeSchedulerBinds=FLAG),
         "verify": VERIFY,
-        "monitoring": members(podMonitor=POD_MONITOR),
+        "monitoring": members(podMonitor=MONITOR, serviceMonitor=MONITOR),
     }
     return {"$schema": DRAFT, "title": "Values of the chart neuron-topology", **document, "definitions": definitions}
 
@@ -207,7 +220,7 @@ def koordinator_adapter() -> Schema:
         "serviceAccounts": members(server=ACCOUNT, node=ACCOUNT),
         "uninstall": UNINSTALL,
         "verify": VERIFY,
-        "monitoring": members(podMonitor=POD_MONITOR),
+        "monitoring": members(podMonitor=MONITOR, serviceMonitor=MONITOR),
     }
     used = _used(definitions, document)
     return {"$schema": DRAFT, "title": "Values of the chart koordinator-adapter", **document, "definitions": used}
@@ -300,6 +313,7 @@ def main() -> None:
     """Write the files."""
     for name, schema in SCHEMAS.items():
         (CHARTS / name / FILE).write_text(text(schema()))
+    (CHARTS.parent / FILE).write_text(text(umbrella()))
 
 
 if __name__ == "__main__":

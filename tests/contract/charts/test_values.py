@@ -47,6 +47,31 @@ def test_the_schema_is_generated_from_the_settings(chart: Path) -> None:
     )
 
 
+def test_the_schema_of_the_umbrella_is_generated_too() -> None:
+    assert (UMBRELLA / schemas.FILE).read_text() == schemas.text(schemas.umbrella())
+
+
+def test_words_of_other_charts_are_told_by_the_umbrella_as_by_the_chart_itself() -> None:
+    """One is where the other is, below the name of the chart."""
+
+    def told(chart: Path, what: str) -> dict[str, str]:
+        text = (chart / "templates" / "_renamed.tpl").read_text()
+        found: dict[str, str] = yaml.safe_load(text.partition(f'.{what}" -}}}}\n')[2].partition("{{- end -}}")[0])
+        return found
+
+    own, whole = (told(chart, "renamed") for chart in (schemas.CHARTS / "volcano-vgpu", UMBRELLA))
+    assert {old: whole[old] for old in own if old != "devices.nvidia.enabled"} == {
+        old: f"volcano-vgpu.{new}" for old, new in own.items() if old != "devices.nvidia.enabled"
+    }
+    elsewhere = told(schemas.CHARTS / "volcano-vgpu", "elsewhere")
+    assert elsewhere.keys() == told(UMBRELLA, "elsewhere").keys()
+    assert {old.partition(".")[0] for old in [*own, *elsewhere]} == set(schemas.RENAMED)
+    for new in own.values():
+        found = schema(schemas.CHARTS / "volcano-vgpu")
+        for word in new.split("."):
+            found = found["properties"][word]
+
+
 @pytest.mark.parametrize(
     ("name", "path", "model", "without"),
     [

@@ -1,7 +1,7 @@
 {{/* What no schema can say of values. */}}
 {{/* What has members; without anything under it Helm passes nothing on. */}}
 {{- define "neuron-topology.parts" -}}
-global image settings ports webhooks certificate certificate.issuer resources podDisruptionBudget networkPolicy rbac serviceAccount verify monitoring monitoring.podMonitor
+global image settings ports webhooks certificate certificate.issuer resources podDisruptionBudget networkPolicy rbac serviceAccount verify monitoring monitoring.podMonitor monitoring.serviceMonitor
 {{- end -}}
 
 {{- define "neuron-topology.checked" -}}
@@ -18,5 +18,8 @@ global image settings ports webhooks certificate certificate.issuer resources po
 {{- end -}}
 {{- if and (eq .Values.certificate.source "secret") (not (and .Values.certificate.secretName .Values.certificate.caBundle)) -}}
 {{- fail "\ncertificate.source: secret needs certificate.secretName (a Secret with tls.crt and tls.key) and certificate.caBundle (the authority that signed it, PEM in base64)" -}}
+{{- end -}}
+{{- if and .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled -}}
+{{- fail "\nmonitoring: podMonitor and serviceMonitor are two ways to find the same pods, and with both everything counts twice; enable one of them" -}}
 {{- end -}}
 {{- end -}}

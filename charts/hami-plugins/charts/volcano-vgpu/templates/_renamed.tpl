@@ -6,18 +6,37 @@ devicePlugin.deviceCoreScaling: agent.settings.deviceCoreScaling
 devicePlugin.disablecorelimit: agent.settings.disableCoreLimit
 devicePlugin.runtimeClassName: agent.runtimeClassName
 devicePlugin.nvidiaNodeSelector: agent.nodeSelector
+devicePlugin.tolerations: agent.tolerations
+devicePlugin.podAnnotations: agent.podAnnotations
+devicePlugin.updateStrategy: agent.updateStrategy
+devicePlugin.hostPID: agent.hostPID
+devicePlugin.resources: agent.resources
 deviceSplitCount: agent.settings.deviceSplitCount
 deviceMemoryScaling: agent.settings.deviceMemoryScaling
 deviceCoreScaling: agent.settings.deviceCoreScaling
 resourceName: deviceConfig.nvidia.resourceCountName
 resourceMem: deviceConfig.nvidia.resourceMemoryName
+resourceMemPercentage: deviceConfig.nvidia.resourceMemoryPercentageName
 resourceCores: deviceConfig.nvidia.resourceCoreName
 schedulerName: grants.settings.schedulers
+scheduler.replicas: grants.replicas
+scheduler.nodeSelector: grants.nodeSelector
+scheduler.tolerations: grants.tolerations
+scheduler.resources: grants.resources
+devices.nvidia.enabled: agent.enabled
+{{- end -}}
+
+{{/* Of what other charts have below a word: where that stands here. */}}
+{{- define "volcano-vgpu.elsewhere" -}}
+devicePlugin: what is set about the agent stands under agent, see the values of the chart
+scheduler: there is no scheduler here, for Volcano schedules; how it packs and spreads is grants.settings.policy
+devices: this chart is about NVIDIA's cards; Neuron devices are neuron-topology's, and others' are koordinator-adapter's
+mockDevicePlugin: for tries without cards write them into a file, and name it in agent.settings.cardsFile
 {{- end -}}
 
 {{/* What has members; without anything under it Helm passes nothing on. */}}
 {{- define "volcano-vgpu.parts" -}}
-global deviceConfig nodeConfig agent agent.image agent.settings agent.library agent.resources grants grants.image grants.settings grants.ports grants.webhooks grants.certificate grants.certificate.issuer grants.resources grants.podDisruptionBudget grants.networkPolicy nodePolicy rbac serviceAccounts serviceAccounts.agent serviceAccounts.grants uninstall verify monitoring monitoring.podMonitor monitoring.prometheusRule monitoring.dashboard
+global deviceConfig nodeConfig agent agent.image agent.settings agent.library agent.resources grants grants.image grants.settings grants.ports grants.webhooks grants.certificate grants.certificate.issuer grants.resources grants.podDisruptionBudget grants.networkPolicy nodePolicy rbac serviceAccounts serviceAccounts.agent serviceAccounts.grants uninstall verify monitoring monitoring.podMonitor monitoring.serviceMonitor monitoring.prometheusRule monitoring.dashboard
 {{- end -}}
 
 {{- define "volcano-vgpu.checked" -}}
@@ -39,8 +58,17 @@ global deviceConfig nodeConfig agent agent.image agent.settings agent.library ag
 {{- fail (printf "\n%s: the value is called %s here; write it there, and remove %s" $old $new $old) -}}
 {{- end -}}
 {{- end -}}
-{{- if .Values.devicePlugin -}}
-{{- fail (printf "\ndevicePlugin.%s: there is no such value here; what is set about the agent stands under agent, see the values of the chart" (keys .Values.devicePlugin | sortAlpha | first)) -}}
+{{- range $old, $where := include "volcano-vgpu.elsewhere" . | fromYaml -}}
+{{- if hasKey $values $old -}}
+{{- $at := $old -}}
+{{- if kindIs "map" (get $values $old) -}}
+{{- range $key := keys (get $values $old) | sortAlpha | reverse -}}{{- $at = printf "%s.%s" $old $key -}}{{- end -}}
+{{- end -}}
+{{- fail (printf "\n%s: there is no such value here; %s" $at $where) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (hasKey .Values.global "gpuHookPath") (not .Values.agent.settings.hookPath) -}}
+{{- fail (printf "\nglobal.gpuHookPath: HAMi-core's folder on nodes is agent.settings.hookPath here, with all of its name (%s/vgpu); with that set, this one is another chart's" .Values.global.gpuHookPath) -}}
 {{- end -}}
 {{- if and (eq .Values.grants.certificate.source "bootstrap") .Values.grants.certificate.secretName -}}
 {{- fail "\ngrants.certificate.secretName: with grants.certificate.source bootstrap the server keeps its certificate in a Secret of its own; leave the name out, or set the source to secret" -}}
@@ -56,5 +84,8 @@ global deviceConfig nodeConfig agent agent.image agent.settings agent.library ag
 {{- end -}}
 {{- if not (or .Values.agent.enabled (ne .Values.grants.mode "none")) -}}
 {{- fail "\nagent.enabled is false and grants.mode is none, so that nothing would be installed; set enabled: false for the whole chart" -}}
+{{- end -}}
+{{- if and .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled -}}
+{{- fail "\nmonitoring: podMonitor and serviceMonitor are two ways to find the same pods, and with both everything counts twice; enable one of them" -}}
 {{- end -}}
 {{- end -}}
