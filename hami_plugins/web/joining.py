@@ -60,5 +60,7 @@ def joining_protocol() -> type[asyncio.Protocol]:
         def connection_made(self, transport: Any) -> None:
             """See ``asyncio.Protocol``."""
             super().connection_made(JoinedWrites(transport))
+            if getattr(self.server_state, "ending", False):  # a handshake that took longer than the server was there
+                transport.abort()
 
     return Joining

@@ -123,7 +123,7 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self.server_state = _State()
+        self.server_state: _State = _State()
         self.serving = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Event | None = None
@@ -149,19 +149,41 @@ class _Server(uvicorn.Server):
             await self._ending.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """See ``uvicorn.Server``. Idle connections end at once, where TLS would wait for their clients to agree."""
+        """See ``uvicorn.Server``. No connection is left open: what is idle ends at once, and all else with its answer.
+
+        TLS would wait for idle clients to agree.
+        """
+        await self._accept_no_more()
+        self.server_state.ending = True
         for connection in list(self.server_state.connections):
             transport, cycle = getattr(connection, "transport", None), getattr(connection, "cycle", None)
             idle = cycle is None or cycle.response_complete
             if idle and transport is not None and not transport.get_write_buffer_size():
                 transport.abort()
         await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):  # their time to finish is over
+            connection.transport.abort()
+
+    async def _accept_no_more(self) -> None:
+        """Stops listening, and lets those begin that have just been accepted.
+
+        asyncio makes their transports a turn later; where its server is closed by then, they fail and are never closed.
+        """
+        loop = asyncio.get_running_loop()
+        for server in self.servers:
+            for listener in server.sockets:
+                loop.remove_reader(listener)
+        await asyncio.sleep(0)
 
 
 class _State(ServerState):
-    """Reads the clock when an answer needs the date, at most once a second, instead of ten times a second."""
+    """Reads the clock when an answer needs the date, at most once a second, instead of ten times a second.
+
+    ``ending`` tells connections that come now that they come too late.
+    """
 
     def __init__(self) -> None:
+        self.ending = False
         self._second = -1
         self._headers: list[tuple[bytes, bytes]] = []
         super().__init__()
