@@ -133,7 +133,7 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
 class Replica:
     """One process of ``hami-plugins volcano-vgpu grants``, or of another ``product`` and ``word``.
 
-    It may do what ``rules`` say.
+    It may do what ``rules`` say; ``arguments`` are further ones.
     """
 
     def __init__(
@@ -145,6 +145,7 @@ class Replica:
         product: str = "volcano-vgpu",
         word: str = "grants",
         rules: Sequence[Object] = RULES,
+        arguments: Sequence[str] = (),
     ) -> None:
         self.plane = plane
         self.port, self.hook_port = free_port(), free_port()
@@ -156,7 +157,7 @@ class Replica:
             "shutdownDelay": 0,
         }
         config.write_text(yaml.safe_dump({**settings, **own}))
-        command = [sys.executable, "-m", "hami_plugins.cli", product, word, "--config", str(config)]
+        command = [sys.executable, "-m", "hami_plugins.cli", product, word, "--config", str(config), *arguments]
         environment = {"PYTHONPATH": str(Path.cwd()), "KUBECONFIG": "/nonexistent", "PATH": os.environ["PATH"]}
         self.component: Component = plane.program(
             name, command, rules=rules, ready=lambda: not self.complaint("/healthz"), environment=environment

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import yaml
 
+from hami_plugins.web.certificates import Material, renewed, write
 from tests.cluster.api import Object
 from tests.cluster.card_nodes import NODES, Pool
-from tests.cluster.grants import Replica, command
+from tests.cluster.grants import Front, Replica, command
 from tests.cluster.koordinator import DEVICES, NAMESPACE, Koordinator
 from tests.cluster.waiting import wait_until
 
@@ -33,6 +36,11 @@ RULES: Final = (
         "resources": ["devices"],
         "verbs": ["list", "watch", "create", "update"],
     },
+    {
+        "apiGroups": ["scheduling.sigs.k8s.io"],
+        "resources": ["podgroups", "elasticquotas"],
+        "verbs": ["list", "watch"],
+    },
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update", "patch"]},
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update", "patch"]},
     {
@@ -45,18 +53,28 @@ RULES: Final = (
 
 
 class Adapter:
-    """The server, its webhooks installed. At the end of the ``with`` both are gone."""
+    """The server, its webhooks installed. At the end of the ``with`` both are gone.
 
-    def __init__(self, koordinator: Koordinator, **settings: Any) -> None:
+    Without ``bootstrap`` somebody else makes the certificate (``certify``), and the API server reaches the server by a
+    ``front`` whose connections can be ended.
+    """
+
+    def __init__(self, koordinator: Koordinator, *, bootstrap: bool = True, **settings: Any) -> None:
         self.koordinator = koordinator
         self.plane = koordinator.plane
-        folder = self.plane.machine.root / f"adapter-{secrets.token_hex(3)}"
+        self._folder = folder = self.plane.machine.root / f"adapter-{secrets.token_hex(3)}"
         folder.mkdir()
+        files = {"file": "tls.pem", "key": "tls.pem"}
         told = {
             "service": {"namespace": NAMESPACE},
-            "certificate": {"directory": str(folder), "bootstrap": True, "names": ["127.0.0.1"]},
+            "certificate": {
+                "directory": str(folder),
+                **({"bootstrap": True, "names": ["127.0.0.1"]} if bootstrap else files),
+            },
             "lease": {"duration": 4, "deadline": 3, "retry": 0.5},
         }
+        self._material: Material | None = None
+        self.front = None if bootstrap else Front(lambda: [("127.0.0.1", self.server.hook_port)])
         self._settings = folder / "settings.yaml"
         self._settings.write_text(yaml.safe_dump(settings))
         self.server = Replica(
@@ -64,8 +82,12 @@ class Adapter:
         )
 
     def __enter__(self) -> Adapter:
-        address = f"https://127.0.0.1:{self.server.hook_port}"
-        printed = command("webhooks", "--url", address, "--config", str(self._settings), product="koordinator")
+        if self.front is not None:
+            self.certify()
+        port = self.server.hook_port if self.front is None else self.front.port
+        trusted = () if self.front is None else ("--ca-file", str(self._folder / "ca.crt"))
+        given = ("--url", f"https://127.0.0.1:{port}", "--config", str(self._settings), *trusted)
+        printed = command("webhooks", *given, product="koordinator")
         for body in yaml.safe_load_all(printed):
             self.plane.apply(f"{_ADMISSION}/{body['kind'].lower()}s", body)
         # Pods that share cards are given it, and the API server takes no pod with one that it does not know.
@@ -79,6 +101,19 @@ class Adapter:
         for kind in ("mutating", "validating"):
             self.plane.api.delete(f"{_ADMISSION}/{kind}webhookconfigurations/{_NAME}")
         self.server.component.stop()
+        if self.front is not None:
+            self.front.close()
+
+    def certify(self) -> bytes:
+        """Gives the server a new certificate of the same authority; its chain, PEM."""
+        held = self._material and replace(self._material, chain=b"", key=b"")
+        self._material = renewed(held, ["127.0.0.1"], datetime.now(UTC))
+        write(self._material, self._folder)
+        return self._material.chain
+
+    def shows(self, chain: bytes) -> bool:
+        """Whether whoever connects now meets this certificate."""
+        return self.server.certificate() == chain
 
     def writes(self, what: str) -> float:
         """How often it has written something."""

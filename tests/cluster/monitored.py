@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,24 @@ from tests.cluster.helm import VOLCANO_VGPU
 SCRAPES: Final = Path("tests/golden/charts").absolute()
 MINUTES: Final = 120
 _SUFFIXES: Final = ("", "_total", "_bucket", "_sum", "_count")
+
+
+def recorded(name: str, port: int, *, update: bool) -> None:
+    """Compare what a process says on a port with the recorded scrape of that name, or with ``update`` record it.
+
+    The recorded one has no name that a real one has not.
+    """
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    kept = SCRAPES / f"{name}.metrics"
+    if update:
+        kept.write_text(text)
+    assert _names(kept.read_text()) <= _names(text)
+
+
+def _names(text: str) -> frozenset[str]:
+    """The names of all families of a scrape."""
+    return frozenset(family.name for family in text_string_to_metric_families(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ import secrets
 import shutil
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import NamedTuple
 
 import pytest
 import yaml
-from prometheus_client.parser import text_string_to_metric_families
 
 from charts.docker import image
 from charts.docker.image import Built
@@ -25,6 +23,7 @@ from tests.cluster.agents import CDI, HOOK, Numbers
 from tests.cluster.charted import Charted, busy, define_devices, import_images, resident
 from tests.cluster.helm import CHARTS, UMBRELLA, Helm, HelmError, everything, objects
 from tests.cluster.kubernetes import ControlPlane
+from tests.cluster.monitored import recorded
 from tests.cluster.node import DEVICE_PLUGINS, Node
 from tests.cluster.objects import container, pod
 from tests.cluster.processes import Component
@@ -34,7 +33,6 @@ from tests.cluster.waiting import wait_until
 
 MIB = 2**20
 ISOLATION = "koordinator.sh/gpu-isolation-provider"
-SCRAPES = Path("tests/golden/charts").absolute()
 
 
 @pytest.fixture(scope="module")
@@ -159,17 +157,7 @@ def test_what_is_scraped_is_what_dashboard_and_alerts_are_tried_on(
     """The recorded scrape has the names that a real one has."""
     served(charted, namespace, "scraped")
     for port, name in ((charted.agent_port, "agent"), (charted.plain_port, "grants")):
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-            text = answer.read().decode()
-        kept = SCRAPES / f"{name}.metrics"
-        if update_golden:
-            kept.write_text(text)
-        assert names_of(kept.read_text()) <= names_of(text)
-
-
-def names_of(text: str) -> frozenset[str]:
-    """The names of all families of a scrape."""
-    return frozenset(family.name for family in text_string_to_metric_families(text))
+        recorded(name, port, update=update_golden)
 
 
 class Lack(NamedTuple):
