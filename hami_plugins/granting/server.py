@@ -165,6 +165,7 @@ class GrantServer:
 
     def _begin(self) -> None:
         """The lease is ours."""
+        self._ended = None
         term = Term(
             self._api,
             self._settings,
