@@ -118,6 +118,9 @@ def clean(
             help="Instead of a node: what a release of the chart leaves in the cluster. NAME is that of its objects.",
         ),
     ] = "",
+    agents_only: Annotated[
+        bool, typer.Option("--agents-only", help="With --release: the server of grants goes on without agents.")
+    ] = False,
     dry_run: options.DryRun = False,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
@@ -135,7 +138,7 @@ def clean(
     logging.configure("warning", "auto")
     inputs = Inputs(config, device_config, node_config, node_name, context=context, kubeconfig=kubeconfig)
     if release:
-        raise typer.Exit(run_uninstall(inputs, release=release, dry_run=dry_run))
+        raise typer.Exit(run_uninstall(inputs, release=release, agents_only=agents_only, dry_run=dry_run))
     raise typer.Exit(run_clean(inputs, dry_run=dry_run))
 
 

@@ -34,7 +34,7 @@ from volcano_vgpu.discovery.port import Discovery, DiscoveryError
 from volcano_vgpu.health import XidFilter
 from volcano_vgpu.metrics import AgentMetrics
 from volcano_vgpu.settings import AgentSettings
-from volcano_vgpu.uninstalling import Release, Uninstaller, for_good
+from volcano_vgpu.uninstalling import Agents, Release, Uninstaller, for_good
 from volcano_vgpu.verifying import verify
 
 COMPONENT: Final = "volcano-vgpu"
@@ -165,11 +165,11 @@ def run_clean(inputs: Inputs, *, dry_run: bool) -> int:
     return Exit.FINDINGS if found.kept else Exit.FINE
 
 
-def run_uninstall(inputs: Inputs, *, release: str, dry_run: bool) -> int:
+def run_uninstall(inputs: Inputs, *, release: str, agents_only: bool, dry_run: bool) -> int:
     """Remove what a release leaves in the cluster, or say what that would be."""
     if not (inputs.node_name or os.environ.get("NODE_NAME")):
         inputs = replace(inputs, node_name="any")
-    named = Release.of(release)
+    named = (Agents if agents_only else Release).of(release)
     client = connect(kubeconfig=inputs.kubeconfig, context=inputs.context, component=COMPONENT)
     uninstaller = Uninstaller(client, inputs.settings(), named)
     found = uninstaller.left() if dry_run else uninstaller.remove()
@@ -204,7 +204,7 @@ def _ends_for_good(settings: AgentSettings, client: KubeClient) -> bool:
         labels = (client.get(paths.node(settings.node)).get("metadata") or {}).get("labels") or {}
     except KubeError:
         return False
-    return for_good(client, settings.daemon_set, labels)
+    return for_good(client, settings.daemon_set, settings.node, labels)
 
 
 def _cleaned(settings: AgentSettings, client: KubeClient) -> None:

@@ -12,9 +12,11 @@ from typing import Final
 
 import structlog
 
+from hami_plugins.engine.eligibility import selected
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths, removal
 from hami_plugins.kube.port import KubeApi, Raw, Selection
+from hami_plugins.wire import pods
 from volcano_vgpu import register
 from volcano_vgpu.cleaning import Remains
 from volcano_vgpu.settings import AgentSettings
@@ -43,11 +45,20 @@ class Release(removal.Release):
         return (self.agents, paths.deployment(self.namespace, f"{self.name}-grants"))
 
 
-def for_good(api: KubeApi, daemon_set: str, labels: Mapping[str, str]) -> bool:
-    """Whether an agent that ends will not come back to the node with these labels.
+class Agents(Release):
+    """The agents of a release that goes on without them: its server of grants stays."""
 
-    Its DaemonSet (``NAMESPACE/NAME``) is deleted, or being deleted, or no longer chooses the node. Where that cannot be
-    told, or no DaemonSet is named, it will come back.
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        """See ``Release``."""
+        return (self.agents,)
+
+
+def for_good(api: KubeApi, daemon_set: str, node: str, labels: Mapping[str, str]) -> bool:
+    """Whether an agent that ends will not come back to the node of that name, with these labels.
+
+    Its DaemonSet (``NAMESPACE/NAME``) is deleted, or being deleted, or no longer chooses the node, by selector or
+    affinity. Where that cannot be told, or no DaemonSet is named, it will come back.
     """
     namespace, slash, name = daemon_set.partition("/")
     if not slash:
@@ -59,9 +70,11 @@ def for_good(api: KubeApi, daemon_set: str, labels: Mapping[str, str]) -> bool:
             return True
         _log.warning("daemon_set_not_read", daemon_set=daemon_set, error=str(error))
         return False
-    template = (found.get("spec") or {}).get("template") or {}
-    chosen = (template.get("spec") or {}).get("nodeSelector") or {}
-    return "deletionTimestamp" in (found.get("metadata") or {}) or not chosen.items() <= labels.items()
+    if "deletionTimestamp" in (found.get("metadata") or {}):
+        return True
+    template = ((found.get("spec") or {}).get("template") or {}).get("spec") or {}
+    places = {key: template[key] for key in ("nodeSelector", "affinity") if key in template}
+    return not selected(node, labels, pods.pod({"metadata": {"name": name}, "spec": places}).constraints)
 
 
 class Uninstaller:

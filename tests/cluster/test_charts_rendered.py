@@ -243,7 +243,7 @@ def test_a_folder_that_another_chart_shares_may_stay_where_ours_is_said(one_helm
 
 @pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
 def test_service_monitors_find_the_pods_that_pod_monitors_find(one_helm: Helm, chart: Path) -> None:
-    part = {"node": {"enabled": True}} if chart == KOORDINATOR else {}
+    part: Values = {"node": {"enabled": True}} if chart == KOORDINATOR else {}
     found = {
         way: objects(one_helm.template(chart, {**part, "monitoring": {way: {"enabled": True}}}))
         for way in ("podMonitor", "serviceMonitor")
@@ -370,11 +370,39 @@ def test_alerts_are_about_what_is_installed_and_of_this_release(
 def test_whoever_proves_and_removes_knows_the_resources_of_the_device_configuration(one_helm: Helm, mode: str) -> None:
     values = {"deviceConfig": {"nvidia": {"resourceCountName": "a.b/count"}}, "grants": {"mode": mode}}
     specs = dict(pod_specs(objects(one_helm.template(VOLCANO_VGPU, values))))
-    for name in (f"{FULL_NAME}-uninstall", f"{FULL_NAME}-verify"):
+    told = {"verify": "agent", "uninstall": "uninstall"}
+    for name, settings in ((f"{FULL_NAME}-{process}", f"{FULL_NAME}-{held}") for process, held in told.items()):
         (container,) = specs[name]["containers"]
         assert "--device-config=/etc/hami-plugins/device-config.yaml" in container["args"]
         assert container["volumeMounts"] == [{"name": "settings", "mountPath": "/etc/hami-plugins", "readOnly": True}]
-        assert specs[name]["volumes"] == [{"name": "settings", "configMap": {"name": f"{FULL_NAME}-agent"}}]
+        assert specs[name]["volumes"] == [{"name": "settings", "configMap": {"name": settings}}]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_where_the_agents_are_turned_off_their_nodes_are_cleaned_before_the_rights_go(
+    one_helm: Helm, *, enabled: bool
+) -> None:
+    """Helm deletes accounts before DaemonSets, and an agent without rights cannot clean."""
+    told = {"agent": {"enabled": enabled}, "deviceConfig": {"nvidia": {"resourceCountName": "a.b/count"}}}
+    found = [each for each in objects(one_helm.template(VOLCANO_VGPU, told)) if "uninstall" in each["metadata"]["name"]]
+    times = {each["metadata"]["annotations"]["helm.sh/hook"] for each in found}
+    assert times == {"pre-delete" if enabled else "pre-delete,pre-upgrade,pre-rollback"}
+    assert {"ConfigMap", "ServiceAccount", "ClusterRole", "Role", "Job"} <= {each["kind"] for each in found}
+    ((_, spec),) = pod_specs(found)
+    assert ("--agents-only" in spec["containers"][0]["args"]) is not enabled
+    (role,) = of_kind(found, "Role")
+    assert any(rule["resources"] == ["deployments"] for rule in role["rules"]) is enabled
+
+
+def test_a_release_may_end_with_nothing_but_what_cleans(one_helm: Helm) -> None:
+    """Which an upgrade leaves; an installation of nothing is a mistake."""
+    nothing = laid({"agent": {"enabled": False}, "grants": {"mode": "none"}}, NEEDED[VOLCANO_VGPU])
+    chart = [str(VOLCANO_VGPU), "--kube-version", "1.34"]
+    kept = objects(one_helm.run("template", "one", *chart, "--is-upgrade", values=nothing))
+    lasting = {each["kind"] for each in kept if "helm.sh/hook" not in each["metadata"].get("annotations", {})}
+    assert lasting == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    with pytest.raises(HelmError, match="so that nothing would be installed"):
+        one_helm.run("template", "one", *chart, values=nothing)
 
 
 @pytest.mark.parametrize("values", [{}, {"agent": {"enabled": False}}])
@@ -509,7 +537,11 @@ def listed(chart: Path) -> set[str]:
 def test_every_image_is_in_the_list_for_sites_without_a_registry(one_helm: Helm, chart: Path) -> None:
     """HAMi-core's, too, under its name as the page has it."""
     library = {"library": {"image": LIBRARY}}
-    parts = {VOLCANO_VGPU: {"agent": library}, NEURON: {}, KOORDINATOR: {"node": {**library, "enabled": True}}}
+    parts: dict[Path, Values] = {
+        VOLCANO_VGPU: {"agent": library},
+        NEURON: {},
+        KOORDINATOR: {"node": {**library, "enabled": True}},
+    }
     used = {
         container["image"].removeprefix("registry.example/")
         for _, spec in pod_specs(objects(one_helm.template(chart, parts[chart])))

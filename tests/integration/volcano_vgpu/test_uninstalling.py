@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -11,12 +11,12 @@ from hami_plugins.cli import probing
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.options import Form
 from hami_plugins.emulator.apiserver import ApiServer
-from hami_plugins.errors import ConfigError
+from hami_plugins.errors import ConfigError, KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
 from tests.unit.volcano_vgpu.cards import settings
 from volcano_vgpu.register import AGENTS_KEY
-from volcano_vgpu.uninstalling import Release, Uninstaller, for_good
+from volcano_vgpu.uninstalling import Agents, Release, Uninstaller, for_good
 from volcano_vgpu.verifying import verdict, verify
 
 OURS = "GPU-aaaaaaaa-1,10,40960,NVIDIA-A100,true,hami-core:"
@@ -143,26 +143,56 @@ def test_a_release_has_a_namespace_and_a_name(text: str) -> None:
 
 def test_an_agent_goes_for_good_where_its_daemon_set_does(api: KubeClient) -> None:
     workload(api, "daemonsets", "agents")
-    assert not for_good(api, "system/agents", {})
-    assert not for_good(api, "", {})
-    assert for_good(api, "system/others", {})
+    assert not for_good(api, "system/agents", "n1", {})
+    assert not for_good(api, "", "n1", {})
+    assert for_good(api, "system/others", "n1", {})
     path = paths.daemon_set("system", "agents")
     api.merge_patch(path, {"metadata": {"finalizers": ["foregroundDeletion"]}})
     api.delete(path)
-    assert for_good(api, "system/agents", {})
+    assert for_good(api, "system/agents", "n1", {})
 
 
 def test_an_agent_goes_for_good_where_its_node_is_chosen_no_more(api: KubeClient) -> None:
     workload(api, "daemonsets", "agents")
     chosen = {"spec": {"template": {"spec": {"nodeSelector": {"pool": "new"}}}}}
     api.merge_patch(paths.daemon_set("system", "agents"), chosen)
-    assert for_good(api, "system/agents", {"pool": "old", "gpu": "on"})
-    assert not for_good(api, "system/agents", {"pool": "new", "gpu": "on"})
+    assert for_good(api, "system/agents", "n1", {"pool": "old", "gpu": "on"})
+    assert not for_good(api, "system/agents", "n1", {"pool": "new", "gpu": "on"})
+
+
+@pytest.mark.parametrize(
+    ("term", "goes"),
+    [
+        ({"matchExpressions": [{"key": "pool", "operator": "In", "values": ["new"]}]}, True),
+        ({"matchExpressions": [{"key": "pool", "operator": "Exists"}]}, False),
+        ({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}, False),
+        ({"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}]}, True),
+    ],
+)
+def test_an_agent_goes_for_good_where_an_affinity_chooses_its_node_no_more(
+    api: KubeClient, term: Mapping[str, object], *, goes: bool
+) -> None:
+    workload(api, "daemonsets", "agents")
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    chosen = {"spec": {"template": {"spec": {"affinity": {"nodeAffinity": required}}}}}
+    api.merge_patch(paths.daemon_set("system", "agents"), chosen)
+    assert for_good(api, "system/agents", "n1", {"pool": "old"}) is goes
+
+
+def test_a_release_that_goes_on_without_agents_keeps_its_server(api: KubeClient) -> None:
+    installed(api)
+    found = Uninstaller(api, settings(), Agents(RELEASE.namespace, RELEASE.name)).remove()
+    assert not found.kept
+    assert api.get(paths.deployment("system", "one-volcano-vgpu-grants"))
+    assert REGISTER not in node(api, "n1")["metadata"]["annotations"]
+    with pytest.raises(KubeError) as gone:
+        api.get(RELEASE.agents)
+    assert gone.value.status == 404
 
 
 def test_an_agent_that_cannot_tell_comes_back() -> None:
     unreachable = connect_to("http://127.0.0.1:9", component="volcano-vgpu").within(0.2)
-    assert not for_good(unreachable, "system/agents", {})
+    assert not for_good(unreachable, "system/agents", "n1", {})
 
 
 def test_nodes_that_offer_cards_prove_an_installation(api: KubeClient, capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,7 +82,7 @@ global deviceConfig nodeConfig agent agent.image agent.settings agent.library ag
 {{- if and .Values.agent.library.image .Values.agent.library.hostPath -}}
 {{- fail "\nagent.library: image and hostPath are two ways to have HAMi-core's library; set one of them" -}}
 {{- end -}}
-{{- if not (or .Values.agent.enabled (ne .Values.grants.mode "none")) -}}
+{{- if not (or .Values.agent.enabled (ne .Values.grants.mode "none") (and .Values.uninstall.clean .Release.IsUpgrade)) -}}
 {{- fail "\nagent.enabled is false and grants.mode is none, so that nothing would be installed; set enabled: false for the whole chart" -}}
 {{- end -}}
 {{- if and .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled -}}
