@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import structlog
@@ -41,8 +41,10 @@ def first_trouble(checks: Mapping[str, Check]) -> str:
     return next((wrong for name, check in checks.items() if (wrong := _found(name, check))), "")
 
 
-def _answering(checks: Mapping[str, Check]) -> Callable[[Request], Response]:
-    def answer(_request: Request) -> Response:
+def _answering(checks: Mapping[str, Check]) -> Callable[[Request], Awaitable[Response]]:
+    # In the server's own thread: all others may be waiting for an API server that is slow, and who does not hear from a
+    # process then ends it.
+    async def answer(_request: Request) -> Response:
         found = {name: _found(name, check) for name, check in checks.items()}
         lines = [f"{name}: {wrong or 'ok'}\n" for name, wrong in found.items()] or ["ok\n"]
         status = _UNAVAILABLE if any(found.values()) else 200
