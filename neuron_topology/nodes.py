@@ -17,7 +17,8 @@ from hami_plugins.errors import WireError
 from hami_plugins.model.devices import DeviceUsage
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.units import CoreShare, MiB, VendorName
-from hami_plugins.model.vendor import Inventory, NodeObject, VendorSpec
+from hami_plugins.model.vendor import Condition, Inventory, NodeObject, ResourceNames, VendorSpec
+from neuron_topology import ending
 from neuron_topology.allocation.families import Family
 from neuron_topology.allocation.locality import Locality
 from neuron_topology.allocation.tables import Tables, Topology
@@ -27,6 +28,7 @@ from neuron_topology.hardware.instances import INSTANCE_TYPES
 from neuron_topology.hardware.machines import Health, Link, Machine, decode_health, machine_of, with_health
 from neuron_topology.hardware.neuron_ls import MOST_DEVICES, Observation
 from neuron_topology.names import INSTANCE_LABEL
+from neuron_topology.objections import CLOSED, ENDS
 
 VENDOR: Final = VendorName("AWSNeuron")
 """HAMi's word for these devices; this is the vendor that takes the place of HAMi's."""
@@ -43,11 +45,21 @@ USAGE_KEYS: Final = ("NEURON_DEV_USAGE_MAP", "NEURON_CORE_USAGE_MAP")
 FAMILY_LABEL: Final = "hami-plugins.io/neuron-sets"
 """Node label: ``aws`` (the default) or ``linked``, the sets that devices of the pool are granted in."""
 
+DETECTOR: Final = "NeuronHealth"
+"""Node condition of Neuron's node problem detector (``neuron-torchx.md`` 8)."""
+
+AGENT: Final = "AcceleratedHardwareReady"
+"""Node condition of the EKS node monitoring agent."""
+
+_ERROR: Final = "NeuronHasError"
+"""What the detector's reasons begin with where something is broken, whatever the condition's status."""
+
 MOST_CORES: Final = 31
 """The mask of an assignment has no room for more cores of a device."""
 
 _FAMILY: Final = "neuron-sets"
 _DEAD: Final = "neuron-dead-links"
+_MISSING: Final = "neuron-not-allocatable"
 _TYPE: Final = "neuron-type"
 _PCIE: Final = "pcie"
 _REPAIRED: Final = "repaired"
@@ -61,8 +73,10 @@ def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
         return Inventory()
     if count > MOST_DEVICES:
         raise WireError(f"node {node.name}: {names.count}", str(count), f"more than the {MOST_DEVICES} of any machine")
-    machine = _machine(node, count)
+    health, slips = _health(node)
+    machine = _machine(node, count, health)
     family, unknown = _family(node)
+    notes, unclear = _notes(node, health)
     told, slip = _told_cores(node, names.cores)
     cores = min(told // count or machine.cores, MOST_CORES)
     counted, count = count, _places(machine, count)
@@ -78,19 +92,23 @@ def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
         for at, device in enumerate(found.devices)
     )
     name = node.labels.get(INSTANCE_LABEL, "")
+    missing = _missing(names, node, counted) - len(machine.sick if counted == count else machine.sick - machine.absent)
     dead = ",".join(f"{one}-{other}" for one, other in machine.dead if other < count)
     return Inventory(
         devices=devices,
         ids=found.ids,
         links=_matrix(machine, count),
-        traits=((_DEAD, dead), (_FAMILY, family), (_TYPE, name)),
+        traits=((_DEAD, dead), (_FAMILY, family), (_MISSING, f"{max(missing, 0)}"), (_TYPE, name)),
+        notes=notes,
         remarks=(
+            *slips,
             *machine.remarks,
+            *unclear,
             *unknown,
             *slip,
             *_odd_cores(name, cores),
             *_odd_maps(node, counted, cores),
-            *_not_allocatable(spec, node, counted, machine.sick if counted == count else machine.sick - machine.absent),
+            *_withheld(missing, counted),
         ),
     )
 
@@ -109,32 +127,70 @@ def _places(machine: Machine, count: int) -> int:
     return places if places - len(machine.absent) == count else count
 
 
-def _not_allocatable(spec: VendorSpec, node: NodeObject, count: int, sick: frozenset[int]) -> tuple[str, ...]:
-    """A remark on devices that AWS's plugin reports unhealthy, where nobody says which they are."""
-    names = spec.resources
-    told = next((node.allocatable[name] for name in (names.count, *names.older) if name in node.allocatable), None)
-    lacking = count - told.ceiling if told is not None else 0
-    if lacking <= len(sick):
+def _missing(names: ResourceNames, node: NodeObject, count: int) -> int:
+    """How many of the node's devices are not allocatable: AWS's plugin reports them unhealthy, and not which."""
+    name = next((each for each in (names.count, *names.older) if capacity_of(node, each)), names.count)
+    told = node.allocatable.get(name)
+    return count - told.ceiling if told is not None else 0
+
+
+def _withheld(missing: int, count: int) -> tuple[str, ...]:
+    """A remark on devices that are not allocatable where nobody says which they are."""
+    if missing <= 0:
         return ()
-    return (f"{lacking} of {count} devices are not allocatable; say which in {HEALTH_KEY}, else they may be granted",)
+    return (
+        f"{missing} of {count} devices are not allocatable, and nobody says which: as many stay free; say which in "
+        f"{HEALTH_KEY}",
+    )
 
 
-def _machine(node: NodeObject, count: int) -> Machine:
+def _notes(node: NodeObject, health: Health) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Why no pod begins on the node, and when it goes; a remark where that cannot be read.
+
+    The detector speaks of the whole node. Where ``HEALTH_KEY`` says what of it is broken, the rest stays in use.
+    """
+    notes = []
+    if why := next(filter(None, (_reported(each, health) for each in node.conditions)), ""):
+        notes.append((CLOSED, why))
+    try:
+        end = ending.end_of(node.annotations, node.labels)
+    except ValueError as error:
+        return tuple(notes), (str(error),)
+    if end is not None:
+        notes.append((ENDS, f"{end}"))
+    return tuple(notes), ()
+
+
+def _reported(condition: Condition, health: Health) -> str:
+    """Why no pod begins on a node with such a condition; empty where it says nothing against that."""
+    said = f"the node's condition {condition.kind} is {condition.status} ({condition.reason or 'no reason given'})"
+    if condition.kind == AGENT and condition.status == "False":
+        return f"{said}; it takes no pods until that is over or the node is replaced"
+    if condition.kind == DETECTOR and condition.reason.startswith(_ERROR) and not (health.devices or health.links):
+        return f"{said}; replace the node, or say in {HEALTH_KEY} which device is broken, to use the others"
+    return ""
+
+
+def _health(node: NodeObject) -> tuple[Health, tuple[str, ...]]:
+    """What is known to be broken on the node, with remarks on what of it could not be read."""
+    written = node.annotations.get(HEALTH_KEY)
+    if written is None:
+        return Health(), ()
+    try:
+        return decode_health(HEALTH_KEY, written)
+    except WireError as error:
+        return Health(), (f"left out of account: {error}",)
+
+
+def _machine(node: NodeObject, count: int, health: Health) -> Machine:
     """The node's machine, with remarks on what could not be read."""
-    remarks: list[str] = []
+    remarks: tuple[str, ...] = ()
     observed: Observation | None = None
-    health = Health()
     if (printed := node.annotations.get(LINKS_KEY)) is not None:
         try:
             observed = neuron_ls.decode(LINKS_KEY, printed)
         except WireError as error:
-            remarks.append(f"left out of account: {error}")
-    if (written := node.annotations.get(HEALTH_KEY)) is not None:
-        try:
-            health, odd = decode_health(HEALTH_KEY, written)
-            remarks.extend(odd)
-        except WireError as error:
-            remarks.append(f"left out of account: {error}")
+            remarks = (f"left out of account: {error}",)
     machine = with_health(machine_of(node.labels.get(INSTANCE_LABEL, ""), count, observed), health)
     return replace(machine, remarks=(*remarks, *machine.remarks))
 
@@ -187,7 +243,8 @@ class Wiring:
     """What decisions ask about the Neuron devices of one shape of node.
 
     ``name`` is the instance type (empty if unknown), ``repaired`` the mask of devices with repaired errors, ``cores``
-    the logical cores of a device, ``worth`` the value of all sets when nothing is granted.
+    the logical cores of a device, ``worth`` the value of all sets when nothing is granted. ``missing`` is how many
+    devices more than those that are known to be broken are not allocatable: as many have to stay free.
     """
 
     tables: Tables
@@ -196,6 +253,7 @@ class Wiring:
     cores: int
     worth: int
     positions: tuple[int, ...]
+    missing: int = 0
 
     @property
     def topology(self) -> Topology:
@@ -242,6 +300,7 @@ def wiring_of(shape: NodeShape) -> Wiring:
         cores=min(device.cores for device in devices),
         worth=tables.value(tables.full),
         positions=positions,
+        missing=int(shape.trait(_MISSING) or 0),
     )
 
 

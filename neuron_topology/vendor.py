@@ -44,6 +44,7 @@ from hami_plugins.wire.pod_devices import AssignedDevice
 from neuron_topology.allocation.cores import longest_run, run_of
 from neuron_topology.allocation.families import Family
 from neuron_topology.elsewhere import EVERY_CORE, asked_by, granted_elsewhere, runs
+from neuron_topology.ending import DURATION_KEY, END_KEY
 from neuron_topology.hardware.fabric import devices_of, mask_of
 from neuron_topology.layouts import layout
 from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
@@ -58,6 +59,7 @@ from neuron_topology.nodes import (
     of_family,
     wiring_of,
 )
+from neuron_topology.objections import objection
 
 PARTS: Final = 10.0
 """The most that each part of a node's score is worth: how much a grant leaves, and how full the node is."""
@@ -190,6 +192,8 @@ def linked(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate] | U
     members = _alike(free, ask.request, wiring) or choose(free, ask.request.count, shunned=wiring.repaired)
     if not members:
         return Unselectable(Reason.TOPOLOGY, len(candidates))
+    if wiring.missing and wiring.free(ask.shape, ask.usage).bit_count() - ask.request.count < wiring.missing:
+        return Unselectable(Reason.WITHHELD, len(candidates))
     return [by_index[index] for index in (devices_of(members) if in_cores else wiring.tables.order(members))]
 
 
@@ -261,6 +265,12 @@ def words(shortfall: Shortfall, ask: Ask) -> str | None:
     if VENDOR not in ask.shape.positions:
         return Reason.TOO_FEW_CARDS
     wiring = wiring_of(ask.shape)
+    if Reason.WITHHELD in shortfall.tally:
+        idle = wiring.free(ask.shape, ask.usage).bit_count()
+        return (
+            f"{wiring.missing} of {len(wiring.positions)} devices are not allocatable, and nobody says which: of the "
+            f"{idle} that are free as many have to stay so"
+        )
     count, cores = ask.request.count, ask.request.cores if ask.request.option(WHOLE) else 0
     asked = f"{cores} cores are {count} devices here: " if cores and count > 1 else ""
     if count not in wiring.tables.counts:
@@ -339,9 +349,14 @@ SPEC: Final = replace(
     awsneuron.SPEC,
     name=VENDOR,
     resources=ResourceNames(count=DEVICES, cores=CORES, older=(LEGACY_DEVICES,)),
-    keys=replace(awsneuron.SPEC.keys, register="", inputs=(LINKS_KEY, HEALTH_KEY, FAMILY_LABEL, *USAGE_KEYS)),
+    keys=replace(
+        awsneuron.SPEC.keys,
+        register="",
+        inputs=(LINKS_KEY, HEALTH_KEY, FAMILY_LABEL, *USAGE_KEYS, END_KEY, DURATION_KEY),
+    ),
     inventory=inventory,
     request=request,
+    objection=objection,
     on_node=on_node,
     admit=admit,
     early_checks=(whole_is_idle,),

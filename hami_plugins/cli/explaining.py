@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -58,7 +59,7 @@ def run(order: Order) -> int:
     snapshot = inputs.cluster(order.source, registry)
     release = differences.release_of(order.scheduler) if order.scheduler else None
     grants = differences.grants_of(order.grants) if order.grants else settings.volcano.grants
-    planner = Planner(registry, settings.rules(), release=release, grants=grants)
+    planner = Planner(registry, settings.rules(), release=release, grants=grants, now=time.time())
     names = _named(order) or _waiting(order, snapshot)
     found = [explain(snapshot, name, planner) for name in names]
     if order.form is not Form.TABLE:

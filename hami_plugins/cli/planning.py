@@ -69,7 +69,8 @@ def run(order: Order) -> int:
     snapshot = submission.with_objects(snapshot, submitted)
     release = differences.release_of(order.scheduler) if order.scheduler else None
     grants = differences.grants_of(order.grants) if order.grants else settings.volcano.grants
-    planner = Planner(registry, what_if.with_policy(rules, order.policy), release=release, grants=grants)
+    rules = what_if.with_policy(rules, order.policy)
+    planner = Planner(registry, rules, release=release, grants=grants, now=time.time())
     found = planner.plan(snapshot, submission.units(submitted, snapshot), now_ns=time.time_ns())
     _answer(order, found, submitted, planner)
     unplanned = any(each.has_pods for each in submitted.ignored)

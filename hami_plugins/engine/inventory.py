@@ -38,6 +38,7 @@ class NodeBuilder:
         traits: list[tuple[str, str]] = []
         links: list[tuple[int, tuple[tuple[int, ...], ...]]] = []
         problems: list[Problem] = []
+        notes: list[tuple[str, str]] = []
         for spec in self._registry:
             try:
                 found = spec.inventory(spec, node)
@@ -47,6 +48,7 @@ class NodeBuilder:
             if found.links:
                 links.append((len(devices), found.links))
             traits.extend(found.traits)
+            notes.extend(found.notes)
             problems.extend(Problem(f"node {node.name}", each) for each in found.remarks)
             for device, name in zip(found.devices, found.ids, strict=True):
                 if name in ids:
@@ -64,7 +66,12 @@ class NodeBuilder:
         shape = NodeShape(tuple(devices), _links(len(devices), links), tuple(sorted(traits)))
         shape = self._shapes.setdefault(shape, shape)
         return NodeEntry(
-            name=node.name, state=NodeState.idle(shape), ids=tuple(ids), facts=facts, problems=tuple(problems)
+            name=node.name,
+            state=NodeState.idle(shape),
+            ids=tuple(ids),
+            facts=facts,
+            problems=tuple(problems),
+            notes=tuple(notes),
         )
 
 
@@ -88,6 +95,7 @@ def with_pods(entry: NodeEntry, pods: Iterable[PodRecord]) -> NodeEntry:
         pods=records,
         requested=requested,
         problems=entry.problems,
+        notes=entry.notes,
     )
 
 
@@ -255,7 +263,9 @@ class RecordReader:
                 held = found.grants[at].shares if found.grants else ()
                 shares[:] = [*(each for each in shares if each.vendor != spec.name), *held]
             unlocated.extend(found.unlocated)
-            problems.extend(Problem(f"pod {pod.full_name}", each) for each in found.remarks)
+            if found.remarks:
+                told = "; ".join(filter(None, (*found.remarks, found.remedy)))
+                problems.append(Problem(f"pod {pod.full_name}", told, remedied=bool(found.remedy)))
         return tuple(unlocated)
 
     def _shared(self, labels: Mapping[str, str]) -> Mapping[str, str]:

@@ -28,6 +28,10 @@ EXAMPLES: Final = 3
 """Nodes that are named for each reason."""
 
 
+_TOGETHER: Final = frozenset({Reason.TOPOLOGY, Reason.WITHHELD})
+"""What may be wrong with cards none of which is wrong by itself."""
+
+
 class Supply(NamedTuple):
     """What nodes have left of what is short: the most that any has (on each card that is asked for), where, and in all.
 
@@ -136,10 +140,10 @@ def _order(reason: CardShortage | NodeShortage) -> tuple[bool, int, str]:
 def _decisive(reasons: Sequence[tuple[Reason, int]]) -> Reason:
     """The reason that most cards gave; that the rest would not be enough is only a reason where there is no other.
 
-    Where enough cards would do one by one and only no set of them, nothing that is wrong with others matters.
+    Where enough cards would do one by one and only not together, nothing that is wrong with others matters.
     """
-    if any(each[0] is Reason.TOPOLOGY for each in reasons):
-        return Reason.TOPOLOGY
+    if together := [each for each, _ in reasons if each in _TOGETHER]:
+        return together[0]
     real = [each for each in reasons if each[0] is not Reason.TOO_FEW] or reasons
     order = list(Reason)
     return min(real, key=lambda each: (-each[1], order.index(each[0])))[0]

@@ -25,7 +25,7 @@ from hami_plugins.ledger.answers import Assumption, Code, Declined, Found, Grant
 from hami_plugins.ledger.ledger import HOLD, Ledger
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Refusal
-from hami_plugins.model.nodes import NodeState, Problem
+from hami_plugins.model.nodes import NodeState
 from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.units import NodeName, PodUid
@@ -71,6 +71,7 @@ class Books:
         self._planner = product.planner()
         self._lock = threading.Lock()
         self._nodes: dict[str, NodeName] = {}
+        self._unreadable: dict[str, tuple[object, str]] = {}
         self._pods: dict[tuple[str, str], Seen] = {}
         self._names: dict[str, tuple[str, str]] = {}
         self._groups: dict[str, tuple[str, str]] = {}
@@ -82,11 +83,11 @@ class Books:
     def node_changed(self, change: Change) -> None:
         """A node came, changed or went."""
         if change.kind == "deleted":
+            self._unreadable.pop(change.uid, None)
             with self._lock:
                 name = self._nodes.pop(change.uid, None)
                 if name is not None and name not in self._nodes.values():
                     self._ledger.forget_node(name)
-                    self._planner.node_gone(name)
             return
         if change.object is None:
             return
@@ -94,12 +95,13 @@ class Books:
             node = objects.node_object(change.object)
         except WireError as error:
             self._malformed("node_unreadable", str(error))
+            self._unreadable[change.uid] = (change.object.get("metadata") or {}).get("name"), str(error)
             return
+        self._unreadable.pop(change.uid, None)
         try:
             with self._lock:
                 self._nodes[change.uid] = node.name
                 problems = self._ledger.see_node(node)
-                problems += tuple(Problem(f"node {node.name}", what) for what in self._planner.node_seen(node))
         except Exception as error:  # noqa: BLE001 - a bug that one node meets is not to end all the others' grants
             with self._lock:
                 self._ledger.forget_node(node.name)
@@ -255,7 +257,7 @@ class Books:
     def reserve(self, node: NodeName, intake: Intake) -> Granted | Declined:
         """See ``Ledger``."""
         with self._lock:
-            if why := self._planner.ends(node, intake):
+            if why := self._planner.objection(node, intake, self._ledger):
                 return Declined(uid=intake.pod.uid, node=node, code=Code.NODE, text=f"node {node}: {why}")
             wish = self._planner.wish(node, intake, self._ledger)
             return self._ledger.reserve(node, intake, self._clock(), wish=wish)
@@ -270,7 +272,7 @@ class Books:
     ) -> tuple[Granted, dict[str, str]] | Declined:
         """What a Binding is answered with, and the annotations that say so; see ``Ledger``."""
         with self._lock:
-            if why := self._planner.ends(node, intake):
+            if why := self._planner.objection(node, intake, self._ledger):
                 return Declined(uid=intake.pod.uid, node=node, code=Code.NODE, text=f"node {node}: {why}")
             wish = self._planner.wish(node, intake, self._ledger)
             found = self._ledger.grant(node, intake, self._clock(), carried=carried, dry=dry, wish=wish)
@@ -337,16 +339,18 @@ class Books:
 
     def _why_not(self, node: NodeName, intake: Intake, answer: Fit | Refusal, told: dict[NodeState, str] | None) -> str:
         """Why the pod does not go to the node."""
-        if not isinstance(answer, Fit):
+        why = self._planner.objection(node, intake, self._ledger)
+        if not why and not isinstance(answer, Fit):
             return self._reason(node, intake, answer, told)
-        why = self._planner.ends(node, intake) or self._planner.obstacle(intake, self._ledger)
+        why = why or self._planner.obstacle(intake, self._ledger)
         return f"{self.product.word}: {why}" if why else ""
 
     def _reason(self, node: NodeName, intake: Intake, refusal: Refusal, told: dict[NodeState, str] | None) -> str:
         """A refusal in words that do not name the node: Volcano counts nodes by their words."""
         entry = self._ledger.entry(node)
         if entry is None:
-            return f"{self.product.word}: the node is not known"
+            why = next((why for name, why in tuple(self._unreadable.values()) if name == node), "")
+            return f"{self.product.word}: the node {f'cannot be read: {why}' if why else 'is not known'}"
         known = None if told is None else told.get(entry.state)
         if known is not None:
             return known

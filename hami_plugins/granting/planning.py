@@ -1,4 +1,4 @@
-"""What a product may know beyond the devices of one node: which pods belong together, and how long a node lasts."""
+"""What a product may know beyond the devices of one node: which pods belong together, and what time it is."""
 
 from __future__ import annotations
 
@@ -10,19 +10,10 @@ from hami_plugins.ledger.ledger import Ledger
 from hami_plugins.model.cluster import PodGroup
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.units import NodeName, PodUid
-from hami_plugins.model.vendor import NodeObject
 
 
 class Planner:
     """Knows nothing. The books call it under their lock, so that one thread at a time is in it."""
-
-    def node_seen(self, node: NodeObject) -> tuple[str, ...]:
-        """A node as it is now; what is wrong with what it says is answered."""
-        del node
-        return ()
-
-    def node_gone(self, name: NodeName) -> None:
-        """A node is gone."""
 
     def pod_seen(self, pod: Pod, intake: Intake | None) -> None:
         """A pod that asks for devices; ``intake`` while it waits."""
@@ -36,9 +27,9 @@ class Planner:
     def group_gone(self, namespace: str, name: str) -> None:
         """A group is gone."""
 
-    def ends(self, node: NodeName, intake: Intake) -> str:
-        """Why the pod must not be on the node although devices are free; empty where nothing is in its way."""
-        del node, intake
+    def objection(self, node: NodeName, intake: Intake, ledger: Ledger) -> str:
+        """Why the pod must not begin on the node now although devices may be free; empty where nothing minds."""
+        del node, intake, ledger
         return ""
 
     def obstacle(self, intake: Intake, ledger: Ledger) -> str:

@@ -33,6 +33,7 @@ class LedgerNode:
             and bare.state == before.state
             and bare.ids == before.ids
             and bare.problems == before.problems
+            and bare.notes == before.notes
         ):
             return False
         self._bare, self._entry = bare, None

@@ -53,7 +53,8 @@ class PodGroup:
     """A Volcano gang: ``min_member`` pods start together or none does. ``min_by_task`` holds it per task, too.
 
     ``min_resources`` (nano units) is what has to be free before its pods are looked at; without it they always are.
-    ``made_at`` is when it was created (Unix seconds), ``None`` where nobody knows.
+    ``made_at`` is when it was created (Unix seconds), ``None`` where nobody knows. ``annotations`` are those of its
+    Volcano Job, too.
     """
 
     namespace: str
@@ -65,6 +66,7 @@ class PodGroup:
     phase: str = "Pending"
     priority_class: str = ""
     made_at: int | None = None
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def full_name(self) -> str:

@@ -136,10 +136,14 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in the cluster that could not be read: where it is, what it says, why it was skipped."""
+    """Something in the cluster that could not be read: where it is, what it says, why it was skipped.
+
+    ``remedied`` is whether ``what`` ends with what to do about it.
+    """
 
     place: str
     what: str
+    remedied: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -147,6 +151,7 @@ class NodeEntry:
     """A node with its names: ``ids[i]`` is the id of device i of ``state.shape``.
 
     ``pods`` are the pods that hold something on the node, ``requested`` the sums of their plain requests in nano units.
+    ``notes`` are what vendors' objections read (``Inventory.notes``).
     Entries are compared by identity: a changed node is a new entry.
     """
 
@@ -157,6 +162,7 @@ class NodeEntry:
     pods: tuple[PodRecord, ...] = ()
     requested: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
 
     def position(self, device: DeviceId) -> int | None:
         """Where a device stands on the node, or ``None`` when the node has no such device."""

@@ -119,7 +119,10 @@ ANYWHERE = NodeConstraints()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A pod as its author wrote it and the API server defaulted it. ``containers``: init containers first."""
+    """A pod as its author wrote it and the API server defaulted it. ``containers``: init containers first.
+
+    ``of_group`` are the annotations of its PodGroup, where that is known.
+    """
 
     namespace: str
     name: str
@@ -138,6 +141,7 @@ class Pod:
     init_finished: bool = False
     constraints: NodeConstraints = ANYWHERE
     neighbours: Neighbours = NOBODY
+    of_group: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def full_name(self) -> str:

@@ -124,6 +124,14 @@ class VendorOptions:
     flags: Mapping[str, bool] = field(default_factory=dict)
 
 
+class Condition(NamedTuple):
+    """What somebody reports on a node, in the API server's words; ``reason`` is one word."""
+
+    kind: str
+    status: str
+    reason: str = ""
+
+
 class NodeObject(NamedTuple):
     """The parts of a Node object that an inventory is made from.
 
@@ -136,13 +144,16 @@ class NodeObject(NamedTuple):
     capacity: ResourceList
     allocatable: ResourceList
     published: object = None
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
     """The devices of one vendor on one node: ``ids[i]`` names ``devices[i]``, ``links[i][j]`` scores the pair.
 
-    ``remarks`` say what was left out of account, and what an operator should know of the node's devices.
+    ``remarks`` say what was left out of account, and what an operator should know of the node's devices. ``notes`` are
+    facts on which no choice of devices depends, but whether a pod may come at all: the vendor's ``objection`` reads
+    them.
     """
 
     devices: tuple[Device, ...] = ()
@@ -150,6 +161,7 @@ class Inventory:
     links: tuple[tuple[int, ...], ...] = ()
     traits: tuple[tuple[str, str], ...] = ()
     remarks: tuple[str, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
 
 
 class Candidate(NamedTuple):
@@ -226,6 +238,12 @@ class Scoring(NamedTuple):
 ScoreNode = Callable[[Scoring], float]
 """What the vendor adds to the node's score for this placement."""
 
+Objection = Callable[[Mapping[str, str], Pod, float], str]
+"""Why a pod that asks for the vendor's devices must not begin on a node now, whatever is free there; empty: it may.
+
+It is given the notes of the node's inventory, the pod, and the time in Unix seconds.
+"""
+
 
 class AdmissionChange(NamedTuple):
     """One change that the webhook makes.
@@ -239,11 +257,15 @@ class AdmissionChange(NamedTuple):
 
 
 class Elsewhere(NamedTuple):
-    """What a pod holds by words that are not ours: by container, what only its node can tell, what to tell."""
+    """What a pod holds by words that are not ours: by container, what only its node can tell, what to tell.
+
+    ``remedy`` is what to do about what the remarks tell, where that is not to make the pod again.
+    """
 
     grants: tuple[ContainerGrant, ...] = ()
     unlocated: tuple[Unlocated, ...] = ()
     remarks: tuple[str, ...] = ()
+    remedy: str = ""
 
 
 class Admitted(NamedTuple):
@@ -262,6 +284,7 @@ class VendorSpec:
     * ``inventory``: node object to devices; an empty one when the node has none, ``WireError`` when it is unreadable.
     * ``request``: container to request, ``None`` when it does not ask for this vendor; ``InvalidRequestError``.
     * ``options_of``: pod annotations to the request's vendor words.
+    * ``objection``: see its type; it is asked before the node's devices are looked at.
     * ``on_node``: the request as it is on nodes of one shape, where that decides how many devices an amount means.
     * ``admit``: what the webhook does with one container; raises ``AdmissionDeniedError``.
     * ``early_checks``/``late_checks``: checks right after model and health, and after all common ones.
@@ -286,6 +309,7 @@ class VendorSpec:
 
     Further knobs: ``exact_mode`` wants the mode that a pod names to be the device's (else it may be one of several);
     ``word_is_model`` puts the card model into assignment strings, where others have the vendor's word;
+    ``noun`` is what people call one of its devices (in the singular, as part of a sentence);
     ``alike`` says that its ``select`` looks at what other members of a gang were given (``DeviceRequest.alike``);
     ``counted_by_scheduler`` are the resources that kube-scheduler holds against the node's capacity itself;
     ``sums_up`` says that amounts of memory and cores are sums over the devices, memory in bytes;
@@ -299,11 +323,13 @@ class VendorSpec:
     keys: AnnotationKeys
     inventory: Callable[[VendorSpec, NodeObject], Inventory]
     word: str = ""
+    noun: str = "card"
     dialect: Dialect = Dialect.HAMI
     rules: RequestRules = RequestRules()
     options: VendorOptions = VendorOptions()
     request: Callable[[VendorSpec, Container, Pod], DeviceRequest | None] | None = None
     options_of: Callable[[VendorSpec, Mapping[str, str]], tuple[tuple[str, str], ...]] | None = None
+    objection: Objection | None = None
     on_node: Callable[[DeviceRequest, NodeShape], DeviceRequest] | None = None
     admit: Callable[[VendorSpec, Container, Pod], Admitted] | None = None
     early_checks: tuple[Check, ...] = ()

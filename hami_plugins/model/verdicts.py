@@ -34,6 +34,7 @@ class Reason(StrEnum):
     APP_CLASS = "CardAppClassMismatch"
     GROUP = "CardHoldsSamePodGroup"
     TOPOLOGY = "NoLinkedSet"
+    WITHHELD = "CardsNotAllocatable"
 
 
 NODE: Final = "{node}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, with_pods
@@ -15,6 +16,7 @@ from hami_plugins.model.pods import FINISHED, Pod, PodRecord
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import NodeObject
 from hami_plugins.wire import koordinator_devices, objects
+from hami_plugins.wire.gang_keys import GROUP_KEY
 from hami_plugins.wire.pages import with_kind
 
 SNAPSHOT_KIND: Final = "ClusterSnapshot"
@@ -144,7 +146,7 @@ class ListingReader:
         )
         return ClusterSnapshot(
             nodes=tuple(entries),
-            pending=tuple(self._pending),
+            pending=tuple(map(self._in_group, self._pending)),
             quotas=self._quotas,
             queues=self._queues,
             pod_groups=self._groups,
@@ -152,6 +154,11 @@ class ListingReader:
             problems=tuple(problems),
             taken_at=objects.seconds(self._latest),
         )
+
+    def _in_group(self, pod: Pod) -> Pod:
+        """The pod with what its PodGroup says."""
+        group = self._groups.get(f"{pod.namespace}/{pod.annotations.get(GROUP_KEY, '')}")
+        return pod if group is None or not group.annotations else replace(pod, of_group=group.annotations)
 
 
 def snapshot_of(items: Iterable[object], registry: Registry) -> ClusterSnapshot:

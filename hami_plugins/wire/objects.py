@@ -3,7 +3,7 @@
 Each function takes the JSON object as it was read and raises ``WireError`` with the path of what is wrong in it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -12,7 +12,7 @@ from hami_plugins.model.cluster import NamespaceQuota, PodGroup, Queue
 from hami_plugins.model.nodes import NodeFacts, Taint
 from hami_plugins.model.pods import ResourceList
 from hami_plugins.model.units import NodeName
-from hami_plugins.model.vendor import NodeObject
+from hami_plugins.model.vendor import Condition, NodeObject
 from hami_plugins.wire import fields, quantity
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import pod
@@ -34,13 +34,18 @@ __all__ = [
 HEAVIEST: Final = 65_535
 """The largest weight that Volcano stores on a queue."""
 
+_OF_KUBELETS: Final = frozenset({"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
+
 T = TypeVar("T")
 
 _EMPTY: Final[Json] = {}
 
 
 def node_object(raw: object) -> NodeObject:
-    """What inventories are made from: name, annotations, labels, capacity and allocatable of a Node."""
+    """What inventories are made from: name, annotations, labels, capacity, allocatable and conditions of a Node.
+
+    Conditions that cannot be read are left out: they are somebody's remarks, and the node is there without them.
+    """
     body, place = _named(raw, "node")
     metadata = fields.member(body, "metadata", place)
     status = fields.member(body, "status", place)
@@ -50,6 +55,7 @@ def node_object(raw: object) -> NodeObject:
         labels=fields.text_map(metadata, "labels", f"{place} metadata"),
         capacity=_amounts(status, "capacity", f"{place} status"),
         allocatable=_amounts(status, "allocatable", f"{place} status"),
+        conditions=tuple(_conditions(status)),
     )
 
 
@@ -146,6 +152,7 @@ def readable_pod_group(raw: object) -> tuple[PodGroup, tuple[WireError, ...]]:
         phase=tolerant.read(lambda: fields.text(status, "phase", f"{place} status"), "") or "Pending",
         priority_class=tolerant.read(lambda: fields.text(spec, "priorityClassName", inside), ""),
         made_at=seconds(metadata.get("creationTimestamp")),
+        annotations=tolerant.read(lambda: fields.text_map(metadata, "annotations", f"{place} metadata"), {}),
     )
     return found, tuple(tolerant.errors)
 
@@ -239,6 +246,15 @@ def _taints(spec: Json, place: str) -> tuple[Taint, ...]:
         key, value, effect = (fields.text(body, name, inside) for name in ("key", "value", "effect"))
         found.append(Taint(key, value, effect))
     return tuple(found)
+
+
+def _conditions(status: Json) -> Iterator[Condition]:
+    """What is reported on a node beside what every kubelet reports."""
+    listed = status.get("conditions")
+    for raw in listed if isinstance(listed, list) else ():
+        if isinstance(raw, dict) and isinstance(kind := raw.get("type"), str) and kind not in _OF_KUBELETS:
+            said, reason = raw.get("status"), raw.get("reason")
+            yield Condition(kind, said if isinstance(said, str) else "", reason if isinstance(reason, str) else "")
 
 
 def _ready(status: Json, place: str) -> bool:

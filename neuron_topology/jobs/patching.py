@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from hami_plugins.errors import WireError
 from hami_plugins.wire import fields
 from hami_plugins.wire.fields import Json
+from neuron_topology import ending
 from neuron_topology.hypernodes import tiers
 from neuron_topology.jobs import templates
 from neuron_topology.jobs.demands import Remark
@@ -66,14 +68,15 @@ def is_job(raw: Json) -> bool:
 def patch(job: Json, wishes: Wishes = Wishes(), *, place: str = "job:") -> Patched:
     """The job as it should be; the one that was given is left alone.
 
-    Raises ``WireError``, its key beginning with ``place``, for a job that is not shaped like one and for requests that
-    no node can ever meet.
+    Raises ``WireError``, its key beginning with ``place``, for a job that is not shaped like one, for requests that no
+    node can ever meet, and for a duration that is none.
     """
     spec = fields.member(job, "spec", place)
     where = fields.path(place, "spec")
     found = _templates(spec, wishes, where)
     if not any(each.asks for each in found):
         return Patched(job)
+    _says_how_long(job, place)
     spec = {**spec, "tasks": [_with(task, each) for task, each in zip(spec["tasks"], found, strict=True)]}
     changes = [change for each in found for change in each.changes]
     for rule in _RULES:
@@ -98,6 +101,15 @@ def unbounded(job: Json, known: frozenset[str], *, place: str = "job:") -> Itera
         there = ", ".join(name for name in tiers.BY_NAME if name in known) or "none"
         what = f"the nodes' labels make no HyperNode of tier {tier}, and Volcano ignores one without; tiers: {there}"
         yield Remark(f"{where}.networkTopology.highestTierName", what)
+
+
+def _says_how_long(job: Json, place: str) -> None:
+    """What cannot be read would keep the job off no machine that goes before it ends."""
+    metadata = fields.member(job, "metadata", place)
+    written = fields.text_map(metadata, "annotations", fields.path(place, "metadata"))
+    if wrong := ending.wrong(written):
+        where = f"{fields.path(place, 'metadata')}.annotations[{ending.DURATION_KEY}]"
+        raise WireError(where, written[ending.DURATION_KEY], wrong)
 
 
 def _templates(spec: Json, wishes: Wishes, place: str) -> list[Template]:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.intake import Intake
+from hami_plugins.engine.vendor_objections import Notes
 from hami_plugins.granting.planning import Planner
 from hami_plugins.ledger.ledger import Ledger
 from hami_plugins.model.cluster import PodGroup
@@ -17,20 +18,17 @@ from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.pods import ContainerGrant, Pod
 from hami_plugins.model.requests import DeviceDemand
 from hami_plugins.model.units import NodeName, PodUid
-from hami_plugins.model.vendor import NodeObject
 from hami_plugins.wire.gang_keys import GROUP_KEY
 from neuron_topology.allocation.tables import Tables
+from neuron_topology.ending import MARGIN
 from neuron_topology.hardware.fabric import devices_of
 from neuron_topology.nodes import VENDOR, Wiring, wiring_of
-from neuron_topology.placement import ending
+from neuron_topology.objections import objection
 from neuron_topology.placement.sharing import displaced, room, shared_set
 from neuron_topology.vendor import whole
 
 SAME_SET: Final = 5.0
 """What a node's score gains where a set is free that members have on other nodes; how full it is counts up to 10."""
-
-MARGIN: Final = 1800.0
-"""Seconds before the end of a Capacity Block at which its machines go."""
 
 Key = tuple[str, str]
 """Namespace and name of a group."""
@@ -59,27 +57,11 @@ class Gangs(Planner):
     def __init__(self, *, now: Callable[[], float], margin: float = MARGIN) -> None:
         self._now = now
         self._margin = margin
-        self._ends: dict[NodeName, float] = {}
         self._gangs: dict[Key, _Gang] = {}
         self._group_of: dict[PodUid, Key] = {}
-        self._needs: dict[Key, int] = {}
+        self._groups: dict[Key, PodGroup] = {}
 
     # What the watches show
-
-    def node_seen(self, node: NodeObject) -> tuple[str, ...]:
-        """See ``Planner``."""
-        self._ends.pop(node.name, None)
-        try:
-            end = ending.end_of(node.annotations, node.labels)
-        except ValueError as error:
-            return (str(error),)
-        if end is not None:
-            self._ends[node.name] = end
-        return ()
-
-    def node_gone(self, name: NodeName) -> None:
-        """See ``Planner``."""
-        self._ends.pop(name, None)
 
     def pod_seen(self, pod: Pod, intake: Intake | None) -> None:
         """See ``Planner``."""
@@ -109,27 +91,25 @@ class Gangs(Planner):
 
     def group_seen(self, group: PodGroup) -> None:
         """See ``Planner``."""
-        self._needs[group.namespace, group.name] = group.min_member
+        self._groups[group.namespace, group.name] = group
 
     def group_gone(self, namespace: str, name: str) -> None:
         """See ``Planner``."""
-        self._needs.pop((namespace, name), None)
+        self._groups.pop((namespace, name), None)
 
     # What is asked
 
-    def ends(self, node: NodeName, intake: Intake) -> str:
-        """See ``Planner``: a pod that says how long it runs does not begin where the machine goes before that."""
-        end = self._ends.get(node)
-        duration = ending.declared(intake.pod.annotations) if end is not None else None
-        if end is None or duration is None:
-            return ""
-        return ending.objection(end, duration, self._now(), self._margin)
+    def objection(self, node: NodeName, intake: Intake, ledger: Ledger) -> str:
+        """See ``Planner``: what the vendor objects to, now and in the light of what the pod's job says."""
+        entry = ledger.entry(node)
+        return self._objects(entry.notes, intake.pod) if entry is not None and entry.notes else ""
 
     def obstacle(self, intake: Intake, ledger: Ledger) -> str:
         """See ``Planner``: members of a gang that cannot be complete are placed nowhere, so that nothing is held."""
         key = self._group_of.get(intake.pod.uid)
         gang = self._gangs.get(key) if key is not None else None
-        least = self._needs.get(key, 0) if key is not None else 0
+        group = self._groups.get(key) if key is not None else None
+        least = group.min_member if group is not None else 0
         if gang is None or least < 2:
             return ""
         if gang.room is None or (gang.room.changes, gang.room.least) != (ledger.changes, least):
@@ -164,6 +144,12 @@ class Gangs(Planner):
         )
         members = shared_set(tables, own.mask, count, taken, elsewhere, own.wiring.repaired)
         return _wishing(intake, members) if members else None
+
+    def _objects(self, notes: Notes, pod: Pod) -> str:
+        """Why the pod must not begin on a node with these notes now."""
+        group = self._groups.get((pod.namespace, pod.annotations.get(GROUP_KEY, "")))
+        told = pod if group is None else replace(pod, of_group=group.annotations)
+        return objection(dict(notes), told, self._now(), margin=self._margin)
 
     def bonus(self, nodes: Iterable[NodeName], intake: Intake, ledger: Ledger) -> Mapping[NodeName, float]:
         """See ``Planner``: nodes that have the set of the others come before equal ones."""

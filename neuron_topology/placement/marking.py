@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from hami_plugins.engine.intake import Rules, take_in
@@ -12,8 +11,8 @@ from hami_plugins.model.vendor import AdmissionChange
 from hami_plugins.wire import admission, pods
 from hami_plugins.wire.admission_review import Allowed, Answer, Refused
 from hami_plugins.wire.fields import Json
+from neuron_topology import ending
 from neuron_topology.elsewhere import asked_by
-from neuron_topology.placement.ending import DURATION_KEY, seconds_of
 from neuron_topology.placement.words import MARKED, MARKER_KEY
 from neuron_topology.vendor import SPEC
 
@@ -31,19 +30,8 @@ def mark(raw: Json, rules: Rules) -> Answer:
         intake = take_in(pods.pod(marked), Registry([SPEC]), rules)
     except WireError as error:
         return Refused(str(error), _UNREADABLE)
-    if wrong := _duration(pod.annotations):
+    if wrong := ending.wrong(pod.annotations):
         return Refused(wrong, _SENSELESS)
     if intake.refusal:
         return Refused(intake.refusal, _SENSELESS if intake.admission.allowed else intake.admission.code)
     return Allowed(admission.patch(raw, marked))
-
-
-def _duration(annotations: Mapping[str, str]) -> str:
-    """What is wrong with how long a pod says that it runs; empty where nothing is."""
-    text = annotations.get(DURATION_KEY)
-    if text is not None:
-        try:
-            seconds_of(text)
-        except ValueError as error:
-            return str(error)
-    return ""

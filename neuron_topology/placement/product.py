@@ -32,13 +32,17 @@ AUDIT: Final = "NeuronGrantAudit"
 
 _REMEDIES: Final[Mapping[Reason, str]] = {
     Reason.CORES: "ask for fewer cores or wait until pods end",
-    Reason.EXCLUSIVE: "wait until pods end, or ask for cores instead of whole devices",
+    Reason.EXCLUSIVE: "wait until pods end, or ask for fewer devices",
     Reason.TOO_FEW_CARDS: "ask for fewer devices",
     Reason.TOO_FEW: "ask for fewer devices or wait until pods end",
     Reason.TOPOLOGY: "wait until pods end, or ask for fewer devices",
     Reason.ID: "change or remove that annotation of the pod",
+    Reason.WITHHELD: f"say in {HEALTH_KEY} of the node which devices are broken, or wait until pods end",
     Reason.HEALTH: f"{HEALTH_KEY} of the node says which devices are broken",
 }
+
+
+_OF_ONE: Final = "wait until pods end, or ask for cores instead of a whole device"
 
 
 def product_of(rules: Rules, planner: Callable[[], Planner] = Planner, *, binds: bool = True) -> Product:
@@ -90,7 +94,8 @@ def _wording(reason: CardShortage | NodeShortage, refusal: Refusal) -> str:
     """Where sets are the matter, the sentence of the vendor: it says what could be had. No pods and nodes are named."""
     if not isinstance(reason, CardShortage) or reason.blocked is None:
         return ""
-    return refusal.words if reason.reason is Reason.TOPOLOGY or not reason.blocked.members else ""
+    told = reason.reason in {Reason.TOPOLOGY, Reason.WITHHELD} or not reason.blocked.members
+    return refusal.words if told else ""
 
 
 def _remedy(reason: CardShortage | NodeShortage, _entry: NodeEntry | None) -> str:
@@ -98,4 +103,6 @@ def _remedy(reason: CardShortage | NodeShortage, _entry: NodeEntry | None) -> st
         return ""
     if reason.blocked is not None and not reason.blocked.members:
         return "ask for one of these"
+    if reason.reason is Reason.EXCLUSIVE and reason.request.count == 1:
+        return _OF_ONE
     return _REMEDIES.get(reason.reason, "")

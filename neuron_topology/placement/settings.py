@@ -14,7 +14,7 @@ from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.granting import settings as shared
 from hami_plugins.web import settings as served
 from hami_plugins.web.settings import Certificate, Lease, Service, Webhooks
-from neuron_topology.placement.gangs import MARGIN
+from neuron_topology.ending import MARGIN
 from neuron_topology.placement.words import CONFIGURATION
 
 PREFIX: Final = "HAMI_PLUGINS__NEURON_GRANTS__"

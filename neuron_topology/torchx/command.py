@@ -106,7 +106,7 @@ def _is_able(order: Order, job: Json) -> bool:
     machines = reading.read(each.raw for each in kept).machines
     for remark in patching.unbounded(job, generating.tiers_of(machines), place=f"job {job['metadata']['name']}:"):
         output.remark(str(remark))
-    planner = Planner(registry, settings.rules())
+    planner = Planner(registry, settings.rules(), now=time.time())
     idle = replace(removed(snapshot, lambda _: True), pending=(), pod_groups={})
     if not _fits(documents, order.namespace, idle, planner, "even an idle cluster cannot run it"):
         return False

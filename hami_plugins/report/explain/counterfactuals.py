@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hami_plugins.engine import neighbours, quota
+from hami_plugins.engine import neighbours, quota, vendor_objections
 from hami_plugins.engine.intake import take_in
 from hami_plugins.engine.relax import relax
 from hami_plugins.engine.relax.changes import Counterfactual
 from hami_plugins.engine.relax.rewrite import rewritten, settled
+from hami_plugins.engine.vendor_objections import noted
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Pod, PodRecord
@@ -34,8 +35,11 @@ def counterfactuals(
     smaller pod are both among the offers.
     """
     social = neighbours.matter(snapshot) or any(pod.neighbours)
+    barred = vendor_objections.barred(noted(snapshot.nodes), pod, planner.registry, planner.moment(snapshot))
     if social:
-        pod = replace(pod, constraints=replace(pod.constraints, barred=neighbours.barred(snapshot, pod)))
+        barred += neighbours.barred(snapshot, pod)
+    if barred:
+        pod = replace(pod, constraints=replace(pod.constraints, barred=barred))
     left = quota.left_in(snapshot, pod.namespace, planner.registry)
     intake = take_in(pod, planner.registry, planner.rules, left)
     if not intake.admission.allowed and left:

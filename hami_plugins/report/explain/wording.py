@@ -51,7 +51,7 @@ def reason_words(reason: CardShortage | NodeShortage, registry: Registry, contai
     spec = registry[reason.vendor]
     where = f"container {containers[reason.container]}: " if len(containers) > 1 else ""
     if reason.blocked is not None and not reason.blocked.members:
-        return f"{where}{_never(reason, reason.blocked)}"
+        return f"{where}{_never(reason, reason.blocked, spec)}"
     if reason.supply is None:
         return f"{where}{_said(reason, spec)}"
     beside = ", less what other containers of the pod take" if reason.beside else ""
@@ -118,26 +118,26 @@ def _about_nodes(reason: NodeShortage) -> str:
 def _measured(reason: CardShortage, supply: Supply, spec: VendorSpec) -> str:
     """What is short of something that can be measured."""
     request = reason.request
-    on, memory = _cards(request), _memory_of(request)
+    noun, on, memory = spec.noun, _cards(request, spec), _memory_of(request)
     match reason.reason:
         case Reason.MEMORY:
-            words = f"memory: asked {memory} on {on}; {_free(reason, supply, mebibytes)}"
+            words = f"memory: asked {memory} on {on}; {_free(reason, supply, spec, mebibytes)}"
         case Reason.PARTITION:
             most = f"{mebibytes(supply.largest)} ({supply.at})"
             words = f"partitions: asked {memory} on {on}; largest with a place {most}"
         case Reason.CORES:
-            free = _free(reason, supply, lambda amount: cores(amount, spec))
+            free = _free(reason, supply, spec, lambda amount: cores(amount, spec))
             words = f"cores: asked {cores(request.cores, spec)} on {on}; {free}"
         case Reason.SLOTS:
-            words = f"slots: asked one on {on}; {_free(reason, supply, lambda amount: f'{amount:,}')}"
+            words = f"slots: asked one on {on}; {_free(reason, supply, spec, lambda amount: f'{amount:,}')}"
         case Reason.EXCLUSIVE:
-            words = f"idle cards: asked {request.count:,} without others on them; {_most(supply)}"
+            words = f"idle {noun}s: asked {request.count:,} without others on them; {_most(supply)}"
         case Reason.TOO_FEW_CARDS:
             words = (
-                f"cards: asked {request.count:,} x {spec.title}; {_most(supply) if supply.total else 'there is none'}"
+                f"{noun}s: asked {request.count:,} x {spec.title}; {_most(supply) if supply.total else 'there is none'}"
             )
         case _:
-            words = f"cards: asked {request.count:,} that hold the request at once; {_most(supply)}"
+            words = f"{noun}s: asked {request.count:,} that hold the request at once; {_most(supply)}"
     return words
 
 
@@ -145,21 +145,23 @@ def _said(reason: CardShortage, spec: VendorSpec) -> str:
     """What is wrong where there is nothing to measure."""
     match reason.reason:
         case Reason.COMPUTE:
-            words = f"cores: all are promised on {_of_cards(reason)}, so that nobody else is let on"
+            words = f"cores: all are promised on {_of_cards(reason, spec)}, so that nobody else is let on"
         case Reason.MODEL:
-            words = f"model: asked {_models(reason.request, spec)}; {_of_cards(reason)} {_are(reason)} something else"
+            words = (
+                f"model: asked {_models(reason.request, spec)}; {_of_cards(reason, spec)} {_are(reason)} something else"
+            )
         case Reason.ID:
-            words = f"cards by id: asked {_ids(reason.request, spec)}; that leaves out {_of_cards(reason)}"
+            words = f"{spec.noun}s by id: asked {_ids(reason.request, spec)}; that leaves out {_of_cards(reason, spec)}"
         case Reason.QUOTA:
             words = f"quota: {_quota(reason.request, reason.headroom or Headroom(), spec)}"
         case Reason.TOPOLOGY if reason.blocked is not None and reason.blocked.holders:
-            words = _nearest(reason, reason.blocked)
+            words = _nearest(reason, reason.blocked, spec)
         case _:
-            words = f"cards: {_of_cards(reason)} {_TOPICS[reason.reason].format(are=_are(reason))}"
+            words = f"{spec.noun}s: {_of_cards(reason, spec)} {_TOPICS[reason.reason].format(are=_are(reason))}"
     return words
 
 
-def _nearest(reason: CardShortage, blocked: Blocked) -> str:
+def _nearest(reason: CardShortage, blocked: Blocked, spec: VendorSpec) -> str:
     """Which set of devices would do, and who holds it."""
     entry, count = blocked.entry, len(blocked.members)
     devices = len(entry.state.shape.positions[reason.vendor])
@@ -169,16 +171,20 @@ def _nearest(reason: CardShortage, blocked: Blocked) -> str:
     rest = len(blocked.holders) - MOST_HOLDERS
     more = f" and {counted(rest, 'more pod')}" if rest > 0 else ""
     return (
-        f"linked cards: {len(blocked.free):,} of {devices:,} are free on {entry.name}, but no {count:,} of them may "
+        f"linked {spec.noun}s: {len(blocked.free):,} of {devices:,} are free on {entry.name}, but no {count:,} of them may "
         f"go together; the nearest are {_numbers(entry, blocked.members)}: {held}{more}"
     )
 
 
-def _never(reason: CardShortage, blocked: Blocked) -> str:
+def _never(reason: CardShortage, blocked: Blocked, spec: VendorSpec) -> str:
     """Which numbers of devices go together, where the one that is asked for never does."""
     near = " or ".join(map(str, blocked.nearest)) or "none"
+    there = reason.request if spec.on_node is None else spec.on_node(reason.request, blocked.entry.state.shape)
+    asked = f"{there.count:,}"
+    if there.count != reason.request.count:
+        asked = f"{cores(reason.request.cores, spec)}, {asked} {spec.noun}s"
     return (
-        f"linked cards: asked {reason.request.count:,}, which {blocked.entry.name} never grants together; "
+        f"linked {spec.noun}s: asked {asked}, which {blocked.entry.name} never grants together; "
         f"the nearest numbers that it does: {near}"
     )
 
@@ -218,12 +224,12 @@ def _quota(request: DeviceRequest, headroom: Headroom, spec: VendorSpec) -> str:
     if headroom.cores is not None:
         asked.append(cores(request.cores, spec))
         left.append(cores(headroom.cores, spec))
-    return f"asked {' and '.join(asked)} on {_cards(request)}; the namespace has {' and '.join(left)} left"
+    return f"asked {' and '.join(asked)} on {_cards(request, spec)}; the namespace has {' and '.join(left)} left"
 
 
-def _free(reason: CardShortage, supply: Supply, words: Callable[[int], str]) -> str:
+def _free(reason: CardShortage, supply: Supply, spec: VendorSpec, words: Callable[[int], str]) -> str:
     count = reason.request.count
-    on = f" on each of {count:,} cards of a node" if count > 1 else ""
+    on = f" on each of {count:,} {spec.noun}s of a node" if count > 1 else ""
     return f"largest free{on} {words(supply.largest)} ({supply.at}), total free {words(supply.total)}"
 
 
@@ -241,12 +247,12 @@ def _memory_of(request: DeviceRequest) -> str:
             return f"{of_device} % of the memory"
 
 
-def _cards(request: DeviceRequest) -> str:
-    return "1 card" if request.count == 1 else f"each of {request.count:,} cards"
+def _cards(request: DeviceRequest, spec: VendorSpec) -> str:
+    return f"1 {spec.noun}" if request.count == 1 else f"each of {request.count:,} {spec.noun}s"
 
 
-def _of_cards(reason: CardShortage) -> str:
-    return f"{reason.cards:,} of {counted(reason.devices, 'card')}"
+def _of_cards(reason: CardShortage, spec: VendorSpec) -> str:
+    return f"{reason.cards:,} of {counted(reason.devices, spec.noun)}"
 
 
 def _are(reason: CardShortage) -> str:
@@ -263,6 +269,7 @@ _TOPICS: Final[Mapping[Reason, str]] = {
     Reason.QOS: "{are} promised with another quality of service",
     Reason.APP_CLASS: "{are} taken by applications of another class",
     Reason.GROUP: "{are} taken by a pod of the same group",
+    Reason.WITHHELD: "{are} free, but the node has broken ones and does not say which, so that as many stay free",
     Reason.TOPOLOGY: "would do one by one, but no set of them that may be granted together is free",
 }
 """What is wrong with cards, for reasons without numbers of their own."""

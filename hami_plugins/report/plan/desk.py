@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from hami_plugins.engine import quota
+from hami_plugins.engine import quota, vendor_objections
 from hami_plugins.engine.alike import Sets, with_given
 from hami_plugins.engine.annotate import annotations_of, labels_of
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Intake, Rules, take_in
 from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.vendor_objections import Barred, Noted
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import UNREGISTERED, NodeObjection, Placed, Refused
 from hami_plugins.model.pods import Pod
@@ -27,13 +28,17 @@ _PODS: Final = {"Too many pods": "Insufficient pods"}
 
 
 class Desk:
-    """Reads and decides pods. ``now_ns`` is the time that goes into annotations (Unix nanoseconds)."""
+    """Reads and decides pods.
 
-    def __init__(self, registry: Registry, rules: Rules, decider: Decider, *, now_ns: int) -> None:
+    ``now_ns`` is the time that goes into annotations (Unix nanoseconds), ``moment`` when pods begin (Unix seconds).
+    """
+
+    def __init__(self, registry: Registry, rules: Rules, decider: Decider, *, now_ns: int, moment: float) -> None:
         self.registry = registry
         self.rules = rules
         self._decider = decider
         self._now_ns = now_ns
+        self._moment = moment
 
     def read(self, pod: Pod) -> Intake:
         """What the webhook and the pod's own words make of it, no quota of HAMi's in the way."""
@@ -51,6 +56,10 @@ class Desk:
         """The plan of a pod that never gets to a decision, because of what it says itself."""
         stage = Stage.REQUEST if intake.admission.allowed else Stage.ADMISSION
         return PodPlan(unit=unit, intake=intake, stage=stage, before=snapshot, why=intake.refusal, words=intake.words)
+
+    def barred(self, nodes: Noted, pod: Pod) -> Barred:
+        """The nodes that vendors keep a pod from whatever is free there."""
+        return vendor_objections.barred(nodes, pod, self.registry, self._moment)
 
     def given(self, sets: Sets, plan: PodPlan, placed: Placed) -> Sets:
         """The sets of devices of a gang with what one more member was given."""

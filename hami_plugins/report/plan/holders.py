@@ -206,7 +206,8 @@ class Holders:
         )
         alone = replace(self._empty, pod_groups={group.full_name: group})
         planner = self._planner
-        turns = Turns(Desk(planner.registry, planner.rules, planner.decider, now_ns=0), alone, (unit,))
+        desk = Desk(planner.registry, planner.rules, planner.decider, now_ns=0, moment=planner.moment(alone))
+        turns = Turns(desk, alone, (unit,))
         turns.take()
         fits = any(plan.stage is Stage.PLACED for plan in turns.plans)
         return Prospect.WAITS if fits else Prospect.NEVER

@@ -48,10 +48,11 @@ class Planner:
     """Plans units on snapshots. Keeps a decider, so that planning again on a similar snapshot is fast.
 
     With ``release`` it notes where that release of Volcano will do otherwise; what ``grants`` puts right it does not.
-    Without them it is what the mark on each pod says.
+    Without them it is what the mark on each pod says. ``now`` is when the pods would begin (Unix seconds), for rules
+    about time; without it, that is when the snapshot was taken.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what every plan of it depends on
         self,
         registry: Registry,
         rules: Rules | None = None,
@@ -59,17 +60,24 @@ class Planner:
         *,
         release: Version | None = None,
         grants: Grants | None = None,
+        now: float | None = None,
     ) -> None:
         self.registry = registry
         self.release = release
         self.grants = grants
         self.rules = rules or Rules()
         self.decider = decider or Decider(registry)
+        self._now = now
+
+    def moment(self, snapshot: ClusterSnapshot) -> float:
+        """When pods would begin that are planned on a snapshot (Unix seconds)."""
+        return float(snapshot.taken_at or 0) if self._now is None else self._now
 
     def plan(self, snapshot: ClusterSnapshot, units: Iterable[Unit], *, now_ns: int = 0) -> Plan:
         """Decide every unit in its turn. ``now_ns`` is the time that goes into annotations (Unix nanoseconds)."""
         wanted = tuple(units)
-        turns = Turns(Desk(self.registry, self.rules, self.decider, now_ns=now_ns), snapshot, wanted)
+        desk = Desk(self.registry, self.rules, self.decider, now_ns=now_ns, moment=self.moment(snapshot))
+        turns = Turns(desk, snapshot, wanted)
         turns.take()
         told = differences(Course(snapshot, turns.plans, wanted, self.registry), self.release, self.grants)
         noted = [

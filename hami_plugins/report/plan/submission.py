@@ -73,8 +73,11 @@ def _tasks(pods: tuple[Pod, ...]) -> tuple[str, ...]:
 
 
 def _pods(workload: Workload, snapshot: ClusterSnapshot) -> Iterator[Pod]:
+    of_group = workload.gang.annotations if workload.gang is not None else {}
     for copy in workload.pods:
         pod = objects.pod(copy.raw)
+        if of_group:
+            pod = replace(pod, of_group=of_group)
         if workload.per_node:
             yield from _one_per_node(pod, snapshot)
         else:

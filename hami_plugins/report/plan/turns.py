@@ -18,6 +18,7 @@ from hami_plugins.engine.alike import Sets
 from hami_plugins.engine.apply import assigned
 from hami_plugins.engine.intake import Intake
 from hami_plugins.engine.queues import Amounts, Gate, Turn
+from hami_plugins.engine.vendor_objections import noted
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
@@ -80,6 +81,7 @@ class Turns:
         self._gate: Gate | None = accounts.gate_of(snapshot, desk.rules.queue_plugin) if known else None
         self._taken: dict[str, dict[str, int]] = {}
         self._neighbours_matter = neighbours.matter(snapshot)
+        self._noted = noted(snapshot.nodes)
 
     def take(self) -> None:
         """Decide every pod of every unit."""
@@ -332,12 +334,15 @@ class Turns:
         return self._desk.decided(snapshot, job.unit.name, intake)
 
     def _among_others(self, snapshot: ClusterSnapshot, intake: Intake) -> Intake:
-        """What the pod asks, with the nodes that other pods keep it from."""
+        """What the pod asks, with the nodes that vendors and other pods keep it from."""
         pod = intake.pod
-        if not self._neighbours_matter and not any(pod.neighbours):
+        barred = self._desk.barred(self._noted, pod) if self._noted else ()
+        if self._neighbours_matter or any(pod.neighbours):
+            self._neighbours_matter = self._neighbours_matter or bool(pod.neighbours.apart)
+            barred += neighbours.barred(snapshot, pod)
+        if not barred:
             return intake
-        self._neighbours_matter = self._neighbours_matter or bool(pod.neighbours.apart)
-        constraints = replace(intake.demand.constraints, barred=neighbours.barred(snapshot, pod))
+        constraints = replace(intake.demand.constraints, barred=barred)
         return replace(intake, demand=replace(intake.demand, constraints=constraints))
 
     def _emit_all(self, job: Job, stop: _Stop) -> None:

@@ -52,7 +52,11 @@ _KEPT: Final[Mapping[str, Keep]] = {
     "Node": {
         "metadata": _NAMED,
         "spec": {"taints": [{"key": True, "value": True, "effect": True}], "unschedulable": True},
-        "status": {"capacity": True, "allocatable": True, "conditions": [{"type": True, "status": True}]},
+        "status": {
+            "capacity": True,
+            "allocatable": True,
+            "conditions": [{"type": True, "status": True, "reason": True}],
+        },
     },
     "Pod": {
         "metadata": _NAMED,

@@ -23,6 +23,8 @@ from hami_plugins.wire.gang_keys import (
 
 DEFAULT_QUEUE: Final = "default"
 
+_NOTHING: Final[Mapping[str, str]] = {}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Gang:
@@ -30,7 +32,8 @@ class Gang:
 
     ``group`` is the PodGroup's full name (``namespace/name``), ``min_by_task`` how many of each task have to be among
     them (a pod's task is its annotation ``volcano.sh/task-spec``). ``exists`` is false for a group that the pods name
-    but nobody has made: such pods wait for ever.
+    but nobody has made: such pods wait for ever. ``annotations`` are those of the PodGroup; Volcano's controller copies
+    them from the job.
     """
 
     group: str
@@ -38,22 +41,36 @@ class Gang:
     min_by_task: Mapping[str, int] = field(default_factory=dict)
     queue: str = DEFAULT_QUEUE
     exists: bool = True
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-def gang(group: str, *, min_member: int, min_by_task: Mapping[str, int], queue: str) -> Gang:
+def gang(
+    group: str,
+    *,
+    min_member: int,
+    min_by_task: Mapping[str, int],
+    queue: str,
+    annotations: Mapping[str, str] = _NOTHING,
+) -> Gang:
     """A gang as Volcano's scheduler holds it together.
 
     It looks at tasks only when the whole asks for at least as many pods as they do (``JobInfo.CheckTaskReady``).
     """
     held = min_by_task if min_member >= sum(min_by_task.values()) else {}
-    return Gang(group=group, min_member=min_member, min_by_task=held, queue=queue)
+    return Gang(group=group, min_member=min_member, min_by_task=held, queue=queue, annotations=annotations)
 
 
 def of_group(full_name: str, group: PodGroup | None) -> Gang:
     """The gang of pods that name a PodGroup; ``None`` is one that does not exist."""
     if group is None:
         return Gang(group=full_name, min_member=1, exists=False)
-    return gang(full_name, min_member=group.min_member, min_by_task=group.min_by_task, queue=group.queue)
+    return gang(
+        full_name,
+        min_member=group.min_member,
+        min_by_task=group.min_by_task,
+        queue=group.queue,
+        annotations=group.annotations,
+    )
 
 
 def named_group(of: Template) -> str:

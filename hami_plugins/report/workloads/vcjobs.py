@@ -76,6 +76,7 @@ def expand(field: Field, namespace: str, name: str) -> tuple[tuple[PodCopy, ...]
         min_member=min_member,
         min_by_task={task.name: task.min_available for task in tasks},
         queue=job.queue,
+        annotations=job.annotations,
     )
     return tuple(pod for task in tasks for pod in _pods(job, task)), gang, job.priority_class
 

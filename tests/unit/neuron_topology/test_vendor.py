@@ -1,7 +1,7 @@
 """Pods on nodes with Neuron devices, from the API objects to what is written on the pod."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -42,9 +42,9 @@ def holding(*devices: int, mask: int = 3, name: str = "running") -> Pod:
     return holder(SPEC, f"{listed};", name=name)
 
 
-def told(node: NodeObject, pod: Pod, *running: Pod) -> str:
-    """The numbers that AWS's plugin is told, or the words of the refusal."""
-    written = place(SPEC, node, pod, running)
+def told(node: NodeObject, pod: Pod, *running: Pod, remarked: bool = False) -> str:
+    """The numbers that AWS's plugin is told, or the words of the refusal; see ``place``."""
+    written = place(SPEC, node, pod, running, remarked=remarked)
     return written if isinstance(written, str) else written[IDS]
 
 
@@ -422,13 +422,64 @@ def test_devices_that_nobody_may_have_are_not_free() -> None:
     assert wiring_of(shape).free(shape, entry.state.usage) == (1 << 16) - 1 - (1 << 3) - (1 << 5)
 
 
-def test_devices_that_are_not_allocatable_are_told_until_somebody_says_which() -> None:
-    for name in (DEVICES, LEGACY_DEVICES):
-        sick = a_neuron_node()._replace(allocatable={name: parse("15", key="k")})
-        assert problems_of(sick) == [
-            f"1 of 16 devices are not allocatable; say which in {HEALTH_KEY}, else they may be granted"
-        ]
-        assert problems_of(sick._replace(annotations={HEALTH_KEY: '{"devices": [7]}'})) == []
+def with_allocatable(devices: int, name: str = DEVICES, **annotations: str) -> NodeObject:
+    """A trn1.32xlarge of whose devices so many are allocatable."""
+    amount, written = parse("16", key="k"), {HEALTH_KEY: annotations["health"]} if annotations else {}
+    node = a_neuron_node(annotations=written)
+    return node._replace(capacity={name: amount}, allocatable={name: parse(f"{devices}", key="k")})
+
+
+@pytest.mark.parametrize("name", [DEVICES, LEGACY_DEVICES])
+def test_devices_that_are_not_allocatable_are_told_until_somebody_says_which(name: str) -> None:
+    assert problems_of(with_allocatable(15, name)) == [
+        "1 of 16 devices are not allocatable, and nobody says which: as many stay free; say which in "
+        "hami-plugins.io/neuron-health"
+    ]
+    assert problems_of(with_allocatable(15, name, health='{"devices": [7]}')) == []
+
+
+def test_a_name_that_the_node_has_no_devices_under_says_nothing_of_those_that_it_has() -> None:
+    node = with_allocatable(16, LEGACY_DEVICES)
+    none = {DEVICES: parse("0", key="k")}
+    both = node._replace(capacity=none | dict(node.capacity), allocatable=none | dict(node.allocatable))
+    assert told(both, asking({DEVICES: 16})).count(",") == 15
+
+
+WITHHELD = (
+    "{} of 16 devices are not allocatable, and nobody says which: of the {} that are free as many have to stay so"
+)
+
+
+@pytest.mark.parametrize(
+    ("counts", "held", "ids"),
+    [
+        ((16,), (), WITHHELD.format(2, 16)),
+        ((8, 8), (), WITHHELD.format(2, 8)),
+        ((8, 4), (), "0,1,2,3,4,5,6,7,8,9,10,11"),
+        ((1,), range(13), "13"),
+        ((1,), range(14), WITHHELD.format(2, 2)),
+    ],
+)
+def test_as_many_devices_stay_free_as_are_broken_where_nobody_says_which(
+    counts: Sequence[int], held: Sequence[int], ids: str
+) -> None:
+    running = (holding(*held),) if held else ()
+    assert told(with_allocatable(14), asking(*({DEVICES: each} for each in counts)), *running, remarked=True) == ids
+
+
+def test_devices_that_are_known_to_be_broken_do_not_have_to_stay_free_once_more() -> None:
+    node = with_allocatable(14, health='{"devices": [0]}')
+    assert told(node, asking({DEVICES: 1}), holding(*range(1, 14)), remarked=True) == "14"
+    assert told(node, asking({DEVICES: 1}), holding(*range(1, 15)), remarked=True) == WITHHELD.format(1, 1)
+
+
+def test_cores_of_a_device_that_is_in_use_are_had_where_no_other_device_may_be() -> None:
+    node = with_allocatable(15)._replace(capacity=a_neuron_node().capacity)
+    begun = (holding(*range(14)), holding(14, mask=1, name="half"))
+    assert told(node, asking({CORES: 1}), *begun, remarked=True) == "29"
+    assert told(node, asking({CORES: 2}), *begun, remarked=True) == WITHHELD.format(1, 1)
+    assert told(node, asking({CORES: 1}), holding(*range(15)), remarked=True) == WITHHELD.format(1, 1)
+    assert told(node, asking({CORES: 1}), holding(*range(14)), remarked=True) == "28"
 
 
 def test_devices_without_known_links_are_granted_singly_or_all_together() -> None:

@@ -26,11 +26,15 @@ def place(
     running: Iterable[Pod] = (),
     *,
     quota: Mapping[str, int] | None = None,
+    remarked: bool = False,
 ) -> Written | str:
-    """The annotations that the scheduler writes, or HAMi's words for the refusal. ``quota`` limits the namespace."""
+    """The annotations that the scheduler writes, or HAMi's words for the refusal. ``quota`` limits the namespace.
+
+    ``remarked`` says that something is the matter with the node.
+    """
     registry = Registry([spec])
     entry = NodeBuilder(registry).entry(node, NodeFacts())
-    assert entry.problems == ()
+    assert bool(entry.problems) is remarked
     reader = RecordReader(registry)
     entry = with_pods(entry, [settled(reader.record(each)[0], entry) for each in running])
     snapshot = a_snapshot(entry, quotas={pod.namespace: quota or {}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,3 +57,17 @@ def test_a_job_that_no_node_can_ever_meet_is_refused_with_the_place(metadata: ob
 
 def test_a_job_that_is_not_shaped_like_one_is_refused() -> None:
     assert "tasks" in refused(admit({**a_job(), "spec": {"tasks": "none"}})).reason
+
+
+def test_a_job_that_says_how_long_it_runs_has_to_say_it_so_that_it_can_be_read() -> None:
+    key = "hami-plugins.io/expected-duration"
+    job = a_job()
+
+    def saying(written: str, job: dict[str, Any] = job) -> dict[str, Any]:
+        return {**job, "metadata": {**job["metadata"], "annotations": {key: written}}}
+
+    allowed(admit(saying("6h")))
+    answer = refused(admit(saying("soon")))
+    assert f"metadata.annotations[{key}]" in answer.reason
+    assert "'soon' is no duration; write 90m" in answer.reason
+    allowed(admit(saying("soon", a_job(a_task(a_container({"cpu": 1}))))))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from neuron_topology.placement.ending import DURATION_KEY, END_KEY, declared, end_of, objection, seconds_of
+from neuron_topology.ending import DURATION_KEY, END_KEY, declared, end_of, objection, seconds_of
 from neuron_topology.placement.marking import mark
-from tests.unit.neuron_topology.placement.cluster import Cluster, a_node, a_pod
+from tests.unit.neuron_topology.placement.cluster import Cluster, a_pod
 
 END = 1_800_000_000.0
 
@@ -45,31 +45,10 @@ def test_a_job_that_is_through_in_time_begins_and_one_that_is_not_does_not() -> 
     assert "1.0 h" in said
 
 
-def test_only_who_says_how_long_he_runs_is_kept_off() -> None:
-    cluster = Cluster(a_node("block", annotations={END_KEY: "1800000000"}), a_node("own"))
-    cluster.now = END - 3600
-    long, short, silent = (
-        a_pod(name, annotations=notes)
-        for name, notes in (("long", {DURATION_KEY: "1h"}), ("short", {DURATION_KEY: "30m"}), ("silent", {}))
-    )
-    assert "Capacity Block ends" in cluster.predicate(long, "block")
-    assert not cluster.predicate(long, "own")
-    assert not cluster.predicate(short, "block")
-    assert not cluster.predicate(silent, "block")
-    for pod in (long, short):
-        cluster.shows(pod)
-    assert "Capacity Block ends" in cluster.allocate(long, "block")
-    assert "Capacity Block ends" in cluster.bind(long, "block").reason
-    assert not cluster.allocate(short, "block")
-
-
-def test_a_node_whose_end_cannot_be_read_or_is_gone_keeps_nobody_off() -> None:
-    cluster = Cluster(a_node("n1", annotations={END_KEY: "1"}))
-    pod = a_pod(annotations={DURATION_KEY: "1h"})
-    assert cluster.predicate(pod)
-    cluster.shows_node(a_node("n1", annotations={END_KEY: "never"}))
-    assert not cluster.predicate(pod)
-    assert cluster.books.problems == 1
+def test_what_a_pod_says_itself_comes_before_what_its_job_says() -> None:
+    assert declared({}, {DURATION_KEY: "1h"}) == 3600
+    assert declared({DURATION_KEY: "30m"}, {DURATION_KEY: "1h"}) == 1800
+    assert declared({DURATION_KEY: "soon"}, {DURATION_KEY: "1h"}) is None
 
 
 def test_a_duration_that_means_nothing_is_refused_when_the_pod_is_made() -> None:

@@ -15,7 +15,10 @@ END_KEY: Final = "hami-plugins.io/capacity-block-end"
 """Annotation or label of a node: when its Capacity Block ends, as RFC 3339 or (labels have no colons) Unix seconds."""
 
 DURATION_KEY: Final = "hami-plugins.io/expected-duration"
-"""Annotation of a pod: how long it runs, as ``90m``, ``4h``, ``1h30m``, ``2d`` or seconds."""
+"""Annotation of a pod or of its job: how long it runs, as ``90m``, ``4h``, ``1h30m``, ``2d`` or seconds."""
+
+MARGIN: Final = 1800.0
+"""Seconds before the end of a Capacity Block at which its machines go."""
 
 _UNITS: Final[Mapping[str, int]] = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _PART: Final = re.compile(r"(\d{1,9})([dhms])", re.ASCII)
@@ -32,12 +35,25 @@ def seconds_of(text: str) -> float:
     return float(sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text)))
 
 
-def declared(annotations: Mapping[str, str]) -> float | None:
-    """The seconds that a pod says it runs; ``None`` where it says nothing, or nothing that can be read."""
+def declared(*annotations: Mapping[str, str]) -> float | None:
+    """The seconds that a pod says it runs, by the first annotations that say it: its own, then those of its job.
+
+    ``None`` where none says it, or what is said cannot be read.
+    """
+    text = next((each[DURATION_KEY] for each in annotations if DURATION_KEY in each), None)
     try:
-        return seconds_of(annotations[DURATION_KEY])
-    except (KeyError, ValueError):
+        return None if text is None else seconds_of(text)
+    except ValueError:
         return None
+
+
+def wrong(annotations: Mapping[str, str]) -> str:
+    """What is wrong with how long a pod or a job says that it runs; empty where nothing is."""
+    try:
+        seconds_of(annotations.get(DURATION_KEY, "0"))
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def end_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> float | None:

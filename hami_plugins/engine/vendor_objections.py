@@ -1,0 +1,54 @@
+"""Why vendors keep pods off nodes whatever is free there: the one rule for plans, explanations and servers of grants.
+
+What a vendor objects to may change with time alone, so that it is no part of a remembered verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.units import NodeName
+
+Notes: TypeAlias = tuple[tuple[str, str], ...]
+"""``NodeEntry.notes``."""
+
+Noted: TypeAlias = Mapping[Notes, frozenset[NodeName]]
+"""Nodes of which vendors have noted something, by what that is."""
+
+Barred: TypeAlias = tuple[tuple[str, frozenset[NodeName]], ...]
+"""Nodes that a pod must not go to, by the reason, as ``NodeConstraints`` has them."""
+
+
+def vendor_objection(notes: Notes, pod: Pod, registry: Registry, now: float) -> str:
+    """Why a pod must not begin on a node with these notes; empty where no vendor of its devices minds.
+
+    ``now`` is in Unix seconds.
+    """
+    if not notes:
+        return ""
+    told = dict(notes)
+    for spec in registry:
+        if spec.objection is None:
+            continue
+        asks = any(spec.asked_of(each.limits) or spec.asked_of(each.requests) for each in pod.containers)
+        if asks and (why := spec.objection(told, pod, now)):
+            return why
+    return ""
+
+
+def noted(nodes: Iterable[NodeEntry]) -> Noted:
+    """Those of the nodes of which vendors have noted something."""
+    found: dict[Notes, set[NodeName]] = {}
+    for entry in nodes:
+        if entry.notes:
+            found.setdefault(entry.notes, set()).add(entry.name)
+    return {notes: frozenset(names) for notes, names in found.items()}
+
+
+def barred(nodes: Noted, pod: Pod, registry: Registry, now: float) -> Barred:
+    """Those of the nodes that vendors keep a pod from; ``now`` as in ``vendor_objection``."""
+    return tuple((why, names) for notes, names in nodes.items() if (why := vendor_objection(notes, pod, registry, now)))
