@@ -7,8 +7,10 @@ according to the API server, and with what it asks for there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import structlog
@@ -20,6 +22,7 @@ from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.granting.reading import ReadPod
 from hami_plugins.kube import paths
 from hami_plugins.ledger.answers import Declined
+from hami_plugins.model.units import PodUid
 from hami_plugins.wire import scheduler_extender
 from hami_plugins.wire.scheduler_extender import ToBind
 
@@ -46,6 +49,8 @@ class SchedulerExtender:
     marker: Mapping[str, str]
     metrics: GrantMetrics
     now_ns: Callable[[], int]
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _on_their_way: set[PodUid] = field(default_factory=set, init=False, repr=False)
 
     def filter(self, body: bytes) -> bytes:
         """Which nodes can hold a pod."""
@@ -97,7 +102,25 @@ class SchedulerExtender:
             return f"{name} is bound, or asks for no {self.books.product.word} devices: its scheduler has to bind it"
         if self.create is None:
             return "this server binds nobody (its setting binds is false); take bindVerb out of the extender"
-        return self.books.obstacle(intake) or self._granted(self.create, call, intake)
+        if obstacle := self.books.obstacle(intake):
+            return obstacle
+        with self._alone(call.uid) as alone:
+            if not alone:
+                return f"pod {call.namespace}/{call.name} is being bound already: an earlier call waits for its answer"
+            return self._granted(self.create, call, intake)
+
+    @contextmanager
+    def _alone(self, uid: PodUid) -> Iterator[bool]:
+        """Whether no other call binds the pod: the failure of one must not free what another has bound it with."""
+        with self._lock:
+            alone = uid not in self._on_their_way
+            self._on_their_way.add(uid)
+        try:
+            yield alone
+        finally:
+            if alone:
+                with self._lock:
+                    self._on_their_way.discard(uid)
 
     def _granted(self, create: Callable[[str, Mapping[str, Any]], object], call: ToBind, intake: Intake) -> str:
         again = self.books.answered(call.uid)

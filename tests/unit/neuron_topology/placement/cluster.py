@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hami_plugins.errors import KubeError
@@ -100,6 +100,7 @@ class Cluster:
         )
         self.posted: list[tuple[str, Raw]] = []
         self.fails: KubeError | None = None
+        self.meanwhile: Callable[[], None] = lambda: None
         self.scheduler = SchedulerExtender(
             books=self.books,
             read=self._read,
@@ -187,6 +188,7 @@ class Cluster:
 
     def _create(self, path: str, body: Raw) -> None:
         self.posted.append((path, body))
+        self.meanwhile()
         if self.fails is not None:
             raise self.fails
 

@@ -131,3 +131,24 @@ def test_lists_of_names_are_preferred_and_empty_ones_are_lists() -> None:
     asked = scheduler_extender.candidates(b'{"Pod": {"metadata": {"name": "p"}}, "NodeNames": [], "Nodes": null}')
     assert (asked.names, asked.objects) == ((), None)
     assert json.loads(scheduler_extender.filter_reply(asked, {}))["NodeNames"] == []
+
+
+def test_a_pod_is_bound_by_one_call_at_a_time_so_that_no_failure_frees_what_another_call_has_bound_it_with(
+    cluster: Cluster,
+) -> None:
+    """A scheduler that has run out of patience asks again while the first Binding is still on its way."""
+    cluster.shows(pod := a_pod("whole", 16))
+    second: list[str] = []
+
+    def asks_again() -> None:
+        cluster.meanwhile = lambda: None
+        second.append(cluster.bind_by_extender(pod))
+        cluster.fails = KubeError("too many requests", status=429)
+
+    cluster.meanwhile = asks_again
+    assert cluster.bind_by_extender(pod) == "too many requests"
+    assert "is being bound already" in second[0]
+    assert len(cluster.posted) == 1
+    cluster.fails = None
+    assert cluster.bind_by_extender(pod) == ""
+    assert cluster.filter(a_pod("other", 1), "n1")[0] == []
