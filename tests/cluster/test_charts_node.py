@@ -21,7 +21,7 @@ from charts.docker.image import Built
 from charts.docker.targets import AGENT
 from tests.cluster.agents import CDI, HOOK, Numbers
 from tests.cluster.charted import Charted, busy, define_devices, import_images, resident
-from tests.cluster.helm import CHARTS, UMBRELLA, Helm, HelmError, everything, objects
+from tests.cluster.helm import CHARTS, UMBRELLA, Helm, HelmError, everything, laid, objects
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.monitored import recorded
 from tests.cluster.node import DEVICE_PLUGINS, Node
@@ -32,6 +32,7 @@ from tests.cluster.volcano import CONFIGURATION, Volcano
 from tests.cluster.waiting import wait_until
 
 MIB = 2**20
+SLOT = "volcano.sh/vgpu-number"
 ISOLATION = "koordinator.sh/gpu-isolation-provider"
 
 
@@ -89,6 +90,12 @@ def bare(release: Charted) -> Charted:
     if release.installed:
         release.uninstall()
     return release
+
+
+def affinity(label: str) -> Mapping[str, object]:
+    """Which chooses nodes with that label."""
+    term = {"matchExpressions": [{"key": label, "operator": "Exists"}]}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
 
 
 def served(charted: Charted, namespace: str, name: str) -> str:
@@ -232,6 +239,38 @@ def test_uninstalling_leaves_nothing_in_the_cluster_and_on_the_node(
     folders = (HOOK, CDI, DEVICE_PLUGINS)
     files = [path.name for folder in folders for path in charted.node.path(folder).rglob("*") if "vgpu" in path.name]
     assert not [name for name in files if name != "vgpu"]
+
+
+def says_nothing(release: Charted) -> bool:
+    """Whether the node has no word of an agent left, nor slots on offer."""
+    found = release.object()
+    words = [*found["metadata"].get("annotations", {}), *found["status"]["capacity"]]
+    return release.slots() == 0 and not [word for word in words if "vgpu" in word and word != SLOT]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"agent": {"enabled": False}},
+        {"agent": {"enabled": False}, "grants": {"mode": "none"}},
+        {"agent": {"nodeSelector": {"test/cards": "none"}}},
+        {"agent": {"affinity": {"nodeAffinity": affinity("test/cards")}}},
+    ],
+    ids=["agents-off", "all-off", "selector", "affinity"],
+)
+def test_a_node_that_an_upgrade_leaves_without_an_agent_says_nothing_any_more(
+    charted: Charted, change: Mapping[str, Mapping[str, object]]
+) -> None:
+    charted.wait_ready()
+    wanted = laid(change, charted.values())
+    try:
+        charted.helm.change("upgrade", "one", charted.namespace, values=wanted)
+        wait_until(lambda: says_nothing(charted), "the node says nothing", 90, show=charted.story)
+        served = change.get("grants", {}).get("mode") != "none"
+        wait_until(lambda: charted.answers(charted.plain_port) is served, "the server goes on", 60, show=charted.story)
+        charted.uninstall()
+    except HelmError as error:
+        pytest.fail(f"{error}\n{charted.story()}")
 
 
 def neuron_pods_are_marked(release: Charted) -> None:
