@@ -110,7 +110,11 @@ KOORDINATOR_SETS: Final[Mapping[str, Values]] = MappingProxyType(
             "node": {"enabled": True, "library": {"image": "projecthami/hami:v2.10.0"}, "settings": {"every": 30}},
             "certificate": {"source": "certManager"},
             "networkPolicy": {"enabled": True, "apiServers": ["10.0.0.0/28"], "scrapers": [{"podSelector": {}}]},
-            "monitoring": {"podMonitor": {"enabled": True}},
+            "monitoring": {
+                "podMonitor": {"enabled": True},
+                "prometheusRule": {"enabled": True, "runbooks": "https://runbooks.example/koordinator-adapter"},
+                "dashboard": {"enabled": True},
+            },
         },
     }
 )

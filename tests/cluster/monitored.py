@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.cluster.helm import VOLCANO_VGPU
+from tests.cluster.helm import KOORDINATOR, VOLCANO_VGPU
 
 SCRAPES: Final = Path("tests/golden/charts").absolute()
 MINUTES: Final = 120
@@ -100,6 +100,8 @@ class Monitored:
 
 _AGENT: Final = 'instance="n1",namespace="NAMESPACE",pod="RELEASE-agent-x"'
 _GRANTS: Final = 'instance="g1",namespace="NAMESPACE",pod="RELEASE-grants-x"'
+_SERVER: Final = 'instance="s1",namespace="NAMESPACE",pod="RELEASE-x-y"'
+_PART: Final = 'instance="n1",namespace="NAMESPACE",pod="RELEASE-node-x"'
 
 MONITORED: Final[Mapping[str, Monitored]] = {
     "volcano-vgpu": Monitored(
@@ -126,6 +128,30 @@ MONITORED: Final[Mapping[str, Monitored]] = {
             'volcano_vgpu_card_memory_used_bytes{instance="agent",uuid="GPU-1"}': "1073741824x120",
             'volcano_vgpu_container_memory_used_bytes{instance="agent",namespace="a",pod="p",uuid="GPU-1"}': "1x120",
             'volcano_vgpu_refusals_total{instance="agent",reason="grant"}': "0+1x120",
+        },
+    ),
+    "koordinator-adapter": Monitored(
+        chart=KOORDINATOR,
+        prefix="koordinator_adapter",
+        scrapes={"koordinator-server": "RELEASE-x-y", "koordinator-node": "RELEASE-node-x"},
+        fires={
+            "KoordinatorAdapterAway": {f"up{{{_SERVER}}}": "0x120"},
+            "KoordinatorAdapterPodsUnlimited": {f"koordinator_adapter_unlimited_pods{{{_SERVER}}}": "1x120"},
+            "KoordinatorAdapterCertificateEnds": {
+                f"koordinator_adapter_tls_certificate_expiry_timestamp_seconds{{{_SERVER}}}": "86400x120"
+            },
+            "KoordinatorAdapterNobodyPublishes": {f"koordinator_adapter_active{{{_SERVER}}}": "0x120"},
+            "KoordinatorAdapterDeviceObjectsUnknown": {
+                f"koordinator_adapter_device_objects_missing{{{_SERVER}}}": "1x120"
+            },
+            "KoordinatorAdapterWritesFail": {f'koordinator_adapter_writes_total{{{_SERVER},what="failed"}}': "0+2x120"},
+            "KoordinatorAdapterNodesNotAsTheyCouldBe": {f"koordinator_adapter_node_remarks{{{_SERVER}}}": "1x120"},
+            "KoordinatorAdapterNodePartAway": {f"up{{{_PART}}}": "0x120"},
+            "KoordinatorAdapterLibraryMissing": {f"koordinator_adapter_node_library_installed{{{_PART}}}": "0x120"},
+            "KoordinatorAdapterLimitsNotPromised": {
+                f"koordinator_adapter_node_limits_promised{{{_PART}}}": "0x120",
+                f"koordinator_adapter_node_library_installed{{{_PART}}}": "1x120",
+            },
         },
     ),
 }

@@ -366,6 +366,29 @@ def test_alerts_are_about_what_is_installed_and_of_this_release(
         assert "RELEASE" not in rule["expr"]
 
 
+@pytest.mark.parametrize(
+    ("values", "groups"),
+    [
+        ({}, {"koordinator-adapter", "koordinator-adapter-devices"}),
+        (
+            {"node": {"enabled": True}},
+            {"koordinator-adapter", "koordinator-adapter-devices", "koordinator-adapter-node"},
+        ),
+        ({"settings": {"devices": {"enabled": False}}}, {"koordinator-adapter"}),
+    ],
+)
+def test_alerts_of_the_adapter_are_about_what_is_installed_and_of_this_release(
+    one_helm: Helm, values: Values, groups: set[str]
+) -> None:
+    told = {**values, "monitoring": {"prometheusRule": {"enabled": True, "runbooks": "https://runbooks.example/a"}}}
+    (found,) = of_kind(objects(one_helm.template(KOORDINATOR, told)), "PrometheusRule")
+    assert {group["name"] for group in found["spec"]["groups"]} == groups
+    for rule in (rule for group in found["spec"]["groups"] for rule in group["rules"]):
+        assert 'namespace="here", pod=~"one-koordinator-adapter-' in rule["expr"]
+        assert "RELEASE" not in rule["expr"]
+        assert rule["annotations"]["runbook_url"] == f"https://runbooks.example/a#{rule['alert'].lower()}"
+
+
 @pytest.mark.parametrize("mode", ["none", "ledger"])
 def test_whoever_proves_and_removes_knows_the_resources_of_the_device_configuration(one_helm: Helm, mode: str) -> None:
     values = {"deviceConfig": {"nvidia": {"resourceCountName": "a.b/count"}}, "grants": {"mode": mode}}

@@ -88,6 +88,12 @@ LIBRARY: Final = members(image=TEXT, path=PATH, hostPath={"type": "string", "pat
 UNINSTALL: Final = members(clean=FLAG, timeoutSeconds={"type": "integer", "minimum": 1})
 VERIFY: Final = members(url={"type": "string", "pattern": "^(http://.+)?$"})
 MONITOR: Final = members(enabled=FLAG, interval={"type": "string", "pattern": "^[0-9]+(ms|s|m)$"}, labels=TEXTS)
+MONITORING: Final = members(
+    podMonitor=MONITOR,
+    serviceMonitor=MONITOR,
+    prometheusRule=members(enabled=FLAG, labels=TEXTS, runbooks=TEXT),
+    dashboard=members(enabled=FLAG, labels=TEXTS),
+)
 PODS: Final[dict[str, Schema]] = {
     "image": IMAGE,
     "hostNetwork": FLAG,
@@ -130,12 +136,7 @@ def volcano_vgpu() -> Schema:
         serviceAccounts=members(agent=ACCOUNT, grants=ACCOUNT),
         uninstall=UNINSTALL,
         verify=VERIFY,
-        monitoring=members(
-            podMonitor=MONITOR,
-            serviceMonitor=MONITOR,
-            prometheusRule=members(enabled=FLAG, labels=TEXTS, runbooks=TEXT),
-            dashboard=members(enabled=FLAG, labels=TEXTS),
-        ),
+        monitoring=MONITORING,
         **_renamed(),
     )
     needed = _used(definitions, document)
@@ -220,7 +221,7 @@ def koordinator_adapter() -> Schema:
         "serviceAccounts": members(server=ACCOUNT, node=ACCOUNT),
         "uninstall": UNINSTALL,
         "verify": VERIFY,
-        "monitoring": members(podMonitor=MONITOR, serviceMonitor=MONITOR),
+        "monitoring": MONITORING,
     }
     used = _used(definitions, document)
     return {"$schema": DRAFT, "title": "Values of the chart koordinator-adapter", **document, "definitions": used}
