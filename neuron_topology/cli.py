@@ -10,7 +10,7 @@ import typer
 
 from hami_plugins.cli import options
 from hami_plugins.cli.options import Form
-from neuron_topology.placement.cli import audit, conf, grants, repair, verify, webhooks
+from neuron_topology.placement.cli import audit, clean, conf, grants, repair, verify, webhooks
 
 if TYPE_CHECKING:
     from hami_plugins.cli.inputs import Source
@@ -348,7 +348,7 @@ def ranks(
     raise typer.Exit(print_ranks(order, nodes=nodes or (), job=job, env=env))
 
 
-for _command in (grants, verify, conf, webhooks, audit, repair):
+for _command in (grants, verify, conf, webhooks, audit, repair, clean):
     app.command()(_command)
 
 

@@ -149,3 +149,40 @@ def repair(
     logging.configure("error", "auto")
     client = Inputs(context=context, kubeconfig=kubeconfig).client()
     raise typer.Exit(run_repair(client, dry_run=dry_run, form=output, headers=not no_headers))
+
+
+def clean(
+    *,
+    release: Annotated[
+        str,
+        typer.Option(
+            "--release",
+            metavar="NAMESPACE/NAME",
+            help="End the server of this release of the chart first, and remove what is called by it. NAME is that of "
+            "its objects.",
+        ),
+    ] = "",
+    nodes: Annotated[
+        bool,
+        typer.Option("--nodes", help="Take off nodes what operators wrote there: wiring, health, sets, end."),
+    ] = False,
+    dry_run: options.DryRun = False,
+    config: options.Config = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Remove what is ours from the cluster: webhooks, Lease, Secret, HyperNodes, and the mark on pods.
+
+    What running pods were given stays on them, for AWS's device plugin reads it there. While a server has the lease
+    nothing is removed; what `helm uninstall` removes is gone already.
+
+    Writes: deletes the webhooks' configuration, the Lease, the Secret that the server made, HyperNodes that carry our
+    label; takes an annotation off pods and, with --nodes, annotations and labels off nodes.
+    """
+    from hami_plugins.observe import logging
+    from neuron_topology.placement.commands import Inputs
+    from neuron_topology.placement.commands import clean as run_clean
+
+    logging.configure("warning", "auto")
+    inputs = Inputs(config=config, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(run_clean(inputs, release=release, nodes=nodes, dry_run=dry_run))

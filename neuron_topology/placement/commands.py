@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Final
 
-from hami_plugins.cli import granting
+from hami_plugins.cli import granting, output
+from hami_plugins.cli.edge import Exit, failed
 from hami_plugins.cli.memory import undisturbed
 from hami_plugins.cli.options import Form
 from hami_plugins.cli.service import file_text
@@ -18,9 +20,11 @@ from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.granting.webhooks import EXEMPT
 from hami_plugins.kube.client import KubeClient, connect
 from hami_plugins.kube.counting import api_requests
+from hami_plugins.kube.removal import Release
 from hami_plugins.observe import logging
 from neuron_topology.placement import manifests, scheduler_conf
 from neuron_topology.placement.app import grant_server
+from neuron_topology.placement.cleaning import Site, cleaned, obstacle
 from neuron_topology.placement.product import METRICS, product_of
 from neuron_topology.placement.settings import GrantSettings, load
 from neuron_topology.vendor import SPEC
@@ -94,6 +98,21 @@ def print_webhooks(  # noqa: PLR0913 - those of the command
     target = granting.target(settings.service, settings.webhooks.configuration, url=url, ca_file=ca_file)
     document = manifests.webhooks(target, exempt=exempt or EXEMPT, marked_only=marked_only, jobs=jobs)
     return granting.print_documents((document,), form)
+
+
+def clean(inputs: Inputs, *, release: str, nodes: bool, dry_run: bool) -> int:
+    """Remove what the server and the commands around it have put into the cluster, or say what that would be."""
+    site = Site.of_release(Release.of(release)) if release else Site.of(inputs.settings())
+    client = inputs.client()
+    if not dry_run and (reason := obstacle(client, site, now=datetime.now(UTC))):
+        return failed(reason)
+    count = 0
+    for what in cleaned(client, site, nodes=nodes, dry_run=dry_run):
+        output.line(f"{'would remove' if dry_run else 'removed'} {what}")
+        count += 1
+    if not count:
+        output.line("nothing of ours is in the cluster")
+    return Exit.FINE
 
 
 def audit(inputs: Inputs, *, form: Form, headers: bool) -> int:
