@@ -29,13 +29,11 @@ CORES_OF_A_DEVICE: Final = (1, 2, 4, 8)
 _DIGITS: Final = 6
 """A longer number is none of a device or core."""
 
-_UNKNOWN: Final = (
-    f"nobody wrote down which of the node's Neuron devices it uses, so it holds them all; annotate it with {IDS_KEY}, "
-    "or make it again with a scheduler that writes them"
-)
-
+_UNKNOWN: Final = "nobody wrote down which of the node's Neuron devices it uses, so it holds them all"
+_WRITE_DOWN: Final = f"annotate it with {IDS_KEY}, or make it again with a scheduler that writes them"
 
 _NOTHING: Final = "it asks for no Neuron devices, so that it holds none, whatever its annotations name"
+_TAKE_OFF: Final = "take them off it"
 
 
 def asked_by(spec: VendorSpec, container: Container) -> list[tuple[str, Quantity]]:
@@ -54,7 +52,7 @@ def granted_elsewhere(spec: VendorSpec, pod: Pod, listed: Sequence[Sequence[Gran
     amounts = [sum(max(0, found.ceiling) for _, found in asked_by(spec, each)) for each in pod.containers]
     written = pod.annotations.get(IDS_KEY, "")
     if not any(amounts):
-        return Elsewhere(remarks=(_NOTHING,) if written or any(listed) else ())
+        return Elsewhere(remarks=(_NOTHING,), remedy=_TAKE_OFF) if written or any(listed) else Elsewhere()
     if any(listed) and (not written or _covers(spec, pod, listed, _numbers(written))):
         return Elsewhere(_grants(pod, listed))
     found = _told(spec, pod, amounts)
@@ -67,7 +65,7 @@ def granted_elsewhere(spec: VendorSpec, pod: Pod, listed: Sequence[Sequence[Gran
         for one, other in zip(both, found.grants or _grants(pod, [()] * len(listed)), strict=True)
     ]
     remark = f"{IDS_KEY} {written!r} names what {spec.keys.allocated} does not, and both are held until the pod ends"
-    return Elsewhere(tuple(grants), found.unlocated, (remark, *found.remarks))
+    return Elsewhere(tuple(grants), found.unlocated, (remark, *found.remarks), found.remedy)
 
 
 def _told(spec: VendorSpec, pod: Pod, amounts: Sequence[int]) -> Elsewhere:
@@ -80,7 +78,8 @@ def _told(spec: VendorSpec, pod: Pod, amounts: Sequence[int]) -> Elsewhere:
     remarks = _remarks(written, _parts(written), numbers, peak)
     holder = _first_asking(pod.containers, amounts)
     if len(numbers) < peak or not numbers or unclear:
-        return Elsewhere(unlocated=(Unlocated(holder, _whole(spec, "")),), remarks=(*remarks, _UNKNOWN))
+        held = (Unlocated(holder, _whole(spec, "")),)
+        return Elsewhere(unlocated=held, remarks=(*remarks, _UNKNOWN), remedy=_WRITE_DOWN)
     if of_cores:
         return Elsewhere(unlocated=(Unlocated(holder, _whole(spec, ""), numbers),), remarks=remarks)
     return Elsewhere(_dealt(spec, pod, amounts, numbers, holder), remarks=remarks)

@@ -143,17 +143,18 @@ def audit(books: Books, client: KubeClient, *, form: Form, headers: bool) -> int
             for page in client.pages(collection):
                 for raw in page:
                     take(Change("added", raw, str((raw.get("metadata") or {}).get("uid"))))
-    found = books.findings()
+    found, noun = books.findings(), books.product.spec.noun
     if form is not Form.TABLE:
         output.document(auditing.document(found, books.product.audit), form)
     elif found:
         rows = tuple(
-            Row((each.finding.value, each.node, each.device, ", ".join(each.pods), each.text), "bad") for each in found
+            Row((each.finding.value, each.node, each.devices, ", ".join(each.pods), each.text), "bad")
+            for each in auditing.told(found, noun)
         )
-        output.table(Table(("FINDING", "NODE", "CARD", "PODS", "WHAT"), rows), headers=headers)
+        output.table(Table(("FINDING", "NODE", noun.upper(), "PODS", "WHAT"), rows), headers=headers)
     else:
         sizes = books.statistics
-        output.line(f"what {sizes.holders} pods hold of {sizes.devices} cards on {sizes.nodes} nodes adds up")
+        output.line(f"what {sizes.holders} pods hold of {sizes.devices} {noun}s on {sizes.nodes} nodes adds up")
     return Exit.FINDINGS if found else Exit.FINE
 
 

@@ -73,6 +73,11 @@ class Registry:
         """The vendor that a resource name belongs to, or ``None``."""
         return self._by_resource.get(resource)
 
+    def noun(self, vendors: Iterable[VendorName]) -> str:
+        """What the devices of these vendors are called: ``card``, unless all of them have another word."""
+        nouns = {spec.noun if (spec := self.get(name)) is not None else "card" for name in vendors}
+        return nouns.pop() if len(nouns) == 1 else "card"
+
     @property
     def resources(self) -> Mapping[str, VendorSpec]:
         """Every resource name with its vendor."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 
@@ -15,6 +15,12 @@ from hami_plugins.report.documents import API_VERSION
 
 EVERY: Final = 30.0
 """Seconds between two looks: each takes some 20 ms in a cluster of 1,000 nodes."""
+
+MOST_NAMED: Final = 4
+"""Devices that a sentence names."""
+
+_DEVICE: Final = "\0"
+"""Stands for a device in a sentence, as no name does."""
 
 _log = structlog.get_logger(__name__)
 
@@ -33,9 +39,39 @@ class Auditor:
             return
         self._next = now + EVERY
         before, self.found = set(self.found), self._books.findings()
-        for each in self.found:
-            if each not in before:
-                _log.warning("grant_is_wrong", finding=each.finding.value, node=each.node, what=each.text)
+        new = (each for each in self.found if each not in before)
+        for each in told(new, self._books.product.spec.noun):
+            _log.warning("grant_is_wrong", finding=each.finding.value, node=each.node, what=each.text)
+
+
+class Told(NamedTuple):
+    """What is wrong alike with some devices of a node, in one sentence. ``devices`` are their names, with commas."""
+
+    finding: Finding
+    node: str
+    devices: str
+    pods: tuple[str, ...]
+    text: str
+
+
+def told(found: Iterable[Found], noun: str) -> tuple[Told, ...]:
+    """A line for people each: a pod of sixteen devices is told once, and not sixteen times. ``noun`` is a device's."""
+    groups: dict[tuple[Finding, str, tuple[str, ...], str], list[str]] = {}
+    for each in found:
+        text = each.text.replace(each.device, _DEVICE) if each.device else each.text
+        groups.setdefault((each.finding, each.node, each.pods, text), []).append(each.device)
+    return tuple(
+        Told(finding, node, ", ".join(devices), pods, text.replace(_DEVICE, _named(devices, noun)))
+        for (finding, node, pods, text), devices in groups.items()
+    )
+
+
+def _named(devices: Sequence[str], noun: str) -> str:
+    if len(devices) == 1:
+        return devices[0]
+    rest = len(devices) - MOST_NAMED
+    named = ", ".join(devices[:MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    return f"{len(devices)} {noun}s ({named})"
 
 
 def counts(found: Iterable[Found]) -> Mapping[Finding, int]:

@@ -80,7 +80,8 @@ class Facts:
             problems = (*problems, Problem(f"pod {pod.full_name}", what))
         before = self._bound.get(pod.uid)
         told = edited if before is None or before.edited else ""
-        bound = Bound(pod.node, unreadable, wanting(pod, record, self._registry), changed, fault, told)
+        remedied = any(problem.remedied for problem in problems)
+        bound = Bound(pod.node, unreadable, wanting(pod, record, self._registry), changed, fault, told, remedied)
         holds = bool(
             bound.unreadable
             or fault

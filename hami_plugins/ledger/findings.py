@@ -20,9 +20,11 @@ from hami_plugins.model.vendor import VendorSpec
 
 _OVERDRAWN: Final = {
     FlawKind.SLOTS: (Finding.SLOTS, "slots"),
-    FlawKind.MEMORY: (Finding.MEMORY, "of memory"),
+    FlawKind.MEMORY: (Finding.MEMORY, "MiB"),
     FlawKind.CORES: (Finding.CORES, "cores"),
 }
+
+_AGAIN: Final = "Delete it, so that it is placed anew"
 
 _MOST_NAMES: Final = 5
 
@@ -33,6 +35,7 @@ class Bound(NamedTuple):
     ``unreadable`` is what could not be read of its grant, ``wanting`` are the containers that ask for devices and have
     none; ``changed`` is whether its annotations say something else by now than when it was bound. ``fault`` is why
     nothing of it could be read but its annotations, ``edited`` who wrote them after it was bound, before it was seen.
+    ``remedied`` is whether ``unreadable`` says what to do about it.
     """
 
     node: NodeName
@@ -41,6 +44,7 @@ class Bound(NamedTuple):
     changed: bool = False
     fault: str = ""
     edited: str = ""
+    remedied: bool = False
 
 
 class Sheet(NamedTuple):
@@ -94,22 +98,23 @@ def on_node(entry: NodeEntry, bound: Mapping[PodUid, Bound], homes: Mapping[Devi
 
 
 def _own(known: Bound, record: PodRecord) -> tuple[Finding, str] | None:
-    """What is wrong with a grant whatever the node has, in words that follow the pod's name."""
+    """What is wrong with a grant whatever the node has and what to do, in words that follow the pod's name."""
     if known.changed:
         held = ", ".join(dict.fromkeys(share.device for grant in record.grants for share in grant.shares))
         words = f"was bound with {held}, and the grant in its annotations was changed afterwards; the first one counts"
-        return Finding.CHANGED, words
+        return Finding.CHANGED, f"{words}. {_AGAIN}"
     if known.edited:
         words = f"has a grant that {known.edited} wrote after it was bound, so that what it runs with is not known"
-        return Finding.CHANGED, words
+        return Finding.CHANGED, f"{words}. {_AGAIN}"
     if known.unreadable:
-        return Finding.UNREADABLE, f"has a grant that means nothing: {known.unreadable}"
+        again = "" if known.remedied else f". {_AGAIN}"
+        return Finding.UNREADABLE, f"has a grant that means nothing: {known.unreadable}{again}"
     if known.fault:
         words = f"cannot be read, and is taken to hold what its annotations name: {known.fault}"
-        return Finding.UNREADABLE, words
+        return Finding.UNREADABLE, f"{words}. {_AGAIN}"
     if known.wanting:
         words = f"runs without the devices that it asks for (container {', '.join(known.wanting)})"
-        return Finding.UNGRANTED, words
+        return Finding.UNGRANTED, f"{words}. {_AGAIN}"
     return None
 
 
@@ -128,29 +133,34 @@ def _found(flaw: Flaw, record: PodRecord, entry: NodeEntry, homes: Mapping[Devic
         pods = sorted({record.full_name, *flaw.others})
         remedy = "delete some, so that they are" if flaw.others else "delete it, so that it is"
         text = (
-            f"{flaw.device} on node {entry.name} has {flaw.capacity} {unit}, {flaw.promised} are promised to "
+            f"{flaw.device} on node {entry.name}: {flaw.promised} of {flaw.capacity} {unit} are promised, to "
             f"{_named(pods)}; {remedy} placed anew"
         )
         yield Found(finding=finding, node=entry.name, pods=tuple(pods), text=text, device=flaw.device)
     elif flaw.kind is FlawKind.STRANGER:
         home = homes.get(flaw.device)
         if home is None:
-            words = f"holds {flaw.device}, which no node has registered"
+            words = f"holds {flaw.device}, which no node has registered. {_AGAIN}"
             yield _of_pod(Finding.UNKNOWN_CARD, entry, record, words, flaw.device)
         else:
-            words = f"holds {flaw.device}, which is a card of node {home}"
+            words = f"holds {flaw.device}, which is node {home}'s. {_AGAIN}"
             yield _of_pod(Finding.OTHER_NODE, entry, record, words, flaw.device)
     elif flaw.kind is FlawKind.UNPLACED:
-        yield _of_pod(Finding.PARTITION, entry, record, f"{flaw.device}: {flaw.why}", flaw.device)
+        yield _of_pod(Finding.PARTITION, entry, record, f"{flaw.device}: {flaw.why}. {_AGAIN}", flaw.device)
     elif flaw.kind is FlawKind.OVERLAP:
-        words = f"holds the same partition of {flaw.device} as {_named(flaw.others)}"
+        words = f"holds the same partition of {flaw.device} as {_named(flaw.others)}. {_AGAIN}"
         yield _of_pod(Finding.PARTITION, entry, record, words, flaw.device)
 
 
 def _of_pod(
-    finding: Finding, entry: NodeEntry, record: PodRecord, words: str, device: DeviceId = DeviceId("")
+    finding: Finding,
+    entry: NodeEntry,
+    record: PodRecord,
+    words: str,
+    device: DeviceId = DeviceId(""),
 ) -> Found:
-    text = f"pod {record.full_name} on node {entry.name} {words}. Delete it, so that it is placed anew"
+    """About one pod; the words follow its name."""
+    text = f"pod {record.full_name} on node {entry.name} {words}"
     return Found(finding=finding, node=entry.name, pods=(record.full_name,), text=text, device=device)
 
 

@@ -145,8 +145,11 @@ def shares_words(slices: Sequence[Slice]) -> str:
 def share_words(share: Slice) -> str:
     """One share: memory, cores, partition, as far as it has them."""
     words = [memory_words(share.memory)] if share.memory else []
+    if share.whole and words:
+        return f"whole card ({words[0]})"
     if share.whole:
-        return f"whole card ({words[0]})" if words else "whole card"
+        cores = 100 if share.card is None else share.card.cores
+        return "whole card" if cores in {0, 100} else f"all {cores} core{'' if cores == 1 else 's'}"
     if share.cores:
         words.append(cores_words(share.cores, share.card))
     if share.partition:

@@ -234,6 +234,7 @@ SPEC: Final = VendorSpec(
     name=VendorName("AWSNeuron"),
     title="AWS Neuron",
     maker="AWS",
+    noun="device",
     resources=ResourceNames(count="aws.amazon.com/neuron", cores="aws.amazon.com/neuroncore"),
     keys=AnnotationKeys(
         allocated="hami.io/aws-neuron-devices-allocated",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hami_plugins.engine.eligibility import UNSCHEDULABLE
+from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.relax.changes import (
     AddedNode,
     Change,
@@ -26,21 +27,24 @@ from hami_plugins.report.explain.wording import counted, mebibytes, plain
 from hami_plugins.wire import quantity
 from hami_plugins.wire.koordinator import MEMORY
 
+_NO_VENDORS: Final = Registry(())
+
 _CONDITIONS: Final = "node.kubernetes.io/"
 """Taints under this prefix say how a node is; they go when it is well again."""
 
 
-def sentence(found: Counterfactual, containers: Sequence[str] = ()) -> str:
+def sentence(found: Counterfactual, containers: Sequence[str] = (), registry: Registry = _NO_VENDORS) -> str:
     """The whole advice: ``fits with nvidia.com/gpumem: 81920 instead of 90000 (on gpu-node-0007)``.
 
-    ``containers`` are the names of the pod's containers, said where there are several.
+    ``containers`` are the names of the pod's containers, said where there are several. ``registry`` has the vendors'
+    words for their devices.
     """
-    changes = " and ".join(change_words(change, containers) for change in found.changes)
+    changes = " and ".join(change_words(change, containers, registry) for change in found.changes)
     new = any(isinstance(change, AddedNode) for change in found.changes)
     return f"fits {changes}" if new else f"fits {changes} (on {found.placed.node})"
 
 
-def change_words(change: Change, containers: Sequence[str] = ()) -> str:
+def change_words(change: Change, containers: Sequence[str] = (), registry: Registry = _NO_VENDORS) -> str:
     """One change, to stand after "fits"."""
     match change:
         case RaisedQuota():
@@ -49,7 +53,7 @@ def change_words(change: Change, containers: Sequence[str] = ()) -> str:
         case Labelled(node=node, key=key, value=value):
             return f"with the label {key}={value} on node {node}"
         case Removed(pod=pod):
-            return _without_pod(pod)
+            return _without_pod(pod, registry)
         case AddedNode(like=like):
             return f"with one more node like {like}"
         case _:
@@ -88,16 +92,17 @@ def _where(change: LessOf, containers: Sequence[str]) -> str:
     return f" in container{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
-def holding_words(pod: PodRecord) -> str:
+def holding_words(pod: PodRecord, registry: Registry = _NO_VENDORS) -> str:
     """What a running pod holds, in sums."""
     shares = [share for grant in pod.grants for share in grant.shares]
+    noun = registry.noun(share.vendor for share in shares)
     if not shares:
-        return "no cards"
+        return f"no {noun}s"
     memory = sum(share.memory for share in shares)
     cores = sum(share.cores for share in shares)
     parts = [mebibytes(memory)] if memory else []
     parts += [counted(cores, "core")] if cores else []
-    cards = counted(len({share.device for share in shares}), "card")
+    cards = counted(len({share.device for share in shares}), noun)
     priority = f", at priority {pod.priority}" if pod.priority else ""
     return f"{' and '.join(parts) or 'a slot'} on {cards}{priority}"
 
@@ -114,10 +119,10 @@ def _without(change: Dropped) -> str:
             return f"without {change.key.replace(',', ' and ')}: {change.value}"
 
 
-def _without_pod(pod: PodRecord) -> str:
+def _without_pod(pod: PodRecord, registry: Registry) -> str:
     if pod.terminating:
-        return f"once pod {pod.full_name}, which is terminating, has given back {holding_words(pod)}"
-    return f"without pod {pod.full_name}, which holds {holding_words(pod)}"
+        return f"once pod {pod.full_name}, which is terminating, has given back {holding_words(pod, registry)}"
+    return f"without pod {pod.full_name}, which holds {holding_words(pod, registry)}"
 
 
 def _tolerating(taint: Taint) -> str:

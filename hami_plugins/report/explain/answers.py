@@ -158,7 +158,7 @@ class Answers:
         found = counterfactuals(self._planner, plan.before, plan.intake.submitted, spare_shapes=self._spare_shapes)
         if plan.unit.startswith("daemonset/"):  # its controller names the node, and no manifest can take that back
             found = tuple(each for each in found if ChangeKind.NODE_NAME not in each.kinds)
-        made = self._advice[key] = ways_out_of(found, names_of(plan))
+        made = self._advice[key] = ways_out_of(found, names_of(plan), self.registry)
         return made
 
 
@@ -183,12 +183,12 @@ def _drawn(reason: CardShortage | NodeShortage, registry: Registry) -> Drawing |
     return drawings.of_blocked(reason.blocked, registry[reason.vendor]) if reason.blocked.holders else None
 
 
-def ways_out_of(found: Iterable[Counterfactual], names: Sequence[str]) -> tuple[WayOut, ...]:
+def ways_out_of(found: Iterable[Counterfactual], names: Sequence[str], registry: Registry) -> tuple[WayOut, ...]:
     """The changes that would help, in words."""
     return tuple(
         WayOut(
-            changes=tuple(advice.change_words(change, names) for change in each.changes),
-            sentence=advice.sentence(each, names),
+            changes=tuple(advice.change_words(change, names, registry) for change in each.changes),
+            sentence=advice.sentence(each, names, registry),
             node=each.placed.node,
         )
         for each in found

@@ -51,7 +51,7 @@ def answer_of(about: Pending, registry: Registry) -> Answer:
         plan=about.plan,
         why=why,
         causes=() if about.why is None else causes_of(about.why, registry, names),
-        ways_out=(*ways_out_of(about.offers, names), *ways_through(about.freed)),
+        ways_out=(*ways_out_of(about.offers, names, registry), *ways_through(about.freed)),
         holders=about.holders,
     )
 

@@ -171,8 +171,8 @@ def _nearest(reason: CardShortage, blocked: Blocked, spec: VendorSpec) -> str:
     rest = len(blocked.holders) - MOST_HOLDERS
     more = f" and {counted(rest, 'more pod')}" if rest > 0 else ""
     return (
-        f"linked {spec.noun}s: {len(blocked.free):,} of {devices:,} are free on {entry.name}, but no {count:,} of them may "
-        f"go together; the nearest are {_numbers(entry, blocked.members)}: {held}{more}"
+        f"linked {spec.noun}s: {len(blocked.free):,} of {devices:,} are free on {entry.name}, but no {count:,} of them "
+        f"may go together; the nearest are {_numbers(entry, blocked.members)}: {held}{more}"
     )
 
 

@@ -116,10 +116,11 @@ class Panels:
         has_meter = use.unit is Unit.MEMORY and device.cores > 0
         rest = _rest(use)
         slots = f"{use.usage.slots} of {device.slots} slots"
+        name = f"{use.noun.capitalize()} {device.index}"
         return CardBar(
             index=device.index,
             idle=not use.usage.slots and all(segment.part is Part.FREE for segment in use.segments),
-            label=f"Card {device.index}, {model_words(device)}, {amount_words(use.unit, use.total)}: {rest}, {slots}",
+            label=f"{name}, {model_words(device)}, {amount_words(use.unit, use.total)}: {rest}, {slots}",
             segments=tuple(self._bit(segment, use) for segment in use.segments),
             rest=rest,
             meter=min(use.usage.cores * 100 // device.cores, 100) if has_meter and use.usage.cores else None,
@@ -220,7 +221,7 @@ def _rest(use: CardUse) -> str:
     if not use.device.healthy:
         return "unhealthy"
     if use.device.cordoned:
-        return "card cordoned"
+        return f"{use.noun} cordoned"
     for part in (Part.FREE, Part.STRANDED, Part.UNAVAILABLE):
         amount = use.amount(part)
         if amount:
@@ -234,8 +235,8 @@ def _badges(use: NodeUse) -> Iterable[Badge]:
         yield Badge("bad", "cordoned")
     if not facts.ready:
         yield Badge("bad", "not ready")
-    if any(not card.device.healthy for card in use.cards):
-        yield Badge("bad", "unhealthy card")
+    for noun in sorted({card.noun for card in use.cards if not card.device.healthy}):
+        yield Badge("bad", f"unhealthy {noun}")
     if any(card.overbooked for card in use.cards):
         yield Badge("bad", "overbooked")
     for taint in facts.taints:

@@ -55,7 +55,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardUse:
-    """A card and its parts, taken ones first. ``note`` says why the rest cannot be used, if it cannot."""
+    """A card and its parts, taken ones first. ``note`` says why the rest cannot be used, if it cannot.
+
+    ``noun`` is the vendor's word for it.
+    """
 
     id: DeviceId
     device: Device
@@ -64,6 +67,7 @@ class CardUse:
     total: int
     segments: tuple[Segment, ...]
     note: str = ""
+    noun: str = "card"
 
     @property
     def overbooked(self) -> bool:
@@ -97,6 +101,12 @@ class NodeUse:
     def cordoned(self) -> bool:
         """Whether the node takes no new pods."""
         return self.entry.facts.unschedulable
+
+
+def noun_of(nodes: Iterable[NodeUse]) -> str:
+    """What the cards of these nodes are called, if all have one word."""
+    nouns = {card.noun for use in nodes for card in use.cards}
+    return nouns.pop() if len(nouns) == 1 else "card"
 
 
 class Occupancy:
@@ -155,6 +165,7 @@ class Occupancy:
             total=total,
             segments=(*taken, *rest),
             note=note,
+            noun=self._registry.noun((device.vendor,)),
         )
 
     def _rest(self, entry: NodeEntry, device: Device, usage: DeviceUsage, *, left: int) -> tuple[Part, str]:
@@ -162,7 +173,7 @@ class Occupancy:
         if not device.healthy:
             return Part.UNAVAILABLE, "unhealthy"
         if device.cordoned:
-            return Part.UNAVAILABLE, "card cordoned"
+            return Part.UNAVAILABLE, f"{self._registry.noun((device.vendor,))} cordoned"
         if entry.facts.unschedulable:
             return Part.UNAVAILABLE, "node cordoned"
         if not left:

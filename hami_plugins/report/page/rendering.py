@@ -14,7 +14,7 @@ from hami_plugins.report.explain.gates import holder_lines
 from hami_plugins.report.explain.wording import counted
 from hami_plugins.report.page import bars, frame
 from hami_plugins.report.page.bars import Bit, NodePanel, Panels
-from hami_plugins.report.page.occupancy import FleetUse, NodeUse, Occupancy, Part, fleet_use
+from hami_plugins.report.page.occupancy import FleetUse, NodeUse, Occupancy, Part, fleet_use, noun_of
 from hami_plugins.report.page.wiring import Picture, picture
 from hami_plugins.report.plan import Plan, PodPlan, Stage
 from hami_plugins.report.slices import cards_words, planned_slices, shares_words
@@ -254,7 +254,7 @@ def _group(title: str, uses: Sequence[NodeUse], panels: Panels, *, open_now: boo
     cards = sum(len(use.cards) for use in uses)
     return Group(
         title=title,
-        words=f"{counted(len(uses), 'node')}, {counted(cards, 'card')}",
+        words=f"{counted(len(uses), 'node')}, {counted(cards, noun_of(uses))}",
         open=open_now,
         parts=bars.stacked(amounts),
         label=bars.stacked_words(amounts),
@@ -290,14 +290,14 @@ def _tiles(plan: Plan, nodes: Sequence[NodeUse]) -> Iterable[Tile]:
     if plan.pods:
         css = "good" if plan.complete else "bad"
         yield Tile(figure=f"{placed} of {len(plan.pods)}", words="pods placed", css=css)
-    cards = sum(len(use.cards) for use in nodes)
-    yield Tile(figure=f"{len(nodes):,}", words=f"nodes with {cards:,} cards")
+    cards, noun = sum(len(use.cards) for use in nodes), noun_of(nodes)
+    yield Tile(figure=f"{len(nodes):,}", words=f"nodes with {cards:,} {noun}s")
     amounts = bars.amounts_of(nodes)
     total = sum(amounts.values())
     if total:
         taken = amounts[Part.HELD] + amounts[Part.PLANNED]
         planned = f", {_percent(amounts, Part.PLANNED)} by this plan" if plan.pods else ""
-        yield Tile(figure=f"{taken * 100 / total:.0f} %", words=f"of all cards taken{planned}")
+        yield Tile(figure=f"{taken * 100 / total:.0f} %", words=f"of all {noun}s taken{planned}")
         yield Tile(figure=_percent(amounts, Part.FREE), words="free to use")
         lost = (amounts[Part.STRANDED] + amounts[Part.UNAVAILABLE]) * 100 / total
         yield Tile(figure=f"{lost:.0f} %", words="free but stranded, unhealthy or cordoned")

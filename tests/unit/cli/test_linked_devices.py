@@ -80,7 +80,7 @@ def test_two_pods_are_offered_together_where_no_single_one_would_do(type_in: Typ
     four = [a_pod(f"q{at}", "n", held(at * 2, at * 2 + 1), aws_neuron=2) for at in range(8)]
     cluster = written(tmp_path / "cluster.yaml", a_node("n"), *four, a_pod("waits", aws_neuron=4))
     said = type_in("explain", "pod", "lab/waits", "--snapshot", cluster)
-    assert "without pod lab/q0, which holds 4 cores on 2 cards and without pod lab/q1" in said.out
+    assert "without pod lab/q0, which holds 4 cores on 2 devices and without pod lab/q1" in said.out
 
 
 def test_the_label_of_the_other_family_is_offered_where_it_helps_alone(type_in: Type, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_a_card_that_is_promised_twice_is_told_once_with_both_pods() -> None:
     assert (one.finding, one.node, one.device) == (Finding.MEMORY, "n1", "GPU-n1-0")
     assert one.pods == ("team/a", "team/b")
     assert one.text == (
-        "GPU-n1-0 on node n1 has 40960 of memory, 60000 are promised to team/a, team/b; delete some, so that they are "
+        "GPU-n1-0 on node n1: 60000 of 40960 MiB are promised, to team/a, team/b; delete some, so that they are "
         "placed anew"
     )
 
@@ -72,7 +72,7 @@ def test_a_card_of_another_node_is_told_with_that_node() -> None:
     (one,) = found(holds("a", "GPU-n2-0,NVIDIA,10000,0:"))
 
     assert (one.finding, one.node, one.pods) == (Finding.OTHER_NODE, "n1", ("team/a",))
-    assert "pod team/a on node n1 holds GPU-n2-0, which is a card of node n2" in one.text
+    assert "pod team/a on node n1 holds GPU-n2-0, which is node n2's" in one.text
 
 
 def test_a_card_that_nobody_has_is_told() -> None:

@@ -90,7 +90,7 @@ def test_a_job_of_which_fewer_suffice_goes_as_far_as_it_gets() -> None:
     for pod in job[:2]:
         assert not cluster.predicate(pod)
         assert not cluster.allocate(pod)
-    assert "idle cards: asked 8" in cluster.predicate(job[2])
+    assert "idle devices: asked 8" in cluster.predicate(job[2])
 
 
 def test_what_members_hold_already_counts() -> None:
@@ -163,14 +163,96 @@ def test_a_size_that_one_kind_of_machine_cannot_give_at_all_says_nothing_about_t
     assert not cluster.predicate(of_sizes(cluster, 8, 4, 4)[0], "n1")
 
 
-def test_members_that_ask_for_cores_are_left_to_the_scheduler() -> None:
-    cluster = Cluster(a_node("n1"), a_node("n2"))
+def of_cores(cluster: Cluster, *cores: int, least: int = 0) -> list[Any]:
+    cluster.books.group_changed(group(least=least or len(cores)))
+    pods = [a_pod(f"c{at}", cores=each, annotations={GROUP_KEY: "train"}) for at, each in enumerate(cores)]
+    for pod in pods:
+        cluster.shows(pod)
+    return pods
+
+
+def test_members_that_ask_for_cores_are_planned_together() -> None:
+    cluster = Cluster(a_node("n1"))
+    job = of_cores(cluster, 32, 32)
+    assert cluster.predicate(job[0]) == (
+        "Neuron: the job has to start together: 2 of its pods have no devices yet (they ask for 2 x 32 cores), and room "
+        "is left for 1; wait until pods end, or ask for fewer pods or devices"
+    )
+    cluster.shows_node(a_node("n2"))
+    assert not cluster.predicate(job[0])
+    few = Cluster(a_node("n1", "trn1.2xlarge"))
+    assert "room is left for 2" in few.predicate(of_cores(few, 1, 1, 1)[0])
+
+
+def test_members_that_ask_for_cores_and_others_for_devices_are_planned_together() -> None:
+    cluster = Cluster(a_node("n1"))
     cluster.books.group_changed(group(least=3))
-    pods = [a_pod("big", 16), a_pod("small", 4), a_pod("cores", cores=2)]
+    pods = [a_pod("big", 8), a_pod("small", 4), a_pod("cores", cores=16)]
     for pod in pods:
         pod["metadata"]["annotations"][GROUP_KEY] = "train"
         cluster.shows(pod)
-        assert not cluster.predicate(pod)
+    assert "they ask for 1 x 16 cores and 1 x 4 and 1 x 8" in cluster.predicate(pods[0])
+    assert "not left for all of them beside each other" in cluster.predicate(pods[2])
+    cluster.shows_node(a_node("n2"))
+    assert not any(map(cluster.predicate, pods))
+
+
+def test_members_with_cores_of_several_devices_get_the_same_cores_on_every_machine() -> None:
+    cluster = Cluster(a_node("n1"), a_node("n2"), a_node("n3"))
+    cluster.shows(a_pod("busy", 4, node="n2", annotations={IDS_KEY: "0,1,2,3"}))
+    one, other = of_cores(cluster, 8, 8)
+    for pod, node in ((one, "n1"), (other, "n2")):
+        cluster.prioritize(pod, "n1", "n2")
+        assert not cluster.allocate(pod, node)
+    taken = ids(cluster, one, "n1")
+    assert taken == ids(cluster, other, "n2")
+    assert taken == tuple(range(taken[0], taken[0] + 8))
+
+
+def test_a_member_with_cores_comes_to_where_those_of_the_others_are_free() -> None:
+    cluster = Cluster(a_node("n1"), a_node("n2"), a_node("n3"))
+    cluster.shows(a_pod("here", 2, node="n2", annotations={IDS_KEY: "0,1"}))
+    cluster.shows(a_pod("there", 2, node="n3", annotations={IDS_KEY: "14,15"}))
+    one, other = of_cores(cluster, 8, 8)
+    cluster.prioritize(one, "n1")
+    assert not cluster.allocate(one, "n1")
+    first = ids(cluster, one, "n1")[0] // 2
+    scores = cluster.prioritize(other, "n2", "n3")
+    same = "n2" if first > 1 else "n3"
+    assert scores[same] > scores[{"n2": "n3", "n3": "n2"}[same]]
+
+
+def test_members_that_share_devices_are_placed_as_if_alone() -> None:
+    cluster = Cluster(a_node("n1"), a_node("n2"))
+    one, other = of_cores(cluster, 1, 1)
+    cluster.prioritize(one, "n1", "n2")
+    assert not cluster.allocate(one, "n1")
+    before = cluster.prioritize(other, "n1", "n2")
+    assert before["n1"] > before["n2"]
+    assert not cluster.allocate(other, "n1")
+    assert {*ids(cluster, one, "n1"), *ids(cluster, other, "n1")} == {0, 1}
+
+
+def test_members_with_devices_in_several_containers_are_left_to_the_scheduler() -> None:
+    cluster = Cluster(a_node("n1"))
+    pods = of_sizes(cluster, 8, 8, 8)
+    twice = a_pod("w2", 8, annotations={GROUP_KEY: "train"})
+    twice["spec"]["containers"].append({**twice["spec"]["containers"][0], "name": "other"})
+    cluster.shows(twice)
+    assert not cluster.predicate(pods[0])
+
+
+def test_machines_that_go_before_the_job_ends_have_no_room_for_it() -> None:
+    ends = {"hami-plugins.io/capacity-block-end": "1800007200"}
+    cluster = Cluster(a_node("n1", annotations=ends), a_node("n2"))
+    job = a_job(cluster, 4, 8)
+    assert not cluster.predicate(job[0], "n2")
+    metadata = {"name": "train", "namespace": "x", "uid": "uid-train"}
+    written = {**metadata, "annotations": {"hami-plugins.io/expected-duration": "1h"}}
+    cluster.books.group_changed(Change("modified", {"metadata": written, "spec": {"minMember": 4}}, "uid-train"))
+    assert not cluster.predicate(job[0], "n2")
+    cluster.now += 2400
+    assert "linked sets are left for 2" in cluster.predicate(job[0], "n2")
 
 
 def test_a_pod_that_moves_to_another_group_leaves_the_first() -> None:

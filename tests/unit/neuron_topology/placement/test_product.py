@@ -6,6 +6,7 @@ import pytest
 
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.shortfall import NodeShortage
+from hami_plugins.granting.auditing import told
 from hami_plugins.ledger.ledger import UNKNOWN_NODE
 from hami_plugins.model.units import NodeName
 from hami_plugins.vendors.awsneuron import IDS_KEY
@@ -83,6 +84,63 @@ def test_devices_that_overlap_by_hand_are_found_and_nobody_else_gets_them() -> N
     assert "n1-AWSNeuron-3" in {found.device for found in cluster.books.findings()}
     cluster.shows(pod := a_pod("third", 4))
     assert set(said(cluster.bind(pod))[IDS_KEY].split(",")).isdisjoint({"0", "1", "2", "3", "7", "11", "15"})
+
+
+@pytest.mark.parametrize(
+    ("devices", "reason"),
+    [
+        (
+            16,
+            "idle devices: asked 16 without others on them; most on one node 0, 0 in all; wait until pods end, or ask "
+            "for fewer devices",
+        ),
+        (
+            1,
+            "idle devices: asked 1 without others on them; most on one node 0, 0 in all; wait until pods end, or ask "
+            "for cores instead of a whole device",
+        ),
+    ],
+)
+def test_cores_are_offered_only_to_who_asks_for_one_device(devices: int, reason: str) -> None:
+    cluster = Cluster(a_node())
+    cluster.shows(a_pod("busy", 16, node="n1", annotations={IDS_KEY: ",".join(map(str, range(16)))}))
+    assert cluster.predicate(a_pod(devices=devices)) == f"Neuron {reason}"
+
+
+def test_a_node_that_cannot_be_read_is_told_with_what_is_wrong_until_it_can() -> None:
+    cluster = Cluster(a_node("n1"))
+    broken = a_node("n2")
+    broken["status"]["capacity"] = {"cpu": "many"}
+    cluster.shows_node(broken)
+    assert cluster.predicate(a_pod(), "n2").startswith("Neuron: the node cannot be read: node n2: ")
+    assert "many" in cluster.predicate(a_pod(), "n2")
+    assert cluster.predicate(a_pod(), "n3") == "Neuron: the node is not known"
+    cluster.shows_node(a_node("n2"))
+    assert not cluster.predicate(a_pod(), "n2")
+    cluster.shows_node(broken)
+    cluster.shows_node(broken, "deleted")
+    assert cluster.predicate(a_pod(), "n2") == "Neuron: the node is not known"
+
+
+def test_what_is_wrong_with_many_devices_of_a_pod_is_one_line_for_people() -> None:
+    cluster = Cluster(a_node())
+    for name in ("one", "other"):
+        cluster.shows(a_pod(name, 16, node="n1", annotations={IDS_KEY: ",".join(map(str, range(16)))}))
+    found = cluster.books.findings()
+    assert len(found) == 16
+    (line,) = told(found, SPEC.noun)
+    assert line.text.startswith("16 devices (n1-AWSNeuron-0, n1-AWSNeuron-1, ")
+    assert "and 12 more) on node n1: 4 of 2 cores are promised, to x/one, x/other; delete some" in line.text
+    assert line.devices.count(",") == 15
+
+
+def test_a_finding_has_one_remedy() -> None:
+    cluster = Cluster(a_node("n1"), a_node("n2"))
+    cluster.shows(a_pod("untold", 4, node="n1"))
+    cluster.shows(a_pod("elsewhere", 1, node="n2", annotations={SPEC.keys.allocated: "n1-AWSNeuron-0,AWSNeuron,0,3:;"}))
+    untold, elsewhere = sorted(cluster.books.findings(), key=lambda each: each.node)
+    assert untold.text.endswith(f"annotate it with {IDS_KEY}, or make it again with a scheduler that writes them")
+    assert elsewhere.text.endswith("holds n1-AWSNeuron-0, which is node n1's. Delete it, so that it is placed anew")
 
 
 def test_reasons_about_nodes_have_no_remedy_and_the_usual_words() -> None:
