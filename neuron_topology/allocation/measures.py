@@ -1,13 +1,12 @@
-"""How well a set of devices is connected: links, hops, rings, cuts. All sets are bit masks over a fabric's devices."""
+"""How well a set of devices is connected: links, hops, rings. All sets are bit masks over a fabric's devices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations
 from typing import NamedTuple
 
-from neuron_topology.hardware.fabric import devices_of, mask_of
+from neuron_topology.hardware.fabric import devices_of
 
 
 class Hops(NamedTuple):
@@ -55,19 +54,6 @@ def hops(members: int, neighbours: Sequence[int]) -> Hops:
             longest = max(longest, distance)
     pairs = len(inside) * (len(inside) - 1)
     return Hops(longest, Fraction(total, pairs) if pairs else Fraction(0))
-
-
-def bisection(members: int, neighbours: Sequence[int]) -> int:
-    """The fewest links that have to be cut to part the set into two halves (one larger by one where it is odd)."""
-    inside = devices_of(members)
-    half = len(inside) // 2
-    if not half:
-        return 0
-    whole = links_in(members, neighbours)
-    return min(
-        whole - links_in(part, neighbours) - links_in(members ^ part, neighbours)
-        for part in map(mask_of, combinations(inside, half))
-    )
 
 
 def ring_through(members: int, neighbours: Sequence[int]) -> tuple[int, ...]:

@@ -2,10 +2,9 @@
 
 import pytest
 
-from neuron_topology.hardware import ultraserver
 from neuron_topology.hardware.fabric import Shape
 from neuron_topology.hardware.instances import GIB, INSTANCE_TYPES, InstanceType
-from tests.golden import cases
+from tests.golden import cases, ultraserver
 from tests.golden.cases import Case
 
 SHAPES = {"single": Shape.SINGLE, "line-6": Shape.LINE, "ring-12": Shape.RING, "torus-4x4": Shape.TORUS}

@@ -6,12 +6,11 @@ from math import comb
 
 from neuron_topology.allocation import families
 from neuron_topology.allocation.families import LABELS, Family, subcubes
-from neuron_topology.allocation.measures import Hops, bisection, connected, hops, links_in, ring_through
-from neuron_topology.hardware import ultraserver
+from neuron_topology.allocation.measures import Hops, connected, hops, links_in, ring_through
 from neuron_topology.hardware.fabric import Fabric, Shape, devices_of, mask_of, torus
-from tests.golden import cases
+from tests.golden import cases, ultraserver
 from tests.golden.cases import Case
-from tests.golden.neuron_tables import locality_of, tables_of
+from tests.golden.neuron_tables import bisection, locality_of, tables_of
 
 TORUS = torus()
 LINKS = TORUS.masks

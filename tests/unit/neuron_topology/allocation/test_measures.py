@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuron_topology.allocation.measures import bisection, connected, hops, path_through, ring_through
+from neuron_topology.allocation.measures import connected, hops, path_through, ring_through
 from neuron_topology.hardware.fabric import Fabric, Shape, devices_of, line, mask_of, ring, torus
 
 TORUS = torus().masks
@@ -19,9 +19,8 @@ def test_nothing_is_not_connected() -> None:
     assert not connected(0b101, LINE)
 
 
-def test_a_single_device_has_no_hops_and_no_cut() -> None:
+def test_a_single_device_has_no_hops() -> None:
     assert not any(hops(1, TORUS))
-    assert bisection(1, TORUS) == 0
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
-"""Trn2 UltraServers: four trn2u machines whose devices of equal index form rings.
+"""Trn2 UltraServers as the reference has them: four trn2u machines whose devices of equal index form rings.
 
-Source: ``neuron-torchx.md`` 1.6. Machines are numbered in the order of that ring; a chip is ``machine * 16 + device``.
+Nothing is decided by it: no node says which numbers the machines of a ring have in it. Source: ``neuron-torchx.md`` 1.6.
+Machines are numbered in the order of that ring; a chip is ``machine * 16 + device``.
 """
 
 from __future__ import annotations
