@@ -4,7 +4,7 @@ A pod has one request, whichever of its containers say so; here the first applic
 ``koordinator.md`` 1, 2.3 and 3; ``peers.md`` 4.2. Deviations from Koordinator 1.7.0, on purpose:
 
 * memory is compared as such, where Koordinator compares percentages that it has cut off, so that a whole card is never
-  one that somebody has a small part of, and parts never come to more than the card;
+  one that somebody has a small part of, and parts never come to more than the card (a plan notes where that matters);
 * who takes all cores of a card takes the card;
 * nodes without a Device object have no cards (Koordinator binds the pod there without any).
 
@@ -61,6 +61,9 @@ ISOLATION: Final = "koordinator.sh/gpu-isolation-provider"
 
 CARD_LABEL: Final = "gpu-uuid"
 """Label of a card in a Device object by which pods can choose it; koordlet's objects have none."""
+
+NO_CARDS: Final = "Insufficient GPU Devices"
+"""What the scheduler says of a node whose cards have too little left."""
 
 SLOTS: Final = 100
 """How many pods may share a card: each has a hundredth at least."""
@@ -170,7 +173,7 @@ def spell(shortfall: Shortfall, ask: Ask) -> str:
         return "GPUIsolationProviderHAMICore not found on the node"
     if Reason.TOO_FEW_CARDS in shortfall.tally:
         return "Insufficient gpu devices"
-    return "Insufficient Topology Scoped GPU Devices" if Reason.NUMA in shortfall.tally else "Insufficient GPU Devices"
+    return "Insufficient Topology Scoped GPU Devices" if Reason.NUMA in shortfall.tally else NO_CARDS
 
 
 def read(spec: VendorSpec, pod: Pod, text: str) -> Elsewhere:

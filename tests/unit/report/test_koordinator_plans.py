@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -222,3 +223,54 @@ def test_an_npu_is_looked_for_in_what_nodes_offer() -> None:
     assert any("sums alone" in note for note in plan.notes)
     (plan,) = planned(a_cluster(node), a_pod("p", asked | {"huawei.com/npu-core": 25}))
     assert plan.stage is not Stage.PLACED
+
+
+def holding(memory: str, cores: int = 0) -> list[Any]:
+    """On each card of both nodes somebody who has this much of it."""
+    found = []
+    for node in a_cluster().nodes:
+        for minor, card in enumerate(node.ids):
+            resources = {"koordinator.sh/gpu-memory": memory} | (
+                {"koordinator.sh/gpu-core": str(cores)} if cores else {}
+            )
+            record = json.dumps({"gpu": [{"minor": minor, "id": card, "resources": resources}]})
+            pod = a_pod(f"{node.name}-{minor}", {"koordinator.sh/gpu-memory": memory}, uid=f"{node.name}-{minor}")
+            pod["metadata"]["annotations"] = {"scheduling.koordinator.sh/device-allocated": record}
+            pod["spec"]["nodeName"] = str(node.name)
+            found.append(pod)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("memory", "cores", "asked"),
+    [
+        ("100Mi", 0, {"koordinator.sh/gpu": 100}),
+        ("100Mi", 0, {"koordinator.sh/gpu": 400}),
+        ("100Mi", 1, {"koordinator.sh/gpu-memory-ratio": 100}),
+        ("23000Mi", 1, {"koordinator.sh/gpu-memory-ratio": 51}),
+    ],
+)
+def test_a_pod_that_koordinator_would_place_by_percentages_cut_off_is_told_so(
+    memory: str, cores: int, asked: dict[str, int]
+) -> None:
+    (plan,) = planned(a_cluster(*holding(memory, cores)), a_pod("late", asked))
+    assert plan.stage is Stage.NODES
+    (note,) = plan.notes
+    assert note.startswith("Koordinator 1.7.0 may place it on l40sx4-0 all the same")
+    assert note.endswith("would promise memory of card 0, 1, 2, 3 there twice")
+
+
+@pytest.mark.parametrize(
+    ("memory", "cores", "asked"),
+    [
+        ("100Mi", 1, {"koordinator.sh/gpu": 100}),
+        ("1Gi", 0, {"koordinator.sh/gpu": 100}),
+        ("23000Mi", 1, {"koordinator.sh/gpu-memory-ratio": 52}),
+        ("23000Mi", 1, {"koordinator.sh/gpu-memory": "30Gi"}),
+        ("100Mi", 0, {"koordinator.sh/gpu": 500}),
+    ],
+)
+def test_a_pod_that_koordinator_refuses_as_well_is_told_nothing(memory: str, cores: int, asked: dict[str, Any]) -> None:
+    (plan,) = planned(a_cluster(*holding(memory, cores)), a_pod("late", asked))
+    assert plan.stage is Stage.NODES
+    assert plan.notes == ()
