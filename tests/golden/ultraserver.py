@@ -1,6 +1,6 @@
 """Trn2 UltraServers as the reference has them: four trn2u machines whose devices of equal index form rings.
 
-Nothing is decided by it: no node says which numbers the machines of a ring have in it. Source: ``neuron-torchx.md`` 1.6.
+Nothing is decided by it: no node says which places its UltraServer has in the ring. Source: ``neuron-torchx.md`` 1.6.
 Machines are numbered in the order of that ring; a chip is ``machine * 16 + device``.
 """
 
