@@ -95,6 +95,10 @@ class Tables:
         runs = [each for each in self.runs(count) if each & ~free == 0]
         return max(runs, key=lambda each: (-(each & shunned).bit_count(), self.value(free & ~each), -each), default=0)
 
+    def ranged(self, count: int) -> tuple[int, ...]:
+        """The sets that ``choose_run`` chooses from."""
+        return self.sets.get(count, ()) if self.topology.family is Family.AWS else self.runs(count)
+
     def runs(self, count: int) -> tuple[int, ...]:
         """The sets of neighbouring numbers."""
         return tuple(each for each in self.sets.get(count, ()) if each & (each + (each & -each)) == 0)
@@ -106,9 +110,10 @@ class Tables:
             found = self._choices[count] = self._made(count)
         return found
 
-    def options(self, free: int, count: int) -> tuple[int, ...]:
-        """Every set of the count that is free, in the order of their device lists."""
-        return tuple(each for each in self.sets.get(count, ()) if each & ~free == 0)
+    def options(self, free: int, count: int, *, run: bool = False) -> tuple[int, ...]:
+        """Every set of the count that is free, in the order of their device lists; with ``run`` those for cores."""
+        sets = self.ranged(count) if run else self.sets.get(count, ())
+        return tuple(each for each in sets if each & ~free == 0)
 
     def largest(self, free: int) -> int:
         """The largest count that can be granted of what is free; 0 when there is none."""

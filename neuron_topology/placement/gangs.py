@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from hami_plugins.engine.decide import PodDemand
@@ -19,13 +18,12 @@ from hami_plugins.model.pods import ContainerGrant, Pod
 from hami_plugins.model.requests import DeviceDemand
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.wire.gang_keys import GROUP_KEY
-from neuron_topology.allocation.tables import Tables
 from neuron_topology.ending import MARGIN
 from neuron_topology.hardware.fabric import devices_of
-from neuron_topology.nodes import VENDOR, Wiring, wiring_of
+from neuron_topology.nodes import VENDOR
 from neuron_topology.objections import objection
-from neuron_topology.placement.sharing import displaced, room, shared_set
-from neuron_topology.vendor import whole
+from neuron_topology.placement.rooms import Part, free_of, lacking
+from neuron_topology.placement.sharing import shared_set
 
 SAME_SET: Final = 5.0
 """What a node's score gains where a set is free that members have on other nodes; how full it is counts up to 10."""
@@ -35,18 +33,26 @@ Key = tuple[str, str]
 
 
 class _Room(NamedTuple):
-    """Why a gang cannot be complete (empty: it can), as the ledger was after so many changes."""
+    """Why a gang cannot be complete (empty: it can), as the ledger was after so many changes, in that minute."""
 
     changes: int
+    minute: int
     least: int
     words: str
 
 
+class _Member(NamedTuple):
+    """A pod of a gang; ``part`` is what it asks for, ``None`` where that is not planned."""
+
+    pod: Pod
+    part: Part | None
+
+
 @dataclass(slots=True)
 class _Gang:
-    """``members`` ask for so many devices each, 0 for one that is not planned; ``reach`` are the nodes left to it."""
+    """``reach`` are the nodes that are left to the pod that was asked about last."""
 
-    members: dict[PodUid, int] = field(default_factory=dict)
+    members: dict[PodUid, _Member] = field(default_factory=dict)
     reach: tuple[NodeName, ...] = ()
     room: _Room | None = None
 
@@ -74,8 +80,9 @@ class Gangs(Planner):
             self.pod_gone(pod.uid)
         self._group_of[pod.uid] = key
         gang = self._gangs.setdefault(key, _Gang())
-        asked = gang.members.get(pod.uid, 0)
-        gang.members[pod.uid] = asked if intake is None else _devices_of(intake)
+        known = gang.members.get(pod.uid)
+        asked = known.part if known is not None else None
+        gang.members[pod.uid] = _Member(pod, asked if intake is None else part_of(intake))
         gang.room = None
 
     def pod_gone(self, uid: PodUid) -> None:
@@ -112,27 +119,57 @@ class Gangs(Planner):
         least = group.min_member if group is not None else 0
         if gang is None or least < 2:
             return ""
-        if gang.room is None or (gang.room.changes, gang.room.least) != (ledger.changes, least):
-            gang.room = _Room(ledger.changes, least, _lacking(gang, least, ledger))
+        asked = ledger.changes, int(self._now() // 60), least
+        if gang.room is None or gang.room[:3] != asked:
+            gang.room = _Room(*asked, self._lacking(gang, least, ledger))
         return gang.room.words
+
+    def _lacking(self, gang: _Gang, least: int, ledger: Ledger) -> str:
+        """Why the gang cannot be complete now; empty where it can, or where nobody knows."""
+        waiting = [member for uid, member in gang.members.items() if not ledger.holdings(uid)]
+        missing = least - (len(gang.members) - len(waiting))
+        asked = Counter(member.part for member in waiting if member.part is not None)
+        # Some may still have to be made, and what several containers ask for is not planned.
+        if missing <= 0 or len(waiting) < missing or asked.total() < len(waiting):
+            return ""
+        left = lacking(asked, missing, self._open_to(waiting, ledger))
+        if not left:
+            return ""
+        told = " and ".join(f"{number} x {part}" for part, number in sorted(asked.items()))
+        return (
+            f"the job has to start together: {missing} of its pods have no devices yet (they ask for {told}), and "
+            f"{left}; wait until pods end, or ask for fewer pods or devices"
+        )
+
+    def _open_to(self, members: Sequence[_Member], ledger: Ledger) -> Iterator[NodeState]:
+        """The nodes with Neuron devices on which any of these may begin."""
+        known: dict[Notes, bool] = {(): True}
+        for entry in ledger.entries():
+            if VENDOR in entry.state.shape.positions:
+                if entry.notes not in known:
+                    known[entry.notes] = not all(self._objects(entry.notes, member.pod) for member in members)
+                if known[entry.notes]:
+                    yield entry.state
 
     def wish(self, node: NodeName, intake: Intake, ledger: Ledger) -> PodDemand | None:
         """See ``Planner``: the set that members have on other nodes, or else one that most of these have."""
         key = self._group_of.get(intake.pod.uid)
         gang = self._gangs.get(key) if key is not None else None
-        count = _devices_of(intake)
-        if gang is None or not count or len(gang.members) < 2:
+        part = part_of(intake)
+        if gang is None or part is None or len(gang.members) < 2:
             return None
         entry = ledger.entry_without(node, intake.pod.uid)
         if entry is None or VENDOR not in entry.state.shape.positions:
             return None
-        own = _free_of(entry.state)
-        tables = own.wiring.tables
+        own = free_of(entry.state)
+        tables, count = own.wiring.tables, own.kind.several(part)
+        if not count:
+            return None
         elsewhere: Counter[int] = Counter()
         for each in gang.reach:
             found = ledger.entry(each) if each != node else None
             if found is not None and VENDOR in found.state.shape.positions:
-                free = _free_of(found.state)
+                free = free_of(found.state)
                 if free.wiring.tables is tables:
                     elsewhere[free.mask] += 1
         taken = Counter(
@@ -142,7 +179,8 @@ class Gangs(Planner):
             for where, members in _sets_of(uid, ledger)
             if where != node and members.bit_count() == count
         )
-        members = shared_set(tables, own.mask, count, taken, elsewhere, own.wiring.repaired)
+        run = bool(part.cores)
+        members = shared_set(tables, own.mask, count, taken, elsewhere, own.wiring.repaired, run=run)
         return _wishing(intake, members) if members else None
 
     def _objects(self, notes: Notes, pod: Pod) -> str:
@@ -156,92 +194,31 @@ class Gangs(Planner):
         uid = intake.pod.uid
         key = self._group_of.get(uid)
         gang = self._gangs.get(key) if key is not None else None
-        count = _devices_of(intake)
-        if gang is None or not count or len(gang.members) < 2:
+        part = part_of(intake)
+        if gang is None or part is None or len(gang.members) < 2:
             return {}
         gang.reach = tuple(nodes)
-        taken = {
-            members
-            for each in gang.members
-            if each != uid
-            for _, members in _sets_of(each, ledger)
-            if members.bit_count() == count
-        }
+        taken = {members for each in gang.members if each != uid for _, members in _sets_of(each, ledger)}
         if not taken:
             return {}
         found: dict[NodeName, float] = {}
         for node in gang.reach:
             entry = ledger.entry_without(node, uid)
             if entry is not None and VENDOR in entry.state.shape.positions:
-                free = _free_of(entry.state).mask
-                if any(members & ~free == 0 for members in taken):
+                free = free_of(entry.state)
+                count = free.kind.several(part)
+                if any(members & ~free.mask == 0 and members.bit_count() == count for members in taken):
                     found[node] = SAME_SET
         return found
 
 
-class _Free(NamedTuple):
-    """What is free on a node, and how it is wired."""
-
-    mask: int
-    wiring: Wiring
-
-
-@lru_cache(maxsize=65_536)
-def _free_of(state: NodeState) -> _Free:
-    wiring = wiring_of(state.shape)
-    return _Free(wiring.free(state.shape, state.usage), wiring)
-
-
-def _room_of(state: NodeState, count: int) -> int:
-    free = _free_of(state)
-    return room(free.wiring.tables, free.mask, count)
-
-
-def _lacking(gang: _Gang, least: int, ledger: Ledger) -> str:
-    """Why the gang cannot be complete now; empty where it can, or where nobody knows."""
-    waiting = [count for uid, count in gang.members.items() if not ledger.holdings(uid)]
-    lacking = least - (len(gang.members) - len(waiting))
-    # Some may still have to be made, and what asks for cores is not planned.
-    if lacking <= 0 or len(waiting) < lacking or not all(waiting):
-        return ""
-    asked = Counter(waiting)
-    rooms: Counter[int] = Counter()
-    kinds: set[Tables] = set()
-    for entry in ledger.entries():
-        if VENDOR in entry.state.shape.positions:
-            kinds.add(wiring_of(entry.state.shape).tables)
-            for count in asked:
-                rooms[count] += _room_of(entry.state, count)
-    could = sum(min(number, rooms[count]) for count, number in asked.items())
-    if could < lacking:
-        left = f"linked sets are left for {could}"
-    elif lacking == len(waiting) and not _beside_each_other(asked, rooms, kinds):
-        left = "linked sets are not left for all of them beside each other"
-    else:
-        return ""
-    told = " and ".join(f"{number} x {count}" for count, number in sorted(asked.items()))
-    return (
-        f"the job has to start together: {lacking} of its pods have no devices yet (they ask for {told}), and {left}; "
-        "wait until pods end, or ask for fewer pods or devices"
-    )
-
-
-def _beside_each_other(asked: Mapping[int, int], rooms: Mapping[int, int], kinds: Iterable[Tables]) -> bool:
-    """Whether sets of different sizes may all find room: a large one takes the place of some smaller ones."""
-    listed = tuple(kinds)
-    return all(
-        sum(number * min(displaced(tables, size, count) for tables in listed) for size, number in asked.items())
-        <= rooms[count]
-        for count in asked
-    )
-
-
-def _devices_of(intake: Intake) -> int:
-    """The whole devices that a pod asks for in one container and nowhere else; 0 for every other pod."""
+def part_of(intake: Intake) -> Part | None:
+    """What a pod asks for in one container and nowhere else; ``None`` for every other pod."""
     requests = [request for each in intake.demand.devices.containers for request in each.requests]
-    if len(requests) != 1 or requests[0].vendor != VENDOR or not whole(requests[0]) or requests[0].cores:
-        return 0
-    return requests[0].count
+    if len(requests) != 1 or requests[0].vendor != VENDOR:
+        return None
+    (asked,) = requests
+    return Part(cores=asked.cores) if asked.cores else Part(devices=asked.count)
 
 
 def _wishing(intake: Intake, members: int) -> PodDemand:

@@ -17,12 +17,12 @@ _ROOMS: Final = 65_536
 
 
 @lru_cache(maxsize=_ROOMS)
-def room(tables: Tables, free: int, count: int) -> int:
-    """The most sets of a count that fit beside each other into what is free."""
+def room(tables: Tables, free: int, count: int, run: bool = False) -> int:
+    """The most sets of a count that fit beside each other into what is free; with ``run`` sets for a range of cores."""
     if count == 1:
         return free.bit_count() if 1 in tables.sets else 0
     most = free.bit_count() // count
-    sets = tables.options(free, count) if most else ()
+    sets = tables.options(free, count, run=run) if most else ()
     if not sets:
         return 0
     within = 0
@@ -30,21 +30,15 @@ def room(tables: Tables, free: int, count: int) -> int:
         within |= members
     # Devices that are in no set do not matter: without them equal cases are found again.
     if within != free:
-        return room(tables, within, count)
+        return room(tables, within, count, run)
     first = free & -free
     best = 0
     for members in sets:
         if members & first:
-            best = max(best, 1 + room(tables, free & ~members, count))
+            best = max(best, 1 + room(tables, free & ~members, count, run))
             if best == most:
                 return best
-    return max(best, room(tables, free & ~first, count))
-
-
-@lru_cache(maxsize=_ROOMS)
-def displaced(tables: Tables, size: int, count: int) -> int:
-    """How many sets of a count a set of a size takes the place of at least; 0 where there is none of the size."""
-    return min((room(tables, members, count) for members in tables.sets.get(size, ())), default=0)
+    return max(best, room(tables, free & ~first, count, run))
 
 
 def shared_set(  # noqa: PLR0913, PLR0917 - one node, what the others have, and what they could have
@@ -54,24 +48,27 @@ def shared_set(  # noqa: PLR0913, PLR0917 - one node, what the others have, and 
     others: Mapping[int, int],
     elsewhere: Mapping[int, int],
     shunned: int = 0,
+    *,
+    run: bool = False,
 ) -> int:
-    """The set for one more member on a node, 0 where there is none.
+    """The set for one more member on a node, 0 where there is none; with ``run`` as in ``room``.
 
     ``others`` are the sets that other members have on other nodes, ``elsewhere`` what is free on nodes that may get
     some more, both with their numbers. First comes what most members have already, then what most nodes could give.
     """
-    options = tables.options(free, count)
+    options = tables.options(free, count, run=run)
     if not options:
         return 0
-    left = room(tables, free, count) - 1
-    usual = tables.choose(free, count, shunned=shunned)
+    left = room(tables, free, count, run) - 1
+    choose = tables.choose_run if run else tables.choose
+    usual = choose(free, count, shunned=shunned)
 
     def worth(members: int) -> tuple[bool, int, int, int, bool, int]:
         could = sum(number for mask, number in elsewhere.items() if members & ~mask == 0)
         worn = (members & shunned).bit_count()
         value = tables.value(free & ~members)
         return (
-            room(tables, free & ~members, count) == left,
+            room(tables, free & ~members, count, run) == left,
             others.get(members, 0),
             could - worn,
             -worn,

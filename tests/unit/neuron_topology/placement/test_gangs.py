@@ -175,8 +175,8 @@ def test_members_that_ask_for_cores_are_planned_together() -> None:
     cluster = Cluster(a_node("n1"))
     job = of_cores(cluster, 32, 32)
     assert cluster.predicate(job[0]) == (
-        "Neuron: the job has to start together: 2 of its pods have no devices yet (they ask for 2 x 32 cores), and room "
-        "is left for 1; wait until pods end, or ask for fewer pods or devices"
+        "Neuron: the job has to start together: 2 of its pods have no devices yet (they ask for 2 x 32 cores), and "
+        "room is left for 1; wait until pods end, or ask for fewer pods or devices"
     )
     cluster.shows_node(a_node("n2"))
     assert not cluster.predicate(job[0])

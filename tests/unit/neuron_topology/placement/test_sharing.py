@@ -12,7 +12,7 @@ from neuron_topology.allocation.families import Family
 from neuron_topology.allocation.tables import Tables, Topology
 from neuron_topology.hardware.fabric import mask_of
 from neuron_topology.hardware.instances import INSTANCE_TYPES
-from neuron_topology.placement.sharing import displaced, room, shared_set
+from neuron_topology.placement.sharing import room, shared_set
 
 ALL = 0xFFFF
 TORUS = INSTANCE_TYPES["trn1.32xlarge"].fabric
@@ -51,14 +51,6 @@ def test_room_is_what_trying_everything_finds(free: int, count: int) -> None:
     assert found == 0 or any(_apart(each) for each in combinations(sets, found))
     if len(sets) <= 24 and found < 4:
         assert not any(_apart(each) for each in combinations(sets, found + 1))
-
-
-@pytest.mark.parametrize(
-    ("tables", "size", "count", "least"),
-    [(LINKED, 8, 4, 2), (LINKED, 16, 2, 8), (LINKED, 4, 8, 0), (AWS, 8, 1, 8), (RING, 5, 2, 2), (AWS, 7, 1, 0)],
-)
-def test_a_large_set_takes_the_place_of_small_ones(tables: Tables, size: int, count: int, least: int) -> None:
-    assert displaced(tables, size, count) == least
 
 
 def _apart(sets: tuple[int, ...]) -> bool:
