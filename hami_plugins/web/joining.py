@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
 class JoinedWrites:
@@ -47,20 +47,14 @@ class JoinedWrites:
             self._transport.write(b"".join(held))
 
 
-def joining_protocol() -> type[asyncio.Protocol]:
+class Joining(HttpToolsProtocol):
     """uvicorn's HTTP protocol over transports that join writes.
 
-    "Auto" means that httptools parses, which comes with us and costs half of what uvicorn's own parser does.
+    httptools parses, which costs half of what uvicorn's own parser does.
     """
-    plain: Any = AutoHTTPProtocol
 
-    class Joining(plain):  # type: ignore[misc]
-        """Sees its transport through ``JoinedWrites``."""
-
-        def connection_made(self, transport: Any) -> None:
-            """See ``asyncio.Protocol``."""
-            super().connection_made(JoinedWrites(transport))
-            if getattr(self.server_state, "ending", False):  # a handshake that took longer than the server was there
-                transport.abort()
-
-    return Joining
+    def connection_made(self, transport: Any) -> None:
+        """See ``asyncio.Protocol``."""
+        super().connection_made(JoinedWrites(transport))  # type: ignore[arg-type]
+        if getattr(self.server_state, "ending", False):  # a handshake that took longer than the server was there
+            transport.abort()

@@ -8,25 +8,30 @@ import socket
 import threading
 import time
 from email.utils import formatdate
-from types import TracebackType
-from typing import Any, Final, Self
+from functools import partial
+from typing import Any, Final
 
 import uvicorn
 from uvicorn.server import ServerState
 
 from hami_plugins.errors import ConfigError
-from hami_plugins.web.joining import joining_protocol
+from hami_plugins.running import Running
+from hami_plugins.web.heads import PATIENCE, Guarded
 from hami_plugins.web.tls import Rotation, Tls, TlsMetrics
+
+IDLE: Final = 120
+"""Seconds. Longer than the 90 for which Go keeps an idle connection: so no request meets a connection that ends."""
 
 _START_SECONDS: Final = 10.0
 
 
-class WebServer:
+class WebServer(Running):
     """Serves ``app`` on ``host``, by default for this machine alone; port 0 takes any free one.
 
     ``address`` is where it serves, once it is started. With ``tls`` it speaks TLS 1.2 or newer and follows the files
     while it runs, looking every ``look_every`` seconds. Requests that are being answered may take ``grace`` seconds to
-    finish when the server stops.
+    finish when the server stops. A connection ends on which nobody asks for ``idle`` seconds, or a head is not there
+    ``patience`` seconds after it began.
     """
 
     def __init__(  # noqa: PLR0913 - each has a default that fits
@@ -39,6 +44,8 @@ class WebServer:
         tls_metrics: TlsMetrics | None = None,
         look_every: float = 1.0,
         grace: float = 5.0,
+        patience: float = PATIENCE,
+        idle: int = IDLE,
     ) -> None:
         self._app = app
         self._tls = tls
@@ -46,6 +53,8 @@ class WebServer:
         self._look_every = look_every
         self._rotation: Rotation | None = None
         self._grace = grace
+        self._patience = patience
+        self._idle = idle
         self.address = (host, port)
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
@@ -80,21 +89,12 @@ class WebServer:
         server.end()
         thread.join(self._grace + _START_SECONDS)
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
     def _config(self) -> uvicorn.Config:
+        protocol: Any = partial(Guarded, patience=self._patience)
         config = uvicorn.Config(
             self._app,
             timeout_graceful_shutdown=max(1, round(self._grace)),
-            # Longer than the 90 s for which Go keeps an idle connection: so no request meets a connection that ends.
-            timeout_keep_alive=120,
+            timeout_keep_alive=self._idle,
             # How the process logs is not the server's matter, and probes come every few seconds.
             log_config=None,
             access_log=False,
@@ -104,7 +104,7 @@ class WebServer:
             proxy_headers=False,
             # The same on every machine, whatever else is installed there.
             loop="asyncio",
-            http=joining_protocol(),
+            http=protocol,
             ws="none",
         )
         config.load()
