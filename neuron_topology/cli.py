@@ -67,6 +67,14 @@ Restarts = Annotated[
         help="How often the whole job starts again after the loss of a pod; 0: it ends. Default: the job's, else 3.",
     ),
 ]
+Duration = Annotated[
+    str,
+    typer.Option(
+        "--duration",
+        metavar="6h",
+        help="How long the job runs, unless it says so itself: no machine whose Capacity Block ends before gets it.",
+    ),
+]
 
 
 @app.command()
@@ -77,6 +85,7 @@ def patch(
     tier: Tier = "zone",
     tier_mode: TierMode = Mode.HARD,
     restarts: Restarts = None,
+    duration: Duration = "",
     order: Annotated[
         bool,
         typer.Option("--node-order", help="Tell the members the order of the cluster's nodes, as `ranks` prints it."),
@@ -101,7 +110,7 @@ def patch(
     from neuron_topology.jobs.command import Order, run
 
     source = _source(snapshot, None, context, kubeconfig)
-    wishes = _wishes(tier, tier_mode, restarts)
+    wishes = _wishes(tier, tier_mode, restarts, duration)
     if order or source.named:
         network = command.network(command.Order(source=source))
         wishes = replace(wishes, known=network.tiers, node_order=network.node_order if order else ())
@@ -224,6 +233,7 @@ def submit(
     tier: Tier = "zone",
     tier_mode: TierMode = Mode.HARD,
     restarts: Restarts = None,
+    duration: Duration = "",
     namespace: options.Namespace = None,
     snapshot: options.Snapshot = None,
     output: ObjectOutput = ObjectForm.YAML,
@@ -248,7 +258,7 @@ def submit(
         queue=queue,
         namespace=namespace or "default",
         options=_pairs(cfg or []),
-        wishes=_wishes(tier, tier_mode, restarts),
+        wishes=_wishes(tier, tier_mode, restarts, duration),
         dry_run=dry_run,
         force=force,
         source=_source(snapshot, None, context, kubeconfig),
@@ -358,12 +368,12 @@ def _source(snapshot: list[str] | None, fleet: str | None, context: str | None, 
     return Source(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig)
 
 
-def _wishes(tier: str, mode: Mode, restarts: int | None) -> Wishes:
+def _wishes(tier: str, mode: Mode, restarts: int | None, duration: str) -> Wishes:
     from neuron_topology.hypernodes import tiers
     from neuron_topology.jobs.patching import Wishes
 
     named = "" if tier == "none" else tiers.named(tier).name
-    return Wishes(tier=named, mode=mode.value, restarts=restarts)
+    return Wishes(tier=named, mode=mode.value, restarts=restarts, duration=duration)
 
 
 def _pairs(given: list[str]) -> dict[str, str]:

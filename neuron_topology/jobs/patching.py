@@ -17,6 +17,7 @@ from hami_plugins.errors import WireError
 from hami_plugins.wire import fields
 from hami_plugins.wire.fields import Json
 from neuron_topology import ending
+from neuron_topology.ending import DURATION_KEY
 from neuron_topology.hypernodes import tiers
 from neuron_topology.jobs import templates
 from neuron_topology.jobs.demands import Remark
@@ -41,13 +42,15 @@ class Wishes:
 
     ``tier`` is the widest part of the network that the gang may span, by its tier's name (empty: not said), unless a
     container names one (``NEURON_NETWORK_TIER``); more is refused (``mode`` hard) or avoided (soft). ``restarts`` is
-    how often the whole job starts again after a pod was lost; with 0 it ends instead. ``node_order`` are the nodes of
+    how often the whole job starts again after a pod was lost; with 0 it ends instead. ``duration`` is how long it runs,
+    as ``ending`` reads it (empty: not said). ``node_order`` are the nodes of
     the cluster by their place in the network, ``known`` the tiers that its nodes' labels make (``None``: not asked).
     """
 
     tier: str = tiers.ZONE.name
     mode: str = "hard"
     restarts: int | None = None
+    duration: str = ""
     node_order: tuple[str, ...] = ()
     known: frozenset[str] | None = None
 
@@ -76,12 +79,13 @@ def patch(job: Json, wishes: Wishes = Wishes(), *, place: str = "job:") -> Patch
     found = _templates(spec, wishes, where)
     if not any(each.asks for each in found):
         return Patched(job)
-    _says_how_long(job, place)
+    job, lasting = _lasting(job, wishes, place)
     spec = {**spec, "tasks": [_with(task, each) for task, each in zip(spec["tasks"], found, strict=True)]}
     changes = [change for each in found for change in each.changes]
     for rule in _RULES:
         spec, done = rule(spec, wishes, where)
         changes += done
+    changes += lasting
     job = {**job, "spec": spec} if changes else job
     remarks = [remark for each in found for remark in each.remarks]
     if wishes.known is not None:
@@ -103,13 +107,20 @@ def unbounded(job: Json, known: frozenset[str], *, place: str = "job:") -> Itera
         yield Remark(f"{where}.networkTopology.highestTierName", what)
 
 
-def _says_how_long(job: Json, place: str) -> None:
-    """What cannot be read would keep the job off no machine that goes before it ends."""
+def _lasting(job: Json, wishes: Wishes, place: str) -> tuple[Json, list[Change]]:
+    """How long it runs: what cannot be read would keep the job off no machine that goes before it ends."""
+    where = fields.path(place, "metadata")
     metadata = fields.member(job, "metadata", place)
-    written = fields.text_map(metadata, "annotations", fields.path(place, "metadata"))
+    written = fields.text_map(metadata, "annotations", where)
+    key = f"{where}.annotations[{DURATION_KEY}]"
+    changes = []
+    if wishes.duration and DURATION_KEY not in written:
+        written = {**written, DURATION_KEY: wishes.duration}
+        changes = [Change(key, f"{wishes.duration}, so that it begins on no machine that goes before")]
+        job = {**job, "metadata": {**metadata, "annotations": written}}
     if wrong := ending.wrong(written):
-        where = f"{fields.path(place, 'metadata')}.annotations[{ending.DURATION_KEY}]"
-        raise WireError(where, written[ending.DURATION_KEY], wrong)
+        raise WireError(key, written[DURATION_KEY], wrong)
+    return job, changes
 
 
 def _templates(spec: Json, wishes: Wishes, place: str) -> list[Template]:

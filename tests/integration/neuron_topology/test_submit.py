@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,23 @@ def test_a_job_that_has_to_wait_is_submitted_with_the_reason(server: ApiServer, 
     assert said.code == 0
     assert "it has to wait" in said.err
     assert len(jobs(server)) == 1
+
+
+def test_a_job_that_outlives_the_capacity_block_of_every_machine_is_not_submitted(
+    server: ApiServer, neuron: Type
+) -> None:
+    soon = {"metadata": {"annotations": {"hami-plugins.io/capacity-block-end": str(int(time.time()) + 4 * 3600)}}}
+    for name in ("n0", "n1"):
+        connect_to(server.url).merge_patch(f"/api/v1/nodes/{name}", soon)
+    said = neuron("--queue", "test", "--duration", "20h")
+    assert said.code == 1
+    assert "even an idle cluster cannot run it" in said.err
+    assert "the Capacity Block ends at" in said.err
+    assert "runs for 20.0 h" in said.err
+    assert jobs(server) == []
+    assert neuron("--queue", "test", "--duration", "2h").code == 0
+    (job,) = jobs(server)
+    assert job["metadata"]["annotations"] == {"hami-plugins.io/expected-duration": "2h"}
 
 
 def test_a_dry_run_prints_the_job_and_creates_none(server: ApiServer, neuron: Type) -> None:

@@ -462,3 +462,16 @@ def test_whatever_stands_anywhere_in_a_job_it_is_refused_or_patched(place: tuple
     held[place[-1]] = value
     with contextlib.suppress(WireError):
         patching.patch(job, Wishes(node_order=("n",), known=frozenset({"zone"})))
+
+
+def test_how_long_a_job_runs_is_written_where_it_does_not_say_so_itself() -> None:
+    key = "hami-plugins.io/expected-duration"
+    found = patching.patch(a_job(), Wishes(duration="6h"))
+    assert found.job["metadata"] == {"name": "train", "annotations": {key: "6h"}}
+    assert str(found.changes[-1]) == (
+        f"job: metadata.annotations[{key}]: 6h, so that it begins on no machine that goes before"
+    )
+    assert patched(found.job, duration="2h")["metadata"]["annotations"] == {key: "6h"}
+    assert "annotations" not in patched(a_job())["metadata"]
+    with pytest.raises(WireError, match="'soon' is no duration"):
+        patched(a_job(), duration="soon")
