@@ -7,12 +7,24 @@ from typing import Any, Final
 
 from hami_plugins.model.edits import made
 from hami_plugins.vendors import builtin
+from hami_plugins.wire.koordinator import CORE, MEMORY, SHARED
 from koordinator_adapter.translation.model import Fidelity, Settings, Translation, Words
 from koordinator_adapter.translation.pods import translate
 from koordinator_adapter.translation.reading import complete
+from koordinator_adapter.translation.vocabulary import ISOLATION
 
 REGISTRY: Final = complete(builtin())
 Raw = dict[str, Any]
+
+SLICE: Final[dict[str, object]] = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000, "nvidia.com/gpucores": 30}
+VOLCANO_SLICE: Final[dict[str, object]] = {
+    "volcano.sh/vgpu-number": 1,
+    "volcano.sh/vgpu-memory": 3000,
+    "volcano.sh/vgpu-cores": 30,
+}
+KOORDINATOR_SLICE: Final[dict[str, object]] = {SHARED: 1, MEMORY: "3000Mi", CORE: 30}
+LABEL: Final[Mapping[str, str]] = {ISOLATION: "HAMi-core"}
+"""A slice of one card in each dialect, and the label by which limits are enforced."""
 
 
 def pod(
@@ -55,3 +67,18 @@ def limits_of(raw: Raw, at: int = 0) -> Mapping[str, object]:
 def about(found: Translation, fidelity: Fidelity) -> list[str]:
     """What the findings of one sort are about."""
     return [each.about for each in found.findings if each.fidelity is fidelity]
+
+
+def koordinators(limits: dict[str, object] | None = None, **more: Any) -> Raw:
+    """A pod in Koordinator's words whose limits are enforced."""
+    labels = {**LABEL, **more.pop("labels", {})}
+    return pod(limits or KOORDINATOR_SLICE, labels=labels, **more)
+
+
+def refused(raw: Raw, target: str, settings: Settings | None = None) -> str:
+    """What the one refusal is about; nothing is changed."""
+    found = translated(raw, target, settings)
+    assert found.fidelity is Fidelity.REFUSED
+    assert not found.edits
+    assert all(each.words and each.remedy for each in found.findings)
+    return found.findings[0].about

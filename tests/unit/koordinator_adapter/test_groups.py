@@ -1,0 +1,145 @@
+"""Gangs, queues and priorities in other words."""
+
+from __future__ import annotations
+
+import pytest
+
+from hami_plugins.engine.annotate import NODE_KEY
+from hami_plugins.model.edits import made
+from hami_plugins.wire.gang_keys import GROUP_KEY, JOB_QUEUE_KEY, QUEUE_KEY
+from hami_plugins.wire.koordinator import ALLOCATED_KEY
+from koordinator_adapter.translation.model import Fidelity, Settings
+from koordinator_adapter.translation.vocabulary import (
+    GANG_NAME,
+    GROUP,
+    MIN_AVAILABLE,
+    OLD_GROUP,
+    QUOTA,
+)
+from tests.unit.koordinator_adapter.written import (
+    LABEL,
+    SLICE,
+    VOLCANO_SLICE,
+    Raw,
+    about,
+    koordinators,
+    moved,
+    pod,
+    translated,
+)
+
+
+@pytest.mark.parametrize(
+    ("raw", "target", "labels", "annotations"),
+    [
+        (pod(SLICE, labels={"scheduling.x-k8s.io/pod-group": "g"}), "koordinator", {GROUP: "g", **LABEL}, {}),
+        (
+            pod(SLICE, labels={"scheduling.x-k8s.io/pod-group": "g"}),
+            "volcano",
+            {},
+            {"scheduling.k8s.io/group-name": "g"},
+        ),
+        (
+            pod(VOLCANO_SLICE, annotations={"scheduling.k8s.io/group-name": "g"}),
+            "koordinator",
+            {GROUP: "g", **LABEL},
+            {},
+        ),
+        (koordinators(labels={GROUP: "g"}), "volcano", {}, {"scheduling.k8s.io/group-name": "g"}),
+        (koordinators(labels={OLD_GROUP: "g"}), "volcano", {}, {"scheduling.k8s.io/group-name": "g"}),
+        (koordinators(annotations={GANG_NAME: "g"}), "volcano", {}, {"scheduling.k8s.io/group-name": "g"}),
+        (koordinators(labels={GROUP: "g"}), "hami", {"scheduling.x-k8s.io/pod-group": "g"}, {}),
+        (
+            pod(VOLCANO_SLICE, annotations={QUEUE_KEY: "q"}),
+            "koordinator",
+            {QUOTA: "q", **LABEL},
+            {},
+        ),
+        (koordinators(labels={QUOTA: "q"}), "volcano", {}, {QUEUE_KEY: "q"}),
+    ],
+)
+def test_groups_and_queues_keep_their_names(
+    raw: Raw, target: str, labels: dict[str, str], annotations: dict[str, str]
+) -> None:
+    metadata = moved(raw, target)["metadata"]
+    assert (metadata.get("labels", {}), metadata.get("annotations", {})) == (labels, annotations)
+
+
+@pytest.mark.parametrize(
+    ("raw", "target", "what"),
+    [
+        (pod(VOLCANO_SLICE, annotations={QUEUE_KEY: "q"}), "hami", [QUEUE_KEY]),
+        (koordinators(labels={QUOTA: "q"}), "hami", [QUOTA]),
+        (koordinators(labels={GROUP: "g"}), "hami", [GROUP]),
+        (koordinators(labels={"koordinator.sh/qosClass": "LS"}), "volcano", ["koordinator.sh/qosClass"]),
+        (koordinators(annotations={MIN_AVAILABLE: "2"}), "volcano", [MIN_AVAILABLE]),
+        (koordinators(annotations={MIN_AVAILABLE: "2"}), "hami", [MIN_AVAILABLE]),
+        (
+            koordinators(annotations={"gang.scheduling.koordinator.sh/mode": "NonStrict"}),
+            "volcano",
+            ["gang.scheduling.koordinator.sh/mode"],
+        ),
+        (
+            koordinators(annotations={"gang.scheduling.koordinator.sh/groups": "[]"}),
+            "hami",
+            ["gang.scheduling.koordinator.sh/groups"],
+        ),
+        (
+            pod(VOLCANO_SLICE, annotations={"volcano.sh/vgpu-podgroup-policy": "spread"}),
+            "koordinator",
+            ["volcano.sh/vgpu-podgroup-policy"],
+        ),
+        (pod(SLICE, annotations={NODE_KEY: "n1"}, labels={NODE_KEY: "n1"}), "volcano", [NODE_KEY]),
+        (koordinators(annotations={ALLOCATED_KEY: "{}"}), "hami", [ALLOCATED_KEY]),
+        (pod(SLICE, env={"CUDA_DISABLE_CONTROL": "true"}), "koordinator", ["CUDA_DISABLE_CONTROL"]),
+        (pod(SLICE, env={"LD_PRELOAD": "/x.so"}), "koordinator", ["LD_PRELOAD"]),
+    ],
+)  # fmt: skip
+def test_what_is_given_up_is_told_and_goes(raw: Raw, target: str, what: list[str]) -> None:
+    found = translated(raw, target)
+    assert about(found, Fidelity.LOSSY) == what
+    metadata = made(raw, found.edits)["metadata"]
+    assert what[0] not in {**metadata.get("labels", {}), **metadata.get("annotations", {})}  # type: ignore[attr-defined]
+
+
+def test_a_gang_that_is_not_spread_says_nothing() -> None:
+    raw = pod(VOLCANO_SLICE, annotations={"volcano.sh/vgpu-podgroup-policy": "pack"})
+    assert translated(raw, "koordinator").fidelity is Fidelity.LOSSLESS
+
+
+def test_koordinators_priority_classes_have_to_exist() -> None:
+    raw = koordinators(priorityClassName="koord-prod")
+    assert "priorityClassName" in about(translated(raw, "hami"), Fidelity.LOSSLESS)
+
+
+THERE = Settings(groups=frozenset({"default/g"}), quotas=frozenset({"q"}))
+
+
+@pytest.mark.parametrize(
+    ("raw", "target", "about_it", "said"),
+    [
+        (pod(SLICE, labels={"scheduling.x-k8s.io/pod-group": "g"}), "koordinator", "PodGroup", "sigs.k8s.io"),
+        (pod(VOLCANO_SLICE, annotations={GROUP_KEY: "g"}), "koordinator", "PodGroup", "sigs.k8s.io"),
+        (koordinators(labels={GROUP: "g"}), "volcano", "PodGroup", "volcano.sh"),
+        (pod(VOLCANO_SLICE, annotations={QUEUE_KEY: "q"}), "koordinator", "ElasticQuota", "nothing limits"),
+        (pod(VOLCANO_SLICE, annotations={JOB_QUEUE_KEY: "q"}), "koordinator", "ElasticQuota", "nothing limits"),
+        (koordinators(labels={QUOTA: "q"}), "volcano", "Queue", "its pods wait"),
+    ],
+)
+def test_groups_and_queues_that_are_not_there_are_told(raw: Raw, target: str, about_it: str, said: str) -> None:
+    found = translated(raw, target)
+    assert about(found, Fidelity.LOSSY) == [about_it]
+    assert said in found.findings[-1].words
+    assert found.findings[-1].remedy
+    assert not about(translated(raw, target, THERE), Fidelity.LOSSY)
+    other = pod(VOLCANO_SLICE, annotations={GROUP_KEY: "g"})
+    other["metadata"]["namespace"] = "elsewhere"
+    assert about(translated(other, "koordinator", THERE), Fidelity.LOSSY) == ["PodGroup"]
+
+
+def test_the_queue_of_a_jobs_pod_is_kept_under_whichever_key_it_stands() -> None:
+    raw = pod(VOLCANO_SLICE, annotations={JOB_QUEUE_KEY: "q"})
+    metadata = moved(raw, "koordinator")["metadata"]
+    assert metadata["labels"][QUOTA] == "q"
+    assert "annotations" not in metadata
+    assert about(translated(raw, "hami"), Fidelity.LOSSY) == [JOB_QUEUE_KEY]

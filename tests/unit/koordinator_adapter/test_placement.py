@@ -1,0 +1,91 @@
+"""Who places a pod and where, in other words: schedulers, profiles, labels of nodes, runtime classes."""
+
+from __future__ import annotations
+
+import pytest
+
+from koordinator_adapter.translation.model import Fidelity, Settings
+from koordinator_adapter.translation.vocabulary import (
+    ISOLATION,
+    SCHEDULER_LABEL,
+    VENDOR_LABEL,
+)
+from tests.unit.koordinator_adapter.written import (
+    KOORDINATOR_SLICE,
+    LABEL,
+    SLICE,
+    about,
+    koordinators,
+    moved,
+    pod,
+    refused,
+    translated,
+)
+
+PROFILES = Settings(profiles={"binpack": "koord-binpack", "spread": "koord-spread"})
+
+
+@pytest.mark.parametrize("name", ["", "default-scheduler", "hami-scheduler"])
+def test_the_scheduler_of_the_target_gets_the_pod(name: str) -> None:
+    assert moved(pod(SLICE, schedulerName=name), "volcano")["spec"]["schedulerName"] == "volcano"
+
+
+def test_a_pod_of_a_third_scheduler_is_not_taken() -> None:
+    assert refused(pod(SLICE, schedulerName="mine"), "volcano") == "schedulerName"
+    raw = koordinators(labels={SCHEDULER_LABEL: "mine"})
+    assert refused(raw, "hami") == "schedulerName"
+
+
+def test_the_label_that_names_koordinators_scheduler_goes() -> None:
+    raw = koordinators(labels={SCHEDULER_LABEL: "koord-scheduler"})
+    assert "labels" not in moved(raw, "hami")["metadata"]
+
+
+def test_policies_become_profiles_where_they_are_known() -> None:
+    raw = pod(SLICE, annotations={"hami.io/gpu-scheduler-policy": "binpack", "hami.io/node-scheduler-policy": "spread"})
+    found = translated(raw, "koordinator", PROFILES)
+    changed = moved(raw, "koordinator", PROFILES)
+    assert changed["spec"]["schedulerName"] == "koord-binpack"
+    assert "annotations" not in changed["metadata"]
+    assert set(about(found, Fidelity.LOSSY)) == {"hami.io/gpu-scheduler-policy", "hami.io/node-scheduler-policy"}
+    back = moved(changed, "hami", PROFILES)
+    assert back["metadata"]["annotations"] == {"hami.io/gpu-scheduler-policy": "binpack"}
+    assert "schedulerName" in about(translated(changed, "volcano", PROFILES), Fidelity.LOSSY)
+
+
+def test_policies_are_given_up_with_a_word_elsewhere() -> None:
+    raw = pod(SLICE, annotations={"hami.io/gpu-scheduler-policy": "topology-aware"})
+    for target in ("volcano", "koordinator"):
+        assert about(translated(raw, target), Fidelity.LOSSY) == ["hami.io/gpu-scheduler-policy"]
+
+
+def test_limits_that_nobody_enforced_are_enforced_elsewhere_with_a_word() -> None:
+    found = translated(pod(KOORDINATOR_SLICE), "hami")
+    assert about(found, Fidelity.LOSSY) == [ISOLATION]
+
+
+def test_the_selector_of_isolating_nodes_goes_with_the_label() -> None:
+    there = moved(pod(SLICE), "koordinator")
+    assert there["spec"]["nodeSelector"] == LABEL
+    assert "nodeSelector" not in moved(there, "hami")["spec"]
+
+
+def test_the_runtime_class_is_added_where_none_is_named() -> None:
+    assert moved(pod(SLICE), "koordinator")["spec"]["runtimeClassName"] == "nvidia"
+    assert moved(pod(SLICE, runtimeClassName="mine"), "koordinator")["spec"]["runtimeClassName"] == "mine"
+    assert "runtimeClassName" not in moved(pod(SLICE), "koordinator", Settings(runtime_class=""))["spec"]
+
+
+@pytest.mark.parametrize("label", [ISOLATION, VENDOR_LABEL])
+def test_labels_that_only_koordinators_nodes_have_do_not_come_along_in_silence(label: str) -> None:
+    term = {"matchExpressions": [{"key": label, "operator": "In", "values": ["x"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    found = translated(koordinators(affinity=affinity), "hami")
+    assert about(found, Fidelity.LOSSY) == [label]
+    chosen = moved(koordinators(nodeSelector={VENDOR_LABEL: "nvidia", "mine": "x"}), "hami")
+    assert chosen["spec"]["nodeSelector"] == {"mine": "x"}
+
+
+def test_koordinators_profiles_stay_as_they_are() -> None:
+    raw = koordinators(schedulerName="koord-spread")
+    assert moved(raw, "koordinator", PROFILES)["spec"]["schedulerName"] == "koord-spread"
