@@ -27,7 +27,7 @@ from neuron_topology.hardware.fabric import mask_of, recognised
 from neuron_topology.hardware.instances import INSTANCE_TYPES
 from neuron_topology.hardware.machines import Health, Link, Machine, decode_health, machine_of, with_health
 from neuron_topology.hardware.neuron_ls import MOST_DEVICES, Observation
-from neuron_topology.names import INSTANCE_LABEL
+from neuron_topology.names import INSTANCE_LABEL, ULTRASERVER_PLACES
 from neuron_topology.objections import CLOSED, ENDS
 
 VENDOR: Final = VendorName("AWSNeuron")
@@ -145,11 +145,11 @@ def _withheld(missing: int, count: int) -> tuple[str, ...]:
 
 
 def _notes(node: NodeObject, health: Health) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """Why no pod begins on the node, and when it goes; a remark where that cannot be read.
+    """Why no pod begins on the node, when it goes, and where in its UltraServer it is; a remark on what cannot be read.
 
     The detector speaks of the whole node. Where ``HEALTH_KEY`` says what of it is broken, the rest stays in use.
     """
-    notes = []
+    notes = [(label, node.labels[label]) for label in ULTRASERVER_PLACES if node.labels.get(label)]
     if why := next(filter(None, (_reported(each, health) for each in node.conditions)), ""):
         notes.append((CLOSED, why))
     try:

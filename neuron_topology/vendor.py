@@ -47,7 +47,7 @@ from neuron_topology.elsewhere import EVERY_CORE, asked_by, granted_elsewhere, r
 from neuron_topology.ending import DURATION_KEY, END_KEY
 from neuron_topology.hardware.fabric import devices_of, mask_of
 from neuron_topology.layouts import layout
-from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
+from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES, ULTRASERVER_PLACES
 from neuron_topology.nodes import (
     FAMILY_LABEL,
     HEALTH_KEY,
@@ -306,7 +306,8 @@ def _dead(wiring: Wiring) -> str:
 def annotate(view: AllocationView) -> Mapping[str, str]:
     """The device or core numbers for AWS's device plugin, container by container in the order of each set's ring.
 
-    Init containers run on what the others are given later, as Kubernetes counts them, and are told nothing more.
+    Init containers run on what the others are given later, as Kubernetes counts them, and are told nothing more. Where
+    the node is one of an UltraServer, the pod is told which.
     """
     ids: list[int] = []
     of_cores = False
@@ -332,6 +333,7 @@ def annotate(view: AllocationView) -> Mapping[str, str]:
         STATE_KEY: "false",
         NODE_KEY: str(view.node),
         **({KIND_KEY: view.spec.resources.cores} if of_cores else {}),
+        **{ULTRASERVER_PLACES[note]: told for note, told in view.notes if note in ULTRASERVER_PLACES},
     }
 
 

@@ -47,6 +47,7 @@ def annotations_with(
             indexes={name: device.index for name, device in devices.items()},
             devices=devices,
             now_ns=now_ns,
+            notes=entry.notes,
         )
         if spec.read is None:
             written |= _volcano(view) if spec.dialect is Dialect.VOLCANO else _hami(view)

@@ -395,7 +395,8 @@ class VendorSpec:
 class AllocationView(NamedTuple):
     """What an ``annotate`` hook sees of a placement: the pod, the node, the grants of this vendor per container.
 
-    ``indexes`` gives each granted device's index; ``now_ns`` is the time to write (Unix nanoseconds).
+    ``indexes`` gives each granted device's index; ``now_ns`` is the time to write (Unix nanoseconds); ``notes`` are
+    those of the node's inventory.
     """
 
     spec: VendorSpec
@@ -405,3 +406,4 @@ class AllocationView(NamedTuple):
     indexes: Mapping[DeviceId, int]
     devices: Mapping[DeviceId, Device]
     now_ns: int
+    notes: tuple[tuple[str, str], ...] = ()

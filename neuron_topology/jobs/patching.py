@@ -19,7 +19,7 @@ from hami_plugins.wire.fields import Json
 from neuron_topology import ending
 from neuron_topology.ending import DURATION_KEY
 from neuron_topology.hypernodes import tiers
-from neuron_topology.jobs import templates
+from neuron_topology.jobs import templates, ultraservers
 from neuron_topology.jobs.demands import Remark
 from neuron_topology.jobs.templates import Change, Template
 
@@ -212,4 +212,5 @@ _RULES: Final[tuple[Callable[[Json, Wishes, str], tuple[Json, list[Change]]], ..
     _started_together,
     _ends_together,
     _near,
+    lambda spec, _wishes, place: ultraservers.told(spec, place),
 )

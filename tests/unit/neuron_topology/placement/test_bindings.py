@@ -146,3 +146,20 @@ def test_what_a_pod_without_neuron_devices_holds_of_another_maker_stays(cluster:
     pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
     cluster.shows(pod)
     assert cluster.bind(pod, annotations=notes) == Allowed()
+
+
+def test_a_pod_on_a_machine_of_an_ultraserver_is_told_which_one_it_is() -> None:
+    labels = {
+        "neuron.amazonaws.com/ultraserver-server-id-4": "5f0e",
+        "neuron.amazonaws.com/ultraserver-node-id-4": "2",
+        "neuron.amazonaws.com/ultraserver-node-id-2": "",
+    }
+    cluster = Cluster(a_node("n1", "trn2u.48xlarge", labels=labels), a_node("n2"))
+    for name in "pq":
+        cluster.shows(a_pod(name, 16))
+    written = said(cluster.bind(a_pod("p", 16), "n1"))
+    assert {key: told for key, told in written.items() if "ultraserver" in key} == {
+        "hami-plugins.io/ultraserver-server-id-4": "5f0e",
+        "hami-plugins.io/ultraserver-node-id-4": "2",
+    }
+    assert not any("ultraserver" in key for key in said(cluster.bind(a_pod("q", 16), "n2")))
