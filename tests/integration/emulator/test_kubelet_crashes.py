@@ -73,6 +73,7 @@ def test_a_checkpoint_that_is_lost_costs_the_memory_of_who_holds_what(kubelet: E
     kubelet.kubelet.checkpoint.unlink()
     kubelet.start()
     trial.plugin_comes_back()
+    trial.until(lambda: trial.knows_devices() or None, "the kubelet has the plugin's list")
     trial.sees_node(capacity=4, allocatable=4)
     trial.phase(trial.pod("q", app("c1")), "Running")
     assert [call.ids for call in plugin.verbs("Allocate")] == [("slot-0",)] * 2
