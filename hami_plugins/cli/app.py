@@ -144,10 +144,12 @@ def vet(
 @app.command()
 def explain(
     *,
-    kind: Annotated[str, typer.Argument(metavar="pod", help="What is to be explained: pod (or pods).")],
+    kind: Annotated[
+        str, typer.Argument(metavar="pod|job", help="What is to be explained: pod (or pods), job (Volcano's, too).")
+    ],
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NS/NAME", help="Which ones; without any, all that wait for a node."),
+        typer.Argument(metavar="NS/NAME", help="Which ones; without any, all pods that wait for a node."),
     ] = None,
     snapshot: options.Snapshot = None,
     fleet: options.Fleet = None,
@@ -164,14 +166,17 @@ def explain(
     """Say why a pod is pending or why it is where it is, and the smallest change that works.
 
     With --usage it also says what a running pod uses of its grant, and whose grants are left unused while a pod waits.
+    Of a job one pod of each task is explained, or, before Volcano has made any, what holds the job.
 
     Example: hami-plugins explain pod research/train-0
     """
     from hami_plugins.cli.explaining import Order, run
     from hami_plugins.cli.inputs import Source
 
-    if kind not in {"pod", "pods", "po"}:
-        raise typer.BadParameter(f"{kind!r} cannot be explained; write: explain pod NS/NAME", param_hint="pod")
+    jobs = kind in {"job", "jobs", "vcjob", "vcjobs", "vj"}
+    if not jobs and kind not in {"pod", "pods", "po"}:
+        why = f"{kind!r} cannot be explained; write: explain pod NS/NAME, or explain job NS/NAME"
+        raise typer.BadParameter(why, param_hint="pod|job")
     order = Order(
         names=tuple(names or ()),
         namespace=namespace,
@@ -182,6 +187,7 @@ def explain(
         form=output,
         settings=settings,
         usage=tuple(usage or ()),
+        jobs=jobs,
     )
     raise typer.Exit(run(order))
 

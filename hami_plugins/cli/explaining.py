@@ -10,10 +10,12 @@ from hami_plugins.cli import inputs, output
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.inputs import Source
 from hami_plugins.cli.options import Form
+from hami_plugins.cli.planning import NANOSECONDS
 from hami_plugins.errors import ManifestError
 from hami_plugins.report import documents
 from hami_plugins.report.explain import explain
 from hami_plugins.report.explain import lines as explanations
+from hami_plugins.report.explain.jobs import pods_of
 from hami_plugins.report.plan import Planner, differences
 
 if TYPE_CHECKING:
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 class Order:
     """Which pods are to be explained, on which cluster, and how.
 
-    ``names`` are pods; without any it is all that wait, of one namespace or (``everywhere``) of all. ``usage`` are
-    files that say what containers use.
+    ``names`` are pods, or with ``jobs`` jobs; without any it is all pods that wait, of one namespace or
+    (``everywhere``) of all. ``usage`` are files that say what containers use.
     """
 
     names: tuple[str, ...]
@@ -42,6 +44,7 @@ class Order:
     form: Form
     settings: str | None
     usage: tuple[str, ...] = ()
+    jobs: bool = False
 
 
 class Beside(NamedTuple):
@@ -59,14 +62,19 @@ def run(order: Order) -> int:
     snapshot = inputs.cluster(order.source, registry)
     release = differences.release_of(order.scheduler) if order.scheduler else None
     grants = differences.grants_of(order.grants) if order.grants else settings.volcano.grants
-    planner = Planner(registry, settings.rules(), release=release, grants=grants, now=time.time())
-    names = _named(order) or _waiting(order, snapshot)
+    now = time.time_ns() / NANOSECONDS
+    planner = Planner(registry, settings.rules(), release=release, grants=grants, now=now)
+    named = _named(order)
+    jobs = [pods_of(snapshot, each, queue_plugin=planner.rules.queue_plugin) for each in named] if order.jobs else []
+    names = [pod for each in jobs for pod in each.explained] or named or _waiting(order, snapshot)
     found = [explain(snapshot, name, planner) for name in names]
     if order.form is not Form.TABLE:
         items = [documents.explanation(each, registry, beside(each).containers) for each in found]
-        single = len(order.names) == 1
+        single = len(order.names) == 1 and not order.jobs
         output.document(items[0] if single else documents.explanation_list(items), order.form)
     else:
+        for job in jobs:
+            output.line(str(job))
         for at, each in enumerate(found):
             if at:
                 output.line()
@@ -88,6 +96,8 @@ def _beside(order: Order) -> Callable[[Explanation], Beside]:
 
 
 def _named(order: Order) -> list[str]:
+    if order.jobs and not order.names:
+        raise ManifestError("name the job that is to be explained: explain job NS/NAME")
     if order.names and order.everywhere:
         raise ManifestError("-A explains all pods that wait; leave out the names")
     return [name if "/" in name else f"{order.namespace or 'default'}/{name}" for name in order.names]

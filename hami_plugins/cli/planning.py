@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from hami_plugins.report.plan import Plan
     from hami_plugins.report.workloads import Submission
 
+NANOSECONDS: Final = 10**9
+
 MOST_PROBLEMS: Final = 10
 """Unreadable things of the cluster that are named beside a table."""
 
@@ -69,9 +71,9 @@ def run(order: Order) -> int:
     snapshot = submission.with_objects(snapshot, submitted)
     release = differences.release_of(order.scheduler) if order.scheduler else None
     grants = differences.grants_of(order.grants) if order.grants else settings.volcano.grants
-    rules = what_if.with_policy(rules, order.policy)
-    planner = Planner(registry, rules, release=release, grants=grants, now=time.time())
-    found = planner.plan(snapshot, submission.units(submitted, snapshot), now_ns=time.time_ns())
+    now_ns, rules = time.time_ns(), what_if.with_policy(rules, order.policy)
+    planner = Planner(registry, rules, release=release, grants=grants, now=now_ns / NANOSECONDS)
+    found = planner.plan(snapshot, submission.units(submitted, snapshot), now_ns=now_ns)
     _answer(order, found, submitted, planner)
     unplanned = any(each.has_pods for each in submitted.ignored)
     return Exit.FINE if found.complete and not unplanned else Exit.FINDINGS

@@ -28,6 +28,8 @@ CASES: Final = {
     "plan-koordinator.txt": KOORDINATOR,
     "plan-annotations-koordinator.txt": (*KOORDINATOR, "--annotations", "koordinator"),
     "plan-spread.txt": (*PLAN, "--policy", "node=spread,device=binpack"),
+    "plan-neuron.txt": ("plan", "-f", "neuron-jobs.yaml", "--snapshot", "neuron-cluster.yaml"),
+    "explain-neuron.txt": ("explain", "job", "lab/train", "--snapshot", "neuron-cluster.yaml"),
     "explain.txt": ("explain", "pods", "-A", "--snapshot", "cluster.yaml"),
     "explain.json": ("explain", "pod", "lab/waits", "--snapshot", "cluster.yaml", "-o", "json"),
     "explain-running.txt": ("explain", "pod", "lab/runs", "lab/lost", "--snapshot", "cluster.yaml"),

@@ -127,3 +127,72 @@ def test_what_the_server_of_grants_puts_right_is_not_said_of_volcano(type_in: Ty
     asked = ("explain", "pod", "lists", "--snapshot", file, "--scheduler", "volcano-1.14")
     sentence = "Volcano 1.14.1 does not look at lists of card ids"
     assert [sentence in type_in(*asked, *more).out for more in ((), ("--grants", "guard"))] == [True, False]
+
+
+def of_job(name: str, memory: int, task: str, *, node: str = "", **metadata: Any) -> dict[str, Any]:
+    labels = {"volcano.sh/job-name": "train"}
+    pod = a_pod(name, memory, labels=labels, annotations={"volcano.sh/task-spec": task}, **metadata)
+    pod["spec"] |= {"nodeName": node} if node else {}
+    return pod
+
+
+def with_job(dump: Path, *objects: dict[str, Any]) -> Path:
+    listing = json.loads(dump.read_text(encoding="utf-8"))
+    listing["items"] += objects
+    dump.write_text(json.dumps(listing), encoding="utf-8")
+    return dump
+
+
+def test_of_a_job_one_pod_of_each_task_is_explained_first_of_all_one_that_waits(type_in: Type, dump: Path) -> None:
+    runs = of_job("train-ps-0", 0, "ps", node="t4x1-0")
+    waiting = [of_job("train-ps-1", 12_000, "ps"), *(of_job(f"train-w-{at}", 12_000, "w") for at in range(3))]
+    others = [a_pod("train-w-9", 1), of_job("train-w-7", 1, "w", namespace="lab")]
+    cluster = with_job(dump, runs, *waiting, *others)
+    said = type_in("explain", "job", "default/train", "--snapshot", cluster)
+    assert said.code == 1
+    head, *rest = said.out.splitlines()
+    assert head == "job default/train: 4 pods without a node, 1 with one; one of each task is explained"
+    told = [line.partition(":")[0] for line in rest if line and not line.startswith(" ")]
+    assert told == ["default/train-ps-1", "default/train-w-0"]
+    listed = json.loads(type_in("explain", "vcjob", "train", "--snapshot", cluster, "-o", "json").out)
+    assert [item["pod"] for item in listed["items"]] == told
+
+
+def test_the_pods_of_a_job_of_kubernetes_are_known_by_its_label(type_in: Type, dump: Path) -> None:
+    labels = {"batch.kubernetes.io/job-name": "once"}
+    said = type_in("explain", "job", "once", "--snapshot", with_job(dump, a_pod("once-x", 1000, labels=labels)))
+    assert said.out.splitlines()[0] == "job default/once: 1 pod without a node, 0 with one"
+
+
+UID = "4d6f9c2e-1111-4222-8333-444455556666"
+
+
+@pytest.mark.parametrize(
+    ("least", "queue", "words"),
+    [
+        (None, True, "; its PodGroup train-{uid} is Pending in queue small"),
+        ("1", True, "; its PodGroup train-{uid} is Pending in queue small"),
+        ("8", True, ", held at Volcano's gate: cpu: asks 8, queue small has 2 of 2 left"),
+        ("8", False, "; its PodGroup train-{uid} is Pending in queue small"),
+    ],
+)
+def test_a_job_of_which_volcano_has_made_no_pods_says_what_holds_it(
+    type_in: Type, dump: Path, least: str | None, queue: bool, words: str
+) -> None:
+    spec = {"minMember": 1, "queue": "small"} | ({"minResources": {"cpu": least}} if least else {})
+    group = {"kind": "PodGroup", "metadata": {"name": f"train-{UID}", "namespace": "default"}, "spec": spec}
+    queues = [{"kind": "Queue", "metadata": {"name": "small"}, "spec": {"capability": {"cpu": "2"}}}] if queue else []
+    other = {**group, "metadata": {"name": f"other-{UID}", "namespace": "default"}}
+    said = type_in("explain", "job", "train", "--snapshot", with_job(dump, other, group, *queues))
+    assert (said.code, said.out) == (2, "")
+    assert "there is no pod of a job default/train in this cluster" in said.err
+    assert said.err.rstrip().endswith(words.format(uid=UID))
+
+
+def test_a_job_that_nobody_knows_and_none_at_all_are_told(type_in: Type, dump: Path) -> None:
+    said = type_in("explain", "job", "lab/far", "--snapshot", dump)
+    assert said.code == 2
+    assert said.err.rstrip().endswith("there is no pod of a job lab/far in this cluster")
+    said = type_in("explain", "job", "--snapshot", dump)
+    assert said.code == 2
+    assert "name the job that is to be explained" in said.err

@@ -1,0 +1,76 @@
+"""A job by its name: which of its pods are explained, and what holds a job of which there are none yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from hami_plugins.engine import accounts, queues
+from hami_plugins.errors import ManifestError
+from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
+from hami_plugins.report.explain.wording import counted
+from hami_plugins.wire.gang_keys import TASK_KEY
+
+JOB_LABELS: Final = ("volcano.sh/job-name", "batch.kubernetes.io/job-name")
+"""What the controllers of Volcano and of Kubernetes write on the pods of a job."""
+
+
+class JobPods(NamedTuple):
+    """A job's pods, and those of them that stand for the others: of each task the first that waits, else that runs."""
+
+    name: str
+    waiting: int
+    running: int
+    explained: tuple[str, ...]
+
+    def __str__(self) -> str:
+        some = "" if len(self.explained) == self.waiting + self.running else "; one of each task is explained"
+        return f"job {self.name}: {counted(self.waiting, 'pod')} without a node, {self.running:,} with one{some}"
+
+
+def pods_of(snapshot: ClusterSnapshot, name: str, *, queue_plugin: str = "") -> JobPods:
+    """The pods of a job (``namespace/name``).
+
+    Raises ``ManifestError`` where there are none, with the reason if Volcano has not let the job in;
+    ``queue_plugin`` as in ``Rules``.
+    """
+    namespace, _, job = name.partition("/")
+    waiting = {
+        pod.full_name: pod.annotations.get(TASK_KEY, "")
+        for pod in snapshot.pending
+        if pod.namespace == namespace and _is_of(job, pod.labels)
+    }
+    running = {
+        record.full_name: record.task
+        for entry in snapshot.nodes
+        for record in entry.pods
+        if record.namespace == namespace and _is_of(job, record.labels)
+    }
+    if not waiting and not running:
+        raise ManifestError(f"there is no pod of a job {name} in this cluster{_held(snapshot, name, queue_plugin)}")
+    explained = {task: pod for pods in (running, waiting) for pod, task in reversed(pods.items())}
+    return JobPods(name, len(waiting), len(running), tuple(explained.values()))
+
+
+def _is_of(job: str, labels: Mapping[str, str]) -> bool:
+    return any(labels.get(label) == job for label in JOB_LABELS)
+
+
+def _held(snapshot: ClusterSnapshot, name: str, queue_plugin: str) -> str:
+    """What holds the job's PodGroup, which Volcano's controller calls by the job's name and UID."""
+    group = next(_groups(snapshot.pod_groups.values(), name), None)
+    if group is None:
+        return ""
+    said = f"; its PodGroup {group.name} is {group.phase} in queue {group.queue}"
+    gate = accounts.gate_of(snapshot, queue_plugin)
+    if gate is None or group.min_resources is None:
+        return said
+    lacks = gate.objections(group.queue, queues.plain(group.min_resources))
+    return "; ".join([f"{said}, held at Volcano's gate: {lacks[0]}", *map(str, lacks[1:])]) if lacks else said
+
+
+def _groups(known: Iterable[PodGroup], name: str) -> Iterator[PodGroup]:
+    uid = len("-00000000-0000-0000-0000-000000000000")
+    for group in known:
+        if name in {group.full_name, group.full_name[:-uid]}:
+            yield group
