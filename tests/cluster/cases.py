@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any, Final
@@ -16,10 +15,12 @@ from tests.cluster.card_nodes import WHOLE, Pool, devices
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.objects import pod_spec, task, vcjob
 from tests.cluster.slices import IDS, gpu, jobs, pods, volcano_pod
-from tests.cluster.waiting import NotInTimeError, wait_until
+from tests.cluster.waiting import wait_until
 
 MEMBERS: Final = 4
 SMALL: Final = 4096
+HEAL: Final = 3.0
+"""Seconds between two writes of the nodes, where Volcano alone would not find the room that somebody left."""
 
 
 class Case:
@@ -136,13 +137,18 @@ def seconds_to_bound(gangs: Sequence[tuple[Case, str]], *, heal: bool) -> float:
 
 
 def _heal_until(done: Callable[[], bool], gangs: Sequence[tuple[Case, str]]) -> None:
-    """Changes the nodes now and then until it is done, or until that is hopeless."""
-    for _ in range(40):
-        with suppress(NotInTimeError):
-            wait_until(done, "the gangs are bound", 3)
-            return
-        for case, _name in gangs:
-            case.pool.touch()
+    """Changes the nodes every few seconds until it is done."""
+    healed = time.monotonic()
+
+    def seen() -> bool:
+        nonlocal healed
+        if time.monotonic() - healed > HEAL:
+            for case, _name in gangs:
+                case.pool.touch()
+            healed = time.monotonic()
+        return done()
+
+    wait_until(seen, "the gangs are bound", 120)
 
 
 def arrive(case: Case, total: int, pause: float) -> list[str]:

@@ -17,10 +17,10 @@ from typing import Final
 
 from tests.cluster.api import ApiError, Object
 from tests.cluster.card_nodes import Pool
-from tests.cluster.cases import Case
+from tests.cluster.cases import HEAL, Case
 from tests.cluster.grants import Grants
 from tests.cluster.slices import gpu
-from tests.cluster.waiting import NotInTimeError
+from tests.cluster.waiting import PATIENCE, NotInTimeError
 
 SIZES: Final = (4096, 10000, 20000, 30000, 40960)
 GANG: Final = (30000, 3)
@@ -32,13 +32,10 @@ GANGS: Final = 0.2
 WAITING: Final = 10
 """Pods that are there beyond what fits."""
 
-PATIENCE: Final = 90.0
+STUCK: Final = 90.0 * PATIENCE
 """Seconds without a new pod on a node, after which something is wrong."""
 
 PAUSE: Final = 0.05
-HEAL: Final = 3.0
-"""Seconds between two writes of the nodes, where Volcano alone would not find the room that somebody left."""
-
 Act = Callable[[], object]
 
 
@@ -86,8 +83,8 @@ class Churn:
                 self._look()
             if len(self._tally.bound) > before:
                 progress = time.monotonic()
-            elif time.monotonic() - progress > PATIENCE:
-                raise NotInTimeError(f"no pod is bound for {PATIENCE} s, and these wait: {sorted(self._waiting)}")
+            elif time.monotonic() - progress > STUCK:
+                raise NotInTimeError(f"no pod is bound for {STUCK:g} s, and these wait: {sorted(self._waiting)}")
             self._act()
             self._heal()
             time.sleep(PAUSE)

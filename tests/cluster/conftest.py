@@ -88,6 +88,14 @@ def koordinator(control_plane: ControlPlane) -> Koordinator:
     return Koordinator(control_plane)
 
 
+@pytest.fixture(autouse=True)
+def reunited(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After a test that took the API server away, who follows it is back for the next one."""
+    yield
+    if plane := request.config.stash.get(PLANE, None):
+        plane.reunite()
+
+
 @pytest.fixture
 def namespace(control_plane: ControlPlane) -> Iterator[str]:
     """A namespace of the test's own; at its end the pods in it are gone."""

@@ -91,6 +91,7 @@ class Koordinator:
         self.scheduler = self._scheduler()
         self._metrics = free_port()
         self.manager = self._manager()
+        plane.followers += [self.scheduler.renew, self.manager.renew]
         self.scheduler.start()
         self.manager.start()
 

@@ -23,7 +23,10 @@ RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 
 
 class ControlPlane:
-    """Starts on creation. ``api`` may do everything; ``account`` makes users that may do little."""
+    """Starts on creation. ``api`` may do everything; ``account`` makes users that may do little.
+
+    ``followers`` start those anew that watch the API server, where they run.
+    """
 
     def __init__(self, machine: Machine, programs: Mapping[str, Path]) -> None:
         self.machine = machine
@@ -37,9 +40,25 @@ class ControlPlane:
         self.etcd, store = etcd(machine, programs["etcd"])
         self.api_server = self._api_server(store)
         self.controller_manager = self._controller_manager()
+        self.followers: list[Callable[[], object]] = [self.controller_manager.renew]
         self.etcd.start()
         self.api_server.start()
         self.controller_manager.start()
+        self._followed = self.api_server.pid
+
+    def reunite(self) -> None:
+        """Where the API server was away, starts its followers anew.
+
+        By themselves they look for it only after a pause, which grows with every time that it was away, to more than a
+        minute, each of a process' watches after its own. A Volcano of which one watch is back and another is not may
+        even forget a job: its controllers make the pods when they see a PodGroup change, and do not look at one that
+        has changed before they saw it.
+        """
+        if self.api_server.pid == self._followed:
+            return
+        self._followed = self.api_server.pid
+        for renew in self.followers:
+            renew()
 
     def client(self, token: str) -> Api:
         """A client for whoever the token belongs to."""
@@ -178,7 +197,9 @@ class ControlPlane:
         """kube-scheduler, not started yet; ``name`` is that of the process."""
         port = free_port()
         arguments = [*self._follower("kube-scheduler", port), *flags]
-        return Component(self.machine, name, arguments, ready=lambda: self._healthy(port))
+        found = Component(self.machine, name, arguments, ready=lambda: self._healthy(port))
+        self.followers.append(found.renew)
+        return found
 
     def _api_server(self, store: str) -> Component:
         tokens = self.machine.root / "tokens.csv"

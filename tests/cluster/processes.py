@@ -95,6 +95,20 @@ class Component:
         self.stop(number)
         self.start()
 
-    def log(self) -> str:
-        """Everything it has printed, over all its starts."""
-        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+    def renew(self) -> None:
+        """Restart it, if it runs."""
+        if self.running:
+            self.restart()
+
+    def log(self, since: int = 0) -> str:
+        """Everything it has printed, over all its starts, from that byte on."""
+        if not self.log_file.exists():
+            return ""
+        with self.log_file.open("rb") as log:
+            log.seek(since)
+            return log.read().decode(errors="replace")
+
+    @property
+    def printed(self) -> int:
+        """How many bytes it has printed so far."""
+        return self.log_file.stat().st_size if self.log_file.exists() else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -24,6 +24,9 @@ _END: Final = "-- that is all"
 _SAY: Final = f"env; cat /proc/self/mountinfo; echo; echo '{_END}'; "
 _CACHES: Final = HOOK.removeprefix("/var/lib") + "/vgpu/containers/"  # a mount is shown by its path on its own disk
 
+
+_PLACING: Final = frozenset({IDS, LEFT, PHASE, GRANTED_NODE, "volcano.sh/vgpu-time", "scheduling.k8s.io/group-name"})
+"""What Volcano writes on a pod that it places."""
 
 UNGRANTED: Final = "Volcano bound it without granting a card"
 """How the agent's refusal of such a pod begins."""
@@ -158,56 +161,64 @@ def wait_refused(
     return wait_until(message, f"{namespace}/{name} is refused with {text!r}", timeout, show=story)
 
 
-def settled(
-    plane: ControlPlane,
-    namespace: str,
-    names: Sequence[str],
-    *,
-    timeout: float = 120.0,
-    mend: Callable[[Mapping[str, Object]], None] = lambda _found: None,
-) -> list[Object]:
+def settled(plane: ControlPlane, namespace: str, names: Sequence[str], *, timeout: float = 120.0) -> list[Object]:
     """The pods of these names once each of them runs, or was rejected by the kubelet with a reason.
 
-    ``mend`` may do something about the namespace's pods, by name, each time they have been looked at.
+    Volcano 1.14.1 now and then binds a pod although giving it a card has just failed (``peers.md`` 8.2). The agent
+    refuses it and says to delete it; that is done here, and it is made anew.
     """
+    return _settled(plane, namespace, names, timeout)[0]
+
+
+def _settled(plane: ControlPlane, namespace: str, names: Sequence[str], timeout: float) -> tuple[list[Object], int]:
+    """The pods, and how often one had to be made anew."""
+    ungranted: dict[str, Object] = {}
+    anew = 0
 
     def all_of_them() -> list[Object]:
+        nonlocal anew
         found = {each["metadata"]["name"]: each for each in plane.api.items(pods(namespace))}
-        mend(found)
+        for name in ungranted.keys() - found.keys():
+            plane.api.create(pods(namespace), ungranted.pop(name))
+            anew += 1
+        for name in found.keys() & set(names):
+            if _ungranted(found[name]):
+                ungranted[name] = _unscheduled(found[name])
+                plane.api.delete(f"{pods(namespace)}/{name}")
         return [found[name] for name in names] if all(_is_settled(found[name]) for name in names) else []
 
-    return wait_until(
+    found = wait_until(
         all_of_them,
         f"all of {len(names)} pods run or were rejected",
         timeout,
         interval=0.2,
         show=partial(_unsettled, plane, namespace),
     )
+    return found, anew
+
+
+def _ungranted(found: Object) -> bool:
+    """Whether Volcano bound a pod without a card, and the agent says so. A job's pod is its controller's."""
+    metadata = found["metadata"]
+    refused = UNGRANTED in str(found["status"]) and IDS not in metadata.get("annotations", {})
+    return refused and not metadata.get("ownerReferences") and not metadata.get("deletionTimestamp")
+
+
+def _unscheduled(found: Object) -> Object:
+    """The pod as it was before anybody placed it."""
+    metadata = {key: found["metadata"].get(key, {}) for key in ("name", "labels", "annotations")}
+    metadata["annotations"] = {key: text for key, text in metadata["annotations"].items() if key not in _PLACING}
+    spec = {key: value for key, value in found["spec"].items() if key != "nodeName"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def served(
     plane: ControlPlane, namespace: str, bodies: Sequence[Object], *, timeout: float = 120.0
 ) -> tuple[list[Object], int]:
-    """Makes pods, and waits until they are ``settled``.
-
-    Volcano 1.14.1 now and then binds a pod although giving it a card has just failed (``peers.md`` 8.2). The agent
-    refuses it and says to delete it; that is done here, and how often stands beside the pods.
-    """
-    wanted = {each["metadata"]["name"]: each for each in bodies}
+    """Makes pods, and waits until they are ``settled``; beside them, how many Volcano had bound without a card."""
     for each in bodies:
         plane.api.create(pods(namespace), each)
-    anew = 0
-
-    def make_anew(found: Mapping[str, Object]) -> None:
-        nonlocal anew
-        for name in wanted.keys() - found.keys():
-            plane.api.create(pods(namespace), wanted[name])
-            anew += 1
-        for name in wanted.keys() & found.keys():
-            if UNGRANTED in str(found[name]["status"]):
-                plane.api.delete(f"{pods(namespace)}/{name}")
-
-    return settled(plane, namespace, list(wanted), timeout=timeout, mend=make_anew), anew
+    return _settled(plane, namespace, [each["metadata"]["name"] for each in bodies], timeout)
 
 
 def _unsettled(plane: ControlPlane, namespace: str) -> str:

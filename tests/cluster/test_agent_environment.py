@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.agents import NodeAgent, card, uuid
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.node import Node
-from tests.cluster.slices import amiss, gpu, granted, pods, rejected, settled, volcano_pod, wait_serving
+from tests.cluster.slices import amiss, gpu, granted, pods, rejected, served, settled, volcano_pod, wait_serving
 from tests.cluster.volcano import Volcano
 
 LONGER: Final = f"{uuid(1)}-a"
@@ -47,11 +47,8 @@ def test_a_pod_has_its_slice_without_cdi(plain_agent: NodeAgent, control_plane: 
 def test_pods_of_one_shape_without_cdi_get_their_own_slices_or_none(
     plain_agent: NodeAgent, control_plane: ControlPlane, namespace: str
 ) -> None:
-    names = [f"p{at}" for at in range(20)]
-    for at, name in enumerate(names):
-        control_plane.api.create(pods(namespace), volcano_pod(name, gpu(memory=1000 + at)))
-    found = settled(control_plane, namespace, names)
-    served = [each for each in found if not rejected(each)]
-    assert served
-    assert not [problem for each in served for problem in amiss(control_plane, each)]
+    found, _ = served(control_plane, namespace, [volcano_pod(f"p{at}", gpu(memory=1000 + at)) for at in range(20)])
+    running = [each for each in found if not rejected(each)]
+    assert running
+    assert not [problem for each in running for problem in amiss(control_plane, each)]
     assert not [text for each in found if (text := rejected(each)) and "Turn CDI on" not in text]

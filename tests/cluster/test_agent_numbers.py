@@ -49,11 +49,13 @@ def audit(control_plane: ControlPlane, node: Node, agent: NodeAgent) -> Iterator
     server, usual = control_plane.api_server, list(control_plane.api_server.arguments)
     server.arguments = [*usual, f"--audit-policy-file={policy}", f"--audit-log-path={log}"]
     server.restart()
+    control_plane.reunite()
     node.wait_ready()
     agent.wait_offering(60)
     yield Audit(log)
     server.arguments = usual
     server.restart()
+    control_plane.reunite()
     node.wait_ready()
 
 

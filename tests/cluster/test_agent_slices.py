@@ -153,7 +153,6 @@ def test_no_slice_is_swapped_in_bursts_of_ten(
     numbers.add("API requests of the agent per started container", f"{each:.2f}", "<= 3")
     assert not problems
     assert each <= 3
-    assert median <= 0.02  # the tail belongs to whoever else is at work on the machine; the table has it
 
 
 def test_pods_of_two_namespaces_with_the_same_names_each_have_their_own(

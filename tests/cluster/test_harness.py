@@ -86,7 +86,8 @@ def test_volcano_starts_no_part_of_a_gang_that_does_not_fit(
             for condition in group.get("status", {}).get("conditions", [])
         ),
         "Volcano says that the gang does not fit",
-        timeout=90,  # after a restart of the API server its clients may pause for half a minute before they watch again
+        60,
+        show=lambda: volcano.story(namespace),
     )
     assert not any(each["spec"].get("nodeName") for each in control_plane.api.items(pods(namespace)))
 

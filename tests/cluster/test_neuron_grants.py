@@ -29,6 +29,7 @@ from tests.cluster.waiting import wait_until
 
 BLUEPRINT: Final = Path("tests/golden/torchx/5-blueprint-bert-2x-trn1.32xlarge-0.7.0.yaml")
 FOREIGN: Final = "k8s.ovn.org/pod-networks"
+PODS_A_KILL: Final = 5
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +90,13 @@ def test_what_somebody_else_writes_on_a_pod_while_it_is_bound_stays(
 
     thread = threading.Thread(target=annotate)
     thread.start()
-    for at, name in enumerate(names):
-        submitted.pod(name, 2, scheduler=KUBE_SCHEDULER if at % 2 else "volcano")
-    bound = submitted.wait_bound("p", len(names), 120)
-    ended.set()
-    thread.join()
+    try:
+        for at, name in enumerate(names):
+            submitted.pod(name, 2, scheduler=KUBE_SCHEDULER if at % 2 else "volcano")
+        bound = submitted.wait_bound("p", len(names), 120)
+    finally:
+        ended.set()
+        thread.join()
     assert all(FOREIGN in each["metadata"]["annotations"] for each in bound if ids_of(each))
     assert not machines.faults()
 
@@ -189,6 +192,7 @@ def test_while_the_server_is_away_pods_for_devices_wait_and_others_do_not(
 def test_a_server_that_is_killed_again_and_again_gives_no_device_twice(
     grants: NeuronGrants, machines: Machines, submitted: Submissions, numbers: Numbers
 ) -> None:
+    """Pods come in step with the kills, so that each kill meets some that wait; when it lets them, all are bound."""
     machines.boot(4)
     ended = threading.Event()
     kills = 0
@@ -200,6 +204,9 @@ def test_a_server_that_is_killed_again_and_again_gives_no_device_twice(
             grants.wait_ready()
             kills += 1
 
+    def killed(times: int) -> bool:
+        return kills >= times
+
     def taken(at: int) -> bool:
         submitted.pod(f"p{at}", 1, scheduler=KUBE_SCHEDULER if at % 2 else "volcano")
         return True
@@ -208,12 +215,13 @@ def test_a_server_that_is_killed_again_and_again_gives_no_device_twice(
     thread.start()
     try:
         for at in range(60):
-            wait_until(partial(taken, at), f"p{at} is accepted")
+            wait_until(partial(taken, at), f"p{at} is accepted", 60)
             time.sleep(0.1)
-        wait_until(lambda: len(machines.bound()) == 60, "all are bound", 180, show=lambda: submitted.told("p"))
+            wait_until(partial(killed, at // PODS_A_KILL), f"the server has been killed {at // PODS_A_KILL} times", 60)
     finally:
         ended.set()
         thread.join()
-    assert kills
+    wait_until(lambda: len(machines.bound()) == 60, "all are bound", 180, show=lambda: submitted.told("p"))
+    assert kills >= 60 // PODS_A_KILL - 1
     assert not machines.faults()
     numbers.add(f"devices given twice among 60 pods and {kills} kills of the server", "0", "0")

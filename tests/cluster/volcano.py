@@ -23,6 +23,7 @@ _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 _SERVICE: Final = "volcano-admission-service"
 _LOADED: Final = "Finished loading scheduler config"
+_SESSION: Final = "Open Session"
 
 CONFIGURATION: Final = """\
 actions: "enqueue, allocate, backfill"
@@ -87,6 +88,7 @@ class Volcano:
         self.webhooks = self._webhooks()
         self._install_crds()
         plane.apply("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
+        plane.followers += [self.controllers.renew, self.webhooks.renew, self._renew_scheduler]
         for component in (self.scheduler, self.controllers):
             component.start()
         wait_until(self._queue_is_open, "Volcano's default queue is open", 60)
@@ -96,23 +98,48 @@ class Volcano:
 
     def configure(self, text: str) -> None:
         """Give the scheduler another configuration and wait until it has read it."""
-        before = self.scheduler.log().count(_LOADED)
+        before = self.scheduler.printed
         fresh = (
             self.machine.root / "tmp" / self._conf.name
         )  # elsewhere, for each change of its folder is a reason to read
         fresh.write_text(text)
         fresh.rename(self._conf)
-        wait_until(lambda: self.scheduler.log().count(_LOADED) > before, "vc-scheduler has read its configuration")
+        wait_until(lambda: _LOADED in self.scheduler.log(before), "vc-scheduler has read its configuration")
 
     def set_flags(self, *flags: str) -> None:
         """What the scheduler is given from its next start on, beside its own flags, of which the last one counts."""
         self.scheduler.arguments = [*self._usual, *flags]
 
     def restart_scheduler(self, number: Signals = SIGTERM) -> None:
-        """Restart it, and change the nodes so that it sees their cards: it reads them only when a node changes."""
+        """Restart it, and change the nodes so that it sees their cards: it reads them only when a node changes.
+
+        And only once its plugin for cards has been in a session, of which the second one tells.
+        """
+        before = self.scheduler.printed
         self.scheduler.restart(number)
+        wait_until(
+            lambda: not self.scheduler.running or self.scheduler.log(before).count(_SESSION) > 1,
+            "vc-scheduler has begun",
+            60,
+        )
         for each in self.plane.api.items("/api/v1/nodes"):
             self.plane.touch_node(each["metadata"]["name"])
+
+    def _renew_scheduler(self) -> None:
+        if self.scheduler.running:
+            self.restart_scheduler()
+
+    def story(self, namespace: str) -> str:
+        """What it says of the PodGroups and pods of a namespace, and printed last."""
+        groups = self.plane.api.items(f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups")
+        found = [*groups, *self.plane.api.items(f"/api/v1/namespaces/{namespace}/pods")]
+        told = {each["metadata"]["name"]: each.get("status") for each in found}
+        events = self.plane.api.items(f"/api/v1/namespaces/{namespace}/events")
+        ends = [
+            f"{each.name}, {'running' if each.running else 'ended'}: {each.log()[-2000:]}"
+            for each in (self.scheduler, self.controllers)
+        ]
+        return "\n".join([json.dumps(told, indent=1), *(str(each.get("message")) for each in events), *ends])
 
     def wait_for_job(self, namespace: str, name: str, phase: str, timeout: float = 60.0) -> Object:
         """The vcjob once it is in ``phase``; the failure shows its status and its pods'."""
