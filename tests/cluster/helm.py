@@ -109,6 +109,15 @@ def of_kind(found: Sequence[Object], kind: str) -> list[Object]:
     return [each for each in found if each["kind"] == kind]
 
 
+def pod_specs(found: Sequence[Object]) -> Iterator[tuple[str, Any]]:
+    """The pods that objects are or make, each by the name of its object."""
+    for each in found:
+        if each["kind"] == "Pod":
+            yield each["metadata"]["name"], each["spec"]
+        elif "template" in each.get("spec", {}):
+            yield each["metadata"]["name"], each["spec"]["template"]["spec"]
+
+
 def collections(api: Api) -> Iterator[tuple[str, str, Object]]:
     """Every resource that the API server serves: the path of its group and version, its name, its description."""
     groups = ["/api/v1"]

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import secrets
+import ssl
 import subprocess
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
 from hami_plugins.kube.client import connect
 from hami_plugins.web.bootstrap import WebhookConfiguration, put_trust
-from tests.cluster import agents, grants
+from tests.cluster import agents, grants, pki
 from tests.cluster.api import Api, ApiError, Object
 from tests.cluster.chart_values import CASES, Case, Values
 from tests.cluster.helm import (
@@ -27,10 +33,13 @@ from tests.cluster.helm import (
     dry_run,
     everything,
     objects,
+    pod_specs,
 )
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.openapi import schemas_of
+from tests.cluster.pki import Pki
 from tests.cluster.waiting import wait_until
+from volcano_vgpu.granting.modes import MARKER_KEY
 
 NOWHERE = {"nodeSelector": {"test/nowhere": "true"}}
 PULLED = {"global": {"imageRegistry": "registry.example"}}
@@ -183,6 +192,124 @@ def test_an_upgrade_of_two_replicas_ends_although_only_one_is_ever_ready(
 
     wait_until(ended, "both pods have the new settings", 60)
     helm.run("uninstall", "one", "--namespace", place, "--wait")
+
+
+PARTS_ON_NODES = ("-agent", "-node")
+
+
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+def test_a_namespace_that_enforces_restricted_takes_all_pods_but_those_of_the_parts_on_nodes(
+    helm: Helm, control_plane: ControlPlane, place: str, chart: Path
+) -> None:
+    """Those of the server, of ``helm test`` and of the Job at the end; Helm's own installation first."""
+    api = control_plane.api
+    enforced = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    api.merge_patch(f"/api/v1/namespaces/{place}", enforced)
+    own = {"agent": {"enabled": False}, "grants": NOWHERE} if chart == VOLCANO_VGPU else NOWHERE
+    helm.change("install", "one", place, values={**PULLED, **own}, chart=chart)
+    collection = f"/api/v1/namespaces/{place}/pods"
+    wait_until(lambda: api.items(collection), "a pod of the server is made")
+    helm.run("uninstall", "one", "--namespace", place, "--wait", "--no-hooks")
+    with_nodes: Values = {} if chart == VOLCANO_VGPU else {"node": {"enabled": True}} if chart == KOORDINATOR else {}
+    taken = {}
+    for name, spec in pod_specs(objects(helm.template(chart, with_nodes, namespace=place))):
+        account = {"metadata": {"name": spec.get("serviceAccountName", "default")}}
+        control_plane.apply(f"/api/v1/namespaces/{place}/serviceaccounts", account)
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        try:
+            dry_run(control_plane, body, place)
+            taken[name] = ""
+        except ApiError as error:
+            taken[name] = str(error)
+    assert any("uninstall" in name for name in taken) is (chart != NEURON)
+    for name, refused_as in taken.items():
+        assert ("violates PodSecurity" in refused_as) is name.endswith(PARTS_ON_NODES), refused_as
+        assert name.endswith(PARTS_ON_NODES) or not refused_as, refused_as
+
+
+@contextmanager
+def answering_with(pki: Pki) -> Iterator[int]:
+    """A port on which somebody answers with that certificate; nobody who looks at it gets any further."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pki.server_certificate, pki.server_key)
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class Behind(NamedTuple):
+    """What is behind the webhooks: a Service without endpoints, or somebody with a certificate; and what is said."""
+
+    served: bool
+    days_old: int
+    trusted: bool
+    said: str
+
+    def __str__(self) -> str:
+        return f"{'server' if self.served else 'nobody'}-{self.days_old}-{self.trusted}"
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        Behind(served=False, days_old=0, trusted=True, said="failed calling webhook"),
+        Behind(served=True, days_old=0, trusted=False, said="certificate signed by unknown authority"),
+        Behind(served=True, days_old=30, trusted=True, said="certificate has expired"),
+    ],
+    ids=str,
+)
+def test_webhooks_that_nobody_can_answer_hold_back_marked_pods_alone(
+    helm: Helm, control_plane: ControlPlane, place: str, tmp_path: Path, behind: Behind
+) -> None:
+    """The sentence is the API server's, at the Binding; all other pods are made and bound."""
+    api = control_plane.api
+    made = pki.make(tmp_path / "pki", names=[], now=datetime.now(UTC) - timedelta(days=behind.days_old))
+    trusted = (made if behind.trusted else control_plane.pki).ca.read_bytes()
+    users, node = f"{place}-users", f"{place}-node"
+    control_plane.create_namespace(users)
+    api.create("/api/v1/nodes", {"metadata": {"name": node}})
+    with answering_with(made) as port:
+        where = {"webhooks": {"url": f"https://127.0.0.1:{port}"}} if behind.served else {}
+        helm.change("install", "one", place, values={**STILL, "grants": {**NOWHERE, **where}})
+        client = connect(kubeconfig=str(control_plane.admin_kubeconfig), component="volcano-vgpu-grants")
+        assert put_trust(client, WebhookConfiguration("mutating", f"{place}.one-volcano-vgpu-grants"), trusted)
+        client.close()
+        try:
+            bind(control_plane, users, "plain", node, {})
+            assert api.get(f"/api/v1/namespaces/{users}/pods/plain")["spec"]["nodeName"] == node
+            refused_with(partial(bind, control_plane, users, "marked", node, {MARKER_KEY: "true"}), behind.said)
+        finally:
+            api.delete(f"/api/v1/namespaces/{users}/pods", grace=0)
+            api.delete(f"/api/v1/namespaces/{users}")
+            api.delete(f"/api/v1/nodes/{node}")
+            helm.run("uninstall", "one", "--namespace", place, "--wait")
+
+
+def bind(plane: ControlPlane, namespace: str, name: str, node: str, annotations: Mapping[str, str]) -> None:
+    """A pod of Volcano's with a card, and its Binding, as they come from users and scheduler."""
+    asks = {"resources": {"limits": {"volcano.sh/vgpu-number": "1"}}}
+    metadata = {"name": name, "annotations": annotations}
+    spec = {"schedulerName": "volcano", "containers": [{"name": "a", "image": "a", **asks}]}
+    collection = f"/api/v1/namespaces/{namespace}/pods"
+    if plane.api.find(f"{collection}/{name}") is None:
+        plane.api.create(collection, {"metadata": metadata, "spec": spec})
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+    plane.api.create(f"{collection}/{name}/binding", body)
+
+
+def refused_with(attempt: Callable[[], None], said: str) -> None:
+    """The attempt is refused, and the refusal says so."""
+    with pytest.raises(ApiError) as caught:
+        attempt()
+    assert "marked.volcano-vgpu.hami-plugins.io" in str(caught.value)
+    assert said in str(caught.value)
 
 
 @every_set

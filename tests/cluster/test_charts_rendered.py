@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from tests.cluster.helm import (
     laid,
     objects,
     of_kind,
+    pod_specs,
 )
 from volcano_vgpu.granting import manifests
 from volcano_vgpu.granting.manifests import Target
@@ -55,14 +56,6 @@ def one_helm(programs: Mapping[str, Path], tmp_path: Path) -> Helm:
 
 def rendered(helm: Helm, case: Case) -> list[Object]:
     return objects(helm.template(CHARTS / case.chart, case.values))
-
-
-def pod_specs(found: Sequence[Object]) -> Iterator[tuple[str, Any]]:
-    for each in found:
-        if each["kind"] == "Pod":
-            yield each["metadata"]["name"], each["spec"]
-        elif "template" in each.get("spec", {}):
-            yield each["metadata"]["name"], each["spec"]["template"]["spec"]
 
 
 def as_golden(found: Sequence[Object]) -> str:
@@ -387,6 +380,16 @@ def test_alerts_of_the_adapter_are_about_what_is_installed_and_of_this_release(
         assert 'namespace="here", pod=~"one-koordinator-adapter-' in rule["expr"]
         assert "RELEASE" not in rule["expr"]
         assert rule["annotations"]["runbook_url"] == f"https://runbooks.example/a#{rule['alert'].lower()}"
+
+
+def test_alerts_of_neuron_are_about_this_release(one_helm: Helm) -> None:
+    told = {"monitoring": {"prometheusRule": {"enabled": True, "runbooks": "https://runbooks.example/n"}}}
+    (found,) = of_kind(objects(one_helm.template(NEURON, told)), "PrometheusRule")
+    assert {group["name"] for group in found["spec"]["groups"]} == {"neuron-grants", "neuron-devices"}
+    for rule in (rule for group in found["spec"]["groups"] for rule in group["rules"]):
+        assert 'namespace="here", pod=~"one-neuron-topology-grants-' in rule["expr"]
+        assert "RELEASE" not in rule["expr"]
+        assert rule["annotations"]["runbook_url"] == f"https://runbooks.example/n#{rule['alert'].lower()}"
 
 
 @pytest.mark.parametrize("mode", ["none", "ledger"])
