@@ -39,24 +39,32 @@ class Program(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A folder with a ``go.mod`` of its own. ``data`` are files that the release publishes beside its sources."""
+    """A folder with a ``go.mod`` of its own. ``data`` are files that the release publishes beside its sources.
+
+    ``tags`` are Go's, such as those that leave out what needs a C library.
+    """
 
     folder: str
     release: str
     programs: tuple[Program, ...]
     stamp: str = ""
     data: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
 
     @property
     def link_flags(self) -> str:
         return f"-s -w {self.stamp}".rstrip()
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return (*FLAGS, *([f"-tags={','.join(self.tags)}"] if self.tags else []))
 
     def digest(self) -> str:
         """Names one content of the module and one way to build it."""
         wanted = hashlib.sha256()
         for name in ("go.mod", "go.sum"):
             wanted.update((HERE / self.folder / name).read_bytes())
-        wanted.update(repr((FLAGS, self.link_flags, self.programs, self.data)).encode())
+        wanted.update(repr((self.flags, self.link_flags, self.programs, self.data)).encode())
         return wanted.hexdigest()[:16]
 
     def place(self) -> Path:
@@ -129,7 +137,31 @@ PROMTOOL: Final = Module(
     release="github.com/prometheus/prometheus@v0.308.1",
     programs=(Program("promtool", "github.com/prometheus/prometheus/cmd/promtool"),),
 )
-MODULES: Final = (ETCD, CONTAINERD, KUBERNETES, VOLCANO, KOORDINATOR, HELM3, HELM4, KUBECONFORM, PROMTOOL)
+KUBECTL: Final = Module(
+    folder="kubectl",
+    release=KUBERNETES.release,
+    programs=_kubernetes("kubectl"),
+    stamp=KUBERNETES.stamp,
+)
+BUILDAH: Final = Module(
+    folder="buildah",
+    release="github.com/containers/buildah@v1.41.5",
+    programs=(Program("buildah", "github.com/containers/buildah/cmd/buildah"),),
+    tags=("containers_image_openpgp", "exclude_graphdriver_btrfs"),
+)
+MODULES: Final = (
+    ETCD,
+    CONTAINERD,
+    KUBERNETES,
+    VOLCANO,
+    KOORDINATOR,
+    HELM3,
+    HELM4,
+    KUBECONFORM,
+    PROMTOOL,
+    KUBECTL,
+    BUILDAH,
+)
 
 
 def cache() -> Path:
@@ -212,7 +244,7 @@ def _build(module: Module) -> None:
             _go(
                 module,
                 "build",
-                *FLAGS,
+                *module.flags,
                 f"-ldflags={module.link_flags}",
                 "-o",
                 str(half / program.name),
