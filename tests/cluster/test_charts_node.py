@@ -6,7 +6,6 @@ import json
 import re
 import secrets
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -26,6 +25,7 @@ from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.monitored import recorded
 from tests.cluster.node import DEVICE_PLUGINS, Node
 from tests.cluster.objects import container, pod
+from tests.cluster.pages import Page, Terminal
 from tests.cluster.processes import Component
 from tests.cluster.slices import amiss, pods, settled, volcano_pod
 from tests.cluster.volcano import CONFIGURATION, Volcano
@@ -324,13 +324,23 @@ def test_the_commands_of_a_page_do_what_it_says(
     (tmp_path / "values.yaml").write_text(
         yaml.safe_dump({"volcano-vgpu": {"enabled": False}, name: {**mine, "enabled": True}})
     )
+    (tmp_path / "charts").symlink_to(UMBRELLA.parent)
+    terminal = terminal_of(bare, programs, tmp_path)
     for at, block in enumerate(page.blocks):
-        done = run_block(block, tmp_path, programs["helm4"], bare)
-        assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}{bare.story()}"
+        done = terminal.run(block)
+        assert done.returncode == 0, f"{block}\n{done.stdout}{bare.story()}"
         if at == 0:
             then(bare)
     bare.plane.api.delete(f"/api/v1/namespaces/{namespace}")
     wait_until(partial(gone, bare, before, namespace), "nothing is left", 60)
+
+
+def terminal_of(release: Charted, programs: Mapping[str, Path], folder: Path) -> Terminal:
+    """Where the commands of a page are typed."""
+    ours = Path(sys.executable).with_name("hami-plugins")
+    names = {"helm": programs["helm4"], "kubectl": programs["kubectl"], "hami-plugins": ours}
+    homes = {f"HELM_{kind}_HOME": str(folder / "helm") for kind in ("CACHE", "CONFIG", "DATA")}
+    return Terminal(folder, names, {**homes, "KUBECONFIG": str(release.plane.admin_kubeconfig)})
 
 
 def gone(release: Charted, before: frozenset[str], namespace: str) -> bool:
@@ -339,45 +349,6 @@ def gone(release: Charted, before: frozenset[str], namespace: str) -> bool:
     if ISOLATION in release.object()["metadata"]["labels"]:
         return False
     return not {each for each in everything(release.plane.api) - before if any(mark in each for mark in marks)}
-
-
-class Page:
-    """The commands of a page, and the values that they go with."""
-
-    def __init__(self, file: Path) -> None:
-        self._text = file.read_text()
-        self.blocks = re.findall(r"```sh\n(.*?)```", self._text, re.DOTALL)
-        assert self.blocks
-
-    def values(self) -> Mapping[str, object]:
-        """What the page has for ``values.yaml``."""
-        (found,) = re.findall(r"```yaml\n# values.yaml\n(.*?)```", self._text, re.DOTALL)
-        read: Mapping[str, object] = yaml.safe_load(found)
-        return read
-
-
-def run_block(block: str, folder: Path, helm: Path, release: Charted) -> subprocess.CompletedProcess[str]:
-    """Runs commands as they stand there, in a folder with the charts and the values in it."""
-    (folder / "bin").mkdir(exist_ok=True)
-    for name, program in {"helm": helm, "hami-plugins": Path(sys.executable).with_name("hami-plugins")}.items():
-        if not (folder / "bin" / name).exists():
-            (folder / "bin" / name).symlink_to(program)
-    if not (folder / "charts").exists():
-        (folder / "charts").symlink_to(UMBRELLA.parent)
-    environment = {
-        "PATH": f"{folder}/bin:/usr/bin:/bin",
-        "HOME": str(folder),
-        "KUBECONFIG": str(release.plane.admin_kubeconfig),
-    }
-    return subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", block],  # noqa: S607
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
 
 
 def own(charted: Charted) -> set[str]:

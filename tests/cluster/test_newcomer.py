@@ -1,0 +1,91 @@
+"""Whoever has never seen the product follows its first page, from a fresh clone to a shared card and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cluster.charted import Charted
+from tests.cluster.containerd import SOCKET
+from tests.cluster.helm import UMBRELLA, Helm, everything, objects
+from tests.cluster.images import BASE
+from tests.cluster.node import Node
+from tests.cluster.pages import Page, Terminal
+from tests.cluster.volcano import CONFIGURATION, Volcano
+from tests.cluster.waiting import wait_until
+
+TREE = Path().absolute()
+TRANSCRIPT = TREE / "build" / "newcomer.txt"
+NAMESPACE = "vgpu"
+PULLED = "docker.io/library/busybox:1.37"
+
+
+@pytest.fixture
+def terminal(programs: Mapping[str, Path], node: Node, tmp_path: Path) -> Iterator[Terminal]:
+    """A terminal in an empty folder; what was seen there is kept."""
+    found = Terminal(
+        tmp_path,
+        {"helm": programs["helm4"], "kubectl": programs["kubectl"]},
+        {f"HELM_{kind}_HOME": str(tmp_path / "helm") for kind in ("CACHE", "CONFIG", "DATA")}
+        | {"KUBECONFIG": str(node.plane.admin_kubeconfig)},
+    )
+    try:
+        yield found
+    finally:
+        TRANSCRIPT.parent.mkdir(exist_ok=True)
+        TRANSCRIPT.write_text("\n".join(found.transcript))
+
+
+def brought_in(node: Node, clone: Path) -> None:
+    """What a registry would do: the node has the images, and the one of the page's pod."""
+    ctr = [str(node.plane.programs["ctr"]), "--address", SOCKET, "--namespace", "k8s.io", "images"]
+    archives = sorted((clone / "build" / "images").glob("*.tar"))
+    assert len(archives) == 2
+    commands = [["import", "--local", "--snapshotter", "native", str(archive)] for archive in archives]
+    for words in (*commands, ["tag", "--force", BASE, PULLED]):
+        done = node.machine.run([*ctr, *words], timeout=120)
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_newcomer_gets_from_a_fresh_clone_to_a_shared_card_and_back(
+    node: Node, volcano: Volcano, terminal: Terminal, programs: Mapping[str, Path], tmp_path: Path
+) -> None:
+    """The blocks are the first page's; only its values are those of a node without a registry and without cards."""
+    terminal.lines(f"git clone --quiet file://{TREE} hami-plugins\n")
+    terminal.folder /= "hami-plugins"
+    page = Page(terminal.folder / "README.md")
+    demo = terminal.lines(next(line for line in page.block("make demo").splitlines() if "make demo" in line))
+    assert "fits" in demo
+    terminal.programs = {**terminal.programs, "hami-plugins": terminal.folder / ".venv/bin/hami-plugins"}
+    terminal.lines(page.block("charts.docker.image"))
+    brought_in(node, terminal.folder)
+    before = everything(node.plane.api)
+    helm = Helm(programs["helm4"], tmp_path / "helm", node.plane.admin_kubeconfig)
+    release = Charted(node, helm, NAMESPACE)
+    assert objects(helm.template(UMBRELLA, page.values()))
+    (terminal.folder / "values.yaml").write_text(yaml.safe_dump({"volcano-vgpu": release.values()}))
+    (terminal.folder / "pod.yaml").write_text(page.text("pod.yaml"))
+    volcano.configure(release.scheduler_conf())
+    volcano.restart_scheduler()
+    try:
+        proved = terminal.lines(page.block("helm install"))
+        assert "Phase:" in proved
+        assert "deviceshare" in proved
+        release.wait_ready()
+        seen = terminal.lines(page.block("pod.yaml"))
+        assert "default/shared: " in seen
+        assert "runs" in seen
+        terminal.lines(page.block("helm uninstall"))
+    except AssertionError:
+        terminal.transcript.append(release.story())
+        raise
+    finally:
+        volcano.configure(CONFIGURATION)
+        volcano.restart_scheduler()
+        if any(NAMESPACE in each for each in helm.run("list", "--all-namespaces").splitlines()):
+            release.uninstall()
+        node.plane.clear_namespace("default")
+    wait_until(lambda: not everything(node.plane.api) - before, "nothing is left", 90)
