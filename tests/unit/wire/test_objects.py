@@ -12,6 +12,7 @@ from hami_plugins.errors import WireError
 from hami_plugins.model.cluster import NamespaceQuota, PodGroup, Queue
 from hami_plugins.model.nodes import Taint
 from hami_plugins.model.quantity import NANO
+from hami_plugins.model.vendor import Condition
 from hami_plugins.wire import objects
 from tests.unit.wire import mutations
 
@@ -65,6 +66,34 @@ def test_a_node_gives_what_inventories_are_made_from() -> None:
     assert node.labels == {"gpu": "on"}
     assert node.capacity["nvidia.com/gpu"].whole == 20
     assert node.allocatable["cpu"].text == "63500m"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "read"),
+    [
+        (None, ()),
+        ("broken", ()),
+        ([{"type": "Ready", "status": "False"}, {"type": "DiskPressure", "status": "True"}], ()),
+        (
+            [{"type": "A", "status": "True", "reason": "Why"}, {"type": "B"}],
+            (Condition("A", "True", "Why"), Condition("B", "")),
+        ),
+        (["odd", {"status": "True"}, {"type": 1}, {"type": "A", "status": 1, "reason": []}], (Condition("A", ""),)),
+    ],
+)
+def test_a_node_gives_what_others_than_its_kubelet_report_of_it(
+    conditions: object, read: tuple[Condition, ...]
+) -> None:
+    assert objects.node_object(NODE | {"status": {"conditions": conditions}}).conditions == read
+
+
+def test_a_group_gives_its_annotations_where_they_can_be_read() -> None:
+    written = {**GROUP, "metadata": {**GROUP["metadata"], "annotations": {"a": "b"}}}
+    assert objects.pod_group(written).annotations == {"a": "b"}
+    odd = {**GROUP, "metadata": {**GROUP["metadata"], "annotations": {"a": 1}}}
+    found, (error,) = objects.readable_pod_group(odd)
+    assert (found.annotations, found.min_member) == ({}, 3)
+    assert "podgroup team/job-1: metadata.annotations[a]" in str(error)
 
 
 def test_a_node_gives_what_the_scheduler_looks_at() -> None:
