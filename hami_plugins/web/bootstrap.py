@@ -142,11 +142,11 @@ class CertificateKeeper:
         self._thread.start()
         return files
 
-    def stop(self) -> None:
-        """Ends. May be called twice."""
+    def stop(self, timeout: float = 5.0) -> None:
+        """Ends; a request that hangs may live on after ``timeout`` seconds. May be called twice."""
         self._stop.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(timeout)
 
     def check(self) -> str:
         """What is wrong, in words for an operator; empty when all is well (see ``probes.Check``)."""

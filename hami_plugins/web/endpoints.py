@@ -49,7 +49,7 @@ class Endpoints:
             **ready,
             "certificate": lambda: "" if self._webhooks is not None else "the webhooks are not served yet",
         }
-        probes = probe_routes(alive={"server": lambda: ""}, ready=self._ready, metrics=metrics)
+        probes = probe_routes(alive={"server": self._ended}, ready=self._ready, metrics=metrics)
         listen = settings.listen
         self._plain = WebServer(Starlette(routes=[*probes, *plain]), host=listen.host, port=listen.port)
         self._webhooks: WebServer | None = None
@@ -72,14 +72,15 @@ class Endpoints:
     def start(self) -> None:
         """Serves. Raises ``ConfigError`` or ``KubeError`` where an address or a certificate is not to be had."""
         self._plain.start()
-        self._webhooks = WebServer(
+        webhooks = WebServer(
             Starlette(routes=self._routes),
             host=self._settings.webhooks.host,
             port=self._settings.webhooks.port,
             tls=self._tls(),
             tls_metrics=self._tls_metrics,
         )
-        self._webhooks.start()
+        webhooks.start()
+        self._webhooks = webhooks
 
     def leave(self) -> None:
         """Answers until nobody is sent here any more; to one that is not ready nobody is."""
@@ -95,6 +96,10 @@ class Endpoints:
                 server.stop()
         if self._keeper is not None:
             self._keeper.stop()
+
+    def _ended(self) -> str:
+        """Why nobody is answered any more, and will not be before a restart."""
+        return "" if self._webhooks is None or self._webhooks.serves else "the server of the webhooks has ended"
 
     def _tls(self) -> Tls:
         certificate = self._settings.certificate

@@ -79,6 +79,11 @@ class WebServer(Running):
             self._rotation.start()
         return port
 
+    @property
+    def serves(self) -> bool:
+        """Whether it has been started and has not ended."""
+        return self._thread is not None and self._thread.is_alive()
+
     def stop(self) -> None:
         """Takes no further request, lets those that run finish, and ends. May be called twice."""
         server, thread = self._server, self._thread

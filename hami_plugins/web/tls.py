@@ -102,8 +102,14 @@ class Rotation:
         return True
 
     def _follow(self) -> None:
+        told = ""
         while not self._stop.wait(self._every):
-            self.look()
+            try:
+                self.look()
+            except Exception as error:  # noqa: BLE001 - the outermost loop: without it the certificate runs out one day
+                if told != repr(error):
+                    told = repr(error)
+                    self._log.exception("certificate_not_looked_at")
 
     def _broken(self, error: Exception) -> None:
         try:

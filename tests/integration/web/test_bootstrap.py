@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import urllib3
@@ -21,6 +21,7 @@ from structlog.testing import capture_logs
 from hami_plugins.emulator.apiserver import ApiServer, Fault, Refuse
 from hami_plugins.errors import ConfigError, KubeError
 from hami_plugins.kube.client import KubeClient, connect_to
+from hami_plugins.kube.port import KubeApi, Raw
 from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration, put_trust, shared_material
 from hami_plugins.web.certificates import Lifetimes, Material
 from hami_plugins.web.server import WebServer
@@ -242,6 +243,39 @@ def test_a_keeper_without_an_api_server_does_not_start(tmp_path: Path, server: A
     with pytest.raises(KubeError):
         keeper.start()
     keeper.stop()
+
+
+class Slow:
+    """An API server that answers no more once it is ``slow``, until it is ``let``."""
+
+    def __init__(self, api: KubeClient) -> None:
+        self._api = api
+        self.slow = self.answered = False
+        self.asked, self.let = threading.Event(), threading.Event()
+
+    def get(self, path: str) -> Raw:
+        if self.slow:
+            self.asked.set()
+            self.let.wait(10)
+            self.answered = True
+        return self._api.get(path)
+
+    def create(self, path: str, body: Raw) -> Raw:
+        return self._api.create(path, body)
+
+
+def test_a_keeper_ends_although_the_api_server_does_not_answer(api: KubeClient, tmp_path: Path) -> None:
+    slow = Slow(api)
+    keeper = CertificateKeeper(cast("KubeApi", slow), SECRET, names=NAMES, folder=tmp_path, every=0.02)
+    keeper.start()
+    try:
+        slow.slow = True
+        assert slow.asked.wait(20)
+        keeper.stop(timeout=0.02)
+        assert not slow.answered
+    finally:
+        slow.let.set()
+        keeper.stop()
 
 
 def test_a_keeper_outlives_an_api_server_that_is_away(

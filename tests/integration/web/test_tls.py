@@ -8,6 +8,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +224,31 @@ def test_files_that_cannot_be_used_at_the_start_are_an_error_that_names_them(tmp
     tls = Tls(certificate=tmp_path / "tls.crt", key=tmp_path / "tls.key", client_ca=tmp_path / "ca.crt")
     with pytest.raises(ConfigError, match=r"TLS with .*tls\.crt and .*tls\.key and .*ca\.crt: .*No such file"):
         Rotation(tls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odd(Tls):
+    """Files with which something goes wrong that nobody has thought of."""
+
+    odd: threading.Event
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files, or none for a moment."""
+        if self.odd.is_set():
+            raise LookupError("odd")
+        return (self.certificate, self.key)
+
+
+def test_whatever_goes_wrong_with_a_change_the_next_one_is_taken(tmp_path: Path) -> None:
+    files, odd = written(tmp_path, a_pair()), threading.Event()
+    with (
+        capture_logs() as logs,
+        WebServer(an_app(), tls=Odd(certificate=files.certificate, key=files.key, odd=odd), look_every=0.02) as server,
+    ):
+        odd.set()
+        eventually(lambda: any(line["event"] == "certificate_not_looked_at" for line in logs))
+        odd.clear()
+        fresh = a_pair()
+        written(tmp_path, fresh)
+        eventually(lambda: serial_of(server.address[1]) == fresh.serial)
