@@ -15,11 +15,13 @@ from hami_plugins.ledger.ledger import Ledger
 from hami_plugins.model.cluster import PodGroup
 from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.pods import ContainerGrant, Pod
+from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import DeviceDemand
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.wire.gang_keys import GROUP_KEY
 from neuron_topology.ending import MARGIN
 from neuron_topology.hardware.fabric import devices_of
+from neuron_topology.names import CORES, DEVICES
 from neuron_topology.nodes import VENDOR
 from neuron_topology.objections import objection
 from neuron_topology.placement.rooms import Part, free_of, lacking
@@ -116,8 +118,7 @@ class Gangs(Planner):
         key = self._group_of.get(intake.pod.uid)
         gang = self._gangs.get(key) if key is not None else None
         group = self._groups.get(key) if key is not None else None
-        least = group.min_member if group is not None else 0
-        if gang is None or least < 2:
+        if gang is None or group is None or (least := _least(gang, group)) < 2:
             return ""
         asked = ledger.changes, int(self._now() // 60), least
         if gang.room is None or gang.room[:3] != asked:
@@ -210,6 +211,21 @@ class Gangs(Planner):
                 if any(members & ~free.mask == 0 and members.bit_count() == count for members in taken):
                     found[node] = SAME_SET
         return found
+
+
+def _least(gang: _Gang, group: PodGroup) -> int:
+    """How many of the members that are known here have to start together.
+
+    The group counts pods that ask for no devices, too. Where some are not seen and all others ask for the same, what
+    the group needs of that resource tells how many they are.
+    """
+    parts = {member.part for member in gang.members.values()}
+    part = next(iter(parts))
+    if group.min_member <= len(gang.members) or len(parts) > 1 or part is None:
+        return group.min_member
+    name, each = (CORES, part.cores) if part.cores else (DEVICES, part.devices)
+    needed, rest = divmod((group.min_resources or {}).get(name, 0), each * NANO)
+    return group.min_member if rest or not needed else min(needed, group.min_member)
 
 
 def part_of(intake: Intake) -> Part | None:

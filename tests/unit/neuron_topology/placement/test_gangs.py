@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from hami_plugins.kube.reflector import Change
 from hami_plugins.vendors.awsneuron import IDS_KEY
 from hami_plugins.wire.gang_keys import GROUP_KEY
+from neuron_topology.names import CORES, DEVICES
 from tests.unit.neuron_topology.placement.cluster import Cluster, a_node, a_pod, said
 
 
@@ -231,6 +234,33 @@ def test_members_that_share_devices_are_placed_as_if_alone() -> None:
     assert before["n1"] > before["n2"]
     assert not cluster.allocate(other, "n1")
     assert {*ids(cluster, one, "n1"), *ids(cluster, other, "n1")} == {0, 1}
+
+
+def with_launcher(cluster: Cluster, workers: int, devices: int, **needs: str) -> list[Any]:
+    """Workers, and a pod that asks for no devices, which have to start together."""
+    metadata = {"name": "train", "namespace": "x", "uid": "uid-train"}
+    spec = {"minMember": workers + 1, "minResources": {"cpu": "4", **needs}}
+    cluster.books.group_changed(Change("added", {"metadata": metadata, "spec": spec}, "uid-train"))
+    launcher = a_pod("launcher", annotations={GROUP_KEY: "train"})
+    launcher["spec"]["containers"][0]["resources"] = {}
+    made = [a_pod(f"w{at}", devices, annotations={GROUP_KEY: "train"}) for at in range(workers)]
+    for pod in (launcher, *made):
+        cluster.shows(pod)
+    return made
+
+
+def test_a_member_without_devices_does_not_keep_the_others_from_being_planned() -> None:
+    cluster = Cluster(a_node("n1"))
+    job = with_launcher(cluster, 3, 8, **{DEVICES: "24"})
+    assert "3 of its pods have no devices yet (they ask for 3 x 8)" in cluster.predicate(job[0])
+    cluster.shows_node(a_node("n2"))
+    assert not cluster.predicate(job[0])
+
+
+@pytest.mark.parametrize("needs", [{}, {DEVICES: "25"}, {DEVICES: "64"}, {CORES: "48"}])
+def test_where_nobody_says_how_many_have_to_start_the_scheduler_finds_out(needs: dict[str, str]) -> None:
+    cluster = Cluster(a_node("n1"))
+    assert not cluster.predicate(with_launcher(cluster, 3, 8, **needs)[0])
 
 
 def test_members_with_devices_in_several_containers_are_left_to_the_scheduler() -> None:
