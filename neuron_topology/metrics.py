@@ -8,7 +8,7 @@ from typing import Any, Final
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from hami_plugins.model.cluster import ClusterSnapshot
-from neuron_topology.figures import Figures, figures_of
+from neuron_topology.figures import DeviceState, Figures, Linkage, figures_of
 
 PREFIX: Final = "neuron"
 
@@ -19,7 +19,10 @@ def families(snapshot: ClusterSnapshot, prefix: str = PREFIX) -> Iterator[Metric
 
 
 def _families(found: Figures, prefix: str) -> Iterator[Metric]:
-    yield _by(f"{prefix}_devices", "Devices by what they are to somebody who asks for one", "state", found.devices)
+    devices = {state.value: found.devices[state] for state in DeviceState}
+    linkage = {linkage.value: found.linkage[linkage] for linkage in Linkage}
+    alike = {str(same).lower(): found.alike[same] for same in (False, True)}
+    yield _by(f"{prefix}_devices", "Devices by what they are to somebody who asks for one", "state", devices)
     recognised = GaugeMetricFamily(
         f"{prefix}_recognised_sets_ratio",
         "Linked sets of a machine that its node pool grants, of all that there are",
@@ -48,9 +51,8 @@ def _families(found: Figures, prefix: str) -> Iterator[Metric]:
         "What all free sets are worth, larger ones more, of what they are with nothing granted",
         value=found.worth / found.worth_idle if found.worth_idle else 0.0,
     )
-    yield _by(f"{prefix}_grants", "Grants of several devices by how these are linked", "linkage", found.linkage)
+    yield _by(f"{prefix}_grants", "Grants of several devices by how these are linked", "linkage", linkage)
     yield _by(f"{prefix}_grants_by_numa", "The same by the number of NUMA nodes", "numa_nodes", found.numa)
-    alike = {str(same).lower(): number for same, number in found.alike.items()}
     yield _by(f"{prefix}_gangs", "Gangs on several nodes by whether they have the same devices on each", "alike", alike)
     yield GaugeMetricFamily(
         f"{prefix}_devices_held_twice", "Devices of which two pods hold the same cores", value=found.held_twice

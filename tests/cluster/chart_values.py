@@ -91,7 +91,11 @@ NEURON_SETS: Final[Mapping[str, Values]] = MappingProxyType(
             "webhooks": {"jobs": True, "markedOnly": True},
             "certificate": {"source": "certManager", "issuer": {"name": "ours", "kind": "ClusterIssuer"}},
             "networkPolicy": {"enabled": True, "apiServers": ["10.0.0.0/28"]},
-            "monitoring": {"serviceMonitor": {"enabled": True}},
+            "monitoring": {
+                "serviceMonitor": {"enabled": True},
+                "prometheusRule": {"enabled": True, "runbooks": "https://runbooks.example/neuron-topology"},
+                "dashboard": {"enabled": True},
+            },
             "rbac": {"kubeSchedulerBinds": True},
         },
     }

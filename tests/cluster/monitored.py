@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.cluster.helm import KOORDINATOR, VOLCANO_VGPU
+from tests.cluster.helm import KOORDINATOR, NEURON, VOLCANO_VGPU
 
 SCRAPES: Final = Path("tests/golden/charts").absolute()
 MINUTES: Final = 120
@@ -151,6 +151,27 @@ MONITORED: Final[Mapping[str, Monitored]] = {
             "KoordinatorAdapterLimitsNotPromised": {
                 f"koordinator_adapter_node_limits_promised{{{_PART}}}": "0x120",
                 f"koordinator_adapter_node_library_installed{{{_PART}}}": "1x120",
+            },
+        },
+    ),
+    "neuron-topology": Monitored(
+        chart=NEURON,
+        prefix="neuron_",
+        scrapes={"neuron-grants": "RELEASE-grants-x"},
+        fires={
+            "NeuronGrantsAway": {f"neuron_grants_active{{{_GRANTS}}}": "0x120"},
+            "NeuronGrantsWrong": {f'neuron_grants_findings{{{_GRANTS},finding="no-cards"}}': "1x120"},
+            "NeuronGrantsUnseenBindings": {
+                f'neuron_grants_answers_total{{{_GRANTS},kind="binding",outcome="unknown"}}': "0+1x120"
+            },
+            "NeuronGrantsCertificateEnds": {
+                f"neuron_grants_tls_certificate_expiry_timestamp_seconds{{{_GRANTS}}}": "86400x120"
+            },
+            "NeuronDevicesHeldBroken": {f"neuron_devices_held_broken{{{_GRANTS}}}": "1x120"},
+            "NeuronGangIncomplete": {f'neuron_grants_gangs{{{_GRANTS},state="partial"}}': "1x120"},
+            "NeuronSetsFragmented": {
+                f'neuron_nodes_fragmented{{{_GRANTS},devices="8"}}': "6x120",
+                f'neuron_nodes_fitting{{{_GRANTS},devices="8"}}': "4x120",
             },
         },
     ),

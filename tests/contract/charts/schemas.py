@@ -196,7 +196,7 @@ def neuron_topology() -> Schema:
     document["properties"] |= {
         "rbac": members(create=FLAG, kubeSchedulerBinds=FLAG),
         "verify": VERIFY,
-        "monitoring": members(podMonitor=MONITOR, serviceMonitor=MONITOR),
+        "monitoring": MONITORING,
     }
     return {"$schema": DRAFT, "title": "Values of the chart neuron-topology", **document, "definitions": definitions}
 

@@ -156,7 +156,8 @@ def test_prometheus_reads_every_figure() -> None:
     assert 0 < found["neuron_free_sets_ratio",] < 1
     assert found["neuron_grants", "ring"] == 1
     assert found["neuron_grants_by_numa", "2"] == 2
-    assert found["neuron_gangs", "true"] == 1
+    assert (found["neuron_gangs", "true"], found["neuron_gangs", "false"]) == (1, 0)
+    assert (found["neuron_grants", "apart"], found["neuron_devices", "broken"]) == (0, 0)
     assert found["neuron_devices_held_twice",] == 0
     assert found["neuron_devices_held_broken",] == 0
 
