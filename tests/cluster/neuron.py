@@ -111,11 +111,21 @@ class Submissions:
         body = pod(name, container(limits={DEVICES: devices}), **spec)
         return self.plane.api.create(pods(self.namespace), body)
 
-    def gang(self, name: str, members: int, devices: int, **more: Any) -> None:
+    def gang(
+        self,
+        name: str,
+        members: int,
+        amount: int,
+        *,
+        resource: str = DEVICES,
+        annotations: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> None:
         spec = pod_spec(
-            container(limits={DEVICES: devices}), nodeSelector=dict(self.machines.selector), schedulerName="volcano"
+            container(limits={resource: amount}), nodeSelector=dict(self.machines.selector), schedulerName="volcano"
         )
         body = vcjob(name, task("worker", members, spec), **more)
+        body["metadata"]["annotations"] = dict(annotations or {})
         self.plane.api.create(jobs(self.namespace), body)
 
     def see(self, name: str) -> Object:

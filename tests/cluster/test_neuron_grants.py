@@ -17,8 +17,11 @@ import pytest
 import yaml
 
 from hami_plugins.vendors.awsneuron import IDS_KEY, STATE_KEY, TIME_KEY
-from neuron_topology.names import EFA
+from neuron_topology.ending import DURATION_KEY, END_KEY
+from neuron_topology.names import CORES, EFA
+from neuron_topology.nodes import HEALTH_KEY
 from tests.cluster.agents import Numbers
+from tests.cluster.card_nodes import NODES
 from tests.cluster.grants import command
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.neuron import KUBE_SCHEDULER, PRODUCT, Machines, NeuronGrants, Submissions, ids_of
@@ -165,6 +168,57 @@ def test_a_gang_for_which_there_are_not_enough_sets_waits_with_the_reason(
     submitted.pod("next", 16)
     (bound,) = submitted.wait_bound("next", 1)
     assert bound["spec"]["nodeName"] == free
+    assert not machines.faults()
+
+
+@pytest.mark.usefixtures("grants")
+def test_a_gang_for_cores_waits_until_all_of_it_has_room_and_gets_the_same_cores_everywhere(
+    machines: Machines, submitted: Submissions
+) -> None:
+    """Volcano counts cores and devices apart, so that it would let the gang go beside pods with devices."""
+    first, other = machines.boot(2)
+    submitted.pod("busy", 2, node=other, annotations={IDS_KEY: "0,10"})
+    submitted.gang("train", 2, 32, resource=CORES)
+    submitted.wait_told(
+        "train", "2 of its pods have no devices yet (they ask for 2 x 32 cores), and room is left for 1"
+    )
+    assert not any(each["spec"].get("nodeName") for each in submitted.members("train"))
+    (third,) = machines.boot()
+    bound = submitted.wait_bound("train", 2, 120)
+    assert {each["spec"]["nodeName"] for each in bound} == {first, third}
+    assert all(sorted(ids_of(each)) == list(range(32)) for each in bound)
+
+
+@pytest.mark.usefixtures("grants")
+def test_a_job_that_outlives_a_capacity_block_waits_with_the_reason_until_there_is_another_machine(
+    machines: Machines, submitted: Submissions
+) -> None:
+    """Volcano's controller writes the annotations of a job on its PodGroup, and there the server reads them."""
+    (block,) = machines.boot(1, **{END_KEY: f"{int(time.time()) + 4 * 3600}"})
+    submitted.gang("long", 2, 4, annotations={DURATION_KEY: "8h"})
+    submitted.gang("brief", 2, 4, annotations={DURATION_KEY: "2h"})
+    assert {each["spec"]["nodeName"] for each in submitted.wait_bound("brief", 2)} == {block}
+    submitted.wait_told("long", "the pod says that it runs for 8.0 h")
+    (own,) = machines.boot()
+    assert {each["spec"]["nodeName"] for each in submitted.wait_bound("long", 2, 120)} == {own}
+    assert not machines.faults()
+
+
+@pytest.mark.usefixtures("grants")
+def test_a_machine_that_is_reported_broken_takes_no_pods_until_somebody_says_which_device_it_is(
+    machines: Machines, submitted: Submissions, control_plane: ControlPlane
+) -> None:
+    (node,) = machines.boot()
+    error = {"type": "NeuronHealth", "status": "True", "reason": "NeuronHasError_HBM_UNCORRECTABLE_ERROR"}
+    path = f"{NODES}/{node}"
+    ready = control_plane.api.get(path)["status"]["conditions"]
+    control_plane.api.merge_patch(f"{path}/status", {"status": {"conditions": [*ready, error]}})
+    for scheduler in ("volcano", KUBE_SCHEDULER):
+        submitted.pod(f"p-{scheduler}", scheduler=scheduler)
+        submitted.wait_told(f"p-{scheduler}", "the node's condition NeuronHealth is True")
+    control_plane.api.merge_patch(path, {"metadata": {"annotations": {HEALTH_KEY: '{"devices": [0]}'}}})
+    bound = submitted.wait_bound("p", 2, 120)
+    assert not any(0 in ids_of(each) for each in bound)
     assert not machines.faults()
 
 
