@@ -104,6 +104,7 @@ def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
             *slips,
             *machine.remarks,
             *unclear,
+            *(why for note, why in notes if note == CLOSED),
             *unknown,
             *slip,
             *_odd_cores(name, cores),

@@ -50,8 +50,10 @@ def reporting(kind: str, status: str, reason: str, *, health: str = "") -> NodeO
 def test_conditions_that_speak_of_broken_devices_close_a_node(
     kind: str, status: str, reason: str, closed: bool
 ) -> None:
-    said = why(reporting(kind, status, reason))
+    node = reporting(kind, status, reason)
+    said = why(node)
     assert bool(said) is closed
+    assert [each.what for each in NodeBuilder(REGISTRY).entry(node, NodeFacts()).problems] == [said] * closed
     assert said.startswith(f"the node's condition {kind} is {status} ({reason}); " if closed else "")
 
 
