@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -25,22 +24,12 @@ from koordinator_adapter.app import AdapterServer, policy_of
 from koordinator_adapter.metrics import AdapterMetrics
 from koordinator_adapter.settings import AdapterSettings
 from tests.integration.web.certificates import a_certificate
+from tests.waiting import wait_for
 
 SCHEDULER: Final = "system:serviceaccount:koordinator-system:koord-scheduler"
 TOKEN: Final = "scheduler"
 LEASE: Final = {"duration": 6.0, "deadline": 5.0, "retry": 0.2}
 """Short enough for tests of takeovers, and long enough that a busy machine loses none by chance."""
-
-
-def wait_for(condition: Callable[[], Any], what: str, timeout: float = 20.0) -> Any:
-    """What the condition gives once it is true; fails with ``what`` when it never is."""
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"not within {timeout} s: {what}")
 
 
 def register(*cards: dict[str, Any]) -> dict[str, str]:

@@ -17,7 +17,8 @@ from hami_plugins.observe.metrics import Metrics
 from koordinator_adapter.node import PRODUCT, NodePart, is_ours
 from koordinator_adapter.settings import AdapterSettings
 from koordinator_adapter.translation.vocabulary import ISOLATION
-from tests.integration.koordinator_adapter.servers import Site, a_pod, wait_for
+from tests.integration.koordinator_adapter.servers import Site, a_pod
+from tests.waiting import wait_for
 
 Start = Callable[..., NodePart]
 

@@ -18,7 +18,8 @@ from hami_plugins.kube import paths
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, GPU, MEMORY, RATIO, SHARED
 from hami_plugins.wire.koordinator_devices import MODEL_LABEL, VENDOR_LABEL
 from koordinator_adapter.devices.wanted import PUBLISHER, PUBLISHER_LABEL
-from tests.integration.koordinator_adapter.servers import Site, a_node, a_pod, card, register, wait_for
+from tests.integration.koordinator_adapter.servers import Site, a_node, a_pod, card, register
+from tests.waiting import wait_for
 
 LABELS = {VENDOR_LABEL: "nvidia", MODEL_LABEL: "NVIDIA-A100", PUBLISHER_LABEL: PUBLISHER}
 DEVICES = "devices.scheduling.koordinator.sh"

@@ -14,7 +14,8 @@ import yaml
 
 from hami_plugins.cli import main
 from koordinator_adapter.translation.vocabulary import ISOLATION, OPT_IN
-from tests.integration.koordinator_adapter.servers import Site, a_node, wait_for
+from tests.integration.koordinator_adapter.servers import Site, a_node
+from tests.waiting import wait_for
 
 THEIRS = {
     "apiVersion": "scheduling.koordinator.sh/v1alpha1",

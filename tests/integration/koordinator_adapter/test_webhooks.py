@@ -17,8 +17,9 @@ from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, MEMORY, RATIO, SH
 from koordinator_adapter.app import AdapterServer
 from koordinator_adapter.translation.vocabulary import IGNORE, ISOLATION, MEMORY_LIMIT, OPT_IN, TRANSLATE, VISIBLE
 from koordinator_adapter.webhooks import TRANSLATE_PATH
-from tests.integration.koordinator_adapter.servers import TOKEN, Site, a_node, a_pod, wait_for
+from tests.integration.koordinator_adapter.servers import TOKEN, Site, a_node, a_pod
 from tests.integration.web.certificates import a_certificate
+from tests.waiting import wait_for
 
 VOLCANO = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "4096", "volcano.sh/vgpu-cores": "50"}
 HAMI = {"nvidia.com/gpu": "2", "nvidia.com/gpumem": "8192", "nvidia.com/gpucores": "40"}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from hami_plugins.emulator.kubelet import EmulatedKubelet, Times
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.kubelet import checkpoint
+from tests.waiting import wait_for
 from volcano_vgpu import config
 from volcano_vgpu.app import Agent
 from volcano_vgpu.discovery.file import FileDiscovery
@@ -23,17 +23,6 @@ from volcano_vgpu.metrics import AgentMetrics
 
 NODE = "node-1"
 NUMBER = "volcano.sh/vgpu-number"
-
-
-def wait_for(condition: Callable[[], Any], what: str, timeout: float = 20.0) -> Any:
-    """What the condition gives once it is true; fails with ``what`` when it never is."""
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"not within {timeout} s: {what}")
 
 
 def container(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.volcano_vgpu.machines import CARDS, Machine, container, pod, wait_for
+from tests.integration.volcano_vgpu.machines import CARDS, Machine, container, pod
+from tests.waiting import wait_for
 from volcano_vgpu.containers import device_files
 
 A, B = "GPU-aaaaaaaa-1", "GPU-bbbbbbbb-2"

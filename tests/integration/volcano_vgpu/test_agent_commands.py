@@ -11,7 +11,8 @@ import yaml
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.options import Form
 from hami_plugins.kube import paths
-from tests.integration.volcano_vgpu.machines import CARDS, NODE, NUMBER, Machine, container, pod, wait_for
+from tests.integration.volcano_vgpu.machines import CARDS, NODE, NUMBER, Machine, container, pod
+from tests.waiting import wait_for
 from volcano_vgpu.commands import Inputs, list_cards, run_clean
 
 A = "GPU-aaaaaaaa-1"

@@ -16,7 +16,8 @@ from structlog.testing import capture_logs
 from hami_plugins.emulator.apiserver import Delay, Fault, Refuse
 from hami_plugins.kube import paths
 from hami_plugins.model.units import DeviceId
-from tests.integration.volcano_vgpu.machines import CARDS, NODE, NUMBER, Machine, container, pod, wait_for
+from tests.integration.volcano_vgpu.machines import CARDS, NODE, NUMBER, Machine, container, pod
+from tests.waiting import wait_for
 from volcano_vgpu.app import Agent
 from volcano_vgpu.slots import key_of
 

@@ -20,7 +20,7 @@ from hami_plugins.vendors.awsneuron import IDS_KEY
 from neuron_topology.nodes import USAGE_KEYS
 from neuron_topology.placement.words import MARKER_KEY
 from tests.integration.neuron_topology.granting.servers import Site, a_pod
-from tests.integration.volcano_vgpu.granting.servers import wait_for
+from tests.waiting import wait_for
 
 Run = Callable[..., tuple[int, str]]
 

@@ -10,7 +10,7 @@ from hami_plugins.kube.client import connect_to
 from hami_plugins.vendors.awsneuron import IDS_KEY, STATE_KEY
 from neuron_topology.placement.words import MARKER_KEY
 from tests.integration.neuron_topology.granting.servers import JOBS, Site, a_gang, a_node, a_pod, ids_of
-from tests.integration.volcano_vgpu.granting.servers import wait_for
+from tests.waiting import wait_for
 
 
 def binding(pod: dict[str, Any], node: str, annotations: dict[str, str] | None = None) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.web.tls import Tls
 from tests.integration.web.certificates import a_certificate
 from tests.unit.volcano_vgpu.granting.cluster import task
+from tests.waiting import wait_for
 from volcano_vgpu.granting.app import grant_server
 from volcano_vgpu.granting.product import METRICS
 from volcano_vgpu.granting.settings import GrantSettings
@@ -33,17 +33,6 @@ NUMBER, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "vol
 IDS, NODE = "volcano.sh/vgpu-ids-new", "volcano.sh/vgpu-node"
 LEASE = {"duration": 6.0, "deadline": 5.0, "retry": 0.2}
 """Short enough for tests of takeovers, and long enough that a busy machine loses none by chance."""
-
-
-def wait_for(condition: Callable[[], Any], what: str, timeout: float = 20.0) -> Any:
-    """What the condition gives once it is true; fails with ``what`` when it never is."""
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"not within {timeout} s: {what}")
 
 
 def a_node(name: str, *, cards: int = 2, memory: int = 40_960) -> dict[str, Any]:

@@ -17,7 +17,8 @@ import yaml
 
 from hami_plugins.cli import edge
 from hami_plugins.cli.edge import Exit
-from tests.integration.volcano_vgpu.granting.servers import LEASE, Site, a_pod, wait_for
+from tests.integration.volcano_vgpu.granting.servers import LEASE, Site, a_pod
+from tests.waiting import wait_for
 from volcano_vgpu.granting import conf, manifests
 from volcano_vgpu.granting.modes import Mode
 

@@ -15,17 +15,9 @@ import urllib3
 from hami_plugins.emulator.apiserver.faults import Fault, Refuse
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect_to
-from tests.integration.volcano_vgpu.granting.servers import (
-    IDS,
-    MEMORY,
-    NODE,
-    Client,
-    Site,
-    a_node,
-    a_pod,
-    wait_for,
-)
+from tests.integration.volcano_vgpu.granting.servers import IDS, MEMORY, NODE, Client, Site, a_node, a_pod
 from tests.integration.web.certificates import a_certificate
+from tests.waiting import wait_for
 from volcano_vgpu.granting import manifests
 from volcano_vgpu.granting.modes import CONFIGURATION
 

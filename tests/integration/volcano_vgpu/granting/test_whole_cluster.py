@@ -16,7 +16,8 @@ from hami_plugins.granting.calls import EXTENDER_PATH
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect_to
 from hami_plugins.vendors.volcano import RESOURCES
-from tests.integration.volcano_vgpu.granting.servers import IDS, NODE, Client, Site, a_node, a_pod, wait_for
+from tests.integration.volcano_vgpu.granting.servers import IDS, NODE, Client, Site, a_node, a_pod
+from tests.waiting import wait_for
 from volcano_vgpu.granting import manifests
 from volcano_vgpu.granting.modes import GRANT_KEYS, MARKER_KEY
 

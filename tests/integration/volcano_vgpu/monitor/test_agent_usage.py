@@ -19,9 +19,10 @@ from hami_plugins.cli.edge import Exit
 from hami_plugins.kube import paths
 from hami_plugins.wire import usage
 from hami_plugins.wire.usage import Doubt, Reading
-from tests.integration.volcano_vgpu.machines import NODE, Machine, container, machine, pod, wait_for
+from tests.integration.volcano_vgpu.machines import NODE, Machine, container, machine, pod
 from tests.integration.volcano_vgpu.monitor.trees import OTHER, host, process, put
 from tests.shared_regions import GIB, Booked, Made, Slot, uuid
+from tests.waiting import wait_for
 from volcano_vgpu.app import Agent
 from volcano_vgpu.monitor import running
 

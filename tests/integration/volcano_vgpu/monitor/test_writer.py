@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.integration.volcano_vgpu.machines import wait_for
 from tests.integration.volcano_vgpu.monitor.trees import OTHER, UID, put
 from tests.shared_regions import OFFSETS, Made, uuid
+from tests.waiting import wait_for
 from volcano_vgpu.monitor import feedback
 from volcano_vgpu.monitor.files import RegionFiles
 from volcano_vgpu.monitor.writer import FeedbackLoop, FeedbackWriter, WriterLock
