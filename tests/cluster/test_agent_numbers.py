@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ from tests.cluster.agents import NodeAgent, Numbers, card
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.node import Node
 from tests.cluster.slices import amiss, gpu, pods, settled, volcano_pod
+from tests.cluster.waiting import wait_until
 
 POLICY: Final = {
     "apiVersion": "audit.k8s.io/v1",
@@ -68,17 +70,28 @@ def test_an_idle_agent_writes_nothing_and_costs_next_to_nothing(
         control_plane.api.create(pods(namespace), volcano_pod(name))
     settled(control_plane, namespace, names)
     user = "system:serviceaccount:kube-system:agent"
-    time.sleep(12)  # the last touch and the last word to Volcano: at most one interval after the last bind
+    wait_until(partial(_writes_nothing, audit, user), "the last touch and the last word to Volcano", 60)
     before, used = audit.requests(user), agent.processor_seconds()
     time.sleep(IDLE)  # what does not happen cannot be waited for
     asked, used = audit.requests(user) - before, agent.processor_seconds() - used
-    writes = {what: number for what, number in asked.items() if what.split()[0] not in READS}
+    writes = _writes(asked)
     numbers.add(f"API writes of an idle node in {IDLE:g} s", str(sum(writes.values())), "0")
     numbers.add(f"API reads of an idle node in {IDLE:g} s", str(sum(asked.values()) - sum(writes.values())), "")
     numbers.add("agent RSS", f"{agent.resident() / 2**20:.0f} MiB", "<= 100 MiB")
     numbers.add("agent idle CPU", f"{100 * used / IDLE:.2f} % of a core", "<= 0.5 %")
     assert not writes
     assert agent.resident() <= MOST_RESIDENT
+
+
+def _writes(asked: Counter[str]) -> dict[str, int]:
+    return {what: number for what, number in asked.items() if what.split()[0] not in READS}
+
+
+def _writes_nothing(audit: Audit, user: str) -> bool:
+    """For longer than the agent waits from a bind to its last word about it."""
+    before = _writes(audit.requests(user))
+    time.sleep(12)
+    return _writes(audit.requests(user)) == before
 
 
 def test_a_started_container_costs_at_most_three_requests_of_the_agent(
