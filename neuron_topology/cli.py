@@ -197,6 +197,25 @@ def simulate(
 
 
 @app.command()
+def instances(
+    *,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[TYPE]", help="One type in full. Default: all, in a line each."),
+    ] = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+) -> None:
+    """List the instance types with their devices, links and network, and which sets of devices are granted. Reads only.
+
+    Of one type also how likely a set is free while other devices are in use, for AWS's sets and for all linked ones.
+    """
+    from neuron_topology.describing import instances as run
+
+    raise typer.Exit(run(name, form=output, headers=not no_headers))
+
+
+@app.command()
 def component() -> None:
     """Print where our component for TorchX is: torchx run $(hami-plugins neuron component) --image ..."""
     from hami_plugins.cli import output

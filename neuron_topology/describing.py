@@ -1,0 +1,157 @@
+"""The work of ``neuron instances``: what is known of instance types, and which sets of their devices are granted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from hami_plugins.cli import output
+from hami_plugins.cli.edge import Exit
+from hami_plugins.cli.options import Form
+from hami_plugins.errors import ConfigError
+from hami_plugins.report.documents import API_VERSION
+from hami_plugins.report.rows import Row, Table
+from neuron_topology.allocation.chances import chances
+from neuron_topology.allocation.families import Family
+from neuron_topology.allocation.locality import Locality
+from neuron_topology.allocation.tables import Tables, Topology
+from neuron_topology.hardware.fabric import Shape
+from neuron_topology.hardware.instances import GIB, INSTANCE_TYPES, InstanceType
+
+KIND: Final = "NeuronInstanceTypes"
+
+_SHAPES: Final[Mapping[Shape, str]] = {
+    Shape.SINGLE: "alone",
+    Shape.LINE: "row",
+    Shape.RING: "ring",
+    Shape.TORUS: "4x4 torus",
+}
+
+
+def instances(name: str | None, *, form: Form, headers: bool) -> int:
+    """Print all types, or one in full. Raises ``ConfigError`` for one that is not known."""
+    if name is not None and name not in INSTANCE_TYPES:
+        raise ConfigError(f"no instance type is called {name}; known are {', '.join(INSTANCE_TYPES)}")
+    chosen = list(INSTANCE_TYPES.values()) if name is None else [INSTANCE_TYPES[name]]
+    if form is not Form.TABLE:
+        types = [document(each) | ({} if name is None else {"sets": sets(each)}) for each in chosen]
+        output.document({"apiVersion": API_VERSION, "kind": KIND, "instanceTypes": types}, form)
+        return Exit.FINE
+    if name is None:
+        output.table(_overview(chosen), headers=headers)
+        return Exit.FINE
+    output.table(_facts(chosen[0]), headers=headers)
+    output.line()
+    output.table(_granted(chosen[0]), headers=headers)
+    if curves := _curves(chosen[0]):
+        output.line()
+        output.line("how likely a set is free where so many other devices are in use, anywhere on the machine")
+        output.table(curves, headers=headers)
+    return Exit.FINE
+
+
+def document(found: InstanceType) -> dict[str, Any]:
+    """What is known of a type."""
+    return {
+        "name": found.name,
+        "devices": found.devices,
+        "links": _SHAPES[found.fabric.shape],
+        "coreGeneration": found.core_generation,
+        "coresPerDevice": found.cores_per_device,
+        "logicalCoresPerDevice": found.logical_cores(),
+        "memoryPerDeviceMiB": found.device_memory,
+        "memoryKind": found.memory_kind,
+        "vcpus": found.vcpus,
+        "memoryGiB": found.memory_gib,
+        "efaInterfaces": found.efa_interfaces,
+        "networkCards": found.network_cards,
+        "networkInterfaces": found.max_enis,
+        "numaOfDevice": list(found.numa),
+        "pcieGroups": [
+            {"name": group.name, "devices": list(group.devices), "efaInterfaces": group.efa_interfaces}
+            for group in found.pcie
+        ],
+        "ultraServerMachines": list(found.ultraserver),
+    }
+
+
+def sets(found: InstanceType) -> dict[str, Any]:
+    """The sets of each family by their number of devices, and how likely one is free with 0, 1, 2 ... others in use."""
+    return {
+        family.value: {
+            str(count): {"sets": len(tables.sets[count]), "chanceByBusy": list(chances(tables, count))}
+            for count in tables.counts
+        }
+        for family, tables in _families(found)
+    }
+
+
+def _overview(chosen: list[InstanceType]) -> Table:
+    columns = ("TYPE", "DEVICES", "LINKS", "CORES", "MEMORY", "VCPUS", "HOST MEMORY", "EFA", "ULTRASERVER")
+    rows = tuple(
+        Row(
+            (
+                each.name,
+                f"{each.devices}",
+                _SHAPES[each.fabric.shape],
+                f"{each.devices * each.logical_cores()}",
+                f"{each.devices * each.device_memory // GIB} GiB",
+                f"{each.vcpus}",
+                f"{each.memory_gib} GiB",
+                f"{each.efa_interfaces or '-'}",
+                " ".join(str(machines) for machines in each.ultraserver if machines > 1) or "-",
+            )
+        )
+        for each in chosen
+    )
+    return Table(columns, rows, whole=frozenset({0}))
+
+
+def _facts(found: InstanceType) -> Table:
+    facts = (
+        ("instance type", found.name),
+        ("devices", f"{found.devices}, {_SHAPES[found.fabric.shape]}"),
+        ("cores of a device", f"{found.cores_per_device} NeuronCores {found.core_generation}"),
+        ("as pods count them", f"{found.logical_cores()}" if found.default_lnc else ""),
+        ("memory of a device", f"{found.device_memory // GIB} GiB {found.memory_kind}"),
+        ("host", f"{found.vcpus} vCPUs, {found.memory_gib} GiB"),
+        ("EFA interfaces", f"{found.efa_interfaces or ''}"),
+        ("network cards", f"{found.network_cards or ''}"),
+        ("network interfaces", f"{found.max_enis or ''}"),
+        ("NUMA nodes of devices", " ".join(map(str, found.numa))),
+        ("PCIe groups", "; ".join(" ".join(map(str, group.devices)) for group in found.pcie)),
+        ("UltraServers of", " ".join(f"{machines} machines" for machines in found.ultraserver if machines > 1)),
+    )
+    return Table(("FACT", "VALUE"), tuple(Row(fact) for fact in facts if fact[1]), whole=frozenset({0}))
+
+
+def _granted(found: InstanceType) -> Table:
+    rows = tuple(
+        Row((family.value, ", ".join(f"{len(tables.sets[count])} of {count}" for count in tables.counts)))
+        for family, tables in _families(found)
+    )
+    return Table(("FAMILY", "SETS OF SO MANY DEVICES"), rows, whole=frozenset({0}))
+
+
+def _curves(found: InstanceType) -> Table | None:
+    """The chances of the sizes that jobs come in, powers of two; none for a machine with fewer than three devices."""
+    sizes = [size for size in (2, 4, 8) if size < found.devices]
+    if not sizes:
+        return None
+    known = {
+        (family, size): chances(tables, size)
+        for family, tables in _families(found)
+        for size in sizes
+        if size in tables.counts
+    }
+    columns = ("IN USE", *(f"{family.value.upper()} {size}" for family, size in known))
+    rows = tuple(
+        Row((f"{busy}", *(f"{each[busy]:.3f}" for each in known.values()))) for busy in range(1, found.devices - 1)
+    )
+    return Table(columns, rows)
+
+
+def _families(found: InstanceType) -> Iterator[tuple[Family, Tables]]:
+    locality = Locality(found.numa, tuple(group.devices for group in found.pcie))
+    for family in Family:
+        yield family, Topology(found.fabric, family, locality).tables
