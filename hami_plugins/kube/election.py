@@ -76,7 +76,8 @@ class Election:
     ``identity`` is this process alone. ``on_started`` and ``on_stopped`` are called in turn, from the candidate's own
     thread, so they have to be quick: no renewal is sent meanwhile. ``on_stopped`` may be late, where a request hangs or
     the process was frozen; ``active`` never is, and what must not be done twice asks it. A candidate that lost goes on
-    as one. ``stop`` hands the Lease back, so that the next one need not wait.
+    as one, and one for which ``on_started`` raises has lost. ``stop`` hands the Lease back, so that the next one need
+    not wait.
     """
 
     def __init__(  # noqa: PLR0913 - who, for what, and what tests want to choose
@@ -274,6 +275,8 @@ class Election:
             (self._on_started if active else self._on_stopped)()
         except Exception:  # noqa: BLE001 - what is told must not end the election
             self._log.exception("election_callback_failed", active=active)
+            if active:  # it could not begin: somebody else may, or this one, with its next try
+                self.resign()
 
     @property
     def _path(self) -> str:

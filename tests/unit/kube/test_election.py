@@ -305,15 +305,42 @@ def test_a_frozen_holder_is_not_active_when_it_wakes() -> None:
     assert (one.active, one.holder) == (False, "other")
 
 
-def test_changes_are_told_once_and_a_callback_that_fails_changes_nothing() -> None:
+def test_who_cannot_begin_hands_the_lease_back_and_may_begin_with_a_later_try() -> None:
     told: list[str] = []
 
     def started() -> None:
         told.append("started")
-        raise ValueError("of the callback")
+        if told.count("started") == 1:
+            raise RuntimeError("can't start new thread")
 
     world = World()
     one = world.candidate("one", on_started=started, on_stopped=lambda: told.append("stopped"))
+    with capture_logs() as logs:
+        one.step()
+    assert (one.active, world.spec["holderIdentity"]) == (False, "")
+    assert [line["event"] for line in logs] == [
+        "lease_taken",
+        "election_callback_failed",
+        "lease_lost",
+        "lease_released",
+    ]
+    other = world.candidate("other")
+    other.step()
+    assert other.active
+    other.resign()
+    one.step()
+    assert (one.active, told) == (True, ["started", "stopped", "started"])
+
+
+def test_changes_are_told_once_and_who_cannot_end_has_lost_all_the_same() -> None:
+    told: list[str] = []
+
+    def stopped() -> None:
+        told.append("stopped")
+        raise ValueError("of the callback")
+
+    world = World()
+    one = world.candidate("one", on_started=lambda: told.append("started"), on_stopped=stopped)
     with capture_logs() as logs:
         for _ in range(3):
             one.step()
@@ -321,7 +348,7 @@ def test_changes_are_told_once_and_a_callback_that_fails_changes_nothing() -> No
         one.step()
         one.step()
     assert told == ["started", "stopped"]
-    assert [line["event"] for line in logs] == ["lease_taken", "election_callback_failed", "lease_lost"]
+    assert [line["event"] for line in logs] == ["lease_taken", "lease_lost", "election_callback_failed"]
 
 
 def test_what_goes_wrong_is_logged_once_and_told_to_probes() -> None:
