@@ -232,8 +232,12 @@ class Books:
         return intake.refusal or self.product.obstacle(intake.pod)
 
     def answer(self, node: NodeName, intake: Intake) -> str:
-        """Why the node's cards cannot hold the pod, with numbers; empty where they can."""
+        """Why the node's cards cannot hold the pod, with numbers; empty where they can.
+
+        A scheduler that asks so begins anew with the pod: see ``Ledger.look_again``.
+        """
         with self._lock:
+            self._ledger.look_again(intake.pod.uid)
             answer = self._ledger.answer(node, intake)
             return self._why_not(node, intake, answer, self._told(intake))
 
@@ -254,13 +258,13 @@ class Books:
         fits = ((node, answer.score) for node, answer in answers.items() if isinstance(answer, Fit))
         return {node: sign * score + bonus.get(node, 0.0) for node, score in fits}
 
-    def reserve(self, node: NodeName, intake: Intake) -> Granted | Declined:
+    def reserve(self, node: NodeName, intake: Intake, *, job: str = "") -> Granted | Declined:
         """See ``Ledger``."""
         with self._lock:
             if why := self._planner.objection(node, intake, self._ledger):
                 return Declined(uid=intake.pod.uid, node=node, code=Code.NODE, text=f"node {node}: {why}")
             wish = self._planner.wish(node, intake, self._ledger)
-            return self._ledger.reserve(node, intake, self._clock(), wish=wish)
+            return self._ledger.reserve(node, intake, self._clock(), wish=wish, job=job)
 
     def release(self, uid: PodUid) -> bool:
         """See ``Ledger``."""

@@ -2,8 +2,9 @@
 
 A reply always has the status 200: of anything else Volcano shows its users nothing but the number.
 
-The calls come over plain HTTP, so that anybody may make them. Questions change nothing. Cards are held only for a pod
-that waits according to the API server, and only what it asks for there, whatever the call says about it.
+The calls come over plain HTTP, so that anybody may make them. A question gives nobody cards: at most it ends what an
+earlier try of the scheduler reserved. Cards are held only for a pod that waits according to the API server, and only
+what it asks for there, whatever the call says about it.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Extender:
             return "refused", obstacle
         if intake is None:
             return "nothing", ""
-        found = self._books.reserve(NodeName(task.node), intake)
+        found = self._books.reserve(NodeName(task.node), intake, job=task.job)
         if not isinstance(found, Declined):
             return "reserved", ""
         self._metrics.refused(found.code)

@@ -68,7 +68,8 @@ class Assumption:
     """What a pod is taken to hold on a node before a watch has shown it there.
 
     A reservation is made while a scheduler looks; once a Binding was ``answered`` with it, it may be in effect already,
-    so that only the watch, the pod's deletion or the time ends it. ``made`` and ``until`` are times as they were given.
+    so that only the watch, the pod's deletion or the time ends it. ``made`` and ``until`` are times as they were given,
+    ``job`` is what the scheduler calls those that it places together, empty where it says nothing of them.
     """
 
     node: NodeName
@@ -77,6 +78,7 @@ class Assumption:
     made: float
     until: float
     answered: bool = False
+    job: str = ""
 
 
 class Finding(StrEnum):

@@ -83,14 +83,14 @@ class Ledger(Facts):
         return why_not(Question(_devices_only(intake), intake.policy), [(entry, refusal)], self._registry)
 
     def reserve(
-        self, node: NodeName, intake: Intake, now: float, *, wish: PodDemand | None = None
+        self, node: NodeName, intake: Intake, now: float, *, wish: PodDemand | None = None, job: str = ""
     ) -> Granted | Declined:
         """Hold what the pod would get on the node, instead of any reservation that it has elsewhere.
 
         Asked again for the same node, the pod keeps what it has there, if that is still right. With a ``wish`` the node
-        is asked that in its name; it has to be a narrower demand for the same.
+        is asked that in its name; it has to be a narrower demand for the same. ``job`` as in ``Assumption``.
         """
-        return self._grant(node, intake, now, wish=wish, answered=False, dry=False)
+        return self._grant(node, intake, now, wish=wish, job=job, answered=False, dry=False)
 
     def release(self, uid: PodUid) -> bool:
         """Give up a pod's reservation, and say whether there was one.
@@ -102,6 +102,26 @@ class Ledger(Facts):
         for node in waiting:
             self._end(uid, node)
         return bool(waiting)
+
+    def look_again(self, uid: PodUid) -> None:
+        """A scheduler looks for a node for the pod once more: what it reserved before has come to nothing.
+
+        The same is true of what it reserved later for others of the job, because it binds them together or not at all.
+        Volcano gives nothing back where it leaves one of them to wait for a pod that is ending (a task that is
+        *pipelined*), and then asks about the first of them again, for which the cards of the others look taken.
+        """
+        waiting = [each for each in self.assumptions(uid) if not each.answered]
+        if not waiting:
+            return
+        job, since = waiting[0].job, min(each.made for each in waiting)
+        void = [
+            each
+            for held in self._assumed.values()
+            for each in held.values()
+            if not each.answered and (each.record.uid == uid or (job and each.job == job and each.made >= since))
+        ]
+        for each in void:
+            self._end(each.record.uid, each.node)
 
     def grant(  # noqa: PLR0913 - one question with all that may go with it
         self,
@@ -138,6 +158,7 @@ class Ledger(Facts):
         *,
         carried: Mapping[str, str] | None = None,
         wish: PodDemand | None,
+        job: str = "",
         answered: bool,
         dry: bool,
     ) -> Granted | Declined:
@@ -161,7 +182,9 @@ class Ledger(Facts):
             made, until, answered = before.made, before.until, True
         record = record_with(pod, found.containers)
         self._assume(
-            Assumption(node=node, record=record, devices=demand.devices, made=made, until=until, answered=answered)
+            Assumption(
+                node=node, record=record, devices=demand.devices, made=made, until=until, answered=answered, job=job
+            )
         )
         return found
 

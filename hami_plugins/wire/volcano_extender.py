@@ -40,13 +40,17 @@ _SHOWN: Final = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """The pod that a call is about. ``node`` is where the session puts it, empty before; ``pod`` is the Pod object."""
+    """The pod that a call is about. ``node`` is where the session puts it, empty before; ``pod`` is the Pod object.
+
+    ``job`` is Volcano's name for its PodGroup, empty where a call has none.
+    """
 
     uid: PodUid
     namespace: str
     name: str
     node: NodeName
     pod: Json
+    job: str = ""
 
 
 class OnNode(NamedTuple):
@@ -124,6 +128,7 @@ def _task(body: Json, place: str) -> Task:
         name=fields.needed(body, "Name", place),
         node=NodeName(fields.text(body, "NodeName", place)),
         pod=fields.member(body, "Pod", place),
+        job=fields.text(body, "Job", place),
     )
 
 

@@ -51,6 +51,13 @@ def case(control_plane: ControlPlane, pool: Pool, namespace: str) -> Case:
     return Case(control_plane, pool, namespace)
 
 
+def expired_so_far(grants: Grants) -> float:
+    """How many promises have ended by time, once there is none left of what was killed before."""
+    replica = grants.replicas[0]
+    wait_until(lambda: not replica.metric(PROMISED), "nothing is promised", 120)
+    return replica.metric(EXPIRED)
+
+
 def test_every_member_of_a_gang_that_had_to_wait_has_its_own_nodes_cards(
     grants: Grants, control_plane: ControlPlane, namespace: str, numbers: Numbers
 ) -> None:
@@ -58,6 +65,7 @@ def test_every_member_of_a_gang_that_had_to_wait_has_its_own_nodes_cards(
         pools = [stack.enter_context(Pool(control_plane)) for _ in range(AT_ONCE)]
         for pool in pools:
             pool.add(MEMBERS)
+        ended = expired_so_far(grants)
         most = 0.0
         for round_ in range(ROUNDS):
             gangs = [(Case(control_plane, pool, namespace), f"gang-{at}-{round_}") for at, pool in enumerate(pools)]
@@ -68,8 +76,33 @@ def test_every_member_of_a_gang_that_had_to_wait_has_its_own_nodes_cards(
                 assert not pool.faults()
                 assert sorted(map(len, pool.by_card().values())) == [1] * MEMBERS
             control_plane.clear_namespace(namespace)
+    if grants.mode == "ledger":
+        # Of a session that Volcano leaves without giving back, the next one finds nothing in its way.
+        assert grants.replicas[0].metric(EXPIRED) == ended
     what = f"gang that had to wait, room to bound, {grants.mode}, the longest of {AT_ONCE * ROUNDS}"
     numbers.add(what, f"{most:.1f} s", "<= 2 s" if grants.mode == "ledger" else "")
+
+
+def test_a_gang_that_waits_for_a_pod_that_is_ending_is_bound_when_that_has_ended(
+    grants: Grants, case: Case, pool: Pool, control_plane: ControlPlane, numbers: Numbers
+) -> None:
+    """Its cards are not anybody's before, and no reservation of the sessions meanwhile has to end by time."""
+    pool.add(MEMBERS)
+    ended = expired_so_far(grants)
+    submit_waiting(case, "gang")
+    holder = f"{pods(case.namespace)}/gang-holder"
+    control_plane.api.delete(holder, grace=600)
+    try:
+        assert control_plane.api.get(holder)["metadata"]["deletionTimestamp"]
+        time.sleep(3)  # a dozen sessions
+        took = seconds_to_bound([(case, "gang")], heal=grants.mode == "guard")
+    finally:
+        case.remove("gang-holder")  # nobody else ends it
+    assert not pool.faults()
+    if grants.mode == "ledger":
+        assert grants.replicas[0].metric(EXPIRED) == ended
+    what = f"gang that waited for a pod that was ending, from its end to bound, {grants.mode}"
+    numbers.add(what, f"{took:.1f} s", "<= 2 s" if grants.mode == "ledger" else "")
 
 
 def test_a_scheduler_that_has_just_started_binds_nobody_without_cards(grants: Grants, case: Case, pool: Pool) -> None:

@@ -51,6 +51,8 @@ class Belief:
     grants: tuple[ContainerGrant, ...]
     until: float
     answered: bool
+    made: float
+    job: str
 
 
 @dataclass
@@ -185,14 +187,27 @@ class Histories(RuleBasedStateMachine):
     # What a scheduler does
 
     @precondition(lambda self: self.cluster.pods)
-    @rule(pod=picks, node=picks)
-    def reserve(self, pod: int, node: int) -> None:
+    @rule(pod=picks, node=picks, job=st.sampled_from(["", "train"]))
+    def reserve(self, pod: int, node: int, job: str = "") -> None:
         uid, name = self.some_pod(pod), self.some_node(node)
         intake = asking(self.cluster.pods[uid], REGISTRY)
-        said = self.ledger.reserve(NodeName(name), intake, self.now)
+        said = self.ledger.reserve(NodeName(name), intake, self.now, job=job)
         self.judge(said, intake, name)
         if isinstance(said, Granted):
-            self.believe(uid, name, said, answered=False)
+            self.believe(uid, name, said, answered=False, job=job)
+
+    @precondition(lambda self: any(self.beliefs.values()))
+    @rule(pick=picks)
+    def look_again(self, pick: int) -> None:
+        """What is only reserved ends, for the pod and for those of its job that came with it or later."""
+        uid = sorted(uid for uid, held in self.beliefs.items() if held)[pick % sum(map(bool, self.beliefs.values()))]
+        mine = [belief for belief in self.beliefs[uid].values() if not belief.answered]
+        self.ledger.look_again(PodUid(uid))
+        for other, held in self.beliefs.items():
+            for name, belief in list(held.items()):
+                joined = any(each.job and each.job == belief.job and belief.made >= each.made for each in mine)
+                if not belief.answered and (other == uid or joined):
+                    del held[name]
 
     @precondition(lambda self: self.cluster.pods)
     @rule(pod=picks)
@@ -465,14 +480,14 @@ class Histories(RuleBasedStateMachine):
         self.flights.append(Flight(uid, name, self.ledger.annotations(said, pod, now_ns=int(self.now * 1e9)), self.now))
         self.believe(uid, name, said, answered=True)
 
-    def believe(self, uid: str, name: str, said: Granted, *, answered: bool) -> None:
+    def believe(self, uid: str, name: str, said: Granted, *, answered: bool, job: str = "") -> None:
         held = self.beliefs.setdefault(uid, {})
         before = held.get(name)
         self.beliefs[uid] = {other: belief for other, belief in held.items() if belief.answered}
         until = self.now + (90 if answered else 15)
         if before is not None and before.answered and not answered:
             until, answered = before.until, True
-        self.beliefs[uid][name] = Belief(said.containers, until, answered)
+        self.beliefs[uid][name] = Belief(said.containers, until, answered, self.now, job)
 
     def rebuilt(self, name: str, without: str = "") -> NodeEntry | None:
         """The node from what has been shown and what should be believed."""

@@ -88,15 +88,15 @@ class Cluster:
         body = {"task": task(pod), "node": {"Name": node, "Node": {}}}
         return json.loads(self.extender.predicate(json.dumps(body, separators=(",", ":")).encode()))
 
-    def event(self, verb: str, pod: Raw, node: str = "n1") -> str:
+    def event(self, verb: str, pod: Raw, node: str = "n1", *, job: str = "") -> str:
         """The error in the reply to ``allocate`` or ``deallocate`` for a pod that the API server has."""
         metadata = pod["metadata"]
         self.server.setdefault((metadata["namespace"], metadata["name"]), pod)
-        return self.sent(verb, pod, node)
+        return self.sent(verb, pod, node, job=job)
 
-    def sent(self, verb: str, pod: Raw, node: str = "n1") -> str:
+    def sent(self, verb: str, pod: Raw, node: str = "n1", *, job: str = "") -> str:
         """The same for a pod that need not be anywhere."""
-        body = json.dumps({"task": task(pod, node)}).encode()
+        body = json.dumps({"task": task(pod, node) | {"Job": job}}).encode()
         answer = self.extender.allocate if verb == "allocate" else self.extender.deallocate
         return str(json.loads(answer(body))["errorMessage"])
 

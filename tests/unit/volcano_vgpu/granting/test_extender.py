@@ -106,13 +106,47 @@ def test_id_lists_of_pods_are_obeyed() -> None:
 def test_what_is_reserved_is_not_there_for_others_until_it_is_released() -> None:
     cluster, first, second = Cluster(), a_pod("a", memory=30_000), a_pod("b", memory=30_000)
     assert cluster.event("allocate", first) == ""
-    assert cluster.predicate(first)["status"] == ""
     assert "largest free 10,960 MiB" in cluster.predicate(second)["status"]
     assert "largest free 10,960 MiB" in cluster.event("allocate", second)
     assert cluster.event("deallocate", first) == ""
     assert cluster.event("deallocate", first) == ""
     assert cluster.event("allocate", second) == ""
     assert (cluster.counted("deallocate", "released"), cluster.counted("deallocate", "nothing")) == (1, 1)
+
+
+def test_a_gang_of_which_one_waits_for_a_pod_that_is_ending_finds_its_own_cards_free_in_the_next_session() -> None:
+    """Volcano leaves such a session without ``deallocate``, and its next one begins with the first member again."""
+    cluster = Cluster(a_node("n1"), a_node("n2"), a_node("n3"))
+    gang = [a_pod(f"w{at}", memory=30_000) for at in range(3)]
+    ending = a_pod("ending", memory=30_000, node="n3", ids="GPU-n3-0,NVIDIA,30000,0:")
+    cluster.shows(ending)
+    assert cluster.event("allocate", gang[0], "n1", job="x/train") == ""
+    assert cluster.event("allocate", gang[1], "n2", job="x/train") == ""
+    assert "largest free 10,960 MiB" in cluster.event("allocate", gang[2], "n3", job="x/train")
+    cluster.shows(ending, "deleted")
+    assert [cluster.predicate(gang[0], node)["status"] for node in ("n1", "n2", "n3")] == ["", "", ""]
+    for pod, node in zip(gang, ("n3", "n1", "n2"), strict=True):
+        assert cluster.event("allocate", pod, node, job="x/train") == ""
+
+
+def test_a_question_ends_no_reservation_of_another_job_and_none_of_whoever_came_before_in_its_own() -> None:
+    """What came before may have been bound by itself: of a gang that has enough members each further one is."""
+    cluster = Cluster(*map(a_node, ("n1", "n2", "n3", "n4")))
+    pods = {name: a_pod(name, memory=30_000) for name in ("before", "asked", "other", "alone")}
+    for at, (name, job) in enumerate([("before", "x/a"), ("asked", "x/a"), ("other", "x/b"), ("alone", "")], start=1):
+        cluster.time += 1
+        assert cluster.event("allocate", pods[name], f"n{at}", job=job) == ""
+    assert cluster.predicate(pods["asked"], "n2")["status"] == ""
+    stranger = a_pod("stranger", memory=30_000)
+    assert [at for at in range(1, 5) if not cluster.predicate(stranger, f"n{at}")["status"]] == [2]
+
+
+def test_a_question_ends_nothing_that_a_binding_was_answered_with() -> None:
+    cluster, pod = Cluster(), a_pod(memory=30_000)
+    assert cluster.event("allocate", pod) == ""
+    assert cluster.bind(pod).operations
+    cluster.predicate(pod)
+    assert "largest free 10,960 MiB" in cluster.predicate(a_pod("other", memory=30_000))["status"]
 
 
 def test_a_pod_that_would_take_the_place_of_another_gets_its_cards_when_that_one_is_gone_and_not_before() -> None:

@@ -24,12 +24,16 @@ class Api:
     """Takes note of the nodes that are written; fails as often as it is told to."""
 
     failures: int = 0
+    odd: bool = False
     now: float = 100.0
     written: list[str] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def merge_patch(self, path: str, _body: Raw) -> Raw:
         with self.changed:
+            if self.odd:
+                self.odd = False
+                raise LookupError("odd")
             if self.failures:
                 self.failures -= 1
                 self.changed.notify_all()
@@ -81,3 +85,36 @@ def test_a_write_that_failed_is_made_a_second_later(api: Api, toucher: Toucher) 
     api.wait(OTHER)
     api.now += SPARED
     api.wait(OTHER, ONE)
+
+
+def test_whatever_goes_wrong_with_one_node_the_next_is_written(api: Api, toucher: Toucher) -> None:
+    api.odd = True
+    toucher.touch(ONE)
+    toucher.touch(OTHER)
+    api.wait(OTHER)
+
+
+def test_the_end_waits_for_one_write_and_not_for_all_that_are_due() -> None:
+    began, let = threading.Event(), threading.Event()
+
+    class Slow(Api):
+        """Takes its time with each write."""
+
+        def merge_patch(self, path: str, body: Raw) -> Raw:
+            began.set()
+            let.wait(10)
+            return super().merge_patch(path, body)
+
+    api = Slow()
+    toucher = Toucher(api, interval=0.05, metrics=GrantMetrics(METRICS), clock=api.clock)  # type: ignore[arg-type]
+    for node in (ONE, OTHER):
+        toucher.touch(node)
+    toucher.start()
+    assert began.wait(10)
+    stopping = threading.Thread(target=toucher.stop)
+    stopping.start()
+    while not toucher.stopping:
+        time.sleep(0.001)
+    let.set()
+    stopping.join()
+    api.wait(ONE)
