@@ -92,3 +92,12 @@ def test_what_runs_on_a_node_when_it_is_reported_broken_keeps_what_it_has() -> N
     assert cluster.books.findings() == ()
     cluster.shows_node(a_node("n1"))
     assert "0,1,2,3" not in str(cluster.bind(a_pod("next")).operations)
+
+
+def test_an_end_that_is_put_off_holds_at_once() -> None:
+    cluster = Cluster(a_node("n1", annotations={END_KEY: "1800000000"}))
+    cluster.now = END - 3600
+    pod = a_pod(annotations={DURATION_KEY: "1h"})
+    assert cluster.predicate(pod)
+    cluster.shows_node(a_node("n1", annotations={END_KEY: "1800003600"}))
+    assert not cluster.predicate(pod)

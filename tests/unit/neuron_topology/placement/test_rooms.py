@@ -160,6 +160,11 @@ def test_a_size_that_only_some_machines_can_give_is_weighed_on_those() -> None:
     assert left([EIGHT, EIGHT, Part(1), Part(1)], a_node(), small).endswith("beside each other")
 
 
+def test_where_machines_differ_the_least_that_a_part_takes_counts() -> None:
+    assert not left([EIGHT, EIGHT, *[ONE_CORE] * 64], a_node(), a_node("m", TRN2))
+    assert left([EIGHT, EIGHT, *[ONE_CORE] * 65], a_node(), a_node("m", TRN2)).endswith("beside each other")
+
+
 parts = st.sampled_from([Part(1), TWO, FOUR, EIGHT, ONE_CORE, THREE_CORES, SOME_CORES, Part(cores=16)])
 devices = st.sets(st.integers(0, 15), max_size=12)
 
