@@ -108,3 +108,20 @@ def test_repaired_devices_come_last_among_equals() -> None:
 
 def test_where_nothing_is_free_there_is_none() -> None:
     assert shared_set(LINKED, 0, 4, {}, {}) == 0
+
+
+@given(
+    free=st.integers(0, ALL),
+    count=st.sampled_from([2, 3, 4, 8]),
+    others=st.dictionaries(st.integers(0, ALL), st.just(3)),
+)
+def test_a_set_for_a_range_of_cores_has_neighbouring_numbers_and_costs_no_other(
+    free: int, count: int, others: dict[int, int]
+) -> None:
+    chosen = shared_set(LINKED, free, count, others, {}, run=True)
+    left = room(LINKED, free, count, True)
+    assert bool(chosen) is bool(left)
+    if chosen:
+        assert chosen in LINKED.runs(count)
+        assert chosen & ~free == 0
+        assert room(LINKED, free & ~chosen, count, True) == left - 1
