@@ -86,6 +86,8 @@ class Toucher:
             if self._stop.wait(self._interval):
                 return
             for node in self._ready():
+                if self._stop.is_set():
+                    return
                 if not self._written(node):
                     self.touch(node)
 
@@ -108,5 +110,9 @@ class Toucher:
             self._touches.labels("failed").inc()
             _log.warning("node_not_touched", node=node, error=str(error))
             return not error.may_retry
+        except Exception:  # noqa: BLE001 - without this loop no node would be counted anew any more
+            self._touches.labels("failed").inc()
+            _log.exception("node_not_touched", node=node)
+            return True
         self._touches.labels("written").inc()
         return True
