@@ -10,7 +10,6 @@ what it asks for there, whatever the call says about it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Final
 
 import structlog
@@ -20,16 +19,20 @@ from hami_plugins.errors import KubeError, WireError
 from hami_plugins.granting.books import Books
 from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.granting.reading import ReadPod
+from hami_plugins.granting.remembering import Remembered
 from hami_plugins.ledger.answers import Declined
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import volcano_extender
 from hami_plugins.wire.volcano_extender import Task
 
-TASKS: Final = 4096
-"""Tasks that are remembered as read: each comes once for every node, and once more when these are ranked."""
+REMEMBERED: Final = 8 * 1024 * 1024
+"""Bytes of tasks that are remembered as read: each comes once for every node, and once more when these are ranked.
+
+What is read takes up to fourteen times the room of its text.
+"""
 
 LARGEST_REMEMBERED: Final = 32 * 1024
-"""Bytes of a task. A larger one is read each time, so that nobody fills the memory with them."""
+"""Bytes of a task. A larger one is read each time, so that it drives no others out."""
 
 _log = structlog.get_logger(__name__)
 
@@ -45,13 +48,13 @@ class Extender:
         self._read = read
         self._weight = weight
         self._metrics = metrics
-        self._remembered = lru_cache(maxsize=TASKS)(self._of_text)
+        self._remembered = Remembered(self._of_text, most=REMEMBERED, largest=LARGEST_REMEMBERED)
 
     def predicate(self, body: bytes) -> bytes:
         """Whether a node can hold a pod."""
         try:
             call = volcano_extender.predicate(body)
-            intake, obstacle = self._asked(call.task)
+            intake, obstacle = self._remembered(call.task)
         except WireError as error:
             self._metrics.answered("predicate", "unreadable")
             return volcano_extender.predicate_reply(str(error), code=volcano_extender.ERROR)
@@ -63,7 +66,7 @@ class Extender:
         """How well a pod would fit on each of some nodes."""
         try:
             call = volcano_extender.prioritize(body)
-            intake, _ = self._asked(call.task)
+            intake, _ = self._remembered(call.task)
         except WireError as error:
             self._metrics.answered("prioritize", "unreadable")
             return volcano_extender.event_reply(str(error))
@@ -124,9 +127,6 @@ class Extender:
 
     def _release(self, task: Task) -> tuple[str, str]:
         return ("released" if self._books.release(task.uid) else "nothing"), ""
-
-    def _asked(self, task: bytes) -> tuple[Intake, str]:
-        return self._remembered(task) if len(task) <= LARGEST_REMEMBERED else self._of_text(task)
 
     def _of_text(self, text: bytes) -> tuple[Intake, str]:
         return self._of_task(volcano_extender.task(text))
