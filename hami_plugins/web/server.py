@@ -16,6 +16,7 @@ from uvicorn.server import ServerState
 
 from hami_plugins.errors import ConfigError
 from hami_plugins.running import Running
+from hami_plugins.web.accepting import accept_no_more
 from hami_plugins.web.heads import PATIENCE, Guarded
 from hami_plugins.web.tls import Rotation, Tls, TlsMetrics
 
@@ -158,7 +159,7 @@ class _Server(uvicorn.Server):
 
         TLS would wait for idle clients to agree.
         """
-        await self._accept_no_more()
+        await accept_no_more(self.servers)
         self.server_state.ending = True
         for connection in list(self.server_state.connections):
             transport, cycle = getattr(connection, "transport", None), getattr(connection, "cycle", None)
@@ -168,17 +169,6 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):  # their time to finish is over
             connection.transport.abort()
-
-    async def _accept_no_more(self) -> None:
-        """Stops listening, and lets those begin that have just been accepted.
-
-        asyncio makes their transports a turn later; where its server is closed by then, they fail and are never closed.
-        """
-        loop = asyncio.get_running_loop()
-        for server in self.servers:
-            for listener in server.sockets:
-                loop.remove_reader(listener)
-        await asyncio.sleep(0)
 
 
 class _State(ServerState):

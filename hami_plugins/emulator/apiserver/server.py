@@ -29,6 +29,7 @@ from hami_plugins.emulator.apiserver.watching import Hub
 from hami_plugins.emulator.apiserver.writing import DeleteOptions, Writer
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.running import Running
+from hami_plugins.web.accepting import accept_no_more
 
 Raw = Mapping[str, Any]
 
@@ -278,16 +279,19 @@ class _Running:
 
     def stop(self) -> None:
         """Break everything off and wait for the thread."""
-        self._server.should_exit = True
-        self._loop.call_soon_threadsafe(self._break)
+        asyncio.run_coroutine_threadsafe(self._break(), self._loop)
         self._thread.join()
 
-    def _break(self) -> None:
-        for server in self._server.servers:
-            server.close()
-        for watch in self._hub.watches():
-            self._hub.close(watch)
-        self._connections.break_all()
+    async def _break(self) -> None:
+        try:
+            await accept_no_more(self._server.servers)
+            for server in self._server.servers:
+                server.close()
+            for watch in self._hub.watches():
+                self._hub.close(watch)
+            self._connections.break_all()
+        finally:
+            self._server.should_exit = True
 
     def _tick(self) -> None:
         self._loop.call_later(self._every, self._beat)
