@@ -32,10 +32,10 @@ from tests.golden.cases import Case, each, of
 from tests.unit.koordinator_adapter.written import moved, pod
 
 DEVIATIONS = {
-    "hook-129": "what is added is for pods that share cards and have the label; others are shown their cards elsewhere",
+    "hook-129": "what is added is for pods that share cards with the label; others are shown theirs elsewhere",
     "hook-132": "there is no protocol object here",
     "hook-wrong-case": "such a pod is refused when it is created",
-    "hook-r100": "what is added is for pods that share cards and have the label; others are shown their cards elsewhere",
+    "hook-r100": "what is added is for pods that share cards with the label; others are shown theirs elsewhere",
     "hook-no-ratio": "the ratio is not needed for the limit, which is set",
     "core-limit-7": "every container has a cache of its own, which the node's monitor does not see",
 }
