@@ -39,9 +39,6 @@ _DEMANDS: Final = 64
 _STATES: Final = 1_000
 """Reasons in words that are remembered: of so many kinds of pods, for so many states of nodes each."""
 
-_NAMED: Final = 1000
-"""Problems that are remembered as logged."""
-
 _log = structlog.get_logger(__name__)
 
 
@@ -64,7 +61,7 @@ class Books:
     def __init__(self, product: Product, *, keep: float, hold: float = HOLD, clock: Callable[[], float]) -> None:
         self.product = product
         self.problems = 0
-        self._named: set[str] = set()
+        self._named: dict[str, tuple[str, ...]] = {}
         self._clock = clock
         self._registry = Registry([product.spec])
         self._ledger = Ledger(Decider(self._registry), keep=keep, hold=hold)
@@ -83,6 +80,7 @@ class Books:
     def node_changed(self, change: Change) -> None:
         """A node came, changed or went."""
         if change.kind == "deleted":
+            self._named.pop(change.uid, None)
             self._unreadable.pop(change.uid, None)
             with self._lock:
                 name = self._nodes.pop(change.uid, None)
@@ -94,7 +92,7 @@ class Books:
         try:
             node = objects.node_object(change.object)
         except WireError as error:
-            self._malformed("node_unreadable", str(error))
+            self._malformed("node_unreadable", change.uid, [str(error)])
             self._unreadable[change.uid] = (change.object.get("metadata") or {}).get("name"), str(error)
             return
         self._unreadable.pop(change.uid, None)
@@ -107,12 +105,12 @@ class Books:
                 self._ledger.forget_node(node.name)
             self._broken("node_not_taken_in", f"node {node.name}", error)
             return
-        for problem in problems:
-            self._malformed("node_problem", f"{problem.place}: {problem.what}")
+        self._malformed("node_problem", change.uid, [f"{problem.place}: {problem.what}" for problem in problems])
 
     def pod_changed(self, change: Change) -> None:
         """A pod came, changed or went."""
         if change.kind == "deleted":
+            self._named.pop(change.uid, None)
             name = self._names.pop(change.uid, ("", ""))
             with self._lock:
                 if (seen := self._pods.get(name)) is not None and seen.uid == change.uid:
@@ -137,6 +135,7 @@ class Books:
     def group_changed(self, change: Change) -> None:
         """A PodGroup came, changed or went."""
         if change.kind == "deleted":
+            self._named.pop(change.uid, None)
             if (key := self._groups.pop(change.uid, None)) is not None:
                 with self._lock:
                     self._planner.group_gone(*key)
@@ -146,10 +145,9 @@ class Books:
         try:
             group, wrong = objects.readable_pod_group(change.object)
         except WireError as error:
-            self._malformed("group_unreadable", str(error))
+            self._malformed("group_unreadable", change.uid, [str(error)])
             return
-        for each in wrong:
-            self._malformed("group_problem", str(each))
+        self._malformed("group_problem", change.uid, map(str, wrong))
         self._groups[change.uid] = (group.namespace, group.name)
         with self._lock:
             self._planner.group_seen(group)
@@ -160,7 +158,7 @@ class Books:
         try:
             pod = objects.pod(raw)
         except WireError as error:
-            self._malformed("pod_unreadable", str(error))
+            self._malformed("pod_unreadable", uid, [str(error)])
             return self._unread(raw, uid, str(error))
         if pod.node is None and pod.phase not in FINISHED:
             intake = take_in(pod, self._registry, self.product.rules)
@@ -175,8 +173,7 @@ class Books:
                 self._planner.pod_gone(uid)
             else:
                 self._planner.pod_seen(pod, None)
-        for problem in problems:
-            self._malformed("pod_problem", f"{problem.place}: {problem.what}")
+        self._malformed("pod_problem", uid, [f"{problem.place}: {problem.what}" for problem in problems])
         return Seen(uid)
 
     def _unread(self, raw: Raw, uid: PodUid, fault: str) -> Seen:
@@ -198,16 +195,22 @@ class Books:
             for kind in ("limits", "requests")
         )
 
-    def _malformed(self, event: str, reason: str) -> None:
-        """Counted each time, and named once: a node that is broken says so with each of its heartbeats."""
-        self.problems += 1
-        if reason not in self._named and len(self._named) < _NAMED:
-            self._named.add(reason)
-            _log.warning(event, reason=reason)
+    def _malformed(self, event: str, uid: str, reasons: Iterable[str]) -> None:
+        """All that is wrong with an object now: counted each time, and named once, however often the object says so."""
+        before, now = self._named.pop(uid, ()), tuple(reasons)
+        if not now:
+            return
+        self._named[uid] = now
+        with self._lock:
+            self.problems += len(now)
+        for reason in dict.fromkeys(now):
+            if reason not in before:
+                _log.warning(event, reason=reason)
 
     def _broken(self, event: str, subject: str, error: Exception) -> None:
         """A mistake of this program: with its trace, so that it can be reported."""
-        self.problems += 1
+        with self._lock:
+            self.problems += 1
         _log.error(event, subject=subject, exc_info=error)
 
     # What is asked

@@ -146,6 +146,24 @@ def test_what_cannot_be_read_is_counted_each_time_and_named_once() -> None:
     assert (cluster.books.problems, len(logs)) == (3, 1)
 
 
+def test_what_is_wrong_is_named_however_much_was_wrong_before_and_again_where_it_comes_back() -> None:
+    cluster = Cluster()
+
+    def shows(number: int, kind: Any = "modified") -> None:
+        name = f"uid-{number}"
+        cluster.books.node_changed(Change(kind, {"metadata": {"name": 3, "uid": name}}, name))
+
+    with capture_logs() as logs:
+        for number in range(1_500):
+            shows(number)
+    assert len(logs) == 1_500
+    with capture_logs() as logs:
+        shows(1_499)
+        shows(0, "deleted")
+        shows(0)
+    assert len(logs) == 1
+
+
 def test_a_pod_that_meets_a_bug_holds_the_cards_that_its_annotations_name(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, bound = Cluster(), a_pod(node="n1", ids="GPU-n1-0,NVIDIA,30000,0:")
     waiting = a_pod("w")
