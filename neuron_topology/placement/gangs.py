@@ -43,6 +43,19 @@ class _Room(NamedTuple):
     words: str
 
 
+class _Asked(NamedTuple):
+    """A pod that nodes are asked about one after another in the same second, and what those with these notes said.
+
+    ``told`` is the pod with what its group says.
+    """
+
+    pod: Pod
+    group: PodGroup | None
+    now: int
+    told: Pod
+    answers: dict[Notes, str]
+
+
 class _Member(NamedTuple):
     """A pod of a gang; ``part`` is what it asks for, ``None`` where that is not planned."""
 
@@ -68,6 +81,7 @@ class Gangs(Planner):
         self._gangs: dict[Key, _Gang] = {}
         self._group_of: dict[PodUid, Key] = {}
         self._groups: dict[Key, PodGroup] = {}
+        self._asked: _Asked | None = None
 
     # What the watches show
 
@@ -187,8 +201,15 @@ class Gangs(Planner):
     def _objects(self, notes: Notes, pod: Pod) -> str:
         """Why the pod must not begin on a node with these notes now."""
         group = self._groups.get((pod.namespace, pod.annotations.get(GROUP_KEY, "")))
-        told = pod if group is None else replace(pod, of_group=group.annotations)
-        return objection(dict(notes), told, self._now(), margin=self._margin)
+        now = int(self._now())
+        asked = self._asked
+        if asked is None or asked.pod is not pod or asked.group is not group or asked.now != now:
+            told = pod if group is None else replace(pod, of_group=group.annotations)
+            asked = self._asked = _Asked(pod, group, now, told, {})
+        found = asked.answers.get(notes)
+        if found is None:
+            found = asked.answers[notes] = objection(dict(notes), asked.told, now, margin=self._margin)
+        return found
 
     def bonus(self, nodes: Iterable[NodeName], intake: Intake, ledger: Ledger) -> Mapping[NodeName, float]:
         """See ``Planner``: nodes that have the set of the others come before equal ones."""
