@@ -135,6 +135,19 @@ class Term:
         with self._filling():
             if not self._filled():
                 return
+        self._spared("ledger_not_told", lambda: self._tell(began))
+        while not self._stop.wait(EXPIRY_SECONDS):
+            self._spared("expiry_failed", self._expire)
+            self._spared("audit_failed", lambda: self._auditor.look(self._clock()))
+
+    def _spared(self, event: str, act: Callable[[], object]) -> None:
+        """Does it; whatever goes wrong, the thread lives on, for without it cards would stay promised for ever."""
+        try:
+            act()
+        except Exception:  # noqa: BLE001 - the outermost loop
+            _log.exception(event)
+
+    def _tell(self, began: float) -> None:
         sizes = self.books.statistics
         _log.info(
             "ledger_filled",
@@ -144,12 +157,6 @@ class Term:
             holders=sizes.holders,
         )
         self._on_filled()
-        while not self._stop.wait(EXPIRY_SECONDS):
-            try:
-                self._expire()
-                self._auditor.look(self._clock())
-            except Exception:  # noqa: BLE001 - the outermost loop: without it cards would stay promised for ever
-                _log.exception("expiry_failed")
 
     def _expire(self) -> None:
         for ended in self.books.expire(self._pods.told_until):

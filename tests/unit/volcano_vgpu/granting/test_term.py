@@ -86,6 +86,20 @@ def test_what_is_promised_and_never_comes_ends_and_is_counted() -> None:
     term.stop()
 
 
+def test_whatever_goes_wrong_once_the_ledger_is_filled_what_is_promised_ends() -> None:
+    def odd() -> None:
+        raise LookupError("odd")
+
+    now, metrics = [0.0], GrantMetrics(METRICS)
+    term = Term(Quiet(), load("", {}), PRODUCT, metrics=metrics, read=nobody, on_filled=odd, clock=lambda: now[0])
+    term.start()
+    until(lambda: term.ready)
+    assert isinstance(term.books.reserve(N1, term.books.intake(a_pod())), Granted)
+    now[0] = 15.0
+    until(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
+    term.stop()
+
+
 def test_what_a_binding_was_answered_with_ends_only_when_the_watch_has_told_of_that_time() -> None:
     now, metrics, api = [0.0], GrantMetrics(METRICS), Quiet()
     term = Term(api, load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
