@@ -25,10 +25,10 @@ from hami_plugins.model.units import NodeName
 from hami_plugins.wire import volcano_extender
 from hami_plugins.wire.volcano_extender import Task
 
-REMEMBERED: Final = 8 * 1024 * 1024
+REMEMBERED: Final = 4 * 1024 * 1024
 """Bytes of tasks that are remembered as read: each comes once for every node, and once more when these are ranked.
 
-What is read takes up to fourteen times the room of its text.
+What is read takes up to fourteen times the room of its text, and some kilobytes at the least.
 """
 
 LARGEST_REMEMBERED: Final = 32 * 1024
