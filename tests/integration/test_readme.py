@@ -1,0 +1,142 @@
+"""What the pages tell to type is typed by a test: each block of commands here, or where a table says."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hami_plugins.emulator.apiserver import KOORDINATOR, VOLCANO, ApiServer
+from hami_plugins.kube.client import connect_to
+from hami_plugins.report import fleets
+
+TREE = Path(__file__).parents[2]
+WORKLOADS = TREE / "hami_plugins" / "examples" / "workloads"
+
+RUN_BY = {
+    "README.md": ("tests/cluster/test_newcomer.py", "tests/integration/test_readme.py"),
+    "charts/hami-plugins/charts/volcano-vgpu/README.md": ("tests/cluster/test_charts_node.py",),
+    "charts/hami-plugins/charts/neuron-topology/README.md": ("tests/cluster/test_charts_node.py",),
+    "charts/hami-plugins/charts/koordinator-adapter/README.md": ("tests/cluster/test_charts_node.py",),
+}
+"""Pages with blocks of commands, and who runs them."""
+
+NOT_RUN = {
+    "make test": "it is what runs this",
+    "kubectl get nodes": "there is no kubectl here: the newcomer's walk runs it",
+    "hami-plugins koordinator serve": "it serves until it is ended: the tests of the cluster do that",
+}
+"""How lines begin that this file leaves out, and why."""
+
+
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def commands() -> list[str]:
+    """Those of the first page that need no cluster of their own."""
+    (found,) = (each for each in blocks(TREE / "README.md") if "hami-plugins plan" in each)
+    lines = [line.partition("  #")[0].strip() for line in found.splitlines()]
+    return [line for line in lines if line and not line.startswith(tuple(NOT_RUN))]
+
+
+def test_every_block_of_commands_is_run_by_somebody() -> None:
+    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=TREE, capture_output=True, text=True, check=True)  # noqa: S607
+    with_blocks = {name for name in listed.stdout.split() if blocks(TREE / name)}
+    assert with_blocks == set(RUN_BY)
+    for page, tests in RUN_BY.items():
+        for test in tests:
+            assert Path(page).parent.name in (TREE / test).read_text() or page in (TREE / test).read_text(), page
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Where the commands are typed: manifests, a listing of the cluster, and a kubeconfig of it."""
+    for name in ("manifests", "app"):
+        shutil.copytree(WORKLOADS, tmp_path / name)
+    shutil.copy(WORKLOADS / "02-llama-finetune.yaml", tmp_path / "job.yaml")
+    asks = {"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000"}}}
+    spec = {"containers": [{"name": "main", "image": "a", **asks}]}
+    job = {"template": {"spec": {**spec, "restartPolicy": "Never"}}}
+    declared = fleets.parse("nodes: [{shape: h100x8, count: 2}]", source="test")
+    nodes: list[Any] = list(fleets.nodes_of(declared))
+    with ApiServer(kinds=(*VOLCANO, *KOORDINATOR)) as server:
+        api = connect_to(server.url, component="test")
+        api.create("/api/v1/namespaces", {"metadata": {"name": "team"}})
+        for node in nodes:
+            fresh = {key: held for key, held in node["metadata"].items() if key not in {"resourceVersion", "uid"}}
+            api.create("/api/v1/nodes", {**node, "metadata": fresh})
+            status = {key: held for key, held in node["status"].items() if key in {"capacity", "allocatable"}}
+            api.merge_patch(f"/api/v1/nodes/{fresh['name']}/status", {"status": status})
+        pods = "/api/v1/namespaces/team/pods"
+        of_job = {"labels": {"job-name": "train", "batch.kubernetes.io/job-name": "train"}}
+        runs = {**spec, "nodeName": nodes[0]["metadata"]["name"]}
+        for metadata, wanted in (({"name": "my-pod"}, spec), ({"name": "train-0", **of_job}, spec)):
+            api.create(pods, {"metadata": metadata, "spec": wanted})
+        api.create(pods, {"metadata": {"name": "old-job"}, "spec": runs})
+        api.merge_patch(f"{pods}/old-job/status", {"status": {"phase": "Running"}})
+        api.create("/apis/batch/v1/namespaces/team/jobs", {"metadata": {"name": "train"}, "spec": job})
+        listing = [
+            {"apiVersion": "v1", "kind": kind, **each}
+            for path, kind in (("/api/v1/nodes", "Node"), ("/api/v1/pods", "Pod"))
+            for each in api.get(path)["items"]
+        ]
+        whole = {"apiVersion": "v1", "kind": "List", "items": listing}
+        (tmp_path / "cluster.json").write_text(json.dumps(whole))
+        server.kubeconfig(tmp_path / "kubeconfig")
+        api.close()
+        yield tmp_path
+
+
+@pytest.mark.parametrize("command", commands(), ids=lambda command: " ".join(command.split()[1:4]))
+def test_what_the_first_page_tells_to_type_has_an_answer(folder: Path, command: str) -> None:
+    """Fine, or findings; whatever cannot be done would be 2."""
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],  # noqa: S607
+        cwd=folder,
+        env={
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "HOME": str(folder),
+            "KUBECONFIG": str(folder / "kubeconfig"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode in {0, 1}, done.stdout + done.stderr
+    assert done.stdout or (folder / "plan.html").exists() or (folder / "cluster.snapshot.gz").exists()
+
+
+def test_what_the_first_page_shows_is_what_is_printed(folder: Path) -> None:
+    """Of a block with a prompt every line that is not left out (``...``)."""
+    text = (TREE / "README.md").read_text()
+    (shown,) = re.findall(r"^```console\n\$ (hami-plugins plan --fleet .*?)^```", text, re.DOTALL | re.MULTILINE)
+    command, *lines = shown.splitlines()
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("hami-plugins")), *command.split()[1:]],
+        cwd=TREE,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "COLUMNS": "200"},
+    )
+    printed = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    for line in lines:
+        wanted = " ".join(line.removesuffix("...").split())
+        assert any(each.startswith(wanted) for each in printed), f"{line}\n{done.stdout}{done.stderr}"
+
+
+def test_the_values_of_the_pages_are_read() -> None:
+    for page in RUN_BY:
+        for found in re.findall(r"^```yaml\n(.*?)^```", (TREE / page).read_text(), re.DOTALL | re.MULTILINE):
+            assert yaml.safe_load(found)
