@@ -42,6 +42,14 @@ def test_a_pod_that_waits_for_a_set_is_told_what_is_free(type_in: Type, tmp_path
     assert "no linked set of 4 among the 11 devices that are free" in said.out
 
 
+def test_cores_that_are_more_devices_than_there_are_are_told_in_both(type_in: Type, tmp_path: Path) -> None:
+    pods = written(tmp_path / "pods.yaml", a_pod("cores", aws_neuroncore=64), a_pod("held", aws_neuron=16))
+    said = type_in("plan", "-f", pods, "--snapshot", written(tmp_path / "cluster.yaml", a_node("n")))
+    assert "linked devices: asked 64 cores, 32 devices, which n never grants together" in said.out
+    assert "16 x all 2 cores" in said.out
+    assert "card" not in said.out
+
+
 def test_a_pod_that_waits_for_a_set_is_told_who_holds_the_nearest_and_sees_it(type_in: Type, tmp_path: Path) -> None:
     cluster = written(
         tmp_path / "cluster.yaml",
