@@ -20,7 +20,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import IO, Any, Final
 
-from tests.cluster.waiting import wait_until
+from tests.cluster.waiting import PATIENCE, wait_until
 
 PREFIX: Final = "hami-cluster-"
 HOLDER: Final = Path(__file__).with_name("holder.py")
@@ -97,7 +97,11 @@ class Machine:
         return ["unshare", "--mount", "sh", "-c", script, str(account), *arguments]
 
     def run(
-        self, arguments: Sequence[str], *, timeout: float = 30.0, environment: Mapping[str, str] | None = None
+        self,
+        arguments: Sequence[str],
+        *,
+        timeout: float = 30.0 * PATIENCE,
+        environment: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run to the end; the caller looks at ``returncode``."""
         return subprocess.run(
@@ -134,12 +138,12 @@ class Machine:
             self._unshare.stdin.close()
             self._unshare.stdout.close()
             try:
-                self._unshare.wait(timeout=10)
+                self._unshare.wait(timeout=10 * PATIENCE)
             except subprocess.TimeoutExpired:
                 self._unshare.kill()
                 self._unshare.wait()
         for gate in self._started:
-            gate.wait(timeout=10)
+            gate.wait(timeout=10 * PATIENCE)
         for group in self._groups():
             remove_group(group)
         shutil.rmtree(self.root, ignore_errors=True)

@@ -17,7 +17,7 @@ from tests.cluster.etcd import healthy
 from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.ports import free_port
 from tests.cluster.processes import Component
-from tests.cluster.waiting import wait_until
+from tests.cluster.waiting import PATIENCE, wait_until
 
 DEVICE_PLUGINS: Final = "/var/lib/kubelet/device-plugins"
 POD_RESOURCES: Final = "/var/lib/kubelet/pod-resources/kubelet.sock"
@@ -57,7 +57,13 @@ class Node:
         return self.machine.path(inside)
 
     def execute(
-        self, namespace: str, pod: str, arguments: Sequence[str], *, container: str = "main", timeout: float = 30.0
+        self,
+        namespace: str,
+        pod: str,
+        arguments: Sequence[str],
+        *,
+        container: str = "main",
+        timeout: float = 30.0 * PATIENCE,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in a running container, straight through containerd, so that it works without the kubelet."""
         status = self.plane.api.get(f"/api/v1/namespaces/{namespace}/pods/{pod}")["status"]
