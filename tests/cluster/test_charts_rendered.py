@@ -448,10 +448,15 @@ def test_the_notes_of_the_umbrella_say_what_each_product_says(programs: Mapping[
     products = ("volcano-vgpu", "neuron-topology", "koordinator-adapter")
     values = laid({name: {"enabled": True} for name in products}, NEEDED[UMBRELLA])
     said = helm.run("install", "one", str(UMBRELLA), "--dry-run=client", values=values).partition("NOTES:")[2]
-    for command in ("helm test one", "volcano-vgpu conf --mode ledger", "neuron conf", "koordinator doctor"):
+    for command in (
+        "helm test one",
+        "volcano-vgpu conf --config grants.yaml",
+        "neuron conf --config",
+        "koordinator doctor",
+    ):
         assert command in said
     alone = helm.run("install", "one", str(VOLCANO_VGPU), "--dry-run=client", values=NEEDED[VOLCANO_VGPU])
-    assert "volcano-vgpu conf --mode ledger" in alone.partition("NOTES:")[2]
+    assert "configmap one-volcano-vgpu-grants --namespace default" in alone.partition("NOTES:")[2]
 
 
 @pytest.mark.parametrize("binds", [False, True])

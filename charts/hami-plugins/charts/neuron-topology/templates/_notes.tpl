@@ -2,6 +2,7 @@
 {{- define "neuron-topology.notes" -}}
 The scheduler has to ask it. What to write for Volcano, or for kube-scheduler, and what is wrong with what is there:
 
-  hami-plugins neuron conf
-  {{ if not .Values.rbac.kubeSchedulerBinds }}HAMI_PLUGINS__NEURON_GRANTS__BINDS=false {{ end }}hami-plugins neuron conf --kube-scheduler
+  kubectl get configmap {{ include "neuron-topology.grants" . }} --namespace {{ .Release.Namespace }} --output 'jsonpath={.data.grants\.yaml}' > grants.yaml
+  hami-plugins neuron conf --config grants.yaml
+  hami-plugins neuron conf --config grants.yaml --kube-scheduler
 {{- end -}}

@@ -1,10 +1,11 @@
 {{/* What is to be done next; the umbrella says it, too. */}}
 {{- define "volcano-vgpu.notes" -}}
 {{ if has .Values.grants.mode (list "ledger" "guard") }}
-Volcano's scheduler has to be told of mode {{ .Values.grants.mode }}. What to write, and what is wrong with what is there:
+Volcano's scheduler has to be told of mode {{ .Values.grants.mode }} and of this server. What to write, and what is wrong with what is there:
 
-  hami-plugins volcano-vgpu conf --mode {{ .Values.grants.mode }}
-  hami-plugins volcano-vgpu conf --mode {{ .Values.grants.mode }} --live
+  kubectl get configmap {{ include "volcano-vgpu.grants" . }} --namespace {{ .Release.Namespace }} --output 'jsonpath={.data.grants\.yaml}' > grants.yaml
+  hami-plugins volcano-vgpu conf --config grants.yaml
+  hami-plugins volcano-vgpu conf --config grants.yaml --live
 {{ else if eq .Values.grants.mode "none" }}
 Nobody puts Volcano's grants right (grants.mode is none). What that means is a table on the product's page.
 {{ end -}}
