@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from pathlib import Path
 from signal import SIGTERM, Signals
 from typing import Final, NamedTuple
@@ -23,7 +24,7 @@ _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 _SERVICE: Final = "volcano-admission-service"
 _LOADED: Final = "Finished loading scheduler config"
-_SESSION: Final = "Open Session"
+_SESSIONS: Final = "volcano_e2e_scheduling_latency_milliseconds_count"
 
 CONFIGURATION: Final = """\
 actions: "enqueue, allocate, backfill"
@@ -113,17 +114,18 @@ class Volcano:
     def restart_scheduler(self, number: Signals = SIGTERM) -> None:
         """Restart it, and change the nodes so that it sees their cards: it reads them only when a node changes.
 
-        And only once its plugin for cards has been in a session, of which the second one tells.
+        And only once its plugin for cards has been in a session.
         """
-        before = self.scheduler.printed
         self.scheduler.restart(number)
-        wait_until(
-            lambda: not self.scheduler.running or self.scheduler.log(before).count(_SESSION) > 1,
-            "vc-scheduler has begun",
-            60,
-        )
+        wait_until(lambda: not self.scheduler.running or self._sessions(), "vc-scheduler has had a session", 60)
         for each in self.plane.api.items("/api/v1/nodes"):
             self.plane.touch_node(each["metadata"]["name"])
+
+    def _sessions(self) -> float:
+        """How many sessions have ended since the scheduler started."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics}/metrics", timeout=5) as answer:
+            lines: list[str] = answer.read().decode().splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(_SESSIONS))
 
     def _renew_scheduler(self) -> None:
         if self.scheduler.running:
@@ -161,9 +163,9 @@ class Volcano:
 
     def _scheduler(self) -> Component:
         """Outside a cluster 1.14.1 dies at its first write to a node: for that it has an in-cluster client or none."""
-        health = free_port()
+        health, self._metrics = free_port(), free_port()
         arguments = [
-            *self._common("vc-scheduler", health),
+            *self._common("vc-scheduler", health, self._metrics),
             f"--scheduler-conf={self._conf}",
             "--schedule-period=200ms",
             "--cache-dumper=false",
@@ -180,7 +182,11 @@ class Volcano:
 
     def _controllers(self) -> Component:
         health = free_port()
-        arguments = [*self._common("vc-controller-manager", health), "--controllers=*,-sharding-controller", "-v=3"]
+        arguments = [
+            *self._common("vc-controller-manager", health, free_port()),
+            "--controllers=*,-sharding-controller",
+            "-v=3",
+        ]
         return Component(
             self.machine,
             "vc-controller-manager",
@@ -189,7 +195,7 @@ class Volcano:
             environment={"DEBUG_SOCKET_DIR": "/run/volcano"},
         )
 
-    def _common(self, name: str, health: int) -> list[str]:
+    def _common(self, name: str, health: int, metrics: int) -> list[str]:
         return [
             str(self.plane.programs[name]),
             f"--kubeconfig={self.plane.admin_kubeconfig}",
@@ -198,7 +204,7 @@ class Volcano:
             "--enable-healthz=true",
             f"--healthz-address=127.0.0.1:{health}",
             "--enable-metrics=true",
-            f"--listen-address=127.0.0.1:{free_port()}",
+            f"--listen-address=127.0.0.1:{metrics}",
         ]
 
     def _webhooks(self) -> Component:
