@@ -8,8 +8,10 @@ from pathlib import Path
 import yaml
 
 from charts.docker.targets import TARGETS
+from tests.cluster import building
 from tests.contract.charts import schemas
 
+INSTRUCTIONS = {"ARG", "COPY", "ENTRYPOINT", "ENV", "FROM", "RUN", "USER", "WORKDIR"}
 DOCKERFILE = Path("charts/docker/Dockerfile")
 
 
@@ -19,6 +21,27 @@ def repositories(found: object) -> set[str]:
         return set()
     own = {str(found["repository"])} if "repository" in found else set()
     return own.union(*(repositories(held) for held in found.values()))
+
+
+def test_the_page_names_the_versions_that_the_tests_run() -> None:
+    """Of everything that is built for them, and of what is locked."""
+    page = Path("charts/README.md").read_text()
+    releases = {module.folder: module.release.partition("@v")[2] for module in building.MODULES}
+    for part, words in {
+        "kubernetes": "Kubernetes {}:",
+        "kubectl": "kubectl {}",
+        "containerd": "containerd {},",
+        "helm3": "Helm {} and",
+        "helm4": "and {},",
+        "volcano": "Volcano {} ",
+        "koordinator": "Koordinator {}:",
+        "buildah": "Buildah {} ",
+    }.items():
+        assert words.format(releases[part]) in page, part
+    locks = "".join(Path(name).read_text() for name in (".ci/requirements.lock", ".ci/requirements-torchx.lock"))
+    for name, words in {"nvidia-ml-py": "nvidia-ml-py {} ", "torchx": "TorchX {} "}.items():
+        (version,) = set(re.findall(rf"^{name}==(\S+)", locks, re.MULTILINE))
+        assert words.format(version) in page
 
 
 def test_every_process_of_the_charts_has_a_target_and_no_other_has() -> None:
@@ -48,6 +71,20 @@ def test_every_wheel_is_held_to_its_hash() -> None:
     fetching = [step for step in steps if "pip install" in step or "pip download" in step]
     assert fetching
     assert all("--require-hashes" in step or "--no-index" in step for step in fetching)
+
+
+def test_the_dockerfile_copies_what_is_there_and_from_stages_that_are_before() -> None:
+    seen: set[str] = set()
+    for line in DOCKERFILE.read_text().replace("\\\n", " ").splitlines():
+        words = line.split()
+        if words[:1] == ["FROM"]:
+            assert words[1] == "${BASE}" or words[1] in seen, line
+            seen.add(words[3])
+        elif words[:1] == ["COPY"]:
+            stage = words[1].removeprefix("--from=") if words[1].startswith("--from=") else ""
+            assert not stage or stage in seen, line
+            assert stage or all(Path(source).exists() for source in words[1:-1]), line
+        assert not words or words[0].startswith("#") or words[0] in INSTRUCTIONS, line
 
 
 def test_only_what_is_copied_is_sent_to_the_builder() -> None:
