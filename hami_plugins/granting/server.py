@@ -27,7 +27,7 @@ from hami_plugins.kube.election import BoundedApi, Election
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.units import NodeName
 from hami_plugins.web.admission import AdmissionMetrics, admission_route
-from hami_plugins.web.documents import DocumentMetrics, Reply, document_route, waiting
+from hami_plugins.web.documents import DocumentMetrics, Reply, Room, document_route, waiting
 from hami_plugins.web.endpoints import Endpoints
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer
 
@@ -251,7 +251,8 @@ class GrantServer:
 
     def _plain(self, metrics: DocumentMetrics) -> list[Route]:
         calls = (*VOLCANO, *(KUBE_SCHEDULER if self._product.kube_scheduler else ()))
-        return [Route(FINDINGS_PATH, self._findings), *(self._call(each, metrics) for each in calls)]
+        room = Room()
+        return [Route(FINDINGS_PATH, self._findings), *(self._call(each, metrics, room) for each in calls)]
 
     def _findings(self, _request: Request) -> Response:
         """What the replica that answers has found wrong with the grants of bound pods."""
@@ -260,11 +261,11 @@ class GrantServer:
         except StandbyError as error:
             return PlainTextResponse(str(error), status_code=error.http_status)
 
-    def _call(self, call: Call, metrics: DocumentMetrics) -> Route:
+    def _call(self, call: Call, metrics: DocumentMetrics, room: Room) -> Route:
         def reply(body: bytes) -> Reply:
             return Reply(200, call.answer(self._active(), body))
 
-        return document_route(call.path, reply, name=call.name, metrics=metrics, limit=call.limit)
+        return document_route(call.path, reply, name=call.name, metrics=metrics, limit=call.limit, room=room)
 
     def _mark(self, request: AdmissionRequest) -> Answer:
         """New pods are marked by any replica, active or not: nothing of the ledger is needed for it."""

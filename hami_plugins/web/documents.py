@@ -33,6 +33,9 @@ _FAST: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05
 _DISCARDED: Final = 8
 """So many times the limit are read and thrown away, so that a client that only sends hears why; then it is cut."""
 
+ALL_BODIES: Final = 128 * 1024 * 1024
+"""Bytes of bodies that a server keeps while they arrive."""
+
 _BODY_SECONDS: Final = 30.0
 """The longest that an API server waits for a webhook."""
 
@@ -70,6 +73,13 @@ class TooLargeError(HamiPluginsError):
     http_status = 413
 
 
+class TooManyError(HamiPluginsError):
+    """Bodies that arrive all at once, and are more than there is room for."""
+
+    retryable = True
+    http_status = 503
+
+
 class SlowBodyError(HamiPluginsError):
     """A body that does not arrive."""
 
@@ -81,6 +91,20 @@ class WouldWaitError(HamiPluginsError):
 
     retryable = True
     http_status = 503
+
+
+class Room:
+    """For the bodies that arrive at one server: ``most`` bytes of them, of which ``taken`` are there. In one thread."""
+
+    def __init__(self, most: int = ALL_BODIES) -> None:
+        self.most = most
+        self.taken = 0
+
+    def take(self, size: int) -> None:
+        """Raises ``TooManyError`` where there is no room for so many more."""
+        if self.taken + size > self.most:
+            raise TooManyError(f"{self.taken} bytes of other calls are arriving: limit is {self.most} bytes; try again")
+        self.taken += size
 
 
 def waiting(function: Callable[P, R]) -> Callable[P, R]:
@@ -103,21 +127,31 @@ def _runs_a_loop() -> bool:
     return True
 
 
-def document_route(
-    path: str, answer: Answering, *, name: str, metrics: DocumentMetrics, limit: int = MAX_BODY
+def document_route(  # noqa: PLR0913 - what a route is made of
+    path: str,
+    answer: Answering,
+    *,
+    name: str,
+    metrics: DocumentMetrics,
+    limit: int = MAX_BODY,
+    room: Room | None = None,
 ) -> Route:
-    """A route for POST. ``name`` stands in metrics and in the log, ``limit`` is the most bytes of a body."""
-    return Route(path, _Endpoint(answer, name, metrics, limit), methods=["POST"])
+    """A route for POST. ``name`` stands in metrics and in the log, ``limit`` is the most bytes of a body.
+
+    Routes of one server may share the ``room`` for their bodies; without one it has its own.
+    """
+    return Route(path, _Endpoint(answer, name, metrics, limit, room or Room()), methods=["POST"])
 
 
 class _Endpoint:
     """The ASGI application behind a route."""
 
-    def __init__(self, answer: Answering, name: str, metrics: DocumentMetrics, limit: int) -> None:
+    def __init__(self, answer: Answering, name: str, metrics: DocumentMetrics, limit: int, room: Room) -> None:
         self._answer = answer
         self._name = name
         self._metrics = metrics
         self._limit = limit
+        self._room = room
         self._seconds = metrics.seconds.labels(name)
         self._refused = ""
         self._log = structlog.get_logger(__name__).bind(route=name)
@@ -126,7 +160,7 @@ class _Endpoint:
         """Answers one request; of a client that has left nothing more is heard."""
         broken = False
         try:
-            body = await _body(receive, self._limit)
+            body = await _body(receive, self._limit, self._room)
         except HamiPluginsError as error:
             reply, broken = _refusal(error), True
         else:
@@ -173,7 +207,7 @@ def _refusal(error: HamiPluginsError) -> Reply:
     return error_reply(error.http_status, str(error))
 
 
-async def _body(receive: Receive, limit: int) -> bytes | None:
+async def _body(receive: Receive, limit: int, room: Room) -> bytes | None:
     """The body; ``None`` where the client left before it was through."""
     message = await receive()
     if message["type"] == "http.request" and not message.get("more_body") and len(message["body"]) <= limit:
@@ -181,26 +215,31 @@ async def _body(receive: Receive, limit: int) -> bytes | None:
         return whole
     try:
         async with asyncio.timeout(_BODY_SECONDS):
-            return await _collected(receive, message, limit)
+            return await _collected(receive, message, limit, room)
     except TimeoutError:
         raise SlowBodyError(f"the body did not arrive within {_BODY_SECONDS:.0f} s") from None
 
 
-async def _collected(receive: Receive, message: object, limit: int) -> bytes | None:
+async def _collected(receive: Receive, message: object, limit: int, room: Room) -> bytes | None:
     parts: list[bytes] = []
-    size = 0
-    while isinstance(message, dict) and message["type"] == "http.request":
-        part: bytes = message.get("body", b"")
-        size += len(part)
-        if size <= limit:
-            parts.append(part)
-        else:
-            parts.clear()
-        if size > _DISCARDED * limit or not message.get("more_body"):
-            if size > limit:
-                raise TooLargeError(f"the body is too large: limit is {limit} bytes")
-            return b"".join(parts)
-        message = await receive()
+    size = kept = 0
+    try:
+        while isinstance(message, dict) and message["type"] == "http.request":
+            part: bytes = message.get("body", b"")
+            size += len(part)
+            if size <= limit:
+                room.take(len(part))
+                kept += len(part)
+                parts.append(part)
+            else:
+                parts.clear()
+            if size > _DISCARDED * limit or not message.get("more_body"):
+                if size > limit:
+                    raise TooLargeError(f"the body is too large: limit is {limit} bytes")
+                return b"".join(parts)
+            message = await receive()
+    finally:
+        room.taken -= kept
     return None
 
 
