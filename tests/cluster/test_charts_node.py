@@ -20,7 +20,7 @@ from charts.docker.image import Built
 from charts.docker.targets import AGENT
 from tests.cluster.agents import CDI, HOOK, Numbers
 from tests.cluster.charted import Charted, busy, define_devices, import_images, resident
-from tests.cluster.helm import CHARTS, UMBRELLA, Helm, HelmError, everything, laid, objects
+from tests.cluster.helm import CHARTS, UMBRELLA, VOLCANO_VGPU, Helm, HelmError, everything, laid, objects
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.monitored import recorded
 from tests.cluster.node import DEVICE_PLUGINS, Node
@@ -226,11 +226,12 @@ def test_uninstalling_leaves_nothing_in_the_cluster_and_on_the_node(
     except HelmError as error:
         pytest.fail(f"{error}\n{charted.story()}")
 
-    def left() -> set[str]:
-        ours = everything(charted.plane.api) - before
-        return {each for each in ours if f" {charted.namespace}/" in each or charted.namespace in each} - own(charted)
-
-    wait_until(lambda: not left(), "no object is left", 60, show=lambda: "\n".join(sorted(left())))
+    wait_until(
+        lambda: not left_over(charted, before),
+        "no object is left",
+        60,
+        show=lambda: "\n".join(sorted(left_over(charted, before))),
+    )
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{charted.namespace}/leases"
     assert not charted.plane.api.items(leases)
     node = charted.object()
@@ -239,6 +240,11 @@ def test_uninstalling_leaves_nothing_in_the_cluster_and_on_the_node(
     folders = (HOOK, CDI, DEVICE_PLUGINS)
     files = [path.name for folder in folders for path in charted.node.path(folder).rglob("*") if "vgpu" in path.name]
     assert not [name for name in files if name != "vgpu"]
+
+
+def left_over(release: Charted, before: frozenset[str]) -> set[str]:
+    """The objects that are there since then and are of the release's namespace, or carry its name."""
+    return {each for each in everything(release.plane.api) - before if release.namespace in each} - own(release)
 
 
 def says_nothing(release: Charted) -> bool:
@@ -333,6 +339,26 @@ def test_the_commands_of_a_page_do_what_it_says(
             then(bare)
     bare.plane.api.delete(f"/api/v1/namespaces/{namespace}")
     wait_until(partial(gone, bare, before, namespace), "nothing is left", 60)
+
+
+def test_what_the_job_at_the_end_would_have_done_can_be_done_by_hand(
+    charted: Charted, programs: Mapping[str, Path], before: frozenset[str], tmp_path: Path
+) -> None:
+    """As the page has it for an image that cannot be pulled: without Helm's hooks."""
+    charted.wait_ready()
+    block = Page(VOLCANO_VGPU / "README.md").console("--no-hooks")
+    names = {
+        "vgpu/vgpu-": f"{charted.namespace}/one-",
+        "--namespace vgpu": f"--namespace {charted.namespace}",
+        "uninstall vgpu": "uninstall one",
+        "instance=vgpu": "instance=one",
+    }
+    for written, ours in names.items():
+        assert written in block
+        block = block.replace(written, ours)
+    terminal_of(charted, programs, tmp_path).lines(block)
+    wait_until(lambda: says_nothing(charted), "the node says nothing", 60)
+    wait_until(lambda: not left_over(charted, before), "no object is left", 60)
 
 
 def terminal_of(release: Charted, programs: Mapping[str, Path], folder: Path) -> Terminal:
