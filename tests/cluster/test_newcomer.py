@@ -54,7 +54,7 @@ def brought_in(node: Node, clone: Path) -> None:
 def test_a_newcomer_gets_from_a_fresh_clone_to_a_shared_card_and_back(
     node: Node, volcano: Volcano, terminal: Terminal, programs: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    """The blocks are the first page's; only its values are those of a node without a registry and without cards."""
+    """Its blocks; but the values, and the pod's network, are those of a node without registry, cards and CNI."""
     terminal.lines(f"git clone --quiet file://{TREE} hami-plugins\n")
     terminal.folder /= "hami-plugins"
     page = Page(terminal.folder / "README.md")
@@ -68,7 +68,9 @@ def test_a_newcomer_gets_from_a_fresh_clone_to_a_shared_card_and_back(
     release = Charted(node, helm, NAMESPACE)
     assert objects(helm.template(UMBRELLA, page.values()))
     (terminal.folder / "values.yaml").write_text(yaml.safe_dump({"volcano-vgpu": release.values()}))
-    (terminal.folder / "pod.yaml").write_text(page.text("pod.yaml"))
+    pod = yaml.safe_load(page.text("pod.yaml"))
+    pod["spec"]["hostNetwork"] = True  # the node has no other
+    (terminal.folder / "pod.yaml").write_text(yaml.safe_dump(pod))
     volcano.configure(release.scheduler_conf())
     volcano.restart_scheduler()
     try:
@@ -78,16 +80,16 @@ def test_a_newcomer_gets_from_a_fresh_clone_to_a_shared_card_and_back(
         assert f"http://vgpu-volcano-vgpu-grants.vgpu.svc:{release.plain_port}/extender" in told
         seen = terminal.lines(page.block("pod.yaml"))
         terminal.lines(next(line for line in page.block("hami-plugins plan").splitlines() if "kubectl" in line))
-        assert "default/shared: " in seen
-        assert "runs" in seen
+        assert f"default/shared: running on {node.name}" in seen
+        assert "4 GiB, 30 %" in seen
         terminal.lines(page.block("helm uninstall"))
     except AssertionError:
-        terminal.transcript.append(release.story())
+        terminal.run(f"kubectl get pods,events -A; kubectl describe pods -n {NAMESPACE}")
         raise
     finally:
         volcano.configure(CONFIGURATION)
         volcano.restart_scheduler()
         if any(NAMESPACE in each for each in helm.run("list", "--all-namespaces").splitlines()):
-            release.uninstall()
+            helm.run("uninstall", "vgpu", "--namespace", NAMESPACE, "--wait")
         node.plane.clear_namespace("default")
     wait_until(lambda: not everything(node.plane.api) - before, "nothing is left", 90)
