@@ -10,7 +10,7 @@ from tests.cluster.cases import MEMBERS, Case, seconds_to_bound, submit_waiting
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.volcano import Volcano
 
-TRIES: Final = 3
+TRIES: Final = 12
 
 
 def test_without_us_a_gang_that_had_to_wait_is_bound_with_the_cards_of_an_earlier_try(
