@@ -78,13 +78,11 @@ def webhooks(
 
     A marked pod is not bound without a grant, so its Binding waits for the server. All others, plain pods and pods from
     before the webhooks, pass while it is away; with ``marked_only`` it is never asked about them. Nobody in ``exempt``
-    namespaces, and in that of the server, is ever asked about: nothing of the cluster's own waits, not even a second.
+    namespaces is ever asked about: nothing of the cluster's own waits, not even a second. New pods beside the server
+    are not marked, so that none of them waits for it; they are granted devices like all others.
     """
-    common = {
-        "admissionReviewVersions": ["v1"],
-        "matchPolicy": "Equivalent",
-        "namespaceSelector": elsewhere(exempt, target),
-    }
+    exempt = tuple(exempt)
+    common = {"admissionReviewVersions": ["v1"], "matchPolicy": "Equivalent"}
     pods = {
         "name": f"pods.{hooks.domain}",
         "clientConfig": target.client(POD_PATH),
@@ -94,9 +92,12 @@ def webhooks(
         "timeoutSeconds": IGNORE_SECONDS,
         "reinvocationPolicy": "IfNeeded",
         "sideEffects": "None",
+        "namespaceSelector": elsewhere([*exempt, target.namespace]),
     }
     marked = _of_bindings(hooks, target, "marked", hooks.marked, waits=True)
     unmarked = _of_bindings(hooks, target, "unmarked", f"!({hooks.marked})", waits=False)
+    for hook in (marked, unmarked):
+        hook["namespaceSelector"] = elsewhere(exempt)
     found = (pods, marked) if marked_only else (pods, marked, unmarked)
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -135,7 +136,9 @@ def _of_pods(hooks: Hooks) -> list[dict[str, str]]:
     return [*([of_scheduler] if names else []), {"name": "asks-for-cards", "expression": asks}]
 
 
-def elsewhere(exempt: Iterable[str], target: Target) -> dict[str, Any]:
-    """The selector of all namespaces but ``exempt`` ones and that of the server."""
-    wanted = list(dict.fromkeys([*exempt, target.namespace]))
+def elsewhere(exempt: Iterable[str]) -> dict[str, Any]:
+    """The selector of all namespaces but these."""
+    wanted = list(dict.fromkeys(exempt))
+    if not wanted:
+        return {}
     return {"matchExpressions": [{"key": NAMESPACE_LABEL, "operator": "NotIn", "values": wanted}]}

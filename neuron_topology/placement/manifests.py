@@ -48,7 +48,7 @@ def _of_jobs(target: Target, exempt: Iterable[str]) -> dict[str, Any]:
         "timeoutSeconds": shared.IGNORE_SECONDS,
         "reinvocationPolicy": "IfNeeded",
         "sideEffects": "None",
-        "namespaceSelector": shared.elsewhere(exempt, target),
+        "namespaceSelector": shared.elsewhere([*exempt, target.namespace]),
         "admissionReviewVersions": ["v1"],
         "matchPolicy": "Equivalent",
     }

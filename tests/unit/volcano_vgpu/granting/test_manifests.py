@@ -32,10 +32,19 @@ def test_both_ways_to_bind_a_pod_are_watched() -> None:
         assert hook["sideEffects"] == "NoneOnDryRun"
 
 
-def test_nothing_in_the_namespaces_of_the_cluster_and_of_the_server_is_asked_about() -> None:
-    for hook in manifests.webhooks(Target(namespace="grants"))["webhooks"]:
+def test_nothing_in_the_namespaces_of_the_cluster_is_asked_about_and_who_is_beside_the_server_waits_for_nothing() -> (
+    None
+):
+    pods, *bindings = manifests.webhooks(Target(namespace="grants"))["webhooks"]
+    for hook, exempt in ((pods, ["kube-system", "grants"]), *((each, ["kube-system"]) for each in bindings)):
         (expression,) = hook["namespaceSelector"]["matchExpressions"]
-        assert (expression["operator"], expression["values"]) == ("NotIn", ["kube-system", "grants"])
+        assert (expression["operator"], expression["values"]) == ("NotIn", exempt)
+
+
+def test_where_no_namespace_is_exempt_bindings_of_all_are_asked_about() -> None:
+    pods, *bindings = manifests.webhooks(Target(namespace="grants"), exempt=())["webhooks"]
+    assert pods["namespaceSelector"]["matchExpressions"][0]["values"] == ["grants"]
+    assert [each["namespaceSelector"] for each in bindings] == [{}, {}]
 
 
 def test_names_that_are_set_are_those_that_are_matched() -> None:
