@@ -233,6 +233,8 @@ async def _collected(receive: Receive, message: object, limit: int, room: Room) 
                 parts.append(part)
             else:
                 parts.clear()
+                room.taken -= kept
+                kept = 0
             if size > _DISCARDED * limit or not message.get("more_body"):
                 if size > limit:
                     raise TooLargeError(f"the body is too large: limit is {limit} bytes")

@@ -65,3 +65,16 @@ def test_whoever_leaves_or_sends_too_much_leaves_the_room_to_others(server: WebS
     assert posted(server, "/one", LARGE + 1)[0] == 413
     assert posted(server, "/other", LARGE) == (200, str(LARGE))
     assert room.taken == 0
+
+
+def test_a_body_beyond_the_limit_gives_its_room_back_while_the_rest_of_it_arrives(
+    server: WebServer, room: Room
+) -> None:
+    with socket.create_connection(server.address, timeout=20) as client:
+        head = b"POST /one HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (LARGE + 2)
+        client.sendall(head + b"x" * LARGE)
+        eventually(lambda: room.taken == LARGE)
+        client.sendall(b"x")
+        eventually(lambda: room.taken == 0)
+        client.sendall(b"x")
+        assert b" 413 " in client.recv(4096)
