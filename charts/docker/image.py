@@ -23,7 +23,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -93,14 +93,7 @@ def _debian(folder: Path, root: Path) -> Iterator[Component]:
     """Debian's packages, laid out with ``/lib`` in ``/usr/lib`` as on every Debian of today."""
     where = folder / "packages"
     where.mkdir()
-    try:
-        _download(where)
-    except ImageError:  # a machine that has never fetched the lists, or whose lists are old
-        try:
-            _run("apt-get", "-qq", "update")
-            _download(where)
-        except ImageError as error:
-            raise ImageError(f"Debian's packages could not be had, run apt-get update: {error}") from error
+    fetch(where, PACKAGES)
     for package in sorted(where.glob("*.deb")):
         fields = _run("dpkg-deb", "--field", str(package), "Package", "Version", "Architecture").decode()
         described = dict(line.split(": ", 1) for line in fields.splitlines())
@@ -116,9 +109,22 @@ def _debian(folder: Path, root: Path) -> Iterator[Component]:
         (root / link).symlink_to(f"usr/{link}")
 
 
-def _download(folder: Path) -> None:
+def fetch(folder: Path, packages: Iterable[str]) -> None:
+    """Debian's packages of these names, as files. Raises ``ImageError``."""
+    names = tuple(packages)
+    try:
+        _download(folder, names)
+    except ImageError:  # a machine that has never fetched the lists, or whose lists are old
+        try:
+            _run("apt-get", "-qq", "update")
+            _download(folder, names)
+        except ImageError as error:
+            raise ImageError(f"Debian's packages could not be had, run apt-get update: {error}") from error
+
+
+def _download(folder: Path, packages: Iterable[str]) -> None:
     known = set(_run("apt-cache", "pkgnames").decode().split())
-    wanted = [name if name in known else f"{name}t64" for name in PACKAGES]
+    wanted = [name if name in known else f"{name}t64" for name in packages]
     _run("apt-get", "-qq", "download", *wanted, folder=folder)
 
 

@@ -16,7 +16,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final
 
-from charts.docker.image import PACKAGES, PYTHON
+from charts.docker.image import PACKAGES, PYTHON, fetch
 
 TREE: Final = Path(__file__).parents[2]
 BASE: Final = "localhost/base:1"
@@ -98,7 +98,7 @@ class Builder:
 def _lay_out(packages: Path, root: Path) -> None:
     """A root of Debian's packages, with ``/lib`` in ``/usr/lib`` as on every Debian of today."""
     packages.mkdir()
-    _run(["apt-get", "-qq", "download", *PACKAGES, *MORE], folder=packages)
+    fetch(packages, [*PACKAGES, *MORE])
     for name in _MERGED:
         (root / "usr" / name).mkdir(parents=True)
         (root / name).symlink_to(f"usr/{name}")
