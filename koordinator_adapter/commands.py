@@ -80,7 +80,7 @@ def _write(files: Sequence[File]) -> None:
         if file.refused:
             output.remark(f"{file.source}: not written, because something in it is refused")
         elif file.changed:
-            Path(file.source).write_text(file.text, encoding="utf-8", newline="")
+            output.into_file(Path(file.source), file.text)
 
 
 def _print(files: Sequence[File]) -> None:

@@ -1,9 +1,14 @@
-"""Answers to stdout: documents as JSON or YAML, tables fitted to the terminal and plain in a pipe."""
+"""Answers: documents as JSON or YAML, tables fitted to the terminal and plain in a pipe, and files that are changed."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import stat
 import sys
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hami_plugins.cli.edge import printable
@@ -52,6 +57,25 @@ def line(text: str = "", tone: str = "") -> None:
 def remark(text: str) -> None:
     """A line about the input, on stderr."""
     sys.stderr.write(f"note: {printable(text)}\n")
+
+
+def into_file(path: Path, text: str) -> None:
+    """Put a text in the place of that of a file, whole or not at all. A link stays a link, mode and owner are kept."""
+    target = path.resolve()
+    held = target.stat()
+    number, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(number, "wb") as file:
+            with contextlib.suppress(PermissionError):
+                os.fchown(number, held.st_uid, held.st_gid)
+            os.fchmod(number, stat.S_IMODE(held.st_mode))
+            file.write(text.encode())
+            file.flush()
+            os.fsync(number)
+        Path(draft).replace(target)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
 
 
 def table(content: Table, *, headers: bool = True) -> None:

@@ -61,10 +61,17 @@ def rewritten(text: str, changed: Mapping[int, Sequence[Object]], added: Sequenc
             anew.append(number)
             found = [_Splice(spans[number].start, spans[number].end, _documents(objects, spans[number]))]
         splices += found
-    result = _spliced(text, splices)
+    result = _spliced(text, [each._replace(text=_broken_as(text, each.text)) for each in splices])
     for each in added:
-        result = f"{result.rstrip()}\n---\n{block(each)}" if result.strip() else block(each)
+        between = "\n---\n" if result.strip() else ""
+        result = f"{result.rstrip()}{_broken_as(text, between + block(each))}"
     return Rewritten(result, tuple(anew))
+
+
+def _broken_as(text: str, new: str) -> str:
+    """New lines that end as the first line of the file does."""
+    first = text.find("\n")
+    return new.replace("\n", "\r\n") if first > 0 and text[first - 1] == "\r" else new
 
 
 def _in_place(text: str, root: Span, before: object, objects: Sequence[Object]) -> list[_Splice] | None:

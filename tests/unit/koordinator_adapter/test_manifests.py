@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 from pathlib import Path
@@ -231,6 +232,27 @@ def test_files_are_written_when_asked_for(ran: Ran, file: Path) -> None:
     assert "volcano.sh/vgpu-number: 1        # cards" in file.read_text(encoding="utf-8")
     assert ran.out == "1 translated to volcano: 1 lossless, 0 lossy, 0 refused\n"
     assert ran("-f", file, "--to", "volcano", "--in-place") == edge.Exit.FINE
+
+
+def test_a_file_is_written_whole_or_not_at_all(ran: Ran, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        ran("-f", file, "--to", "volcano", "--in-place")
+    assert file.read_text(encoding="utf-8") == DEPLOYMENT
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_file_that_is_written_keeps_its_rights_and_a_link_to_it_is_still_one(ran: Ran, file: Path) -> None:
+    file.chmod(0o640)
+    link = file.with_name("link.yaml")
+    link.symlink_to(file.name)
+    assert ran("-f", link, "--to", "volcano", "--in-place") == edge.Exit.FINE
+    assert link.is_symlink()
+    assert "volcano.sh/vgpu-number" in file.read_text(encoding="utf-8")
+    assert file.stat().st_mode & 0o777 == 0o640
 
 
 def test_losses_are_findings_unless_they_are_accepted(ran: Ran, file: Path) -> None:

@@ -143,6 +143,10 @@ def test_another_object_takes_the_place_of_all_members() -> None:
 def test_line_ends_of_windows_stay() -> None:
     found = changed("a:\r\n  b: 1 # x\r\n  c: 2\r\nd: 3\r\n", {"a": {"b": 5, "e": 6}, "d": 3})
     assert found.text == "a:\r\n  b: 5 # x\r\n  e: 6\r\nd: 3\r\n"
+    more = changed("a: 1\r\n", {"a": 1, "b": {"c": [2, 3]}})
+    assert more.text == "a: 1\r\nb:\r\n  c:\r\n  - 2\r\n  - 3\r\n"
+    beside = rewritten("a: 1\r\n", {}, [{"b": 2, "c": 3}])
+    assert beside.text == "a: 1\r\n---\r\nb: 2\r\nc: 3\r\n"
 
 
 @pytest.mark.parametrize(
