@@ -63,9 +63,9 @@ class Books:
         self.problems = 0
         self._named: dict[str, tuple[str, ...]] = {}
         self._clock = clock
-        self._registry = Registry([product.spec])
-        self._ledger = Ledger(Decider(self._registry), keep=keep, hold=hold)
-        self._planner = product.planner()
+        self._registry = registry = Registry([product.spec])
+        self._empty: Callable[[], Ledger] = lambda: Ledger(Decider(registry), keep=keep, hold=hold)
+        self._ledger, self._planner = self._empty(), product.planner()
         self._lock = threading.Lock()
         self._nodes: dict[str, NodeName] = {}
         self._unreadable: dict[str, tuple[object, str]] = {}
@@ -212,6 +212,13 @@ class Books:
         with self._lock:
             self.problems += 1
         _log.error(event, subject=subject, exc_info=error)
+
+    def forget(self) -> None:
+        """Nothing is known any more, whoever has this still."""
+        with self._lock:
+            self._ledger, self._planner = self._empty(), self.product.planner()
+            for known in (self._nodes, self._pods, self._names, self._groups, self._named, self._reasons):
+                known.clear()
 
     # What is asked
 

@@ -94,7 +94,7 @@ class GrantServer:
         self._metrics = metrics
         self._filling = filling
         self._term: Office | None = None
-        self._ended: Term | None = None
+        self._ending: threading.Thread | None = None
         self._stopping = threading.Event()
         namespace = settings.service.namespace
         self._election = Election(
@@ -152,8 +152,8 @@ class GrantServer:
         self._settle()
         self._election.stop()
         self._endpoints.stop()
-        if self._ended is not None:
-            self._ended.stop()
+        if self._ending is not None:
+            self._ending.join()
         if self._writer is not None:
             self._writer.stop()
 
@@ -165,7 +165,6 @@ class GrantServer:
 
     def _begin(self) -> None:
         """The lease is ours."""
-        self._ended = None
         term = Term(
             self._api,
             self._settings,
@@ -188,7 +187,8 @@ class GrantServer:
         office, self._term = self._term, None
         if office is not None:
             office.term.stop(timeout=0.0)
-            self._ended = office.term
+            self._ending = threading.Thread(target=office.term.end, name="grants-ending", daemon=True)
+            self._ending.start()
 
     def _heal(self, term: Term) -> None:
         """While nobody answered, every Binding that failed left its cards booked in the scheduler's own ledger."""
@@ -286,14 +286,16 @@ class GrantServer:
         return answer
 
     def _bind(self, request: AdmissionRequest) -> Answer:
-        answer = self._active().bindings(request)
-        # The pod may have had to be read, and the lease may be another's by now.
-        self._active()
+        office = self._active()
+        answer = office.bindings(request)
+        # The pod may have had to be read: the lease may be another's by now, or ours anew, with another ledger.
+        if self._active() is not office:
+            raise StandbyError("this replica has another ledger than the one that was asked; try again")
         return answer
 
     def _ledger_check(self) -> str:
         office = self._term
-        return "another replica has it" if office is None else office.term.check()
+        return "kept by the replica that has the lease" if office is None else office.term.check()
 
 
 def _leave(_node: NodeName) -> None:

@@ -130,6 +130,11 @@ class Term:
             if reflector is not None:
                 reflector.stop(timeout)
 
+    def end(self) -> None:
+        """Ends for good: what was known goes, whoever has this still, and a replica that waits has its memory back."""
+        self.stop()
+        self.books.forget()
+
     def _run(self) -> None:
         began = self._clock()
         with self._filling():

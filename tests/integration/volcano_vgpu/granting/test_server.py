@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -15,6 +17,7 @@ import urllib3
 from hami_plugins.emulator.apiserver.faults import Fault, Refuse
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect_to
+from hami_plugins.ledger.ledger import Ledger
 from tests.integration.volcano_vgpu.granting.servers import IDS, MEMORY, NODE, Client, Site, a_node, a_pod
 from tests.integration.web.certificates import a_certificate
 from tests.waiting import wait_for
@@ -195,6 +198,27 @@ def test_a_replica_that_cannot_renew_its_lease_answers_no_more(cluster: Site) ->
     cluster.server.resume()
     wait_for(lambda: not client.server.trouble, "it is back")
     assert client.bind(pod, "n1")[0] == 200
+
+
+def test_a_replica_that_lost_its_lease_keeps_nothing_of_its_ledger(cluster: Site) -> None:
+    """A process that serves tells the garbage collector to pass over its ledger, so that nothing may depend on that."""
+    others = {id(each) for each in gc.get_objects() if isinstance(each, Ledger)}
+    gc.disable()
+    try:
+        client = cluster.start()
+        (pod,) = cluster.put(a_pod("p"))
+        assert client.predicate(pod, "n1") == ""
+        assert client.bind(pod, "n1")[1]["allowed"]
+        (kept,) = (
+            weakref.ref(each) for each in gc.get_objects() if isinstance(each, Ledger) and id(each) not in others
+        )
+        cluster.server.pause()
+        wait_for(lambda: kept() is None, "its ledger is gone")
+    finally:
+        gc.enable()
+        cluster.server.resume()
+    wait_for(lambda: not client.server.trouble, "it leads again")
+    assert client.bind(pod, "n1")[1]["allowed"]
 
 
 def test_while_the_api_server_hiccups_what_is_known_is_answered(cluster: Site) -> None:
