@@ -14,6 +14,7 @@ from hami_plugins.report.manifests.rewriting import rewritten
 from hami_plugins.report.vet.subjects import PodView, Subject, subject_of
 from hami_plugins.wire.fields import Json
 from koordinator_adapter.translation import groups, jobs, objects
+from koordinator_adapter.translation.groups import named_group
 from koordinator_adapter.translation.model import (
     Change,
     Fidelity,
@@ -27,8 +28,8 @@ from koordinator_adapter.translation.model import (
     refused,
 )
 from koordinator_adapter.translation.pods import translate
-from koordinator_adapter.translation.reading import words_of_name
-from koordinator_adapter.translation.vocabulary import GANG_NAME, GROUP, MIN_AVAILABLE, OLD_GROUP
+from koordinator_adapter.translation.reading import words_of, words_of_name
+from koordinator_adapter.translation.vocabulary import GANG_NAME, GROUP, MIN_AVAILABLE, OLD_GROUP, QUOTA
 
 _UNSERVED_LABEL: Final = "control-plane"
 _PLACED: Final = refused(
@@ -84,16 +85,18 @@ def translated(
 
     ``registry`` is one of ``reading.complete``; ``namespace`` is where objects go that do not say.
     """
-    groups = _groups(documents, namespace)
+    subjects = [subject_of(document, namespace=namespace) for document in documents]
+    groups = frozenset(each.full_name for each in subjects if each.kind == "PodGroup")
     known = replace(
         settings,
-        unserved=settings.unserved | _unserved(documents),
+        unserved=settings.unserved | _unserved(subjects),
         groups=settings.groups | groups,
-        quotas=settings.quotas | _quotas(documents),
+        quotas=settings.quotas | frozenset(each.name for each in subjects if each.kind in {"Queue", "ElasticQuota"}),
+        moved=settings.moved | groups | _gangs(subjects, registry, settings),
     )
-    by_file: dict[str, list[Document]] = {}
-    for document in documents:
-        by_file.setdefault(document.source, []).append(document)
+    by_file: dict[str, list[Subject]] = {}
+    for subject in subjects:
+        by_file.setdefault(subject.document.source, []).append(subject)
     work = _Work(target=target, registry=registry, settings=known, namespace=namespace, groups=groups)
     return tuple(work.file(found) for found in by_file.values())
 
@@ -108,14 +111,14 @@ class _Work:
     namespace: str
     groups: frozenset[str]
 
-    def file(self, documents: Sequence[Document]) -> File:
+    def file(self, subjects: Sequence[Subject]) -> File:
         """One file."""
-        file = documents[0].file
+        file = subjects[0].document.file
         changed: dict[int, list[Json]] = {}
         told: list[Told] = []
         added: dict[str, Json] = {}
-        for document in documents:
-            subject = subject_of(document, namespace=self.namespace)
+        for subject in subjects:
+            document = subject.document
             becomes, found = self._object(subject)
             told += found
             added |= self._missing_groups(subject, found)
@@ -231,11 +234,12 @@ class _Work:
             members = annotations.get(MIN_AVAILABLE, "")
             full_name = f"{subject.namespace}/{name}"
             if name and members.isdecimal() and full_name not in self.groups:
+                queue = {"queue": labels[QUOTA]} if labels.get(QUOTA) else {}
                 found[full_name] = {
                     "apiVersion": objects.VOLCANO_GROUP,
                     "kind": "PodGroup",
                     "metadata": {"name": name, "namespace": subject.namespace},
-                    "spec": {"minMember": int(members)},
+                    "spec": {"minMember": int(members), **queue},
                 }
         return found
 
@@ -271,16 +275,16 @@ def _top(document: Document) -> Json:
     return dict(value) if isinstance(value, dict) else {}
 
 
-def _unserved(documents: Iterable[Document]) -> frozenset[str]:
-    found = (subject_of(document, namespace="") for document in documents)
-    return frozenset(each.name for each in found if each.kind == "Namespace" and _UNSERVED_LABEL in each.labels)
+def _unserved(subjects: Iterable[Subject]) -> frozenset[str]:
+    return frozenset(each.name for each in subjects if each.kind == "Namespace" and _UNSERVED_LABEL in each.labels)
 
 
-def _groups(documents: Iterable[Document], namespace: str) -> frozenset[str]:
-    found: Iterator[Subject] = (subject_of(document, namespace=namespace) for document in documents)
-    return frozenset(each.full_name for each in found if each.kind == "PodGroup")
-
-
-def _quotas(documents: Iterable[Document]) -> frozenset[str]:
-    found = (subject_of(document, namespace="") for document in documents)
-    return frozenset(each.name for each in found if each.kind in {"Queue", "ElasticQuota"})
+def _gangs(subjects: Iterable[Subject], registry: Registry, settings: Settings) -> frozenset[str]:
+    """The gangs of which some member asks for cards, by full name."""
+    found: set[str] = set()
+    for subject in subjects:
+        for view in subject.pods:
+            named = next((each[2] for words in Words if view.pod and (each := named_group(view.pod, words))), None)
+            if named is not None and view.pod is not None and words_of(view.pod, registry, settings):
+                found.add(f"{subject.namespace}/{named}")
+    return frozenset(found)

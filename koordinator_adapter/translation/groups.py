@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hami_plugins.model.edits import Drop, Path, Put
+from hami_plugins.model.pods import Pod
 from hami_plugins.wire.gang_keys import COSCHEDULING_LABEL, GROUP_KEY, JOB_QUEUE_KEY, MIN_MEMBER_KEY, QUEUE_KEY
 from koordinator_adapter.translation.model import Case, Change, Finding, Settings, Words, kept, lost
 from koordinator_adapter.translation.objects import KOORDINATOR_GROUP, VOLCANO_GROUP
@@ -29,9 +30,24 @@ _POD_PRIORITY: Final = "koord-"
 _TRANSLATE_IT: Final = "translate it, too (kubectl get -o yaml ... | hami-plugins koordinator translate --submission)"
 
 
+def named_group(pod: Pod, words: Words) -> tuple[str, str, str] | None:
+    """Where a pod says to a scheduler what gang it is of (labels or annotations, and the key), and the name."""
+    labels, annotations = pod.labels, pod.annotations
+    places = {
+        Words.HAMI: (("labels", labels, COSCHEDULING_LABEL),),
+        Words.VOLCANO: (("annotations", annotations, GROUP_KEY),),
+        Words.KOORDINATOR: (
+            ("labels", labels, GROUP),
+            ("labels", labels, OLD_GROUP),
+            ("annotations", annotations, GANG_NAME),
+        ),
+    }[words]
+    return next(((holder, key, texts[key]) for holder, texts, key in places if texts.get(key)), None)
+
+
 def gang(case: Case) -> Iterator[Change]:
     """The group of a pod: a label for Koordinator and for HAMi's coscheduling, an annotation for Volcano."""
-    named = _group(case)
+    named = named_group(case.pod, case.source)
     if named is None or case.source is case.target:
         return
     holder, key, name = named
@@ -51,7 +67,7 @@ def gang(case: Case) -> Iterator[Change]:
 
 def _missing_group(case: Case, name: str, where: Path) -> Iterator[Change]:
     """Whoever names a group waits for the object; Volcano's is made where the pods say how many they are."""
-    if case.target is Words.VOLCANO and case.pod.annotations.get(MIN_AVAILABLE, "").isdecimal():
+    if case.target is Words.VOLCANO and _is_described(case, name):
         return
     version = KOORDINATOR_GROUP if case.target is Words.KOORDINATOR else VOLCANO_GROUP
     yield lost(
@@ -99,8 +115,28 @@ def queue(case: Case) -> Iterator[Change]:
         if case.target is Words.VOLCANO:
             yield Put(("metadata", "annotations", QUEUE_KEY), name)
             yield from missing_quota(name, case.target, case.settings, path)
+            yield from _queue_of_group(case, name, path)
         else:
             yield lost(QUOTA, f"HAMi has no quotas of its own; {name} no longer limits the pod", path=path)
+
+
+def _queue_of_group(case: Case, queue_name: str, path: Path) -> Iterator[Finding]:
+    """Volcano looks at a pod's own queue only where it makes the group itself (``volcano.md`` 4.3)."""
+    named = named_group(case.pod, case.source)
+    if named is None or _is_described(case, named[2]):
+        return
+    yield lost(
+        QUOTA,
+        f"Volcano counts the pod in the queue of its PodGroup {named[2]}, whatever the pod says",
+        path=path,
+        remedy=f"write queue: {queue_name} into the spec of that PodGroup",
+    )
+
+
+def _is_described(case: Case, group: str) -> bool:
+    """Whether the pod says enough of its gang for a PodGroup to be made from it, and there is none."""
+    full_name = f"{case.pod.namespace}/{group}"
+    return case.pod.annotations.get(MIN_AVAILABLE, "").isdecimal() and full_name not in case.settings.groups
 
 
 def missing_quota(name: str, target: Words, settings: Settings, path: Path) -> Iterator[Finding]:
@@ -143,21 +179,6 @@ def of_owner(
         else:
             yield Put((*template, "metadata", "annotations", GANG_NAME), name)
             yield Put((*template, "metadata", "annotations", label), value)
-
-
-def _group(case: Case) -> tuple[str, str, str] | None:
-    """Where the name of the group stands, and the name."""
-    labels, annotations = case.pod.labels, case.pod.annotations
-    places = {
-        Words.HAMI: (("labels", labels, COSCHEDULING_LABEL),),
-        Words.VOLCANO: (("annotations", annotations, GROUP_KEY),),
-        Words.KOORDINATOR: (
-            ("labels", labels, GROUP),
-            ("labels", labels, OLD_GROUP),
-            ("annotations", annotations, GANG_NAME),
-        ),
-    }[case.source]
-    return next(((holder, key, texts[key]) for holder, texts, key in places if texts.get(key)), None)
 
 
 def _remedy(case: Case, value: str) -> str:

@@ -50,12 +50,16 @@ def taken_apart(
     place = "job ?:"
     spec, metadata = fields.member(raw, "spec", place), fields.member(raw, "metadata", place)
     tasks = fields.items(spec, "tasks", f"{place} spec")
-    findings = (*_findings(spec, tasks), *_of_queue(fields.text(spec, "queue", f"{place} spec"), target, settings))
+    findings = (
+        *_findings(spec, tasks),
+        *_of_templates(templates),
+        *_of_queue(fields.text(spec, "queue", f"{place} spec"), target, settings),
+    )
     if any(each.fidelity is Fidelity.REFUSED for each in findings):
         return (), tuple(each for each in findings if each.fidelity is Fidelity.REFUSED)
     name = fields.text(metadata, "name", f"{place} metadata")
     jobs = [
-        _job(name, raw, (fields.text(task, "name", "task") or f"default{at}", task, template), target)
+        _job(name, raw, (fields.text(task, "name", "task") or f"default{at}", task, template), (target, settings))
         for at, (task, template) in enumerate(zip(tasks, templates, strict=True))
     ]
     wanted = fields.number(spec, "minAvailable", f"{place} spec")
@@ -89,6 +93,12 @@ def _findings(spec: Json, tasks: Sequence[Json]) -> Iterator[Finding]:
                 yield lost(f"task {name}", _LOST_OF_TASKS[name])
 
 
+def _of_templates(templates: Sequence[Json]) -> Iterator[Finding]:
+    specs = (fields.member(each, "spec", "task") for each in templates)
+    if any(spec.get("restartPolicy") == "Always" for spec in specs):
+        yield lost("restartPolicy", "Always becomes Never: pods of a Job of Kubernetes have to end")
+
+
 def _of_queue(name: str, target: Words, settings: Settings) -> Iterator[Finding]:
     if name and target is Words.HAMI:
         yield lost("Job queue", f"HAMi has no queues; {name} no longer limits the pods")
@@ -96,12 +106,15 @@ def _of_queue(name: str, target: Words, settings: Settings) -> Iterator[Finding]
         yield from missing_quota(name, target, settings, ("spec", "queue"))
 
 
-def _job(name: str, raw: Json, part: tuple[str, Json, Json], target: Words) -> Json:
-    task_name, task, template = part
+def _job(name: str, raw: Json, part: tuple[str, Json, Json], whither: tuple[Words, Settings]) -> Json:
+    (task_name, task, template), (target, settings) = part, whither
     metadata, spec = raw["metadata"], raw["spec"]
     pod, about = dict(fields.member(template, "spec", "task")), dict(fields.member(template, "metadata", "task"))
     if pod.get("restartPolicy") not in {"Never", "OnFailure"}:
         pod["restartPolicy"] = "Never"
+    if pod.get("schedulerName") in {None, "", settings.schedulers[Words.VOLCANO]}:
+        # A task without cards, too, is a member of the gang, and given to whoever starts that.
+        pod["schedulerName"] = settings.schedulers[target]
     if spec.get("priorityClassName"):
         pod.setdefault("priorityClassName", spec["priorityClassName"])
     labels = {**fields.text_map(about, "labels", "task"), _group_label(target): name}

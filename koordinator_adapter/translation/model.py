@@ -78,7 +78,8 @@ class Settings:
     largest card, if it is known, and ``card_sizes`` are those of all cards that are. ``runtime_class`` is given to pods
     that name none, empty for none.
     ``unserved`` are namespaces that Koordinator's webhook leaves out. ``groups`` (by full name) and ``quotas`` are the
-    PodGroups and the quotas or queues that are there for the target's scheduler, or will be.
+    PodGroups and the quotas or queues that are there for the target's scheduler, or will be; ``moved`` are the gangs
+    that go to it as a whole, members without cards, too.
     """
 
     schedulers: Mapping[Words, str] = field(default_factory=_schedulers)
@@ -93,6 +94,7 @@ class Settings:
     unserved: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     quotas: frozenset[str] = frozenset()
+    moved: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

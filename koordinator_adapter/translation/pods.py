@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from hami_plugins.engine.demand import WHOLE
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.model.edits import Drop, Edit
 from hami_plugins.model.pods import Pod
+from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare
 from hami_plugins.wire import pods
 from koordinator_adapter.translation import groups, leftovers, npu, placement, resources, selection
@@ -79,6 +81,17 @@ NPU_RULES: Final[tuple[Rule, ...]] = (
 )
 """Those for Ascend's NPUs, which no library in the container divides."""
 
+MEMBER_RULES: Final[tuple[Rule, ...]] = (
+    placement.namespace,
+    placement.node,
+    placement.scheduler,
+    groups.gang,
+    groups.gang_details,
+    groups.queue,
+    groups.importance,
+)
+"""Those for members of a gang that ask for no cards: none of them looks at what is asked."""
+
 OTHER_RULES: Final[tuple[Rule, ...]] = (resources.unknown,)
 """Those for cards of all other makers."""
 
@@ -86,8 +99,8 @@ OTHER_RULES: Final[tuple[Rule, ...]] = (resources.unknown,)
 def translate(raw: Mapping[str, object], target: Words, registry: Registry, settings: Settings) -> Translation:
     """What has to change in a pod (or template) so that it means the same in the words of ``target``.
 
-    ``registry`` is one of ``reading.complete``. A pod that asks for no cards is left alone, and so is one that is
-    refused. Never raises for what is in the pod.
+    ``registry`` is one of ``reading.complete``. A pod that asks for no cards is left alone, unless it is of a gang that
+    moves, and so is one that is refused. Never raises for what is in the pod.
     """
     try:
         pod = pods.pod(raw)
@@ -95,7 +108,8 @@ def translate(raw: Mapping[str, object], target: Words, registry: Registry, sett
         return Translation(source=None, target=target, findings=(refused(error.key, error.why, "correct it"),))
     found = words_of(pod, registry, settings)
     if len(found) != 1:
-        return Translation(source=None, target=target, findings=(_mixed(found),) if found else ())
+        mixed = Translation(source=None, target=target, findings=(_mixed(found),))
+        return mixed if found else _of_gang(raw, pod, target, registry, settings)
     (source,) = found
     asked = _asked(pod, source, target, registry)
     if isinstance(asked, tuple) and NO_CORE_LIMIT in pod.annotations:
@@ -121,6 +135,27 @@ def translate(raw: Mapping[str, object], target: Words, registry: Registry, sett
         for each in asked
     ]
     return _told(source, target, list(_changes(cases)))
+
+
+def _of_gang(raw: Mapping[str, object], pod: Pod, target: Words, registry: Registry, settings: Settings) -> Translation:
+    """A pod without cards; one of a gang that moves goes along, or the others would wait for ever or start without it."""
+    for source in Words:
+        named = groups.named_group(pod, source)
+        own = pod.scheduler == settings.schedulers[source]
+        if source is target or named is None or not own or f"{pod.namespace}/{named[2]}" not in settings.moved:
+            continue
+        case = Case(
+            raw=raw,
+            pod=pod,
+            source=source,
+            target=target,
+            asked=Asked(container=0, request=DeviceRequest(vendor=NVIDIA, count=0, memory=WHOLE)),
+            path=container_path(pod, 0),
+            registry=registry,
+            settings=settings,
+        )
+        return _told(source, target, [change for rule in MEMBER_RULES for change in rule(case)])
+    return Translation(source=None, target=target)
 
 
 def _is_normalised(asked: Sequence[Asked], target: Words) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from hami_plugins.engine.annotate import NODE_KEY
 from hami_plugins.model.edits import made
-from hami_plugins.wire.gang_keys import GROUP_KEY, JOB_QUEUE_KEY, QUEUE_KEY
+from hami_plugins.wire.gang_keys import COSCHEDULING_LABEL, GROUP_KEY, JOB_QUEUE_KEY, QUEUE_KEY
 from hami_plugins.wire.koordinator import ALLOCATED_KEY
 from koordinator_adapter.translation.model import Fidelity, Settings
 from koordinator_adapter.translation.vocabulary import (
@@ -23,6 +23,7 @@ from tests.unit.koordinator_adapter.written import (
     Raw,
     about,
     koordinators,
+    limits_of,
     moved,
     pod,
     translated,
@@ -143,3 +144,52 @@ def test_the_queue_of_a_jobs_pod_is_kept_under_whichever_key_it_stands() -> None
     assert metadata["labels"][QUOTA] == "q"
     assert "annotations" not in metadata
     assert about(translated(raw, "hami"), Fidelity.LOSSY) == [JOB_QUEUE_KEY]
+
+
+GANGS = Settings(groups=frozenset({"default/g"}), quotas=frozenset({"q"}), moved=frozenset({"default/g"}))
+VOLCANOS: Raw = {"annotations": {GROUP_KEY: "g", QUEUE_KEY: "q"}, "schedulerName": "volcano"}
+KOORDINATORS: Raw = {"labels": {GROUP: "g"}, "schedulerName": "koord-scheduler"}
+HAMIS: Raw = {"labels": {COSCHEDULING_LABEL: "g"}, "schedulerName": "hami-scheduler"}
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "scheduler", "labels", "annotations"),
+    [
+        (VOLCANOS, "koordinator", "koord-scheduler", {GROUP: "g", QUOTA: "q"}, {}),
+        (VOLCANOS, "hami", "hami-scheduler", {COSCHEDULING_LABEL: "g"}, {}),
+        (KOORDINATORS, "volcano", "volcano", {}, {GROUP_KEY: "g"}),
+        (HAMIS, "koordinator", "koord-scheduler", {GROUP: "g"}, {}),
+    ],
+)
+def test_a_member_without_cards_goes_along_with_its_gang(
+    source: Raw, target: str, scheduler: str, labels: dict[str, str], annotations: dict[str, str]
+) -> None:
+    after = moved(pod({"cpu": 1}, **source), target, GANGS)
+    assert after["spec"]["schedulerName"] == scheduler
+    assert after["metadata"].get("labels", {}) == labels
+    assert after["metadata"].get("annotations", {}) == annotations
+    assert limits_of(after) == {"cpu": 1}
+    assert "nodeSelector" not in after["spec"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "target"),
+    [
+        (pod({"cpu": 1}, **VOLCANOS), "volcano"),
+        (pod({"cpu": 1}, **{**VOLCANOS, "schedulerName": "default-scheduler"}), "koordinator"),
+        (pod({"cpu": 1}, **{**VOLCANOS, "annotations": {GROUP_KEY: "other"}}), "koordinator"),
+        (pod({"cpu": 1}, schedulerName="volcano"), "koordinator"),
+    ],
+)
+def test_a_pod_without_cards_of_no_gang_that_moves_stays(raw: Raw, target: str) -> None:
+    found = translated(raw, target, GANGS)
+    assert (found.source, found.edits, found.findings) == (None, (), ())
+
+
+def test_the_queue_of_a_gang_stands_in_its_group() -> None:
+    in_gang = koordinators(labels={GROUP: "g", QUOTA: "q"})
+    found = translated(in_gang, "volcano", THERE)
+    assert about(found, Fidelity.LOSSY) == [QUOTA]
+    assert found.findings[-1].remedy == "write queue: q into the spec of that PodGroup"
+    described = koordinators(labels={GROUP: "g", QUOTA: "q"}, annotations={MIN_AVAILABLE: "2"})
+    assert about(translated(described, "volcano", Settings(quotas=frozenset({"q"}))), Fidelity.LOSSY) == [MIN_AVAILABLE]

@@ -173,6 +173,39 @@ def test_groups_that_only_pods_describe_become_objects_for_volcano() -> None:
     assert not any(each.about.startswith(gang) for told in found.told for each in told.findings if each.remedy)
 
 
+GANG = "gang.scheduling.koordinator.sh"
+MEMBER = """\
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, labels: {{{labels}}}, annotations: {{{annotations}}}}}
+spec:
+  schedulerName: {scheduler}
+  containers: [{{name: c, resources: {{limits: {limits}}}}}]
+"""
+
+
+def test_a_gang_goes_as_a_whole_whoever_of_it_asks_for_cards() -> None:
+    group = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 2}\n"
+    of_group = {"labels": "", "annotations": "scheduling.k8s.io/group-name: g", "scheduler": "volcano"}
+    server = MEMBER.format(name="ps", limits="{cpu: 1}", **of_group)
+    worker = MEMBER.format(name="w", limits="{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 9}", **of_group)
+    for text in (f"{group}---\n{server}", f"{server}---\n{worker}"):
+        found = in_words(text, "koordinator")
+        for document in manifests.read(found.text, source="out"):
+            if document.raw["kind"] == "Pod":
+                assert document.raw["spec"]["schedulerName"] == "koord-scheduler"  # type: ignore[index]
+                assert document.raw["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] == "g"  # type: ignore[index]
+    assert not in_words(server, "koordinator").changed
+
+
+def test_the_queue_of_a_gang_that_only_pods_describe_is_that_of_its_group() -> None:
+    described = {"annotations": f'{GANG}/name: g, {GANG}/min-available: "2"', "scheduler": "koord-scheduler"}
+    labels = "quota.scheduling.koordinator.sh/name: q, koordinator.sh/gpu-isolation-provider: HAMi-core"
+    limits = "{koordinator.sh/gpu.shared: 1, koordinator.sh/gpu-memory: 3Gi, koordinator.sh/gpu-core: 9}"
+    found = in_words(MEMBER.format(name="w", labels=labels, limits=limits, **described), "volcano")
+    assert manifests.read(found.text, source="out")[1].raw["spec"] == {"minMember": 2, "queue": "q"}
+
+
 def test_namespaces_that_koordinators_webhook_leaves_out_are_known_from_the_manifests() -> None:
     text = (
         f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: default, labels: {{control-plane: x}}}}\n---\n{DEPLOYMENT}"

@@ -186,10 +186,23 @@ def test_a_job_of_volcano_becomes_jobs_and_a_gang() -> None:
     assert first["spec"]["ttlSecondsAfterFinished"] == 5
     pod = first["spec"]["template"]
     assert pod["metadata"]["labels"] == {"a": "b", GROUP: "j", QUOTA: "q"}
-    assert pod["spec"] == {"containers": [], "restartPolicy": "OnFailure", "priorityClassName": "high"}
+    assert pod["spec"] == {
+        "containers": [],
+        "restartPolicy": "OnFailure",
+        "priorityClassName": "high",
+        "schedulerName": "koord-scheduler",
+    }
     assert second["metadata"]["name"] == "j-default1"
     assert second["spec"]["template"]["spec"]["restartPolicy"] == "Never"
     assert [each.about for each in findings] == ["Job"]
+
+
+@pytest.mark.parametrize(("named", "becomes"), [("volcano", "koord-scheduler"), ("", "koord-scheduler"), ("x", "x")])
+def test_a_task_without_cards_is_given_to_whoever_starts_the_gang(named: str, becomes: str) -> None:
+    template = {"spec": {"schedulerName": named, "restartPolicy": "Always"}}
+    (_, only), findings = jobs.taken_apart(job([{"name": "ps"}]), [template], Words.KOORDINATOR, QUOTAS)
+    assert only["spec"]["template"]["spec"] == {"schedulerName": becomes, "restartPolicy": "Never"}
+    assert [each.about for each in findings] == ["Job", "restartPolicy"]
 
 
 def test_a_job_without_a_queue_needs_no_quota_and_hami_has_none() -> None:
