@@ -8,7 +8,7 @@ off (``peers.md`` 7.3): only what the node cannot hold at all is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import structlog
@@ -18,6 +18,7 @@ from hami_plugins.errors import KubeError, WireError
 from hami_plugins.granting.books import Books
 from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.granting.reading import ReadPod
+from hami_plugins.granting.remembering import Heard
 from hami_plugins.ledger.answers import Code, Declined, Granted, Source
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import admission, fields
@@ -54,6 +55,7 @@ class Bindings:
     read: ReadPod
     now_ns: Callable[[], int]
     touch: Callable[[NodeName], None]
+    _heard: Heard = field(default_factory=Heard, init=False, repr=False)
 
     def __call__(self, request: AdmissionRequest) -> Answer:
         """The answer to one Binding."""
@@ -149,7 +151,9 @@ class Bindings:
     def _refused(self, binding: Bound, reason: str, code: str, *, status: int = 403) -> Refused:
         self.metrics.answered("binding", "refused")
         self.metrics.refused(code)
-        _log.warning("binding_refused", pod=f"{binding.namespace}/{binding.name}", node=binding.node, reason=reason)
+        pod = f"{binding.namespace}/{binding.name}"
+        if self._heard.first(pod, binding.uid, binding.node, reason):
+            _log.warning("binding_refused", pod=pod, node=binding.node, reason=reason)
         return Refused(reason, status)
 
 

@@ -19,7 +19,7 @@ from hami_plugins.errors import KubeError, WireError
 from hami_plugins.granting.books import Books
 from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.granting.reading import ReadPod
-from hami_plugins.granting.remembering import Remembered
+from hami_plugins.granting.remembering import Heard, Remembered
 from hami_plugins.ledger.answers import Declined
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import volcano_extender
@@ -48,6 +48,7 @@ class Extender:
         self._read = read
         self._weight = weight
         self._metrics = metrics
+        self._heard = Heard()
         self._remembered = Remembered(self._of_text, most=REMEMBERED, largest=LARGEST_REMEMBERED)
 
     def predicate(self, body: bytes) -> bytes:
@@ -104,7 +105,8 @@ class Extender:
             return "reserved", ""
         self._metrics.refused(found.code)
         reason = self._books.words(found, intake)
-        _log.info("reservation_refused", pod=intake.pod.full_name, node=task.node, reason=reason)
+        if self._heard.first(task.uid, task.node, reason):
+            _log.info("reservation_refused", pod=intake.pod.full_name, node=task.node, reason=reason)
         return "refused", reason
 
     def _waiting(self, task: Task) -> tuple[Intake | None, str]:

@@ -1,4 +1,4 @@
-"""What was made of texts that come again and again, no more of it than fits."""
+"""What comes again and again: what was made of texts, and what stands in the log already; no more than fits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,25 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 Made = TypeVar("Made")
+
+
+class Heard:
+    """What was said lately, ``most`` of it: the log says once what is asked on and on. From any thread."""
+
+    def __init__(self, most: int = 1_000) -> None:
+        self._most = most
+        self._said: OrderedDict[tuple[str, ...], None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def first(self, *said: str) -> bool:
+        """Whether this was not said lately; from now on it was."""
+        with self._lock:
+            known = said in self._said
+            self._said[said] = None
+            self._said.move_to_end(said)
+            if len(self._said) > self._most:
+                self._said.popitem(last=False)
+        return not known
 
 
 class Remembered(Generic[Made]):

@@ -56,6 +56,7 @@ class Toucher:
         self._clock = clock
         self._tried: dict[NodeName, float] = {}
         self._due: set[NodeName] = set()
+        self._noted: int | None = 0
         self._changed = threading.Condition()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="node-toucher", daemon=True)
@@ -108,11 +109,18 @@ class Toucher:
             self._api.merge_patch(paths.node(node), {"metadata": {"annotations": {TOUCHED_KEY: f"{stamp} {_WHY}"}}})
         except KubeError as error:
             self._touches.labels("failed").inc()
-            _log.warning("node_not_touched", node=node, error=str(error))
+            self._note(node, error)
             return not error.may_retry
         except Exception:  # noqa: BLE001 - without this loop no node would be counted anew any more
             self._touches.labels("failed").inc()
             _log.exception("node_not_touched", node=node)
             return True
         self._touches.labels("written").inc()
+        self._noted = 0
         return True
+
+    def _note(self, node: NodeName, error: KubeError) -> None:
+        """Into the log, once for each status until a node is written: all that are due fail alike, every second."""
+        if error.status != self._noted:
+            self._noted = error.status
+            _log.warning("node_not_touched", node=node, error=str(error))

@@ -1,4 +1,4 @@
-"""What is remembered of texts never takes more room than it may."""
+"""What is remembered, of texts and of what was said, never takes more room than it may."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_plugins.granting.remembering import Remembered
+from hami_plugins.granting.remembering import Heard, Remembered
 
 
 class Reader:
@@ -59,3 +59,9 @@ def test_no_more_than_fits_is_remembered_whatever_comes(texts: list[bytes]) -> N
         assert remembered(text) == text.decode("ascii")
         assert remembered.size <= 20
     assert set(reader.read) == set(texts)
+
+
+def test_what_was_said_lately_is_not_said_first_and_only_the_last_of_it_is_known() -> None:
+    heard = Heard(most=2)
+    assert [heard.first(said) for said in ("a", "b", "a", "b")] == [True, True, False, False]
+    assert [heard.first(said) for said in ("a", "c", "a", "b")] == [False, True, False, True]

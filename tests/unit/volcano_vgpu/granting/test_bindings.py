@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from hami_plugins.errors import KubeError
 from hami_plugins.vendors.volcano import SPEC
@@ -77,6 +78,19 @@ def test_the_last_slice_is_given_to_one_of_two() -> None:
     assert isinstance(answer, Refused)
     assert "node n1: vGPU memory: asked 30,000 MiB on 1 card; largest free 10,960 MiB" in answer.reason
     assert cluster.metrics.metrics.value("refusals_total", reason="cards") == 1
+
+
+def test_a_refusal_stands_in_the_log_once_however_often_the_scheduler_tries_again() -> None:
+    cluster, pod = Cluster(), a_pod(memory=50_000)
+    cluster.shows(pod)
+    with capture_logs() as logs:
+        refused = [cluster.bind(pod) for _ in range(5)]
+    assert [answer.reason for answer in refused] == [refused[0].reason] * 5
+    assert cluster.counted("binding", "refused") == 5
+    assert [line["event"] for line in logs] == ["binding_refused"]
+    with capture_logs() as logs:
+        cluster.bind(pod, "n9")
+    assert [line["node"] for line in logs] == ["n9"]
 
 
 def test_a_dry_run_hears_the_same_and_holds_nothing() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from structlog.testing import capture_logs
 
 from hami_plugins.engine.intake import Intake
 from hami_plugins.errors import KubeError
@@ -23,6 +24,15 @@ def test_a_node_with_room_takes_the_pod_and_a_full_one_says_why_with_numbers() -
         "code": 2,
     }
     assert (cluster.counted("predicate", "fits"), cluster.counted("predicate", "refused")) == (1, 1)
+
+
+def test_a_reservation_that_is_refused_each_session_stands_in_the_log_once() -> None:
+    cluster, pod = Cluster(), a_pod(memory=50_000)
+    with capture_logs() as logs:
+        refused = {cluster.event("allocate", pod) for _ in range(5)}
+    assert len(refused) == 1
+    assert cluster.counted("allocate", "refused") == 5
+    assert [line["event"] for line in logs] == ["reservation_refused"]
 
 
 def test_nodes_in_the_same_state_give_the_same_words_so_that_volcano_counts_them() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
+from structlog.testing import capture_logs
 
 from hami_plugins.errors import KubeError
 from hami_plugins.granting.metrics import GrantMetrics
@@ -48,9 +49,13 @@ class Api:
     def wait(self, *nodes: NodeName) -> None:
         """Until just these have been written, in this order."""
         wanted = [paths.node(node) for node in nodes]
+        self.wait_for(len(wanted))
+        assert self.written == wanted
+
+    def wait_for(self, writes: int) -> None:
+        """Until so many writes have been made."""
         with self.changed:
-            assert self.changed.wait_for(lambda: len(self.written) >= len(wanted), 10)
-            assert self.written == wanted
+            assert self.changed.wait_for(lambda: len(self.written) >= writes, 10)
 
 
 @pytest.fixture
@@ -85,6 +90,20 @@ def test_a_write_that_failed_is_made_a_second_later(api: Api, toucher: Toucher) 
     api.wait(OTHER)
     api.now += SPARED
     api.wait(OTHER, ONE)
+
+
+def test_what_all_nodes_fail_of_stands_in_the_log_once_until_one_is_written(api: Api, toucher: Toucher) -> None:
+    with capture_logs() as logs:
+        for written in (2, 4):
+            api.failures = 2
+            toucher.touch(ONE)
+            toucher.touch(OTHER)
+            with api.changed:
+                assert api.changed.wait_for(lambda: not api.failures, 10)
+            api.now += SPARED
+            api.wait_for(written)
+            api.now += SPARED
+    assert [line["event"] for line in logs] == ["node_not_touched"] * 2
 
 
 def test_whatever_goes_wrong_with_one_node_the_next_is_written(api: Api, toucher: Toucher) -> None:
