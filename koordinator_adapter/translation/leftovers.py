@@ -10,7 +10,7 @@ from hami_plugins.engine import annotate, koordinator
 from hami_plugins.engine.demand import WHOLE
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
-from hami_plugins.model.edits import Drop
+from hami_plugins.model.edits import Drop, Path
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.quantity import NANO
 from hami_plugins.vendors import volcano
@@ -18,7 +18,17 @@ from hami_plugins.wire import koordinator_hints, scalars
 from hami_plugins.wire.koordinator import current
 from hami_plugins.wire.pods import booked_for
 from koordinator_adapter.refusals import cause_of
-from koordinator_adapter.translation.model import Case, Change, Finding, Words, container_path, kept, lost, refused
+from koordinator_adapter.translation.model import (
+    Case,
+    Change,
+    Finding,
+    Words,
+    container_path,
+    env_at,
+    kept,
+    lost,
+    refused,
+)
 from koordinator_adapter.translation.vocabulary import (
     CORE_POLICY_ENV,
     FOR_DEVICE_PLUGINS,
@@ -45,6 +55,7 @@ _BATCH: Final = ("kubernetes.io/batch-", "kubernetes.io/mid-")
 _READ_BY_LIBRARY: Final = ("LIBCUDA_LOG_LEVEL", CORE_POLICY_ENV, "ACTIVE_OOM_KILLER")
 _OWN_LIMITS: Final = ("CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_SM_LIMIT")
 _SWITCH: Final = "CUDA_DISABLE_CONTROL"
+_PRELOAD: Final = "LD_PRELOAD"
 
 
 def only_koordinators(case: Case) -> Iterator[Change]:
@@ -137,10 +148,14 @@ def variables(case: Case) -> Iterator[Change]:
     if case.source is case.target or case.asked.request.memory == WHOLE:
         return
     yield from _switch(case)
-    if case.target is Words.KOORDINATOR and "LD_PRELOAD" in set_here:
-        yield lost("LD_PRELOAD", "Koordinator's hook replaces it by HAMi-core's library")
-    if case.target is Words.KOORDINATOR or (case.source is Words.KOORDINATOR and case.asked.limited):
-        yield from _own_limits(case)
+    if case.target is Words.KOORDINATOR:
+        # koordlet's hook shows the cards to every container, and limits each (``koordinator.md`` 5.1).
+        for index in range(len(case.pod.containers)):
+            path = container_path(case.pod, index)
+            yield from _own_limits(path, env_at(case.raw, path))
+            yield from _own_library(path, env_at(case.raw, path))
+    elif case.source is Words.KOORDINATOR and case.asked.limited:
+        yield from _own_limits(case.path, set_here)
 
 
 def _switch(case: Case) -> Iterator[Change]:
@@ -166,14 +181,19 @@ def _limits(words: Words, value: str | None) -> bool:
     return value is not None and not _is_true(value)
 
 
-def _own_limits(case: Case) -> Iterator[Change]:
-    for name, (index, _) in case.env.items():
+def _own_library(path: Path, env: Mapping[str, tuple[int, str | None]]) -> Iterator[Change]:
+    if _PRELOAD in env:
+        yield lost(_PRELOAD, "Koordinator's hook replaces it by HAMi-core's library", path=path)
+
+
+def _own_limits(path: Path, env: Mapping[str, tuple[int, str | None]]) -> Iterator[Change]:
+    for name, (index, _) in env.items():
         if name.startswith(_OWN_LIMITS):
             yield refused(
                 name,
                 "a limit of the container's own can win over the one that the node's hook or plugin sets",
                 "take the variable out of the container",
-                path=(*case.path, "env", index),
+                path=(*path, "env", index),
             )
 
 

@@ -129,15 +129,8 @@ class Case:
 
     @property
     def env(self) -> Mapping[str, tuple[int, str | None]]:
-        """The container's variables: place and text, which is ``None`` where it comes from elsewhere."""
-        items = at(self.raw, (*self.path, "env"))
-        if not isinstance(items, list):
-            return {}
-        return {
-            each["name"]: (index, value if isinstance(value := each.get("value"), str) else None)
-            for index, each in enumerate(items)
-            if each.get("name")
-        }
+        """The variables of the container that asks."""
+        return env_at(self.raw, self.path)
 
 
 Change = Edit | Finding
@@ -175,6 +168,18 @@ def at(raw: object, path: Path) -> object:
         else:
             return None
     return raw
+
+
+def env_at(raw: object, container: Path) -> Mapping[str, tuple[int, str | None]]:
+    """A container's variables by name: place and text, which is ``None`` where it comes from elsewhere."""
+    items = at(raw, (*container, "env"))
+    if not isinstance(items, list):
+        return {}
+    return {
+        each["name"]: (index, value if isinstance(value := each.get("value"), str) else None)
+        for index, each in enumerate(items)
+        if each.get("name")
+    }
 
 
 def lost(about: str, words: str, *, path: Path = (), remedy: str = "") -> Finding:

@@ -138,7 +138,7 @@ def translate(raw: Mapping[str, object], target: Words, registry: Registry, sett
 
 
 def _of_gang(raw: Mapping[str, object], pod: Pod, target: Words, registry: Registry, settings: Settings) -> Translation:
-    """A pod without cards; one of a gang that moves goes along, or the others would wait for ever or start without it."""
+    """A pod without cards; one of a gang that moves goes along, or the others wait for ever or start without it."""
     for source in Words:
         named = groups.named_group(pod, source)
         own = pod.scheduler == settings.schedulers[source]

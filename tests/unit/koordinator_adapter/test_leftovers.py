@@ -52,6 +52,17 @@ def test_limits_of_a_container_s_own_would_win_and_are_refused() -> None:
     assert translated(pod({"nvidia.com/gpu": 1}, env={"CUDA_DEVICE_SM_LIMIT": "5"}), "koordinator").edits
 
 
+def test_variables_of_every_container_count_where_koordlets_hook_is_in_every_container() -> None:
+    raw = pod(SLICE, {})
+    raw["spec"]["containers"][1]["env"] = [{"name": "LD_PRELOAD", "value": "/jemalloc.so"}]
+    assert about(translated(raw, "koordinator"), Fidelity.LOSSY) == ["LD_PRELOAD"]
+    assert translated(raw, "koordinator").findings[-1].path == ("spec", "containers", 1)
+    assert translated(raw, "volcano").fidelity is Fidelity.LOSSLESS
+    raw["spec"]["containers"][1]["env"] = [{"name": "CUDA_DEVICE_SM_LIMIT_0", "value": "0"}]
+    assert refused(raw, "koordinator") == "CUDA_DEVICE_SM_LIMIT_0"
+    assert translated(raw, "volcano").fidelity is Fidelity.LOSSLESS
+
+
 def test_the_worst_finding_counts() -> None:
     assert max(Fidelity, key=lambda each: each.rank) is Fidelity.REFUSED
     assert translated(pod(SLICE), "koordinator").fidelity is Fidelity.LOSSLESS
