@@ -9,7 +9,9 @@ import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -18,7 +20,7 @@ from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.options import Form
 from hami_plugins.cli.service import file_text, stop_on_signals
 from hami_plugins.config import texts
-from hami_plugins.errors import ConfigError
+from hami_plugins.errors import ConfigError, KubeError
 from hami_plugins.granting import auditing, volcano_conf
 from hami_plugins.granting.books import Books
 from hami_plugins.granting.server import GrantServer
@@ -58,7 +60,12 @@ def spelled(address: tuple[str, int] | None) -> str:
 
 
 def target(service: Service, configuration: str, *, url: str, ca_file: str | None) -> Target:
-    """Where the API server reaches the webhooks, and what the object is called that says so."""
+    """Where the API server reaches the webhooks, and what the object is called that says so.
+
+    Raises ``ConfigError`` for a URL that no API server asks.
+    """
+    if url and not (url.startswith("https://") and urlsplit(url).hostname):
+        raise ConfigError(f"--url {url}: an API server asks webhooks over https alone; write https://HOST:PORT")
     authority = "" if ca_file is None else base64.b64encode((file_text(ca_file) or "").encode()).decode()
     return Target(
         configuration=configuration,
@@ -92,7 +99,14 @@ def conf_text(client: KubeClient | None, source: str | None, namespace: str) -> 
     place = f"ConfigMap {namespace}/{volcano_conf.CONFIG_MAP}"
     if client is None:
         raise ConfigError(f"{place}: no cluster to read it from; give the file with --check FILE")
-    found = client.get(f"/api/v1/namespaces/{namespace}/configmaps/{volcano_conf.CONFIG_MAP}")
+    try:
+        found = client.get(f"/api/v1/namespaces/{namespace}/configmaps/{volcano_conf.CONFIG_MAP}")
+    except KubeError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        raise ConfigError(
+            f"{place}: there is none; say with -n where Volcano runs, or give the file with --check FILE"
+        ) from error
     return place, _held(found, place)
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from hami_plugins.cli import output
 from hami_plugins.cli.edge import Exit
+from hami_plugins.errors import ConfigError
 
 ANSWER_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 1.0
@@ -27,7 +28,12 @@ def complaint(url: str) -> str:
 
 
 def verify(url: str, *, patience: float, sleep: Callable[[float], None] = time.sleep) -> int:
-    """Ask until the server answers or ``patience`` seconds have passed, and print which it was."""
+    """Ask until the server answers or ``patience`` seconds have passed, and print which it was.
+
+    Raises ``ConfigError`` for what is no address of a server.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"{url}: no address of a server; write http://NAME.NAMESPACE.svc:PORT")
     waited = 0.0
     while (why := complaint(url)) and waited < patience:
         sleep(LOOK_SECONDS)

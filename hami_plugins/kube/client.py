@@ -68,7 +68,7 @@ def connect(*, kubeconfig: str | None = None, context: str | None = None, compon
         except ConfigException as inside:
             raise KubeError(
                 f"no cluster: kubeconfig cannot be used ({outside}), and this is no pod ({inside}); "
-                "give --snapshot FILE, --fleet NAME or --kubeconfig FILE"
+                "give --kubeconfig FILE, or to a command that takes it --snapshot FILE"
             ) from inside
     return KubeClient(Transport(settings), component=component)
 

@@ -59,6 +59,15 @@ def test_every_error_has_its_code(
     assert said.err.count("\n") == (0 if code is Exit.INTERRUPTED else 1)
 
 
+@pytest.mark.parametrize("group", [("neuron",), ("neuron", "hypernodes"), ("koordinator",), ("volcano-vgpu",)])
+def test_a_group_without_a_command_is_answered_with_its_commands(type_in: Type, group: tuple[str, ...]) -> None:
+    said = type_in(*group)
+    assert (said.code, said.out) == (Exit.UNABLE, "")
+    assert said.err.startswith(f"Usage: hami-plugins {' '.join(group)} ")
+    assert "Commands:" in said.err
+    assert "error:" not in said.err
+
+
 def test_a_closed_pipe_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> int:
         raise BrokenPipeError

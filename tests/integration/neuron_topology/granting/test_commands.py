@@ -82,6 +82,31 @@ def test_only_bindings_of_marked_pods_wait_for_the_server(run: Run, monkeypatch:
     assert hooks["pods"]["clientConfig"]["service"]["namespace"] == "elsewhere"
 
 
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9443", "ftp://host", "https://", "host:9443"])
+def test_webhooks_at_a_place_that_no_api_server_asks_are_not_printed(run: Run, url: str) -> None:
+    code, said = run("webhooks", "--url", url)
+    assert (code, "write https://HOST:PORT" in said) == (Exit.UNABLE, True)
+    assert run("webhooks", "--url", "https://127.0.0.1:9443")[0] == Exit.FINE
+
+
+def test_what_is_not_there_is_named_with_what_would_do(run: Run, kubeconfig: str, tmp_path: Path) -> None:
+    code, said = run("conf", "--live", "-n", "elsewhere", "--kubeconfig", kubeconfig)
+    assert code == Exit.UNABLE
+    assert said == (
+        "error: ConfigMap elsewhere/volcano-scheduler-configmap: there is none; say with -n where Volcano runs, or "
+        "give the file with --check FILE\n"
+    )
+    none = tmp_path / "none.yaml"
+    assert run("conf", "--check", str(none)) == (Exit.UNABLE, f"error: {none}: No such file or directory\n")
+    none.write_bytes(b"\xff")
+    assert run("conf", "--check", str(none)) == (Exit.UNABLE, f"error: {none}: not UTF-8 text (byte 0)\n")
+    code, said = run("verify", "grants:9396")
+    assert (code, said) == (
+        Exit.UNABLE,
+        "error: grants:9396: no address of a server; write http://NAME.NAMESPACE.svc:PORT\n",
+    )
+
+
 def test_settings_that_nobody_knows_end_the_command(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "settings.yaml"
     path.write_text("policy: fill\n")
