@@ -106,7 +106,7 @@ def patch(
     source = _source(snapshot, None, context, kubeconfig)
     wishes = _wishes(tier, tier_mode, restarts, duration)
     if order or source.named:
-        network = command.network(command.Order(source=source))
+        network = command.network(command.Order(source=source), ordered=order)
         wishes = replace(wishes, known=network.tiers, node_order=network.node_order if order else ())
     given = Order(files=tuple(files or ()), recursive=recursive, wishes=wishes, form=Form(output), check=check)
     raise typer.Exit(run(given))
@@ -317,10 +317,15 @@ def _source(snapshot: list[str] | None, fleet: str | None, context: str | None, 
 
 
 def _wishes(tier: str, mode: Mode, restarts: int | None, duration: str) -> Wishes:
+    from neuron_topology import ending
     from neuron_topology.hypernodes import tiers
     from neuron_topology.jobs.patching import Wishes
 
     named = "" if tier == "none" else tiers.named(tier).name
+    try:
+        ending.seconds_of(duration or "0")
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--duration") from error
     return Wishes(tier=named, mode=mode.value, restarts=restarts, duration=duration)
 
 

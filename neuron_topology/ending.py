@@ -31,7 +31,7 @@ def seconds_of(text: str) -> float:
     if _SECONDS.fullmatch(text):
         return float(text)
     if not _WHOLE.fullmatch(text):
-        raise ValueError(f"{DURATION_KEY}: {text!r} is no duration; write 90m, 4h, 1h30m, 2d or a number of seconds")
+        raise ValueError(f"{text!r} is no duration; write 90m, 4h, 1h30m, 2d or a number of seconds")
     return float(sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text)))
 
 
@@ -52,7 +52,7 @@ def wrong(annotations: Mapping[str, str]) -> str:
     try:
         seconds_of(annotations.get(DURATION_KEY, "0"))
     except ValueError as error:
-        return str(error)
+        return f"{DURATION_KEY}: {error}"
     return ""
 
 

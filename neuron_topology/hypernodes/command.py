@@ -122,19 +122,29 @@ class Network(NamedTuple):
     tiers: frozenset[str]
 
 
-def network(order: Order) -> Network:
-    """What jobs have to know of a cluster."""
-    machines = _cluster(order, _NODES).machines
+def network(order: Order, *, ordered: bool = False) -> Network:
+    """What jobs have to know of a cluster, which may have no machines yet; not where their order is asked for."""
+    machines = (_cluster if ordered else _read)(order, _NODES).machines
     return Network(tuple(each.name for each in ranking.ranked(machines)), generating.tiers_of(machines))
 
 
 def _cluster(order: Order, *collections: Collection) -> Cluster:
+    """One that has machines."""
+    cluster = _read(order, *collections)
+    if not cluster.machines:
+        raise _without_machines(order)
+    return cluster
+
+
+def _read(order: Order, *collections: Collection) -> Cluster:
     cluster = reading.read(_raws(order, collections))
     for problem in cluster.problems:
         output.remark(problem)
-    if not cluster.machines:
-        raise ManifestError(f"{order.source.words()}: no node in it has Neuron devices")
     return cluster
+
+
+def _without_machines(order: Order) -> ManifestError:
+    return ManifestError(f"{order.source.words()}: no node in it has Neuron devices")
 
 
 def _raws(order: Order, collections: Iterable[Collection]) -> Iterator[Mapping[str, Any]]:
@@ -156,7 +166,10 @@ def _tree(cluster: Cluster) -> Tree:
 
 
 def _compared(order: Order, *, prune: bool) -> Comparison:
-    cluster = _cluster(order, _NODES, _HYPERNODES)
+    """With what the machines want; where they are all gone, nothing is wanted of what was made for them."""
+    cluster = _read(order, _NODES, _HYPERNODES)
+    if not cluster.machines and not any(each.ours for each in cluster.found):
+        raise _without_machines(order)
     return differences.compare(_tree(cluster).hypernodes, cluster.found, cluster.labels, prune=prune)
 
 

@@ -17,7 +17,7 @@ from hami_plugins.model.edits import Put
 from hami_plugins.report import manifests
 from hami_plugins.report.manifests import Document, rewriting
 from hami_plugins.wire.fields import Json
-from neuron_topology.jobs import patching
+from neuron_topology.jobs import patching, telling
 from neuron_topology.jobs.demands import Remark
 from neuron_topology.jobs.patching import Wishes
 from neuron_topology.jobs.templates import Change
@@ -48,8 +48,8 @@ def run(order: Order) -> int:
         raise ManifestError("nothing to patch; give manifests with -f FILE, a folder, or - for stdin")
     outcomes = [_patched(each, order.wishes) for each in inputs.documents(order.files, recursive=order.recursive)]
     for outcome in outcomes:
-        for each in (*outcome.changes, *outcome.remarks):
-            output.remark(str(each))
+        for sentence in telling.sentences((*outcome.changes, *outcome.remarks)):
+            output.remark(sentence)
         if outcome.fault:
             output.remark(f"left as it is: {outcome.fault}")
     faulty = any(outcome.fault for outcome in outcomes)

@@ -21,6 +21,10 @@ COLUMNS: Final = ("arrival", "devices", "duration")
 """Columns of a trace; others are passed over."""
 
 
+LONGEST: Final = 1e15
+"""A larger time of a trace is none: sums of such would be lost in the digits of a number."""
+
+
 def _listed(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else [value]
 
@@ -173,7 +177,7 @@ def _number(name: str, row: Mapping[str, str | None], *, dates: bool = False) ->
         found = float(text)
     except ValueError:
         found = _instant(text) if dates else math.nan
-    if not math.isfinite(found):
+    if not abs(found) <= LONGEST:
         raise ValueError(f"{name}: not a number{' or a date with time' if dates else ''} (found {texts.short(text)})")
     return found
 

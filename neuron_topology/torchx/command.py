@@ -27,7 +27,7 @@ from hami_plugins.report.vet.listed import Cluster
 from hami_plugins.report.workloads.gangs import DEFAULT_QUEUE
 from hami_plugins.wire.fields import Json
 from neuron_topology.hypernodes import generating, reading
-from neuron_topology.jobs import naming, patching
+from neuron_topology.jobs import naming, patching, telling
 from neuron_topology.jobs.patching import Wishes
 from neuron_topology.torchx import driving
 
@@ -83,8 +83,8 @@ def _job(order: Order) -> Json:
     metadata = requested["metadata"]
     job = {**requested, "metadata": {**metadata, "namespace": order.namespace}}
     found = patching.patch(job, order.wishes, place=f"job {metadata['name']}:")
-    for each in (*found.changes, *found.remarks):
-        output.remark(str(each))
+    for sentence in telling.sentences((*found.changes, *found.remarks)):
+        output.remark(sentence)
     if long := next(naming.too_long(found.job), ""):
         raise ConfigError(f"a pod would be called {long}: more than {naming.LONGEST} characters; take a shorter --name")
     return found.job

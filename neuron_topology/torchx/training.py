@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from hami_plugins.errors import ConfigError
 from neuron_topology import names
+from neuron_topology.hardware.instances import INSTANCE_TYPES
 from neuron_topology.hypernodes import tiers
 from neuron_topology.jobs.templates import TIER_ENV, TOLERATION
-from neuron_topology.torchx.resources import NAMED, NamedResource
+from neuron_topology.torchx.resources import NAMED, PREFIX, NamedResource
 
 CACHE_PATH: Final = "/var/cache/neuron"
 """Where the volume for compiled graphs is in the container. One for all: the compiler locks its entries itself."""
@@ -111,7 +112,11 @@ def environment(job: Job, resource: NamedResource) -> dict[str, str]:
 def _resource(name: str) -> NamedResource:
     found = NAMED.get(name)
     if found is None:
-        raise ConfigError(f"no resource for Neuron is called {name}; there are {', '.join(NAMED)}")
+        kind = INSTANCE_TYPES.get(name.removeprefix(PREFIX).rpartition("_")[0])
+        known = [each.name for each in NAMED.values() if kind is None or each.instance_type == kind.name]
+        whole = [each for each in known if "_" not in each.removeprefix(PREFIX)]
+        there = known if kind else [*whole, "and with _1, _2, _4, _8 or _16 after that so many of a machine's devices"]
+        raise ConfigError(f"no resource for Neuron is called {name}; there are {', '.join(there)}")
     return found
 
 

@@ -173,3 +173,29 @@ def test_labels_that_contradict_each_other_are_told(server: ApiServer, neuron: T
 def test_a_cluster_without_neuron_is_told_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ApiServer(kinds=VOLCANO) as bare, pytest.raises(ManifestError, match="no node in it has Neuron devices"):
         type_in(capsys, "hypernodes", "apply", "--kubeconfig", str(bare.kubeconfig(tmp_path / "k")))
+
+
+def test_what_was_made_for_machines_that_are_all_gone_is_pruned(server: ApiServer, neuron: Type) -> None:
+    neuron("hypernodes", "apply")
+    for name in ("n0", "n1", "n2"):
+        server.delete("nodes", name)
+    kept = neuron("hypernodes", "diff")
+    assert kept.out.count("which nothing wants any more (--prune removes it)") == 3
+    assert len(leaves(server)) == 2
+    assert neuron("hypernodes", "apply", "--prune").out.count("delete") == 3
+    assert leaves(server) == {}
+
+
+def test_a_job_is_patched_for_a_cluster_whose_machines_are_still_to_come(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dry_run = str(Path(__file__).parents[2] / "golden/torchx/1-bert-ddp-2x-trn1.32xlarge-builtin-0.7.0.yaml")
+    with ApiServer(kinds=VOLCANO) as bare:
+        cluster = ("--kubeconfig", str(bare.kubeconfig(tmp_path / "k")))
+        said = type_in(capsys, "patch", "-f", dry_run, *cluster)
+        assert (said.code, yaml.safe_load(said.out)["spec"]["minAvailable"]) == (0, 2)
+        assert (
+            "the nodes' labels make no HyperNode of tier zone, and Volcano ignores one without; tiers: none" in said.err
+        )
+        with pytest.raises(ManifestError, match="no node in it has Neuron devices"):
+            type_in(capsys, "patch", "-f", dry_run, "--node-order", *cluster)

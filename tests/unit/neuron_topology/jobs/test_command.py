@@ -41,6 +41,27 @@ def test_what_torchx_prints_can_be_piped_through(
     assert "so that Volcano counts it" in said.err
 
 
+def test_tasks_that_are_alike_are_told_of_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    whole, part = a_task(a_container({NEURON: 16})), a_task(a_container({NEURON: 4}))
+    job.write_text(yaml.safe_dump(a_job(*(whole if at != 2 else part for at in range(6)))))
+    counted = [line for line in type_in(capsys, "patch", "-f", str(job)).err.splitlines() if NEURON in line]
+    assert [line.partition(".spec")[0] for line in counted if "as limited" in line] == [
+        "note: job train: spec.tasks[0-1,3-5].template",
+        "note: job train: spec.tasks[2].template",
+    ]
+    assert sum("tolerations" in line for line in counted) == 1
+
+
+@pytest.mark.parametrize("command", [("patch", "-f", str(DRY_RUN)), ("submit", "--queue", "test", "--dryrun")])
+def test_a_duration_that_is_none_is_a_fault_of_the_option(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.BadParameter, match="'soon' is no duration; write 90m") as error:
+        type_in(capsys, *command, "--duration", "soon")
+    assert error.value.param_hint == "--duration"
+
+
 def test_checking_prints_no_object_and_fails_until_all_is_done(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -133,6 +133,8 @@ def test_arrivals_can_be_dates() -> None:
         ("1,1,x", "duration: not a number (found 'x')"),
         ("1,1", "duration: not a number (found '')"),
         ("inf,1,1", "arrival"),
+        ("1e308,1,1", "arrival: not a number"),
+        ("1,1,1e308", "duration: not a number (found '1e308')"),
         ("1,1.5,1", "devices: not a number of devices (found '1.5')"),
         ("1,0,1", "devices: not a number of devices"),
         ("1,32,1", "devices: 32 fit on no trn1.32xlarge, which has 16"),

@@ -122,3 +122,11 @@ def test_the_component_describes_all_its_arguments_in_types_that_torchx_reads() 
     assert all(f"\n    {each.arg}: " in described for each in arguments)
     spelled = {ast.unparse(each.annotation) for each in arguments if each.annotation is not None}
     assert spelled <= {"str", "int", "bool", "Optional[str]", "Optional[Dict[str, str]]", "Optional[List[str]]"}
+
+
+def test_a_resource_that_there_is_not_is_answered_with_those_that_are_next_to_it() -> None:
+    of_the_type = "neuron_inf2.24xlarge, neuron_inf2.24xlarge_1, neuron_inf2.24xlarge_2, neuron_inf2.24xlarge_4"
+    with pytest.raises(ConfigError, match=f"_3; there are {of_the_type}$"):
+        training.app((), a_job("neuron_inf2.24xlarge_3"))
+    with pytest.raises(ConfigError, match=r"neuron_trn2u\.48xlarge, and with _1, _2, _4, _8 or _16"):
+        training.app((), a_job("neuron_trn9.32xlarge_4"))
