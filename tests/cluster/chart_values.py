@@ -169,6 +169,16 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
     ({"deviceSplitCount": 0}, "deviceSplitCount: the value is called agent.settings.deviceSplitCount here"),
     ({"resourceName": ""}, "resourceName: the value is called deviceConfig.nvidia.resourceCountName here"),
     ({"fullnameOverride": "Foo_Bar"}, "'/fullnameOverride': 'Foo_Bar' does not match pattern"),
+    ({"fullnameOverride": "1a"}, "fullnameOverride: objects would be called 1a-..., and Services begin with a letter"),
+    ({"serviceAccounts": {"agent": {"name": "a b"}}}, "'/serviceAccounts/agent/name': 'a b' does not match pattern"),
+    (
+        {"grants": {"networkPolicy": {"apiServers": ["10.0.0.1"]}}},
+        "'/grants/networkPolicy/apiServers/0': '10.0.0.1' does not match pattern",
+    ),
+    (
+        {"monitoring": {"prometheusRule": {"runbooks": "our wiki"}}},
+        "'/monitoring/prometheusRule/runbooks': 'our wiki' does not match pattern",
+    ),
     ({"devicePlugin": {"imageRepository": "a"}}, "devicePlugin.imageRepository: there is no such value here"),
     (
         {"scheduler": {"kubeScheduler": {}}},

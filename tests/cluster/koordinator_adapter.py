@@ -51,6 +51,9 @@ RULES: Final = (
 )
 """All that the server may do, and no more."""
 
+NODE_RULES: Final = ({"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]},)
+"""The same of the part on nodes, where the server sets limits."""
+
 
 class Adapter:
     """The server, its webhooks installed. At the end of the ``with`` both are gone.

@@ -6,7 +6,7 @@ import secrets
 import ssl
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 
 from hami_plugins.kube.client import connect
 from hami_plugins.web.bootstrap import WebhookConfiguration, put_trust
-from tests.cluster import agents, grants, pki
+from tests.cluster import agents, grants, koordinator_adapter, neuron, pki
 from tests.cluster.api import Api, ApiError, Object
 from tests.cluster.chart_values import CASES, Case, Values
 from tests.cluster.helm import (
@@ -512,26 +511,63 @@ def test_nobody_may_do_more_than_his_work(rights: Rights, component: str, method
     assert caught.value.status == 403
 
 
-def test_the_rights_of_the_processes_are_listed_once(programs: Mapping[str, Path], tmp_path: Path) -> None:
-    """What the tests of the agent and of the server let them do is what the chart lets them do."""
-    helm = Helm(programs["helm3"], tmp_path / "helm")
-    found = objects(helm.template(VOLCANO_VGPU, {"grants": {"mode": "guard"}}))
-    for component, rules in (("agent", agents.RULES), ("grants", grants.RULES)):
-        allowed = {
-            (group, resource, verb)
-            for rule in rules
-            for group in rule["apiGroups"]
-            for resource in rule["resources"]
-            for verb in rule["verbs"]
-        }
-        charted = {
-            (group, resource, verb)
-            for each in found
-            if each["kind"] in {"Role", "ClusterRole"} and each["metadata"]["name"].endswith(component)
-            for rule in each["rules"]
-            for group in rule["apiGroups"]
-            for resource in rule["resources"]
-            for verb in rule["verbs"]
-        }
-        own_end = {("apps", "daemonsets", "get")}
-        assert charted - own_end <= allowed, yaml.safe_dump(sorted(charted - allowed))
+def rights_in(rules: Iterable[Mapping[str, Any]]) -> set[tuple[str, str, str]]:
+    """Each right by its group, resource and verb."""
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+MADE_BY_HELM = {("coordination.k8s.io", "leases"), ("", "secrets")}
+"""What a server finds in its release, and otherwise makes itself."""
+
+
+class Process(NamedTuple):
+    """A process of a chart with values, by the end of its roles' names, and what the tests let it do."""
+
+    chart: Path
+    values: Values
+    role: str
+    rules: Sequence[Mapping[str, Any]]
+
+    def __str__(self) -> str:
+        return f"{self.chart.name}{self.role}"
+
+
+@pytest.mark.parametrize(
+    "process",
+    [
+        Process(VOLCANO_VGPU, {}, "-agent", agents.RULES),
+        Process(VOLCANO_VGPU, {"grants": {"mode": "guard"}}, "-grants", grants.RULES),
+        Process(NEURON, {"rbac": {"kubeSchedulerBinds": True}}, "-grants", neuron.NEURON_RULES),
+        Process(KOORDINATOR, {}, "-adapter", koordinator_adapter.RULES),
+        Process(
+            KOORDINATOR,
+            {"node": {"enabled": True}, "settings": {"injection": {"mode": "always"}}},
+            "-node",
+            koordinator_adapter.NODE_RULES,
+        ),
+    ],
+    ids=str,
+)
+def test_the_rights_of_the_processes_are_those_that_the_tests_run_them_with(
+    programs: Mapping[str, Path], tmp_path: Path, process: Process
+) -> None:
+    """No more, and no fewer: one that is missing fails a test of what it is for."""
+    found = objects(Helm(programs["helm3"], tmp_path / "helm").template(process.chart, process.values))
+    charted = rights_in(
+        rule
+        for each in found
+        if each["kind"] in {"Role", "ClusterRole"} and each["metadata"]["name"].endswith(process.role)
+        for rule in each["rules"]
+    )
+    tried = rights_in(process.rules)
+    if process.role != "-agent":
+        assert {right for right in charted if right[:2] in MADE_BY_HELM} <= tried
+        charted, tried = ({each for each in side if each[:2] not in MADE_BY_HELM} for side in (charted, tried))
+    own_end = {("apps", "daemonsets", "get")}
+    assert charted - own_end == tried

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,46 @@ def test_a_part_without_anything_under_it_is_refused_by_name(helm: Helm, chart: 
     """As it is when all of its lines are commented out."""
     with pytest.raises(HelmError, match=f"{name}: nothing stands under it; leave it out, or write {name}: "):
         helm.run("template", "one", str(chart), "--kube-version", "1.34", values={name: None})
+
+
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+def test_a_list_without_anything_under_it_is_an_empty_one(helm: Helm, chart: Path) -> None:
+    def template(empty: list[str] | None) -> list[Object]:
+        server = {"webhooks": {"exempt": empty}, "certificate": {"source": "certManager", "names": empty}}
+        own = {"grants": server} if chart == VOLCANO_VGPU else server
+        return objects(helm.template(chart, {"imagePullSecrets": empty, **own}))
+
+    assert template(None) == template([])
+
+
+@pytest.mark.parametrize("nobody", [None, []])
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+def test_a_network_policy_that_names_nobody_lets_in_what_proves_the_installation(
+    one_helm: Helm, chart: Path, nobody: list[str] | None
+) -> None:
+    let_in = {"enabled": True, "scrapers": nobody, **({} if chart == KOORDINATOR else {"schedulers": nobody})}
+    own = {"grants": {"networkPolicy": let_in}} if chart == VOLCANO_VGPU else {"networkPolicy": let_in}
+    found = objects(one_helm.template(chart, own))
+    (policy,), (proves,) = of_kind(found, "NetworkPolicy"), of_kind(found, "Pod")
+    webhooks, plain = policy["spec"]["ingress"]
+    assert webhooks == {"ports": [{"port": "webhooks"}]}
+    (only,) = plain["from"]
+    assert only["podSelector"]["matchLabels"].items() <= proves["metadata"]["labels"].items()
+
+
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+def test_names_that_look_like_numbers_stay_names(helm: Helm, chart: Path) -> None:
+    named = {"nameOverride": "2024", "fullnameOverride": "a2024"}
+    for each in objects(helm.template(chart, named, name="123", namespace="456")):
+        metadata = each["metadata"]
+        assert metadata.get("namespace", "456") in {"456", "volcano-system"}
+        assert (metadata["labels"]["app.kubernetes.io/name"], metadata["labels"]["app.kubernetes.io/instance"]) == (
+            "2024",
+            "123",
+        )
+        assert all(subject["namespace"] == "456" for subject in each.get("subjects", []))
+    with pytest.raises(HelmError, match="fullnameOverride: objects would be called 123-"):
+        helm.template(chart, name="123")
 
 
 @pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
@@ -378,6 +419,11 @@ def test_alerts_of_the_adapter_are_about_what_is_installed_and_of_this_release(
     assert {group["name"] for group in found["spec"]["groups"]} == groups
     for rule in (rule for group in found["spec"]["groups"] for rule in group["rules"]):
         assert 'namespace="here", pod=~"one-koordinator-adapter-' in rule["expr"]
+        for pattern in re.findall(r'pod=~"([^"]+)"', rule["expr"]):
+            assert not re.fullmatch(pattern, "one-koordinator-adapter-two-6d5f8b7c9d-x2x4z"), "of another release"
+            cut_off = "one-koordinator-adapter-6d5f8b7x2x4z"  # by the API server, where the name is long
+            ours = ("one-koordinator-adapter-6d5f8b7c9d-x2x4z", "one-koordinator-adapter-node-x2x4z", cut_off)
+            assert any(re.fullmatch(pattern, each) for each in ours)
         assert "RELEASE" not in rule["expr"]
         assert rule["annotations"]["runbook_url"] == f"https://runbooks.example/a#{rule['alert'].lower()}"
 

@@ -14,13 +14,12 @@ from pathlib import Path
 from tests.cluster.api import Api, ApiError
 from tests.cluster.grants import Replica
 from tests.cluster.koordinator import Koordinator
-from tests.cluster.koordinator_adapter import Adapter, CardNodes, a_pod
+from tests.cluster.koordinator_adapter import NODE_RULES, Adapter, CardNodes, a_pod
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.monitored import recorded
 from tests.cluster.waiting import wait_until
 
 ASKED = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1000, "nvidia.com/gpucores": 10}
-NODE_RULES = ({"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]},)
 
 
 class Load:

@@ -48,6 +48,8 @@ FLAG: Final[Schema] = {"type": "boolean"}
 PORT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": 65535}
 TEXTS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "string"}}
 PART_OF_NAMES: Final[Schema] = {"type": "string", "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"}
+NAME_OF_OBJECT: Final[Schema] = {"type": "string", "pattern": "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"}
+CIDRS: Final[Schema] = {"type": "array", "items": {"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]+$"}}
 OBJECT: Final[Schema] = {"type": "object"}
 OBJECTS: Final[Schema] = {"type": "array", "items": OBJECT}
 NAMES: Final[Schema] = {"type": "array", "items": NAME}
@@ -76,7 +78,7 @@ IMAGE: Final = members(
     digest={"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
     pullPolicy=one_of("Always", "IfNotPresent", "Never"),
 )
-ACCOUNT: Final = members(create=FLAG, name=TEXT, annotations=TEXTS)
+ACCOUNT: Final = members(create=FLAG, name=NAME_OF_OBJECT, annotations=TEXTS)
 SHARED: Final[dict[str, Schema]] = {
     "enabled": FLAG,
     "global": {"type": "object", "properties": {"imageRegistry": TEXT, "imagePullSecrets": PULL_SECRETS}},
@@ -91,7 +93,7 @@ MONITOR: Final = members(enabled=FLAG, interval={"type": "string", "pattern": "^
 MONITORING: Final = members(
     podMonitor=MONITOR,
     serviceMonitor=MONITOR,
-    prometheusRule=members(enabled=FLAG, labels=TEXTS, runbooks=TEXT),
+    prometheusRule=members(enabled=FLAG, labels=TEXTS, runbooks={"type": "string", "pattern": r"^(https?://\S+)?$"}),
     dashboard=members(enabled=FLAG, labels=TEXTS),
 )
 PODS: Final[dict[str, Schema]] = {
@@ -101,7 +103,7 @@ PODS: Final[dict[str, Schema]] = {
     "nodeSelector": TEXTS,
     "affinity": OBJECT,
     "tolerations": OBJECTS,
-    "priorityClassName": TEXT,
+    "priorityClassName": NAME_OF_OBJECT,
     "resources": members(requests=OBJECT, limits=OBJECT, claims=OBJECTS),
     "podLabels": TEXTS,
     "podAnnotations": TEXTS,
@@ -215,7 +217,7 @@ def koordinator_adapter() -> Schema:
     document = members(**SHARED, **server["properties"])
     node = {name: held for name, held in PODS.items() if name != "image"}
     document["properties"] |= {
-        "node": members(**node, enabled=FLAG, settings=part, library=LIBRARY, port=PORT),
+        "node": members(**node, enabled=FLAG, settings=part, library=LIBRARY, port=PORT, updateStrategy=OBJECT),
         "nodePolicy": members(enabled=FLAG),
         "rbac": members(create=FLAG),
         "serviceAccounts": members(server=ACCOUNT, node=ACCOUNT),
@@ -238,7 +240,7 @@ def _agent(found: Schema) -> Schema:
         **PODS,
         enabled=FLAG,
         settings=found,
-        runtimeClassName=TEXT,
+        runtimeClassName=NAME_OF_OBJECT,
         privileged=FLAG,
         hostPID=FLAG,
         port=PORT,
@@ -262,7 +264,7 @@ def _grants(found: Schema) -> Schema:
 
 def _server(found: Schema) -> Schema:
     """A server of grants, whatever it grants."""
-    issuer = members(name=TEXT, kind=one_of("Issuer", "ClusterIssuer"), group=NAME)
+    issuer = members(name=NAME_OF_OBJECT, kind=one_of("Issuer", "ClusterIssuer"), group=NAME)
     return members(
         **PODS,
         settings=found,
@@ -273,12 +275,12 @@ def _server(found: Schema) -> Schema:
             source=one_of("bootstrap", "certManager", "secret"),
             names=NAMES,
             issuer=issuer,
-            secretName=TEXT,
+            secretName=NAME_OF_OBJECT,
             caBundle=TEXT,
         ),
         topologySpread=FLAG,
         podDisruptionBudget=members(enabled=FLAG),
-        networkPolicy=members(enabled=FLAG, apiServers=NAMES, schedulers=OBJECTS, scrapers=OBJECTS),
+        networkPolicy=members(enabled=FLAG, apiServers=CIDRS, schedulers=OBJECTS, scrapers=OBJECTS),
     )
 
 

@@ -13,6 +13,10 @@ global image settings ports webhooks certificate certificate.issuer resources po
 {{- fail (printf "\n%s: nothing stands under it; leave it out, or write %s: {}" $path (splitList "." $path | last)) -}}
 {{- end -}}
 {{- end -}}
+{{- $whole := include "koordinator-adapter.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $whole) -}}
+{{- fail (printf "\nfullnameOverride: objects would be called %s-..., and Services begin with a letter and have no dots; name the release otherwise, or set it" $whole) -}}
+{{- end -}}
 {{- if and (eq .Values.certificate.source "bootstrap") .Values.certificate.secretName -}}
 {{- fail "\ncertificate.secretName: with certificate.source bootstrap the server keeps its certificate in a Secret of its own; leave the name out, or set the source to secret" -}}
 {{- end -}}

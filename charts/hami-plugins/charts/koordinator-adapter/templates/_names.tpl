@@ -25,8 +25,8 @@
 {{- end -}}
 
 {{- define "koordinator-adapter.selector" -}}
-app.kubernetes.io/name: {{ include "koordinator-adapter.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ include "koordinator-adapter.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
@@ -48,7 +48,7 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- end -}}
 
 {{- define "koordinator-adapter.pullSecrets" -}}
-{{- with concat (.Values.global.imagePullSecrets | default list) .Values.imagePullSecrets }}imagePullSecrets: {{ toJson . }}{{ end -}}
+{{- with concat (.Values.global.imagePullSecrets | default list) (.Values.imagePullSecrets | default list) }}imagePullSecrets: {{ toJson . }}{{ end -}}
 {{- end -}}
 
 {{/* Where a kubelet asks, unless that is the pod's own address. */}}

@@ -18,7 +18,7 @@
   "lease" (dict "name" $name)
   "listen" (dict "host" .Values.listenHost "port" .Values.ports.plain)
   "webhooks" (dict "host" .Values.listenHost "port" .Values.ports.webhooks "configuration" (include "koordinator-adapter.webhookConfiguration" .))
-  "certificate" (dict "directory" "/var/run/koordinator-adapter" "bootstrap" (eq $certificate.source "bootstrap") "secret" (include "koordinator-adapter.certificateSecret" .) "names" $certificate.names) -}}
+  "certificate" (dict "directory" "/var/run/koordinator-adapter" "bootstrap" (eq $certificate.source "bootstrap") "secret" (include "koordinator-adapter.certificateSecret" .) "names" ($certificate.names | default list)) -}}
 {{- toYaml (merge $ours (deepCopy .Values.settings)) -}}
 {{- end -}}
 

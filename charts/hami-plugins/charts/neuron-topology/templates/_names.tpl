@@ -24,8 +24,8 @@
 {{- end -}}
 
 {{- define "neuron-topology.selector" -}}
-app.kubernetes.io/name: {{ include "neuron-topology.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ include "neuron-topology.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
@@ -47,7 +47,7 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- end -}}
 
 {{- define "neuron-topology.pullSecrets" -}}
-{{- with concat (.Values.global.imagePullSecrets | default list) .Values.imagePullSecrets }}imagePullSecrets: {{ toJson . }}{{ end -}}
+{{- with concat (.Values.global.imagePullSecrets | default list) (.Values.imagePullSecrets | default list) }}imagePullSecrets: {{ toJson . }}{{ end -}}
 {{- end -}}
 
 {{/* Where a kubelet asks, unless that is the pod's own address. */}}

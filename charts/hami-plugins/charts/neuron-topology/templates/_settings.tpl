@@ -19,6 +19,6 @@
   "lease" (dict "name" $name)
   "listen" (dict "host" .Values.listenHost "port" .Values.ports.plain)
   "webhooks" (dict "host" .Values.listenHost "port" .Values.ports.webhooks "configuration" (include "neuron-topology.webhookConfiguration" .))
-  "certificate" (dict "directory" "/var/run/neuron-grants" "bootstrap" (eq $certificate.source "bootstrap") "secret" (include "neuron-topology.certificateSecret" .) "names" $certificate.names) -}}
+  "certificate" (dict "directory" "/var/run/neuron-grants" "bootstrap" (eq $certificate.source "bootstrap") "secret" (include "neuron-topology.certificateSecret" .) "names" ($certificate.names | default list)) -}}
 {{- toYaml (merge $ours (deepCopy .Values.settings)) -}}
 {{- end -}}

@@ -28,8 +28,8 @@
 {{- end -}}
 
 {{- define "volcano-vgpu.selector" -}}
-app.kubernetes.io/name: {{ include "volcano-vgpu.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ include "volcano-vgpu.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
@@ -51,7 +51,7 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- end -}}
 
 {{- define "volcano-vgpu.pullSecrets" -}}
-{{- with concat (.Values.global.imagePullSecrets | default list) .Values.imagePullSecrets }}imagePullSecrets: {{ toJson . }}{{ end -}}
+{{- with concat (.Values.global.imagePullSecrets | default list) (.Values.imagePullSecrets | default list) }}imagePullSecrets: {{ toJson . }}{{ end -}}
 {{- end -}}
 
 {{/* Whether there is a server; the other modes have none. */}}

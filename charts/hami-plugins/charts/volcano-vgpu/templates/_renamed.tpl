@@ -48,6 +48,10 @@ global deviceConfig nodeConfig agent agent.image agent.settings agent.library ag
 {{- fail (printf "\n%s: nothing stands under it; leave it out, or write %s: {}" $path (splitList "." $path | last)) -}}
 {{- end -}}
 {{- end -}}
+{{- $whole := include "volcano-vgpu.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $whole) -}}
+{{- fail (printf "\nfullnameOverride: objects would be called %s-..., and Services begin with a letter and have no dots; name the release otherwise, or set it" $whole) -}}
+{{- end -}}
 {{- range $old, $new := include "volcano-vgpu.renamed" . | fromYaml -}}
 {{- $held := $values -}}
 {{- $there := true -}}

@@ -35,6 +35,6 @@
   "lease" (dict "name" $name)
   "listen" (dict "host" .Values.grants.listenHost "port" .Values.grants.ports.plain)
   "webhooks" (dict "host" .Values.grants.listenHost "port" .Values.grants.ports.webhooks "configuration" (include "volcano-vgpu.webhookConfiguration" .))
-  "certificate" (dict "directory" "/var/run/volcano-vgpu-grants" "bootstrap" (eq $certificate.source "bootstrap") "secret" (include "volcano-vgpu.certificateSecret" .) "names" $certificate.names) -}}
+  "certificate" (dict "directory" "/var/run/volcano-vgpu-grants" "bootstrap" (eq $certificate.source "bootstrap") "secret" (include "volcano-vgpu.certificateSecret" .) "names" ($certificate.names | default list)) -}}
 {{- toYaml (merge $ours (deepCopy .Values.grants.settings)) -}}
 {{- end -}}
