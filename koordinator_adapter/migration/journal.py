@@ -101,6 +101,7 @@ def begun(path: Path, *, scope: Scope, planned: Iterable[Step]) -> Journal:
         raise ManifestError(f"{path}: there is a journal already; give another --journal, or remove it") from None
     finally:
         new.unlink()
+    _to_disk(path.parent)
     return journal
 
 
@@ -108,8 +109,6 @@ def read(path: Path) -> Journal:
     """The journal in a file, without the torn end of its last line. Raises ``ManifestError`` for one that is none."""
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
-    if whole < len(data):
-        os.truncate(path, whole)
     lines = data[:whole].split(b"\n")[:-1]
     try:
         head = fields.whole(orjson.loads(lines[0]), "head") if lines else {}
@@ -129,10 +128,24 @@ def read(path: Path) -> Journal:
         )
         for line in lines[1:]:
             body = fields.whole(orjson.loads(line), "line")
-            found.marks[fields.natural(body, "step", "line")] = Mark(fields.text(body, "mark", "line"))
+            number = fields.natural(body, "step", "line")
+            if number >= len(found.steps):
+                raise fields.wrong("line.step", number, f"less than {len(found.steps)}")
+            found.marks[number] = Mark(fields.text(body, "mark", "line"))
     except (ValueError, WireError) as error:
         raise ManifestError(f"{path}: not the journal of a migration: {error}") from error
+    if whole < len(data):
+        os.truncate(path, whole)  # only now is it known to be a journal, and no other file of somebody's
     return found
+
+
+def _to_disk(directory: Path) -> None:
+    """The names in a directory, which the files' own content on the disk does not bring along."""
+    number = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def _append(path: Path, line: Json) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Final, NamedTuple
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.edits import Path, Put, made
-from hami_plugins.wire import fields
+from hami_plugins.wire import fields, quantity
 from hami_plugins.wire.fields import Json
 from koordinator_adapter.translation.model import Finding
 from koordinator_adapter.translation.model import at as value_at
@@ -43,6 +44,10 @@ class State(StrEnum):
 
 MADE_BY: Final = "hami-plugins.io/migration"
 """Annotation of objects that a migration has made: the name of its journal, so that nobody else's are taken back."""
+
+_AMOUNTS: Final = frozenset({"limits", "requests", "minResources"})
+_TEXTS: Final = frozenset({"annotations", "labels", "nodeSelector"})
+"""Members of which others write some, too, and of which an empty one is none."""
 
 _MADE_BY_PATH: Final[Path] = ("metadata", "annotations", MADE_BY)
 
@@ -88,6 +93,8 @@ def differences(before: object, after: object, path: Path = ()) -> Iterator[Chan
             other = (after[name],) if name in after else ()
             if one and other:
                 yield from differences(one[0], other[0], (*path, name))
+            elif name in _TEXTS:
+                yield from differences((one or ({},))[0], (other or ({},))[0], (*path, name))
             elif one != other:
                 yield Change((*path, name), one, other)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
@@ -189,7 +196,7 @@ def _same_there(current: object, path: Path, wanted: tuple[object, ...]) -> bool
         if not inside and not (isinstance(current, Mapping) and step in current):
             return not wanted
         current = current[step]  # type: ignore[index]
-    return bool(wanted) and _same(current, wanted[0])
+    return bool(wanted) and _same(current, wanted[0], amount=not _AMOUNTS.isdisjoint(path))
 
 
 def holds(there: object, wanted: object) -> bool:
@@ -199,13 +206,24 @@ def holds(there: object, wanted: object) -> bool:
     return _same(there, wanted)
 
 
-def _same(one: object, other: object) -> bool:
-    """Whether two values mean the same: the API server writes amounts as text."""
+def _same(one: object, other: object, *, amount: bool = False) -> bool:
+    """Whether two values mean the same: the API server writes amounts as text, and its own way (``3000`` is ``3k``)."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+        return one.keys() == other.keys() and all(
+            _same(one[name], other[name], amount=amount or name in _AMOUNTS) for name in one
+        )
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return one == other or str(one) == str(other)
+        return len(one) == len(other) and all(map(partial(_same, amount=amount), one, other))
+    return one == other or str(one) == str(other) or (amount and _is_as_much(one, other))
+
+
+def _is_as_much(one: object, other: object) -> bool:
+    if not (isinstance(one, str | int) and isinstance(other, str | int)):
+        return False
+    try:
+        return quantity.parse(one, key="").nano == quantity.parse(other, key="").nano
+    except WireError:
+        return False
 
 
 def _put(holder: object, path: Path, value: tuple[object, ...]) -> Json:
@@ -222,7 +240,10 @@ def _placed(holder: object, path: Path, value: tuple[object, ...]) -> object:
         return items
     members = dict(holder) if isinstance(holder, Mapping) else {}
     if rest:
-        members[str(step)] = _placed(members.get(str(step)), rest, value)
+        inner = _placed(members.get(str(step)), rest, value)
+        members[str(step)] = inner
+        if step in _TEXTS and not inner:
+            del members[str(step)]
     elif value:
         members[str(step)] = value[0]
     else:

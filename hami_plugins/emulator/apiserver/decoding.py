@@ -222,9 +222,25 @@ def _amounts(amounts: Any, path: str) -> dict[str, str]:
         ) from error
 
 
+def _template(body: dict[str, Any], *path: str) -> dict[str, Any]:
+    """What makes pods: amounts in its template come out as those of a pod do."""
+    holder = body.get(path[0])
+    if not isinstance(holder, Mapping):
+        return body
+    tidied = _template(dict(holder), *path[1:]) if len(path) > 1 else _pod(dict(holder))
+    return {**body, path[0]: tidied}
+
+
+_TEMPLATED: Final = (
+    ("", "replicationcontrollers"),
+    *(("apps", plural) for plural in ("daemonsets", "deployments", "replicasets", "statefulsets")),
+    ("batch", "jobs"),
+)
 _QUANTITIES: Final[Mapping[tuple[str, str], Callable[[dict[str, Any]], dict[str, Any]]]] = {
     ("", "pods"): _pod,
     ("", "nodes"): _node,
     ("", "resourcequotas"): _quota,
     ("", "secrets"): _secret,
+    **dict.fromkeys(_TEMPLATED, lambda body: _template(body, "spec", "template")),
+    ("batch", "cronjobs"): lambda body: _template(body, "spec", "jobTemplate", "spec", "template"),
 }

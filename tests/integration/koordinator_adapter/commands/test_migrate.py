@@ -14,6 +14,7 @@ from hami_plugins.cli import main
 from hami_plugins.emulator.apiserver import ApiServer
 from hami_plugins.kube.client import connect_to
 from hami_plugins.report import manifests
+from hami_plugins.wire.koordinator import CORE, MEMORY, SHARED
 from tests.integration.koordinator_adapter.commands.cluster import (
     HAMI,
     HAMI_RECORD,
@@ -127,6 +128,36 @@ def test_other_changes_of_the_same_object_are_no_hindrance(
     assert now["serving"][1]["template"] == before["serving"][1]["template"]
 
 
+def test_amounts_that_the_server_spells_its_own_way_are_nobodys_change(
+    server: ApiServer, type_in: Type, journal: Path, stopped: Callable[..., None]
+) -> None:
+    limits = {SHARED: "1", MEMORY: "3000Mi", CORE: "30"}
+    labels = {"labels": {"app": "x", "koordinator.sh/gpu-isolation-provider": "HAMi-core"}}
+    server.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}})
+    server.put(a_workload("serving", a_template(limits, "koord-scheduler", **labels)))
+    before = state(server)
+    stopped("--to", "hami", "--apply", at=1, late=True)
+    containers = state(server)["serving"][1]["template"]["spec"]["containers"]
+    assert containers[0]["resources"]["limits"]["nvidia.com/gpumem"] == "3k"
+    assert type_in("migrate", "-n", "ml", "--to", "hami", "--apply", "--journal", journal).code == 0
+    assert type_in("migrate", "-n", "ml", "--undo", "--apply", "--journal", journal).code == 0
+    assert state(server) == before
+
+
+def test_what_others_write_beside_new_labels_and_annotations_is_no_hindrance(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path
+) -> None:
+    type_in("migrate", "-n", "ml", "--apply", "--journal", journal)
+    restarted = {"kubectl.kubernetes.io/restartedAt": "now"}
+    template = {"metadata": {"annotations": restarted}, "spec": {"nodeSelector": {"zone": "a"}}}
+    connect_to(server.url).merge_patch(PATHS["serving"], {"spec": {"template": template}})
+    assert type_in("migrate", "-n", "ml", "--undo", "--apply", "--journal", journal).code == 0
+    now = state(server)["serving"][1]["template"]
+    assert now["metadata"]["annotations"] == restarted
+    assert now["spec"]["nodeSelector"] == {"zone": "a"}
+    assert now["spec"]["containers"] == before["serving"][1]["template"]["spec"]["containers"]
+
+
 def test_a_plan_that_is_overtaken_ends_at_that_step(
     server: ApiServer,
     before: dict[str, Any],
@@ -216,8 +247,34 @@ def test_a_journal_belongs_to_one_migration_of_one_cluster(
     text = journal.read_text(encoding="utf-8")
     journal.write_text(text.replace('"cluster":"', '"cluster":"other-'), encoding="utf-8")
     assert "of another cluster" in type_in("migrate", "-n", "ml", "--undo", "--journal", journal).err
-    journal.write_text("{}\n", encoding="utf-8")
-    assert "not the journal of a migration" in type_in("migrate", "-n", "ml", "--undo", "--journal", journal).err
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda _: "{}\n",
+        lambda _: "",
+        lambda _: "dear diary,\nnothing happened",
+        lambda text: text.replace('"kind":"Migration"', '"kind":"Mi'),
+        lambda text: text.replace('"mark":"begun"', '"mark":"beg'),
+        lambda text: f'{text}{{"step":99,"mark":"done"}}\n',
+        lambda text: text.replace('"steps":[', '"steps":[7,'),
+    ],
+)
+def test_a_file_that_is_no_whole_journal_is_refused_and_stays_as_it_is(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path, *, damage: Callable[[str], str]
+) -> None:
+    type_in("migrate", "-n", "ml", "--apply", "--journal", journal)
+    after = state(server)
+    text = damage(journal.read_text(encoding="utf-8"))
+    journal.write_text(text, encoding="utf-8")
+    for words in (["--apply"], ["--undo", "--apply"]):
+        said = type_in("migrate", "-n", "ml", *words, "--journal", journal)
+        assert (said.code, said.out) == (2, "")
+        assert "not the journal of a migration" in said.err
+        assert "defect" not in said.err
+    assert journal.read_text(encoding="utf-8") == text
+    assert state(server) == after
 
 
 def test_a_snapshot_is_planned_as_the_cluster_is(
