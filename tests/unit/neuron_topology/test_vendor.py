@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from hami_plugins.engine.alike import wishing
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.demand import request_of
 from hami_plugins.engine.intake import Rules, take_in
@@ -23,7 +24,7 @@ from hami_plugins.vendors import awsneuron, nvidia
 from hami_plugins.wire.quantity import parse
 from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
 from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY, wiring_of
-from neuron_topology.vendor import BROKEN_COSTS, PARTS, SPEC
+from neuron_topology.vendor import ALIKE_GAINS, BROKEN_COSTS, PARTS, SPEC
 from tests.builders import a_container, a_node_object, a_pod, a_snapshot
 from tests.unit.neuron_topology.hardware.printed import TRN1_TABLE, as_json
 from tests.unit.neuron_topology.nodes import INF1, INF2, TRN1, TRN2, a_neuron_node
@@ -285,6 +286,24 @@ def test_a_node_is_as_full_as_its_devices_that_work() -> None:
         lost = (wiring.tables.value(free) - wiring.tables.value(left)) / wiring.worth
         scores.append(fit.score - PARTS * (1 - lost))
     assert scores == pytest.approx([PARTS * 9 / 16, PARTS * 7 / 14 - 2 * BROKEN_COSTS])
+
+
+@pytest.mark.parametrize(("policy", "gained"), [(None, ALIKE_GAINS), ("spread", -ALIKE_GAINS)])
+def test_a_node_that_has_the_set_of_the_others_comes_before_equal_ones(policy: str | None, gained: float) -> None:
+    registry = Registry([SPEC])
+    entry = NodeBuilder(registry).entry(a_neuron_node(), NodeFacts())
+    annotations = {"hami.io/node-scheduler-policy": policy} if policy else {}
+    intake = take_in(asking({DEVICES: 4}, annotations=annotations), registry, Rules())
+    scores = []
+    for wished in ((), ((4, 5, 6, 7),), ((5, 6, 9, 10),)):
+        devices = intake.demand.devices
+        asked = {request: wished for each in devices.containers for request in each.requests}
+        demand = replace(intake.demand, devices=wishing(devices, asked))
+        fit = Decider(registry, uncounted=registry.resources).answer(entry, demand, intake.policy)
+        assert isinstance(fit, Fit)
+        scores.append(fit.score)
+    alone, alike, unlinked = scores
+    assert (alike - alone, unlinked) == pytest.approx((gained, alone))
 
 
 def test_repaired_errors_make_a_device_the_last_choice_and_a_node_the_second() -> None:
@@ -642,7 +661,10 @@ def test_an_init_container_is_told_the_devices_of_the_others_once(
 ) -> None:
     first = replace(a_container(init, name="init"), kind=ContainerKind.INIT)
     assert told(a_neuron_node(), a_pod(first, a_container(app, name="app"))) == ids
-    assert told(a_neuron_node(), a_pod(first, replace(first, name="b"))) == told(a_neuron_node(), a_pod(first))
+    idle = a_container(name="idle")
+    alone = told(a_neuron_node(), a_pod(first, idle))
+    assert alone.replace(",", "").isdecimal()
+    assert told(a_neuron_node(), a_pod(first, replace(first, name="b"), idle)) == alone
 
 
 def test_an_init_container_is_told_no_device_that_the_others_do_not_have() -> None:

@@ -133,6 +133,12 @@ def test_an_odd_graph_gives_its_best_connected_sets() -> None:
     assert Topology(square_with_tail).tables.counts == (1, 5)
 
 
+def test_of_sets_with_equally_many_links_an_odd_graph_gives_those_whose_members_are_nearest() -> None:
+    star_with_tail = Fabric(Shape.IRREGULAR, ((4,), (4,), (3, 4), (2,), (0, 1, 2)))
+    tables = Topology(star_with_tail, Family.LINKED).tables
+    assert [devices_of(each) for each in tables.sets[4]] == [(0, 1, 2, 4)]
+
+
 @pytest.mark.parametrize("family", Family)
 def test_no_set_uses_a_dead_link_and_the_others_stay(family: Family) -> None:
     dead = ((4, 5),)

@@ -1,5 +1,6 @@
 """A node's devices from its type, from neuron-ls, and from what is broken."""
 
+import json
 from typing import Any
 
 import pytest
@@ -58,6 +59,11 @@ def test_what_a_healthy_machine_shows_is_the_table() -> None:
     assert found.fabric == torus()
     assert found.remarks == ()
     assert found.numa == INSTANCE_TYPES[TRN1].numa
+
+
+def test_devices_of_different_numbers_of_cores_count_as_the_smallest() -> None:
+    printed = [{"neuron_device": at, "nc_count": cores, "memory_size": 0} for at, cores in enumerate((4, 2))]
+    assert seen(json.dumps(printed), name="", devices=2).cores == 2
 
 
 def test_a_machine_of_an_unknown_type_is_what_it_shows() -> None:
