@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.report.plan import koordinator
+from hami_plugins.report.plan import koordinator, schedulers
 from hami_plugins.report.plan.stages import PodPlan, Unit
 
 
 def remarked(plans: Sequence[PodPlan], units: Sequence[Unit], snapshot: ClusterSnapshot) -> Iterator[PodPlan]:
-    """The plans with a note on pods that run already, and on priorities that nobody knows where several compete."""
+    """The plans with notes: on pods that run already, on schedulers and priorities that nobody knows."""
     names = {plan.pod.full_name for plan in plans}
     runs = {
         record.full_name: entry.name
@@ -25,6 +25,8 @@ def remarked(plans: Sequence[PodPlan], units: Sequence[Unit], snapshot: ClusterS
         node = runs.get(plan.pod.full_name)
         if node is not None:
             notes += (f"a pod of this name runs on {node}; this is planned as one more (--without leaves it out)",)
+        stranger = schedulers.taken_for_hamis(plan.intake)
+        notes += (stranger,) if stranger else ()
         notes += tuple(koordinator.notes(plan, snapshot))
         unknown = _unknown_class(plan, classes.get(plan.unit), snapshot)
         if unknown:

@@ -22,23 +22,14 @@ from hami_plugins.engine.vendor_objections import noted
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
-from hami_plugins.model.vendor import Dialect
 from hami_plugins.report import old_names
-from hami_plugins.report.plan import aftermath
+from hami_plugins.report.plan import aftermath, schedulers
 from hami_plugins.report.plan.desk import Desk
 from hami_plugins.report.plan.jobs import Job, Member, job_of, least_of, without_gated
 from hami_plugins.report.plan.stages import Hold, PodPlan, Stage, Unit
-from hami_plugins.report.workloads.pods import VOLCANO
 from hami_plugins.wire.gang_keys import GROUP_KEY
 
-UNNAMED: Final = "default-scheduler"
-"""The scheduler of pods that name none."""
-
-KOORDINATOR_LABEL: Final = "scheduling.koordinator.sh/scheduler-name"
-"""A pod's label that says its scheduler to Koordinator, whatever its spec says."""
-
 GATED: Final = "it has scheduling gates; no scheduler looks at it before they are removed"
-
 
 _CREATED: Final = frozenset({Stage.REQUEST, Stage.GATE, Stage.GANG, Stage.NODES, Stage.ELSEWHERE})
 """Stages of pods that exist without a node."""
@@ -103,9 +94,9 @@ class Turns:
         """What happens when the pods are created: webhooks, then quotas. Those that remain are the job's members."""
         created: list[Member] = []
         for member in job.members:
-            if self._is_for_another(member.pod):
-                koordinators = self._asks(member.pod, Dialect.KOORDINATOR)
-                self._emit(job, member, _Stop(Stage.ELSEWHERE, _elsewhere(member.pod, koordinators=koordinators)))
+            elsewhere = schedulers.left_alone(member.pod, self._desk.registry, self._desk.rules)
+            if elsewhere:
+                self._emit(job, member, _Stop(Stage.ELSEWHERE, elsewhere))
                 continue
             if member.waits:
                 created.append(member)
@@ -126,23 +117,6 @@ class Turns:
             return member
         intake = self._desk.read(member.pod)
         return replace(member, intake=intake)
-
-    def _is_for_another(self, pod: Pod) -> bool:
-        """Whether a pod asks for devices of Volcano or Koordinator without asking for that scheduler."""
-        if pod.scheduler == VOLCANO:
-            return self._asks(pod, Dialect.KOORDINATOR)
-        if self._asks(pod, Dialect.VOLCANO):
-            return True
-        others = {"", UNNAMED, self._desk.rules.webhook.scheduler}
-        named = pod.labels.get(KOORDINATOR_LABEL) or pod.scheduler
-        return named in others and self._asks(pod, Dialect.KOORDINATOR)
-
-    def _asks(self, pod: Pod, dialect: Dialect) -> bool:
-        return any(
-            spec.dialect is dialect and (spec.asked_of(container.limits) or spec.asked_of(container.requests))
-            for spec in self._desk.registry
-            for container in pod.containers
-        )
 
     def _within_quota(self, job: Job, member: Member) -> bool:
         quota = self.snapshot.quotas.get(member.pod.namespace)
@@ -374,13 +348,6 @@ def _incomplete(missing: Sequence[gangs.Missing], what: str) -> str:
         for each in whole or missing
     ]
     return f"its gang waits: {', '.join(parts)}"
-
-
-def _elsewhere(pod: Pod, *, koordinators: bool) -> str:
-    scheduler = pod.scheduler or UNNAMED
-    if koordinators:
-        return f"left alone: {scheduler} does not look at Koordinator's devices; set schedulerName: koord-scheduler"
-    return f"left alone: {scheduler} does not look at Volcano's devices; set schedulerName: {VOLCANO}"
 
 
 def _stopped(job: Job, intake: Intake, snapshot: ClusterSnapshot, stop: _Stop) -> PodPlan:

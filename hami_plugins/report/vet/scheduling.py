@@ -7,6 +7,7 @@ from typing import Final
 
 from hami_plugins.engine.mutate import DEFAULT_SCHEDULER
 from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.report.plan.schedulers import VOLCANO_TAKES
 from hami_plugins.report.vet.context import Context, each_pod, where
 from hami_plugins.report.vet.findings import Flaw, Rewrite, Rule, Severity
 from hami_plugins.report.vet.subjects import PodView, Subject
@@ -14,9 +15,6 @@ from hami_plugins.report.workloads.pods import VOLCANO
 
 IGNORE_LABEL: Final = "hami.io/webhook"
 IGNORE: Final = "ignore"
-
-_VOLCANO_TAKES: Final = ("Ascend", "AWSNeuron")
-"""Vendors whose resources Volcano places itself, or leaves to the agents of the nodes."""
 
 
 def vendors_in_container(subject: Subject, context: Context) -> Iterator[Flaw]:
@@ -78,7 +76,7 @@ def wrong_scheduler(pod: PodView, context: Context) -> Iterator[Flaw]:
     if not asked or context.in_volcano_words(pod) or pod.scheduler in mine:
         return
     if pod.scheduler in context.settings.volcano:
-        asked = tuple(spec for spec in asked if not spec.name.startswith(_VOLCANO_TAKES))
+        asked = tuple(spec for spec in asked if not spec.name.startswith(VOLCANO_TAKES))
         if not asked:
             return
     partly = any(

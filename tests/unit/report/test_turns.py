@@ -102,6 +102,13 @@ def a_job(name: str = "j", memory: int = 6000, *tasks: dict[str, Any], **spec: A
     }
 
 
+def in_hamis_words(scheduler: str) -> dict[str, Any]:
+    """A pod that asks for a card as HAMi has it."""
+    pod = a_pod("h", None, scheduler=scheduler)
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    return pod
+
+
 def planned(cluster: list[dict[str, Any]], *submitted: dict[str, Any], **more: Any) -> list[PodPlan]:
     """The plans in the order in which they were decided."""
     before: ClusterSnapshot = replace(snapshot_of(cluster, REGISTRY), **more)
@@ -363,6 +370,21 @@ class TestStops:
         )
         assert stages(plans) == {"a": Stage.ELSEWHERE, "b": Stage.ELSEWHERE, "c": Stage.PLACED}
         assert the("a", plans).why.startswith("left alone: default-scheduler")
+
+    def test_volcano_leaves_hamis_devices_alone(self) -> None:
+        (plan,) = planned([a_node()], in_hamis_words(scheduler="volcano"))
+        assert (plan.stage, plan.why) == (
+            Stage.ELSEWHERE,
+            "left alone: volcano does not look at nvidia.com/gpu; drop schedulerName, or write hami-scheduler",
+        )
+
+    def test_a_scheduler_of_an_unknown_name_is_taken_for_hamis_and_that_is_said(self) -> None:
+        (plan,) = planned([a_node()], in_hamis_words(scheduler="mine"))
+        assert [note for note in plan.notes if "schedulerName mine" in note]
+        assert plan.stage is Stage.NODES
+        for known in ("", "default-scheduler", "hami-scheduler"):
+            (plan,) = planned([a_node()], in_hamis_words(scheduler=known))
+            assert not plan.notes
 
     def test_a_pod_with_scheduling_gates_waits_and_counts_for_its_gang(self) -> None:
         group = a_group(least=2)

@@ -1,0 +1,71 @@
+"""Pods that ask for devices which the scheduler that they name does not look at."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hami_plugins.engine.intake import Intake, Rules
+from hami_plugins.engine.mutate import DEFAULT_SCHEDULER, OTHER_SCHEDULER
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.vendor import Dialect, VendorSpec
+from hami_plugins.report.workloads.pods import VOLCANO
+
+KOORDINATOR_LABEL: Final = "scheduling.koordinator.sh/scheduler-name"
+"""A pod's label that says its scheduler to Koordinator, whatever its spec says."""
+
+VOLCANO_TAKES: Final = ("Ascend", "AWSNeuron")
+"""How the names of those vendors begin whose resources Volcano places itself, or leaves to the agents of the nodes."""
+
+
+def left_alone(pod: Pod, registry: Registry, rules: Rules) -> str:
+    """Why a pod's scheduler does not look at the devices that it asks for, and what to write; empty where it does."""
+    asked = {spec.dialect: spec for spec in reversed(tuple(_asked(pod, registry)))}
+    named = pod.scheduler or DEFAULT_SCHEDULER
+    if pod.scheduler == VOLCANO:
+        if Dialect.KOORDINATOR in asked:
+            return _for_koordinator(named)
+        hami = asked.get(Dialect.HAMI)
+        if hami is None or Dialect.VOLCANO in asked or hami.name.startswith(VOLCANO_TAKES):
+            return ""
+        return f"left alone: {named} does not look at {hami.resources.count}; {_for_hami(rules.webhook.scheduler)}"
+    mine = {"", DEFAULT_SCHEDULER, rules.webhook.scheduler}
+    if Dialect.KOORDINATOR in asked and (Dialect.VOLCANO in asked or _called(pod) in mine):
+        return _for_koordinator(named)
+    if Dialect.VOLCANO in asked:
+        return f"left alone: {named} does not look at Volcano's devices; set schedulerName: {VOLCANO}"
+    return ""
+
+
+def taken_for_hamis(intake: Intake) -> str:
+    """What a plan takes for granted of a scheduler whose name it does not know; empty where it knows the name."""
+    vendors = {request.vendor for container in intake.demand.devices.containers for request in container.requests}
+    if intake.dialect is not Dialect.HAMI or intake.admission.message != OTHER_SCHEDULER:
+        return ""
+    if all(vendor.startswith(VOLCANO_TAKES) for vendor in vendors):
+        return ""
+    return (
+        f"HAMi's webhook leaves schedulerName {intake.pod.scheduler} alone; it is planned as if that were HAMi's "
+        "scheduler (the settings name it, scheduler: {name: ...})"
+    )
+
+
+def _asked(pod: Pod, registry: Registry) -> list[VendorSpec]:
+    """The vendors of whom a pod asks anything, in the registry's order."""
+    return [
+        spec
+        for spec in registry
+        if any(spec.asked_of(container.limits) or spec.asked_of(container.requests) for container in pod.containers)
+    ]
+
+
+def _called(pod: Pod) -> str:
+    return pod.labels.get(KOORDINATOR_LABEL) or pod.scheduler
+
+
+def _for_koordinator(named: str) -> str:
+    return f"left alone: {named} does not look at Koordinator's devices; set schedulerName: koord-scheduler"
+
+
+def _for_hami(scheduler: str) -> str:
+    return f"drop schedulerName, or write {scheduler}" if scheduler else "drop schedulerName"
