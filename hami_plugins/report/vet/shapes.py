@@ -59,19 +59,27 @@ def neuron_set(spec: VendorSpec, container: ContainerView, pod: PodView, context
     request = context.reading(spec, container).request
     if spec.name != facts.NEURON or asked is None or request is None or request.count in facts.TRAINIUM_SETS:
         return
-    instances = _instances(pod)
+    instances, pools = _selected(pod, _INSTANCE_LABEL), _selected(pod, facts.LINKED_POOL[0])
     if instances and all(name.startswith("inf") for name in instances):
         return
     trainium = any(name.startswith("trn") for name in instances)
     if context.in_cluster(spec) and (spec.replaces or not trainium):
         return  # a vendor of its own knows the sets of each node, and the nodes are there to be asked
+    wider = spec.replaces and set(pools) <= {facts.LINKED_POOL[1]}
+    if wider and pools:
+        return
     devices = f"{request.count} devices" if asked.resource == spec.resources.cores else "which"
+    elsewhere = {
+        "Inferentia does": (not trainium, f"select inf instances by {_INSTANCE_LABEL}"),
+        "linked node pools do": (wider, f"select a node pool with {'='.join(facts.LINKED_POOL)}"),
+    }
+    but = ", ".join(words for words, (holds, _) in elsewhere.items() if holds)
     yield Flaw(
         asked.path,
-        f"{where(container, pod)}: {asked.resource}={asked.text}, {devices} Trainium never grants together"
-        f"{'' if trainium else ' (Inferentia does)'}",
-        "ask for 1, 4, 8 or 16 devices" + ("" if trainium else f", or select inf instances by {_INSTANCE_LABEL}"),
-        severity=Severity.ERROR if trainium else Severity.WARNING,
+        f"{where(container, pod)}: {asked.resource}={asked.text}, {devices} AWS never grants together on Trainium"
+        f"{f' ({but})' if but else ''}",
+        ", or ".join(["ask for 1, 4, 8 or 16 devices", *(fix for holds, fix in elsewhere.values() if holds)]),
+        severity=Severity.ERROR if trainium and not wider else Severity.WARNING,
     )
 
 
@@ -229,15 +237,15 @@ def _with_one_card(pod: Pod, resource: str) -> Pod:
     return replace(pod, containers=(single,))
 
 
-def _instances(pod: PodView) -> tuple[str, ...]:
-    """The instance types that a pod selects."""
+def _selected(pod: PodView, label: str) -> tuple[str, ...]:
+    """The values of a node label that a pod selects."""
     if pod.pod is None:
         return ()
     constraints = pod.pod.constraints
-    found = [value for key, value in constraints.selector if key == _INSTANCE_LABEL]
+    found = [value for key, value in constraints.selector if key == label]
     for term in constraints.affinity or ():
         for requirement in term:
-            if requirement.key == _INSTANCE_LABEL and requirement.operator == "In":
+            if requirement.key == label and requirement.operator == "In":
                 found.extend(requirement.values)
     return tuple(found)
 
@@ -321,9 +329,10 @@ RULES: Final = (
         id="HP309",
         name="neuron-set",
         severity=Severity.WARNING,
-        summary="A container asks for a number of Neuron devices that Trainium never grants together.",
-        why="On Trainium 1, 4, 8 and 16 devices form rings; other numbers only exist on Inferentia.",
-        fix="Ask for 1, 4, 8 or 16, or select Inferentia instances.",
+        summary="A container asks for a number of Neuron devices that AWS never grants together on Trainium.",
+        why="On Trainium AWS grants 1, 4, 8 and 16 devices; other numbers exist on Inferentia, and in node pools with "
+        "hami-plugins.io/neuron-sets=linked.",
+        fix="Ask for 1, 4, 8 or 16, or select Inferentia instances or a linked pool.",
         check=each_request(neuron_set),
     ),
 )

@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from hami_plugins.cli import plugged
-from neuron_topology.names import LEGACY_DEVICES
-from neuron_topology.nodes import HEALTH_KEY
+from neuron_topology.allocation.families import Family
+from neuron_topology.names import INSTANCE_LABEL, LEGACY_DEVICES
+from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY
 from neuron_topology.vendor import SPEC
 from tests.unit.cli.conftest import Type
 from tests.unit.cli.linked import a_node, a_pod, held, written
 
 pytestmark = pytest.mark.usefixtures("packs_vendors")
+
+POWERS, POOL = "ask for 1, 4, 8 or 16 devices", f"{FAMILY_LABEL}={Family.LINKED}"
 
 
 def test_the_packs_vendor_takes_the_place_of_hamis() -> None:
@@ -209,3 +212,22 @@ def test_what_is_broken_on_a_node_is_left_out_and_what_cannot_be_read_is_a_probl
     said = type_in("plan", "-f", four, "--snapshot", written(tmp_path / "b.yaml", unreadable))
     assert "#0-3" in said.out
     assert HEALTH_KEY in said.out + said.err
+
+
+@pytest.mark.parametrize(
+    ("selected", "code", "words"),
+    [
+        ({}, 1, f"(Inferentia does, linked node pools do); {POWERS}, or select inf"),
+        ({INSTANCE_LABEL: "trn1.32xlarge"}, 1, f"(linked node pools do); {POWERS}, or select a node pool with {POOL}"),
+        ({INSTANCE_LABEL: "trn1.32xlarge", FAMILY_LABEL: "linked"}, 0, "no findings"),
+        ({INSTANCE_LABEL: "trn1.32xlarge", FAMILY_LABEL: "aws"}, 1, "error: Pod lab/pair: container main"),
+    ],
+)
+def test_vet_knows_without_a_cluster_that_linked_pools_grant_other_counts(
+    type_in: Type, tmp_path: Path, selected: dict[str, str], code: int, words: str
+) -> None:
+    pod = a_pod("pair", aws_neuron=2)
+    pod["spec"] = {**pod["spec"], "nodeSelector": selected}  # type: ignore[dict-item]
+    said = type_in("vet", "-f", written(tmp_path / "pair.yaml", pod))
+    assert (said.code, words in said.out) == (code, True)
+    assert ("HP309" in said.out) is (words != "no findings")
