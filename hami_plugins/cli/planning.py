@@ -93,7 +93,7 @@ def _answer(order: Order, found: Plan, submitted: Submission, planner: Planner) 
     elif dialect is not None:
         _print_annotations(found, dialect)
     else:
-        output.table(tables.plan(found), headers=order.headers)
+        output.table(tables.plan(found, planner.registry), headers=order.headers)
         tell(found, answers)
         _tell_what_was_left_out(found, submitted)
 

@@ -21,10 +21,12 @@ MOST_DRAWN: Final = 3
 """Nodes that are drawn below the table of a plan."""
 
 
-def plan(content: Plan) -> Table:
+def plan(content: Plan, registry: Registry) -> Table:
     """A row per pod: what happens to it, where it goes, what it gets."""
+    requests = (each for pod in content.pods for one in pod.intake.demand.devices.containers for each in one.requests)
+    noun = registry.noun({request.vendor for request in requests})
     return Table(
-        columns=("POD", "STATUS", "NODE", "CARDS", "SLICE", "SCORE", "WHY HERE"),
+        columns=("POD", "STATUS", "NODE", f"{noun.upper()}S", "SLICE", "SCORE", "WHY HERE"),
         rows=tuple(_pod(each) for each in content.pods),
         whole=frozenset({0, 1, 2, 5}),
         optional=(6, 5),
@@ -119,12 +121,12 @@ def vendor(spec: VendorSpec) -> Table:
         ("priority", names.priority),
         ("memory in", spec.memory_step),
         ("cores in", spec.core_step),
-        ("several cards", spec.several),
+        (f"several {spec.noun}s", spec.several),
         ("default count", str(options.default_count or "")),
         ("default memory", f"{options.default_memory} MiB" if options.default_memory else ""),
         ("default cores", str(options.default_cores or "")),
-        ("choose cards", ", ".join(keys.use_ids)),
-        ("avoid cards", ", ".join(keys.avoid_ids)),
+        (f"choose {spec.noun}s", ", ".join(keys.use_ids)),
+        (f"avoid {spec.noun}s", ", ".join(keys.avoid_ids)),
         ("choose models", keys.use_models),
         ("avoid models", keys.avoid_models),
         ("choose mode", keys.mode),

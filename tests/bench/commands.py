@@ -25,7 +25,7 @@ def plan_and_relax(repeats: int = 5) -> Iterator[Figure]:
 
     def plan() -> None:
         found = Planner(REGISTRY).plan(snapshot, submission.units(submitted, snapshot))
-        tables.plan(found)
+        tables.plan(found, REGISTRY)
         documents.plan(found)
 
     yield figure(

@@ -39,7 +39,7 @@ def planned(listed: list[object], wanted: list[Raw]) -> Plan:
     snapshot = library.load_snapshot(listed, REGISTRY)
     plan = library.plan(snapshot, json.dumps({"apiVersion": "v1", "kind": "List", "items": wanted}), PLANNER)
     documents.plan(plan, Answers(plan, PLANNER) if len(plan.pods) <= 2 else None)
-    tables.plan(plan)
+    tables.plan(plan, REGISTRY)
     assert all(pod.stage is Stage.PLACED or pod.why or pod.words for pod in plan.pods)
     return plan
 

@@ -139,6 +139,7 @@ class Page:
     placements_more: str
     fleet: tuple[FleetRow, ...]
     groups: tuple[Group, ...]
+    noun: str
     bare: str
     unused: tuple[Remark, ...]
     remarks: tuple[Remark, ...]
@@ -175,6 +176,7 @@ def render(  # noqa: PLR0913 - a plan, and all that is said beside it
         placements_more=_further(len(placements), "pods"),
         fleet=tuple(_fleet(nodes)),
         groups=groups,
+        noun=noun_of(nodes),
         bare=bare,
         unused=() if usages is None else tuple(Remark(*each) for each in usages.unused(MOST_UNUSED)),
         remarks=found[:MOST_ROWS],

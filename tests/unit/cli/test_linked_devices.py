@@ -231,3 +231,17 @@ def test_vet_knows_without_a_cluster_that_linked_pools_grant_other_counts(
     said = type_in("vet", "-f", written(tmp_path / "pair.yaml", pod))
     assert (said.code, words in said.out) == (code, True)
     assert ("HP309" in said.out) is (words != "no findings")
+
+
+def test_devices_of_neuron_are_called_devices_on_the_page_and_beside_cards_all_are_cards(
+    type_in: Type, tmp_path: Path
+) -> None:
+    cluster, page = written(tmp_path / "cluster.yaml", a_node("n")), tmp_path / "plan.html"
+    four = written(tmp_path / "four.yaml", a_pod("four", aws_neuron=4))
+    assert "   DEVICES   " in type_in("plan", "-f", four, "--snapshot", cluster, "--html", page).out
+    text = page.read_text(encoding="utf-8")
+    assert '<th scope="col">Devices</th>' in text
+    assert "Nodes and devices</h2>" in text
+    gpu: dict[str, int | str] = {"nvidia.com/gpu": 1}
+    mixed = written(tmp_path / "mixed.yaml", a_pod("four", aws_neuron=4), a_pod("gpu", "", "", **gpu))
+    assert "   CARDS" in type_in("plan", "-f", mixed, "--snapshot", cluster).out
