@@ -65,7 +65,7 @@ def run(order: Order) -> int:
     now = time.time_ns() / NANOSECONDS
     planner = Planner(registry, settings.rules(), release=release, grants=grants, now=now)
     named = _named(order)
-    jobs = [pods_of(snapshot, each, queue_plugin=planner.rules.queue_plugin) for each in named] if order.jobs else []
+    jobs = [pods_of(snapshot, each, planner.rules) for each in named] if order.jobs else []
     names = [pod for each in jobs for pod in each.explained] or named or _waiting(order, snapshot)
     found = [explain(snapshot, name, planner) for name in names]
     if order.form is not Form.TABLE:

@@ -40,7 +40,8 @@ class VolcanoSettings(_Strict):
     """Volcano's scheduler: ``deviceshare.SchedulePolicy`` of its configuration, and its device configuration.
 
     ``queue_plugin`` is the plugin that divides the cluster among queues; empty takes ``capacity`` where any queue has
-    something ``deserved``, else ``proportion``.
+    something ``deserved``, else ``proportion``. ``queue_hierarchy`` is ``enableHierarchy`` of ``capacity``, with which
+    limits of queues hold for those under them; where it is not set, they do if any queue has a parent.
     ``device_config`` is the content of ``device-config.yaml`` in Volcano's ConfigMap. Without it Volcano knows no MIG
     geometries and does not read memory percentages. ``release`` is the scheduler's (``1.14.1``), ``grants`` who writes
     down which cards pods get; where they are not set, ``vet`` looks for them among the objects.
@@ -48,6 +49,7 @@ class VolcanoSettings(_Strict):
 
     schedule_policy: Literal["binpack", "spread", ""] = "binpack"
     queue_plugin: Literal["proportion", "capacity", ""] = ""
+    queue_hierarchy: bool | None = None
     device_config: dict[str, Any] | None = None
     release: str = ""
     grants: Grants | None = None
@@ -114,6 +116,7 @@ class Settings(BaseSettings):
                 volcano=self.volcano.schedule_policy,
             ),
             queue_plugin=self.volcano.queue_plugin,
+            queue_hierarchy=self.volcano.queue_hierarchy,
         )
 
 

@@ -70,11 +70,14 @@ def claims_of(snapshot: ClusterSnapshot) -> tuple[Claim, ...]:
     return (*found, *(Claim(name, snapshot.pod_groups[name].queue, {}, least) for name, least in waiting.items()))
 
 
-def gate_of(snapshot: ClusterSnapshot, plugin: str = "") -> Gate | None:
+def gate_of(snapshot: ClusterSnapshot, plugin: str = "", *, nested: bool | None = None) -> Gate | None:
     """The gate as the cluster is, or ``None`` when the listing has no queues, so that nobody knows of one.
 
     ``plugin`` is the one that divides the cluster among queues, ``proportion`` or ``capacity``; where nobody says, it
-    is ``capacity`` if any queue has something ``deserved``, which ``proportion`` does not read.
+    is ``capacity`` if any queue has something ``deserved``, which ``proportion`` does not read. ``nested`` says whether
+    ``capacity`` reads parents (``enableHierarchy``, which is off unless somebody turns it on: then a parent's limit
+    does not hold for its children, and guarantees of all queues are kept from all others); where nobody says, it is on
+    if any queue has a parent.
     """
     if not snapshot.queues:
         return None
@@ -84,7 +87,7 @@ def gate_of(snapshot: ClusterSnapshot, plugin: str = "") -> Gate | None:
     waiting = _waiting(snapshot, least, held)
     by_weight = plugin == PROPORTION if plugin else not _has_deserved(snapshot.queues.values())
     counting = _Counting(least, waiting, held)
-    accounts = _Accounts(snapshot, total, counting, nested=not by_weight)
+    accounts = _Accounts(snapshot, total, counting, nested=not by_weight and nested is not False)
     return Gate(
         by_weight=by_weight,
         total=total,
@@ -161,16 +164,18 @@ class _Accounts:
         """One queue as it is, with what the queues under it hold where these are its own."""
         names = self._family(queue)
         amounts = [each for name in names for each in self._amounts.get(name, ())]
+        limit = self._limit(queue)
         return Account(
             queue=queue.name,
             weight=max(queue.weight, 1),
             guarantee=queue.guarantee,
-            limit=self._limit(queue),
+            limit=limit,
             held=summed(each for _, each in amounts),
             waited_for=summed(each for name in names for each in self._waits.get(name, ())),
             elastic=summed(
                 above for name, each in amounts if name in self._least and (above := minus(each, self._least[name]))
             ),
+            deserved=_deserved(queue, limit),
             priority=queue.priority,
             made_at=queue.made_at or 0,
             parent=queue.parent if self._nested and queue.parent in self._queues else "",
@@ -195,6 +200,11 @@ class _Accounts:
             left = max(amount - others.get(resource, 0), queue.guarantee.get(resource, 0))
             limit[resource] = min(left, _cap(queue, resource, amount))
         return limit
+
+
+def _deserved(queue: Queue, limit: Amounts) -> Amounts:
+    """What a queue deserves, and at most what it may hold."""
+    return {resource: min(amount, limit.get(resource, amount)) for resource, amount in queue.deserved.items()}
 
 
 def _above(queue: Queue) -> str:

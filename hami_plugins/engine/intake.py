@@ -26,11 +26,13 @@ class Rules:
     """How this cluster admits and ranks pods.
 
     ``queue_plugin`` is what divides it among Volcano's queues, ``proportion`` or ``capacity``; empty where nobody says.
+    ``queue_hierarchy`` says whether ``capacity`` reads the parents of queues; ``None`` where nobody says.
     """
 
     webhook: WebhookSettings = field(default_factory=WebhookSettings)
     policies: PolicyDefaults = field(default_factory=PolicyDefaults)
     queue_plugin: str = ""
+    queue_hierarchy: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,8 @@ def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName
     if not admission.allowed:
         demand = PodDemand(NO_DEVICES, pod.constraints)
         denied = f"admission denied: {admission.message}"
-        return Intake(submitted=pod, pod=pod, admission=admission, demand=demand, refusal=denied, words=denied)
+        why = f"{denied} ({admission.detail})" if admission.detail else denied
+        return Intake(submitted=pod, pod=pod, admission=admission, demand=demand, refusal=why, words=denied)
     admitted = admission.pod
     try:
         devices = demand_of(admitted, registry)

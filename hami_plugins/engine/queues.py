@@ -7,7 +7,7 @@ once, a pod without memory counts none. So does Volcano 1.14.1.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final, NamedTuple
 
@@ -34,10 +34,14 @@ DEFAULT: Final = "default"
 
 
 class Turn(NamedTuple):
-    """The sort key of queues: whose turn it is."""
+    """The sort key of queues: whose turn it is.
+
+    ``parts`` are what a queue holds of its share, and whether it has none; where limits are nested, one pair for each
+    queue from the top down to it.
+    """
 
     rank: int = 0
-    part: float = 0.0
+    parts: tuple[tuple[float, bool], ...] = ()
     made_at: int = 0
     queue: str = ""
 
@@ -85,9 +89,10 @@ class Lack(NamedTuple):
 class Account:
     """One queue: the most it may hold, what its pods hold, what let-in gangs wait for, and what is held above minima.
 
-    ``share`` is what it may hold while other queues ask, too; ``None`` where nobody has worked it out. ``parent`` is
-    the queue whose limit holds for it, too; empty for none. Queues of higher ``priority`` come first, and among equals
-    those that were ``made_at`` an earlier time (Unix seconds).
+    ``share`` is what it may hold while other queues ask, too; ``None`` where nobody has worked it out. ``deserved`` is
+    what decides whose turn it is where queues may borrow. ``parent`` is the queue whose limit holds for it, too; empty
+    for none. Queues of higher ``priority`` come first, and among equals those that were ``made_at`` an earlier time
+    (Unix seconds).
     """
 
     queue: str
@@ -98,6 +103,7 @@ class Account:
     waited_for: Amounts
     elastic: Amounts
     share: Amounts | None = None
+    deserved: Amounts = field(default_factory=dict)
     parent: str = ""
     priority: int = 0
     made_at: int = 0
@@ -163,14 +169,24 @@ class Gate:
     def turn(self, queue: str) -> Turn:
         """Which queue comes first: its priority, then how much of its share it holds, then age and name.
 
-        That is by the resource of which it holds most; 1 where it has no share of what it holds.
+        That is by the resource of which it holds most; 1 where it has no share of what it holds. Where queues may
+        borrow, the share is what they deserve, and a queue that deserves nothing comes as one that holds all of it,
+        after those that do (``updateQueueAttrShare`` of the plugin ``capacity``, 1.14.1).
         """
         account = self.accounts.get(queue)
         if account is None:
             return Turn(queue=queue)
-        share = account.limit if account.share is None else account.share
-        parts = (_part(account.held.get(resource, 0), amount) for resource, amount in share.items())
-        return Turn(-account.priority, max(parts, default=0.0), account.made_at, queue)
+        parts = tuple(self._part(each) for each in reversed(self._line(queue)))
+        return Turn(-account.priority, parts, account.made_at, queue)
+
+    def _part(self, account: Account) -> tuple[float, bool]:
+        if self.by_weight:
+            share = account.limit if account.share is None else account.share
+        else:
+            share = account.deserved
+            if not any(share.values()):
+                return 1.0, True
+        return max((_part(account.held.get(name, 0), amount) for name, amount in share.items()), default=0.0), False
 
     def given(self, queue: str, requests: Amounts) -> Gate:
         """The gate after a pod of a queue got its place."""

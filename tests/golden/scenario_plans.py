@@ -151,7 +151,9 @@ def scenario(folder: Path) -> Scenario:
     config = folder / "device-config.yaml"
     found = settings.parse(config.read_text(encoding="utf-8") if config.exists() else "")
     registry = found.registry()
-    rules = replace(found.rules(), queue_plugin=expect.get("submission", {}).get("queue_plugin", ""))
+    about = expect.get("submission", {})
+    nested = about.get("hierarchy", False)  # off unless somebody turns it on
+    rules = replace(found.rules(), queue_plugin=about.get("queue_plugin", ""), queue_hierarchy=nested)
     before = snapshot_of([_listing(folder)], registry)
     before = replace(before, priorities={**before.priorities, **PRIORITIES})
     text = (folder / "submit.yaml").read_text(encoding="utf-8")

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from hami_plugins.engine import accounts, queues
+from hami_plugins.engine.intake import Rules
+from hami_plugins.engine.queues import Gate
 from hami_plugins.errors import ManifestError
 from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
 from hami_plugins.report.explain.wording import counted
@@ -28,11 +30,10 @@ class JobPods(NamedTuple):
         return f"job {self.name}: {counted(self.waiting, 'pod')} without a node, {self.running:,} with one{some}"
 
 
-def pods_of(snapshot: ClusterSnapshot, name: str, *, queue_plugin: str = "") -> JobPods:
+def pods_of(snapshot: ClusterSnapshot, name: str, rules: Rules) -> JobPods:
     """The pods of a job (``namespace/name``).
 
-    Raises ``ManifestError`` where there are none, with the reason if Volcano has not let the job in;
-    ``queue_plugin`` as in ``Rules``.
+    Raises ``ManifestError`` where there are none, with the reason if Volcano has not let the job in.
     """
     namespace, _, job = name.partition("/")
     waiting = {
@@ -47,7 +48,8 @@ def pods_of(snapshot: ClusterSnapshot, name: str, *, queue_plugin: str = "") -> 
         if record.namespace == namespace and _is_of(job, record.labels)
     }
     if not waiting and not running:
-        raise ManifestError(f"there is no pod of a job {name} in this cluster{_held(snapshot, name, queue_plugin)}")
+        held = _held(snapshot, name, accounts.gate_of(snapshot, rules.queue_plugin, nested=rules.queue_hierarchy))
+        raise ManifestError(f"there is no pod of a job {name} in this cluster{held}")
     explained = {task: pod for pods in (running, waiting) for pod, task in reversed(pods.items())}
     return JobPods(name, len(waiting), len(running), tuple(explained.values()))
 
@@ -56,13 +58,12 @@ def _is_of(job: str, labels: Mapping[str, str]) -> bool:
     return any(labels.get(label) == job for label in JOB_LABELS)
 
 
-def _held(snapshot: ClusterSnapshot, name: str, queue_plugin: str) -> str:
+def _held(snapshot: ClusterSnapshot, name: str, gate: Gate | None) -> str:
     """What holds the job's PodGroup, which Volcano's controller calls by the job's name and UID."""
     group = next(_groups(snapshot.pod_groups.values(), name), None)
     if group is None:
         return ""
     said = f"; its PodGroup {group.name} is {group.phase} in queue {group.queue}"
-    gate = accounts.gate_of(snapshot, queue_plugin)
     if gate is None or group.min_resources is None:
         return said
     lacks = gate.objections(group.queue, queues.plain(group.min_resources))

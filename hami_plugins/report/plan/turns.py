@@ -69,7 +69,9 @@ class Turns:
         self._desk = desk
         self._jobs = [job_of(snapshot, at, unit) for at, unit in enumerate(units)]
         known = any(job.volcano for job in self._jobs)
-        self._gate: Gate | None = accounts.gate_of(snapshot, desk.rules.queue_plugin) if known else None
+        rules = desk.rules
+        gate = accounts.gate_of(snapshot, rules.queue_plugin, nested=rules.queue_hierarchy) if known else None
+        self._gate: Gate | None = gate
         self._taken: dict[str, dict[str, int]] = {}
         self._neighbours_matter = neighbours.matter(snapshot)
         self._noted = noted(snapshot.nodes)

@@ -14,8 +14,8 @@ from tests.builders import a_container, a_pod
 from tests.unit.engine.test_queues import GPU, a_cluster, gpus, held
 
 
-def gate(*records: PodRecord, plugin: str = "", **about: object) -> Gate:
-    found = accounts.gate_of(a_cluster(*records, **about), plugin)  # type: ignore[arg-type]
+def gate(*records: PodRecord, plugin: str = "", nested: bool | None = None, **about: object) -> Gate:
+    found = accounts.gate_of(a_cluster(*records, **about), plugin, nested=nested)  # type: ignore[arg-type]
     assert found is not None
     return found
 
@@ -112,6 +112,12 @@ class TestNestedQueues:
     def test_under_proportion_parents_do_not_matter(self) -> None:
         assert gate(queues=FAMILY, plugin=accounts.PROPORTION).objections("one", gpus(5)) == ()
 
+    def test_without_hierarchy_parents_do_not_matter_and_guarantees_are_kept_from_all(self) -> None:
+        found = gate(queues=FAMILY, plugin=accounts.CAPACITY, nested=False)
+        assert found.objections("one", gpus(9)) == ()
+        assert found.accounts["one"].limit == found.accounts["other"].limit == gpus(9)
+        assert gate(queues=FAMILY, plugin=accounts.PROPORTION, nested=True).objections("one", gpus(5)) == ()
+
     def test_a_ring_of_queues_ends(self) -> None:
         ring = {"a": Queue(name="a", parent="b", capability=gpus(4)), "b": Queue(name="b", parent="a")}
         found = gate(queues=ring, plugin=accounts.CAPACITY)
@@ -123,6 +129,44 @@ def test_queues_of_higher_priority_come_first() -> None:
     two = {"low": Queue(name="low"), "high": Queue(name="high", priority=5)}
     found = gate(held(9, queue="high"), queues=two)
     assert found.turn("high") < found.turn("low")
+
+
+class TestTurnsUnderCapacity:
+    """``updateQueueAttrShare`` and ``compareShareWithDeserved`` of the plugin, release 1.14.1."""
+
+    def test_who_holds_less_of_what_it_deserves_comes_first(self) -> None:
+        two = {name: Queue(name=name, deserved=gpus(most)) for name, most in (("a", 2), ("b", 8))}
+        found = gate(held(1, queue="a"), queues=two)
+        assert found.turn("b") < found.turn("a")
+        assert found.turn("a").parts == ((0.5, False),)
+
+    def test_who_deserves_nothing_comes_last(self) -> None:
+        two = {
+            "older": Queue(name="older", made_at=1),
+            "deserving": Queue(name="deserving", deserved=gpus(2), made_at=2),
+        }
+        assert gate(queues=two).turn("deserving") < gate(queues=two).turn("older")
+        full = gate(held(2, queue="deserving"), queues=two)
+        assert full.turn("deserving") < full.turn("older")
+        above = gate(held(3, queue="deserving"), queues=two)
+        assert above.turn("older") < above.turn("deserving")
+
+    def test_nobody_deserves_more_than_it_may_hold(self) -> None:
+        capped = {"a": Queue(name="a", deserved=gpus(8), capability=gpus(2))}
+        assert gate(held(1, queue="a"), queues=capped).turn("a").parts == ((0.5, False),)
+
+    def test_under_hierarchy_the_queues_above_come_first(self) -> None:
+        family = {
+            "rich": Queue(name="rich", deserved=gpus(4)),
+            "poor": Queue(name="poor", deserved=gpus(4)),
+            "rich-1": Queue(name="rich-1", parent="rich", deserved=gpus(2)),
+            "rich-2": Queue(name="rich-2", parent="rich", deserved=gpus(2)),
+            "poor-1": Queue(name="poor-1", parent="poor", deserved=gpus(1)),
+        }
+        found = gate(held(2, "x", queue="rich-1"), held(1, "y", queue="poor-1"), queues=family, nested=True)
+        assert found.turn("poor-1") < found.turn("rich-2") < found.turn("rich-1")
+        flat = gate(held(2, "x", queue="rich-1"), held(1, "y", queue="poor-1"), queues=family, nested=False)
+        assert flat.turn("rich-2") < flat.turn("poor-1")
 
 
 def test_equal_queues_come_by_age_and_then_by_name() -> None:

@@ -122,7 +122,7 @@ def test_an_unknown_queue_is_held_to_the_cluster() -> None:
     assert gate().let_in("nobody", gpus(12)).objections("nobody", gpus(1)) != ()
     assert gate().overdrawn("nobody", gpus(100)) == ()
     assert gate().given("nobody", gpus(1)) == gate()
-    assert gate().turn("nobody").part == 0.0
+    assert gate().turn("nobody").parts == ()
 
 
 TWO = {name: Queue(name=name, weight=weight) for name, weight in (("a", 1), ("b", 4))}
@@ -144,10 +144,10 @@ class TestShares:
 
     def test_the_part_of_a_share_tells_whose_turn_it_is(self) -> None:
         found = gate(held(1, "x"), queues=TWO, pod_groups=group("x", queue="a", least=1))
-        assert found.turn("a").part == 0.1
+        assert found.turn("a").parts == ((0.1, False),)
         shared = found.divided({"a": gpus(9), "b": gpus(10)})
-        assert shared.turn("a").part == 0.5
-        assert shared.turn("b").part == 0.0
+        assert shared.turn("a").parts == ((0.5, False),)
+        assert shared.turn("b").parts == ((0.0, False),)
 
 
 class TestWords:
