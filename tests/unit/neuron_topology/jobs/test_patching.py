@@ -323,8 +323,9 @@ def test_on_an_unknown_or_unnamed_machine_amounts_stay() -> None:
 
 def test_the_largest_container_gives_what_the_node_has_not() -> None:
     first, second = a_container({NEURON: 16, "cpu": 100}), a_container({}, {"cpu": "30"})
-    job = patched(a_job(a_task(first, second)))
-    assert [each["resources"]["requests"].get("cpu") for each in containers(job)] == ["97110m", "30"]
+    for both, left in (((first, second), ["97110m", "30"]), ((second, first), ["30", "97110m"])):
+        job = patched(a_job(a_task(*both)))
+        assert [each["resources"]["requests"].get("cpu") for each in containers(job)] == left
 
 
 def test_a_pod_of_many_containers_that_needs_more_than_a_node_is_refused() -> None:
