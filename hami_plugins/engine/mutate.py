@@ -18,6 +18,7 @@ from hami_plugins.wire import quantity
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 OTHER_SCHEDULER: Final = "pod already has different scheduler assigned"
+OVER_QUOTA: Final = "exceeding resource quota"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,10 @@ class PodChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """The webhook's answer: ``pod`` is the pod with ``changes`` applied; ``claimed`` are the vendors it uses."""
+    """The webhook's answer: ``pod`` is the pod with ``changes`` applied; ``claimed`` are the vendors it uses.
+
+    ``message`` is as HAMi spells it, ``detail`` what it does not say: the numbers of a quota.
+    """
 
     allowed: bool
     pod: Pod
@@ -45,6 +49,7 @@ class Admission:
     message: str = ""
     changes: tuple[PodChange, ...] = ()
     claimed: tuple[VendorName, ...] = ()
+    detail: str = ""
 
 
 def admit(
@@ -69,9 +74,8 @@ def admit(
         return _denied(pod, error.message, error.code)
     except InvalidRequestError as error:
         return _denied(pod, str(error), error.http_status)
-    if left and not quota.within(_asked(demand), left):
-        return _denied(pod, "exceeding resource quota")
-    return changed
+    over = [each.words(registry[each.vendor]) for each in quota.excesses(_asked(demand), left or {})]
+    return replace(_denied(pod, OVER_QUOTA), detail="; ".join(over)) if over else changed
 
 
 def _refuse_negative(pod: Pod, registry: Registry) -> None:

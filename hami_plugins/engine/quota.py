@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.usage import held_by
@@ -77,17 +78,37 @@ def left_in(snapshot: ClusterSnapshot, namespace: str, registry: Registry) -> di
     return dict(headroom(limits, used_by(snapshot, namespace, registry), registry))
 
 
-def within(asked: Mapping[VendorName, tuple[int, int]], left: Mapping[VendorName, Headroom]) -> bool:
-    """Whether amounts (MiB, cores per vendor) fit into what is left; asking nothing of a vendor always does."""
+class Excess(NamedTuple):
+    """A limit of a namespace that a request breaks; amounts are MiB of memory, or cores."""
+
+    vendor: VendorName
+    of_memory: bool
+    asked: int
+    left: int
+
+    def words(self, spec: VendorSpec) -> str:
+        """The same in the units of the vendor's resource."""
+        resource, factor = (
+            (spec.resources.memory, spec.memory_factor()) if self.of_memory else (spec.resources.cores, 1)
+        )
+        return f"limits.{resource}: asks {self.asked // factor:,}, {self.left // factor:,} left"
+
+
+def excesses(asked: Mapping[VendorName, tuple[int, int]], left: Mapping[VendorName, Headroom]) -> Iterator[Excess]:
+    """What is asked (MiB, cores per vendor) beyond what is left; asking nothing of a vendor always fits."""
     for vendor, (memory, cores) in asked.items():
         room = left.get(vendor)
         if room is None or not (memory or cores):
             continue
         if room.memory is not None and memory > room.memory:
-            return False
+            yield Excess(vendor, of_memory=True, asked=memory, left=room.memory)
         if room.cores is not None and cores > room.cores:
-            return False
-    return True
+            yield Excess(vendor, of_memory=False, asked=cores, left=room.cores)
+
+
+def within(asked: Mapping[VendorName, tuple[int, int]], left: Mapping[VendorName, Headroom]) -> bool:
+    """Whether amounts (MiB, cores per vendor) fit into what is left."""
+    return next(excesses(asked, left), None) is None
 
 
 def _limit(quota: NamespaceQuota, resource: str) -> int | None:

@@ -16,7 +16,7 @@ from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import Absolute, DeviceRequest, Percent
 from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.model.verdicts import Reason
-from hami_plugins.report import old_names
+from hami_plugins.report import old_names, spelling
 from hami_plugins.report.slices import runs
 from hami_plugins.wire import quantity
 
@@ -25,6 +25,11 @@ MOST_REASONS: Final = 4
 
 MOST_HOLDERS: Final = 4
 """Pods that are named because they hold a part of a set of devices."""
+
+CPU: Final = "cpu"
+MILLI: Final = NANO // 1000
+
+GIBIBYTE: Final = 2**30 * NANO
 
 BINARY: Final = frozenset({"memory", "ephemeral-storage"})
 """Plain resources that people write with binary suffixes."""
@@ -47,7 +52,7 @@ def nodes_words(reason: CardShortage | NodeShortage, why: WhyNot) -> str:
 def reason_words(reason: CardShortage | NodeShortage, registry: Registry, containers: Sequence[str] = ()) -> str:
     """One reason with its numbers: what was asked, the most that there is, and what there is in all."""
     if isinstance(reason, NodeShortage):
-        return _about_nodes(reason)
+        return _about_nodes(reason, registry)
     spec = registry[reason.vendor]
     where = f"container {containers[reason.container]}: " if len(containers) > 1 else ""
     if reason.blocked is not None and not reason.blocked.members:
@@ -94,13 +99,15 @@ def cores(amount: int, spec: VendorSpec) -> str:
 
 
 def plain(resource: str, nano: int) -> str:
-    """An amount of a plain resource as a manifest spells it: devices and their MiB are numbers, never ``30k``."""
-    if "/" in resource and nano % NANO == 0:
+    """An amount of a plain resource as manifests may spell it: devices, their MiB and CPUs are numbers, not ``30k``."""
+    if ("/" in resource or resource == CPU) and nano % NANO == 0:
         return str(nano // NANO)
+    if resource == CPU and nano % MILLI == 0:
+        return f"{nano // NANO}.{nano % NANO // MILLI:03}".rstrip("0")
     return quantity.canonical(nano, binary=resource in BINARY or resource.startswith("hugepages-"))
 
 
-def _about_nodes(reason: NodeShortage) -> str:
+def _about_nodes(reason: NodeShortage, registry: Registry) -> str:
     supply = reason.supply
     if reason.words == UNREGISTERED.words:
         return "no vendor has registered devices there"
@@ -110,9 +117,29 @@ def _about_nodes(reason: NodeShortage) -> str:
         return "too many pods"
     if not reason.offered:
         asked = plain(reason.resource, reason.asked)
-        return f"{reason.resource}: asked {asked}; there is none{old_names.remark(reason.resource)}"
-    asked, most, total = (plain(reason.resource, each) for each in (reason.asked, supply.largest, supply.total))
+        return f"{reason.resource}: asked {asked}; there is none{_instead_of(reason.resource, registry)}"
+    asked = plain(reason.resource, reason.asked)
+    most, total = (_no_more_than(reason.resource, each) for each in (supply.largest, supply.total))
     return f"{reason.resource}: asked {asked}; largest free {most} ({supply.at}), total free {total}"
+
+
+def _no_more_than(resource: str, nano: int) -> str:
+    """An amount that is left, in whole tenths of a GiB where its exact number says nothing to people."""
+    if resource in BINARY and nano >= GIBIBYTE and nano % (GIBIBYTE // 2**10):
+        tenths = nano * 10 // GIBIBYTE
+        return f"{tenths // 10}.{tenths % 10}Gi"
+    return plain(resource, nano)
+
+
+def _instead_of(resource: str, registry: Registry) -> str:
+    """What to write in place of a resource that no node has, where that can be told."""
+    spec = registry.owner_of(resource)
+    if spec is None:
+        close = () if resource in old_names.RESOURCES else spelling.closest(resource, registry.resources)
+        return f" (did you mean {' or '.join(close)}?)" if close else old_names.remark(resource)
+    if resource == spec.resources.memory_percentage and spec.resources.memory:
+        return f" (write {spec.resources.memory}, or have the nodes' agents offer it)"
+    return old_names.remark(resource)
 
 
 def _measured(reason: CardShortage, supply: Supply, spec: VendorSpec) -> str:

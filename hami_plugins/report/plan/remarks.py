@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.report.plan import koordinator, schedulers
-from hami_plugins.report.plan.stages import PodPlan, Unit
+from hami_plugins.report.plan.stages import PodPlan, Stage, Unit
 
 
 def remarked(plans: Sequence[PodPlan], units: Sequence[Unit], snapshot: ClusterSnapshot) -> Iterator[PodPlan]:
@@ -25,7 +25,7 @@ def remarked(plans: Sequence[PodPlan], units: Sequence[Unit], snapshot: ClusterS
         node = runs.get(plan.pod.full_name)
         if node is not None:
             notes += (f"a pod of this name runs on {node}; this is planned as one more (--without leaves it out)",)
-        stranger = schedulers.taken_for_hamis(plan.intake)
+        stranger = "" if plan.stage is Stage.ELSEWHERE else schedulers.taken_for_hamis(plan.intake)
         notes += (stranger,) if stranger else ()
         notes += tuple(koordinator.notes(plan, snapshot))
         unknown = _unknown_class(plan, classes.get(plan.unit), snapshot)

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hami_plugins.engine.policies import NUMA_BIND_KEY
+from hami_plugins.report import spelling
 from hami_plugins.report.manifests import Path
-from hami_plugins.report.vet import facts, spelling, suppression
+from hami_plugins.report.vet import facts, suppression
 from hami_plugins.report.vet.context import Context, each_pod
 from hami_plugins.report.vet.findings import Flaw, Rename, Rule, Severity
 from hami_plugins.report.vet.subjects import PodView, Subject

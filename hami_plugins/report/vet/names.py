@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from hami_plugins.engine import koordinator
-from hami_plugins.report import old_names
-from hami_plugins.report.vet import facts, spelling
+from hami_plugins.report import old_names, spelling
+from hami_plugins.report.vet import facts
 from hami_plugins.report.vet.context import Context, each_container, where
 from hami_plugins.report.vet.findings import Flaw, Rename, Rule, Severity
 from hami_plugins.report.vet.subjects import Amount, ContainerView, PodView, Subject

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from hami_plugins.model.vendor import Dialect
-from hami_plugins.report import old_names
-from hami_plugins.report.vet import facts, memory, spelling
+from hami_plugins.report import old_names, spelling
+from hami_plugins.report.vet import facts, memory
 from hami_plugins.report.vet.context import Context
 from hami_plugins.report.vet.findings import Flaw, Rename, Rewrite, Rule, Severity
 from hami_plugins.report.vet.subjects import Amount, Subject, amounts_of

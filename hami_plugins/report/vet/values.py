@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from hami_plugins.errors import WireError
-from hami_plugins.report.vet import facts, spelling
+from hami_plugins.report import spelling
+from hami_plugins.report.vet import facts
 from hami_plugins.report.vet.context import Context, each_pod
 from hami_plugins.report.vet.findings import Flaw, Rewrite, Rule, Severity
 from hami_plugins.report.vet.subjects import PodView

@@ -95,6 +95,11 @@ class TestQuota:
         assert answer.message == ("" if answer.allowed else "exceeding resource quota")
         return answer.allowed
 
+    def test_the_denial_knows_every_limit_in_the_units_of_its_resource(self) -> None:
+        room = {ACME: Headroom(MiB(1_500), CoreShare(10))}
+        denied = answered(a_pod(a_container({COUNT: 2, MEMORY: 1_000, CORES: 20})), left=room)
+        assert denied.detail == f"limits.{MEMORY}: asks 2,000, 1,500 left; limits.{CORES}: asks 40, 10 left"
+
     def test_cards_multiply_and_containers_add_up(self) -> None:
         two = a_container({COUNT: 2, MEMORY: 100})
         assert self.passes(400, two, two)

@@ -33,7 +33,7 @@ LESS = LessOf(
     [
         (LESS, "with nvidia.com/gpumem: 81920 instead of 90000"),
         (replace(LESS, before=None), "with nvidia.com/gpumem: 81920 instead of the whole card"),
-        (LessPlain(resource="cpu", before=16 * NANO, after=NANO // 2), "with cpu: 500m instead of 16"),
+        (LessPlain(resource="cpu", before=16 * NANO, after=NANO // 2), "with cpu: 0.5 instead of 16"),
         (LessPlain(resource="a.com/thing", before=16 * NANO, after=0), "without a.com/thing: 16"),
         (
             LessPlain(resource="memory", before=(8 << 30) * NANO, after=(4 << 30) * NANO),

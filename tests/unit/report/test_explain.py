@@ -107,6 +107,13 @@ class TestPending:
         about = pending(replace(waiting(pod), quotas={"default": quota}))
         assert about.plan.stage is Stage.PLACED
 
+    def test_a_quota_that_was_set_later_holds_no_pod_that_is_there(self) -> None:
+        hard = {"requests.cpu": NANO, "limits.cpu": NANO, "pods": 0}
+        quota = NamespaceQuota(namespace="default", hard=hard)
+        amounts = {COUNT: 1, MEMORY: 1_000}
+        pod = a_pod(a_container(amounts, requests=amounts), constraints=NodeConstraints(requests=(("cpu", 4 * NANO),)))
+        assert pending(replace(waiting(pod), quotas={"default": quota})).plan.stage is Stage.PLACED
+
     def test_a_member_of_a_gang_is_planned_with_those_that_wait_beside_it(self) -> None:
         spec = volcano.SPEC
         names = spec.resources

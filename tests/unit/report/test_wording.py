@@ -21,9 +21,9 @@ from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName
 from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.report.explain import wording
-from hami_plugins.vendors import BUILTIN, nvidia
+from hami_plugins.vendors import BUILTIN, nvidia, volcano
 from tests import acme
-from tests.builders import ACME, a_device, a_node, a_request, a_snapshot, used
+from tests.builders import ACME, COUNT, a_device, a_node, a_request, a_snapshot, used
 from tests.unit.engine.relaxing import a_busy_node, a_pod_on, facts, wanting
 
 ONE = a_busy_node("a", (6_000, 40))
@@ -191,9 +191,33 @@ def test_plain_resources_are_written_as_in_manifests() -> None:
     node = a_node("a", facts=facts(allocatable={"cpu": "1500m", "memory": "4Gi", "pods": 1}))
     cpu = wanting(a_request(), constraints=NodeConstraints(requests=(("cpu", 2 * NANO),)))
     memory = wanting(a_request(), constraints=NodeConstraints(requests=(("memory", (8 << 30) * NANO),)))
-    assert said(cpu, [node]) == "1 of 1 node: cpu: asked 2; largest free 1500m (a), total free 1500m"
+    assert said(cpu, [node]) == "1 of 1 node: cpu: asked 2; largest free 1.5 (a), total free 1.5"
     assert said(memory, [node]) == "1 of 1 node: memory: asked 8Gi; largest free 4Gi (a), total free 4Gi"
     assert said(wanting(a_request()), [with_pods(node, [a_pod_on("card-0", 1)])]) == "1 of 1 node: too many pods"
+
+
+def test_what_is_left_of_memory_is_rounded_down_and_cpus_are_never_thousands() -> None:
+    node = a_node("a", facts=facts(allocatable={"cpu": "2k", "memory": "97711340Ki"}))
+    memory = wanting(a_request(), constraints=NodeConstraints(requests=(("memory", (100 << 30) * NANO),)))
+    assert said(memory, [node]) == "1 of 1 node: memory: asked 100Gi; largest free 93.1Gi (a), total free 93.1Gi"
+    cpu = wanting(a_request(), constraints=NodeConstraints(requests=(("cpu", 3_000 * NANO),)))
+    assert said(cpu, [node]) == "1 of 1 node: cpu: asked 3000; largest free 2000 (a), total free 2000"
+
+
+def test_a_misspelt_resource_is_said_with_the_one_that_was_meant() -> None:
+    misspelt = f"{COUNT}s"
+    asked = NodeConstraints(requests=((misspelt, NANO),))
+    assert said(wanting(a_request(), constraints=asked), [ONE]) == (
+        f"1 of 1 node: {misspelt}: asked 1; there is none (did you mean {COUNT}?)"
+    )
+
+
+def test_a_percentage_that_no_node_offers_is_said_with_what_nodes_do_offer() -> None:
+    asked = NodeConstraints(requests=(("volcano.sh/vgpu-memory-percentage", 50 * NANO),))
+    assert said(wanting(constraints=asked), [ONE], spec=volcano.SPEC) == (
+        "1 of 1 node: volcano.sh/vgpu-memory-percentage: asked 50; there is none "
+        "(write volcano.sh/vgpu-memory, or have the nodes' agents offer it)"
+    )
 
 
 def test_amounts_of_device_resources_are_plain_numbers() -> None:

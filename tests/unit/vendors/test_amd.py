@@ -95,7 +95,9 @@ def test_a_quota_of_one_card_holds_four_quarters() -> None:
     limit = {"limits.amd.com/gpucores": 100}
     running = [holder(SPEC, "g0,AMD_Instinct_MI300X_VF,1,76:;", name=f"p{at}") for at in range(4)]
     assert isinstance(place(SPEC, NODE, quarter, running[:3], quota=limit), dict)
-    assert place(SPEC, NODE, quarter, running, quota=limit) == "admission denied: exceeding resource quota"
+    assert place(SPEC, NODE, quarter, running, quota=limit) == (
+        "admission denied: exceeding resource quota (limits.amd.com/gpucores: asks 25, 0 left)"
+    )
 
 
 def test_a_quota_of_one_card_holds_a_whole_one() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_plugins.report.vet import spelling
+from hami_plugins.report import spelling
 
 KNOWN = ("nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores", "amd.com/gpu", "aws.amazon.com/neuron")
 words = st.text(alphabet="abcd-", max_size=8)
