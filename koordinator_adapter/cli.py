@@ -280,9 +280,10 @@ def migrate(
 ) -> None:
     """Move what runs to another scheduler: what pods hold, then groups, then workloads, in steps that can be undone.
 
-    Prints the steps of a namespace (or -A) of a live cluster, or of dumps (--snapshot); writes nothing without --apply.
-    A step is written down before it is taken, and is taken only from what it was planned from. Exit codes: 0 fine, 1
-    something cannot come along or a step was not taken, 2 cannot do it.
+    Prints the steps of a namespace (or -A) of a live cluster, or of dumps (--snapshot) of workloads, pods, PodGroups
+    and Device objects; writes nothing without --apply. A step is written down before it is taken, and is taken only
+    from what it was planned from. Exit codes: 0 fine, 1 something cannot come along or a step was not taken, 2 cannot
+    do it.
     """
     from pathlib import Path
 

@@ -45,6 +45,14 @@ _DEVICES: Final = Collection("/apis/scheduling.koordinator.sh/v1alpha1/devices",
 _CLUSTER: Final = "/api/v1/namespaces/default"
 _TONES: Final = {Fidelity.LOSSLESS: "dim", Fidelity.LOSSY: "warn", Fidelity.REFUSED: "bad"}
 _MEBIBYTE: Final = 1 << 20
+_POD: Final = ("v1", "Pod")
+
+
+DUMP: Final = (
+    "kubectl get deployments,statefulsets,daemonsets,replicasets,cronjobs,jobs,pods,"
+    "devices.scheduling.koordinator.sh,podgroups.scheduling.sigs.k8s.io -A -o json"
+)
+"""The command that writes all of it into a file, but Volcano's groups and Jobs, which few clusters have beside them."""
 
 
 class MigrationStepDocument(TypedDict):
@@ -100,7 +108,10 @@ def migrate(order: Order) -> int:
     if order.apply and order.journal.exists():
         return _go_on(order)
     cluster = None if order.source.snapshots else _connected(order.source)
-    plan = _plan(order, _found(order, cluster))
+    found = _found(order, cluster)
+    if cluster is None:
+        _tell_lacking(found, order)
+    plan = _plan(order, found)
     if not order.apply or cluster is None:
         _print(plan, order.form)
         return Exit.FINDINGS if plan.refused else Exit.FINE
@@ -234,6 +245,17 @@ def _found(order: Order, cluster: KubeApi | None) -> Found:
         pods=tuple(pods),
         devices=devices,
     )
+
+
+def _tell_lacking(found: Found, order: Order) -> None:
+    """What a dump has nothing of. Raises ``ManifestError`` for one with nothing that a migration looks at."""
+    where = f"{order.source.words()}: no %s{f' of namespace {order.namespace}' if order.namespace else ''} in it"
+    if not (found.workloads or found.owned or found.groups or found.pods):
+        words = where % "workloads and no pods"
+        raise ManifestError(f"{words}; give another -n or -A, or a dump that is made with: {DUMP}")
+    if found.pods and all(kind_of(raw) == _POD for raw in (*found.workloads, *found.owned)):
+        words = where % "Deployments or the like"
+        output.remark(f"{words}, so that none is moved; a dump is made with: {DUMP}")
 
 
 def _published(raw: Json) -> DeviceObject | None:

@@ -17,6 +17,7 @@ import tenacity
 import urllib3
 from kubernetes import client, config
 from kubernetes.config.config_exception import ConfigException
+from yaml import YAMLError
 
 from hami_plugins.errors import KubeError, UnreachableError, WireError
 from hami_plugins.kube import paths
@@ -60,9 +61,10 @@ def connect(*, kubeconfig: str | None = None, context: str | None = None, compon
         config.load_kube_config(  # type: ignore[no-untyped-call]
             config_file=kubeconfig, context=context, client_configuration=settings
         )
-    except (ConfigException, OSError) as outside:
+    except (ConfigException, OSError, YAMLError) as outside:
         if kubeconfig or context:
-            raise KubeError(f"kubeconfig cannot be used: {outside}") from outside
+            named = f"kubeconfig {kubeconfig}" if kubeconfig else "kubeconfig"
+            raise KubeError(f"{named} cannot be used: {' '.join(str(outside).split())}") from outside
         try:
             config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         except ConfigException as inside:

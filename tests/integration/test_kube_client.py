@@ -166,8 +166,12 @@ def test_a_server_that_is_gone_is_an_error_that_names_it(serve: Any, tmp_path: P
 
 
 def test_a_missing_kubeconfig_is_an_error_that_names_it(tmp_path: Path) -> None:
-    with pytest.raises(KubeError, match="kubeconfig cannot be used"):
+    with pytest.raises(KubeError, match=r"kubeconfig .*nowhere cannot be used"):
         connect(kubeconfig=str(tmp_path / "nowhere"))
+    broken = tmp_path / "broken"
+    broken.write_text("clusters: [", encoding="utf-8")
+    with pytest.raises(KubeError, match=r"kubeconfig .*broken cannot be used: while parsing"):
+        connect(kubeconfig=str(broken))
 
 
 def test_without_any_cluster_the_error_says_what_to_give(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

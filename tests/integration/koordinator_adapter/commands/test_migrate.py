@@ -15,6 +15,8 @@ from hami_plugins.emulator.apiserver import ApiServer
 from hami_plugins.kube.client import connect_to
 from hami_plugins.report import manifests
 from hami_plugins.wire.koordinator import CORE, MEMORY, SHARED
+from koordinator_adapter import migrating
+from koordinator_adapter.doctor import reading
 from tests.integration.koordinator_adapter.commands.cluster import (
     HAMI,
     HAMI_RECORD,
@@ -286,6 +288,25 @@ def test_a_snapshot_is_planned_as_the_cluster_is(
     told = json.loads(type_in("migrate", "-n", "ml", "-o", "json", "--snapshot", dump).out)
     assert told["kind"] == "Migration"
     assert sorted(each["name"] for each in told["steps"]) == sorted(each["name"] for each in live["steps"])
+
+
+@pytest.mark.parametrize(("kinds", "code"), [({"Node"}, 2), ({"Pod"}, 0), (set(), 2), ({"Pod", "Deployment"}, 0)])
+def test_a_dump_that_lacks_what_is_to_be_moved_is_told_with_the_command_that_makes_one(
+    type_in: Type, tmp_path: Path, kinds: set[str], code: int
+) -> None:
+    dump = tmp_path / "dump.json"
+    items = [raw for raw in a_cluster() if raw["kind"] in {*kinds, "Device"}]
+    dump.write_text(json.dumps({"kind": "List", "items": items}), encoding="utf-8")
+    said = type_in("migrate", "-n", "ml", "--snapshot", dump)
+    assert said.code == code
+    assert ("kubectl get deployments," in said.err) is ("Deployment" not in kinds)
+    assert "no workloads and no pods of namespace other" in type_in("migrate", "-n", "other", "--snapshot", dump).err
+
+
+@pytest.mark.parametrize("command", [migrating.DUMP, reading.DUMP])
+def test_the_page_says_how_a_dump_is_made(command: str) -> None:
+    page = Path(migrating.__file__).with_name("README.md").read_text(encoding="utf-8")
+    assert f"{command} > dump.json\n" in page
 
 
 def test_an_object_of_a_dump_with_a_name_that_none_can_have_is_told_and_hides_no_other(
