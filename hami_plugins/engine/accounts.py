@@ -64,8 +64,12 @@ class Claim(NamedTuple):
 
 def claims_of(snapshot: ClusterSnapshot) -> tuple[Claim, ...]:
     """Every PodGroup that counts for anything at the gate."""
-    held = _held(snapshot)
-    waiting = _waiting(snapshot, _least(snapshot), held)
+    held, least = _held(snapshot), _least(snapshot)
+    waiting = _waiting(snapshot, least, held)
+    gate = _standing(snapshot)
+    if gate is not None:
+        _, returned = _returned(gate, snapshot, least, held)
+        waiting |= returned
     found = [Claim(name, queue, amounts, waiting.pop(name, {})) for (name, queue), amounts in held.amounts.items()]
     return (*found, *(Claim(name, snapshot.pod_groups[name].queue, {}, least) for name, least in waiting.items()))
 
@@ -79,6 +83,12 @@ def gate_of(snapshot: ClusterSnapshot, plugin: str = "", *, nested: bool | None 
     does not hold for its children, and guarantees of all queues are kept from all others); where nobody says, it is on
     if any queue has a parent.
     """
+    gate = _standing(snapshot, plugin, nested=nested)
+    return None if gate is None else _returned(gate, snapshot, _least(snapshot), _held(snapshot))[0]
+
+
+def _standing(snapshot: ClusterSnapshot, plugin: str = "", *, nested: bool | None = None) -> Gate | None:
+    """The gate before groups come back to it whose pods are being deleted."""
     if not snapshot.queues:
         return None
     total = _total(snapshot.nodes)
@@ -96,6 +106,28 @@ def gate_of(snapshot: ClusterSnapshot, plugin: str = "", *, nested: bool | None 
         waited_for=summed(waiting.values()),
         accounts={name: accounts.account(queue) for name, queue in snapshot.queues.items()},
     )
+
+
+def _returned(
+    gate: Gate, snapshot: ClusterSnapshot, least: Mapping[str, Amounts], held: _Held
+) -> tuple[Gate, dict[str, Amounts]]:
+    """The gate with the groups that it lets in again, and what these count for.
+
+    A group is looked at anew when too few of its pods stay because others are being deleted. It stands at the gate like
+    any other, the oldest first, and is let in if there is room for it on top of the pods that are leaving.
+    """
+    found: dict[str, Amounts] = {}
+    groups = [group for name, group in snapshot.pod_groups.items() if name in held.leaving and least[name]]
+    for group in sorted(groups, key=lambda group: (group.made_at or 0, group.full_name)):
+        if group.phase == INQUEUE or _enough(group, held) or gate.objections(group.queue, least[group.full_name]):
+            continue
+        found[group.full_name] = least[group.full_name]
+        gate = gate.let_in(group.queue, least[group.full_name])
+    return gate, found
+
+
+def _enough(group: PodGroup, held: _Held) -> bool:
+    return held.members.get(group.full_name, 0) >= max(group.min_member, 1)
 
 
 def _least(snapshot: ClusterSnapshot) -> dict[str, dict[str, int]]:
@@ -125,16 +157,14 @@ def _waited_for(group: PodGroup, least: Amounts, held: _Held) -> Amounts:
     """What a PodGroup that was let in still counts for beside what its pods hold.
 
     Nobody takes its place back: it counts until its pods run, whether they ever can or not. One that runs counts for
-    what it lacks of its least. One whose pods are being deleted is looked at anew, goes back, and counts on top.
+    what it lacks of its least.
     """
     if not least:
         return {}
-    name = group.full_name
-    enough = held.members.get(name, 0) >= max(group.min_member, 1)
-    if group.phase == INQUEUE or (name in held.leaving and not enough):
+    if group.phase == INQUEUE:
         return least
-    if group.phase == RUNNING and enough:
-        return minus(least, held.amounts.get(_Group(name, group.queue), {}))
+    if group.phase == RUNNING and _enough(group, held):
+        return minus(least, held.amounts.get(_Group(group.full_name, group.queue), {}))
     return {}
 
 

@@ -17,13 +17,18 @@ class Need(NamedTuple):
 
 
 def running(snapshot: ClusterSnapshot, namespace: str, group: str) -> Counter[str]:
-    """The members of a group that have a place already, per task; those that are being deleted do not count."""
-    return Counter(
+    """The members of a group that have a place already or have ended well, per task.
+
+    Those that are being deleted do not count, nor those that failed (``JobInfo.ReadyTaskNum`` of Volcano 1.14.1).
+    """
+    found = Counter(
         record.task
         for entry in snapshot.nodes
         for record in entry.pods
         if record.group == group and record.namespace == namespace and not record.terminating
     )
+    found.update(snapshot.succeeded.get(f"{namespace}/{group}", {}))
+    return found
 
 
 class Missing(NamedTuple):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Final
 
 from hami_plugins.model.nodes import NodeEntry, Problem
 from hami_plugins.model.pods import Pod
@@ -78,7 +79,8 @@ class PodGroup:
 class ClusterSnapshot:
     """Nodes in name order with what is promised of them, and everything else that a plan honours.
 
-    ``pending`` are the pods that hold nothing yet. ``priorities`` are the values of priority classes by name.
+    ``pending`` are the pods that hold nothing yet. ``succeeded`` counts the pods of every PodGroup (``namespace/name``)
+    that have ended well, by task. ``priorities`` are the values of priority classes by name.
     ``problems`` are the objects that could not be read. ``taken_at`` is the latest time that any object names (Unix
     seconds), which is when the snapshot was taken as far as it can tell; ``None`` where none names any.
     """
@@ -88,6 +90,7 @@ class ClusterSnapshot:
     quotas: Mapping[str, NamespaceQuota] = field(default_factory=dict)
     queues: Mapping[str, Queue] = field(default_factory=dict)
     pod_groups: Mapping[str, PodGroup] = field(default_factory=dict)
+    succeeded: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     taken_at: int | None = None
@@ -119,8 +122,12 @@ class ClusterSnapshot:
         return replace(self, nodes=tuple(entry for entry in self.nodes if keep(entry)))
 
 
+_SHARED: Final = tuple(each.name for each in fields(ClusterSnapshot) if each.name != "nodes")
+"""What a snapshot with another node has in common with the one before."""
+
+
 def _shallow_copy(snapshot: ClusterSnapshot) -> ClusterSnapshot:
     successor = object.__new__(ClusterSnapshot)
-    for name in ("pending", "quotas", "queues", "pod_groups", "priorities", "problems", "taken_at", "position"):
+    for name in _SHARED:
         object.__setattr__(successor, name, getattr(snapshot, name))
     return successor

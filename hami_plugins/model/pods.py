@@ -14,7 +14,8 @@ from hami_plugins.model.units import NodeName, PodUid
 ResourceList = Mapping[str, Quantity]
 
 
-FINISHED: Final = frozenset({"Succeeded", "Failed"})
+SUCCEEDED: Final = "Succeeded"
+FINISHED: Final = frozenset({SUCCEEDED, "Failed"})
 """Phases in which a pod holds nothing any more."""
 
 

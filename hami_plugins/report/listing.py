@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -12,11 +12,11 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota, PodGroup, Queue
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
-from hami_plugins.model.pods import FINISHED, Pod, PodRecord
+from hami_plugins.model.pods import FINISHED, SUCCEEDED, Pod, PodRecord
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import NodeObject
 from hami_plugins.wire import koordinator_devices, objects
-from hami_plugins.wire.gang_keys import GROUP_KEY
+from hami_plugins.wire.gang_keys import GROUP_KEY, TASK_KEY
 from hami_plugins.wire.pages import with_kind
 
 SNAPSHOT_KIND: Final = "ClusterSnapshot"
@@ -40,6 +40,7 @@ class ListingReader:
         self._quotas: dict[str, NamespaceQuota] = {}
         self._queues: dict[str, Queue] = {}
         self._groups: dict[str, PodGroup] = {}
+        self._succeeded: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
         self._problems: list[Problem] = []
         self._latest = ""
@@ -108,6 +109,8 @@ class ListingReader:
             # Listings seldom hold the classes, but the API server writes their values on the pods.
             self._priorities.setdefault(pod.priority_class, pod.priority)
         if pod.phase in FINISHED:
+            if pod.phase == SUCCEEDED and (group := pod.annotations.get(GROUP_KEY)):
+                self._succeeded[f"{pod.namespace}/{group}"][pod.annotations.get(TASK_KEY, "")] += 1
             return
         if pod.node is None:
             self._pending.append(pod)
@@ -150,6 +153,7 @@ class ListingReader:
             quotas=self._quotas,
             queues=self._queues,
             pod_groups=self._groups,
+            succeeded=self._succeeded,
             priorities=self._priorities,
             problems=tuple(problems),
             taken_at=objects.seconds(self._latest),

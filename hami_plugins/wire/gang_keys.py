@@ -35,5 +35,8 @@ JOB_QUEUE_KEY: Final = "volcano.sh/queue-name"
 TASK_KEY: Final = "volcano.sh/task-spec"
 """Names a pod's task, of which a group may need a number."""
 
+TASK_INDEX_KEY: Final = "volcano.sh/task-index"
+"""The number of a pod of a Volcano Job within its task, by which members take turns."""
+
 MIN_MEMBER_KEY: Final = "scheduling.volcano.sh/group-min-member"
 """On an owner of pods: how many of them start together."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from hami_plugins.engine import gangs, queues
@@ -14,7 +15,7 @@ from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
 from hami_plugins.model.pods import Pod
 from hami_plugins.report.plan.stages import Unit
 from hami_plugins.report.workloads.pods import VOLCANO
-from hami_plugins.wire.gang_keys import GROUP_KEY, TASK_KEY
+from hami_plugins.wire.gang_keys import GROUP_KEY, TASK_INDEX_KEY, TASK_KEY
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +90,20 @@ def job_of(snapshot: ClusterSnapshot, at: int, unit: Unit) -> Job:
         have=have,
         created=not unit.made_late,
     )
+
+
+def in_order(members: Iterable[Member]) -> list[Member]:
+    """Members in the order in which Volcano tries them: by priority, then by their number within their task.
+
+    So the first pods of all tasks come before the second ones (``CompareTask`` of Volcano 1.14.1). Pods without a
+    number keep their order.
+    """
+    return sorted(members, key=lambda member: (-member.pod.priority, _index(member.pod)))
+
+
+def _index(pod: Pod) -> int:
+    text = pod.annotations.get(TASK_INDEX_KEY, "")
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def _with_priority(pod: Pod, snapshot: ClusterSnapshot) -> Pod:

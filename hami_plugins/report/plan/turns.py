@@ -25,7 +25,7 @@ from hami_plugins.model.pods import Pod
 from hami_plugins.report import old_names
 from hami_plugins.report.plan import aftermath, schedulers
 from hami_plugins.report.plan.desk import Desk
-from hami_plugins.report.plan.jobs import Job, Member, job_of, least_of, without_gated
+from hami_plugins.report.plan.jobs import Job, Member, in_order, job_of, least_of, without_gated
 from hami_plugins.report.plan.stages import Hold, PodPlan, Stage, Unit
 from hami_plugins.wire.gang_keys import GROUP_KEY
 
@@ -108,7 +108,7 @@ class Turns:
                 self.plans.append(self._desk.refused(self.snapshot, job.unit.name, read.intake))
             elif self._within_quota(job, read):
                 created.append(read)
-        job.members = deque(member for member in created if not member.pod.gated)
+        job.members = deque(in_order(member for member in created if not member.pod.gated))
         job.gated = [member for member in created if member.pod.gated]
         for member in job.gated:
             self._emit(job, member, _Stop(Stage.GATE, GATED))

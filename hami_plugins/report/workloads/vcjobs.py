@@ -11,7 +11,7 @@ from hami_plugins.report.manifests.fields import Field
 from hami_plugins.report.workloads import gangs
 from hami_plugins.report.workloads.gangs import Gang
 from hami_plugins.report.workloads.pods import MAX_PODS, VOLCANO, PodCopy, template
-from hami_plugins.wire.gang_keys import GROUP_KEY, JOB_QUEUE_KEY, TASK_KEY
+from hami_plugins.wire.gang_keys import GROUP_KEY, JOB_QUEUE_KEY, TASK_INDEX_KEY, TASK_KEY
 
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _HANDED_DOWN: Final = (
@@ -118,7 +118,7 @@ def _pods(job: _Job, task: _Task) -> Iterator[PodCopy]:
     }
     annotations = {**written.annotations, **_stamps(job, task)}
     for at in range(task.replicas):
-        index = {"volcano.sh/task-index": str(at)}
+        index = {TASK_INDEX_KEY: str(at)}
         stamped = replace(written, spec=spec, labels={**labels, **index}, annotations={**annotations, **index})
         yield stamped.pod(f"{job.name}-{task.name}-{at}")
 

@@ -44,6 +44,23 @@ class TestWhoCounts:
         found = gate(held(4, terminating=True), pod_groups=a_group("Running", 4))
         assert found.used[GPU] == found.waited_for[GPU] == gpus(4)[GPU]
 
+    @pytest.mark.parametrize("phase", ["Pending", "Running"])
+    def test_it_stands_at_the_gate_like_any_other(self, phase: str) -> None:
+        found = gate(held(7, terminating=True), pod_groups=a_group(phase, 7))
+        assert (found.used, found.waited_for) == (gpus(7), {})  # 14 of 12 it may not have
+        let_in_before = gate(held(7, terminating=True), pod_groups=a_group("Inqueue", 7))
+        assert let_in_before.waited_for == gpus(7)
+
+    def test_of_two_that_come_back_the_older_one_is_first(self) -> None:
+        leaving = [held(3, name, terminating=True) for name in ("old", "young")]
+        groups = {
+            f"default/{name}": PodGroup(namespace="default", name=name, min_resources=gpus(4), made_at=made_at)
+            for name, made_at in (("young", 2), ("old", 1))
+        }
+        snapshot = a_cluster(*leaving, pod_groups=groups)
+        assert [claim.group for claim in accounts.claims_of(snapshot)] == ["default/old"]
+        assert gate(*leaving, pod_groups=groups).accounts["default"].waited_for == gpus(4)
+
     def test_one_that_has_enough_members_without_it_does_not(self) -> None:
         leaving = replace(held(4, terminating=True), name="leaving")
         assert gate(held(4), leaving, pod_groups=a_group("Running", 4)).waited_for == {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import yaml
 
 from hami_plugins.engine.registry import Registry
@@ -146,6 +147,20 @@ class TestGangs:
         placed = [name for name, stage in stages(plans).items() if stage is Stage.PLACED]
         assert placed == ["j-ps-0", "j-worker-0"]
 
+    def test_of_those_beyond_the_least_the_first_of_every_task_come_before_the_second(self) -> None:
+        tasks = [{"name": name, "replicas": 3} for name in ("a", "b")]
+        plans = planned([a_node(cards=3)], a_job("j", 6000, *tasks, minAvailable=2))
+        placed = [name for name, stage in stages(plans).items() if stage is Stage.PLACED]
+        assert placed == ["j-a-0", "j-b-0", "j-a-1"]
+
+    def test_members_of_higher_priority_come_first_whatever_their_number(self) -> None:
+        high = a_job("j", 6000, {"name": "low", "replicas": 2})
+        (task,) = high["spec"]["tasks"]
+        urgent = {"spec": {**task["template"]["spec"], "priorityClassName": "system-node-critical"}}
+        high["spec"] |= {"tasks": [task, {"name": "high", "replicas": 2, "template": urgent}], "minAvailable": 2}
+        placed = [name for name, stage in stages(planned([a_node()], high)).items() if stage is Stage.PLACED]
+        assert placed == ["j-high-0", "j-high-1"]
+
     def test_what_a_task_misses_is_said(self) -> None:
         group = a_group(least=2, minTaskMember={"ps": 1, "worker": 1})
         pods = [a_pod(f"w{at}", group="g", task="worker") for at in range(2)]
@@ -158,6 +173,16 @@ class TestGangs:
         leaving = a_pod("old", node="n1", group="g", meta={"deletionTimestamp": "2026-11-21T10:00:00Z"})
         leaving["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "g"}
         assert stages(planned([a_node(), cluster[1], leaving], a_pod("new", group="g"))) == {"new": Stage.GANG}
+
+    @pytest.mark.parametrize(
+        ("phase", "task", "stage"),
+        [("Succeeded", "a", Stage.PLACED), ("Succeeded", "b", Stage.GANG), ("Failed", "a", Stage.GANG)],
+    )
+    def test_members_that_have_ended_well_count(self, phase: str, task: str, stage: Stage) -> None:
+        ended = a_pod("old", node="n1", group="g", task=task)
+        ended["status"]["phase"] = phase
+        cluster = [a_node(), a_group(least=2, minTaskMember={"a": 1}), ended]
+        assert stages(planned(cluster, a_pod("new", group="g", task="b"))) == {"new": stage}
 
     def test_members_that_wait_are_planned_with_those_that_come(self) -> None:
         cluster = [a_node(), a_group(least=2), a_pod("waits", group="g"), a_pod("alone")]
