@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from hami_plugins.cli import options
+from hami_plugins.cli.plugged import Group
 from hami_plugins.errors import ManifestError
 from hami_plugins.model.units import MiB
 from koordinator_adapter.translation.model import NoCoreLimit, Settings, Words
@@ -53,10 +54,12 @@ Schedulers = Annotated[
 
 app = typer.Typer(
     name="koordinator",
+    cls=Group,
     help="For clusters scheduled by Koordinator: pods in HAMi's or Volcano's words become pods in Koordinator's, and "
     "back, with a report of what is lost.",
     no_args_is_help=True,
     rich_markup_mode=None,
+    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
@@ -100,7 +103,7 @@ def translate(
     runtime_class: RuntimeClass = "nvidia",
     scheduler: Schedulers = None,
     settings: options.Settings = None,
-    namespace: options.Namespace = None,
+    namespace: options.OfManifests = None,
 ) -> None:
     """Translate manifests: pods, every kind of workload, PodGroups, queues and quotas, Volcano's Jobs.
 

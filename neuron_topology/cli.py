@@ -10,6 +10,7 @@ import typer
 
 from hami_plugins.cli import options
 from hami_plugins.cli.options import Form
+from hami_plugins.cli.plugged import Group
 from neuron_topology.hypernodes.cli import app as hypernodes_app
 from neuron_topology.placement.cli import audit, clean, conf, grants, repair, verify, webhooks
 
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="neuron",
+    cls=Group,
     help="For clusters with AWS Trainium and Inferentia: devices that are really linked, on any scheduler, and jobs of "
     "TorchX and Volcano that get them.",
     no_args_is_help=True,
     rich_markup_mode=None,
+    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.add_typer(hypernodes_app)
@@ -127,7 +130,7 @@ def simulate(
     trace: Annotated[
         list[str] | None,
         typer.Option(
-            "--trace", metavar="FILE|-", help="Jobs as they came (CSV: arrival,devices,duration). May be repeated."
+            "--trace", metavar="FILE|-", help="Jobs as they came (CSV: arrival,devices,duration). Repeatable."
         ),
     ] = None,
     mix: Annotated[

@@ -9,14 +9,17 @@ import typer
 
 from hami_plugins.cli import options
 from hami_plugins.cli.options import Form
+from hami_plugins.cli.plugged import Group
 from volcano_vgpu.granting.modes import Mode
 
 app = typer.Typer(
     name="volcano-vgpu",
-    help="For clusters scheduled by Volcano. The node agent finds the cards of its node, registers them, and hands out "
-    "to each container exactly the slice that was granted. The server of grants sees to it that grants are right.",
+    cls=Group,
+    help="For clusters scheduled by Volcano: the node agent, which gives each container exactly the slice that it was "
+    "granted, and the server that sees to it that grants are right.",
     no_args_is_help=True,
     rich_markup_mode=None,
+    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 

@@ -45,7 +45,7 @@ def plan(
     recursive: options.Recursive = False,
     snapshot: options.Snapshot = None,
     fleet: options.Fleet = None,
-    namespace: options.Namespace = None,
+    namespace: options.OfManifests = None,
     without: options.Without = None,
     add_nodes: options.AddNodes = None,
     policy: options.Policy = None,
@@ -97,7 +97,7 @@ def vet(
     recursive: options.Recursive = False,
     snapshot: options.Snapshot = None,
     fleet: options.Fleet = None,
-    namespace: options.Namespace = None,
+    namespace: options.OfManifests = None,
     ignore: Annotated[
         list[str] | None,
         typer.Option("--ignore", metavar="RULES", help="Rules not to look at, such as HP101,HP305. Repeatable."),

@@ -50,8 +50,8 @@ Snapshot = Annotated[
         "--snapshot",
         metavar="FILE",
         help="A cluster as `kubectl get nodes,pods,resourcequotas -A -o json` prints it (or yaml, or our own snapshot "
-        "file; .gz too; - for stdin). With Volcano add queues.scheduling.volcano.sh,podgroups.scheduling.volcano.sh, "
-        "with Koordinator devices.scheduling.koordinator.sh. May be given several times.",
+        "file; .gz too; - for stdin). With Volcano get queues.scheduling.volcano.sh and "
+        "podgroups.scheduling.volcano.sh, too, with Koordinator devices.scheduling.koordinator.sh. Repeatable.",
     ),
 ]
 Fleet = Annotated[
@@ -70,13 +70,17 @@ Settings = Annotated[
     typer.Option("--settings", metavar="FILE", help="Our settings, or HAMi's device-config.yaml as it is."),
 ]
 Namespace = Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace.")]
+OfManifests = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", metavar="NAME", help="The namespace of manifests that name none."),
+]
 AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]
 Output = Annotated[Form, typer.Option("--output", "-o", help="How to print the answer.")]
 NoHeaders = Annotated[bool, typer.Option("--no-headers", help="Tables without their first line.")]
 Files = Annotated[
     list[str] | None,
     typer.Option(
-        "--filename", "-f", metavar="FILE|DIR|-", help="Manifests: a file, a folder, - for stdin. May be repeated."
+        "--filename", "-f", metavar="FILE|DIR|-", help="Manifests: a file, a folder, - for stdin. Repeatable."
     ),
 ]
 Recursive = Annotated[bool, typer.Option("--recursive", "-R", help="Look into the folders of a folder, too.")]

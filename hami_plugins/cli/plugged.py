@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,11 +21,35 @@ COMMANDS: Final = "hami_plugins.commands"
 """Entry points to a ``typer.Typer``; the name is the command's."""
 
 
-class Commands(TyperGroup):
-    """The built-in commands and, after them, those of other packages; each is loaded when it is asked for.
+WHOLE: Final = 1_000
+"""Characters of a command's first sentence that are listed; it is wrapped, and not cut."""
+
+
+class Group(TyperGroup):
+    """Commands that are listed with their whole first sentence; of a mistyped one those with a like name are told.
 
     Typer's contexts and commands are ``Any`` here: their classes moved from click into typer with version 0.20.
     """
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list of commands in the help."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, command.get_short_help_str(WHOLE)) for name, command in found if command and not command.hidden]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the arguments begin with."""
+        name = args[0]
+        if not ctx.resilient_parsing and not name.startswith("-") and self.get_command(ctx, name) is None:
+            near = " or ".join(map(repr, get_close_matches(name, self.list_commands(ctx))))
+            ctx.fail(f"No such command {name!r}.{f' Did you mean {near}?' if near else ''}")
+        return super().resolve_command(ctx, args)
+
+
+class Commands(Group):
+    """The built-in commands and, after them, those of other packages; each is loaded when it is asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Every name, built-in ones first."""

@@ -11,13 +11,16 @@ import typer
 
 from hami_plugins.cli import options
 from hami_plugins.cli.options import Form
+from hami_plugins.cli.plugged import Group
 
 app = typer.Typer(
     name="hypernodes",
+    cls=Group,
     help="Volcano's HyperNodes, made of the nodes' labels (network layers, UltraServers, zones): a tree with one "
     "parent for each, the same names in every cluster, and tier names that jobs can carry.",
     no_args_is_help=True,
     rich_markup_mode=None,
+    add_completion=False,
 )
 Prune = Annotated[
     bool, typer.Option("--prune", help="Remove those of ours that nothing wants any more; others' are never touched.")

@@ -18,7 +18,7 @@ from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.report import old_names, spelling
 from hami_plugins.report.slices import runs
-from hami_plugins.wire import quantity
+from hami_plugins.wire import koordinator, quantity
 
 MOST_REASONS: Final = 4
 """Reasons that a summary spells out; the nodes behind the others are counted."""
@@ -31,8 +31,8 @@ MILLI: Final = NANO // 1000
 
 GIBIBYTE: Final = 2**30 * NANO
 
-BINARY: Final = frozenset({"memory", "ephemeral-storage"})
-"""Plain resources that people write with binary suffixes."""
+BINARY: Final = frozenset({"memory", "ephemeral-storage", koordinator.MEMORY})
+"""Resources that people write with binary suffixes."""
 
 
 def summary(why: WhyNot, registry: Registry, containers: Sequence[str] = ()) -> str:
@@ -100,7 +100,7 @@ def cores(amount: int, spec: VendorSpec) -> str:
 
 def plain(resource: str, nano: int) -> str:
     """An amount of a plain resource as manifests may spell it: devices, their MiB and CPUs are numbers, not ``30k``."""
-    if ("/" in resource or resource == CPU) and nano % NANO == 0:
+    if resource not in BINARY and ("/" in resource or resource == CPU) and nano % NANO == 0:
         return str(nano // NANO)
     if resource == CPU and nano % MILLI == 0:
         return f"{nano // NANO}.{nano % NANO // MILLI:03}".rstrip("0")

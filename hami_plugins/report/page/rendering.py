@@ -247,7 +247,8 @@ def _groups(nodes: Sequence[NodeUse], panels: Panels) -> tuple[tuple[Group, ...]
     for shape, uses in sorted(others.items(), key=lambda item: (-len(item[1]), item[0])):
         groups.append(_group(shape, uses, panels, open_now=small))
     without = len(nodes) - len(with_cards)
-    bare = f"{without} more {'node has' if without == 1 else 'nodes have'} no devices." if without else ""
+    more = "more " if with_cards else ""
+    bare = f"{without:,} {more}{'node has' if without == 1 else 'nodes have'} no devices." if without else ""
     return tuple(groups), bare
 
 
@@ -293,7 +294,7 @@ def _tiles(plan: Plan, nodes: Sequence[NodeUse]) -> Iterable[Tile]:
         css = "good" if plan.complete else "bad"
         yield Tile(figure=f"{placed} of {len(plan.pods)}", words="pods placed", css=css)
     cards, noun = sum(len(use.cards) for use in nodes), noun_of(nodes)
-    yield Tile(figure=f"{len(nodes):,}", words=f"nodes with {cards:,} {noun}s")
+    yield Tile(figure=f"{len(nodes):,}", words=f"{'node' if len(nodes) == 1 else 'nodes'} with {counted(cards, noun)}")
     amounts = bars.amounts_of(nodes)
     total = sum(amounts.values())
     if total:

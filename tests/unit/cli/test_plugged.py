@@ -50,6 +50,19 @@ def test_commands_of_other_packages_stand_after_the_built_in_ones(type_in: Type,
     assert "Say hello" in type_in("other", "--help").out
 
 
+def test_a_mistyped_command_of_another_package_is_answered_with_its_name(type_in: Type, plug: Plug) -> None:
+    plug((plugged.COMMANDS, "other", f"{__name__}:other"))
+    assert "Did you mean 'other'?" in type_in("othre").err
+    assert "Did you mean" not in type_in("unheard-of").err
+
+
+@pytest.mark.parametrize("group", [(), ("koordinator",), ("neuron",), ("neuron", "hypernodes"), ("volcano-vgpu",)])
+def test_the_help_lists_commands_with_whole_sentences(type_in: Type, group: tuple[str, ...]) -> None:
+    said = type_in(*group, "--help").out
+    assert not [line for line in said.partition("Commands:")[2].splitlines() if line.endswith("...")]
+    assert ("--install-completion" in said) == (not group)
+
+
 def test_a_built_in_command_cannot_be_replaced(type_in: Type, plug: Plug) -> None:
     plug((plugged.COMMANDS, "vendors", f"{__name__}:other"))
     assert type_in("--help").out.count("\n  vendors ") == 1

@@ -158,6 +158,8 @@ def test_problems_and_remarks_are_listed() -> None:
 def test_nodes_without_devices_are_only_counted() -> None:
     bare = replace(a_node("bare"), ids=(), state=NodeState.idle(NodeShape(())))
     assert "1 more node has no devices." in read(rendered(a_plan(on=[a_node(), bare]))).texts
+    alone = read(rendered(a_plan(on=[bare]))).texts
+    assert {"1 node has no devices.", "node with 0 cards"} <= set(alone)
 
 
 def test_a_node_says_why_it_is_special() -> None:

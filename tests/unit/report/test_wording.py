@@ -204,6 +204,14 @@ def test_what_is_left_of_memory_is_rounded_down_and_cpus_are_never_thousands() -
     assert said(cpu, [node]) == "1 of 1 node: cpu: asked 3000; largest free 2000 (a), total free 2000"
 
 
+def test_koordinators_memory_is_bytes_and_written_so() -> None:
+    node = a_node("a", facts=facts(allocatable={"koordinator.sh/gpu-memory": "46068Mi"}))
+    asked = NodeConstraints(requests=(("koordinator.sh/gpu-memory", (400 << 30) * NANO),))
+    assert said(wanting(constraints=asked), [node]) == (
+        "1 of 1 node: koordinator.sh/gpu-memory: asked 400Gi; largest free 46068Mi (a), total free 46068Mi"
+    )
+
+
 def test_a_misspelt_resource_is_said_with_the_one_that_was_meant() -> None:
     misspelt = f"{COUNT}s"
     asked = NodeConstraints(requests=((misspelt, NANO),))
