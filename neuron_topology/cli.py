@@ -214,7 +214,7 @@ def instances(
 
 @app.command()
 def component() -> None:
-    """Print where our component for TorchX is: torchx run $(hami-plugins neuron component) --image ..."""
+    """Print where our component for TorchX is: torchx run $(hami-plugins neuron component) --image IMAGE"""
     from hami_plugins.cli import output
     from neuron_topology.torchx.driving import COMPONENT
 
