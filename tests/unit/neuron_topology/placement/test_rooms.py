@@ -141,7 +141,8 @@ def test_a_job_of_cores_is_held_back_where_the_machines_have_too_few() -> None:
 def test_cores_of_several_sizes_are_summed_up_whatever_places_they_take_of_each_other() -> None:
     """Sixteen of each are 80 of 64 cores, and yet neither size says so of the other: three cores are no two of two."""
     states = [a_node(kind=TRN2).state]
-    assert lacking({Part(cores=3): 16, Part(cores=2): 16}, 32, states) == "room is not left for all of them beside each other"
+    said = lacking({Part(cores=3): 16, Part(cores=2): 16}, 32, states)
+    assert said == "room is not left for all of them beside each other"
     assert lacking({Part(cores=3): 8, Part(cores=2): 16}, 24, states) == ""
 
 
