@@ -135,6 +135,9 @@ HELD_GATE: Final = Quirk(seen=TRIED)
 HELD_BACK: Final = Quirk(seen=TRIED)
 """The guarantee of a queue is kept from the others while the queue is idle."""
 
+TASKS_BY_NUMBER: Final = Quirk(seen=TRIED)
+"""Members of a gang are tried by priority and number, whichever tasks need them (``CompareTask``)."""
+
 SILENT_QUEUE: Final = Quirk(seen=TRIED)
 """Bare pods for a queue that is closed or missing wait without a word."""
 

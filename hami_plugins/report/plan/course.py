@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -10,12 +11,14 @@ from hami_plugins.engine.queues import INQUEUE
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
+from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import Dialect
+from hami_plugins.report.plan.jobs import turn_of
 from hami_plugins.report.plan.stages import PodPlan, Stage, Unit
 from hami_plugins.report.workloads.pods import VOLCANO
-from hami_plugins.wire.gang_keys import GROUP_KEY
+from hami_plugins.wire.gang_keys import GROUP_KEY, TASK_KEY
 
 
 class Course:
@@ -84,6 +87,23 @@ class Course:
         queue = self.snapshot.queues.get(plan.hold.queue) if plan.hold is not None else None
         lacks = plan.hold.lacks if plan.hold is not None else ()
         return queue is not None and any(lack.resource not in queue.capability for lack in lacks)
+
+    @cached_property
+    def starved(self) -> frozenset[str]:
+        """The gangs that start here because what their tasks need is tried first, and do not by priority and number."""
+        placed = Counter(plan.unit for plan in self.plans if plan.stage is Stage.PLACED)
+        gangs: dict[str, list[Pod]] = {}
+        for plan in self.plans:
+            if self.units[plan.unit].min_by_task and placed[plan.unit]:
+                gangs.setdefault(plan.unit, []).append(plan.pod)
+        found: set[str] = set()
+        for name, pods in gangs.items():
+            # Among equals chance decides; those that nobody needs were planned last.
+            first = sorted(pods[::-1], key=turn_of)[: placed[name]]
+            tasks = Counter(pod.annotations.get(TASK_KEY, "") for pod in first)
+            if any(tasks[task] < least for task, least in self.units[name].min_by_task):
+                found.add(name)
+        return frozenset(found)
 
     @cached_property
     def cut_short(self) -> frozenset[str]:

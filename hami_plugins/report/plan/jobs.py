@@ -98,12 +98,13 @@ def in_order(members: Iterable[Member]) -> list[Member]:
     So the first pods of all tasks come before the second ones (``CompareTask`` of Volcano 1.14.1). Pods without a
     number keep their order.
     """
-    return sorted(members, key=lambda member: (-member.pod.priority, _index(member.pod)))
+    return sorted(members, key=lambda member: turn_of(member.pod))
 
 
-def _index(pod: Pod) -> int:
+def turn_of(pod: Pod) -> tuple[int, int]:
+    """The sort key of the members of a gang."""
     text = pod.annotations.get(TASK_INDEX_KEY, "")
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return -pod.priority, int(text) if text.isascii() and text.isdigit() else 0
 
 
 def _with_priority(pod: Pod, snapshot: ClusterSnapshot) -> Pod:

@@ -296,6 +296,13 @@ RULES: Final = (
         ),
     ),
     Rule(
+        name="task-minima",
+        quirk=volcano_releases.TASKS_BY_NUMBER,
+        applies=lambda case: case.plan.unit in case.course.starved,
+        words="{volcano} tries the pods of a gang by priority and number, and not first those that its tasks "
+        "need: others of the gang take the room, and it may never start",
+    ),
+    Rule(
         name="partial-gang",
         quirk=volcano_releases.PARTIAL_GANG,
         applies=lambda case: case.plan.unit in case.course.cut_short,

@@ -16,7 +16,7 @@ from hami_plugins.vendors import volcano
 from hami_plugins.wire import volcano_config
 from tests.unit.report.plans import a_plan
 from tests.unit.report.plans import asking as asking_hami
-from tests.unit.report.test_turns import GPU, MEMORY, a_group, a_node, a_pod, a_queue
+from tests.unit.report.test_turns import GPU, MEMORY, a_group, a_job, a_node, a_pod, a_queue
 
 GEOMETRIES = {
     "nvidia": {
@@ -313,6 +313,17 @@ class TestRules:
         }
         found = self.rules_of([a_node(), quota], job)
         assert all("partial-gang" in each for each in found.values())
+
+    @pytest.mark.parametrize(("replicas", "starves"), [(3, True), (1, False)])
+    def test_a_gang_of_which_a_task_that_needs_more_comes_by_number(self, replicas: int, starves: bool) -> None:
+        tasks = ({"name": "a", "replicas": replicas, "minAvailable": 1}, {"name": "b", "replicas": 2})
+        found = self.rules_of([a_node(cards=3)], a_job("j", 6000, *tasks, minAvailable=3))
+        assert {"task-minima" in rules for rules in found.values()} == {starves}
+
+    def test_a_gang_of_which_all_find_a_place_starts_in_any_order(self) -> None:
+        tasks = ({"name": "a", "replicas": 3, "minAvailable": 1}, {"name": "b", "replicas": 2})
+        found = self.rules_of([a_node(cards=5)], a_job("j", 6000, *tasks, minAvailable=3))
+        assert not any("task-minima" in rules for rules in found.values())
 
     def test_cards_of_a_pod_that_is_going(self) -> None:
         going = a_pod("old", 9000, node="n1", meta={"deletionTimestamp": "2026-01-01T00:00:00Z"})
