@@ -93,13 +93,12 @@ class Course:
         """The gangs that start here because what their tasks need is tried first, and do not by priority and number."""
         placed = Counter(plan.unit for plan in self.plans if plan.stage is Stage.PLACED)
         gangs: dict[str, list[Pod]] = {}
-        for plan in self.plans:
+        for plan in reversed(self.plans):  # among equals chance decides, and those that nobody needs were planned last
             if self.units[plan.unit].min_by_task and placed[plan.unit]:
                 gangs.setdefault(plan.unit, []).append(plan.pod)
         found: set[str] = set()
         for name, pods in gangs.items():
-            # Among equals chance decides; those that nobody needs were planned last.
-            first = sorted(pods[::-1], key=turn_of)[: placed[name]]
+            first = sorted(pods, key=turn_of)[: placed[name]]
             tasks = Counter(pod.annotations.get(TASK_KEY, "") for pod in first)
             if any(tasks[task] < least for task, least in self.units[name].min_by_task):
                 found.add(name)
