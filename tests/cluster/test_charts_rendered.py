@@ -182,6 +182,19 @@ def test_a_list_without_anything_under_it_is_an_empty_one(helm: Helm, chart: Pat
     assert template(None) == template([])
 
 
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+def test_what_charts_share_is_taken_as_other_charts_have_it(helm: Helm, chart: Path) -> None:
+    """Names of Secrets alone, and a registry with a slash behind it; one with a scheme is none."""
+    shared = {"imageRegistry": "registry.example:5000/mirror/", "imagePullSecrets": ["theirs", {"name": "mine"}]}
+    found = objects(helm.template(chart, {"global": shared, "imagePullSecrets": [{"name": "mine"}]}))
+    for _, spec in pod_specs(found):
+        assert spec["imagePullSecrets"] == [{"name": "theirs"}, {"name": "mine"}]
+        for container in spec["containers"]:
+            assert container["image"].startswith("registry.example:5000/mirror/hami-plugins/")
+    with pytest.raises(HelmError, match=r"global\.imageRegistry: https://registry\.example: nodes want a host alone"):
+        helm.template(chart, {"global": {"imageRegistry": "https://registry.example"}})
+
+
 @pytest.mark.parametrize("nobody", [None, []])
 @pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
 def test_a_network_policy_that_names_nobody_lets_in_what_proves_the_installation(

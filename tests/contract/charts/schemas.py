@@ -67,10 +67,11 @@ def one_of(*values: str) -> Schema:
     return {"type": "string", "enum": list(values)}
 
 
-PULL_SECRETS: Final[Schema] = {
-    "type": "array",
-    "items": {**members(name=NAME), "required": ["name"]},
-}
+_PULL_SECRET: Final[Schema] = {**members(name=NAME), "required": ["name"]}
+PULL_SECRETS: Final[Schema] = {"type": "array", "items": _PULL_SECRET}
+SHARED_PULL_SECRETS: Final[Schema] = {"type": "array", "items": {"anyOf": [_PULL_SECRET, NAME]}}
+"""What stands under ``global`` is other charts' as well, of which many take names alone."""
+
 IMAGE: Final = members(
     registry=TEXT,
     repository=NAME,
@@ -81,7 +82,7 @@ IMAGE: Final = members(
 ACCOUNT: Final = members(create=FLAG, name=NAME_OF_OBJECT, annotations=TEXTS)
 SHARED: Final[dict[str, Schema]] = {
     "enabled": FLAG,
-    "global": {"type": "object", "properties": {"imageRegistry": TEXT, "imagePullSecrets": PULL_SECRETS}},
+    "global": {"type": "object", "properties": {"imageRegistry": TEXT, "imagePullSecrets": SHARED_PULL_SECRETS}},
     "nameOverride": PART_OF_NAMES,
     "fullnameOverride": PART_OF_NAMES,
     "imagePullSecrets": PULL_SECRETS,

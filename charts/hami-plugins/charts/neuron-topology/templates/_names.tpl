@@ -38,7 +38,10 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- end -}}
 
 {{- define "neuron-topology.image" -}}
-{{- $registry := .image.registry | default .root.Values.global.imageRegistry -}}
+{{- $registry := .image.registry | default .root.Values.global.imageRegistry | default "" | trimSuffix "/" -}}
+{{- if contains "://" $registry -}}
+{{- fail (printf "\nglobal.imageRegistry: %s: nodes want a host alone, with its port and folder; leave the scheme out" $registry) -}}
+{{- end -}}
 {{- if not (or $registry .image.digest) -}}
 {{- fail (printf "\nglobal.imageRegistry: name the registry that has %s; nobody publishes it, it is built from this tree. Without a registry nodes would take it from docker.io, whoever put it there" .image.repository) -}}
 {{- end -}}
@@ -47,7 +50,11 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- end -}}
 
 {{- define "neuron-topology.pullSecrets" -}}
-{{- with concat (.Values.global.imagePullSecrets | default list) (.Values.imagePullSecrets | default list) }}imagePullSecrets: {{ toJson . }}{{ end -}}
+{{- $named := list -}}
+{{- range concat (.Values.global.imagePullSecrets | default list) (.Values.imagePullSecrets | default list) -}}
+{{- $named = append $named (kindIs "string" . | ternary (dict "name" .) .) -}}
+{{- end -}}
+{{- with uniq $named }}imagePullSecrets: {{ toJson . }}{{ end -}}
 {{- end -}}
 
 {{/* Where a kubelet asks, unless that is the pod's own address. */}}

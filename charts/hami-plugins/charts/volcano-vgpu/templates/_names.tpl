@@ -42,7 +42,10 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- end -}}
 
 {{- define "volcano-vgpu.image" -}}
-{{- $registry := .image.registry | default .root.Values.global.imageRegistry -}}
+{{- $registry := .image.registry | default .root.Values.global.imageRegistry | default "" | trimSuffix "/" -}}
+{{- if contains "://" $registry -}}
+{{- fail (printf "\nglobal.imageRegistry: %s: nodes want a host alone, with its port and folder; leave the scheme out" $registry) -}}
+{{- end -}}
 {{- if not (or $registry .image.digest) -}}
 {{- fail (printf "\nglobal.imageRegistry: name the registry that has %s; nobody publishes it, it is built from this tree. Without a registry nodes would take it from docker.io, whoever put it there" .image.repository) -}}
 {{- end -}}
@@ -51,7 +54,11 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- end -}}
 
 {{- define "volcano-vgpu.pullSecrets" -}}
-{{- with concat (.Values.global.imagePullSecrets | default list) (.Values.imagePullSecrets | default list) }}imagePullSecrets: {{ toJson . }}{{ end -}}
+{{- $named := list -}}
+{{- range concat (.Values.global.imagePullSecrets | default list) (.Values.imagePullSecrets | default list) -}}
+{{- $named = append $named (kindIs "string" . | ternary (dict "name" .) .) -}}
+{{- end -}}
+{{- with uniq $named }}imagePullSecrets: {{ toJson . }}{{ end -}}
 {{- end -}}
 
 {{/* Whether there is a server; the other modes have none. */}}
@@ -79,5 +86,5 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- $image := .Values.agent.library.image -}}
 {{- $first := splitList "/" $image | first -}}
 {{- $named := and (contains "/" $image) (or (contains "." $first) (contains ":" $first) (eq $first "localhost")) -}}
-{{- if and .Values.global.imageRegistry (not $named) }}{{ .Values.global.imageRegistry }}/{{ end }}{{ $image }}
+{{- if and .Values.global.imageRegistry (not $named) }}{{ .Values.global.imageRegistry | trimSuffix "/" }}/{{ end }}{{ $image }}
 {{- end -}}
