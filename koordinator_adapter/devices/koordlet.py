@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 LABEL: Final = "koord-app"
@@ -11,7 +11,8 @@ ACCELERATORS: Final = "Accelerators"
 INJECTION: Final = "GPUEnvInject"
 _OPTION: Final = "feature-gates"
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
-_ALL: Final = frozenset({"AllAlpha", "AllBeta"})
+_ALL: Final = "AllAlpha"
+"""The gate that switches on what is not named, both of ours among it: they are alpha."""
 
 
 class Koordlet(NamedTuple):
@@ -30,18 +31,16 @@ def koordlet_of(pod: Mapping[str, Any]) -> Koordlet | None:
     if not isinstance(labels, Mapping) or labels.get(LABEL) != NAME:
         return None
     gates = dict(_gates(pod))
-    return Koordlet(reports=gates.get(ACCELERATORS, False), injects=gates.get(INJECTION, False))
+    return Koordlet(reports=is_on(gates, ACCELERATORS), injects=is_on(gates, INJECTION))
 
 
-def _gates(pod: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    for container in (pod.get("spec") or {}).get("containers") or ():
-        if not isinstance(container, Mapping):
-            continue
-        words = [*(container.get("command") or ()), *(container.get("args") or ())]
-        yield from _of_arguments([str(each) for each in words])
+def is_on(gates: Mapping[str, bool], gate: str) -> bool:
+    """Whether one of koordlet's two gates is on, by the gates that it is started with."""
+    return gates.get(gate, gates.get(_ALL, False))
 
 
-def _of_arguments(arguments: list[str]) -> Iterator[tuple[str, bool]]:
+def gates_of(arguments: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """The feature gates that a command line names; the later of two wins."""
     for at, argument in enumerate(arguments):
         name, equals, value = argument.lstrip("-").partition("=")
         if name != _OPTION or not argument.startswith("-"):
@@ -49,5 +48,13 @@ def _of_arguments(arguments: list[str]) -> Iterator[tuple[str, bool]]:
         text = value if equals else "".join(arguments[at + 1 : at + 2])
         for each in text.split(","):
             gate, _, on = each.strip().partition("=")
-            if gate and gate not in _ALL:
-                yield gate, on in _TRUE
+            if gate:
+                yield gate, on.strip() in _TRUE
+
+
+def _gates(pod: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        if not isinstance(container, Mapping):
+            continue
+        words = [*(container.get("command") or ()), *(container.get("args") or ())]
+        yield from gates_of([str(each) for each in words])

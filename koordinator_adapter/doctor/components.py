@@ -11,6 +11,7 @@ import orjson
 
 from hami_plugins.wire import documents
 from hami_plugins.wire.koordinator import SHARED
+from koordinator_adapter.devices import koordlet
 from koordinator_adapter.doctor.evidence import Evidence, Finding, Part, Program, Severity, several
 from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION
 
@@ -95,23 +96,23 @@ def node_agent(evidence: Evidence) -> Iterator[Finding]:
     if agent is None or not (evidence.devices or _promised(evidence)):
         return
     gates = agent.gates()
-    if not gates.get("Accelerators", False) and not evidence.devices:
+    if not koordlet.is_on(gates, koordlet.ACCELERATORS) and not evidence.devices:
         yield Finding(
             check="koordlet",
             severity=Severity.ERROR,
             about=agent.full_name,
             words="reports no cards: the gate Accelerators is off and nobody else publishes Device objects",
-            fix=agent.with_gate("Accelerators"),
+            fix=agent.with_gate(koordlet.ACCELERATORS),
         )
     if not _promised(evidence) or evidence.program(OWN_PROGRAM) is not None:
         return
-    if not gates.get("GPUEnvInject", False):
+    if not koordlet.is_on(gates, koordlet.INJECTION):
         yield Finding(
             check="koordlet",
             severity=Severity.ERROR,
             about=agent.full_name,
             words=f"puts no limits into containers (the gate GPUEnvInject is off), although {ISOLATION} promises them",
-            fix=agent.with_gate("GPUEnvInject"),
+            fix=agent.with_gate(koordlet.INJECTION),
         )
     if (agent.flag("enable-nri-runtime-hook") or "").lower() == "false":
         yield Finding(

@@ -14,6 +14,7 @@ from hami_plugins.model.units import DeviceId, NodeName
 from hami_plugins.wire import documents
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.koordinator_devices import DeviceObject
+from koordinator_adapter.devices import koordlet
 
 _GATES: Final = re.compile(r"^--?feature-gates=(.*)$", re.DOTALL)
 
@@ -72,12 +73,7 @@ class Program:
 
     def gates(self) -> Mapping[str, bool]:
         """The feature gates that it is started with; the later of two wins."""
-        found: dict[str, bool] = {}
-        for _, _, text in _gate_words(self):
-            for each in text.split(","):
-                name, _, value = each.partition("=")
-                found[name.strip()] = value.strip().lower() == "true"
-        return found
+        return dict(gate for part in self.parts for gate in koordlet.gates_of(part.words))
 
     def flag(self, name: str) -> str | None:
         """The value of a flag, empty for one without; ``None`` where it is not given."""

@@ -11,6 +11,7 @@ from hami_plugins.model.units import DeviceId
 from hami_plugins.wire import documents, koordinator_devices, koordinator_hints
 from hami_plugins.wire.koordinator import CORE, MEMORY, SHARED, WHOLE_CARDS
 from hami_plugins.wire.koordinator_devices import LARGEST_MINOR, DeviceObject, PublishedDevice
+from koordinator_adapter.devices import koordlet
 from koordinator_adapter.devices.cards import NVIDIA
 from koordinator_adapter.devices.koordlet import NAME as KOORDLET
 from koordinator_adapter.devices.sums import sums_of
@@ -130,7 +131,7 @@ def objects(evidence: Evidence) -> Iterator[Finding]:
 def numbers(evidence: Evidence) -> Iterator[Finding]:
     """koordlet's hook shows cards by number, and NVIDIA's runtime takes a number for the place in its own list."""
     agent = evidence.program(KOORDLET)
-    if agent is None or not agent.gates().get("GPUEnvInject", False):
+    if agent is None or not koordlet.is_on(agent.gates(), koordlet.INJECTION):
         return
     for machine, published in evidence.card_nodes():
         moved = _moved(machine, published)

@@ -192,4 +192,5 @@ def test_the_queue_of_a_gang_stands_in_its_group() -> None:
     assert about(found, Fidelity.LOSSY) == [QUOTA]
     assert found.findings[-1].remedy == "write queue: q into the spec of that PodGroup"
     described = koordinators(labels={GROUP: "g", QUOTA: "q"}, annotations={MIN_AVAILABLE: "2"})
+    assert about(translated(described, "volcano", THERE), Fidelity.LOSSY) == [MIN_AVAILABLE, QUOTA]
     assert about(translated(described, "volcano", Settings(quotas=frozenset({"q"}))), Fidelity.LOSSY) == [MIN_AVAILABLE]

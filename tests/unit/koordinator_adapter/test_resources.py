@@ -347,3 +347,10 @@ def test_booked_cores_are_a_limit_once_somebody_enforces_them(policy: str | None
     assert limits_of(becomes).get("nvidia.com/gpucores") == cores
     assert "annotations" not in becomes["metadata"]
     assert ("env" in becomes["spec"]["containers"][0]) is (policy == "force")
+
+
+@pytest.mark.parametrize(("slices", "booked"), [(1, 100), (3, 34), (7, 15), (10, 10), (100, 1)])
+def test_no_more_places_are_booked_on_a_card_than_it_has(slices: int, booked: int) -> None:
+    after = moved(pod({"nvidia.com/gpu": 2, "nvidia.com/gpumem": 100}), "koordinator", Settings(slices_per_card=slices))
+    assert limits_of(after)[CORE] == 2 * booked
+    assert booked * (slices + 1) > 100

@@ -19,6 +19,7 @@ def a_koordlet(*args: str, command: tuple[str, ...] = ()) -> dict[str, Any]:
     [
         ((), Koordlet(False, False)),
         (("-feature-gates=AllAlpha=false,Accelerators=true",), Koordlet(True, False)),
+        (("-feature-gates=AllAlpha=true,Accelerators=false",), Koordlet(False, True)),
         (("--feature-gates=GPUEnvInject=true,Accelerators=false",), Koordlet(False, True)),
         (("--feature-gates", "Accelerators=true, GPUEnvInject=T"), Koordlet(True, True)),
         (("--feature-gates",), Koordlet(False, False)),

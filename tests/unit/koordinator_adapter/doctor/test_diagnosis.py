@@ -220,6 +220,20 @@ def test_each_thing_that_can_be_wrong_is_found_with_what_to_do(
     assert [each for each in found if words in each.words and about in each.about and each.severity is severity], found
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-feature-gates", "Accelerators=true,GPUEnvInject=true"),
+        ("-feature-gates=Accelerators=true", "--feature-gates=GPUEnvInject=True"),
+        ("--feature-gates=AllAlpha=true",),
+    ],
+)
+def test_gates_count_however_they_are_written(words: tuple[str, ...]) -> None:
+    objects = healthy()
+    args("koordlet", *words)(objects)
+    assert diagnosis(objects).findings == ()
+
+
 def test_one_broken_thing_makes_one_finding() -> None:
     assert only(without("settings")).fix == (
         "kubectl -n koordinator-system create configmap slo-controller-config "
