@@ -259,7 +259,7 @@ def submit(
 ) -> None:
     """Submit a training job of TorchX, patched as `patch` does it, once its queue and its cluster can take it.
 
-    Says why the job would wait, and what would help. Needs TorchX: pip install 'hami-plugins[torchx]'.
+    Says why the job would wait, and what would help. Needs TorchX: pip install '.[torchx]' in the pack's tree.
 
     Writes: the Volcano Job.
 

@@ -43,5 +43,5 @@ def test_an_option_that_torchx_does_not_know_is_refused(monkeypatch: pytest.Monk
 
 def test_without_torchx_the_way_to_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in.with_runner(monkeypatch, JOB, installed=False)
-    with pytest.raises(ConfigError, match=r"pip install 'hami-plugins\[torchx\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[torchx\]'"):
         driving.requested("dist.ddp", (), {})
