@@ -26,7 +26,7 @@ def requested(component: str, arguments: Sequence[str], options: Mapping[str, st
     Raises ``ConfigError`` with TorchX' own words for what it refuses, and where it is not installed.
     """
     if find_spec("torchx") is None:
-        raise ConfigError("TorchX is not installed: pip install '.[torchx]' in the pack's tree, or 'torchx[kubernetes]' beside it")
+        raise ConfigError("TorchX is not installed: pip install '.[torchx]' in the pack's tree")
     from torchx.runner import get_runner
 
     with get_runner() as runner:
