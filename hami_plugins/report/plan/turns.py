@@ -22,6 +22,7 @@ from hami_plugins.engine.vendor_objections import noted
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
+from hami_plugins.model.quantity import NANO
 from hami_plugins.report import old_names
 from hami_plugins.report.plan import aftermath, schedulers
 from hami_plugins.report.plan.desk import Desk
@@ -30,6 +31,9 @@ from hami_plugins.report.plan.stages import Hold, PodPlan, Stage, Unit
 from hami_plugins.wire.gang_keys import GROUP_KEY
 
 GATED: Final = "it has scheduling gates; no scheduler looks at it before they are removed"
+
+JOBS: Final = "count/jobs.batch.volcano.sh"
+"""A quota's key for the number of Volcano Jobs."""
 
 _CREATED: Final = frozenset({Stage.REQUEST, Stage.GATE, Stage.GANG, Stage.NODES, Stage.ELSEWHERE})
 """Stages of pods that exist without a node."""
@@ -73,6 +77,7 @@ class Turns:
         gate = accounts.gate_of(snapshot, rules.queue_plugin, nested=rules.queue_hierarchy) if known else None
         self._gate: Gate | None = gate
         self._taken: dict[str, dict[str, int]] = {}
+        self._taken_of_jobs: dict[str, dict[str, int]] = {}
         self._neighbours_matter = neighbours.matter(snapshot)
         self._noted = noted(snapshot.nodes)
 
@@ -81,6 +86,8 @@ class Turns:
         for job in self._jobs:
             if not job.unit.made_late:
                 self._create(job)
+            elif job.known is None and (stop := self._beyond_count(job.unit)):
+                self._emit_all(job, stop)
         self._gate = self._divided()
         for job in self._by_age():
             self._admit(job)
@@ -142,6 +149,17 @@ class Turns:
             return False
         resource_quota.add(taken, counts)
         return True
+
+    def _beyond_count(self, unit: Unit) -> _Stop | None:
+        """Why the API server does not take one more Volcano Job: a quota on their number is used up."""
+        namespace = unit.group.partition("/")[0]
+        quota = self.snapshot.quotas.get(namespace)
+        if quota is None or JOBS not in quota.hard:
+            return None
+        taken = self._taken_of_jobs.setdefault(namespace, {JOBS: quota.used.get(JOBS, 0)})
+        broken = resource_quota.excesses(quota, taken, {JOBS: NANO})
+        resource_quota.add(taken, {} if broken else {JOBS: NANO})
+        return _Stop(Stage.ADMISSION, "; ".join(map(str, broken))) if broken else None
 
     def _admit(self, job: Job) -> None:
         """Volcano's gate. The pods of a Volcano Job are created only when it has passed."""

@@ -366,6 +366,19 @@ class TestQuotas:
         assert stages(plans) == {"b": Stage.QUOTA, "a": Stage.PLACED}
         assert the("b", plans).words.startswith('pods "b" is forbidden: exceeded quota')
 
+    def test_a_quota_may_count_volcano_jobs(self) -> None:
+        cluster = [a_node(), self.quota(**{"count/jobs.batch.volcano.sh": "2"})]
+        cluster[1]["status"] = {"used": {"count/jobs.batch.volcano.sh": "1"}}
+        jobs = [a_job(name, 100, {"replicas": 1}) for name in ("one", "two")]
+        plans = planned(cluster, *jobs, a_pod("p", 100))
+        assert stages(plans) == {
+            "two-default0-0": Stage.ADMISSION,
+            "p": Stage.PLACED,
+            "one-default0-0": Stage.PLACED,
+        }
+        why = "quota: count/jobs.batch.volcano.sh: asks 1, 2 of 2 are taken"
+        assert the("two-default0-0", plans).why == why
+
     def test_pods_that_wait_count(self) -> None:
         cluster = [a_node(), self.quota(pods="1"), a_pod("waits", scheduler="other")]
         assert stages(planned(cluster, a_pod("a"))) == {"a": Stage.QUOTA}
