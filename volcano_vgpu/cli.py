@@ -226,6 +226,8 @@ def conf(
     inputs = Inputs(config=config, device_config=device_config, mode=mode, context=context, kubeconfig=kubeconfig)
     if check is None and not live:
         raise typer.Exit(print_conf(inputs, form=output))
+    if check is not None and live:
+        raise typer.BadParameter("one configuration at a time: this file, or --live", param_hint="--check")
     source = None if live else check
     raise typer.Exit(check_conf(inputs, source=source, namespace=namespace, form=output, headers=not no_headers))
 

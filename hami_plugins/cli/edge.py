@@ -82,7 +82,7 @@ def _unable(error: Exception) -> int:
     shown = getattr(error, "format_message", None)
     if shown is None:
         return failed(f"{type(error).__name__}: {error} (this is a defect; --debug shows where)")
-    text = str(shown()).expandtabs(2)
+    text = str(shown()).expandtabs(2).replace(": Value error, ", ": ")
     if text.startswith("Usage: "):  # commands of a group are the answer to its name alone
         print(printable(text), file=sys.stderr)  # noqa: T201 - as above
         return Exit.UNABLE

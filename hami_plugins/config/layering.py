@@ -61,7 +61,7 @@ def complaints(error: ValidationError, layers: Sequence[Layer]) -> list[str]:
     for each in error.errors(include_url=False):
         source = next((layer.source for layer in reversed(layers) if _says(layer.values, each["loc"])), "settings")
         where = ".".join(str(part) for part in each["loc"]) or "(top)"
-        lines.append(f"{source}: {where}: {each['msg']} (found {texts.short(each['input'])})")
+        lines.append(f"{source}: {where}: {texts.said(each)} (found {texts.short(each['input'])})")
     return lines
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from hami_plugins.errors import ConfigError
 
 MOST_SHOWN: Final = 100
 """Characters of a refused value that are shown."""
+
+_MEMBER: Final = re.compile(r"<\w+\.\w+: ('[^']*')>")
 
 
 def mapping(text: str, source: str) -> dict[str, Any]:
@@ -43,8 +47,13 @@ def complaints(error: ValidationError) -> list[str]:
     lines: list[str] = []
     for each in error.errors(include_url=False):
         where = ".".join(str(part) for part in each["loc"]) or "(top)"
-        lines.append(f"{where}: {each['msg']} (found {short(each['input'])})")
+        lines.append(f"{where}: {said(each)} (found {short(each['input'])})")
     return lines
+
+
+def said(complaint: ErrorDetails) -> str:
+    """What is allowed, in words of the file: pydantic spells the members of an enumeration as Python does."""
+    return _MEMBER.sub(r"\1", complaint["msg"]).removeprefix("Value error, ")
 
 
 def _place(error: yaml.YAMLError) -> str:

@@ -12,6 +12,7 @@ from typing import Literal
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from hami_plugins.errors import ConfigError
 from hami_plugins.kube.port import KubeApi
 from hami_plugins.observe.metrics import Metrics
 from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration
@@ -107,6 +108,11 @@ class Endpoints:
         files = Tls(certificate=directory / certificate.file, key=directory / certificate.key)
         if self._keeper is not None:
             files = self._keeper.start()
+        elif missing := [path for path in (files.certificate, files.key) if not path.exists()]:
+            raise ConfigError(
+                f"certificate: {missing[0]} is not there; put it there, or have the server make its own "
+                "(certificate: {bootstrap: true})"
+            )
         return files if certificate.client_ca is None else replace(files, client_ca=Path(certificate.client_ca))
 
 

@@ -93,6 +93,18 @@ def test_what_is_no_conf_is_said_to_be_none(run: Run, tmp_path: Path, text: str,
     assert (code, said in told) == (Exit.UNABLE, True)
 
 
+def test_what_is_typed_wrong_is_named_in_words_of_the_command_line(run: Run, tmp_path: Path) -> None:
+    code, said = run("conf", "--mode", "sometimes")
+    assert (code, "'--mode': 'sometimes' is not one of 'ledger', 'guard', 'policy'" in said) == (Exit.UNABLE, True)
+    code, said = run("conf", "--config", written(tmp_path, "settings.yaml", "mode: sometimes"))
+    assert (code, said) == (
+        Exit.UNABLE,
+        "error: settings: mode: Input should be 'ledger' or 'guard' (found 'sometimes')\n",
+    )
+    code, said = run("conf", "--live", "--check", written(tmp_path, "conf.yaml", ""))
+    assert (code, "one configuration at a time" in said) == (Exit.UNABLE, True)
+
+
 def test_policy_and_webhooks_are_manifests_to_be_applied(run: Run, tmp_path: Path) -> None:
     code, text = run("policy")
     assert code == Exit.FINE
@@ -174,7 +186,7 @@ def test_a_server_without_a_certificate_says_so_and_ends(cluster: Site, tmp_path
         [*command, "--kubeconfig", kubeconfig], capture_output=True, text=True, timeout=60, check=False
     )
     assert ended.returncode == Exit.UNABLE
-    assert "TLS with" in ended.stderr
+    assert "none/tls.crt is not there; put it there, or" in ended.stderr
 
 
 def _line(log: Path, event: str) -> dict[str, Any] | None:

@@ -89,7 +89,7 @@ def test_a_trace_takes_the_place_of_mixes_that_nobody_names() -> None:
         ("loads: [.inf]", "loads.0"),
         ("instance: p4d.24xlarge", "trn1.32xlarge"),
         ("policies: [best]", "policies.0"),
-        ("policies: []", "policies: Value error, no policy; there are aws, hami"),
+        ("policies: []", "policies: no policy; there are aws, hami"),
         ("mixes: {ours: {}}", "mixes.ours"),
         ("mixes: {ours: {0: 1}}", "mixes.ours"),
         ("mixes: {ours: {1: -1}}", "mixes.ours.1"),
