@@ -182,12 +182,16 @@ def _scope(order: Order, cluster: KubeApi) -> Scope:
 
 def _take(outcomes: Iterable[Outcome], journal: Journal) -> bool:
     """Tell each step as it happens; whether all went well."""
-    well = True
-    for each in outcomes:
-        output.line(f"{each.number + 1:4}  {each.step.name}: {each.words}", "" if each.well else "bad")
-        well = well and each.well
-    if not well:
-        output.remark(f"{journal.path} has what was done; --apply goes on from there, --undo takes it back")
+    well = False
+    try:
+        found = []
+        for each in outcomes:
+            output.line(f"{each.number + 1:4}  {each.step.name}: {each.words}", "" if each.well else "bad")
+            found.append(each.well)
+        well = all(found)
+    finally:
+        if not well:
+            output.remark(f"{journal.path} has what was done; --apply goes on from there, --undo takes it back")
     return well
 
 

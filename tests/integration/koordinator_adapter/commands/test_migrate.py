@@ -12,7 +12,8 @@ import pytest
 
 from hami_plugins.cli import main
 from hami_plugins.emulator.apiserver import ApiServer
-from hami_plugins.kube.client import connect_to
+from hami_plugins.errors import KubeError
+from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.report import manifests
 from hami_plugins.wire.koordinator import CORE, MEMORY, SHARED
 from koordinator_adapter import migrating
@@ -100,6 +101,22 @@ def test_a_migration_goes_on_after_an_interruption_at_any_write(
     stopped("--undo", "--apply", at=at, late=late)
     assert type_in("migrate", "-n", "ml", "--undo", "--apply", "--journal", journal).code == 0
     assert state(server) == before
+
+
+def test_an_error_of_the_server_says_how_to_go_on(
+    server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: Any, **__: Any) -> Any:
+        raise KubeError("patch serving: 403 forbidden", status=403)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(KubeClient, "merge_patch", forbidden)
+        said = type_in("migrate", "-n", "ml", "--apply", "--journal", journal)
+    assert said.code == 2
+    assert "403 forbidden" in said.err
+    assert f"{journal} has what was done; --apply goes on from there" in said.err
+    assert state(server) == before
+    assert type_in("migrate", "-n", "ml", "--apply", "--journal", journal).code == 0
 
 
 def test_what_somebody_has_changed_since_is_left(
