@@ -75,11 +75,14 @@ class Builder:
         mounted = ["--volume", f"{self.wheels}:{WHEELS}:ro"]
         return self.run("build", *self.trusting, *local, *ignored, *mounted, *shlex.split(arguments))
 
-    def started(self, image: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """The image's entry point with these words, to its end."""
-        container = self.run("from", "--network", "host", "--pull-never", *self.trusting, image).strip()
+    def container(self, image: str) -> str:
+        """A container of the image."""
+        return self.run("from", "--network", "host", "--pull-never", *self.trusting, image).strip()
+
+    def started(self, container: str, *words: str, user: str) -> subprocess.CompletedProcess[str]:
+        """The entry point with these words, as that user, to its end."""
         entry = ["python", "-m", "hami_plugins.cli"]
-        run = self._command("run", "--isolation", "oci", container, "--", *entry, *words)
+        run = self._command("run", "--isolation", "oci", "--user", user, container, "--", *entry, *words)
         return subprocess.run(run, env=self._environment(), capture_output=True, text=True, check=False, timeout=120)
 
     def run(self, verb: str, *words: str) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from charts.docker.targets import AGENT
+from charts.docker.targets import AGENT, TARGETS
 from tests.cluster.agents import Numbers
 from tests.cluster.dockerfile import Builder
 from tests.cluster.helm import VOLCANO_VGPU
@@ -15,11 +15,19 @@ from tests.cluster.pages import Page
 
 MIB = 2**20
 
+PROCESSES: Mapping[str, Sequence[str]] = {
+    "volcano-vgpu-agent": ("volcano-vgpu", "agent"),
+    "volcano-vgpu-grants": ("volcano-vgpu", "grants"),
+    "neuron-topology": ("neuron", "grants"),
+    "koordinator-adapter": ("koordinator", "serve"),
+}
+"""What each image is there to start."""
+
 
 def test_the_dockerfile_builds_an_image_that_reads_the_driver(
     programs: Mapping[str, Path], tmp_path: Path, numbers: Numbers
 ) -> None:
-    """Its other targets are the same files, and one more line that says who runs them."""
+    """Its other targets are the same files and one more line, that says who runs them; so whoever that is runs here."""
     builder = Builder(programs["buildah"], tmp_path / "builder")
     builder.prepare()
     command = Page(VOLCANO_VGPU / "README.md").console("docker build").splitlines()[0]
@@ -30,7 +38,12 @@ def test_the_dockerfile_builds_an_image_that_reads_the_driver(
     (name,) = re.findall(r"-t (\S+)", words)
     described = json.loads(builder.run("inspect", "--type", "image", name))["OCIv1"]
     assert described["config"]["User"] == AGENT.user
-    tried = builder.started(name, "volcano-vgpu", "cards")
+    container = builder.container(name)
+    for target in TARGETS:
+        started = builder.started(container, *PROCESSES[target.name], "--help", user=target.user)
+        assert started.returncode == 0, started.stderr
+        assert " ".join(PROCESSES[target.name]) in started.stdout
+    tried = builder.started(container, "volcano-vgpu", "cards", user=AGENT.user)
     assert tried.returncode == 2
     assert "no NVIDIA driver: NVML Shared Library Not Found; install or load it" in tried.stderr + tried.stdout
     archive = tmp_path / "agent.tar"
