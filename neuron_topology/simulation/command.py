@@ -17,6 +17,10 @@ from hami_plugins.config import texts
 from hami_plugins.errors import ConfigError
 from neuron_topology.simulation import answers, comparison, page, reading
 from neuron_topology.simulation.comparison import Finding, Study
+from neuron_topology.simulation.jobs import Trace
+
+OF_MIXES: Final = {"loads": "--load", "jobs": "--jobs", "runs": "--runs", "seed": "--seed"}
+"""Words about jobs that are drawn; a trace has its own, and is run once."""
 
 MOST_PROBLEMS: Final = 10
 """Jobs of a trace that are left out and named; further ones are counted."""
@@ -45,6 +49,8 @@ def run(request: Request) -> int:
     study = reading.study(order, source, tuple(each.trace for each in read))
     problems = [problem for each in read for problem in each.problems]
     _tell_what_was_left_out(problems)
+    if all(isinstance(each.workload, Trace) for each in study.settings):
+        _tell_what_changes_nothing([said for name, said in OF_MIXES.items() if request.words.get(name) is not None])
     with Advancing("simulating", study.jobs) as advance:
         found = list(comparison.compare(study, random.Random, advance))
     _answer(request, study, found, [*filter(None, (request.file,)), *request.traces])
@@ -79,6 +85,11 @@ def _tell_what_was_left_out(problems: Sequence[str]) -> None:
         output.remark(problem)
     if len(problems) > MOST_PROBLEMS:
         output.remark(f"and {len(problems) - MOST_PROBLEMS:,} more jobs are left out")
+
+
+def _tell_what_changes_nothing(options: Sequence[str]) -> None:
+    if options:
+        output.remark(f"{', '.join(options)}: about mixes; a trace has its own jobs and is run once (--mix adds a mix)")
 
 
 def _name(path: str) -> str:

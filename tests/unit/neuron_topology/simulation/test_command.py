@@ -63,6 +63,17 @@ def test_a_trace_is_simulated_and_what_is_no_job_is_a_finding(
     assert said.err.endswith("note: and 2 more jobs are left out\n")
 
 
+def test_options_that_change_nothing_for_a_trace_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "jobs.csv"
+    file.write_text(TRACE)
+    said = simulate(capsys, "--trace", file, "--load", 0.8, "--seed", 0, "--nodes", 1)
+    assert (said.code, said.err) == (
+        0,
+        "note: --load, --seed: about mixes; a trace has its own jobs and is run once (--mix adds a mix)\n",
+    )
+    assert simulate(capsys, "--trace", file, *SMALL).err == ""
+
+
 def test_a_trace_can_come_through_a_pipe_but_not_two(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
