@@ -5,6 +5,7 @@ Built-in defaults, then the YAML file, then ``HAMI_PLUGINS__SECTION__KEY`` from 
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -16,6 +17,7 @@ from hami_plugins.config.device_config import DeviceConfig, configured
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.mutate import WebhookSettings
 from hami_plugins.engine.policies import PolicyDefaults
+from hami_plugins.engine.queues import OVERCOMMIT
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.vendors import BUILTIN, volcano
@@ -42,6 +44,7 @@ class VolcanoSettings(_Strict):
     ``queue_plugin`` is the plugin that divides the cluster among queues; empty takes ``capacity`` where any queue has
     something ``deserved``, else ``proportion``. ``queue_hierarchy`` is ``enableHierarchy`` of ``capacity``, with which
     limits of queues hold for those under them; where it is not set, they do if any queue has a parent.
+    ``overcommit_factor`` is that of the plugin ``overcommit``, which takes 1.2 for whatever is below 1.
     ``device_config`` is the content of ``device-config.yaml`` in Volcano's ConfigMap. Without it Volcano knows no MIG
     geometries and does not read memory percentages. ``release`` is the scheduler's (``1.14.1``), ``grants`` who writes
     down which cards pods get; where they are not set, ``vet`` looks for them among the objects.
@@ -50,6 +53,7 @@ class VolcanoSettings(_Strict):
     schedule_policy: Literal["binpack", "spread", ""] = "binpack"
     queue_plugin: Literal["proportion", "capacity", ""] = ""
     queue_hierarchy: bool | None = None
+    overcommit_factor: float = Field(default=float(OVERCOMMIT), ge=1, le=1000)
     device_config: dict[str, Any] | None = None
     release: str = ""
     grants: Grants | None = None
@@ -117,6 +121,7 @@ class Settings(BaseSettings):
             ),
             queue_plugin=self.volcano.queue_plugin,
             queue_hierarchy=self.volcano.queue_hierarchy,
+            overcommit=Fraction(str(self.volcano.overcommit_factor)),
         )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Final, NamedTuple
 
+from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.queues import (
     DEFAULT,
     EVERYWHERE,
@@ -74,20 +76,29 @@ def claims_of(snapshot: ClusterSnapshot) -> tuple[Claim, ...]:
     return (*found, *(Claim(name, snapshot.pod_groups[name].queue, {}, least) for name, least in waiting.items()))
 
 
-def gate_of(snapshot: ClusterSnapshot, plugin: str = "", *, nested: bool | None = None) -> Gate | None:
+def gate_by(snapshot: ClusterSnapshot, rules: Rules) -> Gate | None:
+    """The gate of a cluster that has these rules."""
+    return gate_of(snapshot, rules.queue_plugin, nested=rules.queue_hierarchy, overcommit=rules.overcommit)
+
+
+def gate_of(
+    snapshot: ClusterSnapshot, plugin: str = "", *, nested: bool | None = None, overcommit: Fraction = OVERCOMMIT
+) -> Gate | None:
     """The gate as the cluster is, or ``None`` when the listing has no queues, so that nobody knows of one.
 
     ``plugin`` is the one that divides the cluster among queues, ``proportion`` or ``capacity``; where nobody says, it
     is ``capacity`` if any queue has something ``deserved``, which ``proportion`` does not read. ``nested`` says whether
     ``capacity`` reads parents (``enableHierarchy``, which is off unless somebody turns it on: then a parent's limit
     does not hold for its children, and guarantees of all queues are kept from all others); where nobody says, it is on
-    if any queue has a parent.
+    if any queue has a parent. ``overcommit`` is how much of the cluster may be held and waited for together.
     """
-    gate = _standing(snapshot, plugin, nested=nested)
+    gate = _standing(snapshot, plugin, nested, overcommit)
     return None if gate is None else _returned(gate, snapshot, _least(snapshot), _held(snapshot))[0]
 
 
-def _standing(snapshot: ClusterSnapshot, plugin: str = "", *, nested: bool | None = None) -> Gate | None:
+def _standing(
+    snapshot: ClusterSnapshot, plugin: str = "", nested: bool | None = None, overcommit: Fraction = OVERCOMMIT
+) -> Gate | None:
     """The gate before groups come back to it whose pods are being deleted."""
     if not snapshot.queues:
         return None
@@ -101,7 +112,7 @@ def _standing(snapshot: ClusterSnapshot, plugin: str = "", *, nested: bool | Non
     return Gate(
         by_weight=by_weight,
         total=total,
-        most={resource: int(amount * OVERCOMMIT) for resource, amount in total.items()},
+        most={resource: int(amount * overcommit) for resource, amount in total.items()},
         used=summed(entry.requested for entry in snapshot.nodes),
         waited_for=summed(waiting.values()),
         accounts={name: accounts.account(queue) for name, queue in snapshot.queues.items()},

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.demand import demand_of
 from hami_plugins.engine.mutate import Admission, WebhookSettings, admit
 from hami_plugins.engine.policies import PolicyDefaults, koordinator_policy, policy_of, volcano_policy
+from hami_plugins.engine.queues import OVERCOMMIT
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.pods import Pod
@@ -27,12 +29,14 @@ class Rules:
 
     ``queue_plugin`` is what divides it among Volcano's queues, ``proportion`` or ``capacity``; empty where nobody says.
     ``queue_hierarchy`` says whether ``capacity`` reads the parents of queues; ``None`` where nobody says.
+    ``overcommit`` is how much of the cluster may be held and waited for together.
     """
 
     webhook: WebhookSettings = field(default_factory=WebhookSettings)
     policies: PolicyDefaults = field(default_factory=PolicyDefaults)
     queue_plugin: str = ""
     queue_hierarchy: bool | None = None
+    overcommit: Fraction = OVERCOMMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

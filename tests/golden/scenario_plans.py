@@ -6,6 +6,7 @@ import gzip
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +14,7 @@ from typing import Any, Final
 import yaml
 
 from hami_plugins.config import settings
+from hami_plugins.engine.queues import OVERCOMMIT
 from hami_plugins.errors import ManifestError
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
@@ -153,7 +155,9 @@ def scenario(folder: Path) -> Scenario:
     registry = found.registry()
     about = expect.get("submission", {})
     nested = about.get("hierarchy", False)  # off unless somebody turns it on
-    rules = replace(found.rules(), queue_plugin=about.get("queue_plugin", ""), queue_hierarchy=nested)
+    factor = Fraction(str(about.get("overcommit_factor", OVERCOMMIT)))
+    plugin = about.get("queue_plugin", "")
+    rules = replace(found.rules(), queue_plugin=plugin, queue_hierarchy=nested, overcommit=factor)
     before = snapshot_of([_listing(folder)], registry)
     before = replace(before, priorities={**before.priorities, **PRIORITIES})
     text = (folder / "submit.yaml").read_text(encoding="utf-8")

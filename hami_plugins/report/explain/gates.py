@@ -95,8 +95,7 @@ class GateKeeper:
     @cached_property
     def _gate(self) -> Gate | None:
         """The gate as the plan leaves it."""
-        rules = self._planner.rules
-        return accounts.gate_of(self._plan.standing, rules.queue_plugin, nested=rules.queue_hierarchy)
+        return accounts.gate_by(self._plan.standing, self._planner.rules)
 
     def _standing(self, unit: Unit) -> ClusterSnapshot:
         """The cluster after the plan, the unit's own pods yet to come."""

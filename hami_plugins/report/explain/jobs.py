@@ -48,7 +48,7 @@ def pods_of(snapshot: ClusterSnapshot, name: str, rules: Rules) -> JobPods:
         if record.namespace == namespace and _is_of(job, record.labels)
     }
     if not waiting and not running:
-        held = _held(snapshot, name, accounts.gate_of(snapshot, rules.queue_plugin, nested=rules.queue_hierarchy))
+        held = _held(snapshot, name, accounts.gate_by(snapshot, rules))
         raise ManifestError(f"there is no pod of a job {name} in this cluster{held}")
     explained = {task: pod for pods in (running, waiting) for pod, task in reversed(pods.items())}
     return JobPods(name, len(waiting), len(running), tuple(explained.values()))

@@ -73,9 +73,7 @@ class Turns:
         self._desk = desk
         self._jobs = [job_of(snapshot, at, unit) for at, unit in enumerate(units)]
         known = any(job.volcano for job in self._jobs)
-        rules = desk.rules
-        gate = accounts.gate_of(snapshot, rules.queue_plugin, nested=rules.queue_hierarchy) if known else None
-        self._gate: Gate | None = gate
+        self._gate: Gate | None = accounts.gate_by(snapshot, desk.rules) if known else None
         self._taken: dict[str, dict[str, int]] = {}
         self._taken_of_jobs: dict[str, dict[str, int]] = {}
         self._neighbours_matter = neighbours.matter(snapshot)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from hami_plugins.config import settings
 from hami_plugins.engine.policies import policy_of
+from hami_plugins.engine.queues import OVERCOMMIT
 from hami_plugins.errors import ConfigError
 from hami_plugins.model.policy import NodePolicy
 from hami_plugins.vendors import BUILTIN
@@ -120,6 +123,16 @@ def test_volcanos_own_device_config_is_taken_as_it_is(text: str) -> None:
 def test_a_broken_volcano_config_names_the_place() -> None:
     with pytest.raises(ConfigError, match=r"volcano.deviceConfig.*knownMigGeometries"):
         settings.parse("version: 1\nvolcano: {deviceConfig: {nvidia: {knownMigGeometries: 7}}}")
+
+
+def test_what_volcanos_configuration_says_of_queues_holds() -> None:
+    usual = settings.parse("").rules()
+    assert (usual.queue_plugin, usual.queue_hierarchy, usual.overcommit) == ("", None, OVERCOMMIT)
+    text = "version: 1\nvolcano: {queuePlugin: capacity, queueHierarchy: false, overcommitFactor: 1.05}"
+    said = settings.parse(text).rules()
+    assert (said.queue_plugin, said.queue_hierarchy, said.overcommit) == ("capacity", False, Fraction(105, 100))
+    with pytest.raises(ConfigError, match="overcommitFactor"):
+        settings.parse("version: 1\nvolcano: {overcommitFactor: 0.5}")
 
 
 def test_the_release_of_volcano_is_one() -> None:

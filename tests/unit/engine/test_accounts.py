@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
 from hami_plugins.engine import accounts
+from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.queues import Gate
 from hami_plugins.model.cluster import PodGroup, Queue
 from hami_plugins.model.pods import NodeConstraints, PodRecord
@@ -91,6 +93,17 @@ class TestPlugins:
         deserving = {"a": Queue(name="a", deserved=gpus(1))}
         assert gate(queues=deserving, plugin=accounts.PROPORTION).by_weight
         assert not gate(plugin=accounts.CAPACITY).by_weight
+
+
+def test_how_much_is_given_away_together_is_as_set() -> None:
+    crowded = a_cluster(held(4, terminating=True), queues={"q": Queue(name="q")})  # which are not the queue's any more
+    usual = accounts.gate_by(crowded, Rules())
+    tight = accounts.gate_by(crowded, Rules(overcommit=Fraction(1)))
+    assert usual is not None
+    assert tight is not None
+    assert usual.objections("q", gpus(8)) == ()
+    (lack,) = tight.objections("q", gpus(8))
+    assert (lack.limit, lack.left, lack.queue) == (gpus(10)[GPU], gpus(6)[GPU], "")
 
 
 FAMILY = {
