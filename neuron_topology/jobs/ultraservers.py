@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from hami_plugins.wire import fields
+from hami_plugins.errors import WireError
+from hami_plugins.model.quantity import NANO
+from hami_plugins.wire import fields, quantity
 from hami_plugins.wire.fields import Json
 from neuron_topology import names
 from neuron_topology.hardware.instances import INSTANCE_TYPES
@@ -31,15 +33,43 @@ _OF_FOUR: Final = "1"
 def told(spec: Json, place: str) -> tuple[Json, list[Change]]:
     """A job's ``spec`` with the variables in its containers for Neuron, where it stays within one UltraServer.
 
-    What a container sets itself is left as it is, and so is one that asks for a part of a machine.
+    What a container sets itself is left as it is, and so is one that asks for a part of a machine. Raises ``WireError``
+    for a job that no UltraServer can hold.
     """
     topology = fields.member(spec, "networkTopology", place)
-    machines = MACHINES.get(fields.text(topology, "highestTierName", f"{place}.networkTopology"))
+    tier = fields.text(topology, "highestTierName", f"{place}.networkTopology")
+    machines = MACHINES.get(tier)
     if machines is None or fields.text(topology, "mode", f"{place}.networkTopology") == "soft":
         return spec, []
+    if why := _impossible(spec, machines, place):
+        raise WireError(f"{place}.networkTopology.highestTierName", tier, why)
     changes: list[Change] = []
     tasks = [_task(task, machines, f"{place}.tasks[{at}]", changes) for at, task in enumerate(spec["tasks"])]
     return ({**spec, "tasks": tasks}, changes) if changes else (spec, [])
+
+
+def _impossible(spec: Json, machines: Literal[2, 4], place: str) -> str:
+    """Why no UltraServer can ever hold as many of the job's pods as start together; empty where one may."""
+    devices = []
+    for at, task in enumerate(spec["tasks"]):
+        where = f"{place}.tasks[{at}].template.spec"
+        pod = fields.member(fields.member(task, "template", place), "spec", where)
+        kind = INSTANCE_TYPES.get(fields.text_map(pod, "nodeSelector", where).get(names.INSTANCE_LABEL, ""))
+        if kind is not None and machines not in kind.ultraserver:
+            return f"{kind.name} is in no UltraServer of {machines}; name a wider tier, or avoid more with mode soft"
+        devices.append(sum(_devices(each, where) for each in fields.items(pod, "containers", where)))
+    together = fields.natural(spec, "minAvailable", place) * min(devices, default=0)
+    if together > machines * _WHOLE:
+        return (
+            f"{together} devices have to start together, and an UltraServer of {machines} has {machines * _WHOLE}; "
+            "name a wider tier, or ask for fewer"
+        )
+    return ""
+
+
+def _devices(container: Json, place: str) -> int:
+    limits = fields.member(fields.member(container, "resources", place), "limits", f"{place}.resources")
+    return quantity.parse(limits.get(names.DEVICES, 0), key=f"{place}[{names.DEVICES}]").nano // NANO
 
 
 def _task(task: Json, machines: Literal[2, 4], place: str, changes: list[Change]) -> Json:
