@@ -56,7 +56,7 @@ def _impossible(spec: Json, machines: Literal[2, 4], place: str) -> str:
         pod = fields.member(fields.member(task, "template", place), "spec", where)
         kind = INSTANCE_TYPES.get(fields.text_map(pod, "nodeSelector", where).get(names.INSTANCE_LABEL, ""))
         if kind is not None and machines not in kind.ultraserver:
-            return f"{kind.name} is in no UltraServer of {machines}; name a wider tier, or avoid more with mode soft"
+            return f"{kind.name} is in no UltraServer of {machines}; name a wider tier, as network-layer-3"
         devices.append(sum(_devices(each, where) for each in fields.items(pod, "containers", where)))
     together = fields.natural(spec, "minAvailable", place) * min(devices, default=0)
     if together > machines * _WHOLE:
