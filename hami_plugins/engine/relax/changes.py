@@ -148,9 +148,10 @@ class Removed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedNode:
-    """One more node, as ``like`` was when it was new (a node of the cluster, or a shape that was offered)."""
+    """One more node or several, as ``like`` was when it was new (a node of the cluster, or an offered shape)."""
 
     like: NodeName
+    count: int = 1
 
     @property
     def kind(self) -> ChangeKind:

@@ -54,8 +54,8 @@ def change_words(change: Change, containers: Sequence[str] = (), registry: Regis
             return f"with the label {key}={value} on node {node}"
         case Removed(pod=pod):
             return _without_pod(pod, registry)
-        case AddedNode(like=like):
-            return f"with one more node like {like}"
+        case AddedNode(like=like, count=count):
+            return f"with {'one more node' if count == 1 else f'{count} more nodes'} like {like}"
         case _:
             return _of_pod(change, containers)
 

@@ -22,6 +22,7 @@ from hami_plugins.report import drawings
 from hami_plugins.report.drawings import Drawing
 from hami_plugins.report.explain import advice, gates, wording
 from hami_plugins.report.explain.counterfactuals import counterfactuals
+from hami_plugins.report.explain.gang_ways import GangWays
 from hami_plugins.report.explain.gates import Freed, GateKeeper
 from hami_plugins.report.explain.reasons import choice_of_plan, why_of
 from hami_plugins.report.plan import Plan, Planner, PodPlan, Stage
@@ -107,6 +108,7 @@ class Answers:
         self._reasons: dict[_Asked, tuple[tuple[Cause, ...], str]] = {}
         self._advice: dict[_Told, tuple[WayOut, ...]] = {}
         self._keeper = GateKeeper(plan, planner)
+        self._gang_ways = GangWays(plan, planner)
         self._in_full = len(plan.pods) * len(plan.before.nodes) <= MOST_LOOKS
         self.all = tuple(self._answer(each) for each in plan.pods)
 
@@ -156,6 +158,7 @@ class Answers:
             made = self._advice[key] = ways_through(self._keeper.freed(plan))
             return made
         found = counterfactuals(self._planner, plan.before, plan.intake.submitted, spare_shapes=self._spare_shapes)
+        found = self._gang_ways.starting(found, plan)
         if plan.unit.startswith("daemonset/"):  # its controller names the node, and no manifest can take that back
             found = tuple(each for each in found if ChangeKind.NODE_NAME not in each.kinds)
         made = self._advice[key] = ways_out_of(found, names_of(plan), self.registry)

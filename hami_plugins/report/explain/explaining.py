@@ -25,9 +25,10 @@ from hami_plugins.model.pods import NodeConstraints, Pod, PodRecord
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.vendor import Dialect
 from hami_plugins.report.explain.counterfactuals import counterfactuals
+from hami_plugins.report.explain.gang_ways import GangWays
 from hami_plugins.report.explain.gates import Freed, GateKeeper
 from hami_plugins.report.explain.reasons import choice_of_plan, why_of
-from hami_plugins.report.plan import Planner, PodPlan, Unit, submission
+from hami_plugins.report.plan import Plan, Planner, PodPlan, Stage, Unit, submission
 from hami_plugins.report.plan.holders import Holder
 from hami_plugins.report.workloads import gangs
 from hami_plugins.vendors import builtin
@@ -122,14 +123,23 @@ def _pending(
     whole = planner.plan(_as_created(snapshot, pod), (_unit(snapshot, pod),))
     plan = next(each for each in whole.pods if each.pod.full_name == pod.full_name)
     keeper = GateKeeper(whole, planner)
+    offers = counterfactuals(planner, plan.before, pod, limit=limit, spare_shapes=spare_shapes)
     return Pending(
-        plan=plan,
+        plan=_beside_its_gang(plan, whole),
         why=why_of(planner.decider, plan),
         choice=choice_of_plan(planner.decider, plan),
-        offers=counterfactuals(planner, plan.before, pod, limit=limit, spare_shapes=spare_shapes),
+        offers=GangWays(whole, planner).starting(offers, plan),
         holders=keeper.holders(plan),
         freed=keeper.freed(plan, limit=limit),
     )
+
+
+def _beside_its_gang(plan: PodPlan, whole: Plan) -> PodPlan:
+    """The plan of a pod that no node takes, with a note on members of its gang for whom there would be a place."""
+    held = next((each.why for each in whole.pods if each.unit == plan.unit and each.stage is Stage.GANG), "")
+    if not held or plan.stage is not Stage.NODES:
+        return plan
+    return replace(plan, notes=(*plan.notes, f"{held}; what those would take counts as taken here"))
 
 
 def _as_created(snapshot: ClusterSnapshot, pod: Pod) -> ClusterSnapshot:

@@ -135,6 +135,7 @@ class TestPending:
         assert isinstance(found.about, Pending)
         assert found.about.plan.pod.name == "m-0"
         assert found.about.plan.stage is Stage.NODES  # the other one has taken the only place
+        assert found.about.plan.notes[-1].startswith("its gang waits: 2 have to start together and 1 would fit")
         assert (ChangeKind.MEMORY,) in [each.kinds for each in found.about.offers]
         assert all(each.victim is None for each in found.about.offers)
 
