@@ -47,6 +47,7 @@ value that was inferred, and that over prose. An ambiguous vector is decided, no
 _SCENARIOS: Final = """\
 Plans of submissions that the real Volcano 1.14.1 answered: pods here of pods there. *explained* is a fault of Volcano
 of which the plan says what it will be (`plan --scheduler volcano-1.14.1`).
+Those from 101 on were recorded on the private machine of `tests/cluster`, each more than once, with the same answer.
 """
 
 

@@ -23,8 +23,12 @@ FAULTS = {
     "72-notready-without-taint": "not-ready",
     "81-pending-gang-before": "blocked-gang",
     "83-gang-after-room": "stale-gang",
+    "106-minima-of-tasks-against-numbers": "task-minima",
 }
-"""Where Volcano did what a user would call a bug, the rule that says so. The sets of pods are the same."""
+"""Where Volcano did what a user would call a bug, the rule that says so."""
+
+OTHER_SETS = frozenset({"106-minima-of-tasks-against-numbers"})
+"""The faults by which pods wait that have room; with the others the sets of pods are the same."""
 
 
 @cache
@@ -48,8 +52,9 @@ def test_nothing_is_left_unexplained(name: str) -> None:
 @every_scenario
 def test_the_same_pods_find_a_place_and_the_others_stop_where_they_stop_in_volcano(name: str) -> None:
     given = planned(name)
-    assert given.placed.keys() == given.expect["placed"].keys()
-    assert given.pending.keys() == given.expect["pending"].keys()
+    if name not in OTHER_SETS:
+        assert given.placed.keys() == given.expect["placed"].keys()
+        assert given.pending.keys() == given.expect["pending"].keys()
     if given.expect["kind"] != "fault":
         assert judgement(name).explained == []
 
