@@ -8,6 +8,9 @@ from typing import Final, NamedTuple
 LONGEST: Final = 120
 """Words beyond this length are not compared; no key or resource is as long."""
 
+MOST_NAMED: Final = 5
+"""Known words that are named where none is near."""
+
 _DOMAIN_SLACK: Final = 0.2
 _NAME_SLACK: Final = 0.34
 
@@ -53,6 +56,16 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     if ranked and ranked[0][0] <= _NAME_SLACK * max(len(word), len(ranked[0][1])):
         return ranked[0][1]
     return None
+
+
+def instead(word: str, known: Iterable[str]) -> str:
+    """What is said of a plain word that is none of the known ones: which was meant, else some of those there are."""
+    names = sorted(known)
+    near = nearest(word, names)
+    if near is not None:
+        return f"did you mean {near}?"
+    more = len(names) - MOST_NAMED
+    return f"known are {', '.join(names[:MOST_NAMED])}{f' and {more} more' if more > 0 else ''}"
 
 
 def _match(word: str, candidate: str) -> _Match | None:

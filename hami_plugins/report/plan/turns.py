@@ -23,7 +23,7 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.quantity import NANO
-from hami_plugins.report import old_names
+from hami_plugins.report import old_names, spelling
 from hami_plugins.report.plan import aftermath, schedulers
 from hami_plugins.report.plan.desk import Desk
 from hami_plugins.report.plan.jobs import Job, Member, in_order, job_of, least_of, without_gated
@@ -177,17 +177,20 @@ class Turns:
         """Why the gang cannot even be made."""
         stage = Stage.ADMISSION if job.unit.made_late else Stage.GATE
         if not job.unit.exists and job.known is None:
-            return _Stop(stage, f"it names the PodGroup {job.unit.group}, which nobody has made")
+            why = f"it names the PodGroup {job.unit.group}, which nobody has made; make it, or drop {GROUP_KEY}"
+            return _Stop(stage, why)
         if not self.snapshot.queues:
             return None
         hold = Hold(job.queue, least_of(job) or {})
         queue = self.snapshot.queues.get(job.queue)
         if queue is None:
-            return _Stop(stage, f"there is no queue {job.queue}", hold=hold)
+            return _Stop(
+                stage, f"there is no queue {job.queue}; {spelling.instead(job.queue, self.snapshot.queues)}", hold=hold
+            )
         if job.unit.made_late and any(each.parent == queue.name for each in self.snapshot.queues.values()):
             why = f"queue {job.queue} has child queues, and jobs go into queues without"
             return _Stop(stage, why, hold=hold)
-        return None if queue.open else _Stop(stage, f"queue {job.queue} is closed", hold=hold)
+        return None if queue.open else _Stop(stage, f"queue {job.queue} is closed; open it, or use another", hold=hold)
 
     def _held(self, job: Job) -> _Stop | None:
         """Why the gang has to wait before its pods are looked at; ``None`` lets it in."""

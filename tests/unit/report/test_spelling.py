@@ -66,3 +66,8 @@ def test_closest_gives_all_names_that_are_equally_near() -> None:
 )
 def test_nearest_finds_a_near_plain_word(word: str, meant: str | None) -> None:
     assert spelling.nearest(word, ("binpack", "spread", "true", "false")) == meant
+
+
+def test_an_unknown_word_is_answered_with_the_nearest_or_with_some_that_are_known() -> None:
+    assert spelling.instead("reserch", ["research", "default"]) == "did you mean research?"
+    assert spelling.instead("x", "gfedcba") == "known are a, b, c, d, e and 2 more"

@@ -197,7 +197,7 @@ class TestGangs:
     def test_a_group_that_nobody_has_made_keeps_its_pods_waiting(self) -> None:
         (plan,) = planned([a_node()], a_pod(group="nobody"))
         assert plan.stage is Stage.GATE
-        assert plan.why == "it names the PodGroup default/nobody, which nobody has made"
+        assert plan.why.startswith("it names the PodGroup default/nobody, which nobody has made; make it, or drop ")
 
     def test_gangs_of_other_schedulers_are_all_or_nothing_too(self) -> None:
         group = {**a_group(least=2), "apiVersion": "scheduling.x-k8s.io/v1alpha1"}
@@ -311,7 +311,10 @@ class TestQueues:
         cluster = [a_node(), a_queue(), a_queue("shut", "Closed"), a_queue("parent"), a_queue("child", parent="parent")]
         pods = planned(cluster, a_pod("a", queue="shut"), a_pod("b", queue="nobody"), a_pod("c", queue="parent"))
         assert stages(pods) == {"a": Stage.GATE, "b": Stage.GATE, "c": Stage.PLACED}
-        assert [the(name, pods).why for name in "ab"] == ["queue shut is closed", "there is no queue nobody"]
+        assert [the(name, pods).why for name in "ab"] == [
+            "queue shut is closed; open it, or use another",
+            "there is no queue nobody; known are child, default, parent, shut",
+        ]
         jobs = planned(cluster, a_job(queue="shut"), a_job("k", queue="parent"))
         assert set(stages(jobs).values()) == {Stage.ADMISSION}
         assert "child queues" in the("k-default0-0", jobs).why
