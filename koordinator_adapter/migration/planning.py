@@ -19,6 +19,7 @@ from koordinator_adapter.manifests import File, translated
 from koordinator_adapter.migration.kinds import SERVED, kind_of, name_of, owner_of, path_of, remade
 from koordinator_adapter.migration.records import records
 from koordinator_adapter.migration.steps import Kind, Left, Step, differences, holds
+from koordinator_adapter.translation.groups import named_group
 from koordinator_adapter.translation.model import Fidelity, Settings, Words, refused
 from koordinator_adapter.translation.objects import GROUPS, source_of
 from koordinator_adapter.translation.reading import words_of
@@ -83,7 +84,14 @@ def planned(found: Found, target: Words, registry: Registry, settings: Settings,
         fixed = SERVED[kind_of(raw)].fixed
         if fixed:
             left.append(
-                Left(name=file.source, finding=refused(str(raw["kind"]), fixed, _by_hand(raw, target, settings)))
+                Left(
+                    name=file.source,
+                    finding=refused(
+                        str(raw["kind"]),
+                        fixed,
+                        _by_hand(raw, target, settings, _group_beside(raw, target, registry, settings)),
+                    ),
+                )
             )
             continue
         for step, of_groups in _of_file(raw, file):
@@ -185,8 +193,20 @@ def _told(file: File) -> Iterator[Left]:
                 yield Left(name=file.source, finding=finding)
 
 
-def _by_hand(raw: Json, target: Words, settings: Settings) -> str:
-    """The command that makes an object anew in other words."""
+def _group_beside(raw: Json, target: Words, registry: Registry, settings: Settings) -> str:
+    """The PodGroup beside which a member without cards has to be translated; empty for whatever asks for cards."""
+    (document,) = manifests.read(documents.dump(submission(raw)), source="")
+    for view in subject_of(document, namespace="default").pods:
+        if view.pod is None or words_of(view.pod, registry, settings):
+            continue
+        for words, version in GROUPS.items():
+            if words is not target and (named := named_group(view.pod, words)) is not None:
+                return f"podgroups.{version.partition('/')[0]}/{named[2]}"
+    return ""
+
+
+def _by_hand(raw: Json, target: Words, settings: Settings, beside: str) -> str:
+    """The command that makes an object anew in other words, with the PodGroup ``beside`` it if one is needed."""
     _, namespace, name = name_of(raw).split("/")
     kind = str(raw["kind"]).lower()
     kind = "vcjob" if "volcano" in str(raw.get("apiVersion")) else kind
@@ -194,7 +214,8 @@ def _by_hand(raw: Json, target: Words, settings: Settings) -> str:
     options += [f"--model {shlex.quote(each)}" for each in settings.models]
     options += ["--device-labels"] if settings.device_labels else []
     file = f"{kind}-{name}.yaml"
+    what, verb = (f"{beside} {kind}/{name}", "apply") if beside else (f"{kind} {name}", "create")
     return (
-        f"kubectl -n {namespace} get {kind} {name} -o yaml | hami-plugins koordinator translate -f - "
-        f"{' '.join(options)} > {file} && kubectl -n {namespace} delete {kind} {name} && kubectl create -f {file}"
+        f"kubectl -n {namespace} get {what} -o yaml | hami-plugins koordinator translate -f - "
+        f"{' '.join(options)} > {file} && kubectl -n {namespace} delete {kind} {name} && kubectl {verb} -f {file}"
     )

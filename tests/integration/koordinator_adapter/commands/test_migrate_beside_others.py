@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import copy
+import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hami_plugins.cli import main
 from hami_plugins.emulator.apiserver import ApiServer
 from hami_plugins.kube.client import connect_to
+from hami_plugins.report import manifests
 from koordinator_adapter.migration.kinds import remade
 from tests.integration.koordinator_adapter.commands.cluster import (
     HAMI,
@@ -192,3 +196,32 @@ def test_cards_of_other_makers_that_koordinator_would_give_out_again_are_told(
 def test_a_plan_says_when_running_pods_become_others(kind: str, spec: Raw, words: str) -> None:
     raw = a_workload("w", a_template(HAMI, "hami-scheduler"), kind=kind)
     assert words in remade({**raw, "spec": {**raw["spec"], **spec}})
+
+
+def test_a_bare_member_without_cards_is_made_anew_beside_its_group(
+    server: ApiServer,
+    before: dict[str, Any],
+    type_in: Type,
+    journal: Path,
+    *,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    template = a_template({"cpu": "1"}, "volcano", annotations={"scheduling.k8s.io/group-name": "team"})
+    pod = {"apiVersion": "v1", "kind": "Pod", **template}
+    pod["metadata"] |= {"name": "server", "namespace": "ml"}
+    pod["spec"] |= {"nodeName": "gpu-1"}
+    server.put(pod)
+    said = type_in("migrate", "-n", "ml", "--journal", journal)
+    (line,) = [line for line in said.out.splitlines() if "pod/ml/server: " in line]
+    assert "kubectl -n ml get podgroups.scheduling.volcano.sh/team pod/server -o yaml |" in line
+    assert line.endswith("&& kubectl apply -f pod-server.yaml")
+    command = line[line.index("hami-plugins koordinator translate") : line.index(" > ")].split()[3:]
+    group = next(each for each in a_cluster() if each["kind"] == "PodGroup")
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [group, pod]}).encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert main(["koordinator", "translate", *command]) == 0
+    made = {each.raw["kind"]: each.raw for each in manifests.read(capsys.readouterr().out, source="out")}
+    assert made["PodGroup"]["apiVersion"] == "scheduling.sigs.k8s.io/v1alpha1"
+    assert made["Pod"]["spec"]["schedulerName"] == "koord-scheduler"  # type: ignore[index]
+    assert "nodeName" not in made["Pod"]["spec"]  # type: ignore[operator]
