@@ -43,6 +43,13 @@ def test_what_sidecars_had_in_an_earlier_try_does_not_stay_on_the_binding() -> N
     assert {"op": "remove", "path": f"/metadata/annotations/{SPEC.keys.more.replace('/', '~1')}"} in answer.operations
 
 
+def test_what_somebody_wrote_on_the_pod_for_its_sidecars_is_emptied_by_the_grant() -> None:
+    cluster, pod = Cluster(), a_pod()
+    pod["metadata"]["annotations"] = {SPEC.keys.more: "main=GPU-n1-0,NVIDIA,40960,0:"}
+    cluster.shows(pod)
+    assert written(cluster.bind(pod))[SPEC.keys.more] == ""
+
+
 def test_an_init_container_that_needs_more_than_the_app_is_granted_by_name() -> None:
     cluster, pod = Cluster(), a_pod()
     limits = {NUMBER: "1", "volcano.sh/vgpu-memory": "30000"}
@@ -78,6 +85,15 @@ def test_the_last_slice_is_given_to_one_of_two() -> None:
     assert isinstance(answer, Refused)
     assert "node n1: vGPU memory: asked 30,000 MiB on 1 card; largest free 10,960 MiB" in answer.reason
     assert cluster.metrics.metrics.value("refusals_total", reason="cards") == 1
+
+
+def test_a_binding_that_names_no_uid_is_for_the_pod_that_the_api_server_has_now() -> None:
+    cluster, old, new = Cluster(), a_pod(memory=10_000), a_pod(memory=20_000)
+    new["metadata"]["uid"] = "uid-again"
+    cluster.shows(old)
+    cluster.server["x", "p"] = new
+    assert written(cluster.bind(old, uid=""))[IDS] == "GPU-n1-0,NVIDIA,20000,0:"
+    assert cluster.reads == 1
 
 
 def test_a_refusal_stands_in_the_log_once_however_often_the_scheduler_tries_again() -> None:

@@ -43,6 +43,16 @@ def test_a_deletion_that_was_found_out_by_listing_comes_without_an_object() -> N
     assert (holders(cluster), len(cluster.books)) == (0, 0)
 
 
+def test_the_end_of_an_older_node_of_that_name_is_not_the_end_of_the_newer() -> None:
+    cluster, again = Cluster(), a_node()
+    again["metadata"]["uid"] = "uid-again"
+    cluster.books.node_changed(Change("added", again, "uid-again"))
+    cluster.books.node_changed(Change("deleted", None, "uid-n1"))
+    assert cluster.predicate(a_pod())["status"] == ""
+    cluster.books.node_changed(Change("deleted", None, "uid-again"))
+    assert "the node is not known" in cluster.predicate(a_pod())["status"]
+
+
 def test_the_end_of_an_older_pod_of_that_name_is_not_the_end_of_the_newer() -> None:
     cluster, pod = Cluster(), a_pod()
     newer = {**pod, "metadata": {**pod["metadata"], "uid": "uid-2"}}
