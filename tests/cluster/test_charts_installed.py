@@ -491,6 +491,39 @@ def test_the_server_writes_one_annotation_of_nodes_and_only_in_mode_guard(
     assert "no spec and no labels" in refusal(server, node, {"spec": {"unschedulable": True}})
 
 
+def test_the_server_of_the_adapter_writes_makers_models_and_amounts_of_nodes_and_nothing_else(
+    helm: Helm, control_plane: ControlPlane, place: str
+) -> None:
+    helm.change("install", "one", place, values={**PULLED, **NOWHERE}, chart=KOORDINATOR)
+    api, node = control_plane.api, f"/api/v1/nodes/{place}"
+    api.create("/api/v1/nodes", {"metadata": {"name": place, "annotations": {"other": "stays"}}})
+    account = f"/api/v1/namespaces/{place}/serviceaccounts/one-koordinator-adapter/token"
+    server = control_plane.client(api.create(account, {"spec": {}})["status"]["token"])
+    try:
+        wait_until(lambda: refused(server, node), "the API server has heard of the policy")
+        amounts = {"koordinator.sh/gpu": "100", "koordinator.sh/gpu.shared": "100"}
+        assert not refusal(server, node, {"metadata": {"labels": {"node.koordinator.sh/gpu-vendor": "nvidia"}}})
+        assert not refusal(server, f"{node}/status", {"status": {"capacity": amounts, "allocatable": amounts}})
+        assert not refusal(server, f"{node}/status", {"status": {"capacity": dict.fromkeys(amounts)}})
+        for path, body, said in (
+            (node, {"metadata": {"labels": {"a": "b"}}}, "labels of nodes that Koordinator has"),
+            (node, {"spec": {"unschedulable": True}}, "no spec and no annotations"),
+            (node, annotated(other=None), "no spec and no annotations"),
+            (node, {"metadata": {"finalizers": ["a.b/c"]}}, "no finalizers and no owners"),
+            (f"{node}/status", {"status": {"capacity": {"cpu": "64"}}}, "the capacity of Koordinator's resources"),
+            (f"{node}/status", {"status": {"allocatable": {"cpu": "64"}}}, "the allocatable of Koordinator's"),
+            (
+                f"{node}/status",
+                {"status": {"conditions": [{"type": "Ready", "status": "False"}]}},
+                "nothing of a node's status",
+            ),
+        ):
+            assert said in refusal(server, path, body)
+    finally:
+        helm.run("uninstall", "one", "--namespace", place, "--wait", "--no-hooks")
+        api.delete(node)
+
+
 @pytest.mark.parametrize("rights", ["ledger"], indirect=True)
 @pytest.mark.parametrize(
     ("method", "path"),

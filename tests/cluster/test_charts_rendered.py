@@ -14,6 +14,7 @@ import yaml
 from hami_plugins.vendors import volcano
 from koordinator_adapter import webhooks as koordinator
 from koordinator_adapter.app import policy_of
+from koordinator_adapter.devices import sums
 from koordinator_adapter.settings import AdapterSettings
 from neuron_topology.placement import manifests as neuron
 from tests.cluster.api import Object
@@ -525,6 +526,19 @@ def test_the_server_may_bind_pods_where_it_is_asked_to_and_not_otherwise(one_hel
     assert any(rule["resources"] == ["pods/binding"] for rule in allowed) is binds
     (told,) = of_kind(found, "ConfigMap")
     assert yaml.safe_load(told["data"]["grants.yaml"])["binds"] is binds
+
+
+def test_the_policy_of_the_adapters_server_lets_it_write_what_it_writes_of_nodes(one_helm: Helm) -> None:
+    found = objects(one_helm.template(KOORDINATOR))
+    (policy,), (server,) = of_kind(found, "ValidatingAdmissionPolicy"), of_kind(found, "Deployment")
+    (who,) = policy["spec"]["matchConditions"]
+    account = server["spec"]["template"]["spec"]["serviceAccountName"]
+    assert f"'system:serviceaccount:here:{account}'" in who["expression"]
+    _, _, labels, _, *amounts = (each["expression"] for each in policy["spec"]["validations"])
+    assert set(re.findall(r"'([^']+/[^']+)'", labels)) == set(sums.LABELS)
+    assert len(amounts) == 2
+    for expression in amounts:
+        assert set(re.findall(r"'([^']+/[^']+)'", expression)) == set(sums.NAMES)
 
 
 @pytest.mark.parametrize("mode", ["never", "auto"])
