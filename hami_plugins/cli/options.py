@@ -124,7 +124,7 @@ AddNodes = Annotated[
     typer.Option(
         "--add-nodes",
         metavar="SHAPE=N",
-        help="Add nodes of a shape, such as h100x8=2. Repeatable.",
+        help="Add nodes of a shape, such as h100x8=2, with the node agent of the cluster's own. Repeatable.",
         autocompletion=completing.shapes,
     ),
 ]

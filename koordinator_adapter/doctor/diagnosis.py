@@ -77,7 +77,8 @@ def lines(diagnosis: Diagnosis) -> Iterator[Line]:
             yield Line(f"    {each.fix}")
     for what in diagnosis.unseen:
         yield Line(f"not looked at: {what}", "dim")
-    yield Line(_summary(diagnosis.findings), "good" if diagnosis.healthy else "bad")
+    fine = "nothing is wrong in what was looked at" if diagnosis.unseen else "nothing is wrong"
+    yield Line(_summary(diagnosis.findings) or fine, "good" if diagnosis.healthy else "bad")
 
 
 def document(diagnosis: Diagnosis) -> DiagnosisDocument:
@@ -104,4 +105,4 @@ def _summary(findings: Iterable[Finding]) -> str:
     for each in findings:
         counted[each.severity] += 1
     told = [f"{count} {severity}{'' if count == 1 else 's'}" for severity, count in counted.items() if count]
-    return ", ".join(told) if told else "nothing is wrong"
+    return ", ".join(told)

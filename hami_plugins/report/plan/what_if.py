@@ -20,6 +20,11 @@ from hami_plugins.report.fleets.shapes import Speaker
 from hami_plugins.report.listing import snapshot_of
 from hami_plugins.vendors import koordinator, nvidia, volcano
 
+_SPEAKERS: Final = {
+    nvidia.SPEC.name: Speaker.HAMI,
+    volcano.SPEC.name: Speaker.VOLCANO,
+    koordinator.NAME: Speaker.KOORDINATOR,
+}
 _NODE_POLICIES: Final = ("binpack", "spread")
 _DEVICE_POLICIES: Final = ("binpack", "spread", "numa", "mutex", "topology-aware")
 
@@ -52,10 +57,10 @@ def with_nodes(snapshot: ClusterSnapshot, words: Sequence[str], registry: Regist
 
 
 def _agents(snapshot: ClusterSnapshot) -> Speaker:
-    """Whose node agent would run on further nodes: Koordinator's where all cards of NVIDIA's are published by it."""
+    """Whose node agent would run on further nodes: the one that publishes all cards of NVIDIA's, else HAMi's."""
     vendors = {vendor for entry in snapshot.nodes for vendor in entry.state.shape.positions}
-    others = {nvidia.SPEC.name, volcano.SPEC.name}
-    return Speaker.KOORDINATOR if koordinator.NAME in vendors and vendors.isdisjoint(others) else Speaker.HAMI
+    found = [speaker for vendor, speaker in _SPEAKERS.items() if vendor in vendors]
+    return found[0] if len(found) == 1 else Speaker.HAMI
 
 
 def with_policy(rules: Rules, words: str) -> Rules:

@@ -8,7 +8,7 @@ from hami_plugins.engine.intake import Rules
 from hami_plugins.errors import ManifestError
 from hami_plugins.report.plan import what_if
 from hami_plugins.vendors import builtin
-from tests.builders import a_node, a_record, a_snapshot
+from tests.builders import a_device, a_node, a_record, a_snapshot
 from tests.unit.report.plans import holding
 
 TWO = a_snapshot(holding(a_node("a"), a_record(name="web"), a_record(name="db")), a_node("b"))
@@ -46,6 +46,22 @@ def test_nodes_of_a_shape_are_added() -> None:
     found = what_if.with_nodes(TWO, ["h100x8=2"], builtin())
     assert [entry.name for entry in found.nodes] == ["a", "added-h100x8-0", "added-h100x8-1", "b"]
     assert len(found.nodes[1].ids) == 8
+
+
+@pytest.mark.parametrize(
+    ("running", "publishers"),
+    [
+        pytest.param(["NVIDIA"], {"NVIDIA"}, id="HAMi's"),
+        pytest.param(["Volcano-vGPU"], {"Volcano-vGPU"}, id="Volcano's"),
+        pytest.param(["Koordinator"], {"Koordinator"}, id="Koordinator's"),
+        pytest.param(["NVIDIA", "Volcano-vGPU"], {"NVIDIA"}, id="both"),
+        pytest.param([], {"NVIDIA"}, id="nobody's"),
+    ],
+)
+def test_added_nodes_run_the_agent_that_the_cluster_runs(running: list[str], publishers: set[str]) -> None:
+    cluster = a_snapshot(*(a_node(f"n{at}", a_device(vendor=name)) for at, name in enumerate(running)))
+    added = what_if.with_nodes(cluster, ["l40sx4=1"], builtin())
+    assert set(next(each for each in added.nodes if each.name == "added-l40sx4-0").state.shape.positions) == publishers
 
 
 def test_no_words_add_no_nodes() -> None:

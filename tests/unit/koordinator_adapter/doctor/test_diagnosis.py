@@ -507,6 +507,7 @@ def test_what_a_listing_lacks_is_said_and_not_guessed() -> None:
     found = diagnosis(objects)
     assert found.findings == ()
     assert len(found.unseen) == 5
+    assert [line.words for line in diagnoses.lines(found)][-1] == "nothing is wrong in what was looked at"
 
 
 def test_an_object_that_cannot_be_read_is_told_and_hides_no_other() -> None:
