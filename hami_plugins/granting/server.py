@@ -221,8 +221,10 @@ class GrantServer:
 
     def _active(self) -> Office:
         """What answers. Raises ``StandbyError``."""
+        if self._stopping.is_set():
+            raise StandbyError("this replica does not answer any more: the process ends")
         office = self._term
-        if office is None or self._stopping.is_set() or not self._election.active:
+        if office is None or not self._election.active:
             raise StandbyError(f"this replica does not answer: {self._election.check() or 'it is about to begin'}")
         if not office.term.ready:
             raise StandbyError(f"this replica does not answer yet: {office.term.check()}")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import urllib3
 
-from hami_plugins.emulator.apiserver.faults import Fault, Refuse
+from hami_plugins.emulator.apiserver.faults import Delay, Fault, Refuse
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect_to
 from hami_plugins.ledger.ledger import Ledger
@@ -159,6 +159,8 @@ def test_a_replica_that_ends_keeps_the_lease_until_its_last_answers_are_in_effec
         ended = pool.submit(cluster.end, client)
         other = cluster.start("two", ready=False)
         wait_for(lambda: "held by one" in other.get("/readyz")[1], "the lease is looked at")
+        (late,) = cluster.put(a_pod("late"))
+        wait_for(lambda: "the process ends" in str(client.bind(late, "n1", dryRun=True)[1]), "it answers no more")
         assert not ended.done()
         pod["spec"]["nodeName"] = "n1"
         pod["metadata"]["annotations"] = {IDS: "GPU-n1-0,NVIDIA,40000,0:", NODE: "n1"}
@@ -187,6 +189,24 @@ def test_a_replica_to_which_nobody_is_sent_ends_at_once(cluster: Site) -> None:
     second = cluster.start("two", ready=False, shutdownDelay=300)
     with ThreadPoolExecutor(1) as pool:
         pool.submit(cluster.end, second).result(60)
+
+
+def test_a_replica_that_loses_its_lease_while_it_reads_a_pod_does_not_answer(
+    cluster: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hami_plugins.granting.server.READ_SECONDS", 20.0)
+    client = cluster.start()
+    pod = a_pod("p") | {"metadata": {"name": "p", "namespace": "default", "uid": "unknown"}}
+    assert client.bind(pod, "n1") == (200, {"uid": "r", "allowed": True})
+    lease = cluster.server.get("leases.coordination.k8s.io", "volcano-vgpu-grants", "default")
+    cluster.server.faults.add(Fault(action=Delay(3.0), verb="get", resource="pods"))
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(client.bind, pod, "n1")
+        wait_for(lambda: cluster.value(client, "pod_reads_total") == 2, "the pod is read")
+        spec = {**lease["spec"], "holderIdentity": "two", "leaseDurationSeconds": 3600}
+        cluster.put({**lease, "spec": spec})
+        status, text = answer.result(20)
+    assert (status, "held by two" in text) == (503, True)
 
 
 def test_a_replica_that_cannot_renew_its_lease_answers_no_more(cluster: Site) -> None:
