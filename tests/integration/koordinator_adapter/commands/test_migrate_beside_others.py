@@ -6,6 +6,7 @@ import copy
 import io
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import pytest
 
 from hami_plugins.cli import main
 from hami_plugins.emulator.apiserver import ApiServer
-from hami_plugins.kube.client import connect_to
+from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.report import manifests
+from koordinator_adapter import migrating
 from koordinator_adapter.migration.kinds import remade
 from tests.integration.koordinator_adapter.commands.cluster import (
     HAMI,
@@ -225,3 +227,60 @@ def test_a_bare_member_without_cards_is_made_anew_beside_its_group(
     assert made["PodGroup"]["apiVersion"] == "scheduling.sigs.k8s.io/v1alpha1"
     assert made["Pod"]["spec"]["schedulerName"] == "koord-scheduler"  # type: ignore[index]
     assert "nodeName" not in made["Pod"]["spec"]  # type: ignore[operator]
+
+
+class Raced:
+    """A cluster in which somebody is quicker with the first write of a sort to an object."""
+
+    def __init__(self, cluster: KubeClient, verb: str, path: str, change: Raw) -> None:
+        self._cluster, self._verb, self._path, self._change = cluster, verb, path, change
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._cluster, name)
+        return partial(self._second, found) if name == self._verb else found
+
+    def _second(self, write: Callable[..., Any], path: str, *args: Any, **kwargs: Any) -> Any:
+        if path == self._path:
+            self._path = ""
+            self._cluster.merge_patch(path, self._change)
+        return write(path, *args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("words", "verb", "name", "change"),
+    [
+        ([], "merge_patch", "serving", {"spec": {"template": {"spec": {"schedulerName": "mine"}}}}),
+        (["--undo"], "merge_patch", "serving", {"spec": {"template": {"spec": {"schedulerName": "mine"}}}}),
+        (["--undo"], "delete", "group", {"spec": {"minMember": 7}}),
+    ],
+)
+def test_whoever_writes_between_a_look_and_a_write_wins(
+    server: ApiServer,
+    before: dict[str, Any],
+    type_in: Type,
+    journal: Path,
+    *,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    verb: str,
+    name: str,
+    change: Raw,
+) -> None:
+    if words:
+        type_in("migrate", "-n", "ml", "--apply", "--journal", journal)
+    with monkeypatch.context() as patched:
+        patched.setattr(migrating, "connect", lambda **_: Raced(connect_to(server.url), verb, PATHS[name], change))
+        said = type_in("migrate", "-n", "ml", *words, "--apply", "--journal", journal)
+    assert said.code == 1
+    assert "has been changed by somebody else; it is left as it is" in said.out
+    spec = state(server)[name][1]
+    assert 7 in spec.values() or spec["template"]["spec"]["schedulerName"] == "mine"
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_has_ended_holds_nothing(server: ApiServer, type_in: Type, journal: Path, phase: str) -> None:
+    for raw in a_cluster():
+        if raw["kind"] == "Pod":
+            raw["status"]["phase"] = phase
+        server.put(raw)
+    assert "pod/ml/serving-1-a: holds" not in type_in("migrate", "-n", "ml", "--journal", journal).out
