@@ -47,7 +47,7 @@ _STATUS = {
     Stage.GATE: "waits",
     Stage.GANG: "waits for gang",
     Stage.NODES: "does not fit",
-    Stage.ELSEWHERE: "not ours",
+    Stage.ELSEWHERE: "wrong scheduler",
 }
 
 

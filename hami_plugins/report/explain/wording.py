@@ -183,6 +183,10 @@ def _said(reason: CardShortage, spec: VendorSpec) -> str:
             words = f"quota: {_quota(reason.request, reason.headroom or Headroom(), spec)}"
         case Reason.TOPOLOGY if reason.blocked is not None and reason.blocked.holders:
             words = _nearest(reason, reason.blocked, spec)
+        case Reason.HEALTH | Reason.UNHEALTHY_SGPU | Reason.CORDON:
+            near = f" ({', '.join(reason.examples)}{', ...' if reason.nodes > len(reason.examples) else ''})"
+            topic = _TOPICS[reason.reason].format(are=_are(reason))
+            words = f"{spec.noun}s: asked {reason.request.count:,}; {_of_cards(reason, spec)} {topic}{near}"
         case _:
             words = f"{spec.noun}s: {_of_cards(reason, spec)} {_TOPICS[reason.reason].format(are=_are(reason))}"
     return words

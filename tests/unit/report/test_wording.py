@@ -166,7 +166,7 @@ def test_cores_that_are_no_percentages_are_counted() -> None:
 
 def test_unhealthy_cards_are_counted() -> None:
     node = a_node("a", a_device(healthy=False), a_device(healthy=False), a_device(cordoned=True))
-    assert said(wanting(a_request()), [node]) == "1 of 1 node: cards: 2 of 3 cards are unhealthy"
+    assert said(wanting(a_request()), [node]) == "1 of 1 node: cards: asked 1; 2 of 3 cards are unhealthy (a)"
 
 
 def test_a_container_is_named_where_there_are_several() -> None:
