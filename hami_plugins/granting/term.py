@@ -100,7 +100,8 @@ class Term:
         """What is missing, in words for an operator; empty where nothing is."""
         for reflector, what in ((self._nodes, "nodes"), (self._pods, "pods")):
             if not reflector.synced.is_set():
-                return f"the API server has not told of all {what} yet"
+                why = f": {reflector.last_error}" if reflector.last_error else ""
+                return f"the API server has not told of all {what} yet{why}"
             if not reflector.healthy:
                 return f"the watch of {what} is broken: {reflector.last_error}"
             if missed := reflector.missed:

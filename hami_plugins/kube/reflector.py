@@ -292,11 +292,15 @@ class Reflector(Running):
             self._version = ""
         self._failures += 1
         self.restarts += 1
+        # What goes on and on is told ever more seldom: a night without the server fills no log.
+        told = str(error) == self.last_error and self._failures.bit_count() > 1
         self.last_error, self.last_status = str(error), status
         if self._failing_since is None:
             self._failing_since = self._clock()
         pause = max(self._backoff.pause(self._failures, self._luck), retry_after or 0.0)
-        self._log.warning("watch_interrupted", error=str(error), failures=self._failures, pause_seconds=round(pause, 3))
+        if not told:
+            after = round(pause, 3)
+            self._log.warning("watch_interrupted", error=str(error), failures=self._failures, pause_seconds=after)
         self._stop.wait(pause)
 
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from hami_plugins.errors import KubeError
 from hami_plugins.kube.port import Page, Selection, WatchEvent
 from hami_plugins.kube.reflector import Backoff, Change, Reflector
 from tests.unit.kube.scripted import ScriptedApi, an_object, expired, torn
@@ -207,6 +208,16 @@ def test_a_broken_api_does_not_end_the_loop() -> None:
         _, told = follow(api)
     assert told == [("synced", ""), ("added", "uid-a")]
     assert logs[0]["event"] == "reflector_failed"
+
+
+def test_a_failure_that_goes_on_is_logged_ever_more_seldom_and_another_one_at_once() -> None:
+    errors = [*["forbidden"] * 39, "other"]
+    with capture_logs() as logs:
+        follow(ScriptedApi([*(KubeError(error) for error in errors), [Page([], "5")]]))
+    assert [(line["failures"], line["error"]) for line in logs] == [
+        *((failures, "forbidden") for failures in (1, 2, 4, 8, 16, 32)),
+        (40, "other"),
+    ]
 
 
 def test_a_server_that_ends_every_watch_at_once_is_not_asked_without_a_pause() -> None:

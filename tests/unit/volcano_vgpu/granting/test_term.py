@@ -71,6 +71,19 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+def test_whoever_may_not_list_is_told_what_he_lacks() -> None:
+    class Forbidden(Quiet):
+        """Lists nothing."""
+
+        def list_pages(self, *_args: object, **_kwargs: object) -> Iterator[Page]:
+            raise KubeError("403 it needs a ClusterRole", status=403)
+
+    term = Term(Forbidden(), load("", {}), PRODUCT, metrics=GrantMetrics(METRICS), read=nobody)
+    term.start()
+    until(lambda: term.check() == "the API server has not told of all nodes yet: 403 it needs a ClusterRole")
+    term.stop()
+
+
 def test_what_is_promised_and_never_comes_ends_and_is_counted() -> None:
     now, metrics = [0.0], GrantMetrics(METRICS)
     term = Term(Quiet(), load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
