@@ -292,7 +292,7 @@ RULES: Final = (
         applies=_meets_a_blocked_gang,
         words=lambda case: (
             f"{{volcano}} tries gang {case.course.blocked}, which does not fit, in every session and "
-            "leaves cards booked and ids on its pods: others come in up to a dozen sessions later"
+            "leaves cards booked and ids on its pods: others come in many sessions later, or never"
         ),
     ),
     Rule(
