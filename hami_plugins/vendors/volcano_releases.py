@@ -187,6 +187,9 @@ FRESH: Final = Quirk(seen=TRIED, cured_by=_OWN_LEDGER)
 LEAVING_FREED: Final = Quirk(cured_by=frozenset({Grants.LEDGER}))
 """Cards of a pod that is being deleted count as free at once, while its containers still run."""
 
+KEPT_FOR_WAITING: Final = Quirk(seen=TRIED)
+"""A pod that waits for one that is being deleted keeps what is free on that node from those behind it."""
+
 FIRST_CONTAINER: Final = Quirk(cured_by=frozenset({Grants.LEDGER}))
 """Of the containers of one pod that share a card only the first is counted."""
 

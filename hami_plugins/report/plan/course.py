@@ -126,6 +126,18 @@ class Course:
             for share in grant.shares
         )
 
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """The pods that find a place on a node with pods that are going, behind one that waits."""
+        going = {entry.name for entry in self.snapshot.nodes if any(record.terminating for record in entry.pods)}
+        found: set[str] = set()
+        waits = False
+        for plan in self.plans if going else ():
+            waits = waits or plan.stage is Stage.NODES
+            if waits and isinstance(plan.decision, Placed) and plan.decision.node in going:
+                found.add(plan.pod.full_name)
+        return frozenset(found)
+
     def queue_of(self, plan: PodPlan) -> str:
         """The queue of a planned pod."""
         unit = self.units[plan.unit]

@@ -315,6 +315,13 @@ RULES: Final = (
         words="{volcano} does not count the cards of pods that are being deleted: it may give them away while they run",
     ),
     Rule(
+        name="kept-for-waiting",
+        quirk=volcano_releases.KEPT_FOR_WAITING,
+        applies=lambda case: case.plan.pod.full_name in case.course.kept,
+        words="{volcano} may keep what is free on the node for a pod that comes first and waits for one that is being "
+        "deleted: this pod waits until then, too",
+    ),
+    Rule(
         name="first-container",
         quirk=volcano_releases.FIRST_CONTAINER,
         applies=_shares_a_card_with_itself,

@@ -330,6 +330,17 @@ class TestRules:
         found = self.rules_of([a_node(cards=1), going], a_pod())
         assert "leaving-freed" in found["p"]
 
+    def test_a_place_behind_a_pod_that_waits_for_one_that_is_going(self) -> None:
+        going = a_pod("old", 6000, node="n1", meta={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+        found = self.rules_of([a_node(cards=1), going], a_pod("first", 9000), a_pod("second", 1000))
+        assert "kept-for-waiting" in found["second"]
+        assert "kept-for-waiting" not in found["first"]
+        turned = self.rules_of([a_node(cards=1), going], a_pod("first", 1000), a_pod("second", 9000))
+        elsewhere = self.rules_of(
+            [a_node(cards=1), a_node("n2", cards=1)], a_pod("first", 11000), a_pod("second", 1000)
+        )
+        assert not any("kept-for-waiting" in each for each in (*turned.values(), *elsewhere.values()))
+
     def test_two_containers_on_one_card(self) -> None:
         pod = a_pod()
         pod["spec"]["containers"] = containers(3000, 3000)
