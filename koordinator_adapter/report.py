@@ -79,7 +79,9 @@ def summary(files: Sequence[File], target: Words) -> str:
     """One line about everything."""
     counted = _counted(files)
     told = ", ".join(f"{counted[each]} {each}" for each in Fidelity)
-    return f"{sum(counted.values())} translated to {target}: {told}" if counted else "nothing in them asks for cards"
+    if not counted:
+        return "nothing in them asks for cards in words of HAMi, Volcano or Koordinator"
+    return f"{sum(counted.values())} translated to {target}: {told}"
 
 
 def document(files: Sequence[File], target: Words) -> TranslationDocument:

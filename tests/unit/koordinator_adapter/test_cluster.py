@@ -6,11 +6,15 @@ import json
 from typing import Any
 
 from hami_plugins.kube.reflector import Change
+from hami_plugins.model.edits import made
 from hami_plugins.model.units import NodeName
 from hami_plugins.vendors import builtin
+from hami_plugins.wire import pods
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, MEMORY, RATIO, SHARED
 from hami_plugins.wire.koordinator_devices import MODEL_LABEL
+from koordinator_adapter import injection
 from koordinator_adapter.cluster import Cluster
+from koordinator_adapter.translation.model import Finding
 from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION
 from tests.unit.koordinator_adapter.devices.nodes import a_node, card, published
 
@@ -139,6 +143,20 @@ def test_koordlets_say_who_reports_cards_and_who_limits_pods() -> None:
     seen.pod(None, "deleted", uid="koordlet")
     assert seen.cluster.facts().lacks_hook
     assert seen.dirty.count("n") == 4
+
+
+def test_a_pod_whose_containers_take_their_limits_from_it_has_limits_without_any_koordlet() -> None:
+    seen = Seen()
+    seen.node(a_node(card(0)))
+    bare = a_pod(**{ISOLATION: HAMI_CORE})
+    bare["spec"]["containers"][0]["resources"] = {"limits": {SHARED: "1", RATIO: "50"}}
+    seen.pod(bare)
+    assert seen.cluster.unlimited()
+    injected = injection.edits_of(bare, pods.pod(bare), "/hook", "/lock")
+    assert not isinstance(injected, Finding)
+    waits = made(bare, injected)
+    seen.pod(made(waits, injection.resolved(waits, pods.pod(waits))), "modified")
+    assert seen.cluster.unlimited() == ()
 
 
 def test_facts_are_those_of_nodes_objects_and_namespaces() -> None:

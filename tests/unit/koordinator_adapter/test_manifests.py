@@ -314,7 +314,7 @@ def test_the_report_is_text_or_a_document(ran: Ran, file: Path) -> None:
     assert found["items"][0]["findings"][0]["about"] == "koordinator.sh/gpu-core"
     file.write_text("kind: ConfigMap\napiVersion: v1\n", encoding="utf-8")
     assert ran("-f", file, "--to", "koordinator", "--report", "text") == edge.Exit.FINE
-    assert ran.out == "nothing in them asks for cards\n"
+    assert ran.out == "nothing in them asks for cards in words of HAMi, Volcano or Koordinator\n"
 
 
 def test_several_files_are_one_stream(ran: Ran, file: Path, tmp_path: Path) -> None:
