@@ -78,14 +78,18 @@ class InvalidRequestError(HamiPluginsError):
 
 
 class AdmissionDeniedError(HamiPluginsError):
-    """The webhook refuses the pod; ``code`` is the status that the API server hands to the user."""
+    """The webhook refuses the pod; ``code`` is the status that the API server hands to the user.
+
+    ``message`` is as HAMi spells it, ``remedy`` what to do, where that is not in the message.
+    """
 
     http_status = 403
 
-    def __init__(self, message: str, code: int = 403) -> None:
+    def __init__(self, message: str, code: int = 403, *, remedy: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.code = code
+        self.remedy = remedy
 
 
 class KubeError(HamiPluginsError):

@@ -40,7 +40,7 @@ class PodChange(NamedTuple):
 class Admission:
     """The webhook's answer: ``pod`` is the pod with ``changes`` applied; ``claimed`` are the vendors it uses.
 
-    ``message`` is as HAMi spells it, ``detail`` what it does not say: the numbers of a quota.
+    ``message`` is as HAMi spells it, ``detail`` what it does not say: the numbers of a quota, or what to do.
     """
 
     allowed: bool
@@ -71,7 +71,7 @@ def admit(
         changed = _taken_over(_with_vendors(pod, registry), settings)
         demand = demand_of(changed.pod, registry)
     except AdmissionDeniedError as error:
-        return _denied(pod, error.message, error.code)
+        return replace(_denied(pod, error.message, error.code), detail=error.remedy)
     except InvalidRequestError as error:
         return _denied(pod, str(error), error.http_status)
     over = [each.words(registry[each.vendor]) for each in quota.excesses(_asked(demand), left or {})]
@@ -150,11 +150,13 @@ def _taken_over(changed: Admission, settings: WebhookSettings) -> Admission:
         return changed
     privileged = next((each.name for each in changed.pod.containers if each.privileged), None)
     if privileged is not None:
-        raise AdmissionDeniedError(f"container {privileged} is privileged")
+        remedy = "it would see every card; drop securityContext.privileged"
+        raise AdmissionDeniedError(f"container {privileged} is privileged", remedy=remedy)
     if not settings.scheduler:
         return changed
     if changed.pod.node:
-        raise AdmissionDeniedError("pod has node assigned")
+        remedy = f"no scheduler looks at it then; write nodeSelector kubernetes.io/hostname: {changed.pod.node}"
+        raise AdmissionDeniedError("pod has node assigned", remedy=remedy)
     change = PodChange(None, AdmissionChange("schedulerName", "schedulerName", settings.scheduler))
     return replace(changed, pod=applied(changed.pod, change), changes=(*changed.changes, change))
 

@@ -29,7 +29,10 @@ MOST_HOLDERS: Final = 4
 CPU: Final = "cpu"
 MILLI: Final = NANO // 1000
 
+MEBIBYTE: Final = 2**20 * NANO
 GIBIBYTE: Final = 2**30 * NANO
+MANY: Final = 100 * GIBIBYTE
+"""From here on nobody counts memory in MiB."""
 
 BINARY: Final = frozenset({"memory", "ephemeral-storage", koordinator.MEMORY})
 """Resources that people write with binary suffixes."""
@@ -125,7 +128,8 @@ def _about_nodes(reason: NodeShortage, registry: Registry) -> str:
 
 def _no_more_than(resource: str, nano: int) -> str:
     """An amount that is left, in whole tenths of a GiB where its exact number says nothing to people."""
-    if resource in BINARY and nano >= GIBIBYTE and nano % (GIBIBYTE // 2**10):
+    unit = MEBIBYTE if nano < MANY else GIBIBYTE
+    if resource in BINARY and nano >= GIBIBYTE and nano % unit:
         tenths = nano * 10 // GIBIBYTE
         return f"{tenths // 10}.{tenths % 10}Gi"
     return plain(resource, nano)

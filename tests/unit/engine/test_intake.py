@@ -47,7 +47,10 @@ def test_the_demand_is_what_the_webhook_made_of_the_pod() -> None:
 def test_a_denied_pod_goes_no_further() -> None:
     found = take_in(a_pod(node="n1"), REGISTRY, Rules())
     assert not found.admission.allowed
-    assert found.refusal == found.words == "admission denied: pod has node assigned"
+    assert found.words == "admission denied: pod has node assigned"
+    assert found.refusal == (
+        f"{found.words} (no scheduler looks at it then; write nodeSelector kubernetes.io/hostname: n1)"
+    )
     assert not found.demand.devices.wants_devices
     assert found.pod.node == NodeName("n1")
 
