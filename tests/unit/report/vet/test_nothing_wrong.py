@@ -86,6 +86,10 @@ SUBMITTED_ON_PURPOSE: Mapping[str, set[tuple[str, str]]] = {
     "69-gang-and-selectors": {("HP722", "PodGroup default/h"), ("HP722", "PodGroup default/any")},
     "81-pending-gang-before": {("HP722", "PodGroup default/duo")},
     "83-gang-after-room": {("HP722", "PodGroup default/g")},
+    "108-member-that-succeeded": {("HP704", "Pod default/g1"), ("HP704", "Pod default/g2")},
+    "109-member-that-failed": {("HP704", "Pod default/g1"), ("HP704", "Pod default/g2")},
+    "114-init-containers-one-after-another": {("HP722", f"PodGroup default/{name}") for name in ("g", "h")},
+    "115-priority-of-group-and-pods": {("HP722", "PodGroup default/g")},
 }
 
 
