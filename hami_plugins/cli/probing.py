@@ -17,7 +17,12 @@ LOOK_SECONDS: Final = 1.0
 
 
 def complaint(url: str) -> str:
-    """Why the server does not answer there; empty where it does."""
+    """Why the server does not answer there; empty where it does.
+
+    Raises ``ConfigError`` for what is no address of a server.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"{url}: no address of a server; write http://NAME.NAMESPACE.svc:PORT")
     try:
         with urllib.request.urlopen(f"{url.rstrip('/')}/readyz", timeout=ANSWER_SECONDS):  # noqa: S310 - an operator's
             return ""
@@ -32,8 +37,6 @@ def verify(url: str, *, patience: float, sleep: Callable[[float], None] = time.s
 
     Raises ``ConfigError`` for what is no address of a server.
     """
-    if not url.startswith(("http://", "https://")):
-        raise ConfigError(f"{url}: no address of a server; write http://NAME.NAMESPACE.svc:PORT")
     waited = 0.0
     while (why := complaint(url)) and waited < patience:
         sleep(LOOK_SECONDS)

@@ -213,6 +213,11 @@ def test_what_is_missing_is_said(api: KubeClient) -> None:
     assert "the kubelet does not know the agent" in state.complaint
 
 
+def test_an_address_that_is_none_is_not_waited_for(api: KubeClient) -> None:
+    with pytest.raises(ConfigError, match=r"nonsense: no address of a server; write http://NAME\.NAMESPACE\.svc:PORT"):
+        verdict(api, settings(), grants="nonsense", nodes=False)
+
+
 def test_a_server_alone_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     slept: list[float] = []
     assert probing.verify("http://127.0.0.1:9", patience=2, sleep=slept.append) == Exit.FINDINGS
