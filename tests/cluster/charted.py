@@ -137,12 +137,12 @@ class Charted:
         self.helm.change("install", "one", self.namespace, values=self.values())
         self.wait_ready()
 
-    def seconds_to_ready(self, component: str) -> float:
+    def seconds_to_ready(self, component: str, release: str = "one", namespace: str = "") -> float:
         """From the start of its only container until the kubelet has seen it ready; both are whole seconds."""
 
         def found() -> tuple[datetime, datetime]:
             """A container that another test has ended is not ready for a while; its pod's condition is an old one."""
-            (pod,) = self.pods(component)
+            (pod,) = self.pods(component, release, namespace)
             (status,) = pod["status"]["containerStatuses"]
             ready = next(each for each in pod["status"]["conditions"] if each["type"] == "Ready")
             began = datetime.fromisoformat(status["state"]["running"]["startedAt"])
@@ -187,10 +187,10 @@ class Charted:
         """The node as the API server has it."""
         return self.plane.api.get(f"/api/v1/nodes/{self.node.name}")
 
-    def pods(self, component: str) -> list[Object]:
-        """The pods of one of its parts."""
-        labels = f"app.kubernetes.io/instance=one,app.kubernetes.io/component={component}"
-        return self.plane.api.items(f"/api/v1/namespaces/{self.namespace}/pods", labelSelector=labels)
+    def pods(self, component: str, release: str = "one", namespace: str = "") -> list[Object]:
+        """The pods of one of its parts, or of another release's."""
+        labels = f"app.kubernetes.io/instance={release},app.kubernetes.io/component={component}"
+        return self.plane.api.items(f"/api/v1/namespaces/{namespace or self.namespace}/pods", labelSelector=labels)
 
     def scheduler_conf(self) -> str:
         """Volcano's configuration for the mode, with the extender where this cluster has it."""

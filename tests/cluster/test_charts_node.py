@@ -34,6 +34,7 @@ from tests.cluster.waiting import wait_until
 MIB = 2**20
 SLOT = "volcano.sh/vgpu-number"
 ISOLATION = "koordinator.sh/gpu-isolation-provider"
+READY = "server of {} in its container: start to ready, as the kubelet sees it"
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +205,7 @@ def test_a_right_that_the_chart_forgot_is_missed(bare: Charted, tmp_path: Path, 
 
 def test_a_server_answers_soon_after_its_start(charted: Charted, numbers: Numbers) -> None:
     seconds = charted.seconds_to_ready("grants")
-    numbers.add("server of grants in its container: start to ready, as the kubelet sees it", f"{seconds:.0f} s", "3 s")
+    numbers.add(READY.format("volcano-vgpu"), f"{seconds:.0f} s", "3 s")
     assert seconds >= 0
 
 
@@ -311,11 +312,15 @@ PAGES: Mapping[str, tuple[str, Callable[[Charted], None]]] = {
 }
 """The namespace that a page's commands make, and what is true after those that install."""
 
+SERVERS = {"neuron-topology": ("grants", "neuron"), "koordinator-adapter": ("server", "koordinator-adapter")}
+"""What the server of a page's release is called in its labels, and the release."""
+
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_commands_of_a_page_do_what_it_says(
-    bare: Charted, programs: Mapping[str, Path], before: frozenset[str], tmp_path: Path, name: str
+    bare: Charted, programs: Mapping[str, Path], tmp_path: Path, numbers: Numbers, name: str
 ) -> None:
+    before = everything(bare.plane.api)
     define_devices(bare.plane)
     page = Page(CHARTS / name / "README.md")
     namespace, then = PAGES[name]
@@ -337,6 +342,9 @@ def test_the_commands_of_a_page_do_what_it_says(
         assert done.returncode == 0, f"{block}\n{done.stdout}{bare.story()}"
         if at == 0:
             then(bare)
+            if name in SERVERS:
+                seconds = bare.seconds_to_ready(*SERVERS[name], namespace)
+                numbers.add(READY.format(name), f"{seconds:.0f} s", "3 s")
     bare.plane.api.delete(f"/api/v1/namespaces/{namespace}")
     wait_until(partial(gone, bare, before, namespace), "nothing is left", 60)
 
