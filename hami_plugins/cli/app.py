@@ -145,7 +145,12 @@ def vet(
 def explain(
     *,
     kind: Annotated[
-        str, typer.Argument(metavar="pod|job", help="What is to be explained: pod (or pods), job (Volcano's, too).")
+        str,
+        typer.Argument(
+            metavar="pod|job",
+            help="What is to be explained: pod (or pods), job (Volcano's, too).",
+            autocompletion=completing.kinds,
+        ),
     ],
     names: Annotated[
         list[str] | None,
@@ -258,7 +263,12 @@ def vendors(
 
 @app.command()
 def completion(
-    shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish|powershell", help="The shell to complete in.")],
+    shell: Annotated[
+        str,
+        typer.Argument(
+            metavar="bash|zsh|fish|powershell", help="The shell to complete in.", autocompletion=completing.shells
+        ),
+    ],
 ) -> None:
     """Print the completion script of a shell.
 

@@ -35,6 +35,23 @@ def vendors(incomplete: str) -> list[str]:
     return [spec.name for spec in BUILTIN if spec.name.lower().startswith(incomplete.lower())]
 
 
+def kinds(incomplete: str) -> list[str]:
+    """What can be explained and begins so."""
+    return [kind for kind in ("pod", "job") if kind.startswith(incomplete)]
+
+
+def shells(incomplete: str) -> list[str]:
+    """The shells that begin so."""
+    return [shell for shell in ("bash", "zsh", "fish", "powershell") if shell.startswith(incomplete)]
+
+
+def modes(incomplete: str) -> list[str]:
+    """Who may say which cards pods get, and begins so."""
+    from hami_plugins.vendors.volcano_releases import Grants
+
+    return [mode.value for mode in Grants if mode.value.startswith(incomplete)]
+
+
 def policies(incomplete: str) -> list[str]:
     """The policies that begin so, after those that stand there already."""
     given, comma, last = incomplete.rpartition(",")

@@ -152,6 +152,7 @@ Grants = Annotated[
         metavar="MODE",
         help="Who says which cards pods get: volcano alone, or volcano-vgpu in mode policy, guard or ledger. What that "
         "puts right is not said of Volcano.",
+        autocompletion=completing.modes,
     ),
 ]
 Annotations = Annotated[

@@ -18,6 +18,9 @@ from hami_plugins.cli import completing
         pytest.param(completing.vendors("nvi"), ["NVIDIA"], id="vendors"),
         pytest.param(completing.policies("node=s"), ["node=spread"], id="policy"),
         pytest.param(completing.policies("node=spread,device=n"), ["node=spread,device=numa"], id="second policy"),
+        pytest.param(completing.kinds("j"), ["job"], id="kinds"),
+        pytest.param(completing.shells("z"), ["zsh"], id="shells"),
+        pytest.param(completing.modes("l"), ["ledger"], id="modes"),
         pytest.param(completing.fleets("none"), [], id="nothing"),
     ],
 )
@@ -31,6 +34,9 @@ def test_what_begins_so_is_offered(found: list[str], offered: list[str]) -> None
         pytest.param(["ve"], {"vet", "vendors"}, id="commands"),
         pytest.param(["plan", "--fleet", "mi"], {"mixed"}, id="values"),
         pytest.param(["plan", "--no"], {"--no-headers"}, id="options"),
+        pytest.param(["explain", ""], {"pod", "job"}, id="kinds"),
+        pytest.param(["completion", "p"], {"powershell"}, id="shells"),
+        pytest.param(["plan", "--grants", "g"], {"guard"}, id="modes"),
     ],
 )
 def test_kubectl_is_told_one_completion_on_a_line(
