@@ -5,6 +5,7 @@ Nodes have no kubelet, so what counts is what the API server says: AWS's plugin 
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 import time
@@ -18,19 +19,30 @@ import pytest
 import yaml
 
 from hami_plugins.vendors.awsneuron import IDS_KEY, STATE_KEY, TIME_KEY
+from hami_plugins.wire import quantity
 from neuron_topology.ending import DURATION_KEY, END_KEY
 from neuron_topology.names import CORES, EFA
 from neuron_topology.nodes import HEALTH_KEY
 from tests.cluster.agents import Numbers
 from tests.cluster.card_nodes import NODES
-from tests.cluster.grants import command
+from tests.cluster.dry_runs import as_they_are, patched
+from tests.cluster.grants import HOOKS, command
 from tests.cluster.kubernetes import ControlPlane
-from tests.cluster.neuron import KUBE_SCHEDULER, PRODUCT, Machines, NeuronGrants, Submissions, ids_of
-from tests.cluster.objects import pod, queue
+from tests.cluster.neuron import (
+    CONFIGURATION_NAME,
+    KUBE_SCHEDULER,
+    PRODUCT,
+    Machines,
+    NeuronGrants,
+    Submissions,
+    ids_of,
+)
+from tests.cluster.objects import container, pod, pod_spec, queue, task, vcjob
 from tests.cluster.slices import jobs, pods
 from tests.cluster.volcano import QUEUES, Volcano
 from tests.cluster.waiting import wait_until
 
+BUILTIN: Final = Path("tests/golden/torchx/1-bert-ddp-2x-trn1.32xlarge-builtin-0.7.0.yaml")
 BLUEPRINT: Final = Path("tests/golden/torchx/5-blueprint-bert-2x-trn1.32xlarge-0.7.0.yaml")
 FOREIGN: Final = "k8s.ovn.org/pod-networks"
 PODS_A_KILL: Final = 4
@@ -120,8 +132,8 @@ def blueprint(machines: Machines) -> Any:
         spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **machines.selector}
         claims = {volume["name"] for volume in spec["volumes"] if "persistentVolumeClaim" in volume}
         spec["volumes"] = [volume for volume in spec["volumes"] if volume["name"] not in claims]
-        for container in spec["containers"]:
-            container["volumeMounts"] = [each for each in container["volumeMounts"] if each["name"] not in claims]
+        for one in spec["containers"]:
+            one["volumeMounts"] = [each for each in one["volumeMounts"] if each["name"] not in claims]
     return job
 
 
@@ -226,6 +238,59 @@ def test_a_machine_that_is_reported_broken_takes_no_pods_until_somebody_says_whi
     bound = submitted.wait_bound("p", 2, 120)
     assert not any(0 in ids_of(each) for each in bound)
     assert not machines.faults()
+
+
+@pytest.fixture
+def job_webhook(grants: NeuronGrants, control_plane: ControlPlane) -> Iterator[None]:
+    """The webhook that has jobs patched, beside the others."""
+    path = f"{HOOKS}/{CONFIGURATION_NAME}"
+    others = control_plane.api.get(path)["webhooks"]
+    url = f"https://127.0.0.1:{grants.replica.hook_port}"
+    printed = yaml.safe_load(command("webhooks", "--jobs", "--url", url, product=PRODUCT))
+    (hook,) = (each for each in printed["webhooks"] if each["name"].startswith("jobs."))
+    trusted = {**hook["clientConfig"], "caBundle": others[0]["clientConfig"]["caBundle"]}
+    control_plane.api.merge_patch(path, {"webhooks": [*others, {**hook, "clientConfig": trusted}]})
+    try:
+        yield
+    finally:
+        control_plane.api.merge_patch(path, {"webhooks": others})
+
+
+def amounts(one: Any) -> dict[tuple[str, str], int]:
+    """A container's resources however they are spelled: the API server writes some amounts shorter."""
+    resources = one["resources"]
+    return {
+        (kind, name): quantity.parse(text, key=name).nano
+        for kind, held in resources.items()
+        for name, text in held.items()
+    }
+
+
+@pytest.mark.usefixtures("job_webhook")
+def test_a_job_of_torchx_is_made_as_the_command_patches_it_and_one_for_no_devices_as_it_is(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """The conditions under which the API server asks are its own language, and what fails in them is passed over."""
+    control_plane.apply(QUEUES, queue("test"))
+    (name, job), *_ = as_they_are(BUILTIN).items()
+    tries = itertools.count()
+
+    def made() -> Any:
+        """The API server takes a second to hear of a webhook."""
+        body = {**job, "metadata": {**job["metadata"], "name": f"{name}-{next(tries)}"}}
+        found = control_plane.api.create(jobs(namespace), body)
+        return found if "networkTopology" in found["spec"] else None
+
+    found = wait_until(made, "a job is patched", 30)["spec"]
+    wanted = patched(BUILTIN)[name]["spec"]
+    for key in ("minAvailable", "maxRetry", "networkTopology", "policies"):
+        assert found[key] == wanted[key]
+    for tasks in zip(found["tasks"], wanted["tasks"], strict=True):
+        one, other = (each["template"]["spec"] for each in tasks)
+        assert one["tolerations"] == other["tolerations"]
+        assert list(map(amounts, one["containers"])) == list(map(amounts, other["containers"]))
+    plain = vcjob("plain", task("worker", 2, pod_spec(container(limits={"cpu": "1"}), schedulerName="volcano")))
+    assert "networkTopology" not in control_plane.api.create(jobs(namespace), plain)["spec"]
 
 
 def test_while_the_server_is_away_pods_for_devices_wait_and_others_do_not(
