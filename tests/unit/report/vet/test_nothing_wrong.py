@@ -90,6 +90,7 @@ SUBMITTED_ON_PURPOSE: Mapping[str, set[tuple[str, str]]] = {
     "109-member-that-failed": {("HP704", "Pod default/g1"), ("HP704", "Pod default/g2")},
     "114-init-containers-one-after-another": {("HP722", f"PodGroup default/{name}") for name in ("g", "h")},
     "115-priority-of-group-and-pods": {("HP722", "PodGroup default/g")},
+    "120-gang-tried-first-keeps-cards": {("HP722", "PodGroup default/g3")},
 }
 
 
