@@ -48,7 +48,7 @@ def test_nodes_in_the_same_state_give_the_same_words_so_that_volcano_counts_them
             a_node(cards=0),
             "vGPU: no cards registered (volcano.sh/node-vgpu-register is missing or empty); run the node agent there",
         ),
-        (a_node(healthy="false"), "vGPU cards: 1 of 1 card is unhealthy; the events of the node say more"),
+        (a_node(healthy="false"), "vGPU cards: asked 1; 1 of 1 card is unhealthy; the events of the node say more"),
     ],
 )
 def test_a_node_whose_cards_cannot_be_had_says_so(node: dict[str, object], said: str) -> None:
