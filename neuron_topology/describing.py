@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final, Literal
+
+from typing_extensions import TypedDict
 
 from hami_plugins.cli import output
 from hami_plugins.cli.edge import Exit
@@ -20,7 +22,58 @@ from neuron_topology.hardware.instances import GIB, INSTANCE_TYPES, InstanceType
 
 KIND: Final = "NeuronInstanceTypes"
 
-_SHAPES: Final[Mapping[Shape, str]] = {
+
+Links = Literal["alone", "row", "ring", "4x4 torus"]
+
+
+class PcieGroupDocument(TypedDict):
+    """Devices behind one PCIe bus or switch."""
+
+    name: str
+    devices: list[int]
+    efaInterfaces: int
+
+
+class SetsDocument(TypedDict):
+    """The sets of one size that a family grants."""
+
+    sets: int
+    chanceByBusy: list[float]
+    """How likely one is free with 0, 1, 2 ... other devices in use, anywhere on the machine."""
+
+
+class InstanceTypeDocument(TypedDict):
+    """What is known of an instance type. Numbers are 0, and lists empty, where AWS has not published them."""
+
+    name: str
+    devices: int
+    links: Links
+    coreGeneration: str
+    coresPerDevice: int
+    logicalCoresPerDevice: int
+    memoryPerDeviceMiB: int
+    memoryKind: str
+    vcpus: int
+    memoryGiB: int
+    efaInterfaces: int
+    networkCards: int
+    networkInterfaces: int
+    numaOfDevice: list[int]
+    pcieGroups: list[PcieGroupDocument]
+    ultraServerMachines: list[int]
+    sets: dict[str, dict[str, SetsDocument]] | None
+    """By family and number of devices; null where all types are listed."""
+
+
+class InstanceTypesDocument(TypedDict):
+    """The answer of ``hami-plugins neuron instances``."""
+
+    apiVersion: Literal["hami-plugins.io/v1alpha1"]
+    kind: Literal["NeuronInstanceTypes"]
+    instanceTypes: list[InstanceTypeDocument]
+
+
+_SHAPES: Final[Mapping[Shape, Links]] = {
     Shape.SINGLE: "alone",
     Shape.LINE: "row",
     Shape.RING: "ring",
@@ -34,7 +87,7 @@ def instances(name: str | None, *, form: Form, headers: bool) -> int:
         raise ConfigError(f"no instance type is called {name}; known are {', '.join(INSTANCE_TYPES)}")
     chosen = list(INSTANCE_TYPES.values()) if name is None else [INSTANCE_TYPES[name]]
     if form is not Form.TABLE:
-        types = [document(each) | ({} if name is None else {"sets": sets(each)}) for each in chosen]
+        types = [document(each, sets=None if name is None else sets(each)) for each in chosen]
         output.document({"apiVersion": API_VERSION, "kind": KIND, "instanceTypes": types}, form)
         return Exit.FINE
     if name is None:
@@ -50,7 +103,7 @@ def instances(name: str | None, *, form: Form, headers: bool) -> int:
     return Exit.FINE
 
 
-def document(found: InstanceType) -> dict[str, Any]:
+def document(found: InstanceType, *, sets: dict[str, dict[str, SetsDocument]] | None) -> InstanceTypeDocument:
     """What is known of a type."""
     return {
         "name": found.name,
@@ -72,10 +125,11 @@ def document(found: InstanceType) -> dict[str, Any]:
             for group in found.pcie
         ],
         "ultraServerMachines": list(found.ultraserver),
+        "sets": sets,
     }
 
 
-def sets(found: InstanceType) -> dict[str, Any]:
+def sets(found: InstanceType) -> dict[str, dict[str, SetsDocument]]:
     """The sets of each family by their number of devices, and how likely one is free with 0, 1, 2 ... others in use."""
     return {
         family.value: {

@@ -12,13 +12,20 @@ from typing import Any, Final
 from pydantic import ConfigDict, TypeAdapter
 
 from hami_plugins import report
+from hami_plugins.cli.granting import NeuronConfCheckDocument, VolcanoConfCheckDocument
+from hami_plugins.granting.auditing import GrantAuditDocument
 from hami_plugins.report import schema
 from hami_plugins.report.vet import answers
 from hami_plugins.wire.usage import NodeUsageDocument
 from koordinator_adapter.doctor.diagnosis import DiagnosisDocument
 from koordinator_adapter.migrating import MigrationDocument
 from koordinator_adapter.report import TranslationDocument
+from neuron_topology.describing import InstanceTypesDocument
+from neuron_topology.hypernodes.command import HyperNodesDocument, RanksDocument
+from neuron_topology.placement.repairing import UsageMapsDocument
 from neuron_topology.simulation.answers import SimulationDocument
+from volcano_vgpu.commands import CardsDocument
+from volcano_vgpu.verifying import VgpuInstallationDocument
 
 ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
     schema.PlanDocument
@@ -32,7 +39,16 @@ ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
     | SimulationDocument
     | TranslationDocument
     | DiagnosisDocument
-    | MigrationDocument,
+    | MigrationDocument
+    | InstanceTypesDocument
+    | RanksDocument
+    | HyperNodesDocument
+    | UsageMapsDocument
+    | GrantAuditDocument
+    | VolcanoConfCheckDocument
+    | NeuronConfCheckDocument
+    | CardsDocument
+    | VgpuInstallationDocument,
     config=ConfigDict(use_attribute_docstrings=True, extra="forbid"),
 )
 PUBLISHED: Final = Path(report.__path__[0]) / "schemas" / "v1alpha1.json"
@@ -46,6 +62,12 @@ def generated() -> dict[str, Any]:
         "$id": "https://hami-plugins.io/schemas/v1alpha1.json",
         **_untitled(found),
     }
+
+
+def published(text: str) -> Any:
+    """A document that a command printed, held to the schema."""
+    ADAPTER.validate_json(text, strict=True)
+    return json.loads(text)
 
 
 def _untitled(value: Any) -> Any:

@@ -6,11 +6,12 @@ import os
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import structlog
 import tenacity
 from starlette.applications import Starlette
+from typing_extensions import TypedDict
 
 from hami_plugins.cli import output
 from hami_plugins.cli.edge import Exit, failed
@@ -22,6 +23,7 @@ from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect
 from hami_plugins.kube.counting import api_requests
 from hami_plugins.observe import logging
+from hami_plugins.report.documents import API_VERSION
 from hami_plugins.report.rows import Row, Table
 from hami_plugins.web.probes import probe_routes
 from hami_plugins.web.server import WebServer
@@ -45,6 +47,32 @@ READ_AGAIN_SECONDS: Final = 10.0
 """At most so long between two tries to read the own node at the start; until then the kubelet rejects pods for good."""
 
 _log = structlog.get_logger(__name__)
+
+
+class CardDocument(TypedDict):
+    """A card that can be shared, healthy or not."""
+
+    uuid: str
+    index: int
+    model: str
+    memoryMiB: int
+    numa: int | None
+    """Its NUMA node; null where that is not known."""
+    problems: list[str]
+    """Why it is not healthy."""
+
+
+class CardsDocument(TypedDict):
+    """The answer of ``hami-plugins volcano-vgpu cards``: the cards of a node, and what they are registered as."""
+
+    apiVersion: Literal["hami-plugins.io/v1alpha1"]
+    kind: Literal["VolcanoCards"]
+    driver: str
+    annotations: dict[str, str]
+    capacity: dict[str, str]
+    cards: list[CardDocument]
+    passedOver: dict[str, str]
+    """By card, why it cannot be shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,16 +286,22 @@ def _with_labels(
     return settings.on((node.get("metadata") or {}).get("labels") or {})
 
 
-def _document(words: register.NodeWords, driver: str) -> dict[str, object]:
+def _document(words: register.NodeWords, driver: str) -> CardsDocument:
     return {
-        "apiVersion": "hami-plugins.io/v1alpha1",
+        "apiVersion": API_VERSION,
         "kind": "VolcanoCards",
         "driver": driver,
         "annotations": dict(words.annotations),
         "capacity": {name: str(amount) for name, amount in words.capacity.items()},
         "cards": [
-            {"uuid": card.uuid, "index": card.index, "model": card.model, "memoryMiB": card.memory, "numa": card.numa}
-            | ({"problems": list(card.problems)} if card.problems else {})
+            {
+                "uuid": card.uuid,
+                "index": card.index,
+                "model": card.model,
+                "memoryMiB": card.memory,
+                "numa": card.numa,
+                "problems": list(card.problems),
+            }
             for card in words.cards
         ],
         "passedOver": dict(words.passed_over),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
+
+from typing_extensions import TypedDict
 
 from hami_plugins.cli import output, probing
 from hami_plugins.cli.edge import Exit
@@ -19,6 +21,28 @@ from volcano_vgpu import register
 from volcano_vgpu.settings import AgentSettings
 
 _NODES: Final = "/api/v1/nodes"
+
+
+class VgpuNodeDocument(TypedDict):
+    """What one node offers."""
+
+    node: str
+    cards: int
+    slots: int
+    memory: int
+    """In units of the memory resource."""
+    complaint: str
+    """Empty where all is well."""
+
+
+class VgpuInstallationDocument(TypedDict):
+    """The answer of ``hami-plugins volcano-vgpu verify``."""
+
+    apiVersion: Literal["hami-plugins.io/v1alpha1"]
+    kind: Literal["VolcanoVgpuInstallation"]
+    fine: bool
+    complaints: list[str]
+    nodes: list[VgpuNodeDocument]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +158,7 @@ def _print(found: Verdict, grants: str) -> None:
         output.line(f"{grants}: answers")
 
 
-def _document(found: Verdict) -> dict[str, object]:
+def _document(found: Verdict) -> VgpuInstallationDocument:
     return {
         "apiVersion": API_VERSION,
         "kind": "VolcanoVgpuInstallation",

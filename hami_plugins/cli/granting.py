@@ -10,10 +10,11 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import structlog
+from typing_extensions import TypedDict
 
 from hami_plugins.cli import output
 from hami_plugins.cli.edge import Exit
@@ -36,6 +37,32 @@ from hami_plugins.web.settings import Service
 STDIN = "-"
 
 _log = structlog.get_logger(__name__)
+
+
+class ConfFindingDocument(TypedDict):
+    """Something in a configuration of Volcano's scheduler, and what to write instead."""
+
+    severity: Literal["error", "warning"]
+    place: str
+    what: str
+    remedy: str
+
+
+class VolcanoConfCheckDocument(TypedDict):
+    """The answer of ``hami-plugins volcano-vgpu conf --check``."""
+
+    apiVersion: Literal["hami-plugins.io/v1alpha1"]
+    kind: Literal["VolcanoConfCheck"]
+    mode: str
+    findings: list[ConfFindingDocument]
+
+
+class NeuronConfCheckDocument(TypedDict):
+    """The answer of ``hami-plugins neuron conf --check``."""
+
+    apiVersion: Literal["hami-plugins.io/v1alpha1"]
+    kind: Literal["NeuronConfCheck"]
+    findings: list[ConfFindingDocument]
 
 
 def identity() -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import structlog
+from typing_extensions import TypedDict
 
 from hami_plugins.granting.books import Books
 from hami_plugins.ledger.answers import Finding, Found
@@ -23,6 +24,26 @@ _DEVICE: Final = "\0"
 """Stands for a device in a sentence, as no name does."""
 
 _log = structlog.get_logger(__name__)
+
+
+class GrantFindingDocument(TypedDict):
+    """Something wrong with a device that pods hold, or with one pod."""
+
+    finding: Finding
+    node: str
+    pods: list[str]
+    """As ``namespace/name``."""
+    text: str
+    device: str
+    """Empty where it is about a pod."""
+
+
+class GrantAuditDocument(TypedDict):
+    """What is wrong with what bound pods hold: the answer of ``audit``, and of ``/findings`` of a server of grants."""
+
+    apiVersion: Literal["hami-plugins.io/v1alpha1"]
+    kind: Literal["VolcanoGrantAudit", "NeuronGrantAudit"]
+    findings: list[GrantFindingDocument]
 
 
 class Auditor:

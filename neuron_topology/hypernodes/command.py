@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
+
+from typing_extensions import TypedDict
 
 from hami_plugins.cli import inputs, output
 from hami_plugins.cli.edge import Exit
@@ -29,6 +31,51 @@ COMPONENT: Final = "neuron-hypernodes"
 _NODES: Final = Collection("/api/v1/nodes", "Node")
 _PODS: Final = Collection("/api/v1/pods", "Pod")
 _HYPERNODES: Final = Collection(applying.COLLECTION.path, objects.KIND, optional=True)
+
+
+class RankDocument(TypedDict):
+    """A machine, or a pod of a job, by its place in the network."""
+
+    rank: int
+    node: str
+    pod: str | None
+    """Null where it is about machines."""
+
+
+class RanksDocument(TypedDict):
+    """The answer of ``hami-plugins neuron ranks``."""
+
+    apiVersion: Literal["hami-plugins.io/v1alpha1"]
+    kind: Literal["NeuronRanks"]
+    ranks: list[RankDocument]
+
+
+class HyperNodeStepDocument(TypedDict):
+    """One object that is written."""
+
+    verb: Verb
+    name: str
+
+
+class HyperNodeConflictDocument(TypedDict):
+    """An object that stands in the way."""
+
+    name: str
+    why: str
+    remedy: str
+
+
+class HyperNodesDocument(TypedDict):
+    """The answer of ``hami-plugins neuron hypernodes diff`` and ``apply``."""
+
+    apiVersion: Literal["hami-plugins.io/v1alpha1"]
+    kind: Literal["NeuronHyperNodes"]
+    steps: list[HyperNodeStepDocument]
+    conflicts: list[HyperNodeConflictDocument]
+    kept: list[str]
+    """What nothing wants any more, and was made for it."""
+
+
 _TONES: Final = {Verb.CREATE: "good", Verb.UPDATE: "warn", Verb.DELETE: "bad"}
 
 
@@ -108,7 +155,7 @@ def print_ranks(order: Order, *, nodes: Sequence[str], job: str, env: bool) -> i
         output.table(Table(columns, table), headers=order.headers)
     else:
         ranks = [
-            {"rank": rank, "node": machine.name} | ({"pod": pod} if job else {})
+            {"rank": rank, "node": machine.name, "pod": pod if job else None}
             for rank, (machine, pod) in enumerate(rows)
         ]
         output.document({"apiVersion": API_VERSION, "kind": "NeuronRanks", "ranks": ranks}, order.form)

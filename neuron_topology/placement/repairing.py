@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+from typing_extensions import TypedDict
 
 from hami_plugins.cli import output
 from hami_plugins.cli.edge import Exit
@@ -27,6 +29,24 @@ from neuron_topology.placement.usage_maps import Stale
 KIND: Final = "NeuronUsageMaps"
 
 _NOTHING: Final[Mapping[str, Any]] = {}
+
+
+class StaleMapDocument(TypedDict):
+    """A map of AWS's scheduler extension that says anything else than the pods do."""
+
+    node: str
+    key: str
+    what: str
+    state: str
+    """What became of it, or would."""
+
+
+class UsageMapsDocument(TypedDict):
+    """The answer of ``hami-plugins neuron repair``."""
+
+    apiVersion: Literal["hami-plugins.io/v1alpha1"]
+    kind: Literal["NeuronUsageMaps"]
+    maps: list[StaleMapDocument]
 
 
 def repair(client: KubeClient, *, dry_run: bool, form: Form, headers: bool) -> int:

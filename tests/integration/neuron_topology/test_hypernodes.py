@@ -16,6 +16,7 @@ from hami_plugins.errors import ConfigError, KubeError, ManifestError
 from hami_plugins.kube.client import connect_to
 from hami_plugins.kube.port import Collection
 from neuron_topology.hypernodes.applying import COLLECTION
+from tests.schema import published
 from tests.unit.neuron_topology.hypernodes.nodes import a_node
 from tests.unit.neuron_topology.typing_in import Said, type_in
 
@@ -87,7 +88,7 @@ def test_hypernodes_of_others_are_never_written(server: ApiServer, neuron: Type)
     server.put({"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", **theirs})
     said = neuron("hypernodes", "apply", "--prune", "-o", "json")
     assert said.code == 1
-    assert json.loads(said.out)["conflicts"] == [
+    assert published(said.out)["conflicts"] == [
         {"name": "rack", "why": "is not ours and holds n0, n1", "remedy": "delete it, or take them out of it"}
     ]
     assert [each["metadata"]["name"] for page in connect_to(server.url).pages(COLLECTION) for each in page] == ["rack"]
@@ -131,10 +132,11 @@ def test_hosts_and_pods_are_listed_in_the_order_of_their_places(server: ApiServe
         ["1", "n1"],
         ["2", "n2"],
     ]
+    assert {each["pod"] for each in published(neuron("ranks", "-o", "json").out)["ranks"]} == {None}
     assert neuron("ranks", "n2", "n0", "--env").out == "NEURON_NODE_ORDER=n0,n2\n"
     with pytest.raises(ConfigError, match="leave out --env or -o json"):
         neuron("ranks", "--env", "-o", "json")
-    of_job = json.loads(neuron("ranks", "--job", "default/train", "-o", "json").out)["ranks"]
+    of_job = published(neuron("ranks", "--job", "default/train", "-o", "json").out)["ranks"]
     assert [(each["rank"], each["pod"]) for each in of_job] == [(0, "train-w-1"), (1, "train-w-0")]
     assert neuron("ranks", "--job", "train").out.splitlines()[0].startswith("RANK   POD")
     with pytest.raises(ConfigError, match="no Neuron node is called n9"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.options import Form
 from hami_plugins.kube import paths
 from tests.integration.volcano_vgpu.machines import CARDS, NODE, NUMBER, Machine, container, pod
+from tests.schema import published
 from tests.waiting import wait_for
 from volcano_vgpu.commands import Inputs, list_cards, run_clean
 
@@ -40,7 +40,7 @@ def test_cards_are_listed_with_what_they_would_be_registered_as(
 def test_cards_are_a_document_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = cards_file(tmp_path, CARDS[0])
     assert list_cards(Inputs(cards_file=file, node_name="n1"), form=Form.JSON, headers=True) == Exit.FINE
-    found = json.loads(capsys.readouterr().out)
+    found = published(capsys.readouterr().out)
     assert found["kind"] == "VolcanoCards"
     assert found["capacity"]["volcano.sh/vgpu-memory"] == "40960"
     assert found["annotations"][OURS[0]].startswith(f"{A},10,40960,NVIDIA-")

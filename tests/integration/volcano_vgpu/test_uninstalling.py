@@ -14,6 +14,7 @@ from hami_plugins.emulator.apiserver import ApiServer
 from hami_plugins.errors import ConfigError, KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
+from tests.schema import published
 from tests.unit.volcano_vgpu.cards import settings
 from volcano_vgpu.register import AGENTS_KEY
 from volcano_vgpu.uninstalling import Agents, Release, Uninstaller, for_good
@@ -227,7 +228,7 @@ def test_a_server_alone_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
         assert probing.verify(server.url, patience=0) == Exit.FINE
 
 
-def test_it_waits_as_long_as_it_is_told(api: KubeClient) -> None:
+def test_it_waits_as_long_as_it_is_told(api: KubeClient, capsys: pytest.CaptureFixture[str]) -> None:
     slept: list[float] = []
 
     def arrive(seconds: float) -> None:
@@ -237,3 +238,4 @@ def test_it_waits_as_long_as_it_is_told(api: KubeClient) -> None:
 
     status = verify(api, settings(), grants="", nodes=True, patience=9, form=Form.JSON, sleep=arrive)
     assert (status, len(slept)) == (Exit.FINE, 2)
+    assert published(capsys.readouterr().out)["fine"] is True

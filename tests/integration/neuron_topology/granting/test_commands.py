@@ -20,6 +20,7 @@ from hami_plugins.vendors.awsneuron import IDS_KEY
 from neuron_topology.nodes import USAGE_KEYS
 from neuron_topology.placement.words import MARKER_KEY
 from tests.integration.neuron_topology.granting.servers import Site, a_pod
+from tests.schema import published
 from tests.waiting import wait_for
 
 Run = Callable[..., tuple[int, str]]
@@ -56,7 +57,7 @@ def test_a_conf_without_the_extender_is_found_out(run: Run, tmp_path: Path) -> N
     path = tmp_path / "conf.yaml"
     path.write_text("actions: allocate, preempt\ntiers:\n- plugins:\n  - name: gang\n")
     code, said = run("conf", "--check", str(path), "-o", "json")
-    findings = json.loads(said)["findings"]
+    findings = published(said)["findings"]
     assert (code, [each["place"] for each in findings]) == (Exit.FINDINGS, ["actions preempt", "extender"])
     assert "`hami-plugins neuron conf` prints it" in findings[1]["remedy"]
 
@@ -120,7 +121,7 @@ def test_devices_that_two_pods_hold_are_listed(cluster: Site, run: Run, kubeconf
     for name in ("one", "other"):
         cluster.put(a_pod(name, 4, node="n1", annotations={IDS_KEY: "0,1,2,3"}))
     code, said = run("audit", "--kubeconfig", kubeconfig, "-o", "json")
-    document = json.loads(said)
+    document = published(said)
     assert (code, document["kind"]) == (Exit.FINDINGS, "NeuronGrantAudit")
     assert {each["device"] for each in document["findings"]} == {f"n1-AWSNeuron-{at}" for at in range(4)}
 
@@ -138,7 +139,7 @@ def test_stale_maps_are_found_and_then_removed(cluster: Site, run: Run, kubeconf
     assert "devices 0-3 are in use by no pod" in " ".join(said.split())
     assert set(USAGE_KEYS) <= set(cluster.server.get("nodes", "n1")["metadata"]["annotations"])
     code, said = run("repair", "--kubeconfig", kubeconfig, "-o", "json")
-    assert (code, [each["state"] for each in json.loads(said)["maps"]]) == (Exit.FINE, ["removed", "removed"])
+    assert (code, [each["state"] for each in published(said)["maps"]]) == (Exit.FINE, ["removed", "removed"])
     assert cluster.server.get("nodes", "n1")["metadata"]["annotations"] == {"other": "stays"}
     assert run("repair", "--kubeconfig", kubeconfig) == (
         Exit.FINE,

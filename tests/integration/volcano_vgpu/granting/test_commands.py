@@ -18,6 +18,7 @@ import yaml
 from hami_plugins.cli import edge
 from hami_plugins.cli.edge import Exit
 from tests.integration.volcano_vgpu.granting.servers import LEASE, Site, a_pod
+from tests.schema import published
 from tests.waiting import wait_for
 from volcano_vgpu.granting import conf, manifests
 from volcano_vgpu.granting.modes import Mode
@@ -69,7 +70,7 @@ def test_findings_name_place_and_remedy_and_make_the_exit_code_one(run: Run, tmp
     assert "tiers[1].plugins[3] (deviceshare) deviceshare.VGPUEnable" in text
     assert "as `hami-plugins volcano-vgpu conf` prints it" in text
     code, text = run("conf", "--check", path, "-o", "json")
-    assert [each["severity"] for each in json.loads(text)["findings"]] == ["error", "error"]
+    assert [each["severity"] for each in published(text)["findings"]] == ["error", "error"]
 
 
 def test_the_conf_of_the_cluster_is_checked_where_it_is(run: Run, cluster: Site, tmp_path: Path) -> None:
