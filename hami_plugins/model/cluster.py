@@ -15,12 +15,14 @@ from hami_plugins.model.units import NodeName
 class NamespaceQuota:
     """The hard limits of one namespace (Kubernetes ResourceQuota), in nano units per resource key as written there.
 
-    ``used`` is what the API server says is taken of them.
+    ``used`` is what the API server says is taken of them. ``scoped`` are the names of quotas that hold only some pods:
+    of their limits these are the ones that hold all the same.
     """
 
     namespace: str
     hard: Mapping[str, int]
     used: Mapping[str, int] = field(default_factory=dict)
+    scoped: tuple[str, ...] = ()
 
     def together_with(self, other: NamespaceQuota) -> NamespaceQuota:
         """Both quotas of a namespace at once: a pod has to respect each, so the smaller limit of every key holds."""
@@ -28,7 +30,7 @@ class NamespaceQuota:
         for key, amount in other.hard.items():
             hard[key] = min(amount, hard.get(key, amount))
         used = {key: max(self.used.get(key, 0), other.used.get(key, 0)) for key in (*self.used, *other.used)}
-        return NamespaceQuota(namespace=self.namespace, hard=hard, used=used)
+        return NamespaceQuota(namespace=self.namespace, hard=hard, used=used, scoped=self.scoped + other.scoped)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

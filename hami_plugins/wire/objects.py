@@ -74,12 +74,25 @@ def node_facts(raw: object) -> NodeFacts:
 
 
 def resource_quota(raw: object) -> NamespaceQuota:
-    """The hard limits of a ResourceQuota, keys as written there (``limits.nvidia.com/gpumem``). Scopes are ignored."""
+    """The hard limits of a ResourceQuota, keys as written there (``limits.nvidia.com/gpumem``).
+
+    Of one with scopes only HAMi's limits of devices: HAMi does not look at scopes (``hami-core.md`` 1.10), and nothing
+    here tells which pods the API server holds to the others.
+    """
     body, place = _named(raw, "resourcequota")
-    namespace = fields.text(fields.member(body, "metadata", place), "namespace", f"{place} metadata") or "default"
-    hard = _amounts(fields.member(body, "spec", place), "hard", f"{place} spec")
-    used = _amounts(fields.member(body, "status", place), "used", f"{place} status")
-    return NamespaceQuota(namespace=namespace, hard=_nano(hard), used=_nano(used))
+    metadata, spec = (fields.member(body, member, place) for member in ("metadata", "spec"))
+    namespace = fields.text(metadata, "namespace", f"{place} metadata") or "default"
+    hard = _nano(_amounts(spec, "hard", f"{place} spec"))
+    used = _nano(_amounts(fields.member(body, "status", place), "used", f"{place} status"))
+    if not (spec.get("scopes") or spec.get("scopeSelector")):
+        return NamespaceQuota(namespace=namespace, hard=hard, used=used)
+    hard, used = ({key: amounts[key] for key in amounts if _is_hamis(key)} for amounts in (hard, used))
+    return NamespaceQuota(namespace=namespace, hard=hard, used=used, scoped=(str(metadata["name"]),))
+
+
+def _is_hamis(key: str) -> bool:
+    """Whether a quota's key limits devices: the API server has limits of CPU, memory and the like alone."""
+    return key.startswith("limits.") and "/" in key
 
 
 def priority_class(raw: object) -> tuple[str, int]:

@@ -31,7 +31,14 @@ def remarked(plans: Sequence[PodPlan], units: Sequence[Unit], snapshot: ClusterS
         unknown = _unknown_class(plan, classes.get(plan.unit), snapshot)
         if unknown:
             notes += (f"the listing has no PriorityClass {unknown}, so its priority counts as 0",)
+        notes += tuple(_scoped(plan, snapshot))
         yield replace(plan, notes=notes) if notes != plan.notes else plan
+
+
+def _scoped(plan: PodPlan, snapshot: ClusterSnapshot) -> Iterator[str]:
+    quota = snapshot.quotas.get(plan.pod.namespace)
+    for name in quota.scoped if quota else ():
+        yield f"ResourceQuota {name} holds the pods of its scopes alone; whether it holds this one is not looked at"
 
 
 def _unknown_class(plan: PodPlan, of_unit: str | None, snapshot: ClusterSnapshot) -> str:

@@ -85,7 +85,11 @@ _KEPT: Final[Mapping[str, Keep]] = {
             "initContainerStatuses": [{"name": True, "state": {"terminated": {"exitCode": True}}}],
         },
     },
-    "ResourceQuota": {"metadata": _NAMED, "spec": {"hard": True}, "status": {"used": True}},
+    "ResourceQuota": {
+        "metadata": _NAMED,
+        "spec": {"hard": True, "scopes": True, "scopeSelector": {"matchExpressions": [{"scopeName": True}]}},
+        "status": {"used": True},
+    },
     "Queue": {
         "metadata": _NAMED,
         "spec": {

@@ -57,6 +57,13 @@ def test_a_member_of_the_wrong_type_stays_to_be_complained_about() -> None:
     assert snapshot_of(trimmed(broken), REGISTRY).problems == snapshot_of([broken], REGISTRY).problems
 
 
+def test_quotas_keep_that_they_hold_some_pods_alone_and_no_names() -> None:
+    chosen = {"scopeName": "PriorityClass", "operator": "In", "values": ["ours"]}
+    spec = {"hard": {"pods": "1"}, "scopes": ["BestEffort"], "scopeSelector": {"matchExpressions": [chosen]}}
+    (quota,) = trimmed({"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "a"}, "spec": spec})
+    assert quota["spec"] == {**spec, "scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass"}]}}
+
+
 @pytest.mark.parametrize("path", LISTINGS, ids=lambda path: path.parent.name)
 def test_a_snapshot_file_reads_as_the_listing_it_was_made_of(path: Path) -> None:
     listing = json.loads(gzip.decompress(path.read_bytes()))

@@ -382,6 +382,16 @@ class TestQuotas:
         why = "quota: count/jobs.batch.volcano.sh: asks 1, 2 of 2 are taken"
         assert the("two-default0-0", plans).why == why
 
+    def test_a_quota_of_some_pods_holds_nobody_back_and_is_named(self) -> None:
+        best_effort = self.quota(pods="0")
+        best_effort["spec"]["scopes"] = ["BestEffort"]
+        (plan,) = planned([a_node(), self.quota(pods="1"), best_effort], a_pod("a"))
+        assert plan.stage is Stage.PLACED
+        (note,) = plan.notes
+        assert note == "ResourceQuota q holds the pods of its scopes alone; whether it holds this one is not looked at"
+        plans = planned([a_node(), best_effort, self.quota(pods="1")], a_pod("a"), a_pod("b"))
+        assert sorted(stages(plans).values()) == [Stage.PLACED, Stage.QUOTA]
+
     def test_pods_that_wait_count(self) -> None:
         cluster = [a_node(), self.quota(pods="1"), a_pod("waits", scheduler="other")]
         assert stages(planned(cluster, a_pod("a"))) == {"a": Stage.QUOTA}

@@ -122,6 +122,22 @@ def test_a_quota_gives_its_hard_limits_in_nano_units() -> None:
     assert objects.resource_quota(QUOTA) == NamespaceQuota(namespace="team", hard=hard)
 
 
+@pytest.mark.parametrize(
+    "scoped",
+    [
+        {"scopes": ["NotTerminating"]},
+        {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "Exists"}]}},
+    ],
+)
+def test_of_a_quota_with_scopes_only_the_limits_that_hami_reads_are_everybodys(scoped: dict[str, Any]) -> None:
+    hard = {"limits.nvidia.com/gpumem": "3k", "requests.nvidia.com/gpu": "2", "limits.cpu": "1", "pods": "1"}
+    metadata = {"name": "some", "namespace": "team"}
+    quota = {"metadata": metadata, "spec": {"hard": hard, **scoped}, "status": {"used": {"limits.cpu": "1"}}}
+    assert objects.resource_quota(quota) == NamespaceQuota(
+        namespace="team", hard={"limits.nvidia.com/gpumem": 3000 * NANO}, scoped=("some",)
+    )
+
+
 def test_a_queue_gives_its_shares() -> None:
     assert objects.queue(QUEUE) == Queue(
         name="gold",
