@@ -141,6 +141,10 @@ TASKS_BY_NUMBER: Final = Quirk(seen=TRIED)
 SILENT_QUEUE: Final = Quirk(seen=TRIED)
 """Bare pods for a queue that is closed or missing wait without a word."""
 
+INNER_QUEUE: Final = Quirk(seen=TRIED)
+"""With ``enableHierarchy`` of ``capacity``, one group in a queue that has children ends every session at its start
+(``buildHierarchicalQueueAttrs``); jobs are refused there by the webhook, bare pods and PodGroups are not."""
+
 PARTIAL_GANG: Final = Quirk(seen=TRIED)
 """A quota lets in a part of a Job's pods, which then wait for the others."""
 

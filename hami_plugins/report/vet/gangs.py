@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hami_plugins.engine.accounts import PROPORTION
 from hami_plugins.model.vendor import Dialect, VendorSpec
 from hami_plugins.report.vet import facts
 from hami_plugins.report.vet.context import Context, each_request, where
@@ -15,6 +16,9 @@ from hami_plugins.report.workloads.gangs import DEFAULT_QUEUE
 from hami_plugins.vendors import volcano_releases
 from hami_plugins.vendors.volcano import PERCENTAGE, SPREAD_KEY
 from hami_plugins.wire.gang_keys import GROUP_KEY
+
+MOST_NAMED: Final = 5
+"""Queues that a sentence names."""
 
 _ALWAYS_THERE: Final = frozenset({DEFAULT_QUEUE, "root", ""})
 
@@ -82,10 +86,26 @@ def unknown_queue(subject: Subject, context: Context) -> Iterator[Flaw]:
         if name in _ALWAYS_THERE or name in made or (queue is not None and queue.open):
             continue
         if queue is None:
-            known = ", ".join(sorted({*context.snapshot.queues, *made})[:5])
+            known = ", ".join(sorted({*context.snapshot.queues, *made})[:MOST_NAMED])
             yield Flaw(path, f"queue {name} does not exist{consequence}", f"make the Queue, or use one of {known}")
         else:
             yield Flaw(path, f"queue {name} is closed{consequence}", "open it, or use another one")
+
+
+def inner_queue(subject: Subject, context: Context) -> Iterator[Flaw]:
+    """Queues above others: their webhook refuses jobs for them, and bare pods in them stop everybody."""
+    bare = (subject.group, subject.kind) != JOB
+    if bare and not (context.settings.rules.queue_hierarchy and context.settings.rules.queue_plugin != PROPORTION):
+        return
+    for path, name in named(subject, context):
+        above = name or DEFAULT_QUEUE
+        below = sorted(queue.name for queue in context.queues.values() if queue.parent == above)
+        if not below:
+            continue
+        stops = "Volcano places no pod of the cluster while this one is there"
+        consequence = stops if bare else "the webhook refuses the job"
+        children = ", ".join(below[:MOST_NAMED])
+        yield Flaw(path, f"queue {above} has child queues: {consequence}", f"use one of those below it: {children}")
 
 
 def too_few_replicas(subject: Subject, _: Context) -> Iterator[Flaw]:
@@ -257,5 +277,16 @@ RULES: Final = (
         fix="Write volcano.sh/vgpu-memory in MiB.",
         check=each_request(percentage_unadvertised),
         quirk=volcano_releases.PERCENTAGE,
+    ),
+    Rule(
+        id="HP708",
+        name="inner-queue",
+        severity=Severity.ERROR,
+        summary="A pod or job names a queue that has child queues.",
+        why="Volcano's webhook refuses jobs there. It lets bare pods and PodGroups in, and where capacity reads "
+        "parents (enableHierarchy) each session ends before anything is placed, of whomever it is.",
+        fix="Name a queue without children.",
+        check=inner_queue,
+        quirk=volcano_releases.INNER_QUEUE,
     ),
 )

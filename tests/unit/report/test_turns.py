@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.report import manifests, workloads
@@ -317,7 +318,21 @@ class TestQueues:
         ]
         jobs = planned(cluster, a_job(queue="shut"), a_job("k", queue="parent"))
         assert set(stages(jobs).values()) == {Stage.ADMISSION}
-        assert "child queues" in the("k-default0-0", jobs).why
+        assert the("k-default0-0", jobs).why.endswith("and jobs go into queues without, as child")
+
+    @pytest.mark.parametrize(
+        ("rules", "stage"),
+        [
+            (Rules(queue_hierarchy=True), Stage.GATE),
+            (Rules(queue_hierarchy=True, queue_plugin="proportion"), Stage.PLACED),
+            (Rules(), Stage.PLACED),
+        ],
+    )
+    def test_where_parents_are_read_a_queue_above_others_takes_no_pod(self, rules: Rules, stage: Stage) -> None:
+        cluster = snapshot_of([a_node(), a_queue(), a_queue("team"), a_queue("night", parent="team")], REGISTRY)
+        read = workloads.read(manifests.read(yaml.safe_dump(a_pod(queue="team")), source="test"))
+        (plan,) = Planner(REGISTRY, rules).plan(cluster, submission.units(read, cluster)).pods
+        assert plan.stage is stage
 
     def test_queues_that_compete_are_held_to_their_weights(self) -> None:
         cluster = [

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from hami_plugins.engine.intake import Rules
 from hami_plugins.report import vet
 from hami_plugins.report.listing import snapshot_of
 from hami_plugins.report.manifests import Document
@@ -271,6 +272,35 @@ def test_an_idle_queue_that_keeps_cards_back_while_others_wait_is_a_warning() ->
     assert "guarantee volcano.sh/vgpu-number=4 of 10 in the cluster, and the queue is idle while 4 pods" in said.message
     busy = clusters.holder("busy-in-kept", "", {clusters.QUEUE: "kept"})
     assert the("HP725", judged(*clusters.OBJECTS, queue, busy)).severity is Severity.NOTE
+
+
+@pytest.mark.parametrize(
+    ("rules", "job", "said"),
+    [
+        (Rules(queue_hierarchy=True), False, "Volcano places no pod of the cluster while this one is there"),
+        (Rules(queue_hierarchy=True), True, "the webhook refuses the job"),
+        (Rules(), True, "the webhook refuses the job"),
+        (Rules(), False, ""),
+        (Rules(queue_hierarchy=True, queue_plugin="proportion"), False, ""),
+    ],
+)
+def test_a_queue_above_others_takes_no_jobs_and_pods_in_it_may_stop_everybody(
+    rules: Rules, job: bool, said: str
+) -> None:
+    queues = [a_queue("team"), *(a_queue(name, parent="team") for name in ("night", "day"))]
+    pod = a_pod("volcano.sh/vgpu-number: 1")
+    pod["metadata"]["annotations"] = {clusters.QUEUE: "team"}
+    jobs = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "j"},
+        "spec": {"queue": "team"},
+    }
+    findings = [
+        each for each in found(*queues, jobs if job else pod, chosen=VetSettings(rules=rules)) if each.rule == "HP708"
+    ]
+    assert [each.message.split(": ")[2].partition(" (seen")[0] for each in findings] == ([said] if said else [])
+    assert all(each.fix == "use one of those below it: day, night" for each in findings)
 
 
 def test_a_gang_that_was_let_in_and_never_fits_is_told_with_what_it_takes() -> None:
