@@ -45,6 +45,10 @@ class Page:
         return "".join(f"{line[2:]}\n" for line in found.splitlines() if line.startswith("$ "))
 
 
+_OF_THE_RUN = ("VIRTUAL_ENV", "PYTHON", "MAKE", "MFLAGS", "ARGS")
+"""How the variables begin that a person's terminal does not have: the make that runs the tests would tell its own."""
+
+
 @dataclass
 class Terminal:
     """A shell in a folder, with ``programs`` by their names before all others; ``transcript`` has all that was seen."""
@@ -61,7 +65,7 @@ class Terminal:
         for name, program in self.programs.items():
             if not (place / name).is_symlink():
                 (place / name).symlink_to(program)
-        inherited = {name: held for name, held in os.environ.items() if not name.startswith(("VIRTUAL_ENV", "PYTHON"))}
+        inherited = {name: held for name, held in os.environ.items() if not name.startswith(_OF_THE_RUN)}
         path = f"{place}:{os.environ.get('PATH', '/usr/bin:/bin')}"
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command],  # noqa: S607
