@@ -22,7 +22,7 @@ from hami_plugins.kube.election import BoundedApi, Election
 from hami_plugins.kube.port import Selection
 from hami_plugins.kube.reflector import Backoff, Change, Reflector, ReflectorOptions
 from hami_plugins.model.units import MiB, NodeName
-from hami_plugins.report.documents import API_VERSION
+from hami_plugins.report.schema import API_VERSION
 from hami_plugins.web.admission import AdmissionMetrics, admission_route
 from hami_plugins.web.documents import DocumentMetrics
 from hami_plugins.web.endpoints import Endpoints

@@ -17,7 +17,7 @@ from hami_plugins.errors import ManifestError, WireError
 from hami_plugins.kube.client import connect
 from hami_plugins.kube.port import Collection, KubeApi
 from hami_plugins.model.units import MiB, NodeName
-from hami_plugins.report.documents import API_VERSION
+from hami_plugins.report.schema import API_VERSION
 from hami_plugins.report.snapshots.trimming import one_by_one
 from hami_plugins.wire import koordinator_devices
 from hami_plugins.wire.fields import Json

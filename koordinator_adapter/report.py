@@ -8,8 +8,8 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from hami_plugins.report.documents import API_VERSION
 from hami_plugins.report.manifests import spelled
+from hami_plugins.report.schema import API_VERSION
 from koordinator_adapter.manifests import File, Told
 from koordinator_adapter.translation.model import Fidelity, Words
 

@@ -11,8 +11,8 @@ from hami_plugins.cli import output
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.options import Form
 from hami_plugins.errors import ConfigError
-from hami_plugins.report.documents import API_VERSION
 from hami_plugins.report.rows import Row, Table
+from hami_plugins.report.schema import API_VERSION
 from neuron_topology.allocation.chances import chances
 from neuron_topology.allocation.families import Family
 from neuron_topology.allocation.locality import Locality

@@ -23,8 +23,8 @@ from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect
 from hami_plugins.kube.counting import api_requests
 from hami_plugins.observe import logging
-from hami_plugins.report.documents import API_VERSION
 from hami_plugins.report.rows import Row, Table
+from hami_plugins.report.schema import API_VERSION
 from hami_plugins.web.probes import probe_routes
 from hami_plugins.web.server import WebServer
 from volcano_vgpu import config, register

@@ -14,8 +14,8 @@ from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.options import Form
 from hami_plugins.errors import WireError
 from hami_plugins.kube.port import KubeApi, Raw, Selection
-from hami_plugins.report.documents import API_VERSION
 from hami_plugins.report.rows import Row, Table
+from hami_plugins.report.schema import API_VERSION
 from hami_plugins.wire import volcano
 from volcano_vgpu import register
 from volcano_vgpu.settings import AgentSettings

@@ -30,8 +30,8 @@ from hami_plugins.granting.webhooks import Target
 from hami_plugins.kube.client import KubeClient
 from hami_plugins.kube.port import SNAPSHOT_COLLECTIONS
 from hami_plugins.kube.reflector import Change
-from hami_plugins.report.documents import API_VERSION
 from hami_plugins.report.rows import Row, Table
+from hami_plugins.report.schema import API_VERSION
 from hami_plugins.web.settings import Service
 
 STDIN = "-"

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from hami_plugins.granting.books import Books
 from hami_plugins.ledger.answers import Finding, Found
-from hami_plugins.report.documents import API_VERSION
+from hami_plugins.report.schema import API_VERSION
 
 EVERY: Final = 30.0
 """Seconds between two looks: each takes some 20 ms in a cluster of 1,000 nodes."""

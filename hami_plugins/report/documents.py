@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hami_plugins.engine.queues import shown
 from hami_plugins.model.decisions import Placed
@@ -13,6 +13,7 @@ from hami_plugins.report.explain.answers import Answer, bare
 from hami_plugins.report.explain.gates import holder_words
 from hami_plugins.report.explain.wording import choice_words
 from hami_plugins.report.plan import Plan, PodPlan, Stage
+from hami_plugins.report.schema import API_VERSION
 from hami_plugins.report.slices import Slice, planned_slices
 from hami_plugins.wire.usage import ContainerUsage, encode_container
 
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from hami_plugins.report.drawings import Drawing
     from hami_plugins.report.explain.answers import Answers, Cause
     from hami_plugins.report.workloads import Ignored
-
-API_VERSION: Final = "hami-plugins.io/v1alpha1"
-"""Of every document. A change that breaks a reader gets another version."""
 
 
 def plan(

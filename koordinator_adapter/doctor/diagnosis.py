@@ -7,8 +7,8 @@ from typing import Final, Literal, NamedTuple
 
 from typing_extensions import TypedDict
 
-from hami_plugins.report.documents import API_VERSION
 from hami_plugins.report.rows import Line
+from hami_plugins.report.schema import API_VERSION
 from koordinator_adapter.doctor import components, injecting, nodes, pods
 from koordinator_adapter.doctor.evidence import Evidence, Finding, Severity
 

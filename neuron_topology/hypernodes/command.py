@@ -16,8 +16,8 @@ from hami_plugins.cli.options import Form
 from hami_plugins.errors import ConfigError, ManifestError
 from hami_plugins.kube.client import KubeClient, connect
 from hami_plugins.kube.port import Collection
-from hami_plugins.report.documents import API_VERSION
 from hami_plugins.report.rows import Row, Table
+from hami_plugins.report.schema import API_VERSION
 from hami_plugins.report.snapshots.trimming import one_by_one
 from neuron_topology.hypernodes import applying, differences, generating, objects, ranking, reading
 from neuron_topology.hypernodes.differences import Comparison, Step, Verb

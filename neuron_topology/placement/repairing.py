@@ -20,8 +20,8 @@ from hami_plugins.kube.port import SNAPSHOT_COLLECTIONS, Raw
 from hami_plugins.kube.reflector import Change
 from hami_plugins.ledger.ledger import KEEP
 from hami_plugins.model.units import NodeName
-from hami_plugins.report.documents import API_VERSION
 from hami_plugins.report.rows import Row, Table
+from hami_plugins.report.schema import API_VERSION
 from neuron_topology.placement import usage_maps
 from neuron_topology.placement.product import product_of
 from neuron_topology.placement.usage_maps import Stale

@@ -7,9 +7,9 @@ from typing import Final, Literal
 
 from typing_extensions import TypedDict
 
-from hami_plugins.report.documents import API_VERSION
 from hami_plugins.report.explain.wording import counted
 from hami_plugins.report.rows import Row, Table
+from hami_plugins.report.schema import API_VERSION
 from neuron_topology.simulation.comparison import Finding, Setting, Study
 from neuron_topology.simulation.estimates import Estimate
 from neuron_topology.simulation.jobs import Poisson

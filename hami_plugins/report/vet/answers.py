@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from typing_extensions import TypedDict
 
-from hami_plugins.report import documents
+from hami_plugins.report import schema
 from hami_plugins.report.manifests import spelled
 from hami_plugins.report.vet.findings import Finding, Replacement, Rule, Severity
 
@@ -92,7 +92,7 @@ def document(findings: Sequence[Finding]) -> VetDocument:
     """All findings."""
     counts = Counter(finding.severity for finding in findings)
     return {
-        "apiVersion": documents.API_VERSION,
+        "apiVersion": schema.API_VERSION,
         "kind": "VetReport",
         "summary": {
             "errors": counts[Severity.ERROR],
@@ -106,7 +106,7 @@ def document(findings: Sequence[Finding]) -> VetDocument:
 def rules_document(rules: Iterable[Rule]) -> RulesDocument:
     """All rules."""
     return {
-        "apiVersion": documents.API_VERSION,
+        "apiVersion": schema.API_VERSION,
         "kind": "VetRuleList",
         "items": [
             {

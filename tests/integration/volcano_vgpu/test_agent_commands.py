@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,15 @@ def test_cards_are_a_document_for_programs(tmp_path: Path, capsys: pytest.Captur
     assert found["kind"] == "VolcanoCards"
     assert found["capacity"]["volcano.sh/vgpu-memory"] == "40960"
     assert found["annotations"][OURS[0]].startswith(f"{A},10,40960,NVIDIA-")
+
+
+def test_the_agent_loads_nothing_that_plans() -> None:
+    """It runs on every node, within 100 MiB."""
+    loaded = "import sys, volcano_vgpu.commands; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert "volcano_vgpu.app" in done.stdout.split()
+    planning = ("hami_plugins.report.plan", "hami_plugins.report.explain", "hami_plugins.engine.relax")
+    assert [name for name in done.stdout.split() if name.startswith(planning)] == []
 
 
 def test_without_cards_it_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
