@@ -66,13 +66,13 @@ class Claim(NamedTuple):
 
 def claims_of(snapshot: ClusterSnapshot) -> tuple[Claim, ...]:
     """Every PodGroup that counts for anything at the gate."""
-    held, least = _held(snapshot), _least(snapshot)
-    waiting = _waiting(snapshot, least, held)
-    gate = _standing(snapshot)
-    if gate is not None:
-        _, returned = _returned(gate, snapshot, least, held)
+    counting = _counting(snapshot)
+    waiting = dict(counting.waiting)
+    if snapshot.queues:
+        _, returned = _returned(_standing(snapshot, counting), snapshot, counting)
         waiting |= returned
-    found = [Claim(name, queue, amounts, waiting.pop(name, {})) for (name, queue), amounts in held.amounts.items()]
+    amounts_of = counting.held.amounts
+    found = [Claim(name, queue, amounts, waiting.pop(name, {})) for (name, queue), amounts in amounts_of.items()]
     return (*found, *(Claim(name, snapshot.pod_groups[name].queue, {}, least) for name, least in waiting.items()))
 
 
@@ -92,41 +92,55 @@ def gate_of(
     does not hold for its children, and guarantees of all queues are kept from all others); where nobody says, it is on
     if any queue has a parent. ``overcommit`` is how much of the cluster may be held and waited for together.
     """
-    gate = _standing(snapshot, plugin, nested, overcommit)
-    return None if gate is None else _returned(gate, snapshot, _least(snapshot), _held(snapshot))[0]
+    if not snapshot.queues:
+        return None
+    counting = _counting(snapshot)
+    return _returned(_standing(snapshot, counting, plugin, nested, overcommit), snapshot, counting)[0]
+
+
+def reads_parents(rules: Rules) -> bool:
+    """Whether the cluster is said to hold queues to the limits of those above them."""
+    return bool(rules.queue_hierarchy) and rules.queue_plugin != PROPORTION
+
+
+def below(queues: Iterable[Queue], name: str) -> list[str]:
+    """The names of the child queues of one, sorted."""
+    return sorted(queue.name for queue in queues if queue.parent == name)
+
+
+def _counting(snapshot: ClusterSnapshot) -> _Counting:
+    held, least = _held(snapshot), _least(snapshot)
+    return _Counting(least, _waiting(snapshot, least, held), held)
 
 
 def _standing(
-    snapshot: ClusterSnapshot, plugin: str = "", nested: bool | None = None, overcommit: Fraction = OVERCOMMIT
-) -> Gate | None:
+    snapshot: ClusterSnapshot,
+    counting: _Counting,
+    plugin: str = "",
+    nested: bool | None = None,
+    overcommit: Fraction = OVERCOMMIT,
+) -> Gate:
     """The gate before groups come back to it whose pods are being deleted."""
-    if not snapshot.queues:
-        return None
     total = _total(snapshot.nodes)
-    held = _held(snapshot)
-    least = _least(snapshot)
-    waiting = _waiting(snapshot, least, held)
     by_weight = plugin == PROPORTION if plugin else not _has_deserved(snapshot.queues.values())
-    counting = _Counting(least, waiting, held)
     accounts = _Accounts(snapshot, total, counting, nested=not by_weight and nested is not False)
     return Gate(
         by_weight=by_weight,
         total=total,
         most={resource: int(amount * overcommit) for resource, amount in total.items()},
         used=summed(entry.requested for entry in snapshot.nodes),
-        waited_for=summed(waiting.values()),
+        waited_for=summed(counting.waiting.values()),
         accounts={name: accounts.account(queue) for name, queue in snapshot.queues.items()},
     )
 
 
-def _returned(
-    gate: Gate, snapshot: ClusterSnapshot, least: Mapping[str, Amounts], held: _Held
-) -> tuple[Gate, dict[str, Amounts]]:
+def _returned(gate: Gate, snapshot: ClusterSnapshot, counting: _Counting) -> tuple[Gate, dict[str, Amounts]]:
     """The gate with the groups that it lets in again, and what these count for.
 
     A group is looked at anew when too few of its pods stay because others are being deleted. It stands at the gate like
     any other, the oldest first, and is let in if there is room for it on top of the pods that are leaving.
     """
+    least, held = counting.least, counting.held
     found: dict[str, Amounts] = {}
     groups = [group for name, group in snapshot.pod_groups.items() if name in held.leaving and least[name]]
     for group in sorted(groups, key=lambda group: (group.made_at or 0, group.full_name)):

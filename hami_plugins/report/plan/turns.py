@@ -187,12 +187,10 @@ class Turns:
             return _Stop(
                 stage, f"there is no queue {job.queue}; {spelling.instead(job.queue, self.snapshot.queues)}", hold=hold
             )
-        nested = self._desk.rules.queue_hierarchy and self._desk.rules.queue_plugin != accounts.PROPORTION
-        if job.unit.made_late or nested:
-            below = sorted(each.name for each in self.snapshot.queues.values() if each.parent == queue.name)
-            if below:
-                why = f"queue {job.queue} has child queues, and jobs go into queues without, as {below[0]}"
-                return _Stop(stage, why, hold=hold)
+        below = accounts.below(self.snapshot.queues.values(), queue.name)
+        if below and (job.unit.made_late or accounts.reads_parents(self._desk.rules)):
+            why = f"queue {job.queue} has child queues, and jobs go into queues without, as {below[0]}"
+            return _Stop(stage, why, hold=hold)
         return None if queue.open else _Stop(stage, f"queue {job.queue} is closed; open it, or use another", hold=hold)
 
     def _held(self, job: Job) -> _Stop | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hami_plugins.engine.accounts import PROPORTION
+from hami_plugins.engine import accounts
 from hami_plugins.model.vendor import Dialect, VendorSpec
+from hami_plugins.report.spelling import MOST_NAMED
 from hami_plugins.report.vet import facts
 from hami_plugins.report.vet.context import Context, each_request, where
 from hami_plugins.report.vet.findings import Flaw, Rename, Rule, Severity
@@ -16,9 +17,6 @@ from hami_plugins.report.workloads.gangs import DEFAULT_QUEUE
 from hami_plugins.vendors import volcano_releases
 from hami_plugins.vendors.volcano import PERCENTAGE, SPREAD_KEY
 from hami_plugins.wire.gang_keys import GROUP_KEY
-
-MOST_NAMED: Final = 5
-"""Queues that a sentence names."""
 
 _ALWAYS_THERE: Final = frozenset({DEFAULT_QUEUE, "root", ""})
 
@@ -95,11 +93,11 @@ def unknown_queue(subject: Subject, context: Context) -> Iterator[Flaw]:
 def inner_queue(subject: Subject, context: Context) -> Iterator[Flaw]:
     """Queues above others: their webhook refuses jobs for them, and bare pods in them stop everybody."""
     bare = (subject.group, subject.kind) != JOB
-    if bare and not (context.settings.rules.queue_hierarchy and context.settings.rules.queue_plugin != PROPORTION):
+    if bare and not accounts.reads_parents(context.settings.rules):
         return
     for path, name in named(subject, context):
         above = name or DEFAULT_QUEUE
-        below = sorted(queue.name for queue in context.queues.values() if queue.parent == above)
+        below = accounts.below(context.queues.values(), above)
         if not below:
             continue
         stops = "Volcano places no pod of the cluster while this one is there"
