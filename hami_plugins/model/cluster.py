@@ -24,6 +24,11 @@ class NamespaceQuota:
     used: Mapping[str, int] = field(default_factory=dict)
     scoped: tuple[str, ...] = ()
 
+    def of_devices(self) -> NamespaceQuota:
+        """Its limits of devices alone: they are HAMi's, the API server has limits of CPU, memory and the like."""
+        hard, used = ({key: of[key] for key in of if _is_of_device(key)} for of in (self.hard, self.used))
+        return replace(self, hard=hard, used=used)
+
     def together_with(self, other: NamespaceQuota) -> NamespaceQuota:
         """Both quotas of a namespace at once: a pod has to respect each, so the smaller limit of every key holds."""
         hard = dict(self.hard)
@@ -31,6 +36,10 @@ class NamespaceQuota:
             hard[key] = min(amount, hard.get(key, amount))
         used = {key: max(self.used.get(key, 0), other.used.get(key, 0)) for key in (*self.used, *other.used)}
         return NamespaceQuota(namespace=self.namespace, hard=hard, used=used, scoped=self.scoped + other.scoped)
+
+
+def _is_of_device(key: str) -> bool:
+    return key.startswith("limits.") and "/" in key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

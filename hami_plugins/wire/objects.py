@@ -4,6 +4,7 @@ Each function takes the JSON object as it was read and raises ``WireError`` with
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -84,15 +85,10 @@ def resource_quota(raw: object) -> NamespaceQuota:
     namespace = fields.text(metadata, "namespace", f"{place} metadata") or "default"
     hard = _nano(_amounts(spec, "hard", f"{place} spec"))
     used = _nano(_amounts(fields.member(body, "status", place), "used", f"{place} status"))
+    quota = NamespaceQuota(namespace=namespace, hard=hard, used=used)
     if not (spec.get("scopes") or spec.get("scopeSelector")):
-        return NamespaceQuota(namespace=namespace, hard=hard, used=used)
-    hard, used = ({key: amounts[key] for key in amounts if _is_hamis(key)} for amounts in (hard, used))
-    return NamespaceQuota(namespace=namespace, hard=hard, used=used, scoped=(str(metadata["name"]),))
-
-
-def _is_hamis(key: str) -> bool:
-    """Whether a quota's key limits devices: the API server has limits of CPU, memory and the like alone."""
-    return key.startswith("limits.") and "/" in key
+        return quota
+    return replace(quota.of_devices(), scoped=(str(metadata["name"]),))
 
 
 def priority_class(raw: object) -> tuple[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from heapq import nlargest
@@ -15,7 +15,6 @@ from hami_plugins.engine.holdings import Flaw, demand_again, flaws_of
 from hami_plugins.engine.intake import dialect_of
 from hami_plugins.engine.policies import PolicyDefaults, koordinator_policy, policy_of, volcano_policy
 from hami_plugins.engine.relax.changes import Counterfactual, Question
-from hami_plugins.engine.resource_quota import ORDINARY
 from hami_plugins.engine.shortfall import WhyNot, why_not
 from hami_plugins.errors import ManifestError
 from hami_plugins.model.cluster import ClusterSnapshot
@@ -148,12 +147,8 @@ def _as_created(snapshot: ClusterSnapshot, pod: Pod) -> ClusterSnapshot:
     The API server has let it in, whatever its quota says by now: only limits on devices remain, which HAMi looks at
     when it places a pod. What they counted then is not known.
     """
-    quotas = {name: replace(quota, hard=_of_devices(quota.hard), used={}) for name, quota in snapshot.quotas.items()}
+    quotas = {name: replace(quota.of_devices(), used={}) for name, quota in snapshot.quotas.items()}
     return replace(snapshot, quotas=quotas, pending=tuple(each for each in snapshot.pending if each is not pod))
-
-
-def _of_devices(hard: Mapping[str, int]) -> dict[str, int]:
-    return {key: limit for key, limit in hard.items() if key.startswith("limits.") and key[7:] not in ORDINARY}
 
 
 def _unit(snapshot: ClusterSnapshot, pod: Pod) -> Unit:
