@@ -59,6 +59,7 @@ def plan(
     kubeconfig: options.Kubeconfig = None,
     settings: options.Settings = None,
     usage: options.Usage = None,
+    strict: options.Strict = False,
 ) -> None:
     """Say whether workloads fit, where they go and with which slices, and what would help those that do not fit.
 
@@ -86,6 +87,7 @@ def plan(
         headers=not no_headers,
         settings=settings,
         usage=tuple(usage or ()),
+        strict=strict,
     )
     raise typer.Exit(run(order))
 
@@ -167,6 +169,7 @@ def explain(
     kubeconfig: options.Kubeconfig = None,
     settings: options.Settings = None,
     usage: options.Usage = None,
+    strict: options.Strict = False,
 ) -> None:
     """Say why a pod is pending or why it is where it is, and the smallest change that works.
 
@@ -192,6 +195,7 @@ def explain(
         form=output,
         settings=settings,
         usage=tuple(usage or ()),
+        strict=strict,
         jobs=jobs,
     )
     raise typer.Exit(run(order))

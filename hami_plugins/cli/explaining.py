@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from hami_plugins.cli import inputs, output
+from hami_plugins.cli import inputs, output, planning
 from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.inputs import Source
 from hami_plugins.cli.options import Form
@@ -45,6 +45,7 @@ class Order:
     settings: str | None
     usage: tuple[str, ...] = ()
     jobs: bool = False
+    strict: bool = False
 
 
 class Beside(NamedTuple):
@@ -68,6 +69,9 @@ def run(order: Order) -> int:
     jobs = [pods_of(snapshot, each, planner.rules) for each in named] if order.jobs else []
     names = [pod for each in jobs for pod in each.explained] or named or _waiting(order, snapshot)
     found = [explain(snapshot, name, planner) for name in names]
+    gaps = tuple(dict.fromkeys(gap for each in found for gap in each.gaps))
+    if order.strict:
+        inputs.without_gaps(gaps, order.source)
     if order.form is not Form.TABLE:
         items = [documents.explanation(each, registry, beside(each).containers) for each in found]
         single = len(order.names) == 1 and not order.jobs
@@ -82,6 +86,7 @@ def run(order: Order) -> int:
                 output.line(line.words, line.tone)
         if not found:
             output.line("no pod waits", "good")
+        planning.print_gaps(gaps)
     return Exit.FINE if all(map(explanations.is_fine, found)) else Exit.FINDINGS
 
 

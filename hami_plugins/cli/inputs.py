@@ -6,7 +6,7 @@ import gzip
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hami_plugins.engine.registry import Registry
     from hami_plugins.model.cluster import ClusterSnapshot
     from hami_plugins.report.manifests import Document
+    from hami_plugins.report.plan.completeness import Gap
     from hami_plugins.report.usage import Usages
 
 STDIN: Final = "-"
@@ -126,7 +127,13 @@ def cluster(
             f"{source.words()}: there is no node in it{f' ({why})' if why else ''}; "
             "a dump is made with: kubectl get nodes,pods,resourcequotas -A -o json"
         )
-    return found
+    return found if source.snapshots else replace(found, listing=None)
+
+
+def without_gaps(gaps: Iterable[Gap], source: Source) -> None:
+    """Raises ``ManifestError`` for the first thing that a listing lacks: what ``--strict`` is for."""
+    for gap in gaps:
+        raise ManifestError(f"{source.words()}: {gap.message}, or leave out --strict")
 
 
 def read_text(path: str) -> str:

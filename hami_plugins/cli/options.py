@@ -63,6 +63,10 @@ Fleet = Annotated[
         autocompletion=completing.fleets,
     ),
 ]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Refuse a dump that lacks what the answer depends on, such as the pods."),
+]
 Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")]
 Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig file.")]
 Settings = Annotated[

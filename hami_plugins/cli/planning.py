@@ -17,11 +17,14 @@ from hami_plugins.model.vendor import Dialect
 from hami_plugins.report import documents, tables, workloads
 from hami_plugins.report.explain.answers import Answers
 from hami_plugins.report.explain.wording import counted
-from hami_plugins.report.plan import Planner, Stage, differences, submission, what_if
+from hami_plugins.report.plan import Planner, Stage, completeness, differences, submission, what_if
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hami_plugins.report.drawings import Drawing
     from hami_plugins.report.plan import Plan
+    from hami_plugins.report.plan.completeness import Gap
     from hami_plugins.report.workloads import Submission
 
 NANOSECONDS: Final = 10**9
@@ -49,10 +52,11 @@ class Order:
     headers: bool
     settings: str | None
     usage: tuple[str, ...] = ()
+    strict: bool = False
 
 
 def run(order: Order) -> int:
-    """Plan, print, and say whether every pod found a place; pods of kinds that nobody knows have found none."""
+    """Plan, print, and say whether every pod found a place; workloads that are skipped have found none."""
     if not order.files:
         raise ManifestError("nothing to plan; give manifests with -f FILE, a folder, or - for stdin")
     if order.usage and order.html is None:
@@ -74,27 +78,30 @@ def run(order: Order) -> int:
     now_ns, rules = time.time_ns(), what_if.with_policy(rules, order.policy)
     planner = Planner(registry, rules, release=release, grants=grants, now=now_ns / NANOSECONDS)
     found = planner.plan(snapshot, submission.units(submitted, snapshot), now_ns=now_ns)
+    if order.strict:
+        inputs.without_gaps(found.gaps, order.source)
     _answer(order, found, submitted, planner)
-    unplanned = any(each.has_pods for each in submitted.ignored)
-    return Exit.FINE if found.complete and not unplanned else Exit.FINDINGS
+    return Exit.FINE if found.complete and not submitted.skipped else Exit.FINDINGS
 
 
 def _answer(order: Order, found: Plan, submitted: Submission, planner: Planner) -> None:
     dialect = None if order.annotations is None else Dialect(order.annotations)
     if dialect is not None and order.form is Form.TABLE and order.html is None:
         _print_annotations(found, dialect)
+        for gap in found.gaps:
+            output.remark(gap.message)
         return
     answers = Answers(found, planner)
     if order.html is not None:
         title = f"Plan of {counted(len(found.pods), 'pod')}"
         write_page(order.html, answers, submitted, title=title, source=order.source.words(), usage=order.usage)
     if order.form is not Form.TABLE:
-        output.document(documents.plan(found, answers, ignored=submitted.ignored, dialect=dialect), order.form)
+        output.document(documents.plan(found, answers, submitted=submitted, dialect=dialect), order.form)
     elif dialect is not None:
         _print_annotations(found, dialect)
     else:
         output.table(tables.plan(found, planner.registry), headers=order.headers)
-        tell(found, answers)
+        tell(found, answers, submitted)
         _tell_what_was_left_out(found, submitted)
 
 
@@ -113,7 +120,7 @@ def _print_annotations(found: Plan, dialect: Dialect) -> None:
             output.line(f"# {each.pod.full_name}: {tables.status(each)}")
 
 
-def tell(found: Plan, answers: Answers) -> None:
+def tell(found: Plan, answers: Answers, submitted: Submission | None = None) -> None:
     """In words: of every pod that is not placed why not and what would help, and how many are."""
     for line in tables.pictures(found, answers.registry):
         output.line(line.words, line.tone)
@@ -123,9 +130,20 @@ def tell(found: Plan, answers: Answers) -> None:
         for line in tables.refusal(refusal, drawn):
             output.line(line.words, line.tone)
     _note(found)
-    placed = sum(1 for each in found.pods if each.stage is Stage.PLACED)
+    print_gaps(found.gaps)
     output.line()
-    output.line(f"{placed:,} of {counted(len(found.pods), 'pod')} placed", "good" if found.complete else "bad")
+    last = tables.summary(found, submitted)
+    output.line(last.words, last.tone)
+
+
+def print_gaps(gaps: Sequence[Gap]) -> None:
+    """What the listing of the cluster lacks, so that the answer may be about another cluster."""
+    for at, gap in enumerate(gaps):
+        if not at:
+            output.line()
+        output.line(f"note: {gap.why}", "warn")
+    if gaps:
+        output.line(f"  -> {completeness.REMEDY}", "good")
 
 
 def _note(found: Plan) -> None:
@@ -150,15 +168,17 @@ def write_page(
     made_at = datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
     heading = page.Heading(title=title, source=source, made_at=made_at)
     usages = inputs.usages(usage) if usage else None
-    text = page.answered(answers, heading, ignored=submitted.ignored, usages=usages)
+    text = page.answered(answers, heading, submitted=submitted, usages=usages)
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
 
 
 def _tell_what_was_left_out(found: Plan, submitted: Submission) -> None:
-    """On stderr, because it is about the input: documents that run nothing, and what could not be read."""
+    """On stderr, because it is about the input: skipped documents, and what could not be read."""
     for each in submitted.ignored:
+        if each.silent:
+            continue
         place = f"{each.document.source} line {each.document.line}"
         output.remark(f"{place}: {each.kind} {each.name} is left out: {each.why}")
     problems = found.before.problems

@@ -22,7 +22,9 @@ def run(source: Source, *, redacted: bool, out: str | None, form: Form, settings
     registry = inputs.registry_of(inputs.settings_of(settings))
     taken_at = datetime.now(tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     raws = (raw for raw, _ in inputs.objects(source))
-    content = snapshot_file.document(raws, registry, taken_at=taken_at, redacted=redacted)
+    content = snapshot_file.document(
+        raws, registry, taken_at=taken_at, redacted=redacted, complete=not source.snapshots
+    )
     counts = _counts(content)
     if not counts.get("Node"):
         raise ManifestError(f"{source.words()}: there is no node in it, so there is nothing to take a snapshot of")

@@ -86,6 +86,14 @@ class PodGroup:
         return f"{self.namespace}/{self.name}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What a dump of a cluster holds: the number of objects of each kind, and the namespaces of its pods."""
+
+    kinds: Mapping[str, int]
+    pod_namespaces: frozenset[str] = frozenset()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClusterSnapshot:
     """Nodes in name order with what is promised of them, and everything else that a plan honours.
@@ -94,6 +102,7 @@ class ClusterSnapshot:
     that have ended well, by task. ``priorities`` are the values of priority classes by name.
     ``problems`` are the objects that could not be read. ``taken_at`` is the latest time that any object names (Unix
     seconds), which is when the snapshot was taken as far as it can tell; ``None`` where none names any.
+    ``listing`` says what a dump holds, because it may lack kinds; ``None`` where the source is complete.
     """
 
     nodes: tuple[NodeEntry, ...] = ()
@@ -105,6 +114,7 @@ class ClusterSnapshot:
     priorities: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     taken_at: int | None = None
+    listing: Listing | None = None
     position: Mapping[NodeName, int] = field(init=False)
 
     def __post_init__(self) -> None:

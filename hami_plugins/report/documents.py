@@ -15,6 +15,7 @@ from hami_plugins.report.explain.wording import choice_words
 from hami_plugins.report.plan import Plan, PodPlan, Stage
 from hami_plugins.report.schema import API_VERSION
 from hami_plugins.report.slices import Slice, planned_slices
+from hami_plugins.report.workloads import Submission
 from hami_plugins.wire.usage import ContainerUsage, encode_container
 
 if TYPE_CHECKING:
@@ -27,11 +28,16 @@ if TYPE_CHECKING:
     from hami_plugins.report import schema
     from hami_plugins.report.drawings import Drawing
     from hami_plugins.report.explain.answers import Answers, Cause
+    from hami_plugins.report.plan.completeness import Gap
     from hami_plugins.report.workloads import Ignored
 
 
 def plan(
-    content: Plan, answers: Answers | None = None, *, ignored: Iterable[Ignored] = (), dialect: Dialect | None = None
+    content: Plan,
+    answers: Answers | None = None,
+    *,
+    submitted: Submission | None = None,
+    dialect: Dialect | None = None,
 ) -> schema.PlanDocument:
     """A whole plan, in the order in which its pods were decided.
 
@@ -39,6 +45,8 @@ def plan(
     dialect writes annotations; otherwise each pod's own does.
     """
     told = (bare(each) for each in content.pods) if answers is None else answers.all
+    submitted = submitted or Submission()
+    listing = content.before.listing
     placed = sum(1 for each in content.pods if each.stage is Stage.PLACED)
     return {
         "apiVersion": API_VERSION,
@@ -48,10 +56,14 @@ def plan(
             "placed": placed,
             "refused": len(content.pods) - placed,
             "nodes": len(content.before.nodes),
+            "workloads": submitted.objects,
+            "skipped": len(submitted.skipped),
         },
         "pods": [pod(each, dialect=dialect) for each in told],
-        "ignored": [_ignored(each) for each in ignored],
+        "ignored": [_ignored(each) for each in submitted.ignored],
         "problems": problems(content.before.problems),
+        "warnings": warnings(content.gaps),
+        "listed": {} if listing is None else dict(sorted(listing.kinds.items())),
     }
 
 
@@ -103,6 +115,7 @@ def explanation(
         "running": _running(about, registry) if isinstance(about, Running) else None,
         "usage": [encode_container(each) for each in usages],
         "problems": problems(found.problems),
+        "warnings": warnings(found.gaps),
     }
 
 
@@ -125,6 +138,11 @@ def written(content: PodPlan, dialect: Dialect) -> schema.WrittenDocument | None
             "labels": dict(sorted(content.labels.items())),
         },
     }
+
+
+def warnings(found: Iterable[Gap]) -> list[schema.WarningDocument]:
+    """What the listing of a cluster lacks."""
+    return [{"kind": each.kind, "message": each.message} for each in found]
 
 
 def problems(found: Iterable[Problem]) -> list[schema.ProblemDocument]:
@@ -282,6 +300,7 @@ def _ignored(content: Ignored) -> schema.IgnoredDocument:
         "kind": content.kind,
         "name": content.name,
         "why": content.why,
+        "hasPods": content.has_pods,
     }
 
 

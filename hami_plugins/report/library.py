@@ -11,6 +11,7 @@ Nothing here opens a file or a socket: texts and objects come in, values go out.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from hami_plugins import examples
 from hami_plugins.engine.decide import Decider
@@ -53,12 +54,12 @@ def load_fleet(name_or_text: str, registry: Registry | None = None) -> ClusterSn
     """A declared fleet as an idle cluster: the name of a shipped one (``mixed``, ``h100x8`` ...) or a file's text."""
     text = examples.fleet_text(name_or_text) if name_or_text in examples.fleet_names() else name_or_text
     fleet = fleets.parse(text, source="fleet")
-    return load_snapshot(fleets.objects_of(fleet), registry, source=f"fleet {fleet.name}")
+    return replace(load_snapshot(fleets.objects_of(fleet), registry, source=f"fleet {fleet.name}"), listing=None)
 
 
 def live_snapshot(reader: ClusterReader, registry: Registry | None = None) -> ClusterSnapshot:
     """The cluster that a reader (``hami_plugins.connect()``) reaches, read page by page; raises ``KubeError``."""
-    return load_snapshot(live_objects(reader), registry, source="cluster")
+    return replace(load_snapshot(live_objects(reader), registry, source="cluster"), listing=None)
 
 
 def read_manifests(text: str, *, source: str = "manifests", namespace: str = "default") -> Submission:

@@ -10,7 +10,7 @@ from typing import Final
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
-from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota, PodGroup, Queue
+from hami_plugins.model.cluster import ClusterSnapshot, Listing, NamespaceQuota, PodGroup, Queue
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
 from hami_plugins.model.pods import FINISHED, SUCCEEDED, Pod, PodRecord
 from hami_plugins.model.units import NodeName
@@ -44,6 +44,9 @@ class ListingReader:
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
         self._problems: list[Problem] = []
         self._latest = ""
+        self._kinds: Counter[str] = Counter()
+        self._namespaces: set[str] = set()
+        self._complete = False
 
     def feed(self, raw: object, place: str = "listing") -> None:
         """Take one object; lists are taken apart. What cannot be read becomes a problem of the snapshot.
@@ -56,6 +59,7 @@ class ListingReader:
         kind = str(raw.get("kind", "List"))
         items = raw.get("items")
         if isinstance(items, list) and (kind.endswith("List") or kind == SNAPSHOT_KIND):
+            self._complete = self._complete or (kind == SNAPSHOT_KIND and _is_complete(raw))
             self._feed_items(items, kind.removesuffix("List"), place)
             return
         self._latest = max(self._latest, objects.latest_time(raw))
@@ -70,6 +74,7 @@ class ListingReader:
             self.feed(with_kind(item, kind), f"{place} item {at}")
 
     def _take(self, kind: str, raw: object, place: str) -> None:
+        self._kinds[kind] += 1
         match kind:
             case "Node":
                 node = objects.node_object(raw)
@@ -100,6 +105,7 @@ class ListingReader:
                 self._priorities[called] = value
 
     def _take_pod(self, pod: Pod) -> None:
+        self._namespaces.add(pod.namespace)
         if not pod.name.endswith("-"):  # such a name is the start of one that the API server has yet to make up
             seen = len(self._pods)
             self._pods.add(pod.uid or pod.full_name)
@@ -157,7 +163,11 @@ class ListingReader:
             priorities=self._priorities,
             problems=tuple(problems),
             taken_at=objects.seconds(self._latest),
+            listing=None if self._complete else self._listing(),
         )
+
+    def _listing(self) -> Listing:
+        return Listing(kinds=self._kinds, pod_namespaces=frozenset(self._namespaces))
 
     def _in_group(self, pod: Pod) -> Pod:
         """The pod with what its PodGroup says."""
@@ -171,6 +181,12 @@ def snapshot_of(items: Iterable[object], registry: Registry) -> ClusterSnapshot:
     for at, item in enumerate(items):
         reader.feed(item, f"item {at}")
     return reader.finish()
+
+
+def _is_complete(snapshot: Mapping[str, object]) -> bool:
+    """Whether a snapshot file was made from a source that has everything."""
+    metadata = snapshot.get("metadata")
+    return isinstance(metadata, Mapping) and metadata.get("complete") is True
 
 
 def _run(pods: int) -> str:

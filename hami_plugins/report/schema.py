@@ -218,6 +218,14 @@ class RunningDocument(TypedDict):
     again: AgainDocument
 
 
+class WarningDocument(TypedDict):
+    """Something that the listing of the cluster lacks, so that the answer may be about another cluster."""
+
+    kind: str
+    """The kind of which objects are missing."""
+    message: str
+
+
 class ExplanationDocument(TypedDict):
     """The answer of ``hami-plugins explain``: all about one pod."""
 
@@ -235,6 +243,7 @@ class ExplanationDocument(TypedDict):
     """What its containers use, as far as usage was given; of a pod that waits: whose grants are left unused."""
     problems: list[ProblemDocument]
     """What could not be read of it."""
+    warnings: list[WarningDocument]
 
 
 class ExplanationListDocument(TypedDict):
@@ -271,6 +280,8 @@ class IgnoredDocument(TypedDict):
     kind: str
     name: str
     why: str
+    hasPods: bool
+    """Whether its controller creates pods, which the plan does not contain."""
 
 
 class ProblemDocument(TypedDict):
@@ -287,6 +298,10 @@ class SummaryDocument(TypedDict):
     placed: int
     refused: int
     nodes: int
+    workloads: int
+    """Objects that run pods, skipped ones included."""
+    skipped: int
+    """Those of them whose pods the plan does not contain; ``ignored`` has them."""
 
 
 class PlanDocument(TypedDict):
@@ -298,6 +313,9 @@ class PlanDocument(TypedDict):
     pods: list[PodDocument]
     ignored: list[IgnoredDocument]
     problems: list[ProblemDocument]
+    warnings: list[WarningDocument]
+    listed: dict[str, int]
+    """How many objects of each kind the dump of the cluster has; empty for a live cluster and for a fleet."""
 
 
 class VendorDocument(TypedDict):

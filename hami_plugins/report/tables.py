@@ -16,6 +16,7 @@ from hami_plugins.report.explain.gates import holder_lines
 from hami_plugins.report.plan import Plan, PodPlan, Stage
 from hami_plugins.report.rows import Line, Row, Table
 from hami_plugins.report.slices import cards_words, planned_slices, shares_words
+from hami_plugins.report.workloads import Submission
 
 MOST_DRAWN: Final = 3
 """Nodes that are drawn below the table of a plan."""
@@ -70,6 +71,20 @@ def refusal(content: Refusal, drawn: set[Drawing] | None = None) -> tuple[Line, 
     lines += [Line(f"  {words}", "warn") for words in holder_lines(answer.holders)]
     lines += [Line(f"  -> {way_out.sentence}", "good") for way_out in answer.ways_out]
     return tuple(lines)
+
+
+def summary(content: Plan, submitted: Submission | None = None) -> Line:
+    """How many pods are placed, and how many workloads are not planned at all."""
+    placed = sum(1 for each in content.pods if each.stage is Stage.PLACED)
+    words = f"{placed:,} of {wording.counted(len(content.pods), 'pod')} placed"
+    if submitted is None or not submitted.skipped:
+        return Line(words, "good" if content.complete else "bad")
+    return Line(f"{words}; {skipped(submitted)}", "bad")
+
+
+def skipped(submitted: Submission) -> str:
+    """How many objects run pods that the plan does not contain."""
+    return f"{len(submitted.skipped):,} of {wording.counted(submitted.objects, 'workload')} skipped"
 
 
 def pictures(content: Plan, registry: Registry) -> tuple[Line, ...]:

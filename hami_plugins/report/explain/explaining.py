@@ -27,7 +27,8 @@ from hami_plugins.report.explain.counterfactuals import counterfactuals
 from hami_plugins.report.explain.gang_ways import GangWays
 from hami_plugins.report.explain.gates import Freed, GateKeeper
 from hami_plugins.report.explain.reasons import choice_of_plan, why_of
-from hami_plugins.report.plan import Plan, Planner, PodPlan, Stage, Unit, submission
+from hami_plugins.report.plan import Plan, Planner, PodPlan, Stage, Unit, completeness, submission
+from hami_plugins.report.plan.completeness import Gap
 from hami_plugins.report.plan.holders import Holder
 from hami_plugins.report.workloads import gangs
 from hami_plugins.vendors import builtin
@@ -79,12 +80,13 @@ class Running:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """All about one pod; ``problems`` are what could not be read of it."""
+    """All about one pod; ``problems`` are what could not be read of it, ``gaps`` what the listing lacks."""
 
     pod: str
     about: Pending | Running
     asks_nothing: bool
     problems: tuple[Problem, ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
 
 def explain(
@@ -106,13 +108,15 @@ def explain(
         if pod.full_name == full_name:
             about = _pending(planner, snapshot, pod, limit, spare_shapes)
             nothing = not about.plan.intake.refusal and not about.plan.intake.demand.devices.wants_devices
-            return Explanation(pod=full_name, about=about, asks_nothing=nothing, problems=problems)
+            gaps = completeness.gaps(snapshot, (pod,))
+            return Explanation(pod=full_name, about=about, asks_nothing=nothing, problems=problems, gaps=gaps)
+    gaps = completeness.gaps(snapshot, ())
     for entry in snapshot.nodes:
         for record in entry.pods:
             if record.full_name == full_name:
                 nothing = not any(grant.shares for grant in record.grants)
                 running = _running(planner, snapshot, entry, record)
-                return Explanation(pod=full_name, about=running, asks_nothing=nothing, problems=problems)
+                return Explanation(pod=full_name, about=running, asks_nothing=nothing, problems=problems, gaps=gaps)
     raise ManifestError(f"there is no pod {full_name} in this cluster{_near(full_name, snapshot)}")
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hami_plugins.engine.registry import Registry
     from hami_plugins.report.explain.answers import Answers
     from hami_plugins.report.usage import Usages
-    from hami_plugins.report.workloads import Ignored
+    from hami_plugins.report.workloads import Submission
 
 OPEN_NODES: Final = 60
 """Groups start open while they show at most so many nodes together."""
@@ -133,6 +133,7 @@ class Page:
 
     title: str
     subtitle: str
+    warnings: tuple[str, ...]
     tiles: tuple[Tile, ...]
     refusals: tuple[Refusal, ...]
     placements: tuple[Placement, ...]
@@ -156,11 +157,12 @@ def render(  # noqa: PLR0913 - a plan, and all that is said beside it
     refusals: Sequence[Refusal] = (),
     remarks: Sequence[Remark] = (),
     usages: Usages | None = None,
+    warnings: Sequence[str] = (),
 ) -> str:
     """The page of a plan.
 
     ``remarks`` are further things that were left out, beside the snapshot's own problems; ``usages`` what containers
-    use, where somebody said it.
+    use, where somebody said it; ``warnings`` are shown first, because the whole answer depends on them.
     """
     nodes = Occupancy(plan, registry).nodes
     panels = Panels() if usages is None else Panels(usages.on_card)
@@ -170,6 +172,7 @@ def render(  # noqa: PLR0913 - a plan, and all that is said beside it
     page = Page(
         title=heading.title,
         subtitle=" · ".join(filter(None, (heading.source, heading.made_at))),
+        warnings=tuple(warnings),
         tiles=tuple(_tiles(plan, nodes)),
         refusals=tuple(refusals),
         placements=placements[:MOST_ROWS],
@@ -188,15 +191,26 @@ def render(  # noqa: PLR0913 - a plan, and all that is said beside it
 
 
 def answered(
-    answers: Answers, heading: Heading, *, ignored: Iterable[Ignored] = (), usages: Usages | None = None
+    answers: Answers, heading: Heading, *, submitted: Submission | None = None, usages: Usages | None = None
 ) -> str:
-    """The page of a plan with everything that is known about it, documents that make no difference included."""
+    """The page of a plan with everything that is known about it, skipped workloads included."""
+    ignored = [each for each in submitted.ignored if not each.silent] if submitted is not None else []
     remarks = [
         Remark(f"{each.document.source} line {each.document.line}", f"{each.kind} {each.name} is left out: {each.why}")
         for each in ignored
     ]
-    refusals = refusals_of(answers)
-    return render(answers.plan, answers.registry, heading, refusals=refusals, remarks=remarks, usages=usages)
+    warnings = [gap.message for gap in answers.plan.gaps]
+    if submitted is not None and submitted.skipped:
+        warnings.append(tables.skipped(submitted))
+    return render(
+        answers.plan,
+        answers.registry,
+        heading,
+        refusals=refusals_of(answers),
+        remarks=remarks,
+        usages=usages,
+        warnings=warnings,
+    )
 
 
 def refusals_of(answers: Answers) -> tuple[Refusal, ...]:

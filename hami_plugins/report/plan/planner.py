@@ -13,6 +13,8 @@ from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.report.plan import completeness
+from hami_plugins.report.plan.completeness import Gap
 from hami_plugins.report.plan.course import Course
 from hami_plugins.report.plan.desk import Desk
 from hami_plugins.report.plan.differences import differences
@@ -42,6 +44,11 @@ class Plan:
     def complete(self) -> bool:
         """Whether every pod found a place."""
         return all(pod.stage is Stage.PLACED for pod in self.pods)
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """What the listing of the cluster lacks for this plan."""
+        return completeness.gaps(self.before, (each.pod for each in self.pods))
 
 
 class Planner:

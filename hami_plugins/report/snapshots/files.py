@@ -13,12 +13,17 @@ from hami_plugins.report.snapshots.trimming import Trimmer
 API_VERSION: Final = "hami-plugins.io/v1alpha1"
 
 
-def document(raws: Iterable[object], registry: Registry, *, taken_at: str, redacted: bool = False) -> dict[str, object]:
-    """The file's content. ``taken_at`` (RFC 3339) is told to readers and changes no answer."""
+def document(
+    raws: Iterable[object], registry: Registry, *, taken_at: str, redacted: bool = False, complete: bool = False
+) -> dict[str, object]:
+    """The file's content. ``taken_at`` (RFC 3339) is told to readers and changes no answer.
+
+    ``complete`` says that the source has every object that there is, so that a kind without any is not missing.
+    """
     items = redact(raws, registry) if redacted else tuple(Trimmer(registry).objects(raws))
     return {
         "apiVersion": API_VERSION,
         "kind": SNAPSHOT_KIND,
-        "metadata": {"takenAt": taken_at, "redacted": redacted},
+        "metadata": {"takenAt": taken_at, "redacted": redacted, "complete": complete},
         "items": list(items),
     }

@@ -14,6 +14,7 @@ from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.report.manifests import Document, Path
+from hami_plugins.report.workloads import templates
 from hami_plugins.report.workloads.pods import VOLCANO
 from hami_plugins.wire import pods, quantity
 
@@ -201,21 +202,7 @@ def _templates(raw: Tree, kind: tuple[str, str]) -> Iterator[_Place]:
             label = f"task {text(mapping(task).get('name')) or f'default{at}'}"
             yield _Place(("spec", "tasks", at, "template"), label, scheduler, ("spec", "schedulerName"))
     else:
-        yield from _shaped_like_templates(raw)
-
-
-def _shaped_like_templates(raw: Tree) -> Iterator[_Place]:
-    """Whatever has a spec with containers, in the order of the document."""
-    waiting: list[tuple[Path, object]] = [((), raw)]
-    while waiting:
-        path, value = waiting.pop()
-        if isinstance(value, dict):
-            if path and isinstance(mapping(value.get("spec")).get("containers"), list):
-                yield _Place(path, ".".join(map(str, path)))
-                continue
-            waiting.extend(((*path, key), value[key]) for key in reversed(value))
-        elif isinstance(value, list):
-            waiting.extend(((*path, at), value[at]) for at in reversed(range(len(value))))
+        yield from (_Place(path, ".".join(map(str, path))) for path in templates.paths_of(raw))
 
 
 def _pod_view(raw: Tree, place: _Place, *, namespace: str, name: str) -> PodView:

@@ -82,6 +82,6 @@ def checked(copy: PodCopy, field: Field) -> PodCopy:
     return copy
 
 
-def copies(of: Template, name: str, count: int) -> tuple[PodCopy, ...]:
-    """``count`` pods, ``name-0`` and so on."""
-    return tuple(of.pod(f"{name}-{at}") for at in range(count))
+def copies(of: Template, name: str, count: int, *, first: int = 0) -> tuple[PodCopy, ...]:
+    """``count`` pods, numbered from ``first``: ``name-0`` and so on."""
+    return tuple(of.pod(f"{name}-{at}") for at in range(first, first + count))

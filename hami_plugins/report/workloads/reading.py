@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from hami_plugins.model.cluster import NamespaceQuota, PodGroup, Queue
 from hami_plugins.report.manifests import Document
 from hami_plugins.report.manifests.fields import Field
-from hami_plugins.report.workloads import cluster_objects, gangs, pods, vcjobs
+from hami_plugins.report.workloads import cluster_objects, gangs, pods, templates, vcjobs
 from hami_plugins.report.workloads.gangs import Gang
 from hami_plugins.report.workloads.pods import MAX_PODS, PodCopy, Template
 
@@ -44,13 +45,17 @@ class Workload:
 
 
 class Ignored(NamedTuple):
-    """A document that makes no difference to a plan, and why; with ``has_pods`` it would run some all the same."""
+    """A document that makes no difference to a plan, and why; with ``has_pods`` it would run some all the same.
+
+    ``silent`` is one of a kind that runs no pods: it needs no remark.
+    """
 
     document: Document
     kind: str
     name: str
     why: str
     has_pods: bool = False
+    silent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,6 +72,16 @@ class Submission:
     quotas: Mapping[str, NamespaceQuota] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
     ignored: tuple[Ignored, ...] = ()
+
+    @property
+    def skipped(self) -> tuple[Ignored, ...]:
+        """The objects whose pods are not known."""
+        return tuple(each for each in self.ignored if each.has_pods)
+
+    @property
+    def objects(self) -> int:
+        """How many objects run pods, skipped ones included."""
+        return len({id(each.document) for each in self.workloads}) + len(self.skipped)
 
 
 class _Object(NamedTuple):
@@ -110,9 +125,15 @@ def read(
     known = {**(pod_groups or {}), **groups}
     queues = {it.name: cluster_objects.queue(it.field, it.name) for it in objects if (it.group, it.kind) == _QUEUE}
     ignored = [_ignored(it, "written again further down") for it in replaced]
-    ignored += [_not_understood(it) for it in objects if (it.group, it.kind) not in _UNDERSTOOD]
+    made = tuple(_workloads(objects, known))
+    documents_with_pods = {id(each.document) for each in made}
+    ignored += [
+        _not_understood(it)
+        for it in objects
+        if (it.group, it.kind) not in _UNDERSTOOD and id(it.field.document) not in documents_with_pods
+    ]
     return Submission(
-        workloads=tuple(_workloads(objects, known)),
+        workloads=made,
         pod_groups=groups,
         queues=queues,
         quotas=_quotas(objects),
@@ -157,17 +178,15 @@ def _ignored(it: _Object, why: str) -> Ignored:
 
 
 def _not_understood(it: _Object) -> Ignored:
-    """Why a kind is left out: others than those known here may have templates of pods, too."""
-    if not _has_containers(it.field.document.raw):
-        return _ignored(it, "runs no pods")
-    why = "its kind is not known here; give the pods that its controller makes"
+    """Why an object without a pod template is left out: its controller may create pods all the same."""
+    if (it.group, it.kind) in templates.TEMPLATES_ONLY or not _runs_pods(it):
+        return _ignored(it, "runs no pods")._replace(silent=True)
+    why = "the pods that its controller creates are not written in it; add them as manifests"
     return _ignored(it, why)._replace(has_pods=True)
 
 
-def _has_containers(value: object) -> bool:
-    if isinstance(value, Mapping):
-        return isinstance(value.get("containers"), list) or any(map(_has_containers, value.values()))
-    return isinstance(value, list) and any(map(_has_containers, value))
+def _runs_pods(it: _Object) -> bool:
+    return (it.group, it.kind) == _TRAIN_JOB or templates.runs_containers(it.field.document.raw)
 
 
 def _quotas(objects: Iterable[_Object]) -> Mapping[str, NamespaceQuota]:
@@ -183,30 +202,47 @@ def _quotas(objects: Iterable[_Object]) -> Mapping[str, NamespaceQuota]:
 def _workloads(objects: Iterable[_Object], groups: Mapping[str, PodGroup]) -> Iterable[Workload]:
     total = 0
     for it in objects:
-        expand = _KINDS.get((it.group, it.kind))
-        if expand is None:
-            continue
-        run = expand(it)
-        total += len(run.pods)
-        if total > MAX_PODS:
-            raise it.field.fault(f"the documents up to here ask for {total} pods, more than {MAX_PODS}")
-        if run.group:
-            full_name = f"{it.namespace}/{run.group}"
-            described = run.gang if run.gang is not None and run.gang.group == full_name else None
-            gang = described if described and full_name not in groups else None
-            gang = gang or gangs.of_group(full_name, groups.get(full_name))
-            run = run._replace(gang=gang, queue=gang.queue)
-        yield Workload(
-            kind=it.kind,
-            namespace=it.namespace,
-            name=it.name,
-            document=it.field.document,
-            pods=run.pods,
-            gang=run.gang,
-            queue=run.queue,
-            priority_class=run.priority_class,
-            per_node=run.per_node,
-        )
+        for run in _runs(it):
+            total += len(run.pods)
+            if total > MAX_PODS:
+                raise it.field.fault(f"the documents up to here ask for {total} pods, more than {MAX_PODS}")
+            yield _workload(it, _with_group(it, run, groups))
+
+
+def _runs(it: _Object) -> Iterable[_Run]:
+    """What an object comes to; several for a kind whose object holds several pod templates."""
+    kind = (it.group, it.kind)
+    expand = _KINDS.get(kind)
+    if expand is not None:
+        return (expand(it),)
+    if kind in _UNDERSTOOD or kind in templates.TEMPLATES_ONLY:
+        return ()
+    return _train_job(it) if kind == _TRAIN_JOB else _any_kind(it)
+
+
+def _with_group(it: _Object, run: _Run, groups: Mapping[str, PodGroup]) -> _Run:
+    """The run with the gang of the PodGroup that its pods name."""
+    if not run.group:
+        return run
+    full_name = f"{it.namespace}/{run.group}"
+    described = run.gang if run.gang is not None and run.gang.group == full_name else None
+    gang = described if described and full_name not in groups else None
+    gang = gang or gangs.of_group(full_name, groups.get(full_name))
+    return run._replace(gang=gang, queue=gang.queue)
+
+
+def _workload(it: _Object, run: _Run) -> Workload:
+    return Workload(
+        kind=it.kind,
+        namespace=it.namespace,
+        name=it.name,
+        document=it.field.document,
+        pods=run.pods,
+        gang=run.gang,
+        queue=run.queue,
+        priority_class=run.priority_class,
+        per_node=run.per_node,
+    )
 
 
 def _pod(it: _Object) -> _Run:
@@ -262,8 +298,49 @@ def _controlled(it: _Object, of: Template, made: tuple[PodCopy, ...]) -> _Run:
 
 
 def _volcano_job(it: _Object) -> _Run:
-    made, gang, priority_class = vcjobs.expand(it.field, it.namespace, it.name)
+    return _of_volcano_job(it, it.field)
+
+
+def _volcano_cron_job(it: _Object) -> _Run:
+    return _of_volcano_job(it, it.field.needed("spec").needed("jobTemplate"))
+
+
+def _of_volcano_job(it: _Object, job: Field) -> _Run:
+    made, gang, priority_class = vcjobs.expand(job, it.namespace, it.name)
     return _Run(made, gang, gang.queue, priority_class)
+
+
+def _any_kind(it: _Object) -> Iterator[_Run]:
+    """The pods of every template inside the object; those of one role are numbered through."""
+    seen: Counter[str] = Counter()
+    for found in templates.found_in(it.field):
+        of = pods.template(found.field, it.namespace)
+        if found.pods > MAX_PODS:
+            raise found.field.fault(f"{found.pods} pods are more than {MAX_PODS}, the most that is read")
+        name = f"{it.name}-{found.role}" if found.role else it.name
+        yield _controlled(it, of, pods.copies(of, name, found.pods, first=seen[name]))
+        seen[name] += found.pods
+
+
+def _train_job(it: _Object) -> Iterator[_Run]:
+    """The nodes of a Kubeflow TrainJob (``trainer.kubeflow.org/v1alpha1``) that names their resources itself.
+
+    Its runtime holds the pod template; a plan needs the resources, and where the overrides let the pods run.
+    """
+    trainer = it.field.needed("spec").inner("trainer")
+    if not trainer.has("resourcesPerNode"):
+        return
+    container = {"name": "node", "resources": trainer.inner("resourcesPerNode").members}
+    overrides = [
+        each.inner("spec").members
+        for each in it.field.inner("spec").items("podTemplateOverrides")
+        if any(job.text("name") == "node" for job in each.items("targetJobs"))
+    ]
+    spec: dict[str, object] = {key: value for each in overrides for key, value in each.items()}
+    written = Field(it.field.document, trainer.path, {"spec": {**spec, "containers": [container]}})
+    of = pods.template(written, it.namespace)
+    made = pods.copies(of, f"{it.name}-node", trainer.count("numNodes", 1, most=MAX_PODS))
+    yield _controlled(it, of, made)
 
 
 _KINDS: Final[Mapping[tuple[str, str], _Expand]] = {
@@ -276,7 +353,10 @@ _KINDS: Final[Mapping[tuple[str, str], _Expand]] = {
     ("batch", "Job"): _job,
     ("batch", "CronJob"): _cron_job,
     ("batch.volcano.sh", "Job"): _volcano_job,
+    ("batch.volcano.sh", "CronJob"): _volcano_cron_job,
+    ("apps.kruise.io", "DaemonSet"): _daemon_set,
 }
+_TRAIN_JOB: Final = ("trainer.kubeflow.org", "TrainJob")
 _POD_GROUPS: Final = frozenset(
     (group, "PodGroup") for group in ("scheduling.volcano.sh", "scheduling.x-k8s.io", "scheduling.sigs.k8s.io")
 )

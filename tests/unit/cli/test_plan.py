@@ -168,22 +168,35 @@ def test_settings_change_the_plan(type_in: Type, tmp_path: Path) -> None:
     assert json.loads(said.out)["pods"][0]["containers"][0]["slices"]
 
 
-def test_documents_that_run_nothing_are_named(type_in: Type, tmp_path: Path) -> None:
+def test_documents_that_run_nothing_are_in_the_document_and_are_no_noise(type_in: Type, tmp_path: Path) -> None:
     job = tmp_path / "job.yaml"
     job.write_text(FITS + SERVICE, encoding="utf-8")
     words = ("plan", "-f", job, "--fleet", "t4x1")
     said = json.loads(type_in(*words, "-o", "json").out)
     assert [(each["kind"], each["line"]) for each in said["ignored"]] == [("Service", 10)]
-    assert type_in(*words).err == f"note: {job} line 10: Service front is left out: runs no pods\n"
+    said = type_in(*words)
+    assert (said.err, "left out" in said.out) == ("", False)
 
 
-def test_pods_of_a_kind_that_nobody_knows_have_found_no_place(type_in: Type, tmp_path: Path) -> None:
-    spec = {"Worker": {"template": {"spec": {"containers": [{"name": "main"}]}}}}
-    job = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "train"}, "spec": spec}
-    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job), encoding="utf-8")
-    said = type_in("plan", "-f", tmp_path / "job.yaml", "--fleet", "t4x1")
+def test_a_document_that_is_written_again_is_named(type_in: Type, tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(f"{FITS}---{FITS}", encoding="utf-8")
+    said = type_in("plan", "-f", job, "--fleet", "t4x1")
+    assert said.err == f"note: {job} line 2: Pod small is left out: written again further down\n"
+
+
+def test_skipped_workloads_are_counted_beside_the_placed_pods(type_in: Type, tmp_path: Path) -> None:
+    job, page = tmp_path / "job.yaml", tmp_path / "page.html"
+    train = "---\napiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: train}\nspec: {}\n"
+    job.write_text(f"{FITS}---{FITS.replace('small', 'other')}{train}{SERVICE}", encoding="utf-8")
+    said = type_in("plan", "-f", job, "--fleet", "t4x1", "--html", page)
     assert said.code == 1
-    assert "PyTorchJob train is left out: its kind is not known here" in said.err
+    assert said.out.endswith("\n2 of 2 pods placed; 1 of 3 workloads skipped\n")
+    assert "TrainJob train is left out: the pods that its controller creates are not written in it" in said.err
+    assert "1 of 3 workloads skipped" in page.read_text(encoding="utf-8")
+    document = json.loads(type_in("plan", "-f", job, "--fleet", "t4x1", "-o", "json").out)
+    assert (document["summary"]["workloads"], document["summary"]["skipped"]) == (3, 1)
+    assert [each["hasPods"] for each in document["ignored"]] == [True, False]
 
 
 @pytest.mark.parametrize(

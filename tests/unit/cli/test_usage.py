@@ -39,9 +39,11 @@ def dump(tmp_path: Path, card: str) -> Path:
     (node,) = fleets.nodes_of(fleets.parse("nodes: [{shape: t4x1}]", source="test"))
     runs = a_pod("runs", 12_288, annotations={ALLOCATED: f"{card},NVIDIA,12288,0:;"})
     runs["spec"]["nodeName"] = "t4x1-0"
+    system = a_pod("proxy", 1, namespace="kube-system")
+    system["spec"] = {"nodeName": "t4x1-0", "containers": [{"name": "main"}]}
     file = tmp_path / "dump.json"
     file.write_text(
-        json.dumps({"kind": "List", "items": [node, runs, a_pod("big", 12_000), a_pod("small", 1000)]}),
+        json.dumps({"kind": "List", "items": [node, system, runs, a_pod("big", 12_000), a_pod("small", 1000)]}),
         encoding="utf-8",
     )
     return file

@@ -65,9 +65,16 @@ def test_every_vendor_is_as_the_schema_says() -> None:
 
 def test_a_placed_pod_says_where_and_what() -> None:
     plan, told, submitted = a_submission()
-    document = documents.plan(plan, told, ignored=submitted.ignored)
+    document = documents.plan(plan, told, submitted=submitted)
     (pod,) = document["pods"]
-    assert document["summary"] == {"pods": 1, "placed": 1, "refused": 0, "nodes": 1}
+    assert document["summary"] == {
+        "pods": 1,
+        "placed": 1,
+        "refused": 0,
+        "nodes": 1,
+        "workloads": 1,
+        "skipped": 0,
+    }
     assert (pod["verdict"], pod["stage"], pod["node"], pod["candidates"]) == ("placed", "placed", "t4x1-0", 1)
     assert pod["admission"]["allowed"]
     assert {"container": None, "kind": "schedulerName", "key": "schedulerName", "value": "hami-scheduler"} in pod[
@@ -84,7 +91,7 @@ def test_a_placed_pod_says_where_and_what() -> None:
 
 def test_documents_that_run_nothing_are_named_with_their_line() -> None:
     plan, told, submitted = a_submission()
-    (ignored,) = documents.plan(plan, told, ignored=submitted.ignored)["ignored"]
+    (ignored,) = documents.plan(plan, told, submitted=submitted)["ignored"]
     assert ignored == {
         "file": "job.yaml",
         "document": 2,
@@ -92,6 +99,7 @@ def test_documents_that_run_nothing_are_named_with_their_line() -> None:
         "kind": "Service",
         "name": "front",
         "why": "runs no pods",
+        "hasPods": False,
     }
 
 

@@ -205,11 +205,13 @@ def test_amounts_are_told_as_people_say_them(unit: Unit, amount: int, words: str
 
 
 def test_a_page_of_answers_tells_refusals_notes_and_what_was_left_out() -> None:
-    documents = manifests.read("apiVersion: v1\nkind: Service\nmetadata: {name: front}\n", source="job.yaml")
+    service = "apiVersion: v1\nkind: Service\nmetadata: {name: front}\n"
+    documents = manifests.read(f"{service}---\n{service}", source="job.yaml")
     plan = a_plan(asking(), asking(100_000, name="big"))
     noted = replace(plan, pods=tuple(replace(pod, notes=("the upstream may differ",)) for pod in plan.pods))
-    found = page.answered(answers_of(noted), page.Heading(), ignored=workloads.read(documents).ignored)
+    found = page.answered(answers_of(noted), page.Heading(), submitted=workloads.read(documents))
     texts = read(found).texts
-    assert {"default/big", "job.yaml line 1", "Service front is left out: runs no pods"} <= set(texts)
+    assert {"default/big", "job.yaml line 1", "Service front is left out: written again further down"} <= set(texts)
+    assert not any("runs no pods" in text for text in texts)
     assert {"default/p and 1 more pod", "the upstream may differ"} <= set(texts)
     assert any("asked 100,000 MiB" in text for text in texts)

@@ -145,15 +145,6 @@ def test_kinds_without_pods_are_reported_as_ignored() -> None:
     assert len(found.workloads) == 1
 
 
-def test_kinds_with_pods_that_nobody_here_knows_are_not_said_to_run_none() -> None:
-    roles = {"Master": {"template": {"spec": {"containers": [{"name": "c"}]}}}}
-    found = submit(a_document("PyTorchJob", {"replicas": [roles]}, "kubeflow.org/v1"), a_document("Service", {}))
-    assert [it.why for it in found.ignored] == [
-        "its kind is not known here; give the pods that its controller makes",
-        "runs no pods",
-    ]
-
-
 def test_a_volcano_job_is_a_gang_of_all_its_replicas() -> None:
     job = only(a_vcjob({"name": "ps"}, {"name": "worker", "replicas": 2, "minAvailable": 1}, {"replicas": 1}))
     assert names(job) == ["x-ps-0", "x-worker-0", "x-worker-1", "x-default2-0"]
