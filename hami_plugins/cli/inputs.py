@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -23,6 +25,13 @@ if TYPE_CHECKING:
 STDIN: Final = "-"
 _MANIFESTS: Final = frozenset({".yaml", ".yml", ".json"})
 _GZIP: Final = b"\x1f\x8b"
+_MOST_TEXT: Final = 256 << 20
+"""Most bytes that a packed manifest or settings file unpacks to."""
+
+_MOST_DUMP: Final = 2 << 30
+"""Most bytes that a packed dump of a cluster unpacks to: 100,000 pods at 16 KB, and 5,000 nodes at 80 KB."""
+
+_PIECE: Final = 1 << 20
 _LONG: Final = 4_000_000
 """Files from this size on (in bytes) show that they are being read."""
 
@@ -138,15 +147,18 @@ def without_gaps(gaps: Iterable[Gap], source: Source) -> None:
 
 def read_text(path: str) -> str:
     """The text of a file or of stdin. Raises ``ManifestError`` for bytes that are no UTF-8."""
-    data = read_bytes(path)
+    data = read_bytes(path, most=_MOST_TEXT)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ManifestError(f"{path}: not UTF-8 text (byte {error.start})") from error
 
 
-def read_bytes(path: str) -> bytes:
-    """The bytes of a file or of stdin, unpacked if they are gzip."""
+def read_bytes(path: str, *, most: int = _MOST_DUMP) -> bytes:
+    """The bytes of a file or of stdin, unpacked if they are gzip.
+
+    Raises ``ManifestError`` for broken gzip, and before anything large is held if it unpacks to more than ``most``.
+    """
     if path == STDIN:
         data = sys.stdin.buffer.read()
     else:
@@ -156,9 +168,25 @@ def read_bytes(path: str) -> bytes:
     if not data.startswith(_GZIP):
         return data
     try:
+        if _unpacks_to_more(data, most):
+            raise ManifestError(
+                f"{path}: {len(data):,} bytes of gzip, which unpacks to more than {most:,} bytes, the most that is "
+                "read packed; if the file is the right one, unpack it yourself and give the unpacked file"
+            )
         return gzip.decompress(data)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise ManifestError(f"{path}: broken gzip: {error}") from error
+
+
+def _unpacks_to_more(data: bytes, most: int) -> bool:
+    """Whether the unpacked size exceeds a limit, without holding what is unpacked."""
+    size = 0
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        while piece := file.read(_PIECE):
+            size += len(piece)
+            if size > most:
+                return True
+    return False
 
 
 def working(words: str, *, when: bool = True) -> AbstractContextManager[object]:

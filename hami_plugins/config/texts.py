@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
-import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from hami_plugins.errors import ConfigError
+from hami_plugins import trees
+from hami_plugins.errors import ConfigError, ManifestError
 
 MOST_SHOWN: Final = 100
 """Characters of a refused value that are shown."""
@@ -18,28 +19,58 @@ _MEMBER: Final = re.compile(r"<\w+\.\w+: ('[^']*')>")
 
 
 def mapping(text: str, source: str) -> dict[str, Any]:
-    """The mapping that a text holds, empty for an empty text.
-
-    Raises ``ConfigError`` with ``source`` and the place for what is no YAML, no mapping, or has a key that is no text.
-    """
-    try:
-        raw = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{source}: not YAML{_place(error)}") from error
+    """The mapping that a text holds, empty for an empty text. Raises ``ConfigError`` as ``document``."""
+    raw = document(text, source)
     if raw is None:
         return {}
     if not isinstance(raw, dict):
         raise ConfigError(f"{source}: not a mapping but {type(raw).__name__}")
-    for key in raw:
-        if not isinstance(key, str):
-            raise ConfigError(f"{source}: {key!r}: no setting has this name")
     return raw
 
 
+def document(text: str, source: str) -> object:
+    """The value of a text, ``None`` for an empty one.
+
+    Raises ``ConfigError`` with ``source`` and the place for what ``trees.read`` refuses, and for several documents.
+    """
+    try:
+        found = trees.read(text, source=source, number_keys=True)
+    except ManifestError as error:
+        where = "" if error.place is None else f"line {error.place.line}, column {error.place.column}: "
+        raise ConfigError(f"{source}: not usable YAML: {where}{error.why}") from error
+    if len(found) > 1:
+        raise ConfigError(f"{source}: one document is expected, this has {len(found)} documents")
+    return found[0].value if found else None
+
+
 def short(value: object) -> str:
-    """A value for a message: a file of another kind may stand where a word should."""
-    text = repr(value)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+    """The start of a value for a message. The value may be as large as its file or, by aliases, far larger."""
+    text = ""
+    for piece in _pieces(value):
+        text += piece
+        if len(text) > MOST_SHOWN:
+            return f"{text[:MOST_SHOWN]}..."
+    return text
+
+
+def _pieces(value: object) -> Iterator[str]:
+    """What ``repr`` writes, bit by bit; the reader stops when it has enough."""
+    if isinstance(value, str):
+        yield repr(value[: MOST_SHOWN + 1])
+    elif isinstance(value, dict):
+        yield "{"
+        for at, (key, inner) in enumerate(value.items()):
+            yield f", {short(key)}: " if at else f"{short(key)}: "
+            yield from _pieces(inner)
+        yield "}"
+    elif isinstance(value, list):
+        yield "["
+        for at, inner in enumerate(value):
+            yield ", " if at else ""
+            yield from _pieces(inner)
+        yield "]"
+    else:
+        yield repr(value)
 
 
 def complaints(error: ValidationError) -> list[str]:
@@ -54,10 +85,3 @@ def complaints(error: ValidationError) -> list[str]:
 def said(complaint: ErrorDetails) -> str:
     """What is allowed, in words of the file: pydantic spells the members of an enumeration as Python does."""
     return _MEMBER.sub(r"\1", complaint["msg"]).removeprefix("Value error, ")
-
-
-def _place(error: yaml.YAMLError) -> str:
-    """Where a text stops being YAML, and why."""
-    mark, why = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-    where = "" if mark is None else f": line {mark.line + 1}, column {mark.column + 1}"
-    return f"{where}: {why or str(error).splitlines()[0]}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hami_plugins import examples
+from hami_plugins import examples, trees
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import Intake, Rules, take_in
 from hami_plugins.engine.registry import Registry
@@ -28,7 +28,6 @@ from hami_plugins.model.decisions import Decision
 from hami_plugins.model.pods import Pod
 from hami_plugins.report import fleets, manifests, workloads
 from hami_plugins.report.listing import ListingReader
-from hami_plugins.report.manifests import trees
 from hami_plugins.report.plan import Plan, Planner, submission
 from hami_plugins.report.workloads import Submission
 from hami_plugins.vendors import builtin

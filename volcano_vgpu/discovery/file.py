@@ -30,11 +30,11 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 import structlog
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from hami_plugins.errors import WireError
+from hami_plugins.config import texts
+from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.units import INT32_MAX, DeviceId, MiB
 from hami_plugins.wire import quantity
@@ -129,10 +129,10 @@ class Found(NamedTuple):
 def parse(text: str, source: str) -> Found:
     """What the text of a file says; raises ``DiscoveryError`` where it is none as a whole."""
     try:
-        raw = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader
+        raw = texts.document(text, f"cards file {source}")
         file = _File.model_validate({} if raw is None else raw)
-    except yaml.YAMLError as error:
-        raise DiscoveryError(f"cards file {source}: not YAML: {error}") from error
+    except ConfigError as error:
+        raise DiscoveryError(str(error)) from error
     except ValidationError as error:
         raise DiscoveryError(f"cards file {source}: {_complaint(error)}") from error
     if file.count and file.memory is None:

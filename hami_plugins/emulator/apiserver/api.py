@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
-import yaml
 
+from hami_plugins.config import texts
 from hami_plugins.emulator.apiserver import discovery, listing, patches, strategic
 from hami_plugins.emulator.apiserver.answers import (
     ApiError,
@@ -34,6 +34,7 @@ from hami_plugins.emulator.apiserver.store import Key, Stored
 from hami_plugins.emulator.apiserver.watching import Hub, Watch
 from hami_plugins.emulator.apiserver.webhooks import STORAGES
 from hami_plugins.emulator.apiserver.writing import DeleteOptions, Preconditions, Writer, decode
+from hami_plugins.errors import ConfigError
 
 MAX_BODY: Final = 3 * 1024 * 1024
 """Most bytes of a request body."""
@@ -264,8 +265,8 @@ def _body(request: Request) -> Mapping[str, Any]:
     media = request.headers.get("content-type", JSON).split(";")[0].strip()
     if media == _YAML:
         try:
-            body = yaml.safe_load(request.body)
-        except yaml.YAMLError as error:
+            body = texts.document(request.body.decode(), "the body")
+        except (ConfigError, UnicodeDecodeError) as error:
             raise bad_request(f"error converting YAML to JSON: {error}") from error
     elif media in (JSON, ""):
         body = _parsed(request.body)

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-import yaml
+
+from hami_plugins.config import texts
+from hami_plugins.errors import ConfigError
 
 _log = structlog.get_logger(__name__)
 
@@ -94,8 +96,8 @@ class Cdi:
 def _load(path: Path) -> Mapping[str, Any] | None:
     try:
         text = path.read_text()
-        spec = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        spec = json.loads(text) if path.suffix == ".json" else texts.document(text, str(path))
+    except (OSError, ValueError, ConfigError) as error:
         _log.warning("cdi_spec_unreadable", path=str(path), error=str(error))
         return None
     return spec if isinstance(spec, dict) else None

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, TypeAlias
 
+from hami_plugins import trees
 from hami_plugins.errors import ManifestError
-from hami_plugins.report.manifests import trees
-from hami_plugins.report.manifests.building import Spot, Tree, complaint
+from hami_plugins.trees import Spot, Tree, complaint
 
 Path: TypeAlias = tuple[str | int, ...]
 """The way to a value inside a document: member names and item numbers."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from hami_plugins.report.manifests import scalars
+from hami_plugins.trees import scalars
 
 _STEP: Final = 2
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]*")

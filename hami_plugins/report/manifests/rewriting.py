@@ -13,8 +13,8 @@ from typing import NamedTuple
 import orjson
 import yaml
 
+from hami_plugins import trees
 from hami_plugins.errors import ManifestError
-from hami_plugins.report.manifests import trees
 from hami_plugins.report.manifests.rendering import block, block_member, flow, scalar
 from hami_plugins.report.manifests.spans import Span, roots
 

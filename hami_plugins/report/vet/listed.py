@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.report.listing import SNAPSHOT_KIND
 from hami_plugins.report.manifests import Document, Path
-from hami_plugins.report.manifests.building import NOWHERE, Spot, Tree
 from hami_plugins.report.manifests.reading import Text
 from hami_plugins.report.vet.subjects import Subject
+from hami_plugins.trees import NOWHERE, Spot, Tree
 from hami_plugins.wire.pages import with_kind
 
 _LOOKED_AT: Final = frozenset({"Node", "Queue", "PodGroup", "MutatingAdmissionPolicy"})

@@ -100,7 +100,7 @@ def test_a_card_that_cannot_be_read_is_passed_over_and_hides_no_other(card: str,
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("a: [", "not YAML"),
+        ("a: [", "not usable YAML"),
         ("[]", "(top)"),
         ("count: 4", "count without memory"),
         ("{count: 65, memory: 1}", "less than or equal to 64"),
@@ -133,7 +133,7 @@ def test_a_bad_file_leaves_the_last_good_one_in_force(found: FileDiscovery, path
     assert "codec" in found.problem
     path.write_text("cards: [", encoding="utf-8")
     assert found.inventory() == before
-    assert "not YAML" in found.problem
+    assert "not usable YAML" in found.problem
     path.unlink()
     assert found.inventory() == before
     assert "No such file" in found.problem

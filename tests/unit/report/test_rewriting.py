@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_plugins.report.manifests import trees
+from hami_plugins import trees
 from hami_plugins.report.manifests.rendering import block
 from hami_plugins.report.manifests.rewriting import Rewritten, rewritten
 

@@ -131,7 +131,7 @@ def test_the_node_file_is_taken_as_it_is_and_wins() -> None:
         ("nodes: [{name: n2, settings: {deviceSplitCount: 0}}]", ENV, "nodes.0.settings.deviceSplitCount"),
         ("", {}, "NODE_NAME"),
         ("[]", ENV, "not a mapping but list"),
-        ("a: [", ENV, "not YAML: line 2"),
+        ("a: [", ENV, "not usable YAML: line 2"),
         ("", {**ENV, f"{OURS}CDI": "perhaps"}, "environment: cdi: Input should be 'auto'"),
         ("", {**ENV, f"{OURS}EXCLUDE": "{x"}, f"environment: {OURS}EXCLUDE: not JSON"),
         ("", {**ENV, f"{OURS}DEVICE_SPLIT_COUNT__X": "1"}, "environment: deviceSplitCount"),

@@ -87,7 +87,11 @@ def test_the_conf_of_the_cluster_is_checked_where_it_is(run: Run, cluster: Site,
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("- a", "not a mapping"), ("{kind: ConfigMap, data: {}}", "no volcano-scheduler.conf"), ("a: [", "not YAML")],
+    [
+        ("- a", "not a mapping"),
+        ("{kind: ConfigMap, data: {}}", "no volcano-scheduler.conf"),
+        ("a: [", "not usable YAML"),
+    ],
 )
 def test_what_is_no_conf_is_said_to_be_none(run: Run, tmp_path: Path, text: str, said: str) -> None:
     code, told = run("conf", "--check", written(tmp_path, "conf.yaml", text))

@@ -137,7 +137,7 @@ def test_nothing_is_wrong_with_a_cluster_in_which_nothing_is_wrong() -> None:
             "device-object",
             ERROR,
             "configmap/koordinator-system/koord-scheduler-config",
-            "not YAML",
+            "not usable YAML",
         ),
         (put("node", "status", "allocatable", {"cpu": "1"}), "node-sums", ERROR, "node/gpu-1", "does not offer koord"),
         (put("device", "spec", "devices", 1, a_card(63)), "device-object", ERROR, "device/gpu-1", "card 63"),

@@ -15,8 +15,8 @@ from typing import Final, Protocol
 import yaml
 from yaml import events
 
-from hami_plugins.report.manifests import scalars
-from hami_plugins.report.manifests.building import MAX_DEPTH, MERGE, NOWHERE, Spot, Tree, TreeBuilder, complaint
+from hami_plugins.trees import scalars
+from hami_plugins.trees.builder import MAX_DEPTH, MERGE, NOWHERE, Spot, Tree, TreeBuilder, complaint
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _ONLY_IN_YAML: Final = re.compile("[\r\x85\u2028\u2029]")
@@ -26,30 +26,31 @@ _JSON_SPACE: Final = re.compile(r"[ \t\r\n]*")
 _JSON_PIECE: Final = re.compile(r'[{}\[\]]|(?P<text>"(?:[^"\\]|\\.)*")|(?P<word>[^\s{}\[\],:"]+)', re.DOTALL)
 
 
-def read(text: str, *, source: str, places: bool = False) -> tuple[Tree, ...]:
+def read(text: str, *, source: str, places: bool = False, number_keys: bool = False) -> tuple[Tree, ...]:
     """Every document of a YAML stream, or of JSON texts one after another; empty documents count but are left out.
 
     Raises ``ManifestError`` with file, document, line and column for text that is neither, duplicate keys, keys that
-    are not text, values that JSON cannot hold, and for documents that are too deep or multiply themselves by aliases.
+    are not text (with ``number_keys`` whole numbers are taken), values that JSON cannot hold, and for documents that
+    are too deep or multiply themselves by aliases.
     """
     text = text.removeprefix("\ufeff")
     if text.lstrip()[:1] in {"{", "["}:
         found = _read_json(text, source, places=places)
         if found is not None:
             return found
-    return _read_yaml(text, source, places=places)
+    return _read_yaml(text, source, places=places, number_keys=number_keys)
 
 
-def _read_yaml(text: str, source: str, *, places: bool) -> tuple[Tree, ...]:
+def _read_yaml(text: str, source: str, *, places: bool, number_keys: bool) -> tuple[Tree, ...]:
     found: list[Tree] = []
-    builder = TreeBuilder(source, 1, places=places)
+    builder = TreeBuilder(source, 1, places=places, number_keys=number_keys)
     spot_of = _spots(text)
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             if isinstance(event, events.DocumentEndEvent):
                 if builder.tree is not None and builder.tree.value is not None:
                     found.append(builder.tree)
-                builder = TreeBuilder(source, builder.number + 1, places=places)
+                builder = TreeBuilder(source, builder.number + 1, places=places, number_keys=number_keys)
             else:
                 _hand_over(event, spot_of(event.start_mark), builder)
     except yaml.YAMLError as error:

@@ -87,13 +87,15 @@ class TreeBuilder:
     """Takes the events of one document, in order; raises ``ManifestError`` with the place of what is wrong.
 
     ``tree`` is set once a whole value has been read. ``places`` asks for ``Tree.inside``, which costs time and memory.
+    ``number_keys`` takes whole numbers as keys, which become text as in JSON.
     """
 
-    def __init__(self, source: str, number: int, *, places: bool) -> None:
+    def __init__(self, source: str, number: int, *, places: bool, number_keys: bool = False) -> None:
         self.number = number
         self.tree: Tree | None = None
         self._source = source
         self._places = places
+        self._number_keys = number_keys
         self._stack: list[_Open] = []
         self._anchors: dict[str, _Node | None] = {}
         self._aliased = 0
@@ -138,7 +140,7 @@ class TreeBuilder:
             raise self.complaint(spot, f"&{name[:60]} contains itself")
         self._aliased += node.size
         if self._aliased > MAX_ALIASED:
-            raise self.complaint(spot, f"aliases add more than {MAX_ALIASED} characters")
+            raise self.complaint(spot, f"aliases add more than {MAX_ALIASED:,} characters; write the values out")
         if self._awaits_key():
             self._take_key(node.value, spot)
         else:
@@ -149,6 +151,8 @@ class TreeBuilder:
 
     def _take_key(self, key: object, spot: Spot, *, merge: bool = False) -> None:
         top = self._stack[-1]
+        if self._number_keys and type(key) is int:
+            key = str(key)
         if not isinstance(key, str):
             raise self.complaint(spot, f"the key {_shown(key)} is no text; put it in quotes")
         if top.members is not None and key in top.members and not merge:

@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hami_plugins import trees
 from hami_plugins.errors import ManifestError
-from hami_plugins.report.manifests import trees
-from hami_plugins.report.manifests.building import MAX_DEPTH
+from hami_plugins.trees.builder import MAX_DEPTH
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=8),
