@@ -39,6 +39,7 @@ GRANT_KEY: Final = "volcano.sh/grant"
 
 _PREFIX: Final = f"{KIND.replace('/', '-')}_"
 _SUFFIX: Final = ".json"
+_NOTHING: Final[Mapping[str, tuple[AssignedDevice, ...]]] = {}
 _REMEDIES: Final = {
     errno.EROFS: "mount the directory writable into the agent",
     errno.ENOSPC: "free some space there",
@@ -76,6 +77,7 @@ class CdiDirectory:
         self._lock = threading.Lock()
         self._pods: Mapping[PodUid, Devices] = {}
         self._served: Mapping[PodUid, tuple[Allocation, ...]] = {}
+        self._handed: Mapping[PodUid, Mapping[str, tuple[AssignedDevice, ...]]] = {}
 
     def open(self) -> Refusal | None:
         """Make the directory, drop half-written files and read what was served before."""
@@ -103,6 +105,7 @@ class CdiDirectory:
         with self._lock:
             self._pods = {uid: devices for uid, devices in found.items() if devices}
             self._served = {uid: _allocations(uid, devices) for uid, devices in self._pods.items()}
+            self._handed = {uid: _handed(devices) for uid, devices in self._pods.items()}
         return None
 
     @property
@@ -118,15 +121,11 @@ class CdiDirectory:
     @property
     def grants(self) -> Mapping[tuple[PodUid, str], tuple[AssignedDevice, ...]]:
         """What each container was handed, as Volcano had granted it; what cannot be read any more is left out."""
-        found: dict[tuple[PodUid, str], tuple[AssignedDevice, ...]] = {}
-        for uid, devices in self._pods.items():
-            for device in devices.values():
-                text, _, _ = str(device["annotations"].get(GRANT_KEY, "")).rpartition(" ")
-                with contextlib.suppress(WireError):
-                    found[uid, _container(device)] = tuple(
-                        each for part in volcano.decode_assignment(GRANT_KEY, text) for each in part
-                    )
-        return found
+        return {(uid, name): each for uid, handed in self._handed.items() for name, each in handed.items()}
+
+    def handed_to(self, uid: PodUid) -> Mapping[str, tuple[AssignedDevice, ...]]:
+        """The same for one pod, by container. The answer is the same object until the file of the pod changes."""
+        return self._handed.get(uid, _NOTHING)
 
     def served_to(self, uid: PodUid) -> tuple[Allocation, ...]:
         """The containers of one pod that have something."""
@@ -155,6 +154,7 @@ class CdiDirectory:
         with self._lock:
             self._pods = {**self._pods, uid: devices}
             self._served = {**self._served, uid: _allocations(uid, devices)}
+            self._handed = {**self._handed, uid: _handed(devices)}
         return None
 
     def forget(self, uid: PodUid) -> None:
@@ -167,6 +167,7 @@ class CdiDirectory:
         with self._lock:
             self._pods = {other: devices for other, devices in self._pods.items() if other != uid}
             self._served = {other: served for other, served in self._served.items() if other != uid}
+            self._handed = {other: handed for other, handed in self._handed.items() if other != uid}
 
     def path(self, uid: PodUid) -> Path:
         """The file of a pod's specification."""
@@ -227,6 +228,17 @@ def _allocations(uid: PodUid, devices: Devices) -> tuple[Allocation, ...]:
         )
         for nonce, device in devices.items()
     )
+
+
+def _handed(devices: Devices) -> Mapping[str, tuple[AssignedDevice, ...]]:
+    found: dict[str, tuple[AssignedDevice, ...]] = {}
+    for device in devices.values():
+        text, _, _ = str(device["annotations"].get(GRANT_KEY, "")).rpartition(" ")
+        with contextlib.suppress(WireError):
+            found[_container(device)] = tuple(
+                each for part in volcano.decode_assignment(GRANT_KEY, text) for each in part
+            )
+    return found
 
 
 def _container(device: Mapping[str, Any]) -> str:

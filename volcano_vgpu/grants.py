@@ -15,7 +15,7 @@ it as they ask for: the kubelet lets them use the ids of one that starts later.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from hami_plugins.engine.inventory import RecordReader, named_in
@@ -31,6 +31,7 @@ from hami_plugins.wire import volcano
 from hami_plugins.wire.pod_devices import AssignedDevice
 from volcano_vgpu.model import SlotId
 from volcano_vgpu.refusals import Code, Refusal
+from volcano_vgpu.requests import larger, requested
 from volcano_vgpu.shares import Granted, NodeOffer, Share, overbooked, share_of
 
 Raw = Mapping[str, Any]
@@ -43,6 +44,9 @@ MIRROR_KEY: Final = "kubernetes.io/config.mirror"
 
 Segment = tuple[AssignedDevice, ...]
 """The cards of one container."""
+
+Served = Mapping[str, Segment]
+"""What was handed to the containers of a pod, by name; a borrowed slice is listed for the borrower as well."""
 
 Answers = Mapping[str, Granted | Refusal]
 """By container name."""
@@ -63,15 +67,37 @@ class Question:
     served: frozenset[str] = frozenset()
 
 
-def record_of(raw: Raw, offer: NodeOffer) -> PodRecord | None:
-    """What a pod holds on this node; ``None`` for one that has ended, is elsewhere or cannot be read."""
+def record_of(raw: Raw, offer: NodeOffer, served: Served | None = None) -> PodRecord | None:
+    """What a pod holds on this node; ``None`` for one that has ended, is elsewhere or cannot be read.
+
+    A pod that was ``served`` holds that. For another one its annotations count, with at most what it requests.
+    """
     try:
         pod = wire_pods.pod(raw)
     except WireError:
         return None
     if pod.phase in FINISHED or pod.node != offer.node:
         return None
-    return RecordReader(Registry([offer.spec])).record(pod)[0]
+    reader = RecordReader(Registry([offer.spec]))
+    if served is not None:
+        return reader.record(replace(pod, annotations=_annotated(pod, served, offer.spec)))[0]
+    record = reader.record(pod)[0]
+    grants = (
+        replace(grant, shares=requested(container, grant.shares, pod, offer))
+        for container, grant in zip(pod.containers, record.grants, strict=True)
+    )
+    return replace(record, grants=tuple(grants))
+
+
+def _annotated(pod: Pod, served: Served, spec: VendorSpec) -> Mapping[str, str]:
+    """The annotations of the pod as if a scheduler had written what was served."""
+    names = asking(pod, spec)
+    more = {each.name: served[each.name] for each in pod.containers if each.name not in names and each.name in served}
+    allocation = {
+        spec.keys.allocated: volcano.encode_assignment([served.get(name, ()) for name in names]),
+        spec.keys.more: volcano.encode_named(more),
+    }
+    return {**pod.annotations, **allocation}
 
 
 def is_static(raw: Raw) -> bool:
@@ -259,7 +285,10 @@ def _app(container: Container, segment: Segment, ids: frozenset[SlotId], case: _
     served = container.name in case.question.served
     shares = [share_of(device, offer, served=served) for device in segment]
     refused = next((share for share in shares if isinstance(share, Refusal)), None)
-    return refused or Granted(tuple(share for share in shares if not isinstance(share, Refusal)))
+    found = tuple(share for share in shares if not isinstance(share, Refusal))
+    if refused is None and not served:
+        refused = larger(container, found, case.pod, offer)
+    return refused or Granted(found)
 
 
 def _sidecar(offer: NodeOffer) -> Refusal:

@@ -118,8 +118,12 @@ def _cards(sight: Sight, use: Callable[[DeviceId], CardUse]) -> Iterator[Metric]
 
 
 def _bookings(sight: Sight, sources: Sources) -> Iterator[Metric]:
-    """What Volcano has promised of each card, by the same accounting that it is held against."""
-    records = (record_of(raw, sight.offer) for raw in sources.pods())
+    """What is allocated of each card: what was served, and for the other pods what their annotations say."""
+    served: dict[str, dict[str, tuple[AssignedDevice, ...]]] = {}
+    for (uid, container), devices in sources.grants().items():
+        served.setdefault(uid, {})[container] = devices
+    pods = ((raw, str((raw.get("metadata") or {}).get("uid"))) for raw in sources.pods())
+    records = (record_of(raw, sight.offer, served.get(uid)) for raw, uid in pods)
     entry = with_pods(sight.offer.entry, tuple(record for record in records if record is not None))
     families = {
         "memory": _by_card("card_memory_bytes", "Memory that can be granted"),

@@ -23,6 +23,7 @@ class Code(StrEnum):
     SEGMENTS = "segments-do-not-match"
     COUNT = "count-does-not-match"
     REQUEST = "bad-request"
+    LARGER = "larger-than-request"
     UNKNOWN_CARD = "unknown-card"
     UNHEALTHY_CARD = "unhealthy-card"
     CARD_MEMORY = "more-memory-than-the-card"

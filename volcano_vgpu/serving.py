@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import structlog
 
@@ -18,6 +18,7 @@ from hami_plugins.kubelet.checkpoint import Checkpoint
 from hami_plugins.kubelet.pod_resources import Held
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import PodUid
+from hami_plugins.wire.pod_devices import AssignedDevice
 from hami_plugins.wire.pods import finished
 from volcano_vgpu import edits, identity
 from volcano_vgpu.cdi import CdiDirectory, Serving
@@ -49,6 +50,7 @@ _MAY_BE_STALE: Final = frozenset(
         Code.CONTRADICTED,
         Code.UNKNOWN_CARD,
         Code.MARKED_FAILED,
+        Code.LARGER,
     }
 )
 """Refusals that another version of the pod may not give: the pod is read once more before it is refused so."""
@@ -131,6 +133,14 @@ class Book:
             self.calls = identity.remembered(self.calls, held_by, now=self._clock())
 
 
+class _Known(NamedTuple):
+    """What a pod holds, and from what that was worked out."""
+
+    raw: Raw
+    handed: Mapping[str, tuple[AssignedDevice, ...]]
+    record: PodRecord | None
+
+
 class Starter:
     """Serves containers that are about to start. Pods may come at the same time, containers of one do not."""
 
@@ -138,8 +148,8 @@ class Starter:
         self._ports = ports
         self._book = book
         self._deciding = threading.Lock()
-        self._reserved: frozenset[PodUid] = frozenset()
-        self._records: dict[tuple[PodUid, str], PodRecord | None] = {}
+        self._reserved: dict[PodUid, PodRecord | None] = {}
+        self._records: dict[PodUid, _Known] = {}
         self._recorded: tuple[Checkpoint, tuple[Allocation, ...]] | None = None
 
     def start(self, ids: frozenset[SlotId]) -> Refusal | None:
@@ -300,25 +310,32 @@ class Starter:
                 served=frozenset(each.container for each in self._ports.specifications.served_to(uid)),
             )
             answers = grants_of(raw, question, offer)
-            self._reserved |= {uid}
+            decided = {name: each.devices for name, each in answers.items() if isinstance(each, Granted)}
+            self._reserved[uid] = record_of(raw, offer, decided)
         try:
             return self._written(whose, raw, answers, offer)
         finally:
             with self._deciding:
-                self._reserved -= {uid}
+                del self._reserved[uid]
 
     def _others(self, uid: PodUid, recorded: Iterable[Allocation], offer: NodeOffer) -> tuple[PodRecord, ...]:
-        """The pods that had their cards before: served, being served, or started by another plugin or without CDI."""
+        """The pods that had their cards before: served, being served, or started by another plugin or without CDI.
+
+        What was served counts, because the owner of a pod may write its annotations while it runs.
+        """
         before = {each.pod_uid for each in recorded if not each.nonce or each.answered}
-        uids = (before | self._ports.specifications.pods | self._reserved) - {uid}
-        records: dict[tuple[PodUid, str], PodRecord | None] = {}
+        uids = (before | self._ports.specifications.pods | self._reserved.keys()) - {uid}
+        known: dict[PodUid, _Known] = {}
         for each in sorted(uids):
             raw = self._ports.pods.get(each)
             if raw is not None:
-                key = (each, str((raw.get("metadata") or {}).get("resourceVersion")))
-                records[key] = self._records[key] if key in self._records else record_of(raw, offer)
-        self._records = records
-        return tuple(record for record in records.values() if record is not None)
+                handed = self._ports.specifications.handed_to(each)
+                last = self._records.get(each)
+                unchanged = last is not None and last.raw is raw and last.handed is handed
+                known[each] = last if last and unchanged else _Known(raw, handed, record_of(raw, offer, handed or None))
+        self._records = known
+        records = {each: record for each, (_, _, record) in known.items()} | self._reserved
+        return tuple(record for each, record in records.items() if record is not None and each != uid)
 
     def _written(self, whose: Starting, raw: Raw, answers: Answers, offer: NodeOffer) -> Answers:
         settings = self._ports.settings()

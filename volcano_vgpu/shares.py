@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from hami_plugins.engine.holdings import Flaw, FlawKind, flaws_of
 from hami_plugins.engine.inventory import NodeBuilder, with_pods
 from hami_plugins.engine.registry import Registry
+from hami_plugins.engine.usage import held_by
 from hami_plugins.errors import WireError
 from hami_plugins.model.devices import Device
 from hami_plugins.model.nodes import NodeEntry, NodeFacts
@@ -123,7 +124,34 @@ def overbooked(record: PodRecord, others: Sequence[PodRecord], offer: NodeOffer)
         refusal = _flawed(flaw)
         if refusal is not None:
             refused.setdefault(flaw.device, refusal)
+    for card in named:
+        refusal = _not_shared(card, record, entry)
+        if refusal is not None:
+            refused.setdefault(card, refusal)
     return refused
+
+
+def _not_shared(card: DeviceId, record: PodRecord, entry: NodeEntry) -> Refusal | None:
+    """A card whose cores are all allocated to one pod has no other pod, by the scheduler's rules (``volcano.md`` 2.5).
+
+    Sums do not show it: 0 is a valid request for cores, and means no limit.
+    """
+    at = entry.position(card)
+    held = held_by(record.grants, init_finished=record.init_finished)[card]
+    if at is None:
+        return None
+    whole, used = entry.state.shape.devices[at].cores, entry.state.usage[at]
+    others = sorted(pod.full_name for pod in entry.pods if pod is not record and card in _cards_of(pod))
+    if not others or not whole:
+        return None
+    if held.cores == whole:
+        why = f"the whole card, and {', '.join(others)} is on it"
+    elif not held.cores and used.cores == whole:
+        why = f"a share of it, and all cores of it are allocated to {', '.join(others)}"
+    else:
+        return None
+    text = f"Volcano allocated {why}; a pod that came first keeps what it has. It starts when the other has ended"
+    return Refusal(Code.CARD_FULL, f"{card}: {text}; delete the pod to have it placed again")
 
 
 def _cards_of(record: PodRecord) -> frozenset[DeviceId]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hami_plugins.errors import WireError
 from hami_plugins.model.units import DeviceId, MiB, NodeName, PodUid
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire import volcano
@@ -38,7 +39,11 @@ def pod(
     phase: str = "Pending",
     **annotations: str,
 ) -> dict[str, Any]:
-    """A bound pod; ``ids`` is its grant, the same to be served still unless annotations say otherwise."""
+    """A bound pod; ``ids`` is its grant, the same to be served still unless annotations say otherwise.
+
+    A container that names only how many cards it wants requests what ``ids`` has for it, as a scheduler allocates it.
+    """
+    given = list(containers) or [container("main", count=1)]
     written = {} if ids is None else {IDS: ids, LEFT: ids, "volcano.sh/vgpu-node": granted_for}
     written |= {f"volcano.sh/{key.replace('_', '-')}": text for key, text in annotations.items()}
     return {
@@ -55,10 +60,30 @@ def pod(
             "nodeName": node,
             "schedulerName": scheduler,
             "initContainers": list(init),
-            "containers": list(containers) or [container("main", count=1, memory=2000, cores=30)],
+            "containers": _requesting(given, "GPU-a,NVIDIA,2000,30:" if ids is None else ids),
         },
         "status": {"phase": phase},
     }
+
+
+def _requesting(containers: list[dict[str, Any]], ids: str) -> list[dict[str, Any]]:
+    """The containers, where they name only a number of cards with the amounts of their segment."""
+    asking = [each for each in containers if {COUNT, MEMORY} & each["resources"]["limits"].keys()]
+    try:
+        segments = volcano.decode_assignment(IDS, ids)
+    except WireError:
+        return containers
+    amounts: dict[str, dict[str, str]] = {}
+    for each, segment in zip(asking, segments, strict=False):
+        if segment and each["resources"]["limits"].keys() == {COUNT}:
+            found = {MEMORY: max(given.memory for given in segment), CORES: max(given.cores for given in segment)}
+            amounts[each["name"]] = {name: str(amount) for name, amount in found.items() if amount}
+    return [_with(each, amounts.get(each["name"], {})) for each in containers]
+
+
+def _with(each: dict[str, Any], amounts: Mapping[str, str]) -> dict[str, Any]:
+    limits = each["resources"]["limits"] | amounts
+    return {**each, "resources": {"limits": limits, "requests": limits}}
 
 
 def card(uuid: str, *, memory: int = 40960, problems: tuple[str, ...] = (), **more: Any) -> Card:

@@ -380,3 +380,23 @@ def test_a_container_that_the_pod_does_not_have_gets_nothing() -> None:
 def test_the_offer_of_a_node_without_cards_refuses_everything() -> None:
     node = replace(offer(), entry=replace(offer().entry, ids=()))
     assert refused(pod(), on=node).code is Code.UNKNOWN_CARD
+
+
+@pytest.mark.parametrize(
+    ("held", "asked", "word"),
+    [("1,100", "2000,0", "all cores"), ("1,0", "2000,100", "whole card")],
+    ids=["beside an exclusive pod", "exclusive beside a pod"],
+)
+def test_a_card_whose_cores_are_all_allocated_is_shared_with_no_other_pod(held: str, asked: str, word: str) -> None:
+    others = (other(f"GPU-a,NVIDIA,{held}:"),)
+    found = refused(pod(ids=f"GPU-a,NVIDIA,{asked}:"), others=others)
+    assert (found.code, found.heals) == (Code.CARD_FULL, True)
+    assert word in found.text
+    assert "team/other" in found.text
+    assert isinstance(answer(pod(ids=f"GPU-b,NVIDIA,{asked}:"), others=others), Granted)
+    assert isinstance(answer(pod(ids=f"GPU-a,NVIDIA,{asked}:")), Granted)
+
+
+def test_a_card_with_some_cores_left_takes_a_pod_without_a_limit() -> None:
+    assert isinstance(answer(pod(ids="GPU-a,NVIDIA,2000,0:"), others=(other("GPU-a,NVIDIA,1,99:"),)), Granted)
+    assert isinstance(answer(pod(ids="GPU-a,NVIDIA,2000,99:"), others=(other("GPU-a,NVIDIA,1,0:"),)), Granted)

@@ -81,6 +81,11 @@ def test_what_is_granted_of_a_card_is_told_in_bytes() -> None:
     assert (found[f"volcano_vgpu_card_slots{of_card}"], found[f"volcano_vgpu_card_slots_granted{of_card}"]) == (2, 1)
 
 
+def test_a_pod_that_was_served_counts_with_what_it_was_handed() -> None:
+    found = exposed(pods=lambda: [pod("one", f"{uuid(1)},NVIDIA,1,0:")])
+    assert found[f'volcano_vgpu_card_memory_granted_bytes{{uuid="{uuid(1)}"}}'] == 1024 * 2 * MIB
+
+
 def test_health_and_use_are_told_card_by_card() -> None:
     found = exposed()
     assert found[f'volcano_vgpu_card_healthy{{uuid="{uuid(1)}"}}'] == 1
