@@ -72,9 +72,11 @@ class Quirk:
     """Something that Volcano does, the releases that do it, and the ways to grant cards that put it right.
 
     ``seen`` is the release with which it was tried, where no more than that is known; then ``spans`` is all of them.
+    ``program`` names another program that does it, with its releases, where that is not Volcano's scheduler.
     """
 
     spans: tuple[Span, ...] = EVERY
+    program: str = ""
     seen: Version | None = None
     cured_by: frozenset[Grants] = frozenset()
 
@@ -88,6 +90,8 @@ class Quirk:
 
     def __str__(self) -> str:
         """The releases, as messages say them."""
+        if self.program:
+            return self.program
         if self.seen is not None:
             return f"seen with Volcano {self.seen}"
         if self.spans == EVERY:
@@ -107,6 +111,13 @@ HANDSHAKE: Final = Quirk(spans=(Span(None, Version(1, 14, 3)), Span(Version(1, 1
 
 SIDE_CONTAINERS: Final = Quirk(cured_by=_OWN_LEDGER)
 """Cards are given to application containers alone; what others ask counts in the node's sums."""
+
+PLUGIN_TOTALS: Final = Quirk(
+    program="volcano-vgpu-device-plugin up to 1.12",
+    cured_by=frozenset({Grants.POLICY, Grants.GUARD, Grants.LEDGER}),
+)
+"""The node agent compares the cards of the whole pod with those of one container (``volcano.md`` 3.3): no pod matches
+whose containers ask for cards twice, and kubelet fails it (``UnexpectedAdmissionError``). Our agent does not."""
 
 CORES_ALONE: Final = Quirk(cured_by=_OWN_LEDGER)
 """A container that asks for cores, and for neither a number nor memory, is bound without a card."""

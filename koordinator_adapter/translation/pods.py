@@ -37,11 +37,13 @@ from koordinator_adapter.translation.vocabulary import CORE_POLICY_ENV, NO_CORE_
 CONTAINER_RULES: Final[tuple[Rule, ...]] = (
     resources.amounts,
     resources.precision,
+    resources.beside_applications,
     resources.priority,
     resources.unlimited_cores,
     leftovers.variables,
 )
 POD_RULES: Final[tuple[Rule, ...]] = (
+    resources.of_several_containers,
     placement.namespace,
     placement.node,
     placement.scheduler,

@@ -9,7 +9,7 @@ from hami_plugins.engine.demand import WHOLE
 from hami_plugins.engine.koordinator import FULL, converted, normalised
 from hami_plugins.model.edits import Append, Drop, Edit, Path, Put, Rename
 from hami_plugins.model.quantity import NANO
-from hami_plugins.model.requests import Absolute, DeviceRequest
+from hami_plugins.model.requests import Absolute, ContainerKind, DeviceRequest
 from hami_plugins.model.units import VendorName
 from hami_plugins.model.vendor import ResourceNames, VendorSpec
 from hami_plugins.vendors import volcano
@@ -114,6 +114,35 @@ def precision(case: Case) -> Iterator[Change]:
             "Volcano gives percentages out only where its configuration names the resource and nodes advertise it; "
             "elsewhere the pod waits at the gate",
             remedy="ask in MiB, or add the resource to Volcano's device configuration",
+        )
+
+
+def beside_applications(case: Case) -> Iterator[Change]:
+    """Containers to which Volcano assigns no card, whatever they ask for: init containers and sidecars."""
+    kind = case.container.kind
+    if case.target is not Words.VOLCANO or case.source is Words.VOLCANO or kind is ContainerKind.APP:
+        return
+    what = "an init container" if kind is ContainerKind.INIT else "a sidecar container"
+    yield lost(
+        volcano.RESOURCES.count,
+        f"container {case.container.name} is {what}: Volcano counts its amounts in the sums of the node, and assigns a "
+        "card to application containers only",
+        remedy="use the card in an application container, or run volcano-vgpu's server in mode guard or ledger",
+    )
+
+
+def of_several_containers(case: Case) -> Iterator[Change]:
+    """Cards in several containers, which Volcano's scheduler knows and its usual node agent does not."""
+    if case.target is not Words.VOLCANO or case.source is not Words.HAMI:
+        return
+    running = [each for each in case.pod.containers if each.kind is ContainerKind.APP]
+    asking = [each.name for each in running if spec_of(case, Words.HAMI).asked_of(each.limits)]
+    if len(asking) > 1:
+        yield lost(
+            "containers",
+            f"containers {' and '.join(asking)} ask for cards: volcano-vgpu-device-plugin up to 1.12 matches no such pod, "
+            "and kubelet fails it",
+            remedy="put the cards into one container, or use volcano-vgpu's agent",
         )
 
 

@@ -73,6 +73,26 @@ def _has_side_containers(case: Case) -> bool:
     )
 
 
+def _said_of_side_containers(case: Case) -> str:
+    words = "{volcano} counts init containers and sidecars for the node's sums alone and gives them no cards"
+    decision, containers = case.plan.decision, case.plan.pod.containers
+    refusals = () if decision is None or isinstance(decision, Placed) else tuple(why for _, why in decision.by_node)
+    beside = (why.container for why in refusals if isinstance(why, NoFit))
+    names = sorted({containers[at].name for at in beside if containers[at].kind is not ContainerKind.APP})
+    if not names:
+        return words
+    return (
+        f"{words}: where the rest of the pod fits it binds the pod all the same, and container {names[0]}, for which this "
+        "plan finds no card, has no slice of its own"
+    )
+
+
+def _has_cards_in_several_containers(case: Case) -> bool:
+    containers = case.plan.intake.demand.devices.containers
+    asking = sum(1 for each in containers if each.requests and each.kind is ContainerKind.APP)
+    return asks_for_cards(case.plan) and asking > 1
+
+
 def _keeps_its_gang_apart(case: Case) -> bool:
     return asks_for_cards(case.plan) and any(request.option(GROUP) is not None for request in case.requests())
 
@@ -208,7 +228,15 @@ RULES: Final = (
         name="side-containers",
         quirk=volcano_releases.SIDE_CONTAINERS,
         applies=_has_side_containers,
-        words="{volcano} counts init containers and sidecars for the node's sums alone and gives them no cards",
+        words=_said_of_side_containers,
+        unasked=True,
+    ),
+    Rule(
+        name="containers-of-plugin",
+        quirk=volcano_releases.PLUGIN_TOTALS,
+        applies=_has_cards_in_several_containers,
+        words="with volcano-vgpu-device-plugin up to 1.12 on the node kubelet fails the pod (UnexpectedAdmissionError): "
+        "it matches no pod of which several containers ask for cards; volcano-vgpu's agent does",
         unasked=True,
     ),
     Rule(

@@ -176,6 +176,27 @@ def second_container(pod: PodView, context: Context) -> Iterator[Flaw]:
             )
 
 
+def containers_of_plugin(pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Several containers with cards of Volcano, which its usual node agent matches with no pod."""
+    for spec in context.in_volcano_words(pod):
+        asking = [
+            (container, _first(spec, container))
+            for container in pod.containers
+            if container.kind is ContainerKind.APP and context.reading(spec, container).request is not None
+        ]
+        if len(asking) < 2:
+            continue
+        container, amount = asking[1]
+        names = ", ".join(each.name for each, _ in asking)
+        yield Flaw(
+            amount.path,
+            f"{where(container, pod)}: {amount.resource}={amount.text}: {len(asking)} containers ask for cards "
+            f"({names}), and the node agent finds no pod that matches any one of them: kubelet fails the pod with "
+            "UnexpectedAdmissionError",
+            "ask for cards in one container, or use volcano-vgpu's agent, which takes such pods (then say --grants)",
+        )
+
+
 def neuron_cores_ignored(spec: VendorSpec, container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
     """Neuron cores beside Neuron devices, unless that is refused anyway."""
     names = spec.resources
@@ -195,6 +216,10 @@ def neuron_cores_ignored(spec: VendorSpec, container: ContainerView, pod: PodVie
 def _takes_whole_cards(spec: VendorSpec, container: ContainerView, context: Context) -> bool:
     request = context.reading(spec, container).request
     return request is not None and request.cores >= facts.WHOLE_CORES.get(spec.name, 100)
+
+
+def _first(spec: VendorSpec, container: ContainerView) -> Amount:
+    return next(amount for name in spec.resources.all() if (amount := container.amount(name)) is not None)
 
 
 def _count(spec: VendorSpec, container: ContainerView) -> tuple[Amount | None, int]:
@@ -334,5 +359,16 @@ RULES: Final = (
         "hami-plugins.io/neuron-sets=linked.",
         fix="Ask for 1, 4, 8 or 16, or select Inferentia instances or a linked pool.",
         check=each_request(neuron_set),
+    ),
+    Rule(
+        id="HP311",
+        name="containers-of-plugin",
+        severity=Severity.WARNING,
+        summary="Several containers of a pod ask for vGPUs of Volcano.",
+        why="volcano-vgpu-device-plugin up to 1.12 compares the cards of the whole pod with those of one container: it "
+        "matches no such pod, and kubelet fails it (UnexpectedAdmissionError).",
+        fix="Ask for cards in one container, or use volcano-vgpu's agent.",
+        check=each_pod(containers_of_plugin),
+        quirk=volcano_releases.PLUGIN_TOTALS,
     ),
 )

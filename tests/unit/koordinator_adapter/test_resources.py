@@ -136,6 +136,33 @@ def test_hami_and_volcano_both_know_cards_of_several_containers() -> None:
     assert refused(pod(SLICE, SLICE), "koordinator") == "containers"
 
 
+def test_the_usual_agent_of_volcano_starts_no_pod_with_cards_in_several_containers() -> None:
+    (finding,) = translated(pod(SLICE, {"cpu": 1}, SLICE), "volcano").findings
+    assert (finding.fidelity, finding.about) == (Fidelity.LOSSY, "containers")
+    assert "containers c0 and c2" in finding.words
+    assert "volcano-vgpu-device-plugin up to 1.12" in finding.words
+    assert translated(pod(SLICE, {"cpu": 1}), "volcano").findings == ()
+
+
+@pytest.mark.parametrize(
+    ("more", "what"), [({}, "an init container"), ({"restartPolicy": "Always"}, "a sidecar container")]
+)
+def test_volcano_assigns_no_card_to_a_container_beside_the_applications(more: Raw, what: str) -> None:
+    raw = pod(SLICE)
+    raw["spec"]["initContainers"] = [{"name": "warm-up", "resources": {"limits": SLICE}, **more}]
+    (finding,) = translated(raw, "volcano").findings
+    assert finding.fidelity is Fidelity.LOSSY
+    assert finding.path == ("spec", "initContainers", 0)
+    assert f"container warm-up is {what}" in finding.words
+    assert limits_of(moved(raw, "volcano")) == VOLCANO_SLICE
+
+
+def test_hami_assigns_cards_to_init_containers_as_well() -> None:
+    raw = pod(VOLCANO_SLICE)
+    raw["spec"]["initContainers"] = [{"name": "warm-up", "resources": {"limits": VOLCANO_SLICE}}]
+    assert translated(raw, "hami").fidelity is Fidelity.LOSSLESS
+
+
 def test_init_containers_are_found_where_they_stand() -> None:
     raw = pod({"cpu": 1})
     raw["spec"]["initContainers"] = [{"name": "i", "resources": {"limits": SLICE}}]

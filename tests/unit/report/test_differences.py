@@ -38,6 +38,14 @@ IDS = "Volcano before 1.16.0 does not look at lists of card ids: it may choose o
 FOREIGN_IDS = "Volcano does not look at lists of card ids under nvidia.com: it may choose other cards"
 SIDE = "Volcano counts init containers and sidecars for the node's sums alone and gives them no cards"
 GANG = "Volcano before 1.15.0 does not keep the pods of a gang on different cards"
+SIDE_TOO_LARGE = (
+    f"{SIDE}: where the rest of the pod fits it binds the pod all the same, and container init, for which this plan "
+    "finds no card, has no slice of its own"
+)
+PLUGIN = (
+    "with volcano-vgpu-device-plugin up to 1.12 on the node kubelet fails the pod (UnexpectedAdmissionError): it matches "
+    "no pod of which several containers ask for cards; volcano-vgpu's agent does"
+)
 SLOTS = "Volcano may give containers of the pod the same MIG slot"
 
 
@@ -104,6 +112,22 @@ def test_what_a_pod_asks_for(pod: dict[str, Any], note: str) -> None:
     assert (found.stage, found.notes) == (Stage.PLACED, (note,))
 
 
+def test_an_init_container_larger_than_any_card_is_refused_here_and_bound_by_volcano() -> None:
+    pod = a_pod(initContainers=[{**containers(50000)[0], "name": "init"}])
+    node = a_node()
+    node["status"]["allocatable"][MEMORY] = "80000"
+    found = planned(node, pod)
+    assert (found.stage, found.notes) == (Stage.NODES, (SIDE_TOO_LARGE,))
+
+
+@pytest.mark.parametrize("mode", ["policy", "guard", "ledger"])
+def test_our_agent_takes_cards_in_several_containers(mode: str) -> None:
+    pod = a_pod()
+    pod["spec"]["containers"] = containers(4000, 4000)
+    assert rules(plans_of([a_node()], pod, grants="volcano")["p"]) == {"containers-of-plugin"}
+    assert "containers-of-plugin" not in rules(plans_of([a_node()], pod, grants=mode)["p"])
+
+
 @pytest.mark.parametrize(
     ("sick", "stage"),
     [
@@ -124,7 +148,7 @@ def test_a_refusal_with_healthy_cards_has_none() -> None:
 @pytest.mark.parametrize(
     ("memory", "notes"),
     [
-        pytest.param((4000, 4000), (SLOTS,), id="two slots of one card"),
+        pytest.param((4000, 4000), (PLUGIN, SLOTS), id="two slots of one card"),
         pytest.param((4000,), (), id="one slot"),
     ],
 )
@@ -344,7 +368,7 @@ class TestRules:
     def test_two_containers_on_one_card(self) -> None:
         pod = a_pod()
         pod["spec"]["containers"] = containers(3000, 3000)
-        assert self.rules_of([a_node(cards=1)], pod) == {"p": {"first-container"}}
+        assert self.rules_of([a_node(cards=1)], pod) == {"p": {"containers-of-plugin", "first-container"}}
 
     def test_who_comes_second_to_a_node(self) -> None:
         found = plans_of([a_node()], a_pod("a"), a_pod("b"), release="volcano-1.14")

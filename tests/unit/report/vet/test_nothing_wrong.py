@@ -79,6 +79,7 @@ def test_examples_of_upstreams_documents_are_right(case: cases.Case) -> None:
 SUBMITTED_ON_PURPOSE: Mapping[str, set[tuple[str, str]]] = {
     "03-request-combos": {("HP205", "Pod default/number-zero"), ("HP206", "Pod default/cores-only")},
     "06-percentage-configured-not-advertised": {("HP701", "Pod default/half")},
+    "12-two-containers-no-card": {("HP311", f"Pod default/{name}") for name in ("ok", "split", "cores")},
     "21-two-bare-gangs-in-order": {("HP722", "PodGroup default/g1"), ("HP722", "PodGroup default/g2")},
     "24-gang-missing-member": {("HP705", "PodGroup default/g"), ("HP722", "PodGroup default/g")},
     "54-vgpu-mode": {("HP411", "Pod default/want-mps")},

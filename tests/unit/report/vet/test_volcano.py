@@ -59,6 +59,8 @@ def a_node(register: str = CARD, *, handshake: str = "Reported", number: str = "
 LISTS_IDS = a_pod("volcano.sh/vgpu-number: 1", **{"volcano.sh__vgpu_use_gpuuuid": "GPU-0"})
 LISTS_FOREIGN_IDS = a_pod("volcano.sh/vgpu-number: 1", **{"nvidia.com__use_gpuuuid": "GPU-0"})
 CORES_ALONE = a_pod("volcano.sh/vgpu-cores: 20")
+TWO_CONTAINERS = a_pod("volcano.sh/vgpu-number: 1")
+TWO_CONTAINERS["spec"]["containers"].append({**TWO_CONTAINERS["spec"]["containers"][0], "name": "second"})
 
 
 @pytest.mark.parametrize(
@@ -72,6 +74,10 @@ CORES_ALONE = a_pod("volcano.sh/vgpu-cores: 20")
         (LISTS_IDS, OLD, Grants.LEDGER, set()),
         (LISTS_FOREIGN_IDS, NEW, Grants.VOLCANO, {"HP408"}),
         (LISTS_FOREIGN_IDS, NEW, Grants.LEDGER, set()),
+        (TWO_CONTAINERS, OLD, Grants.VOLCANO, {"HP311"}),
+        (TWO_CONTAINERS, NEW, Grants.VOLCANO, {"HP311"}),
+        (TWO_CONTAINERS, OLD, Grants.POLICY, set()),
+        (TWO_CONTAINERS, OLD, Grants.LEDGER, set()),
         (CORES_ALONE, NEW, Grants.VOLCANO, {"HP206"}),
         (CORES_ALONE, NEW, Grants.GUARD, set()),
     ],
@@ -89,6 +95,7 @@ def test_a_message_and_the_document_name_the_releases() -> None:
     assert vet.BY_ID["HP408"].holds_for == "Volcano before 1.16.0; not with grants by guard and ledger"
     assert vet.BY_ID["HP721"].holds_for == "Volcano from 1.13.0 on"
     assert vet.BY_ID["HP101"].holds_for == ""
+    assert found(TWO_CONTAINERS)[0].holds_for == "volcano-vgpu-device-plugin up to 1.12"
 
 
 def a_deployment(image: str) -> dict[str, Any]:
