@@ -30,6 +30,12 @@ KEY: Final = "scheduling.koordinator.sh/device-allocate-hint"
 JOINT_KEY: Final = "scheduling.koordinator.sh/device-joint-allocate"
 PARTITION_KEY: Final = "scheduling.koordinator.sh/gpu-partition-spec"
 
+HINT_KEYS: Final = (
+    "internal.scheduling.koordinator.sh/scheduling-hint",
+    "scheduling.koordinator.sh/scheduling-hint",
+)
+"""Annotations, the present one and the older, in which nodes and cards are designated for a pod."""
+
 APPLY_FOR_ALL: Final = "ApplyForAll"
 REQUESTS_AS_COUNT: Final = "RequestsAsCount"
 WITHIN_ONE_NUMA_NODE: Final = frozenset({"Device", "PCIe", "NUMANode"})
@@ -150,3 +156,13 @@ def _word(body: Json, name: str, place: str, known: frozenset[str]) -> str:
     if found not in known:
         raise WireError(f"{place}.{name}", found, f"expected one of {', '.join(sorted(known - {''}))}")
     return found
+
+
+def designates(text: str) -> bool:
+    """Whether a scheduling hint makes the scheduler take the cards of the pod's own record; unreadable ones do not."""
+    try:
+        body = documents.load(HINT_KEYS[0], text)
+    except WireError:
+        return False
+    extensions = body.get("extensions") if isinstance(body, dict) else None
+    return isinstance(extensions, dict) and "DeviceShare" in extensions

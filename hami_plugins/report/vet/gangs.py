@@ -10,6 +10,7 @@ from hami_plugins.model.vendor import Dialect, VendorSpec
 from hami_plugins.report.spelling import MOST_NAMED
 from hami_plugins.report.vet import facts
 from hami_plugins.report.vet.context import Context, each_request, where
+from hami_plugins.report.vet.excerpts import excerpt
 from hami_plugins.report.vet.findings import Flaw, Rename, Rule, Severity
 from hami_plugins.report.vet.queues import BEFORE_THE_GATE, GROUPS, JOB, QUEUE, count, group_named, named, replicas
 from hami_plugins.report.vet.subjects import ContainerView, PodView, Subject, mapping, text, whole
@@ -185,7 +186,7 @@ def wrong_key(subject: Subject, context: Context) -> Iterator[Flaw]:
                 continue
             yield Flaw(
                 pod.annotation(key),
-                f"annotation {key}={pod.annotations[key][:100]}: Volcano does not read it on pods outside its jobs",
+                f"annotation {key}={excerpt(pod.annotations[key])}: Volcano does not read it on pods outside its jobs",
                 f"write {right}",
                 Rename(pod.annotation(key), right),
             )

@@ -11,6 +11,7 @@ from hami_plugins.report import spelling
 from hami_plugins.report.manifests import Path
 from hami_plugins.report.vet import facts, suppression
 from hami_plugins.report.vet.context import Context, each_pod
+from hami_plugins.report.vet.excerpts import excerpt
 from hami_plugins.report.vet.findings import Flaw, Rename, Rule, Severity
 from hami_plugins.report.vet.subjects import PodView, Subject
 from hami_plugins.report.vet.vocabulary import HAMI_DOMAIN, POLICY_KEYS, domain
@@ -108,7 +109,7 @@ def misplaced(subject: Subject, context: Context) -> Iterator[Flaw]:
             if key in wanted and not all(key in pod.annotations for pod in subject.pods):
                 yield Flaw(
                     ("metadata", "annotations", key),
-                    f"annotation {key}={subject.annotations[key][:100]} is the {subject.kind}'s own, and its pods do "
+                    f"annotation {key}={excerpt(subject.annotations[key])} is the {subject.kind}'s own, and its pods do "
                     "not get it",
                     "move it to metadata.annotations of the pod template",
                 )
@@ -172,7 +173,7 @@ def _meant(key: str, pod: PodView, context: Context) -> tuple[str, ...]:
 
 def _said(pod: PodView, key: str) -> str:
     prefix = f"{pod.label}, " if pod.label else ""
-    return f"{prefix}annotation {key}={pod.annotations[key][:100]}"
+    return f"{prefix}annotation {key}={excerpt(pod.annotations[key])}"
 
 
 RULES: Final = (

@@ -9,8 +9,11 @@ from hami_plugins.engine.annotate import NODE_KEY
 from hami_plugins.model.vendor import Dialect
 from hami_plugins.report.vet import facts
 from hami_plugins.report.vet.context import Context, each_container, each_pod, where
+from hami_plugins.report.vet.excerpts import excerpt
 from hami_plugins.report.vet.findings import Flaw, Rule, Severity
 from hami_plugins.report.vet.subjects import ContainerView, PodView
+from hami_plugins.report.vet.vocabulary import speaks
+from hami_plugins.wire import koordinator_hints
 
 _HIDDEN: Final = ("", "none", "void")
 
@@ -38,18 +41,29 @@ def forged(pod: PodView, context: Context) -> Iterator[Flaw]:
         return
     for key in pod.annotations:
         if key in context.vocabulary.written:
-            yield Flaw(
-                pod.annotation(key),
-                f"annotation {key}={pod.annotations[key][:60]} is a record of the scheduler or the node agent; in a "
-                "manifest it claims devices that nobody granted",
-                "drop it",
-            )
+            said = f"annotation {key}={excerpt(pod.annotations[key])} is a record of the scheduler or the node agent"
+            if _is_overwritten(key, pod, context):
+                what, severity = "Koordinator's scheduler ignores it and writes its own", Severity.NOTE
+            else:
+                what, severity = "in a manifest it claims devices that no scheduler assigned", None
+            yield Flaw(pod.annotation(key), f"{said}; {what}", "drop it", severity=severity)
     if NODE_KEY in pod.labels:
         yield Flaw(
             pod.of("metadata", "labels", NODE_KEY),
             f"label {NODE_KEY}={pod.labels[NODE_KEY]} is a record of the scheduler",
             "drop it",
         )
+
+
+def _is_overwritten(key: str, pod: PodView, context: Context) -> bool:
+    """Whether Koordinator's scheduler places the pod and replaces the record (``koordinator.md`` 2.1 and 3.4).
+
+    It believes the record of a pod that has a node, and of one whose scheduling hint designates cards.
+    """
+    mine = speaks(Dialect.KOORDINATOR, context.asked_by(pod))
+    if key not in {spec.keys.allocated for spec in mine} or pod.node:
+        return False
+    return not any(koordinator_hints.designates(pod.annotations.get(hint, "")) for hint in koordinator_hints.HINT_KEYS)
 
 
 def isolation(container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:

@@ -9,6 +9,7 @@ from hami_plugins.errors import WireError
 from hami_plugins.report import spelling
 from hami_plugins.report.vet import facts
 from hami_plugins.report.vet.context import Context, each_pod
+from hami_plugins.report.vet.excerpts import excerpt
 from hami_plugins.report.vet.findings import Flaw, Rewrite, Rule, Severity
 from hami_plugins.report.vet.subjects import PodView
 from hami_plugins.wire import scoring_weights
@@ -22,7 +23,7 @@ def meaningless(pod: PodView, _: Context) -> Iterator[Flaw]:
         near = spelling.nearest(wrong, words.allowed)
         yield Flaw(
             pod.annotation(key),
-            f"annotation {key}={value[:100]}: {wrong or 'an empty text'!r} means nothing",
+            f"annotation {key}={excerpt(value)}: {wrong or 'an empty text'!r} means nothing",
             f"write {near}" if near else f"write {' or '.join(words.allowed[: words.shown])}",
             Rewrite(pod.annotation(key), near) if near and not words.many else None,
             Severity.ERROR if key in facts.REFUSED_VALUES else None,
@@ -68,7 +69,7 @@ def weights(pod: PodView, _: Context) -> Iterator[Flaw]:
     except WireError as error:
         yield Flaw(
             pod.annotation(scoring_weights.KEY),
-            f"annotation {scoring_weights.KEY}={text[:100]}: {error.why}; HAMi refuses to schedule such a pod",
+            f"annotation {scoring_weights.KEY}={excerpt(text)}: {error.why}; HAMi refuses to schedule such a pod",
             "write slot=1,core=1,memory=1 with your own whole numbers",
         )
 
