@@ -14,6 +14,7 @@ NPUs by the numbers of a template, network cards and FPGAs, partitions and joint
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
@@ -131,18 +132,32 @@ def holder(pod: Pod) -> int:
     return next(iter((*running, *asking)), kinds.index(ContainerKind.APP) if ContainerKind.APP in kinds else 0)
 
 
-def asked_by(pod: Pod) -> Mapping[str, int]:
-    """What a pod asks of cards, as Koordinator sums it up; zeros are left out. Raises ``InvalidRequestError``."""
+def asked_by(pod: Pod, *, completed: bool = False) -> Mapping[str, int]:
+    """What a pod asks of cards, as Koordinator sums it up; zeros are left out. Raises ``InvalidRequestError``.
+
+    ``completed`` sums up what Koordinator's webhook makes of each application container.
+    """
     for container in pod.containers:
         for name, amount in container.requests.items():
             if wire.current(name) in rules.CARD_NAMES and (amount.nano < 0 or amount.whole is None):
                 raise invalid(container, name, amount, "no amount of it", "write a whole number, 0 or more")
     named: dict[str, int] = {}
-    for name, nano in booked_for(pod.containers).items():
+    containers = map(_completed, pod.containers) if completed else pod.containers
+    for name, nano in booked_for(containers).items():
         present = wire.current(name)
         if nano and present in rules.CARD_NAMES and (present not in wire.WHOLE_CARDS):
             named[present] = named.get(present, 0) + nano // NANO
     return named
+
+
+def _completed(container: Container) -> Container:
+    """The container as Koordinator's webhook leaves it: it looks at application containers only (7.1)."""
+    if container.kind is not ContainerKind.APP:
+        return container
+    named = {wire.current(name): amount.ceiling for name, amount in container.requests.items() if amount.nano}
+    cards = {name: amount for name, amount in named.items() if name in rules.CARD_NAMES}
+    requests = {name: Quantity(amount * NANO, str(amount)) for name, amount in rules.normalised(cards).items()}
+    return replace(container, requests=requests)
 
 
 def isolated(candidate: Candidate, ask: Ask) -> Reason | None:

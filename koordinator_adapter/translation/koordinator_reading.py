@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final
 
@@ -10,9 +11,11 @@ from hami_plugins.engine import koordinator
 from hami_plugins.engine.demand import WHOLE
 from hami_plugins.engine.koordinator import CARD_NAMES, FULL, IllegalRequest
 from hami_plugins.model.pods import Pod
-from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand, Percent
+from hami_plugins.model.quantity import NANO, Quantity
+from hami_plugins.model.requests import Absolute, ContainerKind, DeviceRequest, MemoryDemand, Percent
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
 from hami_plugins.wire.koordinator import CORE, MEMORY, NPU_CORE, RATIO, SHARED, current
+from hami_plugins.wire.pods import booked_for
 from koordinator_adapter.refusals import cause_of
 from koordinator_adapter.translation import npu
 from koordinator_adapter.translation.model import Asked, Finding, container_path, refused
@@ -29,16 +32,50 @@ def asked_of(pod: Pod) -> Asked | Finding | None:
     objection = next(_misspelt(pod), None)
     if objection is not None:
         return objection
-    asking = [at for at in range(len(pod.containers)) if amounts_of(pod, at)]
+    asking = asking_of(pod)
     if not asking:
         return None
-    if len(asking) > 1:
-        return _several(pod, asking)
-    return _mismatch(pod, asking[0]) or _request(pod, asking[0])
+    mismatch = next((found for at in asking if (found := _mismatch(pod, at)) is not None), None)
+    if mismatch is not None:
+        return mismatch
+    if len(asking) == 1:
+        return _request(pod, asking[0], amounts_of(pod, asking[0]))
+    total = summed(pod)
+    return several(pod, "no template is the sum of two") if NPU_CORE in total else _request(pod, asking[0], total)
 
 
-def _request(pod: Pod, at: int) -> Asked | Finding:
-    amounts = amounts_of(pod, at)
+def asking_of(pod: Pod) -> Sequence[int]:
+    """The containers that ask for cards, application containers before the others."""
+    asking = [at for at in range(len(pod.containers)) if amounts_of(pod, at)]
+    return sorted(asking, key=lambda at: pod.containers[at].kind is not ContainerKind.APP)
+
+
+def summed(pod: Pod) -> Mapping[str, int]:
+    """The one request that Koordinator makes of all containers: the sum of the applications, each completed as its
+    webhook does, or what the largest init container names (``koordinator.md`` 1.2 and 7.1)."""
+    completed = []
+    for at, container in enumerate(pod.containers):
+        amounts = amounts_of(pod, at)
+        amounts = koordinator.normalised(amounts) if container.kind is ContainerKind.APP else amounts
+        requests = {name: Quantity(amount * NANO, str(amount)) for name, amount in amounts.items()}
+        completed.append(replace(container, requests=requests))
+    return {name: nano // NANO for name, nano in booked_for(completed).items()}
+
+
+def several(pod: Pod, why: str) -> Finding:
+    """The refusal of cards in more than one container."""
+    asking, total = asking_of(pod), summed(pod)
+    names = ", ".join(pod.containers[at].name for at in asking)
+    sums = ", ".join(f"{name} {total[name]}" for name in sorted(total))
+    return refused(
+        "containers",
+        f"{len(asking)} containers ask for cards ({names}); Koordinator makes one request of them ({sums}), and each "
+        f"container sees all of its cards: {why}",
+        "put the cards into one container, or make several pods",
+    )
+
+
+def _request(pod: Pod, at: int, amounts: Mapping[str, int]) -> Asked | Finding:
     if NPU_CORE in amounts:
         return npu.asked_of(pod, at, amounts)
     found = koordinator.submitted(amounts)
@@ -88,21 +125,6 @@ def _misspelt(pod: Pod) -> Iterator[Finding]:
             f"write {HAMI_CORE}, on the pod and on its nodes",
             path=("metadata", "labels", ISOLATION),
         )
-
-
-def _several(pod: Pod, asking: list[int]) -> Finding:
-    total: dict[str, int] = {}
-    for at in asking:
-        for name, amount in amounts_of(pod, at).items():
-            total[name] = total.get(name, 0) + amount
-    names = ", ".join(pod.containers[at].name for at in asking)
-    sums = ", ".join(f"{name} {total[name]}" for name in sorted(total))
-    return refused(
-        "containers",
-        f"{len(asking)} containers ask for cards ({names}); Koordinator adds them up to one request ({sums}), so that "
-        "two halves are one whole card without limits",
-        "put the cards into one container, or make several pods",
-    )
 
 
 def _mismatch(pod: Pod, at: int) -> Finding | None:

@@ -11,10 +11,10 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.model.edits import Drop, Edit
 from hami_plugins.model.pods import Pod
-from hami_plugins.model.requests import DeviceRequest
+from hami_plugins.model.requests import ContainerKind, DeviceRequest
 from hami_plugins.model.units import CoreShare
 from hami_plugins.wire import pods
-from koordinator_adapter.translation import groups, leftovers, npu, placement, resources, selection
+from koordinator_adapter.translation import groups, koordinator_reading, leftovers, npu, placement, resources, selection
 from koordinator_adapter.translation.koordinator_reading import NVIDIA
 from koordinator_adapter.translation.model import (
     Asked,
@@ -188,9 +188,19 @@ def _at_container(case: Case, change: Change) -> Change:
 
 def _asked(pod: Pod, source: Words, target: Words, registry: Registry) -> tuple[Asked, ...] | Finding:
     asked = asked_of(pod, source, registry)
-    if target is Words.KOORDINATOR and isinstance(asked, tuple) and len(asked) > 1:
-        return _several(pod, asked)
-    return asked
+    if isinstance(asked, Finding) or not asked:
+        return asked
+    if source is Words.KOORDINATOR and len(koordinator_reading.asking_of(pod)) > 1:
+        return _of_several(pod, asked[0], target)
+    return _several(pod, asked) if target is Words.KOORDINATOR and len(asked) > 1 else asked
+
+
+def _of_several(pod: Pod, asked: Asked, target: Words) -> tuple[Asked, ...] | Finding:
+    """One request of several containers of Koordinator's: each is completed there, and no other scheduler has such."""
+    if target is not Words.KOORDINATOR:
+        return koordinator_reading.several(pod, f"{target} assigns cards to each container")
+    running = [at for at in koordinator_reading.asking_of(pod) if pod.containers[at].kind is ContainerKind.APP]
+    return tuple(replace(asked, container=at) for at in running)
 
 
 def _as_enforced(asked: Asked, pod: Pod, raw: Mapping[str, object]) -> Asked:
@@ -216,8 +226,8 @@ def _several(pod: Pod, found: Sequence[Asked]) -> Finding:
     asking = ", ".join(f"{pod.containers[each.container].name} ({each.request.vendor})" for each in found)
     return refused(
         "containers",
-        f"{len(found)} requests for cards in one pod: {asking}; Koordinator adds them up to one request, so that two "
-        "halves would be one whole card without limits",
+        f"{len(found)} requests for cards in one pod: {asking}; Koordinator makes one request of them (the sum of the "
+        "applications, or the largest init container), and each container would see all of its cards",
         "put the cards into one container, or make several pods",
     )
 

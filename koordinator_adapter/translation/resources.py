@@ -140,7 +140,8 @@ def of_several_containers(case: Case) -> Iterator[Change]:
     if len(asking) > 1:
         yield lost(
             "containers",
-            f"containers {' and '.join(asking)} ask for cards: volcano-vgpu-device-plugin up to 1.12 matches no such pod, "
+            f"containers {' and '.join(asking)} ask for cards: volcano-vgpu-device-plugin up to 1.12 matches no such "
+            "pod, "
             "and kubelet fails it",
             remedy="put the cards into one container, or use volcano-vgpu's agent",
         )
@@ -201,8 +202,9 @@ def _written(case: Case) -> Amounts | Finding:
 def _normalised(case: Case) -> Amounts:
     """Koordinator's own amounts as its webhook would leave them, so that it finds nothing to do."""
     found = normalised(amounts_of(case.pod, case.asked.container))
-    if not found.keys().isdisjoint(WHOLE_CARDS):
-        found = {SHARED: case.asked.request.count, **converted(found)}
+    cards = next((found[name] for name in WHOLE_CARDS if name in found), 0)
+    if cards:
+        found = {SHARED: cards, **converted(found)}
     return {_KOORDINATOR[name]: Amount(name, _spelled(name, amount)) for name, amount in found.items()}
 
 

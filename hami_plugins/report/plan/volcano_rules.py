@@ -82,7 +82,8 @@ def _said_of_side_containers(case: Case) -> str:
     if not names:
         return words
     return (
-        f"{words}: where the rest of the pod fits it binds the pod all the same, and container {names[0]}, for which this "
+        f"{words}: where the rest of the pod fits it binds the pod all the same, and container {names[0]}, for which "
+        "this "
         "plan finds no card, has no slice of its own"
     )
 
@@ -235,7 +236,8 @@ RULES: Final = (
         name="containers-of-plugin",
         quirk=volcano_releases.PLUGIN_TOTALS,
         applies=_has_cards_in_several_containers,
-        words="with volcano-vgpu-device-plugin up to 1.12 on the node kubelet fails the pod (UnexpectedAdmissionError): "
+        words="with volcano-vgpu-device-plugin up to 1.12 on the node kubelet fails the pod "
+        "(UnexpectedAdmissionError): "
         "it matches no pod of which several containers ask for cards; volcano-vgpu's agent does",
         unasked=True,
     ),

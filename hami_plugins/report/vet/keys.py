@@ -109,7 +109,8 @@ def misplaced(subject: Subject, context: Context) -> Iterator[Flaw]:
             if key in wanted and not all(key in pod.annotations for pod in subject.pods):
                 yield Flaw(
                     ("metadata", "annotations", key),
-                    f"annotation {key}={excerpt(subject.annotations[key])} is the {subject.kind}'s own, and its pods do "
+                    f"annotation {key}={excerpt(subject.annotations[key])} is the {subject.kind}'s own, and its pods "
+                    "do "
                     "not get it",
                     "move it to metadata.annotations of the pod template",
                 )

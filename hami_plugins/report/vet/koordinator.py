@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
+from hami_plugins.engine import koordinator as rules
 from hami_plugins.engine.demand import WHOLE, request_of
 from hami_plugins.engine.mutate import DEFAULT_SCHEDULER
 from hami_plugins.errors import InvalidRequestError
-from hami_plugins.model.requests import DeviceRequest
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.requests import ContainerKind, DeviceRequest
 from hami_plugins.model.vendor import Dialect, VendorSpec
 from hami_plugins.report.manifests import Path
 from hami_plugins.report.vet.context import Context, each_pod, where
 from hami_plugins.report.vet.findings import Flaw, Rewrite, Rule, Severity
 from hami_plugins.report.vet.subjects import ContainerView, PodView
 from hami_plugins.report.vet.vocabulary import speaks
-from hami_plugins.vendors.koordinator import ISOLATION, holder
+from hami_plugins.vendors.koordinator import ISOLATION, asked_by, holder
+from hami_plugins.wire.koordinator import MEMORY, RATIO
 
 ENFORCED: Final = "HAMi-core"
 """The value of the label by which limits are enforced; case counts."""
@@ -37,19 +41,45 @@ def refused(pod: PodView, context: Context) -> Iterator[Flaw]:
 
 
 def several(pod: PodView, context: Context) -> Iterator[Flaw]:
-    """Cards in more than one container."""
+    """Cards in more than one application container; of init containers the largest counts, and not the sum."""
     spec = _spec(pod, context)
-    if spec is None:
+    if spec is None or pod.pod is None:
         return
-    asking = [each for each in pod.containers if spec in context.asked_of(each)]
-    if len(asking) > 1:
-        names = ", ".join(each.name for each in asking)
-        yield Flaw(
-            _first(asking[1], spec),
-            f"{len(asking)} containers ask for cards ({names}), and Koordinator adds them up to one request: two "
-            "halves are one whole card without limits",
-            "put the cards into one container, or make several pods",
-        )
+    asking = [each for each in pod.containers if each.kind is not ContainerKind.INIT and spec in context.asked_of(each)]
+    plain = _summed(pod.pod, completed=False)
+    if len(asking) < 2 or plain is None:
+        return
+    names = ", ".join(each.name for each in asking)
+    completed = _summed(pod.pod, completed=True)
+    other = f"; where Koordinator's webhook runs, the pod has {_cards(completed)}" if completed != plain else ""
+    yield Flaw(
+        _first(asking[1], spec),
+        f"{len(asking)} containers ask for cards ({names}), and Koordinator adds them up to one request: the pod has "
+        f"{_cards(plain)}, and each container sees all of {'it' if plain.count == 1 else 'them'}{other}",
+        "put the cards into one container, or make several pods",
+    )
+
+
+def _summed(pod: Pod, *, completed: bool) -> rules.CardRequest | None:
+    """What the containers of a pod ask for together, ``None`` where that is refused."""
+    try:
+        amounts = asked_by(pod, completed=completed)
+    except InvalidRequestError:
+        return None
+    found = rules.request_of(amounts) if completed else rules.submitted(amounts)
+    return None if isinstance(found, rules.IllegalRequest) else replace(found, bits=0, total={})
+
+
+def _cards(request: rules.CardRequest | None) -> str:
+    """The cards of a pod in a sentence."""
+    if request is None:
+        return "no legal request"
+    cards = f"{request.count} {'card' if request.count == 1 else 'cards'}"
+    if not request.shared:
+        return cards.replace(" ", " whole ") + " without limits"
+    if RATIO in request.per_card:
+        return f"{cards} with {request.per_card[RATIO]} % of the memory of each"
+    return f"{cards} with {request.per_card.get(MEMORY, 0) >> 20:,} MiB of each"
 
 
 def without_limits(pod: PodView, context: Context) -> Iterator[Flaw]:
@@ -162,9 +192,10 @@ RULES: Final = (
     Rule(
         id="HP902",
         name="koordinator-adds-up",
-        severity=Severity.ERROR,
-        summary="Several containers of a pod ask Koordinator for cards.",
-        why="It knows one request per pod: two halves become one whole card without limits, for both containers.",
+        severity=Severity.WARNING,
+        summary="Several application containers of a pod ask Koordinator for cards.",
+        why="It knows one request per pod, the sum, and each container sees all cards of it: two times half a card are "
+        "half of two cards, or one whole card without limits where no container names gpu.shared.",
         fix="Put the cards into one container, or make several pods.",
         check=each_pod(several),
     ),

@@ -130,6 +130,41 @@ def test_halves_in_two_containers_are_refused_with_their_sum() -> None:
     assert f"{RATIO} 100" in found.words
 
 
+HALF: Raw = {SHARED: 1, CORE: 50, RATIO: 50}
+
+
+def test_a_pod_whose_init_container_and_application_ask_for_half_a_card_is_left_as_it_is_by_koordinator() -> None:
+    raw = koordinators(HALF)
+    raw["spec"]["initContainers"] = [{"name": "warm-up", "resources": {"limits": HALF}}]
+    assert translated(raw, "koordinator").fidelity is Fidelity.LOSSLESS
+    found = moved(raw, "koordinator")["spec"]
+    assert (found["initContainers"], found["containers"]) == (raw["spec"]["initContainers"], raw["spec"]["containers"])
+
+
+def test_each_application_container_is_completed_as_koordinators_webhook_does() -> None:
+    raw = pod({"koordinator.sh/gpu": 50}, {"koordinator.sh/gpu": 50}, labels=LABEL)
+    raw["spec"]["nodeSelector"] = dict(LABEL)
+    found = moved(raw, "koordinator")
+    assert [dict(limits_of(found, at)) for at in range(2)] == [HALF, HALF]
+
+
+def test_a_sum_that_koordinator_refuses_is_refused_in_its_words() -> None:
+    (found,) = translated(pod({"koordinator.sh/gpu": 50}, {"koordinator.sh/gpu": 101}), "koordinator").findings
+    assert "Koordinator refuses the pod: invalid resource device requests" in found.words
+
+
+def test_requests_that_differ_from_limits_are_refused_in_any_container() -> None:
+    raw = pod(HALF, HALF)
+    raw["spec"]["containers"][1]["resources"]["requests"] = {**HALF, CORE: 40}
+    (found,) = translated(raw, "koordinator").findings
+    assert found.path == ("spec", "containers", 1, "resources", "requests", CORE)
+
+
+def test_numbers_of_npus_are_those_of_one_container() -> None:
+    template = {SHARED: 1, "huawei.com/npu-core": 1, "huawei.com/npu-cpu": 1, MEMORY: "3Gi"}
+    assert refused(pod(template, template), "koordinator") == "containers"
+
+
 def test_hami_and_volcano_both_know_cards_of_several_containers() -> None:
     found = moved(pod(SLICE, {"cpu": 1}, SLICE), "volcano")
     assert [dict(limits_of(found, at)) for at in range(3)] == [VOLCANO_SLICE, {"cpu": 1}, VOLCANO_SLICE]

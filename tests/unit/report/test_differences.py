@@ -43,7 +43,8 @@ SIDE_TOO_LARGE = (
     "finds no card, has no slice of its own"
 )
 PLUGIN = (
-    "with volcano-vgpu-device-plugin up to 1.12 on the node kubelet fails the pod (UnexpectedAdmissionError): it matches "
+    "with volcano-vgpu-device-plugin up to 1.12 on the node kubelet fails the pod (UnexpectedAdmissionError): it "
+    "matches "
     "no pod of which several containers ask for cards; volcano-vgpu's agent does"
 )
 SLOTS = "Volcano may give containers of the pod the same MIG slot"

@@ -16,7 +16,7 @@ from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.requests import Absolute, ContainerKind, DeviceRequest, Percent
 from hami_plugins.model.vendor import NodeObject
-from hami_plugins.vendors.koordinator import ISOLATION, SPEC
+from hami_plugins.vendors.koordinator import ISOLATION, SPEC, asked_by
 from hami_plugins.wire import koordinator_hints
 from tests.builders import a_container, a_node_object, a_pod
 from tests.unit.vendors.placing import place
@@ -120,6 +120,12 @@ def test_two_halves_in_two_containers_are_one_whole_card_of_the_first() -> None:
     assert first is not None
     assert (first.count, first.memory, first.cores) == (1, Percent(100), 100)
     assert second is None
+
+
+def test_the_webhook_completes_application_containers_and_leaves_init_containers_as_they_are() -> None:
+    init = a_container_of(ContainerKind.INIT, name="i", core=70, ratio=70)
+    pod = a_pod_of(init, a_container_of(name="a", gpu=50), a_container_of(name="b", shared=1, core=10, ratio=10))
+    assert asked_by(pod, completed=True) == {SHARED: 2, CORE: 70, RATIO: 70}
 
 
 def test_an_init_container_asks_beside_nobody_and_an_application_has_the_card() -> None:

@@ -56,6 +56,12 @@ def test_a_pod_without_anything_on_it_writes_no_record() -> None:
     )
 
 
+def test_an_init_container_and_an_application_may_ask_for_half_a_card_each() -> None:
+    raw = pod(SHARE, labels=LABEL)
+    raw["spec"]["initContainers"] = [{"name": "warm-up", "resources": {"limits": SHARE}}]
+    assert of_new(raw) == Allowed()
+
+
 def test_groups_are_trusted_like_users() -> None:
     policy = replace(POLICY, users=frozenset(), groups=frozenset({"system:authenticated"}))
     assert validating.validate(creation(annotated(SLICE, RECORD)), policy) == Allowed()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ VALUE = (
 )
 
 
-def found(limits: dict[str, object], annotations: dict[str, str], **spec: Any) -> Finding:
+def found(limits: Mapping[str, object], annotations: Mapping[str, str], **spec: Any) -> Finding:
     body = {
         "apiVersion": "v1",
         "kind": "Pod",
