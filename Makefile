@@ -12,7 +12,7 @@ PURE := hami_plugins/model/*,hami_plugins/wire/*,hami_plugins/engine/*,hami_plug
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-cluster test-torchx soak pace lint format bench coverage lock stubs clean help
+.PHONY: demo test test-cluster test-torchx soak pace lint format bench coverage mutate lock stubs clean help
 
 # Libraries from the lock and nothing else, in an empty environment: no pin of an older lock survives.
 $(VENV)/.locked: $(LOCK)
@@ -84,6 +84,9 @@ coverage: $(READY) ## run the tests and hold every branch of the pure part at 10
 	$(BIN)/coverage report --include='$(PURE)' --fail-under=100 || failed=1; \
 	$(BIN)/coverage report --omit='$(PURE)' --fail-under=85 || failed=1; \
 	exit $$failed
+
+mutate: $(READY) ## change one rule at a time in the pure modules, and list the changes that no test notices; hours
+	@$(BIN)/python -m tests.mutation $(ARGS)
 
 COMPILE := env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL CUSTOM_COMPILE_COMMAND='make lock' \
 	.venv-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate --no-emit-options \

@@ -1,0 +1,66 @@
+"""Which modules are changed, and which tests have to notice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parent.parent.parent
+
+
+class Room(NamedTuple):
+    """Files or folders below the root of the tree."""
+
+    modules: tuple[str, ...]
+    tests: tuple[str, ...]
+
+    def files(self) -> list[Path]:
+        """The modules, one by one."""
+        found: list[Path] = []
+        for each in self.modules:
+            path = ROOT / each
+            found += sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        return found
+
+
+ROOMS: Final[Mapping[str, Room]] = {
+    "ledger": Room(
+        ("hami_plugins/ledger",),
+        ("tests/unit/ledger", "tests/unit/granting", "tests/golden/test_volcano_ledger.py"),
+    ),
+    "identity": Room(
+        ("volcano_vgpu/identity.py",),
+        ("tests/unit/volcano_vgpu/test_identity.py",),
+    ),
+    "shares": Room(
+        ("volcano_vgpu/shares.py", "volcano_vgpu/grants.py"),
+        ("tests/unit/volcano_vgpu", "tests/golden/test_volcano_agent_pods.py"),
+    ),
+    "sets": Room(
+        ("neuron_topology/allocation",),
+        (
+            "tests/unit/neuron_topology/allocation",
+            "tests/golden/test_neuron_choice.py",
+            "tests/golden/test_neuron_sets.py",
+        ),
+    ),
+    "translation": Room(
+        ("koordinator_adapter/translation",),
+        (
+            "tests/unit/koordinator_adapter",
+            "tests/golden/test_koordinator_translation.py",
+            "tests/golden/test_translations.py",
+        ),
+    ),
+    "queues": Room(
+        ("hami_plugins/engine/queues.py", "hami_plugins/engine/gangs.py", "hami_plugins/report/plan/turns.py"),
+        (
+            "tests/unit/engine/test_queues.py",
+            "tests/unit/engine/test_gangs.py",
+            "tests/unit/report/test_turns.py",
+            "tests/unit/report",
+            "tests/golden/test_scenarios.py",
+        ),
+    ),
+}

@@ -1,0 +1,269 @@
+"""Runs tests against changed code, each change in a forked process.
+
+The tests are collected once. Most changes are within a function: there the child exchanges the function's code object,
+so that a change costs only the tests that reach its line. What is evaluated on import runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import gc
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import _lru_cache_wrapper
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Final
+
+import coverage
+import pytest
+from _pytest.runner import runtestprotocol
+
+from tests.mutation.importing import MUTATION
+from tests.mutation.operators import Mutation, mutated
+from tests.mutation.rooms import ROOT, Room
+
+SECONDS: Final = 60.0
+"""How long the tests of one change may take; a change that makes them take longer has been noticed."""
+
+FLAGS: Final = ("-q", "-p", "no:randomly", "-p", "no:xdist", "-p", "no:cacheprovider", "--no-header", "-x")
+
+_KILLED: Final = 1
+
+
+class Trial:
+    """A pytest plugin that tries changes instead of running tests once.
+
+    ``survivors`` and ``tried`` are there afterwards; ``broken`` are tests that fail without any change.
+    """
+
+    def __init__(self, room: Room, mutations: Sequence[Mutation], *, jobs: int) -> None:
+        self._room = room
+        self._mutations = mutations
+        self._jobs = jobs
+        self.survivors: list[tuple[Mutation, str]] = []
+        self.tried = 0
+        self.broken: list[str] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """See pytest."""
+        items = {item.nodeid: item for item in session.items}
+        reached, seconds, self.broken = _reached(list(items.values()), self._room)
+        if self.broken:
+            return True
+        functions = _functions({str(path) for path in self._room.files()})
+        if not _unchanged_passes(list(items.values()), functions):
+            self.broken = ["the same code, exchanged as a change would be"]
+            return True
+        pending = list(self._mutations)
+        running: dict[int, tuple[Mutation, float, int]] = {}
+        while pending or running:
+            while pending and len(running) < self._jobs:
+                mutation = pending.pop(0)
+                tests = sorted(_tests_of(mutation, reached), key=lambda each: seconds[each])
+                if mutation.function is not None and not tests:
+                    self._note(mutation, "no test reaches it")
+                    continue
+                chosen = [items[each] for each in tests]
+                running |= _forked(mutation, chosen, functions, self._room)
+            self._reap(running)
+        return True
+
+    def _reap(self, running: dict[int, tuple[Mutation, float, int]]) -> None:
+        if not running:
+            return
+        select.select([end for _, _, end in running.values()], [], [], 1.0)
+        for pid, (mutation, begun, end) in list(running.items()):
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if not done and time.monotonic() - begun > SECONDS:
+                os.killpg(pid, signal.SIGKILL)
+                done, status = os.waitpid(pid, 0)
+            if done:
+                os.close(end)
+                del running[pid]
+                self._note(mutation, "" if status else "its tests pass")
+
+    def _note(self, mutation: Mutation, why: str) -> None:
+        self.tried += 1
+        if why:
+            self.survivors.append((mutation, why))
+        sys.stderr.write(f"\r{self.tried}/{len(self._mutations)} tried, {len(self.survivors)} survive ")
+        sys.stderr.flush()
+
+
+def _tests_of(mutation: Mutation, reached: Mapping[tuple[str, int], set[str]]) -> set[str]:
+    return reached.get((str(ROOT / mutation.path), mutation.line), set())
+
+
+def _reached(
+    items: Sequence[pytest.Item], room: Room
+) -> tuple[dict[tuple[str, int], set[str]], dict[str, float], list[str]]:
+    """Which tests reach which line, how long each takes, and those that fail; found out in a child.
+
+    A process that has run the tests keeps caches that would hide changes.
+    """
+    path = ROOT / "build" / f"mutation-{os.getpid()}.coverage"
+    path.parent.mkdir(exist_ok=True)
+    times = path.with_suffix(".times")
+    pid = os.fork()
+    if not pid:
+        _measured(items, room, path, times)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    seconds: dict[str, float] = {}
+    broken: list[str] = []
+    for line in times.read_text().splitlines():
+        took, outcome, name = line.split(" ", 2)
+        seconds[name] = float(took)
+        if outcome == "failed":
+            broken.append(name)
+    data = coverage.CoverageData(str(path))
+    data.read()
+    reached: dict[tuple[str, int], set[str]] = {}
+    for file in data.measured_files():
+        for line_number, contexts in data.contexts_by_lineno(file).items():
+            reached[file, line_number] = {each for each in contexts if each in seconds}
+    path.unlink()
+    times.unlink()
+    return _whole_statements(reached, room), seconds, broken
+
+
+def _whole_statements(reached: dict[tuple[str, int], set[str]], room: Room) -> dict[tuple[str, int], set[str]]:
+    """The tracer does not count each line of an expression: such a line is reached by the tests of its function."""
+    for path in map(str, room.files()):
+        tree = ast.parse(Path(path).read_text())
+        for function in ast.walk(tree):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            within = range(function.body[0].lineno, (function.end_lineno or 0) + 1)
+            every: set[str] = set().union(*(reached.get((path, each), set()) for each in within))
+            for each in within:
+                if not reached.get((path, each)):
+                    reached[path, each] = every
+    return reached
+
+
+def _measured(items: Sequence[pytest.Item], room: Room, path: Path, times: Path) -> None:
+    measuring = coverage.Coverage(data_file=str(path), include=[str(each) for each in room.files()], config_file=False)
+    measuring.start()
+    lines = []
+    for at, item in enumerate(items):
+        measuring.switch_context(item.nodeid)
+        begun = time.monotonic()
+        following = items[at + 1] if at + 1 < len(items) else None
+        reports = runtestprotocol(item, log=False, nextitem=following)
+        outcome = "failed" if any(each.failed for each in reports) else "passed"
+        lines.append(f"{time.monotonic() - begun:.4f} {outcome} {item.nodeid}")
+    measuring.stop()
+    measuring.save()
+    times.write_text("\n".join(lines))
+
+
+def _functions(paths: set[str]) -> dict[tuple[str, int, str], list[FunctionType]]:
+    """The functions of these files by file, first line and qualified name."""
+    found: dict[tuple[str, int, str], list[FunctionType]] = {}
+    for each in gc.get_objects():
+        if isinstance(each, FunctionType) and each.__code__.co_filename in paths:
+            code = each.__code__
+            found.setdefault((code.co_filename, code.co_firstlineno, code.co_qualname), []).append(each)
+    return found
+
+
+def _forked(
+    mutation: Mutation,
+    tests: Sequence[pytest.Item],
+    functions: Mapping[tuple[str, int, str], Iterable[FunctionType]],
+    room: Room,
+) -> dict[int, tuple[Mutation, float, int]]:
+    """Starts the tests against the change; the end of the pipe says when they are through."""
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    pid = os.fork()
+    if not pid:
+        os.setpgid(0, 0)
+        os.close(reading)
+        _quiet()
+        resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+        code = _KILLED
+        # Whatever a change does to the tests has been noticed.
+        with contextlib.suppress(BaseException):
+            code = _tried(mutation, tests, functions, room)
+        os._exit(code)
+    os.close(writing)
+    return {pid: (mutation, time.monotonic(), reading)}
+
+
+def _tried(
+    mutation: Mutation,
+    tests: Sequence[pytest.Item],
+    functions: Mapping[tuple[str, int, str], Iterable[FunctionType]],
+    room: Room,
+) -> int:
+    path = str(ROOT / mutation.path)
+    owners = functions.get((path, *mutation.function), []) if mutation.function is not None else []
+    if not owners:
+        return _anew(mutation, tests, room)
+    module = compile(mutated(Path(path).read_text(), mutation), path, "exec")
+    new = next(each for each in _codes(module) if (each.co_firstlineno, each.co_qualname) == mutation.function)
+    for each in owners:
+        if new.co_freevars != each.__code__.co_freevars:
+            return _anew(mutation, tests, room)
+        each.__code__ = new
+    return _run(tests)
+
+
+def _run(tests: Sequence[pytest.Item]) -> int:
+    """Whether one of the tests fails, from empty caches."""
+    for cache in [each for each in gc.get_objects() if isinstance(each, _lru_cache_wrapper)]:
+        cache.cache_clear()
+    for at, item in enumerate(tests):
+        following = tests[at + 1] if at + 1 < len(tests) else None
+        if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
+            return _KILLED
+    return 0
+
+
+def _unchanged_passes(
+    tests: Sequence[pytest.Item], functions: Mapping[tuple[str, int, str], Iterable[FunctionType]]
+) -> bool:
+    """Whether all tests pass where every function has its own code, compiled anew: otherwise nothing could survive."""
+    pid = os.fork()
+    if not pid:
+        _quiet()
+        for path in {key[0] for key in functions}:
+            for code in _codes(compile(Path(path).read_text(), path, "exec")):
+                for each in functions.get((path, code.co_firstlineno, code.co_qualname), ()):
+                    each.__code__ = code
+        os._exit(_run(tests))
+    return os.waitpid(pid, 0)[1] == 0
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _codes(each)
+
+
+def _anew(mutation: Mutation, tests: Sequence[pytest.Item], room: Room) -> int:
+    """The tests in a process that imports the changed module."""
+    chosen = sorted({item.nodeid.split("::")[0] for item in tests}) or list(room.tests)
+    environment = {**os.environ, MUTATION: f"{mutation.path}\n{mutation.at}\n{mutation.variant}"}
+    command = [sys.executable, "-m", "pytest", *FLAGS, "-p", "tests.mutation.importing", *chosen]
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
+    return _KILLED if done.returncode else 0
+
+
+def _quiet() -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for each in range(3):
+        with contextlib.suppress(OSError):
+            os.dup2(nothing, each)
