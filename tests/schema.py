@@ -32,6 +32,7 @@ ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
     | schema.ExplanationDocument
     | schema.ExplanationListDocument
     | schema.VendorListDocument
+    | schema.FleetListDocument
     | schema.WrittenDocument
     | NodeUsageDocument
     | answers.VetDocument

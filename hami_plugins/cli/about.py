@@ -49,6 +49,25 @@ def list_vendors(name: str | None, *, form: Form, headers: bool, settings: str |
     return Exit.FINE
 
 
+def list_fleets(name: str | None, *, form: Form, headers: bool) -> int:
+    """The shipped fleets and shapes, or one fleet as a file."""
+    from hami_plugins import examples
+    from hami_plugins.report import documents, tables
+    from hami_plugins.report.fleets import catalog
+
+    if name is not None:
+        output.line(examples.fleet_text(name).removesuffix("\n"))
+        return Exit.FINE
+    fleets, shapes = catalog.shipped_fleets(), catalog.shipped_shapes()
+    if form is not Form.TABLE:
+        output.document(documents.fleet_list(fleets, shapes), form)
+        return Exit.FINE
+    output.table(tables.fleets(fleets), headers=headers)
+    output.line()
+    output.table(tables.shapes(shapes), headers=headers)
+    return Exit.FINE
+
+
 def completion_script(shell: str) -> None:
     """The script of that shell, whichever is used now; typer's own option prints that of the shell it runs in."""
     if shell not in SHELLS:

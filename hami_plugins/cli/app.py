@@ -266,6 +266,27 @@ def vendors(
 
 
 @app.command()
+def fleets(
+    *,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="Print this shipped fleet as a file to start from.", autocompletion=completing.fleets
+        ),
+    ] = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+) -> None:
+    """List the shipped fleets and the shapes of nodes that fleet files can name.
+
+    A fleet file describes any other nodes by their devices; docs/reference/fleet-files.md has its format.
+    """
+    from hami_plugins.cli.about import list_fleets
+
+    raise typer.Exit(list_fleets(name, form=output, headers=not no_headers))
+
+
+@app.command()
 def completion(
     shell: Annotated[
         str,

@@ -225,7 +225,8 @@ def _fleet_objects(fleet: str) -> Sequence[object]:
     shipped = fleet in examples.fleet_names() and not Path(fleet).exists()
     if not shipped and not Path(fleet).is_file() and fleet != STDIN:
         raise ManifestError(
-            f"fleet {fleet}: no such file, and the shipped fleets are {', '.join(examples.fleet_names())}"
+            f"fleet {fleet}: no such file, and the shipped fleets are {', '.join(examples.fleet_names())}; "
+            "hami-plugins fleets lists them"
         )
     text = examples.fleet_text(fleet) if shipped else read_text(fleet)
     return fleets.objects_of(fleets.parse(text, source=fleet))

@@ -59,7 +59,7 @@ Fleet = Annotated[
     typer.Option(
         "--fleet",
         metavar="NAME|FILE",
-        help="A declared fleet: a shipped one (such as mixed) or a file.",
+        help="A declared fleet: a file, or a shipped one (`fleets` lists them).",
         autocompletion=completing.fleets,
     ),
 ]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hami_plugins.report import schema
     from hami_plugins.report.drawings import Drawing
     from hami_plugins.report.explain.answers import Answers, Cause
+    from hami_plugins.report.fleets.catalog import ShippedFleet, ShippedShape
     from hami_plugins.report.plan.completeness import Gap
     from hami_plugins.report.workloads import Ignored
 
@@ -122,6 +123,26 @@ def explanation(
 def explanation_list(items: Iterable[schema.ExplanationDocument]) -> schema.ExplanationListDocument:
     """Several explanations."""
     return {"apiVersion": API_VERSION, "kind": "ExplanationList", "items": list(items)}
+
+
+def fleet_list(shipped: Iterable[ShippedFleet], shapes: Iterable[ShippedShape]) -> schema.FleetListDocument:
+    """The shipped fleets, and the shapes that fleet files can name."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "FleetList",
+        "fleets": [{"name": each.name, "nodes": each.nodes, "devices": each.devices} for each in shipped],
+        "shapes": [
+            {
+                "name": each.name,
+                "instanceType": each.instance_type,
+                "devices": each.devices,
+                "vendor": each.vendor,
+                "model": each.model,
+                "memoryMiB": each.memory,
+            }
+            for each in shapes
+        ],
+    }
 
 
 def written(content: PodPlan, dialect: Dialect) -> schema.WrittenDocument | None:

@@ -318,6 +318,35 @@ class PlanDocument(TypedDict):
     """How many objects of each kind the dump of the cluster has; empty for a live cluster and for a fleet."""
 
 
+class FleetDocument(TypedDict):
+    """A shipped fleet."""
+
+    name: str
+    nodes: int
+    devices: int
+
+
+class ShapeDocument(TypedDict):
+    """A shape of nodes that fleet files can name."""
+
+    name: str
+    instanceType: str
+    devices: int
+    vendor: str
+    model: str
+    memoryMiB: int
+    """Of one device; 0 where the vendor registers none."""
+
+
+class FleetListDocument(TypedDict):
+    """The answer of ``hami-plugins fleets``."""
+
+    apiVersion: str
+    kind: Literal["FleetList"]
+    fleets: list[FleetDocument]
+    shapes: list[ShapeDocument]
+
+
 class VendorDocument(TypedDict):
     """One vendor's words and units."""
 

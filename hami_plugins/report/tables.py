@@ -13,6 +13,7 @@ from hami_plugins.report.drawings import Drawing
 from hami_plugins.report.explain import wording
 from hami_plugins.report.explain.answers import Refusal, briefly
 from hami_plugins.report.explain.gates import holder_lines
+from hami_plugins.report.fleets.catalog import ShippedFleet, ShippedShape
 from hami_plugins.report.plan import Plan, PodPlan, Stage
 from hami_plugins.report.rows import Line, Row, Table
 from hami_plugins.report.slices import cards_words, planned_slices, shares_words
@@ -119,6 +120,29 @@ def vendors(specs: Iterable[VendorSpec]) -> Table:
         whole=frozenset({0, 2, 3, 4}),
         optional=(6, 1, 5, 4),
     )
+
+
+def fleets(found: Iterable[ShippedFleet]) -> Table:
+    """A row per shipped fleet."""
+    rows = tuple(Row((each.name, str(each.nodes), str(each.devices))) for each in found)
+    return Table(columns=("FLEET", "NODES", "DEVICES"), rows=rows, whole=frozenset({0, 1, 2}))
+
+
+def shapes(found: Iterable[ShippedShape]) -> Table:
+    """A row per shape of nodes."""
+    return Table(
+        columns=("SHAPE", "DEVICES", "MODEL", "MEMORY EACH", "INSTANCE TYPE"),
+        rows=tuple(
+            Row((each.name, str(each.devices), each.model, _gibibytes(each.memory), each.instance_type))
+            for each in found
+        ),
+        whole=frozenset({0, 1, 3}),
+        optional=(4,),
+    )
+
+
+def _gibibytes(memory: int) -> str:
+    return f"{memory / 1024:.1f} GiB" if memory else "-"
 
 
 def vendor(spec: VendorSpec) -> Table:

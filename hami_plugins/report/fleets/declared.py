@@ -6,6 +6,7 @@
     nodes:
     - {shape: a100-80x8, count: 4, labels: {team: research}}
     - {shape: t4x1, name: edge, taints: [{key: dedicated, value: edge, effect: NoSchedule}], unhealthy: [0]}
+    - {devices: 4, model: NVIDIA A40, memoryMiB: 46068, count: 2}
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from hami_plugins.model.nodes import Taint
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.units import NodeName
 from hami_plugins.report import manifests
+from hami_plugins.report.fleets import described
 from hami_plugins.report.fleets.shapes import SHAPES, Cards, Host, Identity, Shape, Speaker
 from hami_plugins.report.manifests.fields import Field
 from hami_plugins.wire import koordinator_devices, quantity
@@ -32,9 +34,22 @@ MADE_AT: Final = "2026-01-01T00:00:00Z"
 """When every node of every fleet was made: a plan must not depend on the day."""
 
 
+COMMON: Final[Mapping[str, str]] = {
+    "count": "Number of nodes. Default: 1.",
+    "name": "Names of the nodes: `NAME-0` and so on. Default: made from the shape or the model.",
+    "labels": "Further labels of each node.",
+    "taints": "Taints of each node, as in a Node: `[{key: dedicated, value: edge, effect: NoSchedule}]`.",
+    "advertise": "Further extended resources of each node, such as `{example.com/fpga: 2}`.",
+    "unhealthy": "Numbers of the devices that have failed on each node, such as `[0]`.",
+    "unschedulable": "`true` for cordoned nodes.",
+    "agents": "Whose node agents run on NVIDIA nodes: `hami` (default), `volcano`, `both` or `koordinator`.",
+}
+"""Members of every group, and what each means: the reference page prints this table."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """Nodes of one shape, called ``name-0`` and so on.
+    """Nodes of one shape, called ``name-0`` and so on. ``described`` is the shape of a group that names no known one.
 
     ``advertise`` are further extended resources of each node, ``unhealthy`` the numbers of failed devices on each,
     ``agents`` whose node agent runs on NVIDIA nodes: one of them counts a card's uses, so a cluster runs both only by
@@ -43,6 +58,7 @@ class NodeGroup:
 
     shape: str
     count: int = 1
+    described: Shape | None = None
     name: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
@@ -108,7 +124,12 @@ def add_nodes(*words: str, agents: Speaker = Speaker.HAMI) -> Fleet:
 
 def nodes_of(fleet: Fleet) -> list[dict[str, object]]:
     """The Node objects of a fleet, as its cluster's API server would list them. The same fleet gives the same nodes."""
-    return [_node(fleet.name, SHAPES[group.shape], group, name) for group, name in _names(fleet)]
+    return [_node(fleet.name, shape_of(group), group, name) for group, name in _names(fleet)]
+
+
+def shape_of(group: NodeGroup) -> Shape:
+    """The shape of a group's nodes."""
+    return SHAPES[group.shape] if group.described is None else group.described
 
 
 def objects_of(fleet: Fleet) -> list[dict[str, object]]:
@@ -137,10 +158,7 @@ def _dns(shape: str) -> str:
 
 
 def _group(entry: Field) -> NodeGroup:
-    _known(entry, "shape", "count", "name", "labels", "taints", "advertise", "unhealthy", "unschedulable", "agents")
-    name = entry.text("shape")
-    if name not in SHAPES:
-        raise entry.fault(_unknown(name), *(("shape",) if entry.has("shape") else ()))
+    shape = _shape(entry)
     advertise = entry.amounts("advertise")
     if fractional := sorted(key for key, amount in advertise.items() if amount % NANO):
         raise entry.fault("extended resources come in whole numbers", "advertise", fractional[0])
@@ -148,16 +166,31 @@ def _group(entry: Field) -> NodeGroup:
     if agents not in tuple(Speaker):
         raise entry.fault(f"{agents[:40]!r} is none of {', '.join(Speaker)}", "agents")
     return NodeGroup(
-        shape=name,
+        shape=shape.name,
+        described=None if entry.has("shape") else shape,
         count=entry.count("count", 1, most=MAX_NODES),
         name=entry.text("name"),
         labels=entry.texts("labels"),
         taints=tuple(_taint(taint) for taint in entry.items("taints")),
         advertise={key: amount // NANO for key, amount in advertise.items()},
-        unhealthy=_numbers(entry, SHAPES[name].devices),
+        unhealthy=_numbers(entry, shape.devices),
         unschedulable=entry.flag("unschedulable"),
         agents=Speaker(agents),
     )
+
+
+def _shape(entry: Field) -> Shape:
+    """The shape that a group names, or describes."""
+    if not entry.has("shape"):
+        _known(entry, "shape", *COMMON, *described.FIELDS)
+        if not entry.has("devices"):
+            raise entry.fault("neither a shape nor devices; write shape: t4x1, or devices, model and memoryMiB")
+        return described.shape_of(entry)
+    _known(entry, "shape", *COMMON)
+    name = entry.text("shape")
+    if name not in SHAPES:
+        raise entry.fault(_unknown(name), "shape")
+    return SHAPES[name]
 
 
 def _taint(entry: Field) -> Taint:
@@ -220,7 +253,7 @@ def _node(fleet: str, shape: Shape, group: NodeGroup, name: str) -> dict[str, ob
 
 
 def _cards(fleet: str, group: NodeGroup, name: str) -> Cards:
-    return SHAPES[group.shape].cards(Identity(f"{fleet}/{name}", group.unhealthy, group.agents))
+    return shape_of(group).cards(Identity(f"{fleet}/{name}", group.unhealthy, group.agents))
 
 
 def _written(taint: Taint) -> dict[str, str]:

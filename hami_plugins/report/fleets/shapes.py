@@ -83,10 +83,11 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Gpu:
+class Gpu:
     """An NVIDIA product. ``nvlinks`` is how many links join each pair through the switch, 0 for PCIe cards.
 
-    ``per_switch`` is how many cards share one PCIe switch.
+    ``per_switch`` is how many cards share one PCIe switch. ``numa`` is the NUMA node of each card, empty for one half
+    each.
     """
 
     product: str
@@ -94,6 +95,9 @@ class _Gpu:
     nvlinks: int = 0
     per_switch: int = 1
     profiles: tuple[Profile, ...] = ()
+    slots: int = SPLIT
+    cores: CoreShare = WHOLE
+    numa: tuple[int, ...] = ()
 
 
 _SAME_SWITCH, _SAME_CPU, _OTHER_CPU, _NVLINK = 50, 20, 10, 100
@@ -104,12 +108,16 @@ def _named(identity: Identity, kind: str, index: int) -> str:
     return f"{identity.seed}/{kind}/{index}"
 
 
-def _numa(index: int, count: int) -> int:
+def half_numa(index: int, count: int) -> int:
     """Boxes with several cards have two sockets, each with half of them."""
     return index * 2 // count
 
 
-def _nvidia(gpu: _Gpu, count: int) -> Callable[[Identity], Cards]:
+def _numa(gpu: Gpu, index: int, count: int) -> int:
+    return gpu.numa[index] if gpu.numa else half_numa(index, count)
+
+
+def nvidia(gpu: Gpu, count: int) -> Callable[[Identity], Cards]:
     def cards(identity: Identity) -> Cards:
         ids = [DeviceId(f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, _named(identity, 'gpu', at))}") for at in range(count)]
         annotations: dict[str, str] = {}
@@ -123,14 +131,14 @@ def _nvidia(gpu: _Gpu, count: int) -> Callable[[Identity], Cards]:
             annotations |= _volcano_register(gpu, ids, identity.unhealthy)
             each["volcano.sh/vgpu-number"] = _slots(gpu)
             each["volcano.sh/vgpu-memory"] = gpu.memory
-            each["volcano.sh/vgpu-cores"] = WHOLE
+            each["volcano.sh/vgpu-cores"] = gpu.cores
         labels = {"gpu": "on", "nvidia.com/gpu.product": gpu.product.replace(" ", "-")}
         return Cards(annotations=dict(sorted(annotations.items())), labels=labels, each=each)
 
     return cards
 
 
-def _published(gpu: _Gpu, ids: list[DeviceId], unhealthy: frozenset[int]) -> Cards:
+def _published(gpu: Gpu, ids: list[DeviceId], unhealthy: frozenset[int]) -> Cards:
     """What koordlet publishes of cards, with their ids as labels, and what Koordinator's manager writes of it."""
     model = gpu.product.replace(" ", "-")
     each = {CORE: 100, RATIO: 100, SHARED: 100, GPU: 100, MEMORY: gpu.memory << 20}
@@ -143,7 +151,7 @@ def _published(gpu: _Gpu, ids: list[DeviceId], unhealthy: frozenset[int]) -> Car
             healthy=at not in unhealthy,
             resources=resources,
             labels={"gpu-uuid": id_},
-            place=CardPlace(numa=_numa(at, len(ids)), pcie=f"pci0000:{at // gpu.per_switch:02x}"),
+            place=CardPlace(numa=_numa(gpu, at, len(ids)), pcie=f"pci0000:{at // gpu.per_switch:02x}"),
         )
         for at, id_ in enumerate(ids)
     )
@@ -156,12 +164,12 @@ def _spelled(name: str, amount: int) -> str:
     return quantity.canonical(amount * NANO, binary=name == MEMORY)
 
 
-def _slots(gpu: _Gpu) -> int:
+def _slots(gpu: Gpu) -> int:
     """In MIG mode, as many as the smallest profile fits."""
-    return max((len(profile.placements) for profile in gpu.profiles), default=SPLIT)
+    return max((len(profile.placements) for profile in gpu.profiles), default=gpu.slots)
 
 
-def _hami_register(gpu: _Gpu, ids: list[DeviceId], unhealthy: frozenset[int]) -> Mapping[str, str]:
+def _hami_register(gpu: Gpu, ids: list[DeviceId], unhealthy: frozenset[int]) -> Mapping[str, str]:
     model = gpu.product if gpu.product.startswith("NVIDIA") else f"NVIDIA-{gpu.product}"
     register = node_devices.encode_json(
         RegisteredDevice(
@@ -169,9 +177,9 @@ def _hami_register(gpu: _Gpu, ids: list[DeviceId], unhealthy: frozenset[int]) ->
             index=at,
             slots=_slots(gpu),
             memory=gpu.memory,
-            cores=WHOLE,
+            cores=gpu.cores,
             model=model,
-            numa=_numa(at, len(ids)),
+            numa=_numa(gpu, at, len(ids)),
             mode="mig" if gpu.profiles else "hami-core",
             profiles=gpu.profiles,
             healthy=at not in unhealthy,
@@ -191,15 +199,15 @@ def _hami_register(gpu: _Gpu, ids: list[DeviceId], unhealthy: frozenset[int]) ->
     return annotations
 
 
-def _pair_score(gpu: _Gpu, one: int, other: int, count: int) -> int:
+def _pair_score(gpu: Gpu, one: int, other: int, count: int) -> int:
     if one // gpu.per_switch == other // gpu.per_switch:
         pcie = _SAME_SWITCH
     else:
-        pcie = _SAME_CPU if _numa(one, count) == _numa(other, count) else _OTHER_CPU
+        pcie = _SAME_CPU if _numa(gpu, one, count) == _numa(gpu, other, count) else _OTHER_CPU
     return pcie + _NVLINK * gpu.nvlinks
 
 
-def _volcano_register(gpu: _Gpu, ids: list[DeviceId], unhealthy: frozenset[int]) -> Mapping[str, str]:
+def _volcano_register(gpu: Gpu, ids: list[DeviceId], unhealthy: frozenset[int]) -> Mapping[str, str]:
     """Memory is in MiB (factor 1): capacity is patched into the node's status, so kubelet's 4 MB limit is no matter."""
     register = volcano.encode_register(
         RegisteredDevice(
@@ -274,7 +282,7 @@ def _dcu(model: str, memory: MiB, count: int, slots: int) -> Callable[[Identity]
                 memory=memory,
                 cores=WHOLE,
                 model=model,
-                numa=_numa(at, count),
+                numa=half_numa(at, count),
                 mode="hami-core",
                 healthy=at not in identity.unhealthy,
             )
@@ -315,11 +323,11 @@ _H100_PROFILES: Final = (
 )
 """HAMi's allow list for an H100 with 80 GB; cores are the profile's 16, 32, 60 and 132 of 132 multiprocessors."""
 
-_T4: Final = _Gpu(product="Tesla T4", memory=MiB(15360))
-_A100: Final = _Gpu(product="NVIDIA A100-SXM4-80GB", memory=MiB(81920), nvlinks=12, per_switch=2)
-_H100: Final = _Gpu(product="NVIDIA H100 80GB HBM3", memory=MiB(81559), nvlinks=18)
-_H100_MIG: Final = _Gpu(product=_H100.product, memory=_H100.memory, nvlinks=18, profiles=_H100_PROFILES)
-_L40S: Final = _Gpu(product="NVIDIA L40S", memory=MiB(46068))
+_T4: Final = Gpu(product="Tesla T4", memory=MiB(15360))
+_A100: Final = Gpu(product="NVIDIA A100-SXM4-80GB", memory=MiB(81920), nvlinks=12, per_switch=2)
+_H100: Final = Gpu(product="NVIDIA H100 80GB HBM3", memory=MiB(81559), nvlinks=18)
+_H100_MIG: Final = Gpu(product=_H100.product, memory=_H100.memory, nvlinks=18, profiles=_H100_PROFILES)
+_L40S: Final = Gpu(product="NVIDIA L40S", memory=MiB(46068))
 _910B3: Final = _Npu(word="Ascend910B3", memory=MiB(65536), cores=CoreShare(20), slots=4, ring=4)
 _310P: Final = _Npu(word="Ascend310P", memory=MiB(21527), cores=CoreShare(8), slots=7)
 
@@ -331,11 +339,11 @@ def _shape(name: str, host: Host, devices: int, cards: Callable[[Identity], Card
 SHAPES: Final[Mapping[str, Shape]] = {
     shape.name: shape
     for shape in (
-        _shape("t4x1", Host("g4dn.2xlarge", 8, 32), 1, _nvidia(_T4, 1)),
-        _shape("a100-80x8", Host("p4de.24xlarge", 96, 1152), 8, _nvidia(_A100, 8)),
-        _shape("h100x8", Host("p5.48xlarge", 192, 2048), 8, _nvidia(_H100, 8)),
-        _shape("h100x8-mig", Host("p5.48xlarge", 192, 2048), 8, _nvidia(_H100_MIG, 8)),
-        _shape("l40sx4", Host("g6e.24xlarge", 96, 768), 4, _nvidia(_L40S, 4)),
+        _shape("t4x1", Host("g4dn.2xlarge", 8, 32), 1, nvidia(_T4, 1)),
+        _shape("a100-80x8", Host("p4de.24xlarge", 96, 1152), 8, nvidia(_A100, 8)),
+        _shape("h100x8", Host("p5.48xlarge", 192, 2048), 8, nvidia(_H100, 8)),
+        _shape("h100x8-mig", Host("p5.48xlarge", 192, 2048), 8, nvidia(_H100_MIG, 8)),
+        _shape("l40sx4", Host("g6e.24xlarge", 96, 768), 4, nvidia(_L40S, 4)),
         _shape("910bx8", Host("atlas-800t-a2", 192, 1536, "arm64"), 8, _ascend(_910B3, 8)),
         _shape("310px4", Host("atlas-800-3010", 64, 512), 4, _ascend(_310P, 4)),
         _shape("mlu370x8", Host("mlu-x1000", 128, 1024), 8, _mlu(MiB(49152))),

@@ -292,7 +292,7 @@ def test_what_cannot_be_added_is_refused(words: str, why: str) -> None:
     ("group", "words"),
     [
         ({"shape": "h200x8"}, "nodes[0].shape: there is no shape 'h200x8'; known are t4x1, a100-80x8, h100x8,"),
-        ({"shape": None}, "nodes[0]: there is no shape ''"),
+        ({"shape": None}, "nodes[0]: neither a shape nor devices"),
         ({"count": -1}, "nodes[0].count: -1 is negative"),
         ({"count": 30_000}, "nodes[0].count: 30000 is more than 20000"),
         ({"counts": 3}, "nodes[0].counts: means nothing here; known are shape, count,"),
