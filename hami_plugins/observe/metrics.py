@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from hami_plugins import __version__
 from hami_plugins.errors import ConfigError
 
 LATENCY: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -27,11 +37,18 @@ class Metrics:
 
     Names get the product before them. Raises ``ConfigError`` for a name that is taken, or that breaks a rule: base
     units (seconds, bytes, ratios from 0 to 1), ``_total`` for counters and for nothing else.
+
+    Each has the metrics of the process itself besides (``process_*``, ``hami_plugins_build_info``), without a prefix.
     """
 
     def __init__(self, product: str) -> None:
         self._product = product
+        # When a counter began can be told from its first value, and each would be two series.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        build = Info("hami_plugins_build", "Release of this program and of Python", registry=self._registry)
+        build.info({"version": __version__, "python": platform.python_version()})
 
     def counter(self, name: str, what: str, labels: Sequence[str] = ()) -> Counter:
         """What only grows."""
@@ -57,8 +74,12 @@ class Metrics:
 
     def text(self, accept: str = "") -> tuple[bytes, str]:
         """Everything in the form that the reader's ``Accept`` header prefers, and the name of that form."""
-        encode, content_type = choose_encoder(accept)
-        return encode(self._registry), content_type
+        try:
+            encode, content_type = choose_encoder(accept)
+            return encode(self._registry), content_type
+        except TypeError:  # prometheus_client compares the parts of a version with numbers, whatever they are
+            encode, content_type = choose_encoder("")
+            return encode(self._registry), content_type
 
     def value(self, name: str, **labels: str) -> float | None:
         """One sample by its name without the product; ``None`` where there is none yet. For tests and status pages."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from importlib.metadata import version
 
 import pytest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -67,3 +69,43 @@ def test_what_is_looked_up_at_each_reading_is_read() -> None:
     metrics.collected(look)
     assert b"agent_load 1.0" in metrics.text()[0]
     assert b"agent_load 2.0" in metrics.text()[0]
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/openmetrics-text; version=abc",
+        "application/openmetrics-text; version=1.0.0; escaping=nonsense",
+        "application/openmetrics-text; version=; charset=\xe9",
+        "application/openmetrics-text; version=9.9.9",
+        "application/openmetrics-text; version=2.a",
+        "text/plain; version=abc",
+        "text/plain; version=1.0.0.0.0.0a",
+        ";;;,,;=",
+        "application/openmetrics-text" + ";" * 1_000,
+    ],
+)
+def test_an_odd_accept_header_is_answered(accept: str) -> None:
+    metrics = Metrics("agent")
+    metrics.gauge("cards", "Cards").set(3)
+    text, content_type = metrics.text(accept)
+    assert b"agent_cards 3.0" in text
+    assert content_type.startswith(("text/plain", "application/openmetrics-text"))
+
+
+def test_every_process_reports_itself_and_its_build() -> None:
+    text = Metrics("agent").text()[0].decode()
+    for name in ("process_open_fds", "process_resident_memory_bytes", "process_cpu_seconds_total"):
+        assert f"\n{name} " in text
+    (build,) = [line for line in text.splitlines() if line.startswith("hami_plugins_build_info{")]
+    assert f'python="{sys.version_info.major}.{sys.version_info.minor}.' in build
+    assert f'version="{version("hami-plugins")}"' in build
+    assert build.endswith(" 1.0")
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text; version=1.0.0"])
+def test_a_counter_is_one_series(accept: str) -> None:
+    metrics = Metrics("agent")
+    metrics.counter("writes_total", "Writes").inc()
+    metrics.histogram("wait_seconds", "Waits").observe(1)
+    assert b"_created" not in metrics.text(accept)[0]

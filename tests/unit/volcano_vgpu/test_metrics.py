@@ -49,7 +49,7 @@ def pod(name: str, ids: str) -> dict[str, Any]:
 
 
 def exposed(**changes: Any) -> Mapping[str, float]:
-    """Every sample by its full name with labels."""
+    """Every sample of the agent's own by its full name with labels."""
     held: dict[tuple[PodUid, str], tuple[AssignedDevice, ...]] = {
         (PodUid("uid-one"), "main"): (AssignedDevice(uuid(1), "NVIDIA", MiB(1024), CoreShare(25)),),
         (PodUid("uid-gone"), "main"): (AssignedDevice(uuid(1), "NVIDIA", MiB(1), CoreShare(0)),),
@@ -67,7 +67,7 @@ def exposed(**changes: Any) -> Mapping[str, float]:
     metrics = AgentMetrics()
     metrics.read_from(Sources(**{**sources, **changes}))
     text, _ = metrics.metrics.text()
-    lines = [line for line in text.decode().splitlines() if not line.startswith("#")]
+    lines = [line for line in text.decode().splitlines() if line.startswith("volcano_vgpu_")]
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
 
 
