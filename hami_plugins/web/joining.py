@@ -7,9 +7,12 @@ client: for a small answer a sixth of what the whole request costs.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+CLOSING: Final = 10.0
+"""Seconds in which a client may read the rest of its last answer; without it a closed connection stays for ever."""
 
 
 class JoinedWrites:
@@ -33,9 +36,13 @@ class JoinedWrites:
         self._held.append(data)
 
     def close(self) -> None:
-        """See ``asyncio.BaseTransport``."""
+        """See ``asyncio.BaseTransport``. What the client has not read some seconds later is lost."""
+        if self._transport.is_closing():
+            return
         self._send()
         self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self._loop.call_later(CLOSING, self._transport.abort)
 
     def get_write_buffer_size(self) -> int:
         """See ``asyncio.WriteTransport``."""

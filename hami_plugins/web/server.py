@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
 import threading
 import time
@@ -17,6 +18,7 @@ from uvicorn.server import ServerState
 from hami_plugins.errors import ConfigError
 from hami_plugins.running import Running
 from hami_plugins.web.accepting import accept_no_more
+from hami_plugins.web.connections import A_TURN, MOST, Connections, Listener, listening
 from hami_plugins.web.heads import PATIENCE, Guarded
 from hami_plugins.web.tls import Rotation, Tls, TlsMetrics
 
@@ -25,14 +27,17 @@ IDLE: Final = 120
 
 _START_SECONDS: Final = 10.0
 
+_DESCRIPTORS: Final = 4096
+
 
 class WebServer(Running):
     """Serves ``app`` on ``host``, by default for this machine alone; port 0 takes any free one.
 
     ``address`` is where it serves, once it is started. With ``tls`` it speaks TLS 1.2 or newer and follows the files
     while it runs, looking every ``look_every`` seconds. Requests that are being answered may take ``grace`` seconds to
-    finish when the server stops. A connection ends on which nobody asks for ``idle`` seconds, or a head is not there
-    ``patience`` seconds after it began.
+    finish when the server stops. A connection ends after ``idle`` seconds without a request, and when a head, an
+    answered body or the reading of an answer takes more than ``patience`` seconds. ``connections`` is how many there
+    may be.
     """
 
     def __init__(  # noqa: PLR0913 - each has a default that fits
@@ -47,6 +52,7 @@ class WebServer(Running):
         grace: float = 5.0,
         patience: float = PATIENCE,
         idle: int = IDLE,
+        connections: int = MOST,
     ) -> None:
         self._app = app
         self._tls = tls
@@ -56,6 +62,7 @@ class WebServer(Running):
         self._grace = grace
         self._patience = patience
         self._idle = idle
+        self._connections = connections
         self.address = (host, port)
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
@@ -65,9 +72,11 @@ class WebServer(Running):
 
         Raises ``ConfigError`` when the address is not to be had or the certificate cannot be used.
         """
-        config = self._config()
+        connections = Connections(self._connections)
+        config = self._config(connections)
         host = self.address[0]
-        listener = _listen(*self.address)
+        listener = _listen(*self.address, connections)
+        _allow_descriptors()
         port: int = listener.getsockname()[1]
         self.address = (host, port)
         self._server = _Server(config)
@@ -95,12 +104,13 @@ class WebServer(Running):
         server.end()
         thread.join(self._grace + _START_SECONDS)
 
-    def _config(self) -> uvicorn.Config:
-        protocol: Any = partial(Guarded, patience=self._patience)
+    def _config(self, connections: Connections) -> uvicorn.Config:
+        protocol: Any = partial(Guarded, patience=self._patience, connections=connections)
         config = uvicorn.Config(
             self._app,
             timeout_graceful_shutdown=max(1, round(self._grace)),
             timeout_keep_alive=self._idle,
+            backlog=A_TURN,
             # How the process logs is not the server's matter, and probes come every few seconds.
             log_config=None,
             access_log=False,
@@ -206,14 +216,18 @@ def _serve(server: _Server, listener: socket.socket) -> None:
         server.serving.set()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, connections: Connections) -> Listener:
     try:
-        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        return listening(host, port, connections)
     except OSError as error:
         raise ConfigError(
             f"{host}:{port} cannot be served: {error.strerror or error}; choose another address or port"
         ) from error
-    # Handed down to its connections. asyncio does it only for sockets made with the protocol's number, and without it
-    # each answer waits for the client's delayed acknowledgement, 40 ms.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
+
+
+def _allow_descriptors(wanted: int = _DESCRIPTORS) -> None:
+    """Raise the soft limit for this process: a container may begin with 1,024, which two ports can use up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -19,6 +19,8 @@ from starlette.routing import Route
 
 from hami_plugins.errors import ConfigError
 from hami_plugins.observe.metrics import Metrics
+from hami_plugins.web import server as server_module
+from hami_plugins.web.connections import Connections, Listener, listening
 from hami_plugins.web.probes import probe_routes
 from hami_plugins.web.server import WebServer, _Server
 from hami_plugins.web.tls import Tls
@@ -170,13 +172,12 @@ def test_readiness_follows_its_checks() -> None:
 
 
 def test_small_answers_do_not_wait_for_acknowledgements(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[socket.socket] = []
-    create = socket.create_server
+    made: list[Listener] = []
 
-    def recorded(*arguments: Any, **options: Any) -> socket.socket:
-        made.append(create(*arguments, **options))
+    def recorded(host: str, port: int, connections: Connections) -> Listener:
+        made.append(listening(host, port, connections))
         return made[-1]
 
-    monkeypatch.setattr(socket, "create_server", recorded)
+    monkeypatch.setattr(server_module, "listening", recorded)
     with WebServer(Starlette()):
         assert made[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
