@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-
 from typer.completion import get_completion_script  # type: ignore[attr-defined] # typer has no public way
 
 from hami_plugins.cli import output
@@ -12,17 +10,10 @@ from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.inputs import registry_of, settings_of
 from hami_plugins.cli.options import Form
 from hami_plugins.errors import ManifestError
+from hami_plugins.observe.build import version
 
 PROGRAM = "hami-plugins"
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
-
-
-def version() -> str:
-    """The installed version; ``unknown`` for a checkout that nobody installed."""
-    try:
-        return metadata.version("hami-plugins")
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def version_words() -> str:

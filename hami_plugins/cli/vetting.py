@@ -124,7 +124,7 @@ def _answer(found: tuple[Finding, ...], form: VetForm, *, files: int) -> None:
 
 
 def _print_sarif(found: tuple[Finding, ...]) -> None:
-    from hami_plugins.cli.about import version
+    from hami_plugins.observe.build import version
     from hami_plugins.report.vet import sarif
 
     output.document(sarif.log(found, vet.RULES, version=version()), Form.JSON)

@@ -7,8 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from importlib import metadata
+from functools import partial
 from typing import Any, Final, get_args
 from urllib.parse import urlencode
 
@@ -25,6 +24,7 @@ from hami_plugins.kube.lines import lines
 from hami_plugins.kube.port import Collection, Page, Raw, Selection, WatchEvent, WatchKind
 from hami_plugins.kube.refusals import EXPIRED, refusal
 from hami_plugins.kube.transport import Request, Transport
+from hami_plugins.observe.build import version
 from hami_plugins.wire.pages import load_page
 
 OnRequest = Callable[[str, str, int, float], None]
@@ -246,7 +246,7 @@ class KubeClient:
             self.on_request(verb, paths.target(path).rule, code, time.monotonic() - began)
 
     def _request(self, verb: str, path: str, body: Raw | None = None) -> Request:
-        headers = {"User-Agent": f"hami-plugins/{_version()} ({self.component})"}
+        headers = {"User-Agent": f"hami-plugins/{version()} ({self.component})"}
         what = f"{verb} {path.partition('?')[0]}"
         if body is None:
             return Request(what, _METHODS[verb], path, headers)
@@ -334,11 +334,3 @@ def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} has no form in JSON")
-
-
-@cache
-def _version() -> str:
-    try:
-        return metadata.version("hami-plugins")
-    except metadata.PackageNotFoundError:
-        return "unknown"

@@ -20,8 +20,8 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from hami_plugins import __version__
 from hami_plugins.errors import ConfigError
+from hami_plugins.observe.build import version
 
 LATENCY: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Bounds in seconds for calls to the API server and from the kubelet."""
@@ -48,7 +48,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         build = Info("hami_plugins_build", "Release of this program and of Python", registry=self._registry)
-        build.info({"version": __version__, "python": platform.python_version()})
+        build.info({"version": version(), "python": platform.python_version()})
 
     def counter(self, name: str, what: str, labels: Sequence[str] = ()) -> Counter:
         """What only grows."""
