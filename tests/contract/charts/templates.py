@@ -1,0 +1,77 @@
+"""Templates of the charts as YAML, without Helm: every branch is taken, and an action stands as a word made of its text.
+
+``{{- if x }}`` and its kind vanish, so an object is read with all that any values can put into it; named templates that
+give YAML are filled in. A key that two branches write is an error, because a test would see only one of the two.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Hashable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+CHARTS: Final = Path("charts/hami-plugins/charts")
+
+_COMMENT: Final = re.compile(r"\{\{-?\s*/\*.*?\*/\s*-?\}\}", re.DOTALL)
+_ACTION: Final = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}", re.DOTALL)
+_CONTROL: Final = re.compile(r"(if|else|end|range|with|define)\b|\$\w+ :?= ")
+_INCLUDED: Final = re.compile(r'\{\{- include "([^"]+)" [^|}]*\| nindent (\d+) \}\}')
+_DEFINITION: Final = re.compile(r'\{\{-? define "([^"]+)" -?\}\}\n(.*?)\{\{-? end -?\}\}\n?(?=\n|\{\{|\Z)', re.DOTALL)
+
+Object = dict[str, Any]
+
+
+class _Loader(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002
+        keys = [self.construct_object(key) for key, _ in node.value]  # type: ignore[no-untyped-call]
+        if twice := {key for key in keys if keys.count(key) > 1}:
+            raise ValueError(f"{node.start_mark}: two branches write {sorted(twice)}")
+        return super().construct_mapping(node, deep)
+
+
+def objects(chart: str, template: str) -> list[Object]:
+    """The objects of one template. Raises ``ValueError`` where two branches write one key."""
+    text = _DEFINITION.sub("", _COMMENT.sub("", (CHARTS / chart / "templates" / template).read_text()))
+    whole = _plain(_filled(text, _definitions(chart)))
+    return [each for each in yaml.load_all(whole, Loader=_Loader) if each]  # noqa: S506 - a safe loader
+
+
+def every_object(chart: str) -> Iterator[Object]:
+    """Those of all templates."""
+    folder = CHARTS / chart / "templates"
+    for file in sorted(folder.glob("**/*.yaml")):
+        yield from objects(chart, str(file.relative_to(folder)))
+
+
+def _definitions(chart: str) -> dict[str, str]:
+    """The named templates of a chart."""
+    files = sorted((CHARTS / chart / "templates").glob("**/*"))
+    texts = (_COMMENT.sub("", file.read_text()) for file in files if file.suffix in {".tpl", ".yaml"})
+    return dict(found for text in texts for found in _DEFINITION.findall(text))
+
+
+def _filled(text: str, definitions: Mapping[str, str]) -> str:
+    def body(action: re.Match[str]) -> str:
+        return "\n" + textwrap.indent(_filled(definitions[action[1]], definitions).strip("\n"), " " * int(action[2]))
+
+    return _INCLUDED.sub(body, text)
+
+
+def _plain(text: str) -> str:
+    lines = (_ACTION.sub(_word, line) for line in text.splitlines() if not _is_action_alone(line))
+    return "\n".join(lines) + "\n"
+
+
+def _is_action_alone(line: str) -> bool:
+    return "{{" in line and not _ACTION.sub("", line).strip()
+
+
+def _word(action: re.Match[str]) -> str:
+    """Nothing for what steers; else the action in letters that mean nothing to YAML."""
+    if _CONTROL.match(action[1]):
+        return ""
+    return "_" + re.sub(r"[^A-Za-z0-9.-]+", "_", action[1]).strip("_.") + "_"

@@ -1,0 +1,189 @@
+"""Rules of the charts that hold for all values, read out of the templates: what may be written, by whom, and what fails."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from hami_plugins.granting.webhooks import Target
+from koordinator_adapter import webhooks as koordinator
+from neuron_topology.placement import manifests as neuron
+from tests.contract.charts import templates
+from tests.contract.charts.templates import Object
+from volcano_vgpu.granting import manifests as volcano
+
+VOLCANO_VGPU, NEURON, KOORDINATOR = "volcano-vgpu", "neuron-topology", "koordinator-adapter"
+CHARTS = (VOLCANO_VGPU, NEURON, KOORDINATOR)
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+every_chart = pytest.mark.parametrize("chart", CHARTS)
+
+
+def of_kind(chart: str, *kinds: str) -> list[Object]:
+    return [each for each in templates.every_object(chart) if each["kind"] in kinds]
+
+
+def pods(chart: str) -> Iterator[tuple[str, Object]]:
+    """Every pod of a chart, by the component that it is."""
+    for each in of_kind(chart, "Pod", "Deployment", "DaemonSet", "Job", "CronJob"):
+        spec = each["spec"]
+        while "template" in spec or "jobTemplate" in spec:
+            spec = spec.get("template", spec.get("jobTemplate"))["spec"]
+        yield f"{each['kind']} {each['metadata']['name']}", spec
+
+
+def webhooks(chart: str) -> dict[tuple[str, str], Object]:
+    found = of_kind(chart, "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    return {(each["kind"], hook["name"]): hook for each in found for hook in each["webhooks"]}
+
+
+def built() -> Mapping[str, list[Object]]:
+    """The same configurations as the programs print them, with everything in them."""
+    target = Target(configuration="one", service="one", namespace="here")
+    return {
+        VOLCANO_VGPU: [volcano.webhooks(target)],
+        NEURON: [neuron.webhooks(target, jobs=True)],
+        KOORDINATOR: [
+            koordinator.mutating(target, injects=True),
+            koordinator.validating(target, users=["jane"], groups=["admins"]),
+        ],
+    }
+
+
+@every_chart
+def test_webhooks_fail_and_wait_as_those_of_the_program(chart: str) -> None:
+    """Placeholders of the templates are left out; all that is written there is compared."""
+    expected = {(each["kind"], hook["name"]): hook for each in built()[chart] for hook in each["webhooks"]}
+    found = webhooks(chart)
+    assert found.keys() == expected.keys()
+    for key, hook in expected.items():
+        for part in ("failurePolicy", "timeoutSeconds", "sideEffects", "matchPolicy", "reinvocationPolicy"):
+            assert found[key].get(part) == hook.get(part), (key, part)
+
+
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON])
+def test_a_marked_binding_fails_while_no_server_answers(chart: str) -> None:
+    (marked,) = (hook for (_, name), hook in webhooks(chart).items() if name.startswith("marked."))
+    assert marked["failurePolicy"] == "Fail"
+
+
+def test_the_guard_of_koordinators_records_fails_while_no_server_answers() -> None:
+    guards = [hook for (_, name), hook in webhooks(KOORDINATOR).items() if name.startswith("records.")]
+    assert len(guards) == 2
+    assert {hook["failurePolicy"] for hook in guards} == {"Fail"}
+
+
+def rules_of_policies(chart: str) -> dict[str, Object]:
+    """The spec of each admission policy, by the first condition under which it is asked."""
+    found = of_kind(chart, "ValidatingAdmissionPolicy")
+    return {each["spec"]["matchConditions"][0]["name"]: each["spec"] for each in found}
+
+
+def flat(expression: str) -> str:
+    return re.sub(r"\s+", " ", expression).strip()
+
+
+def kept(before: str, after: str, but: str) -> str:
+    """The rule that a map stays as it was, but for some keys."""
+    return (
+        f"{after}.all(key, {but} || (key in {before} && {before}[key] == {after}[key]))"
+        f" && {before}.all(key, {but} || key in {after})"
+    )
+
+
+def test_an_agent_writes_its_own_node_and_pods_alone() -> None:
+    spec = rules_of_policies(VOLCANO_VGPU)["by-the-agent"]
+    assert spec["failurePolicy"] == "Fail"
+    (rule,) = spec["matchConstraints"]["resourceRules"]
+    assert set(rule["resources"]) == {"nodes", "nodes/status", "pods"}
+    assert rule["operations"] == ["UPDATE"]
+    variables = {each["name"]: each["expression"] for each in spec["variables"]}
+    token = "authentication.kubernetes.io/node-name"
+    assert variables["node"] == f"'{token}' in request.userInfo.extra ? request.userInfo.extra['{token}'][0] : ''"
+    assert (
+        variables["subject"]
+        == "request.resource.resource == 'pods' ? object.spec.?nodeName.orValue('') : object.metadata.name"
+    )
+    own = flat(spec["validations"][0]["expression"])
+    assert own.endswith("(variables.node != '' && variables.subject == variables.node)")
+    assert own.count("||") <= 1, "one other account alone, that of the Job at the end"
+    assert own.startswith("request.userInfo.username == '_uninstaller_' || (") or own.startswith("(variables.node")
+
+
+def test_an_agent_writes_no_spec_no_labels_and_its_own_annotations_alone() -> None:
+    spec = rules_of_policies(VOLCANO_VGPU)["by-the-agent"]
+    rules = {flat(each["expression"]) for each in spec["validations"]}
+    ours = "key.startsWith('volcano.sh/') || key.startsWith('hami-plugins.io/')"
+    unchanged = ("finalizers", "ownerReferences")
+    assert rules >= {
+        "object.spec == oldObject.spec && object.metadata.?labels == oldObject.metadata.?labels",
+        " && ".join(f"object.metadata.?{each} == oldObject.metadata.?{each}" for each in unchanged),
+        kept("variables.before", "variables.after", ours),
+        kept("variables.statusBefore", "variables.statusAfter", "key in ['capacity', 'allocatable']"),
+    }
+
+
+def test_the_server_of_grants_writes_one_annotation_of_nodes() -> None:
+    spec = rules_of_policies(VOLCANO_VGPU)["by-the-server-of-grants"]
+    assert spec["failurePolicy"] == "Fail"
+    before, after, key = "variables.before", "variables.after", "key == 'volcano.sh/vgpu-touched'"
+    assert {flat(each["expression"]) for each in spec["validations"]} == {
+        "object.spec == oldObject.spec && object.metadata.?labels == oldObject.metadata.?labels",
+        f"{after}.all(key, {key} || (key in {before} && {before}[key] == {after}[key]))"
+        f" && {before}.all(key, key in {after})",
+    }
+
+
+def test_koordinators_part_on_nodes_writes_one_label_of_its_own_node() -> None:
+    spec = rules_of_policies(KOORDINATOR)["by-the-part-on-nodes"]
+    assert spec["failurePolicy"] == "Fail"
+    assert {flat(each["expression"]) for each in spec["validations"]} == {
+        "variables.node != '' && object.metadata.name == variables.node",
+        "object.spec == oldObject.spec && object.metadata.?annotations == oldObject.metadata.?annotations",
+        kept("variables.before", "variables.after", "key == 'koordinator.sh/gpu-isolation-provider'"),
+    }
+
+
+@every_chart
+def test_policies_are_in_force_and_deny(chart: str) -> None:
+    policies = of_kind(chart, "ValidatingAdmissionPolicy")
+    bound = {each["spec"]["policyName"]: each["spec"] for each in of_kind(chart, "ValidatingAdmissionPolicyBinding")}
+    assert bound.keys() == {each["metadata"]["name"] for each in policies}
+    for spec in bound.values():
+        assert spec["validationActions"] == ["Deny"]
+        assert set(spec) == {"policyName", "validationActions"}, "of all namespaces and objects"
+
+
+@every_chart
+def test_every_container_drops_all_capabilities(chart: str) -> None:
+    """Privileged is an exception that values ask for."""
+    for pod, spec in pods(chart):
+        for container in [*spec["containers"], *spec.get("initContainers", [])]:
+            context = container["securityContext"]
+            assert context["capabilities"] == {"drop": ["ALL"]}, pod
+            assert context["allowPrivilegeEscalation"] is False, pod
+            assert context["readOnlyRootFilesystem"] is True, pod
+
+
+@every_chart
+def test_secrets_are_read_by_name_alone(chart: str) -> None:
+    roles = of_kind(chart, "Role", "ClusterRole")
+    assert roles
+    rules = [(role, rule) for role in roles for rule in role["rules"] if "secrets" in rule["resources"]]
+    assert rules
+    for role, rule in rules:
+        assert role["kind"] == "Role"
+        assert rule["resources"] == ["secrets"]
+        assert set(rule["verbs"]) <= {"get", "patch"}
+        assert rule["resourceNames"] == [f"_include_{chart}.certificateSecret_"]
+
+
+@every_chart
+def test_no_right_is_wide(chart: str) -> None:
+    for role in of_kind(chart, "Role", "ClusterRole"):
+        for rule in role["rules"]:
+            words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+            assert not words & {"*", "escalate", "bind", "impersonate"}, role["metadata"]["name"]
