@@ -187,3 +187,19 @@ def test_no_right_is_wide(chart: str) -> None:
         for rule in role["rules"]:
             words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
             assert not words & {"*", "escalate", "bind", "impersonate"}, role["metadata"]["name"]
+
+
+@every_chart
+def test_the_token_is_mounted_in_our_own_containers_alone(chart: str) -> None:
+    """An image of another project, as that of HAMi-core's library, would act with the agent's rights."""
+    for pod, spec in pods(chart):
+        if not spec.get("initContainers"):
+            continue
+        assert spec["automountServiceAccountToken"] is False, pod
+        (token,) = (each for each in spec["volumes"] if "projected" in each)
+        (source,) = (each for each in token["projected"]["sources"] if "serviceAccountToken" in each)
+        assert source["serviceAccountToken"]["expirationSeconds"] <= 3600
+        for container in [*spec["containers"], *spec["initContainers"]]:
+            mounted = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+            ours = f"_include_{chart}.image_" in container["image"]
+            assert mounted.get(token["name"]) == (SERVICE_ACCOUNT if ours else None), f"{pod} {container['name']}"

@@ -12,3 +12,11 @@ allowPrivilegeEscalation: false
 capabilities: {drop: [ALL]}
 readOnlyRootFilesystem: true
 {{- end -}}
+
+{{/* What is mounted by default of a service account, for a volume that one container of a pod has. */}}
+{{- define "koordinator-adapter.token" -}}
+sources:
+- serviceAccountToken: {path: token, expirationSeconds: 3600}
+- configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}
+- downwardAPI: {items: [{path: namespace, fieldRef: {fieldPath: metadata.namespace}}]}
+{{- end -}}
