@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 
 from hami_plugins.errors import KubeError
 from hami_plugins.hami_core.directories import make_for_all
-from hami_plugins.hami_core.library import Library, flaw, install, installed, write_preload
+from hami_plugins.hami_core.library import Library, flaw, install, installed, mismatch, write_preload
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import KubeApi, Selection
 from hami_plugins.kube.reflector import Change, Reflector
@@ -131,7 +131,8 @@ class NodePart:
         if source is not None and (why := flaw(Path(source) / LIBRARY)):
             what = f"{Path(source) / LIBRARY} {why}, and is not put on the node; set node.librarySource to another"
             return installed(hook)._replace(problem=what)
-        return install(None if source is None else Path(source), hook)
+        expected = self._settings.node.library_sha256
+        return install(None if source is None else Path(source), hook, sha256=expected)
 
     def _lacks(self) -> str:
         """What of all that limits need is not on this node."""
@@ -145,8 +146,9 @@ class NodePart:
         lacking = [str(hook / name) for name in (LIBRARY, PRELOAD) if not (hook / name).is_file()]
         if lacking:
             return f"{' and '.join(lacking)}: no such file; set node.librarySource to the image's directory"
-        why = flaw(hook / LIBRARY)
-        return f"{hook / LIBRARY} {why}; set node.librarySource to the image's directory" if why else ""
+        if why := flaw(hook / LIBRARY):
+            return f"{hook / LIBRARY} {why}; set node.librarySource to the image's directory"
+        return mismatch(hook / LIBRARY, self._settings.node.library_sha256)
 
     def _relabel(self) -> None:
         why = "" if self._lacking else self.unenforced

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from hami_plugins.config.values import AbsolutePath, Listen, Name, Port, Seconds, Strict
+from hami_plugins.config.values import AbsolutePath, Listen, Name, Port, Seconds, Sha256, Strict
 from hami_plugins.web import settings as served
 from hami_plugins.web.settings import Certificate, Lease, ServedSettings, Service, Webhooks
 from koordinator_adapter.translation.model import NoCoreLimit
@@ -89,10 +89,12 @@ class Devices(Strict):
 class NodePart(Strict):
     """What is done on each node: the library is put there, and the node is labelled once it is.
 
-    ``library_source`` is the folder of the image that has the library; ``every`` is how often it is looked after.
+    ``library_source`` is the folder of the image that has the library, ``library_sha256`` the checksum that it has to
+    have; ``every`` is how often it is looked after.
     """
 
     library_source: AbsolutePath | None = None
+    library_sha256: Sha256 = ""
     every: Annotated[float, Field(ge=1)] = 60.0
     label: bool = True
 

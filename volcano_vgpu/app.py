@@ -206,7 +206,7 @@ class Agent:
             self._endpoint.start()
         while not self._stop.wait(self._collect_seconds):
             try:
-                if library.missing(Path(self._settings.hook_path)):
+                if self._without_library():
                     self._install()
                 self._leftovers.collect()
             except Exception:  # noqa: BLE001 - the outermost loop: whatever cannot be removed, the agent goes on
@@ -261,7 +261,8 @@ class Agent:
 
     def _install(self) -> None:
         source = self._settings.library_source
-        found = install(None if source is None else Path(source), Path(self._settings.hook_path))
+        hook, expected = Path(self._settings.hook_path), self._settings.library_sha256
+        found = install(None if source is None else Path(source), hook, sha256=expected)
         if found.problem and self._settings.mode is not Mode.MIG:
             _log.warning("library_missing", reason=found.problem)
 
@@ -293,9 +294,11 @@ class Agent:
         return plugin, endpoint
 
     def _unlimited(self) -> Refusal | None:
-        settings = self._settings
-        mps = settings.mode is Mode.MPS
-        return library.missing(Path(settings.hook_path)) or (library.without_mps(Path(MPS_ROOT)) if mps else None)
+        mps = self._settings.mode is Mode.MPS
+        return self._without_library() or (library.without_mps(Path(MPS_ROOT)) if mps else None)
+
+    def _without_library(self) -> Refusal | None:
+        return library.missing(Path(self._settings.hook_path), sha256=self._settings.library_sha256)
 
     def _uses_cdi(self) -> bool:
         if self._settings.cdi != "auto":

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hami_plugins.hami_core.library import mismatch
 from hami_plugins.wire.hami_core import LIBRARY, PRELOAD
 from volcano_vgpu.refusals import Code, Refusal
 
 
-def missing(hook: Path) -> Refusal | None:
-    """Why no container can be limited here: what it has to have mounted is not there.
+def missing(hook: Path, *, sha256: str = "") -> Refusal | None:
+    """Why no container can be limited here: what it has to have mounted is not there, or has another checksum.
 
     A runtime that finds nothing at the path of a mount may make a directory there, and the container runs without any
     limit.
     """
     lacking = [str(hook / name) for name in (LIBRARY, PRELOAD) if not (hook / name).is_file()]
     if not lacking:
-        return None
+        why = mismatch(hook / LIBRARY, sha256)
+        return Refusal(Code.LIBRARY, why) if why else None
     text = f"{' and '.join(lacking)}: no such file, so that no limit would hold; set librarySource to the directory of "
     return Refusal(Code.LIBRARY, f"{text}the image that has HAMi-core and see the agent's log, or install it there")
 

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from hami_plugins.config.values import AbsolutePath, Listen, Logging, Port, Seconds, Strict
+from hami_plugins.config.values import AbsolutePath, Listen, Logging, Port, Seconds, Sha256, Strict
 from hami_plugins.errors import WireError
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import volcano
@@ -181,6 +181,7 @@ class AgentSettings(Sharing):
     hook_path: AbsolutePath = "/usr/local/vgpu"
     lock_path: AbsolutePath = "/tmp/vgpulock"  # noqa: S108 - where HAMi-core's containers meet on every node
     library_source: AbsolutePath | None = None
+    library_sha256: Sha256 = ""
     cards_file: AbsolutePath | None = None
     exclusive: Literal["refuse", "ignore"] = "refuse"
     daemon_set: Annotated[str, Field(pattern=r"^([^/]+/[^/]+)?$")] = ""

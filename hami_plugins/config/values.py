@@ -14,6 +14,9 @@ def _absolute(path: str) -> str:
     return path
 
 
+Sha256 = Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
+"""A checksum as ``sha256sum`` prints it; empty where any will do."""
+
 AbsolutePath = Annotated[str, AfterValidator(_absolute), WithJsonSchema({"type": "string", "pattern": "^/"})]
 Seconds = Annotated[float, Field(ge=0)]
 Port = Annotated[int, Field(ge=0, le=65535)]

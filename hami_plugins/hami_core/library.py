@@ -42,24 +42,26 @@ class Library(NamedTuple):
     problem: str = ""
 
 
-def install(source: Path | None, hook: Path, *, version: str = "") -> Library:
+def install(source: Path | None, hook: Path, *, version: str = "", sha256: str = "") -> Library:
     """Put the library of ``source`` (a directory) into ``hook``, under ``version`` or what its own record says.
 
-    Without a source, or where it cannot be copied, the node's own library stays.
+    Without a source, where it cannot be copied, or where ``sha256`` is another one's, the node's own library stays.
     """
     there = installed(hook)
     if source is None:
         return there
     try:
-        wanted = _described(source, version)
+        content = (source / LIBRARY).read_bytes()
+        wanted = _described(source, version, hashlib.sha256(content).hexdigest())
+        if why := _differs(source / LIBRARY, wanted.digest, sha256):
+            return there._replace(problem=f"{why}; {_kept(there)}")
         hook.mkdir(mode=0o755, parents=True, exist_ok=True)
-        _put((source / LIBRARY).read_bytes(), hook / LIBRARY, mode=0o755)
+        _put(content, hook / LIBRARY, mode=0o755)
         _put(_PRELOADED, hook / PRELOAD, mode=0o644)
         _put(_record(wanted), hook / RECORD, mode=0o644)
     except OSError as error:
-        kept = "the library that is there stays" if there.digest else "there is none on this node: limits do not hold"
-        problem = f"{error.filename or source}: {error.strerror or error}; {kept}. Check librarySource and hookPath"
-        return there._replace(problem=problem)
+        why = f"{error.filename or source}: {error.strerror or error}"
+        return there._replace(problem=f"{why}; {_kept(there)}. Check librarySource and hookPath")
     if wanted.digest != there.digest:
         _log.info("library_installed", digest=wanted.digest, version=wanted.version, path=str(hook / LIBRARY))
     return wanted
@@ -68,13 +70,23 @@ def install(source: Path | None, hook: Path, *, version: str = "") -> Library:
 def installed(hook: Path) -> Library:
     """The library that a node has."""
     try:
-        return _described(hook, "")
+        return _described(hook, "", _digest(hook / LIBRARY))
     except OSError as error:
         problem = (
             f"{hook / LIBRARY}: {error.strerror or error}; containers cannot be created without it. Set librarySource "
             "to the directory of the image that has it, or install HAMi-core on the node"
         )
         return Library(problem=problem)
+
+
+def mismatch(library: Path, sha256: str) -> str:
+    """Why a library is not the expected one; empty where it is, where it is missing, and where ``sha256`` is empty."""
+    if not sha256:
+        return ""
+    try:
+        return _differs(library, _digest(library), sha256)
+    except OSError:
+        return ""
 
 
 def flaw(library: Path) -> str:
@@ -105,10 +117,26 @@ def write_preload(hook: Path) -> None:
         _put(_PRELOADED, hook / PRELOAD, mode=0o644)
 
 
-def _described(directory: Path, version: str) -> Library:
-    """What a directory has; raises ``OSError`` where that is no library."""
-    with (directory / LIBRARY).open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+def _digest(library: Path) -> str:
+    with library.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _differs(library: Path, found: str, expected: str) -> str:
+    if expected in {"", found}:
+        return ""
+    return (
+        f"{library}: its SHA-256 is {found}, and librarySha256 is {expected}; use an image that has that library, or "
+        "correct librarySha256"
+    )
+
+
+def _kept(there: Library) -> str:
+    return "the library that is there stays" if there.digest else "there is none on this node: limits do not hold"
+
+
+def _described(directory: Path, version: str, digest: str) -> Library:
+    """What a directory has whose library has this digest."""
     recorded: dict[str, str] = {}
     with contextlib.suppress(OSError, ValueError):
         found = json.loads((directory / RECORD).read_bytes())

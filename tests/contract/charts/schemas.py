@@ -27,13 +27,14 @@ DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 Schema = dict[str, Any]
 
 OF_THE_AGENT: Final = (
-    "version", "node", "kubeletDirectory", "podResourcesSocket", "librarySource", "listen", "daemonSet", "resources",
+    "version", "node", "kubeletDirectory", "podResourcesSocket", "librarySource", "librarySha256", "listen", "daemonSet", "resources",
     "knownMigGeometries",
 )  # fmt: skip
 """What the chart says itself, or takes from ``deviceConfig``, which the server of grants has to know as well."""
 
 OF_THE_GRANTS: Final = ("version", "mode", "service", "listen", "certificate", "webhooks")
 OF_KOORDINATOR: Final = ("version", "service", "listen", "certificate", "webhooks", "node")
+OF_THE_PART: Final = ("librarySource", "librarySha256")
 OF_NEURON: Final = ("version", "service", "listen", "certificate", "webhooks", "binds")
 
 RENAMED: Final = (
@@ -87,7 +88,12 @@ SHARED: Final[dict[str, Schema]] = {
     "fullnameOverride": PART_OF_NAMES,
     "imagePullSecrets": PULL_SECRETS,
 }
-LIBRARY: Final = members(image=TEXT, path=PATH, hostPath={"type": "string", "pattern": "^(/.*)?$"})
+LIBRARY: Final = members(
+    image=TEXT,
+    path=PATH,
+    hostPath={"type": "string", "pattern": "^(/.*)?$"},
+    sha256={"type": "string", "pattern": "^([0-9a-f]{64})?$"},
+)
 UNINSTALL: Final = members(clean=FLAG, timeoutSeconds={"type": "integer", "minimum": 1})
 VERIFY: Final = members(url={"type": "string", "pattern": "^(http://.+)?$"})
 MONITOR: Final = members(enabled=FLAG, interval={"type": "string", "pattern": "^[0-9]+(ms|s|m)$"}, labels=TEXTS)
@@ -211,7 +217,8 @@ def koordinator_adapter() -> Schema:
     found["properties"]["lease"] = {"$ref": "#/definitions/AdapterLease"}
     definitions["AdapterLease"]["properties"].pop("name")
     part = definitions.pop("NodePart")
-    part["properties"].pop("librarySource")
+    for name in OF_THE_PART:
+        part["properties"].pop(name)
     server = _server(found)
     server["properties"]["webhooks"]["properties"].pop("markedOnly")
     server["properties"]["networkPolicy"]["properties"].pop("schedulers")

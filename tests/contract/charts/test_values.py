@@ -79,7 +79,7 @@ def test_words_of_other_charts_are_told_by_the_umbrella_as_by_the_chart_itself()
         ("volcano-vgpu", ("grants", "settings"), GrantSettings, schemas.OF_THE_GRANTS),
         ("neuron-topology", ("settings",), NeuronSettings, schemas.OF_NEURON),
         ("koordinator-adapter", ("settings",), AdapterSettings, schemas.OF_KOORDINATOR),
-        ("koordinator-adapter", ("node", "settings"), NodePart, ("librarySource",)),
+        ("koordinator-adapter", ("node", "settings"), NodePart, schemas.OF_THE_PART),
     ],
 )
 def test_every_setting_of_a_process_is_a_value_or_the_charts_own(

@@ -132,6 +132,26 @@ def test_a_library_that_somebody_else_installed_is_used_and_none_is_told(
     assert (tmp_path / "vgpu/ld.so.preload").read_text() == "/usr/local/vgpu/libvgpu.so\n"
 
 
+def test_a_library_with_another_checksum_is_neither_installed_nor_promised(
+    cluster: Site, start: Start, tmp_path: Path
+) -> None:
+    expected = "0" * 64
+    part = start(librarySha256=expected)
+    wait_for(lambda: f"and librarySha256 is {expected}" in part.problem, "it says which checksum is expected")
+    assert not (tmp_path / "vgpu/libvgpu.so").exists()
+    assert label(cluster) is None
+
+
+def test_a_library_of_the_node_with_another_checksum_is_not_promised(
+    cluster: Site, start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "vgpu").mkdir()
+    (tmp_path / "vgpu/libvgpu.so").write_bytes(library("theirs"))
+    part = start(librarySource=None, librarySha256="0" * 64)
+    wait_for(lambda: f"{tmp_path}/vgpu/libvgpu.so: its SHA-256 is" in part.problem, "that of the node is checked")
+    assert label(cluster) is None
+
+
 @pytest.mark.parametrize("content", [b"", b"a page of an error", b"\x7fELF" + bytes(60)])
 def test_a_file_that_no_program_here_would_load_is_neither_installed_nor_promised(
     cluster: Site, start: Start, tmp_path: Path, source: Path, content: bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
 import time
 import urllib.error
@@ -329,6 +330,22 @@ def test_without_the_library_no_container_starts_and_once_it_is_there_all_do(nod
         assert "no limit would hold" in wait_for(lambda: node.waits("one"), "the container waits")
         (node.root / "elsewhere").rename(image)
         node.started(uid)
+
+
+def test_a_library_with_another_checksum_reaches_no_container_and_the_expected_one_does(node: Machine) -> None:
+    """Neither that of the image nor one that the node has already."""
+    good, hook = b"examined", node.root / "hook"
+    hook.mkdir()
+    (hook / "libvgpu.so").write_bytes(b"of the node")
+    (hook / "ld.so.preload").write_text("/usr/local/vgpu/libvgpu.so\n")
+    with node.agent(f"librarySha256: {hashlib.sha256(good).hexdigest()}") as agent:
+        node.wait_ready(agent, 20)
+        uid = node.create(pod("a", container(memory=2000), ids=f"{A},NVIDIA,2000,0:"))
+        refused = f"its SHA-256 is {hashlib.sha256(b'of the node').hexdigest()}, and librarySha256 is"
+        wait_for(lambda: refused in node.waits("a"), "the kubelet says which checksums there are")
+        (node.root / "image" / "libvgpu.so").write_bytes(good)
+        node.started(uid)
+    assert (hook / "libvgpu.so").read_bytes() == good
 
 
 def test_an_agent_ends_soon_while_the_api_server_is_slow(node: Machine) -> None:

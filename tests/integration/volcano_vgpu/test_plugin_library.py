@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import stat
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hami_plugins.hami_core.library import RECORD, Library, install, installed
-from volcano_vgpu.library import without_mps
+from volcano_vgpu.library import missing, without_mps
 from volcano_vgpu.refusals import Code
 
 
@@ -93,6 +94,41 @@ def test_a_place_that_cannot_be_written_is_named(source: Path, hook: Path) -> No
     hook.parent.mkdir()
     hook.write_text("a file")
     assert str(hook) in install(source, hook).problem
+
+
+FIRST, SECOND = (hashlib.sha256(content).hexdigest() for content in (b"first", b"second"))
+
+
+def test_a_library_with_another_checksum_is_not_installed(source: Path, hook: Path) -> None:
+    found = install(source, hook, sha256=SECOND)
+    assert not (hook / "libvgpu.so").exists()
+    assert found.problem == (
+        f"{source}/libvgpu.so: its SHA-256 is {FIRST}, and librarySha256 is {SECOND}; use an image that has that "
+        "library, or correct librarySha256; there is none on this node: limits do not hold"
+    )
+    assert install(source, hook, sha256=FIRST).digest == FIRST
+
+
+def test_the_library_of_the_node_stays_where_the_images_has_another_checksum(source: Path, hook: Path) -> None:
+    install(source, hook)
+    (source / "libvgpu.so").write_bytes(b"second")
+    found = install(source, hook, sha256=FIRST)
+    assert (hook / "libvgpu.so").read_bytes() == b"first"
+    assert found.digest == FIRST
+    assert f"its SHA-256 is {SECOND}" in found.problem
+
+
+def test_containers_are_refused_while_the_nodes_library_has_another_checksum(source: Path, hook: Path) -> None:
+    install(source, hook)
+    refusal = missing(hook, sha256=SECOND)
+    assert refusal is not None
+    assert refusal.code is Code.LIBRARY
+    assert refusal.text == (
+        f"{hook}/libvgpu.so: its SHA-256 is {FIRST}, and librarySha256 is {SECOND}; use an image that has that "
+        "library, or correct librarySha256"
+    )
+    assert missing(hook, sha256=FIRST) is None
+    assert missing(hook) is None
 
 
 def test_mps_is_missing_until_its_daemon_has_both_directories(tmp_path: Path) -> None:

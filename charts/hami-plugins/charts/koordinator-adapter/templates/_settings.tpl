@@ -33,5 +33,6 @@
 {{- $injection := dict "mode" (include "koordinator-adapter.injects" .) "hookPath" (include "koordinator-adapter.hookPath" .) "lockPath" (include "koordinator-adapter.lockPath" .) -}}
 {{- $part := deepCopy .Values.node.settings -}}
 {{- if or .Values.node.library.image .Values.node.library.hostPath }}{{ $_ := set $part "librarySource" "/opt/hami-core" }}{{ end -}}
+{{- with .Values.node.library.sha256 }}{{ $_ := set $part "librarySha256" . }}{{ end -}}
 {{- toYaml (merge $ours (dict "injection" $injection "node" $part)) -}}
 {{- end -}}
