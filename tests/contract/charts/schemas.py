@@ -27,8 +27,8 @@ DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 Schema = dict[str, Any]
 
 OF_THE_AGENT: Final = (
-    "version", "node", "kubeletDirectory", "podResourcesSocket", "librarySource", "librarySha256", "listen", "daemonSet", "resources",
-    "knownMigGeometries",
+    "version", "node", "kubeletDirectory", "podResourcesSocket", "librarySource", "librarySha256", "listen",
+    "daemonSet", "resources", "knownMigGeometries",
 )  # fmt: skip
 """What the chart says itself, or takes from ``deviceConfig``, which the server of grants has to know as well."""
 

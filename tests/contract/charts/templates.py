@@ -1,4 +1,4 @@
-"""Templates of the charts as YAML, without Helm: every branch is taken, and an action stands as a word made of its text.
+"""Templates of the charts as YAML, without Helm: every branch is taken, and an action is a word made of its text.
 
 ``{{- if x }}`` and its kind vanish, so an object is read with all that any values can put into it; named templates that
 give YAML are filled in. A key that two branches write is an error, because a test would see only one of the two.
@@ -26,7 +26,7 @@ Object = dict[str, Any]
 
 
 class _Loader(yaml.SafeLoader):
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys = [self.construct_object(key) for key, _ in node.value]  # type: ignore[no-untyped-call]
         if twice := {key for key in keys if keys.count(key) > 1}:
             raise ValueError(f"{node.start_mark}: two branches write {sorted(twice)}")
@@ -37,7 +37,7 @@ def objects(chart: str, template: str) -> list[Object]:
     """The objects of one template. Raises ``ValueError`` where two branches write one key."""
     text = _DEFINITION.sub("", _COMMENT.sub("", (CHARTS / chart / "templates" / template).read_text()))
     whole = _plain(_filled(text, _definitions(chart)))
-    return [each for each in yaml.load_all(whole, Loader=_Loader) if each]  # noqa: S506 - a safe loader
+    return [each for each in yaml.load_all(whole, Loader=_Loader) if each]
 
 
 def every_object(chart: str) -> Iterator[Object]:

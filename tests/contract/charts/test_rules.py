@@ -1,10 +1,9 @@
-"""Rules of the charts that hold for all values, read out of the templates: what may be written, by whom, and what fails."""
+"""Rules of the charts that hold for all values, read out of the templates: who may write what, and what fails."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import pytest
 
@@ -110,7 +109,7 @@ def test_an_agent_writes_its_own_node_and_pods_alone() -> None:
     own = flat(spec["validations"][0]["expression"])
     assert own.endswith("(variables.node != '' && variables.subject == variables.node)")
     assert own.count("||") <= 1, "one other account alone, that of the Job at the end"
-    assert own.startswith("request.userInfo.username == '_uninstaller_' || (") or own.startswith("(variables.node")
+    assert own.startswith(("request.userInfo.username == '_uninstaller_' || (", "(variables.node"))
 
 
 def test_an_agent_writes_no_spec_no_labels_and_its_own_annotations_alone() -> None:
