@@ -27,7 +27,7 @@ Object = dict[str, Any]
 
 class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [self.construct_object(key) for key, _ in node.value]  # type: ignore[no-untyped-call]
+        keys = [self.construct_object(key) for key, _ in node.value]
         if twice := {key for key in keys if keys.count(key) > 1}:
             raise ValueError(f"{node.start_mark}: two branches write {sorted(twice)}")
         return super().construct_mapping(node, deep)
