@@ -204,13 +204,18 @@ class Agent:
         if self._serves:
             self._plugin, self._endpoint = self._serving()
             self._endpoint.start()
+        failed = ""
         while not self._stop.wait(self._collect_seconds):
             try:
                 if self._without_library():
                     self._install()
                 self._leftovers.collect()
-            except Exception:  # noqa: BLE001 - the outermost loop: whatever cannot be removed, the agent goes on
-                _log.exception("leftovers_not_removed")
+                self.publisher.report_leftovers(self._leftovers.kept)
+                failed = ""
+            except Exception as error:  # noqa: BLE001 - the outermost loop: whatever cannot be removed, the agent goes on
+                if failed != repr(error):
+                    failed = repr(error)
+                    _log.exception("leftovers_not_removed")
 
     def _synced(self) -> bool:
         """Waits for node and pods; whether they came before the end."""
@@ -368,6 +373,7 @@ class Agent:
             registered=self._registered,
             offered=lambda: len(self.publisher.offered),
             unwritten=lambda: self._bookkeeper.waiting,
+            directories=lambda: self._leftovers.totals,
             factor=self._settings.gpu_memory_factor,
         )
 

@@ -157,17 +157,17 @@ class CdiDirectory:
             self._handed = {**self._handed, uid: _handed(devices)}
         return None
 
-    def forget(self, uid: PodUid) -> None:
-        """Remove the specification of a pod that is gone; a file that cannot be removed is tried again next time."""
+    def forget(self, uid: PodUid) -> str:
+        """Remove the specification of a pod that is gone; why its file stays, empty where it does not."""
         try:
             self.path(uid).unlink(missing_ok=True)
         except OSError as error:
-            _log.warning("cdi_file_kept", path=str(self.path(uid)), error=str(error))
-            return
+            return f"{self.path(uid)}: {error.strerror or error}"
         with self._lock:
             self._pods = {other: devices for other, devices in self._pods.items() if other != uid}
             self._served = {other: served for other, served in self._served.items() if other != uid}
             self._handed = {other: handed for other, handed in self._handed.items() if other != uid}
+        return ""
 
     def path(self, uid: PodUid) -> Path:
         """The file of a pod's specification."""

@@ -6,7 +6,7 @@ What a container that still runs has mounted stays: its pod has to end first.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ from hami_plugins.wire.hami_core import LIBRARY, PRELOAD
 from hami_plugins.wire.pods import finished
 from volcano_vgpu import node, register, rivals
 from volcano_vgpu.cdi import CdiDirectory
-from volcano_vgpu.containers import ContainerDirectories
+from volcano_vgpu.containers import REMEDY, ContainerDirectories
 from volcano_vgpu.kubelet import SOCKET
 from volcano_vgpu.monitor.running import lock_of, writer_of
 from volcano_vgpu.node import NodePublisher
@@ -69,16 +69,27 @@ class Cleaner:
         kept: list[str] = list(before.kept)
         if self._on_node(self._node()) and not self._withdrawn():
             kept.append(f"node {self._settings.node}: the API server did not take the changes; run this again")
-        for uid in self._specifications.pods - running:
-            self._specifications.forget(uid)
-        for name in self._directories.names():
-            if PodUid(name.partition("_")[0]) not in running:
-                self._directories.remove(name)
-        writer_of(self._settings).let_go()
-        for path in self._own_files(running):
-            path.unlink(missing_ok=True)
+        kept += self._removed(running)
         after = {*self._on_node(self._node()), *map(str, self._files(running))}
         return Remains(tuple(item for item in before.removed if item not in after), tuple(kept))
+
+    def _removed(self, running: Collection[PodUid]) -> list[str]:
+        """Removes the files; why each that stays cannot be."""
+        reasons = [self._specifications.forget(uid) for uid in self._specifications.pods - frozenset(running)]
+        for name in self._directories.names():
+            if PodUid(name.partition("_")[0]) not in running:
+                try:
+                    while not self._directories.remove(name):
+                        pass
+                except OSError as error:
+                    reasons.append(f"{self._directories.path(name)}: {error.strerror or error}; {REMEDY}")
+        writer_of(self._settings).let_go()
+        for path in self._own_files(frozenset(running)):
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                reasons.append(f"{path}: {error.strerror or error}")
+        return [reason for reason in reasons if reason]
 
     def _node(self) -> Raw:
         return self._api.get(paths.node(self._settings.node))

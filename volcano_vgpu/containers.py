@@ -15,14 +15,15 @@ A directory is never emptied or made anew: a container that runs would lose its 
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
 from hami_plugins.hami_core.directories import make_for_all
+from hami_plugins.hami_core.trees import measure_tree, remove_tree
 from hami_plugins.model.units import PodUid
 from volcano_vgpu.cdi import CdiDirectory
 from volcano_vgpu.refusals import Code, Refusal
@@ -33,7 +34,32 @@ _DEVICE_FILES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-m
 
 _NAME: Final = re.compile(r"([A-Za-z0-9-]{1,64})_([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)", re.ASCII)
 
+LONGEST_PAUSE: Final = 64
+"""Looks between two tries to remove what cannot be removed."""
+
+_CERTAIN: Final = 2
+"""Looks after which a pod is gone."""
+
+REMEDY: Final = "run the agent as root with the capability FOWNER, or remove it by hand"
+
 _log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryTotals:
+    """What directories of containers take on the node's disk.
+
+    ``size`` is in bytes. ``unmeasured`` is how many of them take more than that: they have too many entries or levels,
+    or are private to another user.
+    """
+
+    count: int = 0
+    size: int = 0
+    unmeasured: int = 0
+
+    def plus(self, other: DirectoryTotals) -> DirectoryTotals:
+        """Both together."""
+        return DirectoryTotals(self.count + other.count, self.size + other.size, self.unmeasured + other.unmeasured)
 
 
 class ContainerDirectories:
@@ -78,13 +104,25 @@ class ContainerDirectories:
         """The directory of that name."""
         return self._root / name
 
-    def remove(self, name: str) -> None:
-        """Remove the directory of a container that is gone; what cannot be removed is tried again next time."""
-        path = self._root / name
-        try:
-            shutil.rmtree(path)
-        except OSError as error:
-            _log.warning("container_directory_kept", path=str(path), error=str(error))
+    def measure(self, name: str) -> DirectoryTotals:
+        """What the directory of that name takes."""
+        size = measure_tree(self.path(name))
+        return DirectoryTotals(1, size.taken, int(not size.whole))
+
+    def remove(self, name: str) -> bool:
+        """Remove the directory of a container that is gone; false where it is so large that the next call goes on.
+
+        Raises ``OSError`` where something of it cannot be removed; the rest is.
+        """
+        return remove_tree(self.path(name))
+
+
+class _Kept(NamedTuple):
+    """Why something of a pod stays, how often its removal failed, and at which look it is tried again."""
+
+    reason: str
+    failures: int
+    due: int
 
 
 class Leftovers:
@@ -92,7 +130,8 @@ class Leftovers:
 
     A pod is gone when neither the kubelet's record nor the pods of this node have it, at two looks in a row: the record
     is written late, and the watch may lag behind. ``recorded`` and ``live`` raise or give ``None`` where they do not
-    know; then nothing is removed.
+    know; then nothing is removed. What cannot be removed is logged once and tried again, ever more seldom; it keeps
+    nothing else.
     """
 
     def __init__(
@@ -107,7 +146,22 @@ class Leftovers:
         self._directories = directories
         self._recorded = recorded
         self._live = live
+        self._looks = 0
         self._missing: frozenset[PodUid] = frozenset()
+        self._kept: Mapping[PodUid, _Kept] = {}
+        self.totals: Mapping[str, DirectoryTotals] = {}
+        """By state (``in_use``, ``not_removed``), as of the last look."""
+
+    @property
+    def kept(self) -> str | None:
+        """What of ended pods cannot be removed, and why; empty where nothing stays, ``None`` before the second look."""
+        if self._looks < _CERTAIN:
+            return None
+        if not self._kept:
+            return ""
+        first, rest = min(self._kept.items()), len(self._kept) - 1
+        others = f" (and those of {rest} more pods)" if rest else ""
+        return f"files of pod {first[0]}, which ended, cannot be removed: {first[1].reason}{others}; {REMEDY}"
 
     def collect(self) -> frozenset[PodUid]:
         """Look once; the pods whose remains were removed now."""
@@ -115,19 +169,49 @@ class Leftovers:
         if recorded is None or live is None:
             self._missing = frozenset()
             return frozenset()
+        self._looks += 1
         names = self._directories.names()
         known = self._specifications.pods | {_pod_of(name) for name in names}
         missing = frozenset(known - frozenset(recorded) - frozenset(live))
-        gone = missing & self._missing
-        self._missing = missing - gone
-        for uid in gone:
-            self._specifications.forget(uid)
+        gone, self._missing = missing & self._missing, missing
+        self._kept = {uid: kept for uid, kept in self._kept.items() if uid in missing}
+        removed = frozenset(uid for uid in sorted(gone) if self._due(uid) and self._removed(uid, names))
+        if removed:
+            _log.info("leftovers_removed", pods=sorted(removed))
+        self._measure()
+        return removed
+
+    def _due(self, uid: PodUid) -> bool:
+        kept = self._kept.get(uid)
+        return kept is None or kept.due <= self._looks
+
+    def _removed(self, uid: PodUid, names: Collection[str]) -> bool:
+        """Whether all that a pod left is gone now."""
+        reasons, whole = [], True
+        if why := self._specifications.forget(uid):
+            reasons.append(why)
         for name in names:
-            if _pod_of(name) in gone:
-                self._directories.remove(name)
-        if gone:
-            _log.info("leftovers_removed", pods=sorted(gone))
-        return gone
+            if _pod_of(name) == uid:
+                try:
+                    whole = self._directories.remove(name) and whole
+                except OSError as error:
+                    reasons.append(f"{self._directories.path(name)}: {error.strerror or error}")
+        before = self._kept.get(uid)
+        self._kept = {other: kept for other, kept in self._kept.items() if other != uid}
+        if reasons:
+            failures = 1 if before is None else before.failures + 1
+            due = self._looks + min(LONGEST_PAUSE, 2**failures)
+            self._kept = {**self._kept, uid: _Kept(reasons[0], failures, due)}
+            if before is None:
+                _log.warning("leftovers_kept", pod_uid=uid, reason=reasons[0], remedy=REMEDY)
+        return whole and not reasons
+
+    def _measure(self) -> None:
+        totals = {"in_use": DirectoryTotals(), "not_removed": DirectoryTotals()}
+        for name in self._directories.names():
+            state = "not_removed" if _pod_of(name) in self._kept else "in_use"
+            totals[state] = totals[state].plus(self._directories.measure(name))
+        self.totals = totals
 
 
 def owner_of(name: str) -> tuple[PodUid, str] | None:

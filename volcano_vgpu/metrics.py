@@ -18,6 +18,7 @@ from hami_plugins.model.units import DeviceId, PodUid
 from hami_plugins.observe.metrics import Metrics
 from hami_plugins.wire.pod_devices import AssignedDevice
 from volcano_vgpu.cards import Sight
+from volcano_vgpu.containers import DirectoryTotals
 from volcano_vgpu.grants import record_of
 from volcano_vgpu.model import CardUse
 from volcano_vgpu.refusals import Refusal
@@ -35,8 +36,8 @@ class Sources:
     """Where the figures of a reading come from.
 
     ``pods`` are all pods of the node, ``grants`` what containers were handed, by pod UID and container name. ``use`` is
-    what the driver measures, ``unwritten`` how many pods Volcano is still to be told of, ``factor`` the MiB in a
-    unit of the register.
+    what the driver measures, ``unwritten`` how many pods Volcano is still to be told of, ``directories`` what
+    the directories of containers take by state, ``factor`` the MiB in a unit of the register.
     """
 
     sight: Callable[[], Sight]
@@ -46,6 +47,7 @@ class Sources:
     registered: Callable[[], bool]
     offered: Callable[[], int]
     unwritten: Callable[[], int]
+    directories: Callable[[], Mapping[str, DirectoryTotals]]
     factor: int = 1
 
 
@@ -89,6 +91,7 @@ def _collected(sources: Sources) -> Iterator[Metric]:
     yield _one("registered", "Whether the kubelet knows the agent", float(sources.registered()))
     yield _one("cards_offered", "Cards whose slots may be handed out", float(sources.offered()))
     yield _one("pods_unwritten", "Pods that Volcano is still to be told of", float(sources.unwritten()))
+    yield from _directories(sources.directories())
     yield from _cards(sight, sources.use)
     yield from _bookings(sight, sources)
     yield from _containers(sources)
@@ -115,6 +118,17 @@ def _cards(sight: Sight, use: Callable[[DeviceId], CardUse]) -> Iterator[Metric]
             if value is not None:
                 family.add_metric((card.uuid,), float(value))
     yield from (info, healthy, *measured.values())
+
+
+def _directories(totals: Mapping[str, DirectoryTotals]) -> Iterator[Metric]:
+    """What containers keep in their directories on the node's disk, which no limit of ephemeral storage counts."""
+    count = _by_state("container_directories", "Directories of containers: in use, or not removed after the pod ended")
+    size = _by_state("container_directories_bytes", "Disk space that these directories take at least")
+    unmeasured = _by_state("container_directories_unmeasured", "Directories that take more than was measured")
+    for state, found in sorted(totals.items()):
+        for family, value in ((count, found.count), (size, found.size), (unmeasured, found.unmeasured)):
+            family.add_metric((state,), float(value))
+    yield from (count, size, unmeasured)
 
 
 def _bookings(sight: Sight, sources: Sources) -> Iterator[Metric]:
@@ -172,6 +186,10 @@ def _containers(sources: Sources) -> Iterator[Metric]:
 
 def _by_card(name: str, what: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"{PRODUCT}_{name}", what, labels=("uuid",))
+
+
+def _by_state(name: str, what: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"{PRODUCT}_{name}", what, labels=("state",))
 
 
 def _one(name: str, what: str, value: float) -> GaugeMetricFamily:

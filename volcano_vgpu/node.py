@@ -123,6 +123,7 @@ class NodePublisher(Running):
         self._stopping = False
         self._node: Raw | None = None
         self._inventory: Inventory | None = None
+        self._leftovers: str | None = None
         self._needs = Needs(None, settings.scheduler)
         self._duties = Duties()
         self._offer = Offer()
@@ -173,6 +174,14 @@ class NodePublisher(Running):
             self._wake()
         return words
 
+    def report_leftovers(self, leftovers: str | None) -> None:
+        """Makes the node say what of ended pods cannot be removed from it (see ``Leftovers.kept``)."""
+        with self._changed:
+            if leftovers != self._leftovers:
+                self._leftovers = leftovers
+                self._reworded()
+                self._wake()
+
     def adapt(self, needs: Needs) -> None:
         """Takes to a scheduler that needs something else."""
         with self._changed:
@@ -222,7 +231,7 @@ class NodePublisher(Running):
 
     def _reworded(self) -> NodeWords:
         inventory = self._inventory or Inventory()
-        words = register.desired(inventory, self._settings, handshake=self._needs.handshake)
+        words = register.desired(inventory, self._settings, handshake=self._needs.handshake, leftovers=self._leftovers)
         known = None if self._inventory is None else words
         self._duties = replace(self._duties, words=known, handshake=self._needs.handshake)
         return words

@@ -40,6 +40,9 @@ TOUCHED_KEY: Final = "volcano.sh/vgpu-touched"
 AGENTS_KEY: Final = "hami-plugins.io/volcano-vgpu-agents"
 """Our own: the DaemonSet (``namespace/name``) whose agent says all this, so that it is found when no agent is there."""
 
+LEFTOVERS_KEY: Final = "hami-plugins.io/volcano-vgpu-leftovers"
+"""Our own: what of ended pods the agent cannot remove from the node's disk, and why. Absent where nothing stays."""
+
 HANDSHAKE: Final = "Requesting_2099.01.01 00:00:00"
 """A question that no scheduler asks again and that never grows old (``peers.md`` 3.4)."""
 
@@ -55,8 +58,8 @@ class NodeWords:
     """What a node is to say.
 
     ``cards`` are those that can be shared, healthy or not, in the order of the register; ``registered`` are the healthy
-    ones, in register units. ``annotations`` and ``capacity`` are complete. ``passed_over`` gives the reason for every
-    other card.
+    ones, in register units. ``annotations`` and ``capacity`` are complete; the node must not have annotations that are
+    ``removed``. ``passed_over`` gives the reason for every other card.
     """
 
     annotations: Mapping[str, str]
@@ -64,6 +67,7 @@ class NodeWords:
     cards: tuple[Card, ...]
     registered: tuple[RegisteredDevice, ...]
     passed_over: Mapping[str, str]
+    removed: frozenset[str] = frozenset()
 
     @property
     def healthy(self) -> frozenset[DeviceId]:
@@ -83,8 +87,13 @@ class Changes:
         return bool(self.node or self.status)
 
 
-def desired(inventory: Inventory, settings: AgentSettings, *, handshake: bool = True) -> NodeWords:
-    """What the node is to say. ``handshake``: whether the scheduler needs one, or is not known not to."""
+def desired(
+    inventory: Inventory, settings: AgentSettings, *, handshake: bool = True, leftovers: str | None = None
+) -> NodeWords:
+    """What the node is to say. ``handshake``: whether the scheduler needs one, or is not known not to.
+
+    ``leftovers`` is what cannot be removed from the node; ``None`` leaves what the node says of it.
+    """
     cards: list[Card] = []
     passed_over = dict(inventory.passed_over)
     for card, reason in _judged(inventory.cards, settings):
@@ -96,10 +105,13 @@ def desired(inventory: Inventory, settings: AgentSettings, *, handshake: bool = 
     annotations = {REGISTER_KEY: volcano.encode_register(registered)}
     if handshake:
         annotations[HANDSHAKE_KEY] = HANDSHAKE
+    if leftovers:
+        annotations[LEFTOVERS_KEY] = leftovers
     if settings.daemon_set:
         annotations[AGENTS_KEY] = settings.daemon_set
     return NodeWords(
         annotations=annotations,
+        removed=frozenset({LEFTOVERS_KEY} if leftovers == "" else ()),
         capacity=_capacity(registered, settings),
         cards=tuple(cards),
         registered=registered,
@@ -129,7 +141,8 @@ def changes(node: Raw, words: NodeWords) -> Changes:
     wanted = dict(words.annotations)
     if HANDSHAKE_KEY in held:
         wanted[HANDSHAKE_KEY] = HANDSHAKE
-    annotations = {key: text for key, text in wanted.items() if held.get(key) != text}
+    annotations: dict[str, str | None] = {key: text for key, text in wanted.items() if held.get(key) != text}
+    annotations |= dict.fromkeys(words.removed & held.keys())
     capacity = _amounts(node, "capacity")
     sums = {name: str(amount) for name, amount in words.capacity.items() if not _is(capacity.get(name), amount)}
     return Changes(_metadata(annotations), {"status": {"capacity": sums}} if sums else {})
@@ -141,7 +154,9 @@ def withdrawal(node: Raw, settings: AgentSettings) -> Changes:
     The kubelet derives what is allocatable from the capacity; where there is none any more, nobody else would clean up.
     """
     held = annotations_of(node)
-    annotations = {key: None for key in (REGISTER_KEY, HANDSHAKE_KEY, TOUCHED_KEY, AGENTS_KEY) if key in held}
+    annotations = {
+        key: None for key in (REGISTER_KEY, HANDSHAKE_KEY, TOUCHED_KEY, AGENTS_KEY, LEFTOVERS_KEY) if key in held
+    }
     names = (*_summed(settings), settings.resources.count)
     left = {
         what: {name: None for name in names if name in _amounts(node, what)} for what in ("capacity", "allocatable")

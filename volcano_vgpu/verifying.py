@@ -78,7 +78,8 @@ def states(nodes: Iterable[Raw], settings: AgentSettings) -> Iterator[NodeState]
             continue
         memory = register.allocatable(node, settings.resources.memory)
         cards, complaint = _cards(text)
-        complaint = complaint or _missing(slots, memory, settings)
+        leftovers = register.annotations_of(node).get(register.LEFTOVERS_KEY, "")
+        complaint = complaint or _missing(slots, memory, settings) or leftovers
         yield NodeState(str(node["metadata"]["name"]), cards, slots, memory, complaint)
 
 

@@ -578,7 +578,9 @@ def test_all_but_the_agent_are_restricted_pods(one_helm: Helm, case: Case) -> No
         assert spec["enableServiceLinks"] is False
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         for container in [*spec["containers"], *spec.get("initContainers", [])]:
-            assert RESTRICTED.items() <= container["securityContext"].items(), pod
+            added = {"add": ["FOWNER"]} if container["name"] == "agent" else {}
+            expected = {**RESTRICTED, "capabilities": {**added, "drop": ["ALL"]}}
+            assert expected.items() <= container["securityContext"].items(), pod
             assert container["resources"]["limits"]["memory"]
         if not pod.endswith(("-agent", "-node")):
             assert spec["securityContext"]["runAsNonRoot"] is True

@@ -19,8 +19,10 @@ from hami_plugins.kube import paths
 from hami_plugins.model.units import DeviceId
 from tests.integration.volcano_vgpu.machines import CARDS, NODE, NUMBER, Machine, container, pod
 from tests.waiting import wait_for
+from volcano_vgpu import config
 from volcano_vgpu.app import Agent
 from volcano_vgpu.slots import key_of
+from volcano_vgpu.verifying import verdict
 
 A, B = "GPU-aaaaaaaa-1", "GPU-bbbbbbbb-2"
 REGISTER = "volcano.sh/node-vgpu-register"
@@ -289,6 +291,27 @@ def test_what_cannot_be_tidied_up_ends_nothing(node: Machine) -> None:
         folder.unlink()
         uid = node.create(pod("one", container(memory=2000), ids=f"{A},NVIDIA,2000,0:"))
         node.started(uid)
+
+
+def test_what_cannot_be_removed_is_shown_by_metric_log_and_verify_until_it_can(node: Machine) -> None:
+    stays = node.root / "hook" / "vgpu" / "containers" / "uid-gone_main"
+    stays.parent.mkdir(parents=True)
+    stays.symlink_to(node.root)
+    chosen = config.load("", {"NODE_NAME": NODE})
+
+    def complaint() -> str:
+        return "".join(each.complaint for each in verdict(node.api, chosen, grants="", nodes=True).nodes)
+
+    with capture_logs() as logs, node.agent() as agent:
+        node.wait_ready(agent, 20)
+        wait_for(lambda: str(stays) in complaint(), "verify names it")
+        not_removed = 'volcano_vgpu_container_directories{state="not_removed"} '
+        wait_for(lambda: f"{not_removed}1.0" in page(agent, "/metrics")[1], "the metric counts it")
+        stays.unlink()
+        stays.mkdir()
+        wait_for(lambda: not complaint(), "verify is content")
+        wait_for(lambda: f"{not_removed}0.0" in page(agent, "/metrics")[1], "the metric counts it no more")
+    assert len([each for each in logs if each["event"] == "leftovers_kept"]) == 1
 
 
 @pytest.mark.parametrize(("bound", "touches"), [("4102444800", 1), ("1", 0)])

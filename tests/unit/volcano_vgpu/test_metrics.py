@@ -14,6 +14,7 @@ from hami_plugins.wire.pod_devices import AssignedDevice
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, sick, uuid
 from volcano_vgpu import register
 from volcano_vgpu.cards import Sight
+from volcano_vgpu.containers import DirectoryTotals
 from volcano_vgpu.metrics import AgentMetrics, Sources, stranded
 from volcano_vgpu.model import CardUse
 from volcano_vgpu.refusals import Code, Refusal
@@ -62,6 +63,7 @@ def exposed(**changes: Any) -> Mapping[str, float]:
         "registered": lambda: True,
         "offered": lambda: 1,
         "unwritten": lambda: 3,
+        "directories": lambda: {"in_use": DirectoryTotals(3, 5000, 1), "not_removed": DirectoryTotals(2, 7, 0)},
         "factor": 2,
     }
     metrics = AgentMetrics()
@@ -84,6 +86,15 @@ def test_what_is_granted_of_a_card_is_told_in_bytes() -> None:
 def test_a_pod_that_was_served_counts_with_what_it_was_handed() -> None:
     found = exposed(pods=lambda: [pod("one", f"{uuid(1)},NVIDIA,1,0:")])
     assert found[f'volcano_vgpu_card_memory_granted_bytes{{uuid="{uuid(1)}"}}'] == 1024 * 2 * MIB
+
+
+def test_directories_of_containers_are_told_by_state_with_what_they_take() -> None:
+    found = exposed()
+    assert found['volcano_vgpu_container_directories{state="in_use"}'] == 3
+    assert found['volcano_vgpu_container_directories{state="not_removed"}'] == 2
+    assert found['volcano_vgpu_container_directories_bytes{state="in_use"}'] == 5000
+    assert found['volcano_vgpu_container_directories_bytes{state="not_removed"}'] == 7
+    assert found['volcano_vgpu_container_directories_unmeasured{state="in_use"}'] == 1
 
 
 def test_health_and_use_are_told_card_by_card() -> None:
@@ -129,7 +140,9 @@ def test_calls_and_refusals_are_counted_by_what_came_of_them() -> None:
 def test_a_node_without_cards_is_told_as_such() -> None:
     empty = register.desired(inventory(), settings())
     offer = NodeOffer.of(NodeName("n1"), "", inventory(), spec=SPEC)
-    found = exposed(sight=lambda: Sight(inventory(), empty, Slots.of((), 2), offer), pods=list, grants=dict)
+    found = exposed(
+        sight=lambda: Sight(inventory(), empty, Slots.of((), 2), offer), pods=list, grants=dict, directories=dict
+    )
     assert found == {
         "volcano_vgpu_registered": 1.0,
         "volcano_vgpu_cards_offered": 1.0,

@@ -252,6 +252,19 @@ def test_a_node_says_whose_agents_speak_for_it_until_that_is_taken_back() -> Non
     assert taken[register.AGENTS_KEY] is None
 
 
+def test_a_node_says_what_cannot_be_removed_from_it_until_nothing_is_left() -> None:
+    words = desired(inventory(card(0)), settings(), leftovers="files of pod uid-a")
+    held = said(words)
+    assert held["metadata"]["annotations"]["hami-plugins.io/volcano-vgpu-leftovers"] == "files of pod uid-a"
+    assert not register.changes(held, desired(inventory(card(0)), settings())), "not known yet: left as it is"
+    healed = register.changes(held, desired(inventory(card(0)), settings(), leftovers=""))
+    assert healed.node == {"metadata": {"annotations": {"hami-plugins.io/volcano-vgpu-leftovers": None}}}
+    taken = register.withdrawal(held, settings()).node["metadata"]["annotations"]
+    assert taken["hami-plugins.io/volcano-vgpu-leftovers"] is None
+    clean = said(desired(inventory(card(0)), settings()))
+    assert not register.changes(clean, desired(inventory(card(0)), settings(), leftovers=""))
+
+
 @pytest.mark.parametrize(
     ("annotations", "valid"),
     [
