@@ -5,10 +5,15 @@ The order is that of HAMi's vendors (``hami-vendors.md`` 0.10); a rule added her
 
 from __future__ import annotations
 
+from typing import Final
+
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB
 from hami_plugins.model.vendor import Ask, Candidate, Check, VendorSpec
 from hami_plugins.model.verdicts import Reason
+
+WHOLE_CORES: Final = 100
+"""The cores of a device whose cores are percentages."""
 
 
 def healthy(candidate: Candidate, ask: Ask) -> Reason | None:
@@ -66,8 +71,9 @@ def cores_left(candidate: Candidate, ask: Ask) -> Reason | None:
 
 
 def whole_device_is_idle(candidate: Candidate, ask: Ask) -> Reason | None:
-    """Who takes all cores of a device takes the device: nobody else may be on it."""
-    if candidate.used.slots > 0 and cores_on(candidate, ask) == candidate.device.cores > 0:
+    """A request for 100 % of a device's cores needs an idle device. Devices with other numbers of cores than 100
+    (Moore Threads' 16) are compared by their free cores only, as HAMi does."""
+    if candidate.used.slots > 0 and cores_on(candidate, ask) == candidate.device.cores == WHOLE_CORES:
         return Reason.EXCLUSIVE
     return None
 

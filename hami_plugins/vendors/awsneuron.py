@@ -140,9 +140,12 @@ def idle_among_several(candidate: Candidate, ask: Ask) -> Reason | None:
 
 
 def cores_are_free(candidate: Candidate, ask: Ask) -> Reason | None:
-    """Enough cores are held by nobody, whatever the running pods' masks have in common."""
-    free = len(_free_cores(candidate))
-    return Reason.CORES if free < cores_on(candidate.device, ask.request) else None
+    """Enough cores are held by no pod, whatever the running pods' masks have in common; all cores need an idle "
+    "device."""
+    asked = cores_on(candidate.device, ask.request)
+    if asked == candidate.device.cores and candidate.used.slots > 0:
+        return Reason.EXCLUSIVE
+    return Reason.CORES if len(_free_cores(candidate)) < asked else None
 
 
 def share_of(candidate: Candidate, ask: Ask) -> Share:

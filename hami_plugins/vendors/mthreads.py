@@ -4,8 +4,7 @@ Source: ``hami-vendors.md`` 8. The annotation ``mthreads.com/gpu-index`` holds t
 several containers of a pod ask for cards, all of them must get the same one; that limit is the vendor's protocol.
 
 Deviations from HAMi 2.10, on purpose: an unusable amount is refused (HAMi takes the container for one without cards),
-negative cores are refused, whoever asks for all 16 cores of a card gets an idle card (HAMi compares with 100 and so
-never looks), and a capacity that HAMi would let overflow is a problem of the node.
+negative cores are refused, and a capacity that HAMi would let overflow is a problem of the node.
 """
 
 from __future__ import annotations

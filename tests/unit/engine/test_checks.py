@@ -86,13 +86,14 @@ def test_cores_are_left_up_to_the_last_one(cores: int, why: Reason | None) -> No
     ("total", "cores", "slots", "why"),
     [
         (100, 100, 1, Reason.EXCLUSIVE),
-        (16, 16, 1, Reason.EXCLUSIVE),
+        (16, 16, 1, None),
+        (200, 100, 1, None),
         (100, 99, 1, None),
         (100, 100, 0, None),
         (0, 0, 1, None),
     ],
 )
-def test_all_cores_of_a_device_are_the_device(total: int, cores: int, slots: int, why: Reason | None) -> None:
+def test_all_hundred_percent_of_a_device_are_the_device(total: int, cores: int, slots: int, why: Reason | None) -> None:
     card = a_candidate(a_device(cores=total), used(slots))
     assert checks.whole_device_is_idle(card, an_ask(a_request(cores=cores))) is why
 

@@ -112,11 +112,17 @@ def test_an_init_container_may_have_another_card() -> None:
     assert written[LIST].count("n-mthreads") == 2
 
 
-def test_all_cores_mean_a_card_that_nobody_uses() -> None:
+@pytest.mark.parametrize("kind", [ContainerKind.APP, ContainerKind.INIT])
+def test_all_sixteen_cores_are_had_beside_containers_without_cores_as_hami_compares_with_100(
+    kind: ContainerKind,
+) -> None:
     node = a_node_object("n", capacity={CORES: 16, MEMORY: 96})
-    running = [holder(SPEC, "n-mthreads-0,Mthreads,1024,0:;")]
-    pod = a_pod(a_container({COUNT: 1, MEMORY: 2, CORES: 16}))
-    assert place(SPEC, node, pod, running) == "1/1 ExclusiveDeviceAllocateConflict"
+    pod = a_pod(a_container({COUNT: 1, MEMORY: 2, CORES: 16}, kind=kind), a_container(name="idle"))
+    written = place(SPEC, node, pod, [holder(SPEC, "n-mthreads-0,Mthreads,1024,0:;")])
+    assert isinstance(written, dict)
+    assert written[LIST] == "n-mthreads-0,Mthreads,1024,16:;;"
+    with_a_core = [holder(SPEC, "n-mthreads-0,Mthreads,1024,1:;")]
+    assert place(SPEC, node, pod, with_a_core) == "1/1 CardInsufficientCore"
 
 
 def test_the_plugin_learns_the_cards_of_the_last_container() -> None:
