@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -60,3 +61,36 @@ def test_every_recorded_answer_is_ours_or_explained(file: str, vendor: str) -> N
 def test_every_rule_explains_a_recorded_answer() -> None:
     used = {name for file in FILES for vendor in by_vendor(file) for name in rules_of(file, vendor)[0]}
     assert {rule.name for rule in all_rules()} - used <= BEYOND
+
+
+ONE_CARD = "volcano.sh/node-vgpu-register"
+
+
+def _without_last_colon(case: Case) -> Case | None:
+    """A case of a node with one card whose register loses its last colon, as Volcano's code answers it: a value without
+    any colon decodes to no devices (``volcano.md`` 2.2), and the device check passes such a node."""
+    changed = copy.deepcopy(case)
+    annotations = changed["node"]["metadata"].get("annotations") or {}
+    register = annotations.get(ONE_CARD, "")
+    if register.count(":") != 1 or not register.endswith(":"):
+        return None
+    annotations[ONE_CARD] = register.removesuffix(":")
+    bound = {"fits": True, "reason": "", "annotations": {}, "score": 0, "registered": False, "has_request": False}
+    for answer in (changed, *changed["answers"]):
+        answer.update(bound)
+    return changed
+
+
+def test_a_register_without_any_colon_is_a_node_that_volcano_does_not_check() -> None:
+    """The rule that explains it is that of nodes without registered cards; we refuse the pod."""
+    vendors, judged = builtin(), 0
+    for case in corpus.cases([FOLDER / "volcano.jsonl.gz"]):
+        changed = _without_last_colon(case)
+        if changed is None:
+            continue
+        changed["id"] += "-without-colon"  # answers are remembered by id
+        ours = corpus.answer(changed, vendors)
+        found = corpus.explained(changed, ours, corpus.differing(changed, ours), all_rules())
+        assert found is not None, changed["id"]
+        judged += "unregistered-node-has-no-cards" in {rule.name for rule in found}
+    assert judged > 10

@@ -29,7 +29,7 @@ from hami_plugins.model.vendor import Ask, Candidate, Scoring, VendorSpec
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.vendors import volcano
 from hami_plugins.wire import objects
-from hami_plugins.wire.volcano import decode_slot
+from hami_plugins.wire.volcano import decode_slot, is_unseen
 from tests.golden import corpus_volcano
 from tests.golden.rules import Answer, Case
 
@@ -95,8 +95,8 @@ def _cut(case: Case) -> bool:
 
 def _unregistered(case: Case) -> bool:
     handshake = (case["node"]["metadata"].get("annotations") or {}).get(HANDSHAKE)
-    short = not _records(case) or any(len(record) < 6 for record in _records(case))
-    return short or handshake is None or "Deleted" in handshake
+    register = (case["node"]["metadata"].get("annotations") or {}).get(REGISTER, "")
+    return is_unseen(register) or handshake is None or "Deleted" in handshake
 
 
 def _selects(case: Case) -> bool:

@@ -285,6 +285,16 @@ RULES: Final = (
         ),
     ),
     Rule(
+        name="unknown-cards",
+        quirk=volcano_releases.UNKNOWN_CARDS,
+        applies=_meets_a_mute_node,
+        words=lambda case: (
+            f"{{volcano}} may bind the pod to {case.course.mute} without a card: the node offers slots and has "
+            "registered no cards that it can read, so that the sums of the node are all it looks at"
+        ),
+        unasked=True,
+    ),
+    Rule(
         name="plain-caps",
         quirk=volcano_releases.PLAIN_CAPS,
         applies=_outgrows_its_queue,

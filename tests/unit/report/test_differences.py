@@ -47,6 +47,10 @@ PLUGIN = (
     "matches "
     "no pod of which several containers ask for cards; volcano-vgpu's agent does"
 )
+UNKNOWN_CARDS = (
+    "Volcano before 1.14.1 and from 1.14.2 on may bind the pod to n1 without a card: the node offers slots and has "
+    "registered no cards that it can read, so that the sums of the node are all it looks at"
+)
 SLOTS = "Volcano may give containers of the pod the same MIG slot"
 
 
@@ -139,6 +143,15 @@ def test_our_agent_takes_cards_in_several_containers(mode: str) -> None:
 def test_an_unhealthy_card(sick: str, stage: Stage) -> None:
     found = planned(registered(sick), a_pod())
     assert (found.stage, found.notes) == (stage, (HEALTH,))
+
+
+def test_a_register_without_the_last_colon_leaves_the_node_without_cards_and_volcano_binds_there_all_the_same() -> None:
+    node = registered("GPU-0,10,10000,NVIDIA-NVIDIA A100,true,hami-core")
+    found = planned(node, a_pod())
+    assert (found.stage, found.notes) == (Stage.NODES, (UNKNOWN_CARDS,))
+    assert rules(plans_of([node], a_pod(), release="volcano-1.15.0")["p"]) >= {"unknown-cards"}
+    assert "unknown-cards" not in rules(plans_of([node], a_pod(), release="volcano-1.14.1")["p"])
+    assert "unknown-cards" not in rules(plans_of([node], a_pod(), grants="ledger")["p"])
 
 
 def test_a_refusal_with_healthy_cards_has_none() -> None:
