@@ -17,8 +17,8 @@ from hami_plugins.model.pods import Pod
 from hami_plugins.model.policy import DEFAULT_POLICY, Policy
 from hami_plugins.model.requests import DeviceDemand
 from hami_plugins.model.units import VendorName
-from hami_plugins.model.vendor import Dialect, Headroom
-from hami_plugins.wire import scoring_weights
+from hami_plugins.model.vendor import Dialect, Headroom, VendorSpec
+from hami_plugins.wire import quantity, scoring_weights
 
 NO_DEVICES = DeviceDemand(())
 
@@ -44,7 +44,7 @@ class Intake:
     """A pod ready to be decided on. ``refusal`` is why it never gets that far; then demand and policy mean nothing.
 
     ``submitted`` is the pod as it came, ``pod`` as the webhook left it; ``words`` is the refusal as the upstream
-    scheduler spells it.
+    scheduler spells it, empty where the refusal is ours alone.
     """
 
     submitted: Pod
@@ -60,6 +60,8 @@ class Intake:
 def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName, Headroom] | None = None) -> Intake:
     """Let the webhook see the pod, then read what it asks. ``left`` is what the namespace's quota leaves per vendor."""
     admission = admit(pod, registry, rules.webhook, left)
+    if admission.unusable is not None:
+        return _unusable(pod, admission, admission.unusable, registry)
     if not admission.allowed:
         demand = PodDemand(NO_DEVICES, pod.constraints)
         denied = f"admission denied: {admission.message}"
@@ -70,16 +72,12 @@ def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName
         devices = demand_of(admitted, registry)
         dialect = dialect_of(devices, registry)
         policy = _policy(admitted, devices, dialect, rules.policies)
-    except (InvalidRequestError, WireError) as error:
+    except InvalidRequestError as error:
+        return _unusable(pod, admission, error, registry)
+    except WireError as error:
         demand = PodDemand(NO_DEVICES, pod.constraints)
-        return Intake(
-            submitted=pod,
-            pod=admitted,
-            admission=admission,
-            demand=demand,
-            refusal=str(error),
-            words=_spelled(error, admitted),
-        )
+        words = f"filter error: calcScore failed {scoring_weights.spelled(error)} for pod {admitted.name}"
+        return Intake(submitted=pod, pod=admitted, admission=admission, demand=demand, refusal=str(error), words=words)
     return Intake(
         submitted=pod,
         pod=admitted,
@@ -100,11 +98,30 @@ def dialect_of(demand: DeviceDemand, registry: Registry) -> Dialect:
     return Dialect.HAMI
 
 
-def _spelled(error: InvalidRequestError | WireError, pod: Pod) -> str:
-    """HAMi's answer to a filter call for a pod whose scoring weights it cannot read."""
-    if isinstance(error, InvalidRequestError):
-        return str(error)
-    return f"filter error: calcScore failed {scoring_weights.spelled(error)} for pod {pod.name}"
+def _unusable(pod: Pod, admission: Admission, error: InvalidRequestError, registry: Registry) -> Intake:
+    """The refusal of an amount that means nothing. It is ours: what the API server or HAMi does with it is added."""
+    owner, demand = registry.owner_of(error.resource), PodDemand(NO_DEVICES, pod.constraints)
+    if owner is not None and owner.dialect is Dialect.KOORDINATOR:
+        why = words = str(error)  # its scheduler refuses what we refuse
+    else:
+        really = _really(error, owner)
+        why, words = f"not planned: {error} ({really})" if really else f"not planned: {error}", ""
+    return Intake(submitted=pod, pod=admission.pod, admission=admission, demand=demand, refusal=why, words=words)
+
+
+def _really(error: InvalidRequestError, owner: VendorSpec | None) -> str:
+    """What becomes of the pod in a cluster, where that is known (``hami-core.md`` 11, ``hami-vendors.md`` 17.5)."""
+    try:
+        amount = quantity.parse(error.value, key=error.resource)
+    except WireError:
+        return ""
+    if amount.nano < 0 or amount.whole is None:
+        return "the API server takes whole amounts from 0 only"
+    if owner is None or owner.dialect is not Dialect.HAMI:
+        return ""
+    if error.resource == owner.resources.cores:
+        return "HAMi 2.10 admits the pod, and counts other cores than these"
+    return "HAMi 2.10 admits the pod, and takes the container for one without devices: it counts nothing for it"
 
 
 def _policy(pod: Pod, devices: DeviceDemand, dialect: Dialect, defaults: PolicyDefaults) -> Policy:

@@ -41,6 +41,7 @@ class Admission:
     """The webhook's answer: ``pod`` is the pod with ``changes`` applied; ``claimed`` are the vendors it uses.
 
     ``message`` is as HAMi spells it, ``detail`` what it does not say: the numbers of a quota, or what to do.
+    ``unusable`` is set where the refusal is ours: an amount that means nothing, with which HAMi may admit the pod.
     """
 
     allowed: bool
@@ -50,6 +51,7 @@ class Admission:
     changes: tuple[PodChange, ...] = ()
     claimed: tuple[VendorName, ...] = ()
     detail: str = ""
+    unusable: InvalidRequestError | None = None
 
 
 def admit(
@@ -73,7 +75,7 @@ def admit(
     except AdmissionDeniedError as error:
         return replace(_denied(pod, error.message, error.code), detail=error.remedy)
     except InvalidRequestError as error:
-        return _denied(pod, str(error), error.http_status)
+        return replace(_denied(pod, str(error), error.http_status), unusable=error)
     over = [each.words(registry[each.vendor]) for each in quota.excesses(_asked(demand), left or {})]
     return replace(_denied(pod, OVER_QUOTA), detail="; ".join(over)) if over else changed
 

