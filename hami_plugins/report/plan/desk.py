@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Final
 
-from hami_plugins.engine import quota, vendor_objections
+from hami_plugins.engine import quota, replicas, vendor_objections
 from hami_plugins.engine.alike import Sets, with_given
 from hami_plugins.engine.annotate import annotations_of, labels_of
 from hami_plugins.engine.decide import Decider
@@ -15,6 +16,7 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import UNREGISTERED, NodeObjection, Placed, Refused
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.vendor import Dialect
+from hami_plugins.report.plan import schedulers
 from hami_plugins.report.plan.stages import PodPlan, Stage
 
 DEVICE_SHARING: Final = "hami-vgpuDeviceSharing error"
@@ -39,10 +41,28 @@ class Desk:
         self._decider = decider
         self._now_ns = now_ns
         self._moment = moment
+        self._read: dict[Hashable, Intake] = {}
+        self._elsewhere: dict[Hashable, tuple[Pod, str]] = {}
 
     def read(self, pod: Pod) -> Intake:
-        """What the webhook and the pod's own words make of it, no quota of HAMi's in the way."""
-        return take_in(pod, self.registry, self.rules)
+        """What the webhook and the pod's own words make of it, no quota of HAMi's in the way. Replicas share it."""
+        key = replicas.key_of(pod)
+        known = self._read.get(key)
+        if known is not None:
+            return replicas.intake_of(pod, known)
+        found = take_in(pod, self.registry, self.rules)
+        if replicas.are_shared(found):
+            self._read[key] = found
+        return found
+
+    def left_alone(self, pod: Pod) -> str:
+        """Why the pod's scheduler does not look at the devices that it asks for; empty where it does."""
+        key = replicas.key_of(pod)
+        known = self._elsewhere.get(key)
+        if known is None:
+            # The pod is kept, because its parts are known by their identity.
+            known = self._elsewhere[key] = pod, schedulers.left_alone(pod, self.registry, self.rules)
+        return known[1]
 
     def read_within_quota(self, snapshot: ClusterSnapshot, pod: Pod) -> Intake:
         """The same with what HAMi's quota leaves its namespace."""

@@ -10,10 +10,10 @@ from hami_plugins.engine import gangs, queues
 from hami_plugins.engine.alike import Sets
 from hami_plugins.engine.gangs import Need
 from hami_plugins.engine.intake import Intake
-from hami_plugins.engine.queues import Amounts
+from hami_plugins.engine.queues import Amounts, Gate
 from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
 from hami_plugins.model.pods import Pod
-from hami_plugins.report.plan.stages import Unit
+from hami_plugins.report.plan.stages import PodPlan, Unit
 from hami_plugins.report.workloads.pods import VOLCANO
 from hami_plugins.wire.gang_keys import GROUP_KEY, TASK_INDEX_KEY, TASK_KEY
 
@@ -61,6 +61,20 @@ class Job:
     def ready(self) -> bool:
         """Whether the gang is complete."""
         return not gangs.missing(self.need, self.have)
+
+
+@dataclass(slots=True, eq=False)
+class Trial:
+    """A try at a whole gang, and the cluster after it. ``sets`` are devices that are wished, ``used`` those given."""
+
+    snapshot: ClusterSnapshot
+    gate: Gate | None
+    have: Counter[str]
+    holds: dict[str, int]
+    sets: Sets
+    used: Sets
+    plans: list[PodPlan] = field(default_factory=list)
+    left: deque[Member] = field(default_factory=deque)
 
 
 def job_of(snapshot: ClusterSnapshot, at: int, unit: Unit) -> Job:

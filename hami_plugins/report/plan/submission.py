@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -12,6 +12,7 @@ from hami_plugins.model.pods import NodeConstraints, Pod, Toleration
 from hami_plugins.report.plan.planner import Unit
 from hami_plugins.report.workloads import Submission, Workload
 from hami_plugins.report.workloads.gangs import Gang
+from hami_plugins.report.workloads.pods import PodCopy
 from hami_plugins.wire import objects
 from hami_plugins.wire.gang_keys import TASK_KEY
 
@@ -74,14 +75,26 @@ def _tasks(pods: tuple[Pod, ...]) -> tuple[str, ...]:
 
 def _pods(workload: Workload, snapshot: ClusterSnapshot) -> Iterator[Pod]:
     of_group = workload.gang.annotations if workload.gang is not None else {}
+    template: tuple[object, Pod] | None = None
     for copy in workload.pods:
-        pod = objects.pod(copy.raw)
-        if of_group:
-            pod = replace(pod, of_group=of_group)
+        if template is not None and template[0] is copy.raw["spec"]:
+            pod = _replica(template[1], copy)
+        else:
+            pod = objects.pod(copy.raw)
+            pod = replace(pod, of_group=of_group) if of_group else pod
+            template = copy.raw["spec"], pod
         if workload.per_node:
             yield from _one_per_node(pod, snapshot)
         else:
             yield pod
+
+
+def _replica(pod: Pod, copy: PodCopy) -> Pod:
+    """Another pod of the same spec: what was read of that need not be read again."""
+    metadata = copy.raw["metadata"]
+    if not isinstance(metadata, Mapping) or any(pod.neighbours):
+        return replace(objects.pod(copy.raw), of_group=pod.of_group)
+    return replace(pod, name=copy.name, labels=metadata["labels"], annotations=metadata["annotations"])
 
 
 _OF_DAEMON_SETS: Final = (

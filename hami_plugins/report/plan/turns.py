@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from hami_plugins.engine import accounts, alike, gangs, neighbours, queues, resource_quota
@@ -24,9 +24,10 @@ from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.quantity import NANO
 from hami_plugins.report import old_names, spelling
-from hami_plugins.report.plan import aftermath, schedulers
+from hami_plugins.report.plan import aftermath
 from hami_plugins.report.plan.desk import Desk
-from hami_plugins.report.plan.jobs import Job, Member, in_order, job_of, least_of, without_gated
+from hami_plugins.report.plan.jobs import Job, Member, Trial, in_order, job_of, least_of, without_gated
+from hami_plugins.report.plan.refused import RefusedReplicas, State
 from hami_plugins.report.plan.stages import Hold, PodPlan, Stage, Unit
 from hami_plugins.wire.gang_keys import GROUP_KEY
 
@@ -50,20 +51,6 @@ class _Stop(NamedTuple):
     hold: Hold | None = None
 
 
-@dataclass(slots=True)
-class _Trial:
-    """A try at a whole gang, and the cluster after it. ``sets`` are devices that are wished, ``used`` those given."""
-
-    snapshot: ClusterSnapshot
-    gate: Gate | None
-    have: Counter[str]
-    holds: dict[str, int]
-    sets: Sets
-    used: Sets
-    plans: list[PodPlan] = field(default_factory=list)
-    left: deque[Member] = field(default_factory=deque)
-
-
 class Turns:
     """One run of a planner: ``plans`` grow in the order of the decisions, ``snapshot`` is the cluster after them."""
 
@@ -78,6 +65,7 @@ class Turns:
         self._taken_of_jobs: dict[str, dict[str, int]] = {}
         self._neighbours_matter = neighbours.matter(snapshot)
         self._noted = noted(snapshot.nodes)
+        self._refused = RefusedReplicas()
 
     def take(self) -> None:
         """Decide every pod of every unit."""
@@ -101,7 +89,7 @@ class Turns:
         """What happens when the pods are created: webhooks, then quotas. Those that remain are the job's members."""
         created: list[Member] = []
         for member in job.members:
-            elsewhere = schedulers.left_alone(member.pod, self._desk.registry, self._desk.rules)
+            elsewhere = self._desk.left_alone(member.pod)
             if elsewhere:
                 self._emit(job, member, _Stop(Stage.ELSEWHERE, elsewhere))
                 continue
@@ -274,9 +262,9 @@ class Turns:
         job.have, job.holds, job.members, job.sets = trial.have, trial.holds, trial.left, trial.used
         return True
 
-    def _tried(self, job: Job, sets: Sets) -> _Trial:
+    def _tried(self, job: Job, sets: Sets) -> Trial:
         """What becomes of a gang that has yet to start; ``sets`` are devices that its members should have."""
-        trial = _Trial(self.snapshot, self._gate, job.have.copy(), dict(job.holds), sets, job.sets)
+        trial = Trial(self.snapshot, self._gate, job.have.copy(), dict(job.holds), sets, job.sets)
         members = list(job.members)
         order = gangs.in_turn([member.task for member in members], job.need, trial.have)
         for at in order:
@@ -312,7 +300,19 @@ class Turns:
         return False
 
     def _decide(self, job: Job, member: Member, snapshot: ClusterSnapshot, gate: Gate | None, sets: Sets) -> PodPlan:
-        """One member on the cluster as it is in this turn; ``sets`` are the devices that other members have."""
+        """One member on the cluster as it is in this turn; ``sets`` are the devices that other members have.
+
+        A replica of a pod that found no place gets the same answer, as long as nothing has changed since.
+        """
+        state = State(job, snapshot, gate, sets)
+        known = self._refused.answer(state, member.pod)
+        if known is not None:
+            return known
+        plan = self._decided(job, member, snapshot, gate, sets)
+        self._refused.keep(state, member.pod, plan)
+        return plan
+
+    def _decided(self, job: Job, member: Member, snapshot: ClusterSnapshot, gate: Gate | None, sets: Sets) -> PodPlan:
         if not job.volcano:
             intake = self._desk.read_within_quota(snapshot, member.pod)
         else:
