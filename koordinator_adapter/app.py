@@ -23,7 +23,8 @@ from hami_plugins.kube.port import Selection
 from hami_plugins.kube.reflector import Backoff, Change, Reflector, ReflectorOptions
 from hami_plugins.model.units import MiB, NodeName
 from hami_plugins.report.schema import API_VERSION
-from hami_plugins.web.admission import AdmissionMetrics, admission_route
+from hami_plugins.web.admission import AdmissionMetrics, Handler, admission_route
+from hami_plugins.web.bodies import Room
 from hami_plugins.web.documents import DocumentMetrics
 from hami_plugins.web.endpoints import Endpoints
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer
@@ -194,13 +195,13 @@ class AdapterServer:
             self._publisher.look_at(node)
 
     def _over_tls(self, metrics: AdmissionMetrics) -> list[Route]:
-        return [
-            admission_route(webhooks.TRANSLATE_PATH, self._translate, name="pods", metrics=metrics),
-            admission_route(webhooks.RESOLVE_PATH, resolve, name="records", metrics=metrics),
-            admission_route(
-                webhooks.VALIDATE_PATH, lambda request: validate(request, self._policy), name="guard", metrics=metrics
-            ),
+        paths: list[tuple[str, Handler, str]] = [
+            (webhooks.TRANSLATE_PATH, self._translate, "pods"),
+            (webhooks.RESOLVE_PATH, resolve, "records"),
+            (webhooks.VALIDATE_PATH, lambda request: validate(request, self._policy), "guard"),
         ]
+        room = Room()
+        return [admission_route(path, handler, name=name, metrics=metrics, room=room) for path, handler, name in paths]
 
     def _translate(self, request: AdmissionRequest) -> Answer:
         facts = replace(self._cluster.facts(), groups=self._groups.all, quotas=self._quotas.all)

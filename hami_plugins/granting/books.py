@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.granting import unread, writers
 from hami_plugins.granting.product import Product
+from hami_plugins.granting.slices import BUDGET, listed, slices
 from hami_plugins.kube.reflector import Change
 from hami_plugins.ledger.answers import Assumption, Code, Declined, Found, Granted, Source, Statistics
 from hami_plugins.ledger.ledger import HOLD, Ledger
@@ -38,6 +39,9 @@ Raw = Mapping[str, Any]
 _DEMANDS: Final = 64
 _STATES: Final = 1_000
 """Reasons in words that are remembered: of so many kinds of pods, for so many states of nodes each."""
+
+_LONGEST_REASON: Final = 2_000
+"""Characters: a reason stands once for each node, and names containers and models as the pod spells them."""
 
 _log = structlog.get_logger(__name__)
 
@@ -252,21 +256,28 @@ class Books:
             return self._why_not(node, intake, answer, self._told(intake))
 
     def refusals(self, nodes: Iterable[NodeName], intake: Intake) -> dict[NodeName, str]:
-        """The nodes that cannot hold the pod, each with the reason; see ``answer``."""
-        with self._lock:
+        """The nodes that cannot hold the pod, each with the reason; see ``answer`` and ``slices``."""
+        asked = listed(nodes, self._nodes.values())
+        left = dict.fromkeys(asked, f"{self.product.word}: not looked at within {BUDGET:.0f} s; try again")
+        for answers in self._answers(asked, intake):
             told = self._told(intake)
-            answers = self._ledger.answers(nodes, intake).items()
-            return {node: why for node, each in answers if (why := self._why_not(node, intake, each, told))}
+            for node, each in answers.items():
+                left[node] = self._why_not(node, intake, each, told)
+        return {node: why for node, why in left.items() if why}
 
     def scores(self, nodes: Iterable[NodeName], intake: Intake) -> dict[NodeName, float]:
         """How well the pod fits on each node that can hold it, by the policy for cards: the highest is the best."""
-        listed = tuple(nodes)
+        asked = listed(nodes, self._nodes.values())
+        fits: dict[NodeName, float] = {}
+        for answers in self._answers(asked, intake):
+            fits |= {node: answer.score for node, answer in answers.items() if isinstance(answer, Fit)}
         with self._lock:
-            answers = self._ledger.answers(listed, intake)
-            bonus = self._planner.bonus(listed, intake, self._ledger)
+            bonus = self._planner.bonus(asked, intake, self._ledger)
         sign = -1.0 if intake.policy.node is NodePolicy.SPREAD else 1.0
-        fits = ((node, answer.score) for node, answer in answers.items() if isinstance(answer, Fit))
-        return {node: sign * score + bonus.get(node, 0.0) for node, score in fits}
+        return {node: sign * score + bonus.get(node, 0.0) for node, score in fits.items()}
+
+    def _answers(self, nodes: tuple[NodeName, ...], intake: Intake) -> Iterator[Mapping[NodeName, Fit | Refusal]]:
+        return slices(nodes, lambda some: self._ledger.answers(some, intake), self._lock)
 
     def reserve(self, node: NodeName, intake: Intake, *, job: str = "") -> Granted | Declined:
         """See ``Ledger``."""
@@ -397,4 +408,4 @@ class Books:
         told = self.product.wording(reason, refusal) or reason_words(reason, self._registry, names)
         words = f"{self.product.word} {told}".replace(f" ({node})", "")
         remedy = self.product.remedy(reason, entry)
-        return f"{words}; {remedy}" if remedy else words
+        return (f"{words}; {remedy}" if remedy else words)[:_LONGEST_REASON]

@@ -10,7 +10,9 @@ from hami_plugins.granting.bindings import Bindings
 from hami_plugins.granting.extender import Extender
 from hami_plugins.granting.kube_scheduler import SchedulerExtender
 from hami_plugins.granting.term import Term
+from hami_plugins.web.bodies import Collector, Nothing, Whole
 from hami_plugins.web.documents import MAX_BODY, waiting
+from hami_plugins.wire.volcano_extender import ManyNodes, OneNode
 
 EXTENDER_PATH: Final = "/extender"
 """Volcano's plugin ``extender`` calls below this path."""
@@ -18,11 +20,16 @@ EXTENDER_PATH: Final = "/extender"
 SCHEDULER_PATH: Final = "/scheduler"
 """kube-scheduler's extender calls below this path."""
 
-LARGEST_RANKING: Final = 64 * 1024 * 1024
-"""Bytes: a call that is about many nodes carries all of them, each with its pods."""
+LONGEST_RANKING: Final = 64 * 1024 * 1024
+"""Bytes: a call of Volcano's that is about many nodes carries all of them, each with its pods."""
 
-LARGEST_QUESTION: Final = 16 * 1024 * 1024
-"""Bytes: a call about one node carries its pods, about 5 kB each. Every other call is about one pod."""
+LONGEST_QUESTION: Final = 16 * 1024 * 1024
+"""Bytes: a call of Volcano's about one node carries its pods, about 5 kB each. Every other call is about one pod."""
+
+LARGEST_READ: Final = 2 * 1024 * 1024
+"""Bytes of what is read of a call: a pod, and the names of 15,000 nodes. The worst that fits takes 70 MiB and a tenth
+of a second to parse, in which no other thread runs.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,26 +43,42 @@ class Office:
 
 
 class Call(NamedTuple):
-    """A path, the name that its metrics carry, the answer to a body, and the most bytes of that."""
+    """A path, the name that its metrics carry, the answer to a body, and what is kept of it: see ``document_route``."""
 
     path: str
     name: str
     answer: Callable[[Office, bytes], bytes]
     limit: int = MAX_BODY
+    longest: int | None = None
+    collecting: Callable[[], Collector] = Whole
 
 
 VOLCANO: Final = (
-    Call(f"{EXTENDER_PATH}/predicate", "predicate", lambda o, body: o.extender.predicate(body), LARGEST_QUESTION),
-    Call(f"{EXTENDER_PATH}/prioritize", "prioritize", lambda o, body: o.extender.prioritize(body), LARGEST_RANKING),
+    Call(
+        f"{EXTENDER_PATH}/predicate",
+        "predicate",
+        lambda o, body: o.extender.predicate(body),
+        LARGEST_READ,
+        LONGEST_QUESTION,
+        OneNode,
+    ),
+    Call(
+        f"{EXTENDER_PATH}/prioritize",
+        "prioritize",
+        lambda o, body: o.extender.prioritize(body),
+        LARGEST_READ,
+        LONGEST_RANKING,
+        ManyNodes,
+    ),
     Call(f"{EXTENDER_PATH}/allocate", "allocate", lambda o, body: o.extender.allocate(body)),
     Call(f"{EXTENDER_PATH}/deallocate", "deallocate", lambda o, body: o.extender.deallocate(body)),
-    Call(f"{EXTENDER_PATH}/onSessionOpen", "onSessionOpen", lambda _o, _body: b"{}", LARGEST_RANKING),
+    Call(f"{EXTENDER_PATH}/onSessionOpen", "onSessionOpen", lambda _o, _body: b"{}", 0, LONGEST_RANKING, Nothing),
     Call(f"{EXTENDER_PATH}/onSessionClose", "onSessionClose", lambda _o, _body: b"{}"),
 )
 
 KUBE_SCHEDULER: Final = (
-    Call(f"{SCHEDULER_PATH}/filter", "filter", lambda o, body: o.scheduler.filter(body), LARGEST_RANKING),
-    Call(f"{SCHEDULER_PATH}/prioritize", "rank", lambda o, body: o.scheduler.prioritize(body), LARGEST_RANKING),
+    Call(f"{SCHEDULER_PATH}/filter", "filter", lambda o, body: o.scheduler.filter(body), LARGEST_READ),
+    Call(f"{SCHEDULER_PATH}/prioritize", "rank", lambda o, body: o.scheduler.prioritize(body), LARGEST_READ),
     # It waits for the API server, after it has granted: so it begins in a thread that may wait.
     Call(f"{SCHEDULER_PATH}/bind", "bind", waiting(lambda o, body: o.scheduler.bind(body))),
 )

@@ -18,6 +18,7 @@ from hami_plugins.engine.intake import Intake
 from hami_plugins.errors import KubeError, WireError
 from hami_plugins.granting.books import Books
 from hami_plugins.granting.metrics import GrantMetrics
+from hami_plugins.granting.questions import intake_of
 from hami_plugins.granting.reading import ReadPod
 from hami_plugins.granting.remembering import Heard, Remembered
 from hami_plugins.ledger.answers import Declined
@@ -135,5 +136,5 @@ class Extender:
 
     def _of_task(self, task: Task) -> tuple[Intake, str]:
         """What the pod asks for, as the scheduler has it: its watch may be ahead of ours. And what is in its way."""
-        intake = self._books.intake(task.pod)
+        intake = intake_of(task.pod, self._books.intake)
         return intake, self._books.obstacle(intake)

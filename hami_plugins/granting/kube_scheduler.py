@@ -19,6 +19,7 @@ from hami_plugins.engine.intake import Intake
 from hami_plugins.errors import KubeError, WireError
 from hami_plugins.granting.books import Books
 from hami_plugins.granting.metrics import GrantMetrics
+from hami_plugins.granting.questions import intake_of
 from hami_plugins.granting.reading import ReadPod
 from hami_plugins.kube import paths
 from hami_plugins.ledger.answers import Declined
@@ -56,7 +57,7 @@ class SchedulerExtender:
         """Which nodes can hold a pod."""
         try:
             call = scheduler_extender.candidates(body)
-            intake = self.books.intake(call.pod)
+            intake = intake_of(call.pod, self.books.intake)
         except WireError as error:
             self.metrics.answered("filter", "unreadable")
             return scheduler_extender.filter_error(str(error))
@@ -72,7 +73,7 @@ class SchedulerExtender:
         """How well a pod would fit on each of some nodes."""
         try:
             call = scheduler_extender.candidates(body)
-            intake = self.books.intake(call.pod)
+            intake = intake_of(call.pod, self.books.intake)
         except WireError as error:
             self.metrics.answered("prioritize", "unreadable")
             _log.warning("call_unreadable", verb="prioritize", error=str(error))

@@ -26,8 +26,9 @@ from hami_plugins.granting.webhooks import BINDING_PATH, JOB_PATH, POD_PATH
 from hami_plugins.kube.election import BoundedApi, Election
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.units import NodeName
-from hami_plugins.web.admission import AdmissionMetrics, admission_route
-from hami_plugins.web.documents import DocumentMetrics, Reply, Room, document_route, waiting
+from hami_plugins.web.admission import AdmissionMetrics, Handler, admission_route
+from hami_plugins.web.bodies import Room
+from hami_plugins.web.documents import DocumentMetrics, Reply, document_route, waiting
 from hami_plugins.web.endpoints import Endpoints
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer
 
@@ -245,11 +246,11 @@ class GrantServer:
         )
 
     def _over_tls(self, metrics: AdmissionMetrics) -> list[Route]:
-        return [
-            admission_route(POD_PATH, self._mark, name="pods", metrics=metrics),
-            admission_route(BINDING_PATH, self._bind, name="bindings", metrics=metrics),
-            *([admission_route(JOB_PATH, self._patch, name="jobs", metrics=metrics)] if self._product.jobs else []),
-        ]
+        paths: list[tuple[str, Handler, str]] = [(POD_PATH, self._mark, "pods"), (BINDING_PATH, self._bind, "bindings")]
+        if self._product.jobs:
+            paths.append((JOB_PATH, self._patch, "jobs"))
+        room = Room()
+        return [admission_route(path, handler, name=name, metrics=metrics, room=room) for path, handler, name in paths]
 
     def _plain(self, metrics: DocumentMetrics) -> list[Route]:
         calls = (*VOLCANO, *(KUBE_SCHEDULER if self._product.kube_scheduler else ()))
@@ -267,7 +268,16 @@ class GrantServer:
         def reply(body: bytes) -> Reply:
             return Reply(200, call.answer(self._active(), body))
 
-        return document_route(call.path, reply, name=call.name, metrics=metrics, limit=call.limit, room=room)
+        return document_route(
+            call.path,
+            reply,
+            name=call.name,
+            metrics=metrics,
+            limit=call.limit,
+            longest=call.longest,
+            collecting=call.collecting,
+            room=room,
+        )
 
     def _mark(self, request: AdmissionRequest) -> Answer:
         """New pods are marked by any replica, active or not: nothing of the ledger is needed for it."""

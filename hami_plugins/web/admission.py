@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from hami_plugins.errors import AdmissionDeniedError, WireError
 from hami_plugins.observe.metrics import Metrics
+from hami_plugins.web.bodies import Room
 from hami_plugins.web.documents import MAX_BODY, DocumentMetrics, Reply, document_route, error_reply
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Refused, decode, encode
 
@@ -32,8 +33,14 @@ class AdmissionMetrics:
         )
 
 
-def admission_route(
-    path: str, handler: Handler, *, name: str, metrics: AdmissionMetrics, limit: int = MAX_BODY
+def admission_route(  # noqa: PLR0913 - what a route is made of
+    path: str,
+    handler: Handler,
+    *,
+    name: str,
+    metrics: AdmissionMetrics,
+    limit: int = MAX_BODY,
+    room: Room | None = None,
 ) -> Route:
     """The route of a webhook; the parameters are those of ``document_route``."""
 
@@ -46,7 +53,7 @@ def admission_route(
         metrics.total.labels(name, _outcome(said), str(request.dry_run).lower()).inc()
         return Reply(200, encode(request.uid, said))
 
-    return document_route(path, answer, name=name, metrics=metrics.documents, limit=limit)
+    return document_route(path, answer, name=name, metrics=metrics.documents, limit=limit, room=room)
 
 
 def _said(handler: Handler, request: AdmissionRequest) -> Answer:

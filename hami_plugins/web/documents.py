@@ -4,12 +4,14 @@ A body is read as it arrives and never beyond its limit. Whatever the function b
 a ``HamiPluginsError`` with its own status and words, anything else a 500 that says no more than where to look.
 
 Functions run in the server's own thread, which is fastest and right for what takes a millisecond. What would wait for
-another server says so (``waiting``); the function is asked again then, from its beginning, in a thread beside it.
+another server says so (``waiting``); the function is asked again then, from its beginning, in a thread beside it. What
+takes long, because the body is large or says so (``TakesLongError``), runs in such a thread one at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable
 from functools import wraps
@@ -18,10 +20,12 @@ from typing import Final, NamedTuple, ParamSpec, TypeVar
 import structlog
 from starlette.concurrency import run_in_threadpool
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.observe.metrics import Metrics
+from hami_plugins.web.bodies import SECONDS, SMALL, Arriving, Collector, Limits, Room, TooManyError, Whole, received
+from hami_plugins.web.memory import give_back
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,14 +34,8 @@ MAX_BODY: Final = 3 * 1024 * 1024
 """Bytes. The API server takes no larger request itself, so none reaches a webhook."""
 
 _FAST: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
-_DISCARDED: Final = 8
-"""So many times the limit are read and thrown away, so that a client that only sends hears why; then it is cut."""
-
-ALL_BODIES: Final = 128 * 1024 * 1024
-"""Bytes of bodies that a server keeps while they arrive."""
-
-_BODY_SECONDS: Final = 30.0
-"""The longest that an API server waits for a webhook."""
+LARGE: Final = 512 * 1024
+"""Bytes of a body that is read in a thread of its own: to parse it may take tens of milliseconds."""
 
 
 class Reply(NamedTuple):
@@ -67,25 +65,6 @@ class DocumentMetrics:
         )
 
 
-class TooLargeError(HamiPluginsError):
-    """A body beyond the limit."""
-
-    http_status = 413
-
-
-class TooManyError(HamiPluginsError):
-    """Bodies that arrive all at once, and are more than there is room for."""
-
-    retryable = True
-    http_status = 503
-
-
-class SlowBodyError(HamiPluginsError):
-    """A body that does not arrive."""
-
-    http_status = 408
-
-
 class WouldWaitError(HamiPluginsError):
     """What is asked takes time in which the server's own thread could answer nobody else."""
 
@@ -93,18 +72,8 @@ class WouldWaitError(HamiPluginsError):
     http_status = 503
 
 
-class Room:
-    """For the bodies that arrive at one server: ``most`` bytes of them, of which ``taken`` are there. In one thread."""
-
-    def __init__(self, most: int = ALL_BODIES) -> None:
-        self.most = most
-        self.taken = 0
-
-    def take(self, size: int) -> None:
-        """Raises ``TooManyError`` where there is no room for so many more."""
-        if self.taken + size > self.most:
-            raise TooManyError(f"{self.taken} bytes of other calls are arriving: limit is {self.most} bytes; try again")
-        self.taken += size
+class TakesLongError(WouldWaitError):
+    """What is asked keeps the processor busy for longer than others should wait."""
 
 
 def waiting(function: Callable[P, R]) -> Callable[P, R]:
@@ -112,14 +81,15 @@ def waiting(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        if _runs_a_loop():
+        if runs_a_loop():
             raise WouldWaitError(f"{function!r} waits for another server")
         return function(*args, **kwargs)
 
     return checked
 
 
-def _runs_a_loop() -> bool:
+def runs_a_loop() -> bool:
+    """Whether this thread answers others meanwhile."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -134,46 +104,103 @@ def document_route(  # noqa: PLR0913 - what a route is made of
     name: str,
     metrics: DocumentMetrics,
     limit: int = MAX_BODY,
+    longest: int | None = None,
+    collecting: Callable[[], Collector] = Whole,
     room: Room | None = None,
 ) -> Route:
-    """A route for POST. ``name`` stands in metrics and in the log, ``limit`` is the most bytes of a body.
+    """A route for POST. ``name`` stands in metrics and in the log, ``limit`` is the most bytes that are kept of a body.
 
-    Routes of one server may share the ``room`` for their bodies; without one it has its own.
+    Where ``collecting`` makes what keeps only a part, a body may have ``longest`` bytes. Routes of one server may share
+    the ``room`` for their bodies; without one it has its own.
     """
-    return Route(path, _Endpoint(answer, name, metrics, limit, room or Room()), methods=["POST"])
+    limits = Limits(limit, limit if longest is None else longest, collecting)
+    return Route(path, _Endpoint(answer, name, metrics, limits, room or Room()), methods=["POST"])
 
 
 class _Endpoint:
     """The ASGI application behind a route."""
 
-    def __init__(self, answer: Answering, name: str, metrics: DocumentMetrics, limit: int, room: Room) -> None:
+    def __init__(self, answer: Answering, name: str, metrics: DocumentMetrics, limits: Limits, room: Room) -> None:
         self._answer = answer
         self._name = name
         self._metrics = metrics
-        self._limit = limit
+        self._limits = limits
         self._room = room
         self._seconds = metrics.seconds.labels(name)
         self._refused = ""
         self._log = structlog.get_logger(__name__).bind(route=name)
 
-    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request; of a client that has left nothing more is heard."""
-        broken = False
-        try:
-            body = await _body(receive, self._limit, self._room)
-        except HamiPluginsError as error:
-            reply, broken = _refusal(error), True
-        else:
-            if body is None:
-                return
-            began = time.perf_counter()
+        client = scope["client"][0] if scope["client"] else ""
+        message = await receive()
+        if message["type"] != "http.request":
+            return
+        if len(message["body"]) <= SMALL and not message["more_body"]:
+            await self._send(send, await self._reply(message["body"], client))
+            return
+        async with self._room.turn(client):
             try:
-                reply = self._replied(body)
-            except WouldWaitError:
-                reply = await run_in_threadpool(self._replied, body)
-            self._seconds.observe(time.perf_counter() - began)
+                body = await self._body(receive, message, client)
+            except HamiPluginsError as error:
+                await self._send(send, _refusal(error), close=True)
+            else:
+                del message
+                if body is not None:
+                    await self._send(send, await self._reply(body, client))
+
+    async def _body(self, receive: Receive, message: Message, client: str) -> bytes | None:
+        if not message["more_body"] and len(message["body"]) <= min(self._limits.limit, LARGE):
+            whole: bytes = message["body"]
+            return whole
+        timeout = asyncio.timeout(SECONDS)
+        arriving = Arriving(self._room, client, timeout)
+        try:
+            async with timeout:
+                return await received(receive, message, arriving, self._limits)
+        except TimeoutError:
+            raise arriving.late() from None
+
+    async def _reply(self, body: bytes, client: str) -> Reply:
+        await self._room.share(client)
+        began = time.perf_counter()
+        try:
+            reply = self._at_once(body, client)
+        except TakesLongError:
+            reply = await self._alone(body, client)
+        except WouldWaitError:
+            reply = await run_in_threadpool(self._replied, body)
+        self._seconds.observe(time.perf_counter() - began)
+        return reply
+
+    def _at_once(self, body: bytes, client: str) -> Reply:
+        if len(body) > LARGE:
+            raise TakesLongError(f"{len(body)} bytes are read in a thread of their own")
+        began = time.perf_counter()
+        try:
+            return self._replied(body)
+        finally:
+            self._room.spent(client, time.perf_counter() - began)
+
+    async def _alone(self, body: bytes, client: str) -> Reply:
+        try:
+            async with self._room.alone(client):
+                return await run_in_threadpool(self._at_length, body)
+        except TooManyError as error:
+            return _refusal(error)
+
+    def _at_length(self, body: bytes) -> Reply:
+        # What is parsed is no garbage, however much of it there is; looking for some is most of the work.
+        gc.disable()
+        try:
+            return self._replied(body)
+        finally:
+            gc.enable()
+            give_back()
+
+    async def _send(self, send: Send, reply: Reply, *, close: bool = False) -> None:
         self._metrics.total.labels(self._name, str(reply.status)).inc()
-        await _send(send, reply, close=broken)
+        await _send(send, reply, close=close)
 
     def _replied(self, body: bytes) -> Reply:
         try:
@@ -205,44 +232,6 @@ def error_reply(status: int, why: str) -> Reply:
 
 def _refusal(error: HamiPluginsError) -> Reply:
     return error_reply(error.http_status, str(error))
-
-
-async def _body(receive: Receive, limit: int, room: Room) -> bytes | None:
-    """The body; ``None`` where the client left before it was through."""
-    message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body") and len(message["body"]) <= limit:
-        whole: bytes = message["body"]
-        return whole
-    try:
-        async with asyncio.timeout(_BODY_SECONDS):
-            return await _collected(receive, message, limit, room)
-    except TimeoutError:
-        raise SlowBodyError(f"the body did not arrive within {_BODY_SECONDS:.0f} s") from None
-
-
-async def _collected(receive: Receive, message: object, limit: int, room: Room) -> bytes | None:
-    parts: list[bytes] = []
-    size = kept = 0
-    try:
-        while isinstance(message, dict) and message["type"] == "http.request":
-            part: bytes = message.get("body", b"")
-            size += len(part)
-            if size <= limit:
-                room.take(len(part))
-                kept += len(part)
-                parts.append(part)
-            else:
-                parts.clear()
-                room.taken -= kept
-                kept = 0
-            if size > _DISCARDED * limit or not message.get("more_body"):
-                if size > limit:
-                    raise TooLargeError(f"the body is too large: limit is {limit} bytes")
-                return b"".join(parts)
-            message = await receive()
-    finally:
-        room.taken -= kept
-    return None
 
 
 async def _send(send: Send, reply: Reply, *, close: bool) -> None:

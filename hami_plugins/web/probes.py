@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import structlog
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -25,15 +28,35 @@ def probe_routes(*, alive: Mapping[str, Check], ready: Mapping[str, Check], metr
     may be relied on. Each answers 200 or 503, one line a check. A check that raises has failed, and says so.
     """
 
-    def expose(request: Request) -> Response:
-        text, content_type = metrics.text(request.headers.get("accept", ""))
-        return Response(text, headers={"content-type": content_type})
-
     return [
         Route("/healthz", _answering(alive)),
         Route("/readyz", _answering(ready)),
-        Route("/metrics", expose),
+        Route("/metrics", _Exposed(metrics).answer),
     ]
+
+
+class _Exposed:
+    """The metrics, made for one reader at a time, and for all together who asked before that began.
+
+    So half of the time is left to everything else, however many ask.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._one_at_a_time = asyncio.Lock()
+        self._made: dict[bool, tuple[float, bytes, str]] = {}
+
+    async def answer(self, request: Request) -> Response:
+        """See ``Route``."""
+        accept = request.headers.get("accept", "")
+        form, asked = "openmetrics" in accept, time.monotonic()
+        async with self._one_at_a_time:
+            made = self._made.get(form)
+            if made is None or made[0] < asked:
+                made = (time.monotonic(), *await run_in_threadpool(self._metrics.text, accept))
+                self._made[form] = made
+        _, text, content_type = made
+        return Response(text, headers={"content-type": content_type})
 
 
 def first_trouble(checks: Mapping[str, Check]) -> str:

@@ -3,6 +3,9 @@
 A predicate call carries the whole node with all pods on it, tens of kilobytes, of which only the name is wanted, and a
 prioritize call carries all nodes that are left: the body is cut where Volcano's writer puts the nodes, and only the
 task is parsed. A body that is written otherwise is parsed as a whole.
+
+Of a body that arrives in parts, ``OneNode`` and ``ManyNodes`` keep what has to be read; the rest, a hundred times as
+large, is dropped as it comes.
 """
 
 from __future__ import annotations
@@ -30,9 +33,12 @@ _BEGIN: Final = b'{"task":'
 _NODE: Final = b',"node":{"Name":"'
 _NODES: Final = b',"nodes":['
 _EACH: Final = re.compile(
-    rb'\{"Name":"([^"\\]+)","Node":\{(?:"kind":"Node","apiVersion":"v1",)?"metadata":\{"name":"\1"'
+    rb'\{"Name":"([^"\\]{1,253})","Node":\{(?:"kind":"Node","apiVersion":"v1",)?"metadata":\{"name":"\1"'
 )
 """The beginning of a node: nothing else in a call has its own name twice."""
+
+_LONGEST: Final = 1024
+"""Bytes within which the beginning of a node ends, whatever it is called (at most 253 bytes, twice)."""
 
 _END: Final = b'"'
 _SHOWN: Final = 80
@@ -65,6 +71,96 @@ class OnNodes(NamedTuple):
 
     task: bytes
     nodes: tuple[NodeName, ...]
+
+
+class OneNode:
+    """Keeps of a predicate call that arrives in parts what ``predicate`` reads: all up to the name of the node."""
+
+    __slots__ = ("_done", "_from", "_text")
+
+    def __init__(self) -> None:
+        self._text = bytearray()
+        self._from = 0
+        self._done = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept."""
+        return len(self._text)
+
+    def add(self, part: bytes) -> None:
+        """The next part of the body."""
+        if self._done:
+            return
+        text = self._text
+        text += part
+        at = text.find(_NODE, self._from)
+        if at < 0:
+            self._from = max(0, len(text) - len(_NODE))
+            return
+        self._from = at
+        begin = at + len(_NODE)
+        end = text.find(_END, begin)
+        if end > begin and b"\\" not in text[begin:end] and text.startswith(_BEGIN):
+            self._done = True
+            del text[end + 1 :]
+
+    def text(self) -> bytes:
+        """What was kept, for ``predicate``."""
+        return bytes(self._text)
+
+
+class ManyNodes:
+    """Keeps of a prioritize call that arrives in parts what ``prioritize`` reads: the task, and where nodes begin."""
+
+    __slots__ = ("_from", "_nodes", "_rest", "_text")
+
+    def __init__(self) -> None:
+        self._text = bytearray()
+        self._from = 0
+        self._nodes: bool | None = None
+        self._rest = b""
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept."""
+        return len(self._text) + len(self._rest)
+
+    def add(self, part: bytes) -> None:
+        """The next part of the body."""
+        if self._nodes:
+            self._look(self._rest + part)
+            return
+        self._text += part
+        if self._nodes is None:
+            self._begin()
+
+    def text(self) -> bytes:
+        """What was kept, for ``prioritize``."""
+        return bytes(self._text)
+
+    def _begin(self) -> None:
+        text = self._text
+        at = text.find(_NODES, self._from)
+        if at < 0:
+            self._from = max(0, len(text) - len(_NODES))
+            return
+        self._from = at
+        begin = at + len(_NODES)
+        self._nodes = text.startswith(_BEGIN) and _EACH.match(text, begin) is not None
+        if self._nodes:
+            rest = bytes(text[begin:])
+            del text[begin:]
+            self._look(rest)
+        elif len(text) - begin < _LONGEST:
+            self._nodes = None  # the first node may not be there yet
+
+    def _look(self, rest: bytes) -> None:
+        end = 0
+        for found in _EACH.finditer(rest):
+            self._text += found[0]
+            end = found.end()
+        self._rest = rest[max(end, len(rest) - _LONGEST) :]
 
 
 def predicate(body: bytes) -> OnNode:

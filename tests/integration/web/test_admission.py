@@ -177,7 +177,7 @@ def test_a_client_that_leaves_in_the_middle_disturbs_nobody() -> None:
 
 
 def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hami_plugins.web.documents._BODY_SECONDS", 0.05)
+    monkeypatch.setattr("hami_plugins.web.documents.SECONDS", 0.05)
     with a_webhook(allow) as (_, metrics, port), socket.create_connection(("127.0.0.1", port), timeout=10) as line:
         line.sendall(b"POST /bind HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{")
         answer = b""

@@ -10,7 +10,8 @@ import urllib3
 from starlette.applications import Starlette
 
 from hami_plugins.observe.metrics import Metrics
-from hami_plugins.web.documents import DocumentMetrics, Reply, Room, document_route
+from hami_plugins.web.bodies import Room
+from hami_plugins.web.documents import DocumentMetrics, Reply, document_route
 from hami_plugins.web.server import WebServer
 from tests.integration.kube.waiting import eventually
 

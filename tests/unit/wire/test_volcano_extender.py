@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hami_plugins.errors import WireError
@@ -153,3 +155,66 @@ def test_replies_have_the_members_that_volcano_reads() -> None:
     scores = {NodeName("n1"): 12.5}
     assert orjson.loads(volcano_extender.prioritize_reply(scores)) == {"nodeScore": {"n1": 12.5}, "errorMessage": ""}
     assert orjson.loads(volcano_extender.event_reply("no")) == {"errorMessage": "no"}
+
+
+LONG = {"Task": {"x/q": {"Name": "q", "Pod": {"note": "y" * 3_000}}}}
+"""What a node carries of its pods."""
+
+ODD = [
+    body(node=NODE, task=TASK),
+    body(task=TASK, node={"Node": {}, "Name": "n1"}),
+    body(task=TASK, node={"Name": ""}),
+    body(task=TASK, node={"Name": "a\\b"}),
+    body(task=TASK, node={**NODE, **LONG}),
+    body(task=TASK, nodes=[{**each, **LONG} for each in nodes(*map(str, range(20)))]),
+    body(task=TASK, nodes=nodes("n1", "x" * 300, "n2")),
+    body(task=TASK, nodes=nodes("n" * 253, "n1")),
+    body(task=TASK, nodes=[{"Name": "n1"}, {"Name": "n2"}, *nodes("n3")]),
+    body(task=TASK, nodes=[{"Name": "n1", **LONG}]),
+    body(task=TASK, nodes=[]),
+    body(nodes=nodes("n1"), task=TASK),
+    body(task=TASK),
+    b"",
+]
+
+
+def in_parts(written: bytes, cuts: list[int]) -> list[bytes]:
+    borders = [0, *sorted(min(cut, len(written)) for cut in cuts), len(written)]
+    return [written[begin:end] for begin, end in pairwise(borders)]
+
+
+def said(read: Callable[[bytes], object], written: bytes) -> object:
+    try:
+        return read(written)
+    except WireError as error:
+        return str(error)
+
+
+@given(st.sampled_from(ODD), st.lists(st.integers(0, 8_000), max_size=12))
+@example(body(task=TASK, nodes=[{"Name": "n1", **LONG}]), [1_000, 2_000, 3_000])
+def test_what_is_kept_of_a_call_means_the_same_wherever_it_was_cut(written: bytes, cuts: list[int]) -> None:
+    readers = (
+        (volcano_extender.OneNode, volcano_extender.predicate),
+        (volcano_extender.ManyNodes, volcano_extender.prioritize),
+    )
+    for collecting, read in readers:
+        collector = collecting()
+        for part in in_parts(written, cuts):
+            collector.add(part)
+        assert len(collector.text()) <= collector.size
+        assert said(read, collector.text()) == said(read, written)
+
+
+def test_of_a_large_call_only_the_task_and_the_names_are_kept() -> None:
+    pods = {"Tasks": {"x": "y" * 1_000_000}}
+    one, many = volcano_extender.OneNode(), volcano_extender.ManyNodes()
+    calls = (
+        (one, body(task=TASK, node={**NODE, **pods})),
+        (many, body(task=TASK, nodes=[{**each, **pods} for each in nodes("n1", "n2", "n3")])),
+    )
+    for collector, written in calls:
+        for at in range(0, len(written), 10_000):
+            collector.add(written[at : at + 10_000])
+            assert collector.size < 15_000
+    assert volcano_extender.predicate(one.text()).node == "n1"
+    assert volcano_extender.prioritize(many.text()).nodes == ("n1", "n2", "n3")

@@ -105,7 +105,7 @@ def test_session_calls_are_let_through_and_garbage_is_named(cluster: Site) -> No
     assert "AdmissionReview: request" in text
 
 
-def test_whoever_makes_up_pods_holds_no_cards_and_large_bodies_are_for_nodes_alone(cluster: Site) -> None:
+def test_whoever_makes_up_pods_holds_no_cards(cluster: Site) -> None:
     client = cluster.start()
     made_up = a_pod("made-up", memory=40_960)
     made_up["metadata"]["uid"] = "made-up"
@@ -113,11 +113,20 @@ def test_whoever_makes_up_pods_holds_no_cards_and_large_bodies_are_for_nodes_alo
         assert "the API server has none with the UID made-up" in client.allocate(made_up, node)
     assert cluster.value(client, "assumptions", state="reserved") == 0
     assert cluster.value(client, "pod_reads_total") == 2
-    large = json.dumps({"task": "x" * 4 * 1024 * 1024}).encode()
-    found = {verb: client.post(client.plain(f"/extender/{verb}"), large)[0] for verb in ("predicate", "prioritize")}
-    assert found == {"predicate": 200, "prioritize": 200}
-    found = {verb: client.post(client.plain(f"/extender/{verb}"), large)[0] for verb in ("allocate", "deallocate")}
-    assert found == {"allocate": 413, "deallocate": 413}
+
+
+def test_a_large_call_is_answered_in_volcanos_form_alone(cluster: Site) -> None:
+    client = cluster.start()
+    (pod,) = cluster.put(a_pod("p"))
+    pods = {"Tasks": {"x": "y" * 3_000_000}}
+    nodes = [{"Name": name, "Node": {"metadata": {"name": name}}, **pods} for name in ("n1", "n2")]
+    assert client.call("prioritize", task=_task(pod), nodes=nodes)["nodeScore"].keys() == {"n1", "n2"}
+    assert client.call("predicate", task=_task(pod), node=nodes[0])["code"] == 0
+    assert client.call("onSessionOpen", task=_task(pod), nodes=nodes) == {}
+    odd = json.dumps({"task": "x" * 3_000_000}).encode()
+    for verb in ("predicate", "prioritize", "allocate", "deallocate"):
+        status, why = client.post(client.plain(f"/extender/{verb}"), odd * 2)
+        assert (status, b"too large: limit is" in why) == (413, True)
 
 
 def test_the_pods_of_a_restarted_server_hold_what_they_had(cluster: Site) -> None:
