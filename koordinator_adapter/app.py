@@ -110,7 +110,6 @@ class AdapterServer:
                 "filling": lambda: "" if self._filled.is_set() else "the cluster is being taken in",
             },
             metrics=metrics.metrics,
-            kinds=("mutating", "validating"),
         )
         metrics.read_from(self._sizes)
 

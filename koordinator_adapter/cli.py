@@ -172,8 +172,7 @@ def serve(
     get Device objects. Every replica answers, one publishes. Every setting can also come from the environment:
     HAMI_PLUGINS__KOORDINATOR__INJECTION__MODE=auto.
 
-    Writes: Device objects, Koordinator's resources and labels of nodes, its lease; with its own certificates a Secret
-    and the authorities that its webhooks' configurations trust.
+    Writes: Device objects, Koordinator's resources and labels of nodes, its lease; with its own certificates a Secret.
     """
     from koordinator_adapter.server_commands import Inputs, run_server
 
@@ -246,6 +245,29 @@ def webhooks(
 
     given = Inputs(config=config)
     raise typer.Exit(print_webhooks(given, url=url, ca_file=ca_file, exempt=exempt or [], form=output))
+
+
+@app.command()
+def trust(
+    *,
+    wait: options.Patience = 0.0,
+    config: options.Config = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Have the API server trust the certificates that the server makes (certificate: {bootstrap: true}).
+
+    The server itself may not write webhook configurations, because who may can have any pod rewritten. Run this after
+    `webhooks` was applied and after each change of it; the chart does so at install and upgrade. A new authority is
+    made when the newest one has a third of its ten years left.
+
+    Writes: the authorities (caBundle) in the webhooks' configurations, and the server's Secret.
+    """
+    from hami_plugins.cli.trust import run
+    from koordinator_adapter.server_commands import Inputs
+
+    given = Inputs(config=config, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(run(given.client(), given.settings(), ["mutating", "validating"], patience=wait))
 
 
 @app.command()

@@ -12,7 +12,7 @@ from hami_plugins.cli import options
 from hami_plugins.cli.options import Form
 from hami_plugins.cli.plugged import Group
 from neuron_topology.hypernodes.cli import app as hypernodes_app
-from neuron_topology.placement.cli import audit, clean, conf, grants, repair, verify, webhooks
+from neuron_topology.placement.cli import audit, clean, conf, grants, repair, trust, verify, webhooks
 
 if TYPE_CHECKING:
     from hami_plugins.cli.inputs import Source
@@ -309,7 +309,7 @@ def ranks(
     raise typer.Exit(print_ranks(order, nodes=nodes or (), job=job, env=env))
 
 
-for _command in (grants, verify, conf, webhooks, audit, repair, clean):
+for _command in (grants, verify, conf, webhooks, trust, audit, repair, clean):
     app.command()(_command)
 
 

@@ -192,8 +192,7 @@ def grants(
     has decided (mode guard). Of several replicas one answers; /readyz says which. Every setting can also come from the
     environment: HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE=guard.
 
-    Writes: its lease; in mode guard an annotation of nodes; with its own certificates a Secret and the authorities that
-    its webhooks' configuration trusts.
+    Writes: its lease; in mode guard an annotation of nodes; with its own certificates a Secret.
     """
     from volcano_vgpu.granting.commands import Inputs, run_server
 
@@ -257,6 +256,29 @@ def webhooks(
     raise typer.Exit(
         print_webhooks(inputs, url=url, ca_file=ca_file, exempt=exempt or [], marked_only=marked_only, form=output)
     )
+
+
+@app.command()
+def trust(
+    *,
+    wait: options.Patience = 0.0,
+    config: options.Config = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Have the API server trust the certificates that the server makes (certificate: {bootstrap: true}).
+
+    The server itself may not write webhook configurations, because who may can have any pod rewritten. Run this after
+    `webhooks` was applied and after each change of it; the chart does so at install and upgrade. A new authority is
+    made when the newest one has a third of its ten years left.
+
+    Writes: the authorities (caBundle) in the webhooks' configuration, and the server's Secret.
+    """
+    from hami_plugins.cli.trust import run
+    from volcano_vgpu.granting.commands import Inputs
+
+    inputs = Inputs(config=config, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(run(inputs.client(), inputs.settings(), ["mutating"], patience=wait))
 
 
 @app.command()

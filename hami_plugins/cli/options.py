@@ -100,10 +100,15 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be writt
 
 ServerUrl = Annotated[str, typer.Argument(metavar="URL", help="Where it is: http://NAME.NAMESPACE.svc:9396.")]
 Wait = Annotated[float, typer.Option("--wait", metavar="SECONDS", help="Wait so long for all to be well.")]
+Patience = Annotated[
+    float, typer.Option("--wait", metavar="SECONDS", help="Try again for up to SECONDS while the API server refuses.")
+]
 Url = Annotated[str, typer.Option("--url", metavar="URL", help="Reach the server there, and not by its Service.")]
 CaFile = Annotated[
     str | None,
-    typer.Option("--ca-file", metavar="FILE", help="The authority of its certificate. Not needed with bootstrap."),
+    typer.Option(
+        "--ca-file", metavar="FILE", help="The authority of its certificate. With bootstrap omit it, and run `trust`."
+    ),
 ]
 Exempt = Annotated[
     list[str] | None,

@@ -1,7 +1,9 @@
-"""One self-signed certificate for all replicas of a server: kept in a Secret, trusted by its webhook configurations.
+"""One self-signed certificate for all replicas of a server, kept in a Secret, and the configurations that trust it.
 
 Every replica does the same, so it does not matter which comes first: what is there is read, what is missing is made,
-and each write holds only if nobody else has written in between.
+and each write holds only if nobody else has written in between. A server writes the Secret alone. What API servers
+trust is written by ``establish``, which a short-lived process with an account of its own runs: an account that may
+write a webhook configuration may have any pod of the cluster rewritten.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ import base64
 import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -19,7 +20,7 @@ import structlog
 from hami_plugins.errors import ConfigError, ContentionError, KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import KubeApi, Raw
-from hami_plugins.web.certificates import USUAL, Lifetimes, Material, renewed, write
+from hami_plugins.web.certificates import USUAL, Lifetimes, Material, renewed, rotated, write
 from hami_plugins.web.tls import Tls
 
 _TRIES: Final = 8
@@ -66,9 +67,45 @@ def shared_material(
     A Secret that is there and empty is filled, one that holds something else is overwritten, and logged. Raises
     ``KubeError``.
     """
+    return _shared(api, secret, lambda held: renewed(held, names, now(), lifetimes))
+
+
+def establish(  # noqa: PLR0913 - where it is kept, for whom, and what tests want to choose
+    api: KubeApi,
+    secret: SecretName,
+    names: Sequence[str],
+    configurations: Sequence[WebhookConfiguration],
+    *,
+    lifetimes: Lifetimes = USUAL,
+    now: Callable[[], datetime] = _now,
+) -> tuple[WebhookConfiguration, ...]:
+    """Make the configurations trust what servers sign with; those that this changed.
+
+    A new authority is made where there is none, and where the newest one has a third of its lifetime left. The
+    configurations trust it before the Secret has it, so no server signs with one that is not trusted. Raises
+    ``KubeError``.
+    """
+    changed: dict[WebhookConfiguration, None] = {}
+
+    def trust(material: Material) -> None:
+        changed.update((each, None) for each in configurations if put_trust(api, each, material.trusted))
+
+    _shared(api, secret, lambda held: rotated(held, names, now(), lifetimes), before=trust)
+    return tuple(changed)
+
+
+def _shared(
+    api: KubeApi,
+    secret: SecretName,
+    renew: Callable[[Material | None], Material],
+    *,
+    before: Callable[[Material], None] = lambda _material: None,
+) -> Material:
+    """What the Secret holds, renewed; ``before`` is called with what it is going to hold."""
     for _ in range(_TRIES):
         found = _existing(api, paths.secret(*secret))
-        held, material = _renewed(found, secret, partial(renewed, names=names, now=now(), lifetimes=lifetimes))
+        held, material = _renewed(found, secret, renew)
+        before(material)
         if material == held:
             return material
         try:
@@ -104,10 +141,9 @@ def put_trust(api: KubeApi, configuration: WebhookConfiguration, trusted: bytes)
 
 
 class CertificateKeeper:
-    """Keeps the files of a server and what its clients trust up to date, from a thread, until it is stopped.
+    """Keeps the files of a server up to date, from a thread, until it is stopped.
 
-    ``folder`` gets the files (``Tls`` of ``start``). Every ``every`` seconds the Secret is read, and each of the
-    ``configurations`` trusts what it says; one that is not there yet is waited for.
+    ``folder`` gets the files (``Tls`` of ``start``). Every ``every`` seconds the Secret is read.
     """
 
     def __init__(  # noqa: PLR0913 - where it is kept, for whom, and what tests want to choose
@@ -117,7 +153,6 @@ class CertificateKeeper:
         *,
         names: Sequence[str],
         folder: Path,
-        configurations: Sequence[WebhookConfiguration] = (),
         lifetimes: Lifetimes = USUAL,
         every: float = 60.0,
         now: Callable[[], datetime] = _now,
@@ -126,11 +161,10 @@ class CertificateKeeper:
         self._secret = secret
         self._names = tuple(names)
         self._folder = folder
-        self._configurations = tuple(configurations)
         self._lifetimes = lifetimes
         self._every = every
         self._now = now
-        self._wrong: dict[object, str] = dict.fromkeys(self._configurations, "not looked at yet")
+        self._wrong = ""
         self._log = structlog.get_logger(__name__).bind(kept_in=str(secret))
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -150,35 +184,24 @@ class CertificateKeeper:
 
     def check(self) -> str:
         """What is wrong, in words for an operator; empty when all is well (see ``probes.Check``)."""
-        return "; ".join(why for why in self._wrong.values() if why)
+        return self._wrong
 
     def _renew(self) -> Tls:
-        """One round: the Secret, the files, the configurations."""
+        """One round: the Secret and the files."""
         material = shared_material(self._api, self._secret, self._names, lifetimes=self._lifetimes, now=self._now)
-        files = write(material, self._folder)
-        for configuration in self._configurations:
-            self._note(configuration, partial(self._trust, configuration, material.trusted))
-        return files
-
-    def _trust(self, configuration: WebhookConfiguration, trusted: bytes) -> None:
-        if put_trust(self._api, configuration, trusted):
-            self._log.info("webhook_trusts_certificate", configuration=str(configuration))
+        return write(material, self._folder)
 
     def _keep(self) -> None:
         while not self._stop.wait(_RETRY_SECONDS if self.check() else self._every):
-            self._note(self._secret, self._renew)
-
-    def _note(self, what: object, act: Callable[[], object]) -> None:
-        """Do it; what goes wrong is told once, until it goes wrong otherwise."""
-        try:
-            act()
-        except Exception as error:  # noqa: BLE001 - the outermost loop: nothing may end it but stop()
-            why = f"{what}: {error}"
-            if self._wrong.get(what) != why:
-                self._log.warning("certificate_upkeep_failed", what=str(what), error=str(error))
-            self._wrong[what] = why
-        else:
-            self._wrong[what] = ""
+            try:
+                self._renew()
+            except Exception as error:  # noqa: BLE001 - the outermost loop: nothing may end it but stop()
+                why = f"secret {self._secret}: {error}"
+                if self._wrong != why:
+                    self._log.warning("certificate_upkeep_failed", error=str(error))
+                self._wrong = why
+            else:
+                self._wrong = ""
 
 
 def _existing(api: KubeApi, path: str) -> Raw | None:

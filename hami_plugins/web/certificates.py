@@ -1,7 +1,7 @@
 """A certificate authority of our own and the server certificate it signs: made, renewed in time, written to a folder.
 
-A new authority is trusted before anything is signed by it, and the older ones stay trusted until they end; so whoever
-reads the bundle late, or keeps it for long, still knows the server.
+A new authority is trusted before anything is signed by it, and the older ones stay trusted; so whoever reads the bundle
+late, or keeps it for long, still knows the server.
 """
 
 from __future__ import annotations
@@ -29,6 +29,12 @@ from hami_plugins.web.tls import Tls
 _EARLIER: Final = timedelta(minutes=5)
 """Valid since so long before it was made: clocks differ."""
 
+_BACKDATED: Final = timedelta(days=365)
+"""The same of an authority, which a machine may make whose clock is far ahead; it has to hold on all others at once."""
+
+_KEPT: Final = 3
+"""Authorities in a bundle. An old one goes for a third new one, and not for its age, which a wrong clock may see."""
+
 _LONGEST_NAME: Final = 64
 _DATA: Final = {"trusted": "ca.crt", "authority_key": "ca.key", "chain": "tls.crt", "key": "tls.key"}
 
@@ -40,7 +46,7 @@ class Lifetimes:
     A new authority signs nothing before it has been trusted for ``settle``, unless there is no other.
     """
 
-    authority: timedelta = timedelta(days=730)
+    authority: timedelta = timedelta(days=3650)
     server: timedelta = timedelta(days=90)
     settle: timedelta = timedelta(hours=1)
 
@@ -85,20 +91,33 @@ _NOTHING: Final = Material(trusted=b"", authority_key=b"", chain=b"", key=b"")
 def renewed(held: Material | None, names: Sequence[str], now: datetime, lifetimes: Lifetimes = USUAL) -> Material:
     """The material to use from ``now`` on for a server of these DNS names and addresses; ``held`` itself if it is good.
 
-    Raises ``ValueError`` where ``held`` cannot be read.
+    The authorities stay as they are, because whoever trusts them is written elsewhere (``rotated``).
+    Raises ``ValueError`` where ``held`` cannot be read, ``ConfigError`` where its authority has ended.
     """
     wanted = _wanted(names)
     if held is None:
         return _signed(_with_authority(_NOTHING, now, lifetimes), wanted, now, lifetimes)
-    authorities = x509.load_pem_x509_certificates(held.trusted)
-    valid = [each for each in authorities if each.not_valid_after_utc > now]
-    if len(valid) < len(authorities):
-        held = replace(held, trusted=_pem(valid))
-    if not valid or valid[0].not_valid_after_utc - now < lifetimes.authority / 3:
-        held = _with_authority(held, now, lifetimes)
-    elif _public(_key(held.authority_key)) != _public(valid[0]):
+    newest = x509.load_pem_x509_certificates(held.trusted)[0]
+    if _public(_key(held.authority_key)) != _public(newest):
         raise ValueError("ca.key is not the key of the first certificate of ca.crt")
+    if newest.not_valid_after_utc <= now:
+        ended = f"{newest.not_valid_after_utc:%Y-%m-%d}"
+        raise ConfigError(
+            f"the authority in ca.crt ended on {ended}; replace it with the command trust, or helm upgrade"
+        )
     return _signed(held, wanted, now, lifetimes) if _due(held, wanted, now, lifetimes) else held
+
+
+def rotated(held: Material | None, names: Sequence[str], now: datetime, lifetimes: Lifetimes = USUAL) -> Material:
+    """The same, with a new authority before the others once a third of the newest one's lifetime is left.
+
+    It has to be trusted before servers have it. Raises ``ValueError`` where ``held`` cannot be read.
+    """
+    if held is not None:
+        newest = x509.load_pem_x509_certificates(held.trusted)[0]
+        if newest.not_valid_after_utc - now < lifetimes.authority / 3 or newest.not_valid_before_utc > now:
+            held = _with_authority(held, now, lifetimes)
+    return renewed(held, names, now, lifetimes)
 
 
 def write(material: Material, folder: Path) -> Tls:
@@ -125,9 +144,11 @@ def _due(held: Material, wanted: x509.SubjectAlternativeName, now: datetime, lif
     trusted = _issued(leaf, newest) or any(_issued(leaf, each) for each in older)
     if not fits or not trusted or leaf.not_valid_after_utc <= now or _names_of(leaf) != set(wanted):
         return True
-    settled = now - (newest.not_valid_before_utc + _EARLIER) >= lifetimes.settle
-    old = leaf.not_valid_after_utc - now < lifetimes.server / 3
-    return settled and (old or not _issued(leaf, newest))
+    left = leaf.not_valid_after_utc - now
+    if _issued(leaf, newest):
+        return left < lifetimes.server / 3
+    made = newest.not_valid_after_utc - lifetimes.authority
+    return now - made >= lifetimes.settle or left < lifetimes.server / 6
 
 
 def _with_authority(held: Material, now: datetime, lifetimes: Lifetimes) -> Material:
@@ -137,19 +158,20 @@ def _with_authority(held: Material, now: datetime, lifetimes: Lifetimes) -> Mate
     # Of its own: an authority is looked for by its name.
     name = _name(f"hami-plugins authority {serial:x}")
     made = (
-        _builder(name, name, key.public_key(), serial, (now, now + lifetimes.authority))
+        _builder(name, name, key.public_key(), serial, (now - _BACKDATED, now + lifetimes.authority))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs=True), critical=True)
         .sign(key, hashes.SHA256())
     )
-    return replace(held, trusted=_pem([made]) + held.trusted, authority_key=_key_pem(key))
+    older = x509.load_pem_x509_certificates(held.trusted) if held.trusted else []
+    return replace(held, trusted=_pem([made, *older[: _KEPT - 1]]), authority_key=_key_pem(key))
 
 
 def _signed(held: Material, wanted: x509.SubjectAlternativeName, now: datetime, lifetimes: Lifetimes) -> Material:
     """The same with a new certificate of the server, by the newest authority."""
     authority = x509.load_pem_x509_certificates(held.trusted)[0]
     key = ec.generate_private_key(ec.SECP256R1())
-    span = now, min(now + lifetimes.server, authority.not_valid_after_utc)
+    span = now - _EARLIER, min(now + lifetimes.server, authority.not_valid_after_utc)
     chain = (
         _builder(_name(str(wanted[0].value)), authority.subject, key.public_key(), x509.random_serial_number(), span)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -176,7 +198,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(serial)
-        .not_valid_before(span[0] - _EARLIER)
+        .not_valid_before(span[0])
         .not_valid_after(span[1])
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from starlette.applications import Starlette
 from starlette.routing import Route
@@ -15,7 +14,7 @@ from starlette.routing import Route
 from hami_plugins.errors import ConfigError
 from hami_plugins.kube.port import KubeApi
 from hami_plugins.observe.metrics import Metrics
-from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration
+from hami_plugins.web.bootstrap import CertificateKeeper, SecretName
 from hami_plugins.web.probes import Check, first_trouble, probe_routes
 from hami_plugins.web.server import WebServer
 from hami_plugins.web.settings import ServedSettings
@@ -25,8 +24,7 @@ from hami_plugins.web.tls import Tls, TlsMetrics
 class Endpoints:
     """Two servers, from ``start`` to ``stop``: one for ``plain`` routes and probes, one over TLS for ``webhooks``.
 
-    ``ready`` are the checks of what the replica needs beside its certificate. Where the certificate is its own, the
-    webhook configurations of these ``kinds`` are told to trust it.
+    ``ready`` are the checks of what the replica needs beside its certificate.
     """
 
     def __init__(  # noqa: PLR0913 - what it is made of
@@ -38,12 +36,11 @@ class Endpoints:
         webhooks: Iterable[Route],
         ready: Mapping[str, Check],
         metrics: Metrics,
-        kinds: Iterable[Literal["mutating", "validating"]] = ("mutating",),
     ) -> None:
         self._settings = settings
         self._routes = tuple(webhooks)
         self._tls_metrics = TlsMetrics(metrics)
-        self._keeper = _keeper(api, settings, kinds) if settings.certificate.bootstrap else None
+        self._keeper = _keeper(api, settings) if settings.certificate.bootstrap else None
         self.leaving = threading.Event()
         self._ready: Mapping[str, Check] = {
             "stopping": lambda: "the process ends" if self.leaving.is_set() else "",
@@ -116,14 +113,7 @@ class Endpoints:
         return files if certificate.client_ca is None else replace(files, client_ca=Path(certificate.client_ca))
 
 
-def _keeper(
-    api: KubeApi, settings: ServedSettings, kinds: Iterable[Literal["mutating", "validating"]]
-) -> CertificateKeeper:
-    service, certificate = settings.service, settings.certificate
-    return CertificateKeeper(
-        api,
-        SecretName(service.namespace, certificate.secret),
-        names=(service.host, f"{service.host}.cluster.local", *certificate.names),
-        folder=Path(certificate.directory),
-        configurations=[WebhookConfiguration(kind, settings.webhooks.configuration) for kind in kinds],
-    )
+def _keeper(api: KubeApi, settings: ServedSettings) -> CertificateKeeper:
+    certificate = settings.certificate
+    secret = SecretName(settings.service.namespace, certificate.secret)
+    return CertificateKeeper(api, secret, names=settings.certified_names, folder=Path(certificate.directory))

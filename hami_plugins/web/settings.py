@@ -24,8 +24,8 @@ Of = TypeVar("Of", bound="ServedSettings")
 class Webhooks(Strict):
     """Where the API server reaches the webhooks, over TLS.
 
-    ``configuration`` names what tells the API server of them, whose trust the server looks after. It belongs to the
-    cluster, so two installations have two names for it.
+    ``configuration`` is the name of the objects that tell the API server of them. They belong to the cluster, so two
+    installations have two names for them.
     """
 
     host: str = "0.0.0.0"  # noqa: S104 - the API server is another machine
@@ -36,8 +36,9 @@ class Webhooks(Strict):
 class Certificate(Strict):
     """Files of the server's certificate and key (PEM) in ``directory``; they may change at any time.
 
-    With ``bootstrap`` the server makes them itself, keeps them in the ``secret`` of its namespace for all replicas, and
-    has the webhooks' configuration trust them. ``names`` are further names and addresses that it is good for.
+    With ``bootstrap`` the server makes them itself and keeps them in the ``secret`` of its namespace for all replicas;
+    the command ``trust`` has the webhooks' configuration trust them. ``names`` are further names and addresses that it
+    is good for.
 
     ``client_ca`` is a file of authorities; only clients with a certificate from one of them reach the webhooks then.
     """
@@ -105,6 +106,11 @@ class ServedSettings(Strict):
     listen: Listen
     log: Logging = Logging()
     shutdown_delay: Annotated[float, Field(ge=0, le=300)] = 5.0
+
+    @property
+    def certified_names(self) -> tuple[str, ...]:
+        """The names and addresses that the server's own certificate is for."""
+        return (self.service.host, f"{self.service.host}.cluster.local", *self.certificate.names)
 
 
 def load(model: type[Of], text: str, env: Mapping[str, str], prefix: str) -> Of:

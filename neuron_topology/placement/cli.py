@@ -22,8 +22,7 @@ def grants(
     pod gets a linked set of devices, whoever schedules it. Of several replicas one answers; /readyz says which. Every
     setting can also come from the environment: HAMI_PLUGINS__NEURON_GRANTS__POLICY=spread.
 
-    Writes: its lease; with its own certificates a Secret and the authorities that its webhooks' configuration trusts;
-    Bindings, where kube-scheduler leaves them to it.
+    Writes: its lease; with its own certificates a Secret; Bindings, where kube-scheduler leaves them to it.
     """
     from neuron_topology.placement.commands import Inputs, run_server
 
@@ -104,6 +103,28 @@ def webhooks(
             form=output,
         )
     )
+
+
+def trust(
+    *,
+    wait: options.Patience = 0.0,
+    config: options.Config = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Have the API server trust the certificates that the server makes (certificate: {bootstrap: true}).
+
+    The server itself may not write webhook configurations, because who may can have any pod rewritten. Run this after
+    `webhooks` was applied and after each change of it; the chart does so at install and upgrade. A new authority is
+    made when the newest one has a third of its ten years left.
+
+    Writes: the authorities (caBundle) in the webhooks' configuration, and the server's Secret.
+    """
+    from hami_plugins.cli.trust import run
+    from neuron_topology.placement.commands import Inputs
+
+    inputs = Inputs(config=config, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(run(inputs.client(), inputs.settings(), ["mutating"], patience=wait))
 
 
 def audit(

@@ -46,11 +46,6 @@ RULES: Final = (
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update", "patch"]},
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update", "patch"]},
-    {
-        "apiGroups": ["admissionregistration.k8s.io"],
-        "resources": ["mutatingwebhookconfigurations"],
-        "verbs": ["get", "patch"],
-    },
 )
 """All that the server may do when it makes its own certificates, and no more."""
 
@@ -149,7 +144,8 @@ class Replica:
     ) -> None:
         self.plane = plane
         self.port, self.hook_port = free_port(), free_port()
-        config = plane.machine.root / f"{name}.yaml"
+        self.product = product
+        self.config = config = plane.machine.root / f"{name}.yaml"
         own = {
             "listen": {"host": "127.0.0.1", "port": self.port},
             "webhooks": {"host": "127.0.0.1", "port": self.hook_port},
@@ -180,6 +176,11 @@ class Replica:
     def certificate(self) -> bytes:
         """What a client meets now, PEM."""
         return ssl.get_server_certificate(("127.0.0.1", self.hook_port), timeout=5).encode()
+
+    def establish_trust(self) -> None:
+        """The API server trusts the certificates that it makes, as an operator has it."""
+        cluster = ("--kubeconfig", str(self.plane.admin_kubeconfig))
+        command("trust", "--config", str(self.config), *cluster, product=self.product)
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of all samples of that name that have these labels."""
@@ -240,6 +241,8 @@ class Grants:
         for each in self.replicas:
             each.component.start()
         self.wait_active()
+        if self._bootstrap:
+            self.replicas[0].establish_trust()
         wait_until(self._trusted, "the API server trusts the webhooks", 90, show=self.story)
         self.volcano.configure(self._conf())
         self.volcano.set_flags(*self._flags)

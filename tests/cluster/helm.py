@@ -44,11 +44,15 @@ class HelmError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Helm:
-    """One of the programs, with a home of its own, before one cluster or none."""
+    """One of the programs, with a home of its own, before one cluster or none.
+
+    Without ``hooks`` changes run no Jobs, for clusters where no pod runs.
+    """
 
     program: Path
     home: Path
     kubeconfig: Path | None = None
+    hooks: bool = True
 
     def run(self, *arguments: str, values: Mapping[str, Any] | None = None, timeout: float = 240.0) -> str:
         """What it prints. Raises ``HelmError``."""
@@ -87,7 +91,8 @@ class Helm:
         self, verb: str, name: str, namespace: str, *, values: Mapping[str, Any], chart: Path = VOLCANO_VGPU
     ) -> str:
         """``install`` or ``upgrade``. Raises ``HelmError``."""
-        return self.run(verb, name, str(chart), "--namespace", namespace, values=values)
+        flags = [] if self.hooks else ["--no-hooks"]
+        return self.run(verb, name, str(chart), "--namespace", namespace, *flags, values=values)
 
 
 def laid(upper: Mapping[str, Any], lower: Mapping[str, Any]) -> dict[str, Any]:

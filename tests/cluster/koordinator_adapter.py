@@ -43,11 +43,6 @@ RULES: Final = (
     },
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update", "patch"]},
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update", "patch"]},
-    {
-        "apiGroups": ["admissionregistration.k8s.io"],
-        "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
-        "verbs": ["get", "patch"],
-    },
 )
 """All that the server may do, and no more."""
 
@@ -97,6 +92,8 @@ class Adapter:
         self.plane.apply("/apis/node.k8s.io/v1/runtimeclasses", {"metadata": {"name": "nvidia"}, "handler": "nvidia"})
         self.server.component.start()
         wait_until(lambda: self.server.ready, "the server is ready", 60, show=self._story)
+        if self.front is None:
+            self.server.establish_trust()
         wait_until(self._trusted, "the API server trusts the webhooks", 60, show=self._story)
         return self
 

@@ -188,6 +188,7 @@ class NeuronGrants:
         self.plane.apply(HOOKS, yaml.safe_load(printed))
         self.replica.component.start()
         self.wait_ready()
+        self.replica.establish_trust()
         wait_until(self._trusted, "the API server trusts the webhooks", 90, show=self.replica.component.log)
         self.volcano.configure(self._volcano_conf())
         self.volcano.restart_scheduler()

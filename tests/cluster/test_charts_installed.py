@@ -56,7 +56,7 @@ HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 @pytest.fixture(params=VERSIONS)
 def helm(control_plane: ControlPlane, programs: Mapping[str, Path], tmp_path: Path, request: Any) -> Helm:
     control_plane.apply("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
-    return Helm(programs[request.param], tmp_path / "helm", control_plane.admin_kubeconfig)
+    return Helm(programs[request.param], tmp_path / "helm", control_plane.admin_kubeconfig, hooks=False)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_what_is_installed_is_gone_when_it_is_uninstalled(helm: Helm, control_pl
     before = everything(control_plane.api)
     helm.change("install", "one", place, values=STILL)
     helm.change("upgrade", "one", place, values={**STILL, "grants": {**NOWHERE, "mode": "guard"}})
-    helm.run("rollback", "one", "1", "--namespace", place)
+    helm.run("rollback", "one", "1", "--namespace", place, "--no-hooks")
     made = everything(control_plane.api) - before
     kinds = {each.partition(" ")[0].rpartition("/")[2] for each in made}
     assert {"daemonsets", "deployments", "mutatingwebhookconfigurations", "validatingadmissionpolicies"} <= kinds
@@ -139,10 +139,10 @@ def test_a_product_whose_definitions_are_missing_is_refused_and_leaves_nothing(
 def test_what_the_webhooks_trust_outlives_upgrade_and_rollback(
     helm: Helm, control_plane: ControlPlane, place: str
 ) -> None:
-    """The server writes it into an object that Helm writes, too."""
+    """A Job writes it into an object that Helm writes, too."""
     helm.change("install", "one", place, values=STILL)
     name = f"{place}.one-volcano-vgpu-grants"
-    client = connect(kubeconfig=str(control_plane.admin_kubeconfig), component="volcano-vgpu-grants")
+    client = connect(kubeconfig=str(control_plane.admin_kubeconfig), component="trust")
     authority = control_plane.pki.ca.read_bytes()
     assert put_trust(client, WebhookConfiguration("mutating", name), authority)
 
@@ -155,7 +155,7 @@ def test_what_the_webhooks_trust_outlives_upgrade_and_rollback(
     assert "" not in held
     helm.change("upgrade", "one", place, values={**STILL, "grants": {**NOWHERE, "webhooks": {"exempt": ["infra"]}}})
     assert trusted() == held
-    helm.run("rollback", "one", "1", "--namespace", place)
+    helm.run("rollback", "one", "1", "--namespace", place, "--no-hooks")
     assert trusted() == held
     helm.run("uninstall", "one", "--namespace", place, "--wait")
     client.close()
@@ -276,7 +276,7 @@ def test_webhooks_that_nobody_can_answer_hold_back_marked_pods_alone(
     with answering_with(made) as port:
         where = {"webhooks": {"url": f"https://127.0.0.1:{port}"}} if behind.served else {}
         helm.change("install", "one", place, values={**STILL, "grants": {**NOWHERE, **where}})
-        client = connect(kubeconfig=str(control_plane.admin_kubeconfig), component="volcano-vgpu-grants")
+        client = connect(kubeconfig=str(control_plane.admin_kubeconfig), component="trust")
         assert put_trust(client, WebhookConfiguration("mutating", f"{place}.one-volcano-vgpu-grants"), trusted)
         client.close()
         try:
@@ -380,7 +380,7 @@ def rights(
     request: pytest.FixtureRequest,
 ) -> Iterator[Rights]:
     control_plane.apply("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
-    helm = Helm(programs["helm3"], tmp_path_factory.mktemp("helm"), control_plane.admin_kubeconfig)
+    helm = Helm(programs["helm3"], tmp_path_factory.mktemp("helm"), control_plane.admin_kubeconfig, hooks=False)
     # Webhooks are called in the order of their names: those of a test before these, which nobody answers either.
     place = f"rights-{secrets.token_hex(3)}"
     control_plane.create_namespace(place)

@@ -181,6 +181,29 @@ def test_secrets_are_read_by_name_alone(chart: str) -> None:
 
 
 @every_chart
+def test_only_an_account_that_helm_deletes_again_may_write_webhook_configurations(chart: str) -> None:
+    """Who may write one can have any pod of the cluster rewritten, and no admission policy holds there."""
+    roles = of_kind(chart, "Role", "ClusterRole")
+    group = "admissionregistration.k8s.io"
+    ((role, rule),) = [(role, rule) for role in roles for rule in role["rules"] if group in rule["apiGroups"]]
+    assert rule["resourceNames"] == [f"_include_{chart}.webhookConfiguration_"]
+    assert rule["verbs"] == ["get", "patch"]
+    hooks = templates.objects(chart, "trust.yaml")
+    assert role in hooks
+    assert sorted(each["kind"] for each in hooks) == [
+        "ClusterRole", "ClusterRoleBinding", "Job", "Role", "RoleBinding", "ServiceAccount"
+    ]  # fmt: skip
+    for each in hooks:
+        notes = each["metadata"]["annotations"]
+        assert notes["helm.sh/hook"] == "post-install,post-upgrade,post-rollback"
+        assert notes["helm.sh/hook-delete-policy"] == "before-hook-creation,hook-succeeded"
+    named = {each["metadata"]["name"] for each in hooks if each["kind"] in {"ServiceAccount", "Job"}}
+    subjects = [subject["name"] for each in hooks for subject in each.get("subjects", [])]
+    assert len(subjects) == 2
+    assert set(subjects) == named
+
+
+@every_chart
 def test_no_right_is_wide(chart: str) -> None:
     for role in of_kind(chart, "Role", "ClusterRole"):
         for rule in role["rules"]:

@@ -22,7 +22,14 @@ from hami_plugins.emulator.apiserver import ApiServer, Fault, Refuse
 from hami_plugins.errors import ConfigError, KubeError
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.kube.port import KubeApi, Raw
-from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration, put_trust, shared_material
+from hami_plugins.web.bootstrap import (
+    CertificateKeeper,
+    SecretName,
+    WebhookConfiguration,
+    establish,
+    put_trust,
+    shared_material,
+)
 from hami_plugins.web.certificates import Lifetimes, Material
 from hami_plugins.web.server import WebServer
 from tests.integration.kube.waiting import eventually
@@ -192,10 +199,12 @@ def test_a_keeper_serves_what_the_cluster_trusts_through_a_change_of_authority(
     clock.now = datetime.now(UTC)
     lifetimes = Lifetimes(authority=300 * DAY, server=90 * DAY)
     server.put(configuration(""))
-    keeper = CertificateKeeper(
-        api, SECRET, names=NAMES, folder=tmp_path, configurations=[OURS], lifetimes=lifetimes, every=0.02, now=clock
-    )
+    keeper = CertificateKeeper(api, SECRET, names=NAMES, folder=tmp_path, lifetimes=lifetimes, every=0.02, now=clock)
     app = Starlette(routes=[Route("/", lambda request: PlainTextResponse("here"))])
+
+    def establish_now() -> tuple[WebhookConfiguration, ...]:
+        return establish(api, SECRET, NAMES, [OURS], lifetimes=lifetimes, now=clock)
+
     files = keeper.start()
     try:
         with WebServer(app, tls=files, look_every=0.02) as web:
@@ -207,10 +216,13 @@ def test_a_keeper_serves_what_the_cluster_trusts_through_a_change_of_authority(
                     return pool.request("GET", f"https://localhost:{web.address[1]}/", retries=False).status
 
             assert keeper.check() == ""
+            assert establish_now() == (OURS,)
             assert asked_with_the_bundle() == 200
+            assert establish_now() == ()
             first = held(server)
             clock.now += 201 * DAY
-            eventually(lambda: len(x509.load_pem_x509_certificates(bundles(server)[0])) == 2)
+            assert establish_now() == (OURS,)
+            assert len(x509.load_pem_x509_certificates(bundles(server)[0])) == 2
             clock.now += 1 * DAY
             eventually(lambda: files.certificate.read_bytes().endswith(held(server).chain) and held(server) != first)
             assert bundles(server)[0] == held(server).trusted
@@ -219,22 +231,47 @@ def test_a_keeper_serves_what_the_cluster_trusts_through_a_change_of_authority(
         keeper.stop()
 
 
-def test_a_keeper_says_what_it_waits_for_and_goes_on_when_it_is_there(
-    server: ApiServer, api: KubeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_server_writes_its_secret_and_no_configuration(server: ApiServer, api: KubeClient, tmp_path: Path) -> None:
+    server.put(configuration(""))
+    keeper = CertificateKeeper(api, SECRET, names=NAMES, folder=tmp_path, every=0.02)
+    keeper.start()
+    keeper.stop()
+    assert bundles(server) == [b""]
+    assert not [asked for asked in server.requests.counts() if "webhookconfigurations" in asked.resource]
+
+
+def test_a_new_authority_is_trusted_before_the_secret_has_it(server: ApiServer, api: KubeClient) -> None:
+    """Servers sign with what the Secret has, so a write that fails in between harms nothing."""
+    clock = Clock()
+    server.put(configuration(""))
+    establish(api, SECRET, NAMES, [OURS], now=clock)
+    first = held(server)
+    clock.now += 3000 * DAY
+    server.faults.add(Fault(action=Refuse(500), verb="patch", resource="secrets", times=None))
+    with pytest.raises(KubeError):
+        establish(api, SECRET, NAMES, [OURS], now=clock)
+    assert held(server) == first
+    assert len(x509.load_pem_x509_certificates(bundles(server)[0])) == 2
+    assert first.trusted in bundles(server)[0]
+
+
+def test_what_is_trusted_is_what_the_secret_has_where_servers_write_at_the_same_time(
+    server: ApiServer, api: KubeClient
 ) -> None:
-    monkeypatch.setattr("hami_plugins.web.bootstrap._RETRY_SECONDS", 0.02)
-    keeper = CertificateKeeper(api, SECRET, names=NAMES, folder=tmp_path, configurations=[OURS])
-    with capture_logs() as logs:
-        keeper.start()
-        try:
-            assert "mutating webhook configuration grants" in keeper.check()
-            assert "404" in keeper.check()
-            server.put(configuration(""))
-            eventually(lambda: keeper.check() == "")
-        finally:
-            keeper.stop()
-    assert [line["event"] for line in logs] == ["certificate_upkeep_failed", "webhook_trusts_certificate"]
+    server.put(configuration(""))
+    server.put({"apiVersion": "v1", "kind": "Secret", "metadata": SECRET._asdict()})
+    with ThreadPoolExecutor(4) as together:
+        made = [together.submit(shared_material, api, SECRET, NAMES) for _ in range(3)]
+        done = together.submit(establish, api, SECRET, NAMES, [OURS])
+        for each in made:
+            each.result()
+        done.result()
     assert bundles(server) == [held(server).trusted]
+
+
+def test_a_configuration_that_is_not_there_is_named(api: KubeClient) -> None:
+    with pytest.raises(KubeError, match="grants"):
+        establish(api, SECRET, NAMES, [OURS])
 
 
 def test_a_keeper_without_an_api_server_does_not_start(tmp_path: Path, server: ApiServer, api: KubeClient) -> None:

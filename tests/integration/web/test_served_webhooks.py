@@ -19,7 +19,7 @@ from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.observe.metrics import Metrics
 from hami_plugins.web.admission import AdmissionMetrics, Handler, admission_route
-from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration
+from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration, establish
 from hami_plugins.web.documents import DocumentMetrics
 from hami_plugins.web.server import WebServer
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Refused
@@ -47,11 +47,10 @@ def serving(server: ApiServer, api: KubeClient, folder: Path, handler: Handler, 
     """A webhook on bindings, in force and trusted."""
     metrics = Metrics("tests")
     route = admission_route("/bind", handler, name="bind", metrics=AdmissionMetrics(metrics, DocumentMetrics(metrics)))
-    keeper = CertificateKeeper(
-        api, SECRET, names=["127.0.0.1"], folder=folder, configurations=[OURS], every=0.05, **more
-    )
+    keeper = CertificateKeeper(api, SECRET, names=["127.0.0.1"], folder=folder, every=0.05, **more)
     server.put(configuration("https://127.0.0.1:1/bind"))
     files = keeper.start()
+    establish(api, SECRET, ["127.0.0.1"], [OURS], **more)
     try:
         with WebServer(Starlette(routes=[route]), tls=files, look_every=0.02) as web:
             trusted = server.get("mutatingwebhookconfigurations", "grants")["webhooks"][0]["clientConfig"]["caBundle"]

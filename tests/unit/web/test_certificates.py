@@ -12,7 +12,7 @@ import pytest
 from cryptography import x509
 
 from hami_plugins.errors import ConfigError
-from hami_plugins.web.certificates import Lifetimes, Material, renewed, write
+from hami_plugins.web.certificates import Lifetimes, Material, renewed, rotated, write
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = ("grants.system.svc", "127.0.0.1")
@@ -22,6 +22,11 @@ LIFETIMES = Lifetimes(authority=300 * DAY, server=90 * DAY, settle=timedelta(hou
 
 def after(held: Material | None, days: float, names: tuple[str, ...] = NAMES) -> Material:
     return renewed(held, names, NOW + days * DAY, LIFETIMES)
+
+
+def trusted_after(held: Material | None, days: float) -> Material:
+    """What is in the Secret once the configurations trust it."""
+    return rotated(held, NAMES, NOW + days * DAY, LIFETIMES)
 
 
 def leaf(material: Material) -> x509.Certificate:
@@ -59,9 +64,21 @@ def test_a_server_certificate_is_renewed_when_a_third_is_left_by_the_same_author
     assert later.key != fresh.key
 
 
-def test_a_new_authority_is_trusted_before_it_signs_and_the_old_one_until_it_ends(fresh: Material) -> None:
+def test_a_server_keeps_the_authorities_however_old_they_are(fresh: Material) -> None:
+    """What trusts them is written by another process, so a new one would be trusted by nobody."""
+    for days in (201, 290):
+        assert (after(fresh, days).trusted, after(fresh, days).authority_key) == (fresh.trusted, fresh.authority_key)
+
+
+def test_an_authority_that_ended_is_named_and_kept_by_a_server(fresh: Material) -> None:
+    with pytest.raises(ConfigError, match=r"the authority in ca\.crt ended on 2026-10-28; replace it with"):
+        after(fresh, 301)
+
+
+def test_a_new_authority_is_there_before_a_server_signs_with_it(fresh: Material) -> None:
     last = after(fresh, 190)
-    both = after(last, 201)
+    assert trusted_after(last, 190) is last
+    both = trusted_after(last, 201)
     newest, oldest = authorities(both)
     assert (both.chain, both.key) == (last.chain, last.key)
     assert oldest == authorities(fresh)[0]
@@ -69,8 +86,39 @@ def test_a_new_authority_is_trusted_before_it_signs_and_the_old_one_until_it_end
     signed = after(both, 201.05)
     leaf(signed).verify_directly_issued_by(newest)
     assert signed.trusted == both.trusted
-    assert authorities(after(signed, 260)) == [newest, oldest]
-    assert authorities(after(signed, 301)) == [newest]
+    assert authorities(trusted_after(signed, 301)) == [newest, oldest]
+
+
+def test_a_certificate_about_to_end_is_renewed_by_a_new_authority_at_once(fresh: Material) -> None:
+    """That of a clock far ahead would not count as settled for all that time."""
+    last = after(fresh, 190)
+    ahead = trusted_after(last, 320)
+    held = replace(last, trusted=ahead.trusted, authority_key=ahead.authority_key)
+    assert after(held, 260) is held
+    leaf(after(held, 266)).verify_directly_issued_by(authorities(ahead)[0])
+
+
+def test_an_authority_made_by_a_clock_that_is_months_ahead_holds_at_once() -> None:
+    made = trusted_after(None, 100)
+    assert authorities(made)[0].not_valid_before_utc < NOW
+
+
+def test_an_authority_that_does_not_hold_yet_is_replaced() -> None:
+    """That of a clock that was years ahead."""
+    ahead = trusted_after(None, 800)
+    assert authorities(ahead)[0].not_valid_before_utc > NOW
+    newest, other = authorities(trusted_after(ahead, 0))
+    assert newest.not_valid_before_utc < NOW
+    assert other == authorities(ahead)[0]
+
+
+def test_no_authority_goes_for_its_age_and_three_are_kept(fresh: Material) -> None:
+    held, seen = fresh, []
+    for days in (400, 800, 1200):
+        held = trusted_after(held, days)
+        seen.append(len(authorities(held)))
+    assert seen == [2, 3, 3]
+    assert authorities(fresh)[0] not in authorities(held)
 
 
 def test_a_certificate_that_nobody_would_take_is_replaced_at_once(fresh: Material) -> None:
@@ -91,10 +139,10 @@ def test_other_names_need_another_certificate(fresh: Material) -> None:
 
 
 def test_after_a_long_sleep_everything_is_new(fresh: Material) -> None:
-    woken = after(fresh, 400)
-    assert len(authorities(woken)) == 1
-    assert authorities(woken) != authorities(fresh)
-    leaf(woken).verify_directly_issued_by(*authorities(woken))
+    woken = trusted_after(fresh, 400)
+    newest, oldest = authorities(woken)
+    assert oldest == authorities(fresh)[0]
+    leaf(woken).verify_directly_issued_by(newest)
 
 
 def test_a_certificate_does_not_outlive_its_authority() -> None:
@@ -102,9 +150,9 @@ def test_a_certificate_does_not_outlive_its_authority() -> None:
     held = renewed(None, NAMES, NOW, lifetimes)
     for step in range(200):
         now = NOW + step * DAY / 8
-        held = renewed(held, NAMES, now, lifetimes)
+        held = rotated(held, NAMES, now, lifetimes)
         assert now + DAY / 2 < leaf(held).not_valid_after_utc <= authorities(held)[0].not_valid_after_utc
-        assert len(authorities(held)) <= 2
+        assert len(authorities(held)) <= 3
 
 
 @pytest.mark.parametrize("trusted", [b"", b"nothing"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import gc
 import json
 import weakref
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import urllib3
 
+from hami_plugins.cli import trust
 from hami_plugins.emulator.apiserver.faults import Delay, Fault, Refuse
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect_to
@@ -24,6 +26,7 @@ from tests.schema import published
 from tests.waiting import wait_for
 from volcano_vgpu.granting import manifests
 from volcano_vgpu.granting.modes import CONFIGURATION
+from volcano_vgpu.granting.settings import GrantSettings
 
 
 def patched(response: dict[str, Any]) -> dict[str, str]:
@@ -337,6 +340,9 @@ def test_certificates_of_its_own_reach_the_configuration_of_the_webhooks(cluster
     cluster.put(manifests.webhooks(manifests.Target(namespace="default")))
     certificate = {"directory": str(cluster.folder / "own"), "bootstrap": True, "names": ["127.0.0.1"]}
     client = cluster.start(certificate=certificate)
+    settings = GrantSettings.model_validate({"certificate": certificate, "service": {"namespace": "default"}})
+    with contextlib.closing(connect_to(cluster.server.url, component="trust")) as api:
+        assert trust.run(api, settings, ["mutating"], patience=0) == 0
     found = cluster.server.get("mutatingwebhookconfigurations.admissionregistration.k8s.io", CONFIGURATION)
     assert all(hook["clientConfig"]["caBundle"] for hook in found["webhooks"])
     assert cluster.server.get("secrets", "volcano-vgpu-grants-tls", "default")["data"]["tls.crt"]
