@@ -32,8 +32,8 @@ def run(
         raise ConfigError("certificate.bootstrap is false: another program makes the certificates and what trusts them")
     secret = SecretName(settings.service.namespace, settings.certificate.secret)
     configurations = [WebhookConfiguration(kind, settings.webhooks.configuration) for kind in kinds]
-    waited = 0.0
-    while True:
+    waited, changed = 0.0, None
+    while changed is None:
         try:
             changed = establish(api, secret, settings.certified_names, configurations)
         except KubeError:
@@ -41,8 +41,6 @@ def run(
                 raise
             sleep(LOOK_SECONDS)
             waited += LOOK_SECONDS
-        else:
-            break
     for each in configurations:
         output.line(f"{each} {'trusts' if each in changed else 'already trusts'} the authorities in secret {secret}")
     return Exit.FINE
