@@ -28,6 +28,7 @@ from hami_plugins.model.units import DeviceId, NodeName, VendorName
 from hami_plugins.model.vendor import Dialect, Headroom, VendorSpec
 from hami_plugins.model.verdicts import Fit, NoFit, Verdict
 from hami_plugins.wire import scalars
+from hami_plugins.wire.koordinator import WHOLE_CARDS
 
 _OUT: Final = float("-inf")
 
@@ -155,6 +156,7 @@ class _Column:
     policy: Policy
     owner: Decider
     _placer: Placer = field(init=False)
+    _uncounted: frozenset[str] = field(init=False)
     _selectors: Mapping[VendorName, Selector] = field(init=False)
     _verdicts: dict[NodeState | Key, Verdict] = field(init=False, default_factory=dict)
     _nodes: tuple[NodeEntry, ...] = field(init=False, default=())
@@ -172,6 +174,10 @@ class _Column:
             for request in container.requests
             if request.selector.names_ids
         }
+        vendors = {request.vendor for container in demand.devices.containers for request in container.requests}
+        # Koordinator's scheduler compares what device plugins offer, HAMi's leaves that to its extender
+        compared = any(self.owner.registry[vendor].dialect is Dialect.KOORDINATOR for vendor in vendors)
+        self._uncounted = self.owner.uncounted - frozenset(WHOLE_CARDS) if compared else self.owner.uncounted
 
     def forget(self) -> int:
         """Drop the verdicts and say how many there were."""
@@ -258,7 +264,7 @@ class _Column:
 
     def answer(self, entry: NodeEntry) -> Fit | Refusal:
         """What one node answers."""
-        why = objection(entry, self.demand.constraints, self.owner.uncounted)
+        why = objection(entry, self.demand.constraints, self._uncounted)
         if why is not None and not self._is_about_devices(why):
             return why
         if not entry.ids and self.demand.devices.wants_devices:

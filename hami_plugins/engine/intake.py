@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from hami_plugins.engine import koordinator
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.demand import demand_of
 from hami_plugins.engine.mutate import Admission, WebhookSettings, admit
@@ -68,8 +69,9 @@ def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName
         why = f"{denied} ({admission.detail})" if admission.detail else denied
         return Intake(submitted=pod, pod=pod, admission=admission, demand=demand, refusal=why, words=denied)
     admitted = admission.pod
+    read = koordinator.read_by_its_scheduler(admitted)
     try:
-        devices = demand_of(admitted, registry)
+        devices = demand_of(read, registry)
         dialect = dialect_of(devices, registry)
         policy = _policy(admitted, devices, dialect, rules.policies)
     except InvalidRequestError as error:
@@ -82,7 +84,7 @@ def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName
         submitted=pod,
         pod=admitted,
         admission=admission,
-        demand=PodDemand(devices, admitted.constraints, tuple(sorted((left or {}).items()))),
+        demand=PodDemand(devices, read.constraints, tuple(sorted((left or {}).items()))),
         policy=policy,
         dialect=dialect,
     )
@@ -101,7 +103,7 @@ def dialect_of(demand: DeviceDemand, registry: Registry) -> Dialect:
 def _unusable(pod: Pod, admission: Admission, error: InvalidRequestError, registry: Registry) -> Intake:
     """The refusal of an amount that means nothing. It is ours: what the API server or HAMi does with it is added."""
     owner, demand = registry.owner_of(error.resource), PodDemand(NO_DEVICES, pod.constraints)
-    if owner is not None and owner.dialect is Dialect.KOORDINATOR:
+    if error.resource in koordinator.BITS and (owner is None or owner.dialect is Dialect.KOORDINATOR):
         why = words = str(error)  # its scheduler refuses what we refuse
     else:
         really = _really(error, owner)

@@ -5,11 +5,13 @@ Amounts are of the whole pod, as Koordinator sums them. Source: ``koordinator.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from hami_plugins.model.pods import Pod, ResourceList
+from hami_plugins.model.quantity import Quantity
 from hami_plugins.wire.koordinator import (
     CORE,
     FPGA,
@@ -20,8 +22,10 @@ from hami_plugins.wire.koordinator import (
     NPU_DVPP,
     RATIO,
     RDMA,
+    RENAMED,
     SHARED,
     WHOLE_CARDS,
+    current,
 )
 
 Amounts = Mapping[str, int]
@@ -36,6 +40,12 @@ CARD_NAMES: Final = frozenset(BITS) - {FPGA, RDMA}
 
 FULL: Final = 100
 """Percent of a card."""
+
+SCHEDULER: Final = "koord-scheduler"
+"""The name under which Koordinator's scheduler is installed."""
+
+SCHEDULER_LABEL: Final = "scheduling.koordinator.sh/scheduler-name"
+"""A pod's label that names its scheduler to Koordinator, whatever its spec says."""
 
 
 class Illegal(StrEnum):
@@ -177,3 +187,43 @@ _LEGAL: Final[Mapping[int, Callable[[Amounts], bool]]] = {
     _set(SHARED, NPU_CORE, NPU_CPU, NPU_DVPP, MEMORY): _one_template,
 }
 """Every legal set of names, with what its amounts have to meet."""
+
+
+def places(scheduler: str, labels: Mapping[str, str]) -> bool:
+    """Whether Koordinator's scheduler places a pod, as far as the pod says it."""
+    return scheduler == SCHEDULER or SCHEDULER_LABEL in labels
+
+
+def as_read(name: str, amount: Quantity, among: Iterable[str], *, placed_here: bool) -> tuple[str, Quantity]:
+    """An amount as Koordinator's scheduler reads it: deprecated names are the present ones, and whole cards by the name
+    of a vendor's device plugin are cards (``placed_here``), unless a part of one is named ``among`` the others."""
+    if not placed_here or name not in WHOLE_CARDS:
+        return current(name), amount
+    if any(other.startswith(name) for other in among if other != name):
+        return name, amount
+    return GPU, Quantity(amount.nano * FULL, str(amount.ceiling * FULL))
+
+
+def read_by_its_scheduler(pod: Pod) -> Pod:
+    """The pod as Koordinator's scheduler reads it. The node's sums of device plugins' resources stay what they are."""
+    placed_here = places(pod.scheduler, pod.labels)
+    if not any(name in _READ for container in pod.containers for name in (*container.limits, *container.requests)):
+        return pod
+    containers = tuple(
+        replace(
+            each,
+            limits=_all(each.limits, placed_here=placed_here),
+            requests=_all(each.requests, placed_here=placed_here),
+        )
+        for each in pod.containers
+    )
+    requests = tuple((current(name), nano) for name, nano in pod.constraints.requests)
+    return replace(pod, containers=containers, constraints=replace(pod.constraints, requests=requests))
+
+
+_READ: Final = frozenset({*WHOLE_CARDS, *RENAMED})
+"""Names that Koordinator's scheduler reads as others."""
+
+
+def _all(amounts: ResourceList, *, placed_here: bool) -> ResourceList:
+    return dict(as_read(name, amount, amounts, placed_here=placed_here) for name, amount in amounts.items())

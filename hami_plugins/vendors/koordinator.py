@@ -77,6 +77,12 @@ _REMEDY: Final = (
     f"name {SHARED} and one of {MEMORY} and {RATIO}; cores and ratio are sums over the cards and divide by their number"
 )
 
+_WITHOUT_WEBHOOK: Final = (
+    "start koord-manager with --feature-gates=DisableDeviceResourceSpec=true; without that part of its webhook the "
+    "pod is "
+    "legal as it is"
+)
+
 
 def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
     """The cards of the node's Device object. What cannot be read of it is left out and told."""
@@ -103,7 +109,11 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
     found = rules.submitted(amounts)
     name = next(iter(amounts))
     if isinstance(found, rules.IllegalRequest):
-        raise invalid(container, name, container.amount(name), f"Koordinator: {found.words}", _REMEDY)
+        why, remedy = f"Koordinator: {found.words}", _REMEDY
+        if NPU_CORE in amounts and not isinstance(rules.request_of(amounts), rules.IllegalRequest):
+            why = f"Koordinator's webhook adds {SHARED}, with which its scheduler refuses the pod: {found.words}"
+            remedy = _WITHOUT_WEBHOOK
+        raise invalid(container, name, container.amount(name), why, remedy)
     if NPU_CORE in amounts:
         return None  # the node's sums are compared; templates and the NPUs themselves are not looked at
     if not 0 < found.count <= INT32_MAX:

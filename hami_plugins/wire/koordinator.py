@@ -45,9 +45,10 @@ GPU_TYPE: Final = "gpu"
 
 _PREFIX: Final = "koordinator.sh/"
 _OLD_PREFIX: Final = "kubernetes.io/"
-_RENAMED: Final[Mapping[str, str]] = {
+RENAMED: Final[Mapping[str, str]] = {
     name.replace(_PREFIX, _OLD_PREFIX): name for name in (GPU, CORE, MEMORY, RATIO, RDMA, FPGA)
 }
+"""Present names by the deprecated ones."""
 
 
 class VirtualFunction(NamedTuple):
@@ -77,12 +78,12 @@ Allocations = Mapping[str, tuple[AllocatedDevice, ...]]
 
 def current(name: str) -> str:
     """The present name of a resource that may have been written under a deprecated one."""
-    return _RENAMED.get(name, name)
+    return RENAMED.get(name, name)
 
 
 def is_deprecated(name: str) -> bool:
     """Whether only Koordinator's scheduler still understands the name."""
-    return name in _RENAMED
+    return name in RENAMED
 
 
 def decode(text: str, *, key: str = ALLOCATED_KEY) -> Allocations:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from hami_plugins.engine.intake import Intake, Rules
+from hami_plugins.engine.koordinator import SCHEDULER_LABEL, read_by_its_scheduler
 from hami_plugins.engine.mutate import DEFAULT_SCHEDULER, OTHER_SCHEDULER
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.vendor import Dialect, VendorSpec
 from hami_plugins.report.workloads.pods import VOLCANO
-
-KOORDINATOR_LABEL: Final = "scheduling.koordinator.sh/scheduler-name"
-"""A pod's label that says its scheduler to Koordinator, whatever its spec says."""
 
 VOLCANO_TAKES: Final = ("Ascend", "AWSNeuron")
 """How the names of those vendors begin whose resources Volcano places itself, or leaves to the agents of the nodes."""
@@ -52,15 +50,16 @@ def taken_for_hamis(intake: Intake) -> str:
 
 def _asked(pod: Pod, registry: Registry) -> list[VendorSpec]:
     """The vendors of whom a pod asks anything, in the registry's order."""
+    read = read_by_its_scheduler(pod)
     return [
         spec
         for spec in registry
-        if any(spec.asked_of(container.limits) or spec.asked_of(container.requests) for container in pod.containers)
+        if any(spec.asked_of(container.limits) or spec.asked_of(container.requests) for container in read.containers)
     ]
 
 
 def _called(pod: Pod) -> str:
-    return pod.labels.get(KOORDINATOR_LABEL) or pod.scheduler
+    return pod.labels.get(SCHEDULER_LABEL) or pod.scheduler
 
 
 def _for_koordinator(named: str) -> str:

@@ -24,8 +24,6 @@ from hami_plugins.wire.koordinator import MEMORY, RATIO
 ENFORCED: Final = "HAMi-core"
 """The value of the label by which limits are enforced; case counts."""
 
-SCHEDULER_LABEL: Final = "scheduling.koordinator.sh/scheduler-name"
-
 
 def refused(pod: PodView, context: Context) -> Iterator[Flaw]:
     """Amounts that Koordinator's scheduler does not take."""
@@ -117,7 +115,7 @@ def without_selector(pod: PodView, context: Context) -> Iterator[Flaw]:
 def other_scheduler(pod: PodView, context: Context) -> Iterator[Flaw]:
     """Koordinator's words for somebody else's scheduler."""
     spec = _spec(pod, context)
-    if spec is None or pod.labels.get(SCHEDULER_LABEL):
+    if spec is None or pod.labels.get(rules.SCHEDULER_LABEL):
         return
     view = next(each for each in pod.containers if spec in context.asked_of(each))
     if pod.scheduler in {"", DEFAULT_SCHEDULER}:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from hami_plugins.engine import koordinator
 from hami_plugins.errors import WireError
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.quantity import Quantity
@@ -219,7 +220,13 @@ def _pod_view(raw: Tree, place: _Place, *, namespace: str, name: str) -> PodView
     own = text(spec.get("schedulerName"))
     inherited = place.scheduler_path if not own and place.scheduler_path else (*in_spec, "schedulerName")
     node = text(spec.get("nodeName"))
-    frame = _Frame(namespace, name, texts(metadata.get("annotations")), text(spec.get("runtimeClassName")))
+    frame = _Frame(
+        namespace,
+        name,
+        texts(metadata.get("annotations")),
+        text(spec.get("runtimeClassName")),
+        koordinator.places(own or place.scheduler, texts(metadata.get("labels"))),
+    )
     return PodView(
         path=place.path,
         label=place.label,
@@ -240,7 +247,7 @@ def _model(metadata: Tree, spec: Tree, *, namespace: str, name: str, scheduler: 
         "spec": {**spec, "schedulerName": scheduler},
     }
     try:
-        return pods.pod(body)
+        return koordinator.read_by_its_scheduler(pods.pod(body))
     except WireError:
         return None
 
@@ -252,6 +259,7 @@ class _Frame(NamedTuple):
     name: str
     annotations: Mapping[str, str]
     runtime_class: str
+    koordinators: bool
 
 
 def _containers(spec: Tree, path: Path, frame: _Frame) -> Iterator[ContainerView]:
@@ -266,8 +274,8 @@ def _container(body: Tree, key: str, path: Path, frame: _Frame) -> ContainerView
         kind = ContainerKind.SIDECAR if body.get("restartPolicy") == "Always" else ContainerKind.INIT
     resources = mapping(body.get("resources"))
     name = text(body.get("name")) or f"{key}[{path[-1]}]"
-    limits = amounts_of(resources, "limits", (*path, "resources", "limits"))
-    requests = amounts_of(resources, "requests", (*path, "resources", "requests"))
+    limits = _read(amounts_of(resources, "limits", (*path, "resources", "limits")), frame)
+    requests = _read(amounts_of(resources, "requests", (*path, "resources", "requests")), frame)
     env = _env(body, path)
     privileged = mapping(body.get("securityContext")).get("privileged") is True
     readable = Container(
@@ -295,6 +303,16 @@ def _container(body: Tree, key: str, path: Path, frame: _Frame) -> ContainerView
             runtime_class=frame.runtime_class or None,
         ),
     )
+
+
+def _read(amounts: Mapping[str, Amount], frame: _Frame) -> Mapping[str, Amount]:
+    """The amounts by the names under which Koordinator's scheduler reads them, each still with its own name."""
+    found: dict[str, Amount] = {}
+    for name, amount in amounts.items():
+        quantity_or_none = Quantity(0, "0") if amount.quantity is None else amount.quantity
+        read, meant = koordinator.as_read(name, quantity_or_none, amounts, placed_here=frame.koordinators)
+        found[read] = amount if amount.quantity is None else amount._replace(quantity=meant)
+    return found
 
 
 def _readable(amounts: Mapping[str, Amount]) -> Mapping[str, Quantity]:

@@ -274,3 +274,54 @@ def test_a_pod_that_koordinator_refuses_as_well_is_told_nothing(memory: str, cor
     (plan,) = planned(a_cluster(*holding(memory, cores)), a_pod("late", asked))
     assert plan.stage is Stage.NODES
     assert plan.notes == ()
+
+
+def with_device_plugin(count: int) -> ClusterSnapshot:
+    """One node of four cards, of which NVIDIA's device plugin offers some."""
+    fleet = fleets.parse("name: k\nnodes: [{shape: l40sx4, count: 1, agents: koordinator}]", source="test")
+    node, *others = (dict(each) for each in fleets.objects_of(fleet))
+    node["status"]["allocatable"]["nvidia.com/gpu"] = str(count)  # type: ignore[index]
+    return snapshot_of([node, *others], REGISTRY)
+
+
+WHOLE_CARD = {"nvidia.com/gpu": 1}
+
+
+def test_whole_cards_by_nvidias_name_are_koordinators_where_its_scheduler_places_the_pod() -> None:
+    first, second = planned(with_device_plugin(4), a_pod("a", {"nvidia.com/gpu": 3}), a_pod("b", {"nvidia.com/gpu": 2}))
+    assert isinstance(first.decision, Placed)
+    assert [share.cores for share in first.decision.grants()] == [100] * 3
+    assert second.stage is Stage.NODES
+    assert first.notes == ()
+
+
+def test_a_node_without_the_device_plugin_has_no_such_cards() -> None:
+    (plan,) = planned(a_cluster(), a_pod("a", WHOLE_CARD))
+    assert plan.words == "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+
+
+def test_the_label_names_koordinators_scheduler_for_whole_cards_as_well() -> None:
+    labels = {"scheduling.koordinator.sh/scheduler-name": "koord-binpack"}
+    (plan,) = planned(with_device_plugin(4), a_pod("a", WHOLE_CARD, scheduler="", labels=labels))
+    assert plan.intake.dialect == "koordinator"
+
+
+def test_whole_cards_of_other_schedulers_are_hamis() -> None:
+    (plan,) = planned(with_device_plugin(4), a_pod("a", WHOLE_CARD, scheduler=""))
+    assert plan.intake.dialect == "hami"
+
+
+def test_deprecated_names_are_read_as_the_present_ones() -> None:
+    old = {
+        name.replace("koordinator.sh", "kubernetes.io"): amount for name, amount in HALF.items() if "shared" not in name
+    }
+    (plan,) = planned(a_cluster(), a_pod("a", old))
+    assert isinstance(plan.decision, Placed)
+    assert [share.cores for share in plan.decision.grants()] == [50]
+
+
+def test_whole_npus_are_refused_because_of_what_koordinators_webhook_adds() -> None:
+    (plan,) = planned(a_cluster(), a_pod("a", {"huawei.com/npu-core": 20, "koordinator.sh/gpu-memory-ratio": 100}))
+    assert "Koordinator's webhook adds koordinator.sh/gpu.shared, with which its scheduler refuses the pod" in plan.why
+    assert "DisableDeviceResourceSpec=true" in plan.why
+    assert "name koordinator.sh/gpu.shared" not in plan.why

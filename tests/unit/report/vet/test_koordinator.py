@@ -64,3 +64,23 @@ def test_a_sum_that_is_refused_is_an_error_of_another_rule() -> None:
     halves = ({"koordinator.sh/gpu": 50}, {"koordinator.sh/gpu": 100})
     assert "HP902" not in found(*halves)
     assert found(*halves)["HP901"].severity is Severity.ERROR
+
+
+def test_whole_cards_by_nvidias_name_are_no_mistake_under_koordinators_scheduler() -> None:
+    assert found({"nvidia.com/gpu": 2}) == {}
+
+
+def test_deprecated_names_are_looked_at_like_the_present_ones() -> None:
+    rules = found({"kubernetes.io/gpu-core": 50, "kubernetes.io/gpu-memory-ratio": 50})
+    assert set(rules) == {"HP903"}
+    assert set(found({"kubernetes.io/gpu-core": 50})) == {"HP901"}
+
+
+def test_parts_by_hamis_names_are_still_a_mistake_there() -> None:
+    assert "HP504" in found({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 4000})
+
+
+def test_whole_npus_are_told_which_gate_of_koordinator_has_to_be_set() -> None:
+    (finding,) = found({"huawei.com/npu-core": 20, "koordinator.sh/gpu-memory-ratio": 100}).values()
+    assert finding.rule == "HP901"
+    assert "DisableDeviceResourceSpec=true" in finding.fix
