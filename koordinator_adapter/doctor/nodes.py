@@ -64,8 +64,23 @@ def sums(evidence: Evidence) -> Iterator[Finding]:
 
 
 def labels(evidence: Evidence) -> Iterator[Finding]:
-    """A card node without the label ends the search of every pod that wants limits, wherever it would fit."""
-    nodes = list(evidence.card_nodes())
+    """A card node without the label ends the search of every pod that wants limits, wherever it would fit.
+
+    HAMi-core limits NVIDIA's cards only. Nodes of other vendors have no label; the check of pods reports those whose
+    search ends there.
+    """
+    nodes = []
+    for machine, published in evidence.card_nodes():
+        if published.vendor in {"", NVIDIA}:
+            nodes.append((machine, published))
+        elif machine.labels.get(ISOLATION) == HAMI_CORE:
+            words = (
+                f"has {ISOLATION}={HAMI_CORE}, but HAMi-core limits NVIDIA cards only, and the cards are "
+                f"{published.vendor}'s: pods that share NVIDIA cards get here"
+            )
+            yield _node(
+                machine, "isolation-label", Severity.ERROR, words, f"kubectl label node {machine.name} {ISOLATION}-"
+            )
     promised = any(machine.labels.get(ISOLATION) == HAMI_CORE for machine, _ in nodes)
     wanting = any(each.pod.labels.get(ISOLATION) for each in evidence.pods)
     for machine, _ in nodes:

@@ -444,6 +444,38 @@ def test_a_node_without_the_label_matters_more_where_pods_want_it() -> None:
     assert {each.check for each in broken(waits)} == {"isolation-label", "no-selector"}
 
 
+def with_npus(labels: dict[str, str]) -> Break:
+    """A second node, whose cards are Huawei's."""
+
+    def change(objects: Cluster) -> None:
+        node, device = healthy()["node"], healthy()["device"]
+        node["metadata"] = {"name": "npu-1", "labels": labels}
+        device["metadata"] = {"name": "npu-1", "labels": {"node.koordinator.sh/gpu-vendor": "huawei"}}
+        objects |= {"second": node, "second-device": device}
+
+    return change
+
+
+def test_nodes_of_other_vendors_are_fine_without_the_label_of_hami_core() -> None:
+    assert the("isolation-label", with_npus({})) == []
+
+
+def test_pods_without_a_selector_are_still_told_of_nodes_of_other_vendors() -> None:
+    def change(objects: Cluster) -> None:
+        with_npus({})(objects)
+        objects["pod"] = a_pod(node=None, nodeSelector={})
+
+    (finding,) = the("no-selector", change)
+    assert "npu-1" in finding.words
+
+
+def test_the_label_of_hami_core_on_a_node_of_another_vendor_is_to_be_removed() -> None:
+    (finding,) = the("isolation-label", with_npus({ISOLATION: "HAMi-core"}))
+    assert finding.severity is ERROR
+    assert finding.fix == f"kubectl label node npu-1 {ISOLATION}-"
+    assert "HAMi-core limits NVIDIA cards only, and the cards are huawei's" in finding.words
+
+
 @pytest.mark.parametrize(("ours", "severity"), [("a-koordinator-adapter", NOTE), ("z-koordinator-adapter", WARNING)])
 def test_hamis_webhook_matters_more_where_it_comes_before_the_translation(ours: str, severity: Severity) -> None:
     def change(objects: Cluster) -> None:
