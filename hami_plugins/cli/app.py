@@ -206,7 +206,14 @@ def snapshot(
     *,
     redact: Annotated[
         bool,
-        typer.Option("--redact", help="Replace names, namespaces and images by pseudonyms; decisions stay the same."),
+        typer.Option(
+            "--redact",
+            help="Replace every text that --kept-words does not list by a pseudonym; decisions stay the same. Names, "
+            "labels, zones, device UUIDs, PCI buses and UIDs get pseudonyms; amounts, numbers and times stay.",
+        ),
+    ] = False,
+    kept_words: Annotated[
+        bool, typer.Option("--kept-words", help="Print the words that --redact keeps, and exit.")
     ] = False,
     out: Annotated[
         str | None, typer.Option("--out", metavar="FILE", help="Where to write it (.gz packs it). Default: stdout.")
@@ -223,8 +230,10 @@ def snapshot(
     The cluster is the one that kubeconfig names, a dump (--snapshot), or a fleet (--fleet).
     """
     from hami_plugins.cli.inputs import Source
-    from hami_plugins.cli.snapshots import run
+    from hami_plugins.cli.snapshots import print_kept, run
 
+    if kept_words:
+        raise typer.Exit(print_kept(settings))
     source = Source(snapshots=tuple(given or ()), fleet=fleet, context=context, kubeconfig=kubeconfig)
     raise typer.Exit(run(source, redacted=redact, out=out, form=output, settings=settings))
 

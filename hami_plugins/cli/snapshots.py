@@ -45,6 +45,17 @@ def run(source: Source, *, redacted: bool, out: str | None, form: Form, settings
     return Exit.FINE
 
 
+def print_kept(settings: str | None) -> int:
+    """Print the words that a redacted snapshot keeps, by what they are."""
+    from hami_plugins.report.snapshots.published import Published
+
+    registry = inputs.registry_of(inputs.settings_of(settings))
+    for section in Published(registry).sections():
+        sys.stdout.write(f"{section.title}:\n")
+        sys.stdout.writelines(f"  {word}\n" for word in section.words)
+    return Exit.FINE
+
+
 def _counts(content: dict[str, object]) -> dict[str, int]:
     counts: dict[str, int] = {}
     items = content["items"]

@@ -1,296 +1,51 @@
-"""Snapshots that can be handed to strangers: names become pseudonyms wherever they stand, answers stay the same."""
+"""Snapshots that can be handed to strangers: only published words stay, and answers stay the same.
+
+Every text of an object is either a word of ``published``, or it becomes a pseudonym, the same wherever it is written.
+What is not of the expected type is redacted as a whole, so that it stays as unreadable as it was.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from hami_plugins.engine.registry import Registry
-from hami_plugins.errors import WireError
-from hami_plugins.report.snapshots import raws
-from hami_plugins.report.snapshots.pseudonyms import NAMESPACE_NAME, NODE_KEYS, Pseudonyms, pseudonyms_of
-from hami_plugins.report.snapshots.trimming import ANNOTATIONS, GROUP_KEYS, QUEUE_KEYS, TASK_KEYS, Trimmer
-from hami_plugins.wire import koordinator_devices, objects
+from hami_plugins.report.snapshots.pseudonyms import Found, Named, Pseudonyms
+from hami_plugins.report.snapshots.published import VARIABLES, Published
+from hami_plugins.report.snapshots.trimming import ANNOTATIONS, Trimmer
+from hami_plugins.report.snapshots.walk import Walk
 
-_PLAIN_LABELS: Final = frozenset(
-    {
-        "kubernetes.io/arch",
-        "kubernetes.io/os",
-        "node.kubernetes.io/instance-type",
-        "beta.kubernetes.io/instance-type",
-    }
+_AMOUNT: Final = re.compile(
+    r"[+-]?(?:\d{1,30}(?:\.\d{0,20})?|\.\d{1,20})(?:[EPTGMK]i|[EPTGMkmun]|[eE][+-]?\d{1,3})?", re.ASCII
 )
-"""Labels whose values are words of a trade, whatever a node may be called."""
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
+_SCHEDULER_IMAGE: Final = re.compile(
+    r"(?:.*/)?vc-scheduler:(v?\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)(?:[-+@].*)?", re.DOTALL | re.ASCII
+)
+_VARIABLE: Final = re.compile(f"(?:{'|'.join(VARIABLES)})(?:_[0-9]{{1,3}})?")
+"""The limits of a slice have a variable for each device, with its number at the end."""
 
-_WORD: Final = re.compile(r"[A-Za-z0-9]+(?:[._-]+[A-Za-z0-9]+)*")
-_ID: Final = re.compile(r"[^\s,:;|\"'\[\]{}=]+")
+Rule: TypeAlias = Callable[[Walk, object], object]
+"""What a value of an object becomes."""
 
 
 class Redactor:
-    """Redacts the objects of one cluster, and whatever belongs to it, always with the same pseudonyms.
-
-    Objects that cannot be read are left out, because nobody knows what is a name in them; ``left_out`` counts them.
-    """
+    """Redacts the objects of one cluster, always with the same pseudonyms."""
 
     def __init__(self, listing: Iterable[object], registry: Registry) -> None:
-        self._trimmer = Trimmer(registry)
-        self._registry = registry
-        kept = list(self._trimmer.objects(listing))
-        self._readable = [raw for raw in kept if _is_readable(raw)]
-        self.left_out = len(kept) - len(self._readable)
-        self.names = pseudonyms_of(self._readable, registry)
-        self._anywhere = _runs(self.names)
+        self._objects = list(Trimmer(registry).objects(listing))
+        published = Published(registry)
+        found = Found()
+        collecting = Walk(found, published, registry)
+        for raw in self._objects:
+            _object(collecting, raw)
+        self.names = Pseudonyms(found, published)
+        self.walk = Walk(self.names, published, registry)
 
     def cluster(self) -> tuple[dict[str, object], ...]:
-        """The cluster that the redactor was made from."""
-        return tuple(self._object(raw) for raw in self._readable)
-
-    def also(self, more: Iterable[object]) -> tuple[dict[str, object], ...]:
-        """Further objects of that cluster, such as pods that are to be planned; new names in them stay."""
-        return tuple(self._object(raw) for raw in self._trimmer.objects(more) if _is_readable(raw))
-
-    def _object(self, raw: Mapping[str, object]) -> dict[str, object]:
-        make: dict[str, Callable[[Mapping[str, object]], dict[str, object]]] = {
-            "Node": self._node,
-            "Pod": self._pod,
-            "Queue": self._queue,
-            "PodGroup": self._group,
-            "PriorityClass": self._class,
-            "Device": self._published,
-        }
-        return make.get(str(raw["kind"]), self._quota)(raw)
-
-    def _node(self, raw: Mapping[str, object]) -> dict[str, object]:
-        metadata, spec = raws.members(raw, "metadata"), raws.members(raw, "spec")
-        taints = [
-            {**taint, "value": self._label(str(taint["value"]))} if taint.get("value") else taint
-            for taint in raws.items(spec, "taints")
-        ]
-        return {
-            **raw,
-            "metadata": {
-                "name": self.names.node[str(metadata["name"])],
-                "labels": {
-                    key: value if key in _PLAIN_LABELS else self._label(value)
-                    for key, value in raws.texts(metadata, "labels").items()
-                },
-                ANNOTATIONS: {
-                    key: self._ids(value)
-                    for key, value in raws.texts(metadata, ANNOTATIONS).items()
-                    if key not in self._locks()
-                },
-            },
-            "spec": {**spec, "taints": taints} if taints else dict(spec),
-        }
-
-    def _pod(self, raw: Mapping[str, object]) -> dict[str, object]:
-        spec = raws.members(raw, "spec")
-        containers = _container_names(spec)
-        found = {**spec, **self._where(spec)}
-        if spec.get("schedulingGates"):
-            found["schedulingGates"] = [{"name": "gate"} for _ in raws.items(spec, "schedulingGates")]
-        if spec.get("priorityClassName"):
-            found["priorityClassName"] = self._named(self.names.priority_class, spec["priorityClassName"])
-        for key in ("initContainers", "containers"):
-            if key in spec:
-                found[key] = [_container(each, containers) for each in raws.items(spec, key)]
-        status = dict(raws.members(raw, "status"))
-        if "initContainerStatuses" in status:
-            status["initContainerStatuses"] = [
-                {**each, "name": containers.get(str(each.get("name")), "c")}
-                for each in raws.items(status, "initContainerStatuses")
-            ]
-        return {**raw, "metadata": self._pod_metadata(raw), "spec": found, "status": status}
-
-    def _where(self, spec: Mapping[str, object]) -> dict[str, object]:
-        """What a pod says of where it is and where it may go."""
-        found: dict[str, object] = {}
-        if spec.get("nodeName"):
-            found["nodeName"] = self._named(self.names.node, spec["nodeName"])
-        if spec.get("nodeSelector"):
-            found["nodeSelector"] = self._selector(raws.texts(spec, "nodeSelector"))
-        affinity = raws.members(spec, "affinity")
-        if affinity:
-            found["affinity"] = {
-                kind: self._node_terms(terms) if kind == "nodeAffinity" else self._pod_terms(terms)
-                for kind, terms in affinity.items()
-            }
-        if spec.get("topologySpreadConstraints"):
-            found["topologySpreadConstraints"] = self._pod_terms(spec["topologySpreadConstraints"])
-        if spec.get("tolerations"):
-            found["tolerations"] = [
-                {**each, "value": self._label(str(each["value"]))} if each.get("value") else each
-                for each in raws.items(spec, "tolerations")
-            ]
-        return found
-
-    def _pod_metadata(self, raw: Mapping[str, object]) -> dict[str, object]:
-        metadata = raws.members(raw, "metadata")
-        found = self._metadata(metadata, self.names.pod)
-        for part in ("labels", ANNOTATIONS):
-            texts = raws.texts(metadata, part)
-            found[part] = {key: self._said(key, value, label=part == "labels") for key, value in texts.items()}
-        for key in ("creationTimestamp", "deletionTimestamp"):
-            if metadata.get(key):
-                found[key] = metadata[key]
-        return found
-
-    def _said(self, key: str, value: str, *, label: bool) -> str:
-        """One annotation or label of a pod."""
-        for keys, names in (
-            (GROUP_KEYS, self.names.group),
-            (QUEUE_KEYS, self.names.queue),
-            (TASK_KEYS, self.names.task),
-            (NODE_KEYS, self.names.node),
-        ):
-            if key in keys:
-                return self._named(names, value)
-        return self._named(self.names.value, value) if label else self._ids(value)
-
-    def _class(self, raw: Mapping[str, object]) -> dict[str, object]:
-        name = self._named(self.names.priority_class, raws.members(raw, "metadata")["name"])
-        return {**raw, "metadata": {"name": name}}
-
-    def _published(self, raw: Mapping[str, object]) -> dict[str, object]:
-        """The cards of a node; those that are called after it are renamed with it."""
-        metadata, spec = raws.members(raw, "metadata"), raws.members(raw, "spec")
-        labels = {key: self._label(value) for key, value in raws.texts(metadata, "labels").items()}
-        devices = [
-            {
-                **each,
-                "id": self._ids(str(each.get("id", ""))),
-                "labels": {key: self._ids(value) for key, value in raws.texts(each, "labels").items()},
-            }
-            for each in raws.items(spec, "devices")
-        ]
-        name = self._named(self.names.node, metadata["name"])
-        return {**raw, "metadata": {"name": name, "labels": labels}, "spec": {"devices": devices}}
-
-    def _queue(self, raw: Mapping[str, object]) -> dict[str, object]:
-        spec = dict(raws.members(raw, "spec"))
-        if spec.get("parent"):
-            spec["parent"] = self._named(self.names.queue, spec["parent"])
-        metadata = raws.members(raw, "metadata")
-        named = {"name": self._named(self.names.queue, metadata["name"]), **_made(metadata)}
-        return {**raw, "metadata": named, "spec": spec}
-
-    def _group(self, raw: Mapping[str, object]) -> dict[str, object]:
-        spec = dict(raws.members(raw, "spec"))
-        if spec.get("queue"):
-            spec["queue"] = self._named(self.names.queue, spec["queue"])
-        if spec.get("minTaskMember"):
-            tasks = raws.members(spec, "minTaskMember")
-            spec["minTaskMember"] = {self._named(self.names.task, task): least for task, least in tasks.items()}
-        if spec.get("priorityClassName"):
-            spec["priorityClassName"] = self._named(self.names.priority_class, spec["priorityClassName"])
-        metadata = raws.members(raw, "metadata")
-        named = {**self._metadata(metadata, self.names.group), **_made(metadata)}
-        return {**raw, "metadata": named, "spec": spec}
-
-    def _quota(self, raw: Mapping[str, object]) -> dict[str, object]:
-        metadata = self._metadata(raws.members(raw, "metadata"), {})
-        return {**raw, "metadata": {**metadata, "name": "quota"}}
-
-    def _metadata(self, metadata: Mapping[str, object], names: Mapping[str, str]) -> dict[str, object]:
-        return {
-            "name": self._named(names, metadata.get("name", "")),
-            "namespace": self._named(self.names.namespace, metadata.get("namespace", "default")),
-        }
-
-    def _named(self, names: Mapping[str, str], name: object) -> str:
-        return names.get(str(name), str(name))
-
-    def _selector(self, selector: Mapping[str, str]) -> dict[str, str]:
-        return {key: value if key in _PLAIN_LABELS else self._label(value) for key, value in selector.items()}
-
-    def _node_terms(self, value: object) -> object:
-        """Terms about labels and names of nodes. Their shape has been read before, so only values are looked for."""
-        if isinstance(value, list):
-            return [self._node_terms(each) for each in value]
-        if not isinstance(value, Mapping):
-            return value
-        if "operator" not in value or "values" not in value:
-            return {key: self._node_terms(each) for key, each in value.items()}
-        texts = _texts(value)
-        if value.get("key") == "metadata.name":
-            return {**value, "values": [self._named(self.names.node, text) for text in texts]}
-        plain = value.get("key") in _PLAIN_LABELS
-        return {**value, "values": texts if plain else [self._label(text) for text in texts]}
-
-    def _pod_terms(self, value: object) -> object:
-        """Terms about other pods: their labels, and their namespaces by name."""
-        if isinstance(value, list):
-            return [self._pod_terms(each) for each in value]
-        if not isinstance(value, Mapping):
-            return value
-        found = {key: self._pod_terms(each) for key, each in value.items()}
-        if "labelSelector" in value:
-            found["labelSelector"] = self._pod_selector(raws.members(value, "labelSelector"))
-        if "namespaces" in value:
-            names = raws.values(value, "namespaces")
-            found["namespaces"] = [self._named(self.names.namespace, name) for name in names]
-        if "namespaceSelector" in value:
-            found["namespaceSelector"] = self._pod_selector(raws.members(value, "namespaceSelector"))
-        return found
-
-    def _pod_selector(self, selector: Mapping[str, object]) -> dict[str, object]:
-        found = dict(selector)
-        if "matchLabels" in selector:
-            labels = raws.texts(selector, "matchLabels")
-            found["matchLabels"] = {key: self._selected(key, value) for key, value in labels.items()}
-        if "matchExpressions" in selector:
-            found["matchExpressions"] = [
-                {
-                    **each,
-                    "values": [
-                        self._selected(str(each.get("key")), str(value)) for value in raws.values(each, "values")
-                    ],
-                }
-                for each in raws.items(selector, "matchExpressions")
-            ]
-        return found
-
-    def _selected(self, key: str, value: str) -> str:
-        if key == NAMESPACE_NAME:
-            return self._named(self.names.namespace, value)
-        return self._said(key, value, label=True)
-
-    def _label(self, value: str) -> str:
-        """A label's value with the names in it replaced, longest first."""
-        return _WORD.sub(lambda found: self._renamed(found[0]), value)
-
-    def _renamed(self, word: str) -> str:
-        known = self._anywhere.get(word)
-        if known is not None:
-            return known
-        parts = re.split(r"([._-]+)", word)
-        for size in range(len(parts) - 2, 0, -2):
-            for start in range(0, len(parts) - size + 1, 2):
-                known = self._anywhere.get("".join(parts[start : start + size]))
-                if known is not None:
-                    before, after = "".join(parts[:start]), "".join(parts[start + size :])
-                    return f"{before}{known}{after}"
-        return word
-
-    def _ids(self, text: str) -> str:
-        """A text with the cards in it renamed that are called after their node, also of nodes that have gone."""
-        return _ID.sub(lambda found: self._card(found[0]), text)
-
-    def _card(self, word: str) -> str:
-        known = self.names.device.get(word)
-        if known is not None:
-            return known
-        end = word.rfind("-")
-        while end > 0:
-            node = self.names.node.get(word[:end])
-            if node is not None:
-                return node + word[end:]
-            end = word.rfind("-", 0, end)
-        return word
-
-    def _locks(self) -> frozenset[str]:
-        return frozenset(key for spec in self._registry for key in (spec.keys.lock,) if key)
+        """The objects of the cluster, in their order."""
+        return tuple(_object(self.walk, raw) for raw in self._objects)
 
 
 def redact(listing: Iterable[object], registry: Registry) -> tuple[dict[str, object], ...]:
@@ -298,51 +53,312 @@ def redact(listing: Iterable[object], registry: Registry) -> tuple[dict[str, obj
     return Redactor(listing, registry).cluster()
 
 
-def _texts(requirement: Mapping[str, object]) -> list[str]:
-    return [str(value) for value in raws.values(requirement, "values")]
+def _object(walk: Walk, raw: Mapping[str, object]) -> dict[str, object]:
+    """A trimmed object of a kind that snapshots hold."""
+    kind = str(raw["kind"])
+    walk.enter(raw)
+    found = _OBJECTS[kind](walk, raw)
+    version = _of_text(Walk.version)(walk, raw.get("apiVersion"))
+    return {"apiVersion": version, "kind": kind, **(found if isinstance(found, dict) else {})}
 
 
-def _made(metadata: Mapping[str, object]) -> dict[str, object]:
-    """When an object was made, which decides between equal queues and tells how long a group has waited."""
-    return {key: metadata[key] for key in ("creationTimestamp",) if metadata.get(key)}
+def _fields(rules: Mapping[str, Rule]) -> Rule:
+    """An object with these members; it has no others after trimming, and any other is left out."""
+
+    def rule(walk: Walk, value: object) -> object:
+        if not isinstance(value, Mapping):
+            return walk.whole(value)
+        return {name: rules[name](walk, inner) for name, inner in value.items() if name in rules}
+
+    return rule
 
 
-def _is_readable(raw: Mapping[str, object]) -> bool:
-    read: Mapping[str, Callable[[object], object]] = {
-        "Node": objects.node_facts,
-        "Pod": objects.pod,
-        "ResourceQuota": objects.resource_quota,
-        "Queue": objects.queue,
-        "PodGroup": objects.pod_group,
-        "PriorityClass": objects.priority_class,
-        "Device": koordinator_devices.decode,
+def _each(inner: Rule) -> Rule:
+    return lambda walk, value: [inner(walk, each) for each in value] if isinstance(value, list) else walk.whole(value)
+
+
+def _of_text(make: Callable[[Walk, str], str]) -> Rule:
+    return lambda walk, value: make(walk, value) if isinstance(value, str) else walk.whole(value)
+
+
+def _name(kind: Named) -> Rule:
+    return _of_text(lambda walk, text: walk.names.name(kind, text) if text else text)
+
+
+def _by_key(key: Callable[[Walk, str], str], value: Callable[[Walk, str, str], str]) -> Rule:
+    """A mapping of texts, such as labels."""
+
+    def rule(walk: Walk, raw: object) -> object:
+        if not isinstance(raw, Mapping):
+            return walk.whole(raw)
+        return {
+            key(walk, str(name)): value(walk, str(name), inner) if isinstance(inner, str) else walk.whole(inner)
+            for name, inner in raw.items()
+        }
+
+    return rule
+
+
+def _requirement(walk: Walk, raw: object) -> object:
+    """A requirement of labels (``key``, ``operator``, ``values``), a taint or a toleration (``value``)."""
+    if not isinstance(raw, Mapping):
+        return walk.whole(raw)
+    key = raw.get("key")
+    name = key if isinstance(key, str) else ""
+    value = _of_text(lambda walk, text: walk.label(name, text))
+    return _requirement_of(_of_text(Walk.key), value)(walk, raw)
+
+
+def _field_requirement(walk: Walk, raw: object) -> object:
+    """A requirement of the name of a node."""
+    if not isinstance(raw, Mapping):
+        return walk.whole(raw)
+    if raw.get("key") != "metadata.name":
+        return _requirement_of(Walk.whole, Walk.whole)(walk, raw)
+    return _requirement_of(lambda _walk, key: key, _name(Named.NODE))(walk, raw)
+
+
+def _requirement_of(key: Rule, value: Rule) -> Rule:
+    plain = dict.fromkeys(("operator", "effect", "tolerationSeconds"), Walk.whole)
+    return _fields({"key": key, "value": value, "values": _each(value), **plain})
+
+
+def _environment(walk: Walk, raw: object) -> object:
+    """The variables that rules read, by name; a list that cannot be read is redacted whole."""
+    if not isinstance(raw, list):
+        return walk.whole(raw)
+    kept: list[object] = []
+    for each in raw:
+        name = each.get("name") if isinstance(each, Mapping) else None
+        if not isinstance(name, str):
+            kept.append(walk.whole(each))
+        elif _VARIABLE.fullmatch(name):
+            kept.append({"name": name})
+    return kept
+
+
+def _image(_: Walk, text: str) -> str:
+    """Only what tells the release of Volcano's scheduler stays."""
+    match = _SCHEDULER_IMAGE.fullmatch(text)
+    return "image" if match is None else f"vc-scheduler:{match[1]}"
+
+
+def _time(walk: Walk, text: str) -> str:
+    return text if _TIME.fullmatch(text) else walk.secret(text)
+
+
+def _amount(walk: Walk, _: str, text: str) -> str:
+    return text if _AMOUNT.fullmatch(text) else walk.secret(text)
+
+
+def _annotations(walk: Walk, raw: object) -> object:
+    if isinstance(raw, Mapping):
+        raw = {key: value for key, value in raw.items() if not walk.is_lock(str(key))}
+    return _by_key(Walk.key, Walk.annotation)(walk, raw)
+
+
+_WORD: Final = _of_text(Walk.word)
+_TIME_RULE: Final = _of_text(_time)
+_LABELS: Final = _by_key(Walk.key, Walk.label)
+_AMOUNTS: Final = _by_key(Walk.resource, _amount)
+_RESOURCES: Final = _fields({"limits": _AMOUNTS, "requests": _AMOUNTS})
+_SELECTOR: Final = _fields({"matchLabels": _LABELS, "matchExpressions": _each(_requirement)})
+_NAMESPACE: Final = _name(Named.NAMESPACE)
+_KEYS: Final = _each(_of_text(Walk.key))
+
+
+def _metadata(kind: Named) -> Rule:
+    return _fields(
+        {
+            "name": _name(kind),
+            "namespace": _NAMESPACE,
+            "uid": _of_text(Walk.secret),
+            "creationTimestamp": _TIME_RULE,
+            "deletionTimestamp": _TIME_RULE,
+            "labels": _LABELS,
+            ANNOTATIONS: _annotations,
+        }
+    )
+
+
+_CONTAINERS: Final = _each(
+    _fields(
+        {
+            "name": _of_text(Walk.container),
+            "image": _of_text(_image),
+            "restartPolicy": _WORD,
+            "resources": _RESOURCES,
+            "securityContext": _fields({"privileged": Walk.whole}),
+            "env": _environment,
+        }
+    )
+)
+_TERM: Final = _fields(
+    {
+        "topologyKey": _of_text(Walk.key),
+        "labelSelector": _SELECTOR,
+        "namespaceSelector": _SELECTOR,
+        "namespaces": _each(_NAMESPACE),
+        "matchLabelKeys": _KEYS,
+        "mismatchLabelKeys": _KEYS,
     }
-    try:
-        read[str(raw["kind"])](raw)
-        if raw["kind"] == "Node":
-            objects.node_object(raw)
-    except WireError:
-        return False
-    return True
-
-
-def _runs(names: Pseudonyms) -> dict[str, str]:
-    """What is looked for in labels: every name that is secret, and the first part of a node's domain name."""
-    found: dict[str, str] = {}
-    for node, pseudonym in names.node.items():
-        found.setdefault(node.partition(".")[0], pseudonym)
-    for kind in (names.task, names.queue, names.group, names.pod, names.namespace, names.node):
-        found.update(kind)
-    return found
-
-
-def _container_names(spec: Mapping[str, object]) -> dict[str, str]:
-    names = [str(each.get("name", "")) for key in ("initContainers", "containers") for each in raws.items(spec, key)]
-    return {name: f"c{at}" for at, name in enumerate(dict.fromkeys(names))}
-
-
-def _container(raw: Mapping[str, object], names: Mapping[str, str]) -> dict[str, object]:
-    found = {**raw, "name": names[str(raw.get("name", ""))]}
-    if "image" in raw:
-        found["image"] = "image"
-    return found
+)
+_REQUIRED_TERMS: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_AFFINITY: Final = _fields(
+    {
+        "nodeAffinity": _fields(
+            {
+                _REQUIRED_TERMS: _fields(
+                    {
+                        "nodeSelectorTerms": _each(
+                            _fields({"matchExpressions": _each(_requirement), "matchFields": _each(_field_requirement)})
+                        )
+                    }
+                )
+            }
+        ),
+        "podAffinity": _fields({_REQUIRED_TERMS: _each(_TERM)}),
+        "podAntiAffinity": _fields({_REQUIRED_TERMS: _each(_TERM)}),
+    }
+)
+_SPREAD: Final = _fields(
+    {
+        "topologyKey": _of_text(Walk.key),
+        "maxSkew": Walk.whole,
+        "minDomains": Walk.whole,
+        "whenUnsatisfiable": _WORD,
+        "labelSelector": _SELECTOR,
+        "matchLabelKeys": _KEYS,
+        "nodeAffinityPolicy": _WORD,
+        "nodeTaintsPolicy": _WORD,
+    }
+)
+_POD: Final = _fields(
+    {
+        "nodeName": _name(Named.NODE),
+        "schedulerName": _name(Named.SCHEDULER),
+        "priority": Walk.whole,
+        "priorityClassName": _name(Named.CLASS),
+        "runtimeClassName": _name(Named.RUNTIME),
+        "schedulingGates": _each(lambda _walk, _raw: {"name": "gate"}),
+        "overhead": _AMOUNTS,
+        "resources": _RESOURCES,
+        "nodeSelector": _LABELS,
+        "affinity": _AFFINITY,
+        "topologySpreadConstraints": _each(_SPREAD),
+        "tolerations": _each(_requirement),
+        "initContainers": _CONTAINERS,
+        "containers": _CONTAINERS,
+    }
+)
+_OBJECTS: Final[Mapping[str, Rule]] = {
+    "Node": _fields(
+        {
+            "metadata": _metadata(Named.NODE),
+            "spec": _fields({"taints": _each(_requirement), "unschedulable": Walk.whole}),
+            "status": _fields(
+                {
+                    "capacity": _AMOUNTS,
+                    "allocatable": _AMOUNTS,
+                    "conditions": _each(_fields({"type": _WORD, "status": _WORD, "reason": _of_text(Walk.reason)})),
+                }
+            ),
+        }
+    ),
+    "Pod": _fields(
+        {
+            "metadata": _metadata(Named.POD),
+            "spec": _POD,
+            "status": _fields(
+                {
+                    "phase": _WORD,
+                    "initContainerStatuses": _each(
+                        _fields(
+                            {
+                                "name": _of_text(Walk.container),
+                                "state": _fields({"terminated": _fields({"exitCode": Walk.whole})}),
+                            }
+                        )
+                    ),
+                }
+            ),
+        }
+    ),
+    "ResourceQuota": _fields(
+        {
+            "metadata": _metadata(Named.QUOTA),
+            "spec": _fields(
+                {
+                    "hard": _AMOUNTS,
+                    "scopes": _each(_WORD),
+                    "scopeSelector": _fields({"matchExpressions": _each(_fields({"scopeName": _WORD}))}),
+                }
+            ),
+            "status": _fields({"used": _AMOUNTS}),
+        }
+    ),
+    "Queue": _fields(
+        {
+            "metadata": _metadata(Named.QUEUE),
+            "spec": _fields(
+                {
+                    "weight": Walk.whole,
+                    "capability": _AMOUNTS,
+                    "deserved": _AMOUNTS,
+                    "guarantee": _fields({"resource": _AMOUNTS}),
+                    "parent": _name(Named.QUEUE),
+                    "priority": Walk.whole,
+                    "reclaimable": Walk.whole,
+                }
+            ),
+            "status": _fields({"state": _WORD, "allocated": _AMOUNTS}),
+        }
+    ),
+    "PodGroup": _fields(
+        {
+            "metadata": _metadata(Named.GROUP),
+            "spec": _fields(
+                {
+                    "minMember": Walk.whole,
+                    "minTaskMember": _by_key(
+                        lambda walk, task: walk.names.name(Named.TASK, task), lambda walk, _, text: walk.secret(text)
+                    ),
+                    "minResources": _AMOUNTS,
+                    "queue": _name(Named.QUEUE),
+                    "priorityClassName": _name(Named.CLASS),
+                }
+            ),
+            "status": _fields({"phase": _WORD}),
+        }
+    ),
+    "PriorityClass": _fields({"metadata": _metadata(Named.CLASS), "value": Walk.whole}),
+    "Device": _fields(
+        {
+            "metadata": _metadata(Named.NODE),
+            "spec": _fields(
+                {
+                    "devices": _each(
+                        _fields(
+                            {
+                                "type": _WORD,
+                                "id": _WORD,
+                                "minor": Walk.whole,
+                                "health": Walk.whole,
+                                "resources": _AMOUNTS,
+                                "labels": _by_key(Walk.word, lambda walk, _, text: walk.word(text)),
+                                "topology": _fields(
+                                    {
+                                        "socketID": Walk.whole,
+                                        "nodeID": Walk.whole,
+                                        "pcieID": _of_text(Walk.text),
+                                        "busID": _of_text(Walk.text),
+                                    }
+                                ),
+                            }
+                        )
+                    )
+                }
+            ),
+        }
+    ),
+}

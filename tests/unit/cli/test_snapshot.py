@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,23 @@ def test_a_redacted_file_names_nobody(type_in: Type) -> None:
     said = json.loads(type_in("snapshot", "--fleet", "mixed", "--redact").out)
     assert said["metadata"]["redacted"]
     assert {item["metadata"]["name"] for item in said["items"]} == {f"node-{at:02}" for at in range(16)}
+
+
+def test_the_words_that_stay_are_printed(type_in: Type) -> None:
+    said = type_in("snapshot", "--kept-words")
+    assert said.code == 0
+    assert "Names of resources:\n" in said.out
+    assert "  volcano.sh/vgpu-number\n" in said.out
+
+
+def test_the_commands_of_the_page_work(type_in: Type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Path(__file__).parents[3] / "docs/reference/redaction.md"
+    (block,) = re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    for line in block.splitlines():
+        words = line.partition(" #")[0].split()[1:]
+        assert type_in(*words, *(() if "--kept-words" in words else ("--fleet", "mixed"))).code == 0
+    assert [file.name for file in tmp_path.iterdir()] == ["cluster.snapshot.gz"]
 
 
 def test_a_snapshot_of_a_dump_can_be_yaml(type_in: Type) -> None:

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hami_plugins.engine.eligibility import selected
 from hami_plugins.model.decisions import Placed
 from hami_plugins.report import fleets
 from hami_plugins.report.listing import snapshot_of
 from hami_plugins.report.plan import Plan, Planner, Unit
 from hami_plugins.report.snapshots import files as snapshot_file
+from hami_plugins.report.snapshots.pseudonyms import Named
 from hami_plugins.report.snapshots.redaction import Redactor
 from hami_plugins.vendors import builtin
 from hami_plugins.wire import objects
@@ -121,6 +123,13 @@ def a_cluster(nodes: Sequence[str], running: Sequence[str], seed: int) -> tuple[
     return raws, waiting
 
 
+def renamed(redactor: Redactor, device: str, node: str) -> str:
+    """A device's id under pseudonyms; the number of a card without an id stands behind the name of its node."""
+    if device == f"{node}-gpu-1":
+        return f"{redactor.names.name(Named.NODE, node)}-gpu-1"
+    return redactor.walk.word(device)
+
+
 @given(
     nodes=st.lists(NAMES, min_size=1, max_size=5, unique=True),
     running=st.lists(NAMES, max_size=6, unique=True),
@@ -134,11 +143,10 @@ def test_pseudonyms_change_no_answer(nodes: list[str], running: list[str], seed:
     assert [pod.stage for pod in told.pods] == [pod.stage for pod in secret.pods]
     for ours, theirs in zip(told.pods, secret.pods, strict=True):
         if isinstance(theirs.decision, Placed) and isinstance(ours.decision, Placed):
-            assert ours.decision.node == redactor.names.node[theirs.decision.node]
+            assert ours.decision.node == redactor.names.name(Named.NODE, theirs.decision.node)
             assert ours.decision.fit == theirs.decision.fit
-            known = redactor.names.device
             assert [share.device for share in ours.decision.grants()] == [
-                known.get(share.device, share.device) for share in theirs.decision.grants()
+                renamed(redactor, share.device, theirs.decision.node) for share in theirs.decision.grants()
             ]
         else:
             assert ours.words == theirs.words
@@ -223,9 +231,7 @@ def test_no_name_survives() -> None:
 
 def test_what_belonged_together_still_does() -> None:
     items = Redactor(a_secretive_cluster(), REGISTRY).cluster()
-    pod = next(
-        raw for raw in items if raw["kind"] == "Pod" and _metadata(raw)["annotations"].get("volcano.sh/task-spec")
-    )
+    pod = next(raw for raw in items if raw["kind"] == "Pod" and "volcano.sh/task-spec" in _annotations(raw))
     group = next(raw for raw in items if raw["kind"] == "PodGroup")
     queue = next(raw for raw in items if raw["kind"] == "Queue")
     quota = next(raw for raw in items if raw["kind"] == "ResourceQuota")
@@ -239,7 +245,8 @@ def test_what_belonged_together_still_does() -> None:
     assert _metadata(quota)["namespace"] == _metadata(pod)["namespace"] == _metadata(group)["namespace"]
     (term,) = spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
     assert term["matchFields"][0]["values"] == [_metadata(node)["name"]]
-    assert term["matchExpressions"][0]["values"] == [_metadata(node)["labels"]["rack"]]
+    rack = term["matchExpressions"][0]
+    assert rack["values"] == [_metadata(node)["labels"][rack["key"]]]
     assert spec["tolerations"][0]["value"] == node["spec"]["taints"][0]["value"]  # type: ignore[index]
     assert spec["schedulingGates"] == [{"name": "gate"}]
     assert spec["priorityClassName"] == group["spec"]["priorityClassName"] == _metadata(first)["name"]  # type: ignore[index]
@@ -253,38 +260,188 @@ def _metadata(raw: Mapping[str, object]) -> Any:
     return raw["metadata"]
 
 
+def _annotations(raw: Mapping[str, object]) -> Any:
+    return _metadata(raw).get("annotations", {})
+
+
 @pytest.mark.parametrize("kind", ["namespace", "queue", "node"])
 def test_pseudonyms_sort_as_the_names_did(kind: str) -> None:
     names = ["alpha", "beta", "default", "gamma", "root", "zeta"]
     raws: list[Any] = [{"kind": "Queue", "metadata": {"name": name}} for name in names]
     raws += [{"kind": "Node", "metadata": {"name": name}} for name in names]
     raws += [a_raw_pod("p", {}, namespace=name) for name in names]
-    made = getattr(Redactor(raws, REGISTRY).names, kind)
-    told = [made.get(name, name) for name in names]
+    found = Redactor(raws, REGISTRY).names
+    told = [found.name(Named(kind), name) for name in names]
     assert told == sorted(told)
     assert len(set(told)) == len(names)
-
-
-def test_further_objects_of_the_cluster_get_the_same_pseudonyms() -> None:
-    raws, _ = a_cluster(["box-a", "box-b"], [], 0)
-    redactor = Redactor(raws, REGISTRY)
-    (pod,) = redactor.also([a_raw_pod("later", ASKS[0], nodeName="box-b")])
-    assert pod["spec"]["nodeName"] == "node-2"  # type: ignore[index]
 
 
 def test_cards_called_after_a_node_that_has_gone_are_renamed_with_it() -> None:
     pod = a_raw_pod("p", ASKS[5], nodeName="gone-box")
     pod["metadata"]["annotations"] = {"hami.io/aws-neuron-devices-allocated": "gone-box-AWSNeuron-3,AWSNeuron,0,3:;"}
     (found,) = Redactor([pod], REGISTRY).cluster()
-    assert _metadata(found)["annotations"] == {
-        "hami.io/aws-neuron-devices-allocated": "node-0-AWSNeuron-3,AWSNeuron,0,3:;"
+    assert _annotations(found) == {"hami.io/aws-neuron-devices-allocated": "node-0-AWSNeuron-3,AWSNeuron,0,3:;"}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"kind": "Pod", "metadata": {"name": 5, "labels": ["secret"]}, "spec": "secret"},
+        {
+            "kind": "Pod",
+            "metadata": {"name": "p"},
+            "spec": {"containers": [{"name": "c", "env": ["secret", {"name": 5}]}]},
+        },
+        {"kind": "Node", "metadata": {"name": "n", "annotations": {"hami.io/node-nvidia-register": "[{secret"}}},
+        {"kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": {"cpu": "secret"}}},
+        {"kind": "ResourceQuota", "metadata": "secret"},
+        {"kind": "Queue", "metadata": {"name": "q"}, "spec": {"weight": "secret", "capability": {"cpu": "secret"}}},
+    ],
+)
+def test_an_object_that_cannot_be_read_stays_so_and_says_nothing(broken: dict[str, Any]) -> None:
+    (found,) = Redactor([broken], REGISTRY).cluster()
+    assert "secret" not in json.dumps(found)
+    assert len(snapshot_of([found], REGISTRY).problems) == len(snapshot_of([broken], REGISTRY).problems) > 0
+
+
+@pytest.mark.parametrize(
+    ("numbers", "made"),
+    [
+        (["5", "17", "9"], ["0", "2", "1"]),
+        (["7", "007", "8"], ["0", "00", "1"]),
+        (["-3", "2"], ["0", "1"]),
+    ],
+)
+def test_whole_numbers_in_labels_become_their_ranks(numbers: list[str], made: list[str]) -> None:
+    raws = [
+        {"kind": "Node", "metadata": {"name": f"n{at}", "labels": {"slot": each}}} for at, each in enumerate(numbers)
+    ]
+    found = Redactor(raws, REGISTRY).cluster()
+    assert [next(iter(_metadata(raw)["labels"].values())) for raw in found] == made
+
+
+def test_a_comparison_of_numbers_is_answered_the_same() -> None:
+    nodes = [
+        {"kind": "Node", "metadata": {"name": f"n{slot}", "labels": {"slot": slot}}, "status": {"capacity": {}}}
+        for slot in ("9", "100", "17")
+    ]
+    term = {"matchExpressions": [{"key": "slot", "operator": "Gt", "values": ["17"]}]}
+    pod = a_raw_pod("p", {}, affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}})
+    redactor = Redactor([*nodes, pod], REGISTRY)
+    *redacted, wanting = redactor.cluster()
+    constraints = objects.pod(wanting).constraints
+    chosen = [
+        raw["metadata"]["name"]  # type: ignore[index]
+        for raw in redacted
+        if selected(str(_metadata(raw)["name"]), _metadata(raw)["labels"], constraints)
+    ]
+    assert chosen == [redactor.names.name(Named.NODE, "n100")]
+
+
+@pytest.mark.parametrize(
+    ("key", "domain"),
+    [
+        ("huawei.com/secret", "huawei.com/"),
+        ("nvidia.com/gpu-secret", "nvidia.com/gpu-"),
+        ("secret.example/fpga", ""),
+        ("secret", ""),
+    ],
+)
+def test_unknown_resources_keep_known_domains_and_sort_as_they_did(key: str, domain: str) -> None:
+    known = [
+        "cpu",
+        "amd.com/gpu",
+        "huawei.com/Ascend910B4",
+        "nvidia.com/gpu",
+        "nvidia.com/gpumem",
+        "volcano.sh/vgpu-number",
+    ]
+    raw = {"kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": dict.fromkeys([*known, key], "1")}}
+    (found,) = Redactor([raw], REGISTRY).cluster()
+    names = list(found["status"]["capacity"])  # type: ignore[index]
+    assert names[:-1] == known
+    assert names[-1].startswith(domain)
+    assert "secret" not in names[-1]
+    assert ("/" in key) is ("/" in names[-1])
+    assert sorted([*known, key]).index(key) == sorted(names).index(names[-1])
+
+
+def test_ids_keep_their_form_and_say_the_same_card_everywhere() -> None:
+    one, other = "GPU-8c25a887-0000-0000-0000-000000000001", "GPU-1c25a887-0000-0000-0000-000000000001"
+    pod = a_raw_pod("p", {})
+    pod["metadata"]["annotations"] = {
+        "nvidia.com/use-gpuuuid": f"{one},{other}",
+        "hami.io/vgpu-devices-allocated": f"{one},NVIDIA,4000,30:;",
+        "hami.io/vgpu-mig-allocations": json.dumps([{"gpuUUID": other, "profile": "1g.10gb"}]),
+    }
+    (found,) = Redactor([pod], REGISTRY).cluster()
+    first = "GPU-00000000-0000-4000-8000-000000000000"
+    second = "GPU-00000000-0000-4000-8000-000000000001"
+    assert _annotations(found) == {
+        "nvidia.com/use-gpuuuid": f"{second},{first}",
+        "hami.io/vgpu-devices-allocated": f"{second},NVIDIA,4000,30:;",
+        "hami.io/vgpu-mig-allocations": json.dumps([{"gpuUUID": first, "profile": "1g.10gb"}]),
     }
 
 
-def test_an_object_that_cannot_be_read_is_left_out() -> None:
-    redactor = Redactor([a_raw_pod("p", {}), {"kind": "Pod", "metadata": {"name": 5}}, "text"], REGISTRY)
-    assert len(redactor.cluster()) == 1
-    assert redactor.left_out == 1
+def test_devices_on_one_bus_stay_on_one_bus() -> None:
+    text = '[{"bdf":"cc:00.0"},{"bdf":"cc:01.0"},{"bdf":"10:1e.0"}]'
+    node = {"kind": "Node", "metadata": {"name": "n", "annotations": {"metax-tech.com/node-gpu-devices": text}}}
+    (found,) = Redactor([node], REGISTRY).cluster()
+    assert _annotations(found) == {
+        "metax-tech.com/node-gpu-devices": '[{"bdf":"01:00.0"},{"bdf":"01:01.0"},{"bdf":"00:1e.0"}]'
+    }
+
+
+def test_only_the_variables_that_rules_read_are_named() -> None:
+    pod = a_raw_pod("p", {})
+    names = ["SECRET", "NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_MEMORY_LIMIT_0", "CUDA_DEVICE_MEMORY_LIMIT_SECRET"]
+    pod["spec"]["containers"][0]["env"] = [{"name": name, "value": "secret"} for name in names]
+    (found,) = Redactor([pod], REGISTRY).cluster()
+    assert found["spec"]["containers"][0]["env"] == [  # type: ignore[index]
+        {"name": "NVIDIA_VISIBLE_DEVICES"},
+        {"name": "CUDA_DEVICE_MEMORY_LIMIT_0"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("image", "made"),
+    [
+        ("secret.example/volcanosh/vc-scheduler:v1.12.1@sha256:77", "vc-scheduler:v1.12.1"),
+        ("secret.example/vc-scheduler:v1.12.1-secret", "vc-scheduler:v1.12.1"),
+        ("vc-scheduler:secret", "image"),
+        ("secret.example/app:v1.12.1", "image"),
+    ],
+)
+def test_of_images_the_release_of_volcanos_scheduler_stays(image: str, made: str) -> None:
+    pod = a_raw_pod("p", {})
+    pod["spec"]["containers"][0]["image"] = image
+    (found,) = Redactor([pod], REGISTRY).cluster()
+    assert found["spec"]["containers"][0]["image"] == made  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("asked", "made"),
+    [("A100,T4", "A100,T4"), ("A100-SXM", "A100-SXM"), ("Secret9", "redacted-0"), ("A100,Secret9", "A100,redacted-0")],
+)
+def test_wished_models_stay_as_far_as_they_are_published(asked: str, made: str) -> None:
+    pod = a_raw_pod("p", {})
+    pod["metadata"]["annotations"] = {"nvidia.com/use-gputype": asked}
+    pod["metadata"].pop("uid")
+    pod["metadata"].pop("labels")
+    (found,) = Redactor([pod], REGISTRY).cluster()
+    assert _annotations(found) == {"nvidia.com/use-gputype": made}
+
+
+def test_containers_that_an_annotation_names_are_those_of_the_pod() -> None:
+    pod = a_raw_pod("p", {}, initContainers=[{"name": "secret-sidecar", "restartPolicy": "Always"}])
+    pod["metadata"]["annotations"] = {"hami-plugins.io/vgpu-more-ids": "secret-sidecar=GPU-x1,NVIDIA,1000,10:;gone=:"}
+    (found,) = Redactor([pod], REGISTRY).cluster()
+    spec: Any = found["spec"]
+    said = _annotations(found)["hami-plugins.io/vgpu-more-ids"]
+    assert said.startswith(f"{spec['initContainers'][0]['name']}=redacted-")
+    assert said.endswith("=:")
+    assert "gone" not in said
 
 
 def test_queues_and_groups_keep_when_they_were_made() -> None:
