@@ -41,11 +41,10 @@ SETS: Final[Mapping[str, Values]] = MappingProxyType(
                 "replicas": 2,
                 "podDisruptionBudget": {"enabled": True},
                 "certificate": {"source": "certManager"},
-                "networkPolicy": {
-                    "enabled": True,
-                    "apiServers": ["10.0.0.0/28"],
-                    "scrapers": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
-                },
+            },
+            "networkPolicy": {
+                "apiServers": ["10.0.0.0/28"],
+                "scrapers": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
             },
         },
         "mirrored": {
@@ -90,7 +89,7 @@ NEURON_SETS: Final[Mapping[str, Values]] = MappingProxyType(
             "settings": {"policy": "spread", "capacityBlockMargin": 600},
             "webhooks": {"jobs": True, "markedOnly": True},
             "certificate": {"source": "certManager", "issuer": {"name": "ours", "kind": "ClusterIssuer"}},
-            "networkPolicy": {"enabled": True, "apiServers": ["10.0.0.0/28"]},
+            "networkPolicy": {"apiServers": ["10.0.0.0/28"]},
             "monitoring": {
                 "serviceMonitor": {"enabled": True},
                 "prometheusRule": {"enabled": True, "runbooks": "https://runbooks.example/neuron-topology"},
@@ -113,7 +112,7 @@ KOORDINATOR_SETS: Final[Mapping[str, Values]] = MappingProxyType(
             },
             "node": {"enabled": True, "library": {"image": "projecthami/hami:v2.10.0"}, "settings": {"every": 30}},
             "certificate": {"source": "certManager"},
-            "networkPolicy": {"enabled": True, "apiServers": ["10.0.0.0/28"], "scrapers": [{"podSelector": {}}]},
+            "networkPolicy": {"apiServers": ["10.0.0.0/28"], "scrapers": [{"podSelector": {}}]},
             "monitoring": {
                 "podMonitor": {"enabled": True},
                 "prometheusRule": {"enabled": True, "runbooks": "https://runbooks.example/koordinator-adapter"},
@@ -172,8 +171,8 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
     ({"fullnameOverride": "1a"}, "fullnameOverride: objects would be called 1a-..., and Services begin with a letter"),
     ({"serviceAccounts": {"agent": {"name": "a b"}}}, "'/serviceAccounts/agent/name': 'a b' does not match pattern"),
     (
-        {"grants": {"networkPolicy": {"apiServers": ["10.0.0.1"]}}},
-        "'/grants/networkPolicy/apiServers/0': '10.0.0.1' does not match pattern",
+        {"networkPolicy": {"apiServers": ["10.0.0.1"]}},
+        "'/networkPolicy/apiServers/0': '10.0.0.1' does not match pattern",
     ),
     (
         {"monitoring": {"prometheusRule": {"runbooks": "our wiki"}}},

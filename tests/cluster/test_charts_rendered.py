@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -196,15 +196,67 @@ def test_what_charts_share_is_taken_as_other_charts_have_it(helm: Helm, chart: P
         helm.template(chart, {"global": {"imageRegistry": "https://registry.example"}})
 
 
+def pod_labels(found: Sequence[Object]) -> Iterator[tuple[str, Object, bool]]:
+    """The pods that objects are or make: name, labels, and whether they are on the network of their host."""
+    for each in found:
+        made = each if each["kind"] == "Pod" else each.get("spec", {}).get("template", {})
+        if "containers" in made.get("spec", {}):
+            yield each["metadata"]["name"], made["metadata"]["labels"], made["spec"].get("hostNetwork", False)
+
+
+def selects(selector: Object, labels: Object) -> bool:
+    chosen = all(labels.get(each["key"]) in each["values"] for each in selector.get("matchExpressions", []))
+    return chosen and selector["matchLabels"].items() <= labels.items()
+
+
+@every_set
+def test_a_network_policy_stands_before_every_pod(one_helm: Helm, case: Case) -> None:
+    """Each names its peers but for the webhooks' port, where API servers are no pods."""
+    found = rendered(one_helm, case)
+    policies = [each["spec"] for each in of_kind(found, "NetworkPolicy")]
+    for name, labels, _ in pod_labels(found):
+        (policy,) = (each for each in policies if selects(each["podSelector"], labels))
+        assert policy["policyTypes"] == ["Ingress"], name
+        for rule in policy.get("ingress", []):
+            assert rule.get("from") or rule["ports"] == [{"port": "webhooks"}], name
+
+
+@pytest.mark.parametrize("scraped", [False, True])
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, KOORDINATOR], ids=lambda chart: chart.name)
+def test_a_part_on_nodes_on_the_network_of_its_host_listens_on_loopback_unless_it_is_scraped(
+    one_helm: Helm, chart: Path, *, scraped: bool
+) -> None:
+    """No NetworkPolicy covers it there."""
+    part = {"hostNetwork": True, "enabled": True}
+    values = {"agent" if chart == VOLCANO_VGPU else "node": part, "monitoring": {"podMonitor": {"enabled": scraped}}}
+    found = objects(one_helm.template(chart, values))
+    (agents,) = of_kind(found, "DaemonSet")
+    labels = agents["spec"]["template"]["metadata"]["labels"]
+    assert not [each for each in of_kind(found, "NetworkPolicy") if selects(each["spec"]["podSelector"], labels)]
+    (told,) = (each for each in of_kind(found, "ConfigMap") if each["metadata"]["name"].endswith(("-agent", "-node")))
+    (text,) = told["data"].values()
+    assert yaml.safe_load(text)["listen"]["host"] == ("0.0.0.0" if scraped else "127.0.0.1")  # noqa: S104 - a value
+    (container,) = agents["spec"]["template"]["spec"]["containers"]
+    assert container["readinessProbe"]["httpGet"].get("host") == (None if scraped else "127.0.0.1")
+
+
+def test_the_scheduler_of_another_namespace_may_call_the_extender(one_helm: Helm) -> None:
+    found = objects(one_helm.template(VOLCANO_VGPU, {"agent": {"settings": {"scheduler": {"namespace": "batch"}}}}))
+    rules = [rule for each in of_kind(found, "NetworkPolicy") for rule in each["spec"].get("ingress", [])]
+    (plain,) = (rule for rule in rules if rule["ports"] == [{"port": "plain"}])
+    namespaces = [each.get("namespaceSelector", {}).get("matchLabels", {}) for each in plain["from"]]
+    assert {"kubernetes.io/metadata.name": "batch"} in namespaces
+
+
 @pytest.mark.parametrize("nobody", [None, []])
 @pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
 def test_a_network_policy_that_names_nobody_lets_in_what_proves_the_installation(
     one_helm: Helm, chart: Path, nobody: list[str] | None
 ) -> None:
-    let_in = {"enabled": True, "scrapers": nobody, **({} if chart == KOORDINATOR else {"schedulers": nobody})}
-    own = {"grants": {"networkPolicy": let_in}} if chart == VOLCANO_VGPU else {"networkPolicy": let_in}
-    found = objects(one_helm.template(chart, own))
-    (policy,), (proves,) = of_kind(found, "NetworkPolicy"), of_kind(found, "Pod")
+    let_in = {"scrapers": nobody, **({} if chart == KOORDINATOR else {"schedulers": nobody})}
+    found = objects(one_helm.template(chart, {"networkPolicy": let_in}))
+    (policy,) = (each for each in of_kind(found, "NetworkPolicy") if len(each["spec"].get("ingress", [])) == 2)
+    (proves,) = of_kind(found, "Pod")
     webhooks, plain = policy["spec"]["ingress"]
     assert webhooks == {"ports": [{"port": "webhooks"}]}
     (only,) = plain["from"]
@@ -486,7 +538,7 @@ def test_a_release_may_end_with_nothing_but_what_cleans(one_helm: Helm) -> None:
     chart = [str(VOLCANO_VGPU), "--kube-version", "1.34"]
     kept = objects(one_helm.run("template", "one", *chart, "--is-upgrade", values=nothing))
     lasting = {each["kind"] for each in kept if "helm.sh/hook" not in each["metadata"].get("annotations", {})}
-    assert lasting == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    assert lasting == {"NetworkPolicy", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
     with pytest.raises(HelmError, match="so that nothing would be installed"):
         one_helm.run("template", "one", *chart, values=nothing)
 

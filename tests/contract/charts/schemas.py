@@ -94,6 +94,7 @@ LIBRARY: Final = members(
     hostPath={"type": "string", "pattern": "^(/.*)?$"},
     sha256={"type": "string", "pattern": "^([0-9a-f]{64})?$"},
 )
+NETWORK_POLICY: Final = members(enabled=FLAG, apiServers=CIDRS, schedulers=OBJECTS, scrapers=OBJECTS)
 UNINSTALL: Final = members(clean=FLAG, timeoutSeconds={"type": "integer", "minimum": 1})
 VERIFY: Final = members(url={"type": "string", "pattern": "^(http://.+)?$"})
 MONITOR: Final = members(enabled=FLAG, interval={"type": "string", "pattern": "^[0-9]+(ms|s|m)$"}, labels=TEXTS)
@@ -140,6 +141,7 @@ def volcano_vgpu() -> Schema:
         nodeConfig=_node_config(),
         agent=_agent(agent),
         grants=_grants(grants),
+        networkPolicy=NETWORK_POLICY,
         nodePolicy=members(enabled=FLAG),
         rbac=members(create=FLAG, volcano=FLAG),
         serviceAccounts=members(agent=ACCOUNT, grants=ACCOUNT),
@@ -203,6 +205,7 @@ def neuron_topology() -> Schema:
     server["properties"]["webhooks"]["properties"]["jobs"] = FLAG
     document = members(**SHARED, **server["properties"], serviceAccount=ACCOUNT)
     document["properties"] |= {
+        "networkPolicy": NETWORK_POLICY,
         "rbac": members(create=FLAG, kubeSchedulerBinds=FLAG),
         "verify": VERIFY,
         "monitoring": MONITORING,
@@ -221,11 +224,11 @@ def koordinator_adapter() -> Schema:
         part["properties"].pop(name)
     server = _server(found)
     server["properties"]["webhooks"]["properties"].pop("markedOnly")
-    server["properties"]["networkPolicy"]["properties"].pop("schedulers")
     document = members(**SHARED, **server["properties"])
-    node = {name: held for name, held in PODS.items() if name != "image"}
+    node = {name: held for name, held in PODS.items() if name != "image"} | {"listenHost": TEXT}
     document["properties"] |= {
         "node": members(**node, enabled=FLAG, settings=part, library=LIBRARY, port=PORT, updateStrategy=OBJECT),
+        "networkPolicy": members(enabled=FLAG, apiServers=CIDRS, scrapers=OBJECTS),
         "nodePolicy": members(enabled=FLAG),
         "rbac": members(create=FLAG),
         "serviceAccounts": members(server=ACCOUNT, node=ACCOUNT),
@@ -245,7 +248,7 @@ def _used(definitions: Mapping[str, Schema], document: Schema) -> Mapping[str, S
 
 def _agent(found: Schema) -> Schema:
     return members(
-        **PODS,
+        **PODS | {"listenHost": TEXT},
         enabled=FLAG,
         settings=found,
         runtimeClassName=NAME_OF_OBJECT,
@@ -288,7 +291,6 @@ def _server(found: Schema) -> Schema:
         ),
         topologySpread=FLAG,
         podDisruptionBudget=members(enabled=FLAG),
-        networkPolicy=members(enabled=FLAG, apiServers=CIDRS, schedulers=OBJECTS, scrapers=OBJECTS),
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
+import yaml
 
 from hami_plugins.granting.webhooks import Target
 from koordinator_adapter import webhooks as koordinator
@@ -205,6 +207,32 @@ def test_only_an_account_that_helm_deletes_again_may_write_webhook_configuration
     subjects = [subject["name"] for each in hooks for subject in each.get("subjects", [])]
     assert len(subjects) == 2
     assert set(subjects) == named
+
+
+@every_chart
+def test_a_network_policy_stands_before_every_pod(chart: str) -> None:
+    folder = templates.CHARTS / chart / "templates"
+    named = r'(?:selector|labels)" \(dict "root" \. "component" "(\w+)"'
+    pods_of = {each for file in folder.glob("**/*.yaml") for each in ran(file, named)}
+    text = (folder / "network.yaml").read_text()
+    (others,) = re.findall(r"operator: In, values: \[([\w, ]+)\]", text)
+    chosen = re.findall(r'podSelector:\n    matchLabels: .*"component" "(\w+)"', text)
+    assert {*chosen, *others.split(", ")} == pods_of
+    for policy in of_kind(chart, "NetworkPolicy"):
+        assert policy["spec"]["policyTypes"] == ["Ingress"]
+        for rule in policy["spec"].get("ingress", []):
+            assert rule["ports"] == [{"port": "webhooks"}] or "from" in rule
+    values = yaml.safe_load((folder.parent / "values.yaml").read_text())["networkPolicy"]
+    assert values["enabled"] is True
+    assert values["scrapers"]
+
+
+def ran(file: Path, pattern: str) -> set[str]:
+    """The components whose pods a template makes."""
+    text = file.read_text()
+    if not re.search(r"^ *containers:$", text, re.MULTILINE):
+        return set()
+    return set(re.findall(pattern, text))
 
 
 @every_chart

@@ -29,7 +29,7 @@
 
 {{/* The settings of the part on nodes. */}}
 {{- define "koordinator-adapter.nodeSettings" -}}
-{{- $ours := dict "version" 1 "listen" (dict "host" .Values.node.listenHost "port" .Values.node.port) -}}
+{{- $ours := dict "version" 1 "listen" (dict "host" (include "koordinator-adapter.nodeHost" .) "port" .Values.node.port) -}}
 {{- $injection := dict "mode" (include "koordinator-adapter.injects" .) "hookPath" (include "koordinator-adapter.hookPath" .) "lockPath" (include "koordinator-adapter.lockPath" .) -}}
 {{- $part := deepCopy .Values.node.settings -}}
 {{- if or .Values.node.library.image .Values.node.library.hostPath }}{{ $_ := set $part "librarySource" "/opt/hami-core" }}{{ end -}}

@@ -88,3 +88,9 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- $named := and (contains "/" $image) (or (contains "." $first) (contains ":" $first) (eq $first "localhost")) -}}
 {{- if and .Values.global.imageRegistry (not $named) }}{{ .Values.global.imageRegistry | trimSuffix "/" }}/{{ end }}{{ $image }}
 {{- end -}}
+
+{{/* Where the part on nodes listens. On the network of its host no NetworkPolicy stands before it. */}}
+{{- define "volcano-vgpu.agentHost" -}}
+{{- $scraped := or .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled -}}
+{{- .Values.agent.listenHost | default (and .Values.agent.hostNetwork (not $scraped) | ternary "127.0.0.1" "0.0.0.0") -}}
+{{- end -}}

@@ -5,7 +5,7 @@
   "daemonSet" (printf "%s/%s" .Release.Namespace (include "volcano-vgpu.agent" .))
   "kubeletDirectory" (printf "%s/device-plugins" .Values.agent.kubeletRoot)
   "podResourcesSocket" (printf "%s/pod-resources/kubelet.sock" .Values.agent.kubeletRoot)
-  "listen" (dict "host" .Values.agent.listenHost "port" .Values.agent.port) -}}
+  "listen" (dict "host" (include "volcano-vgpu.agentHost" .) "port" .Values.agent.port) -}}
 {{- if or .Values.agent.library.image .Values.agent.library.hostPath }}{{ $_ := set $ours "librarySource" "/opt/hami-core" }}{{ end -}}
 {{- with .Values.agent.library.sha256 }}{{ $_ := set $ours "librarySha256" . }}{{ end -}}
 {{- toYaml (merge $ours (deepCopy .Values.agent.settings)) -}}
