@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -337,7 +337,7 @@ class Agent:
 
     def _bound_unheard(self, raw: Raw) -> bool:
         """Whether the node was not written since the pod was bound: an agent before this one was ended in between."""
-        bound = bound_at((raw.get("metadata") or {}).get("annotations") or {})
+        bound = bound_at((raw.get("metadata") or {}).get("annotations") or {}, datetime.now(UTC))
         touched = publishing.touched_at(self._own.by_name("", self._settings.node) or {})
         return bound is not None and (touched is None or touched < bound)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, Final, Protocol
 
@@ -38,6 +38,9 @@ DONE: Final = "18446744073709551615"
 
 FIRST_DELAY: Final = 0.05
 LONGEST_DELAY: Final = 30.0
+CLOCK_SKEW: Final = timedelta(seconds=10)
+"""By how much the clock of the scheduler may be ahead of the clock of this node."""
+
 _NOT_FOUND: Final = 404
 _UNKNOWN: Final = "?"
 """In place of a version: the pod has to be read anew."""
@@ -80,10 +83,16 @@ def settled(raw: Raw, served: Collection[str], *, failed: bool, spec: VendorSpec
     return {key: text for key, text in wanted.items() if pod.annotations.get(key) != text}
 
 
-def bound_at(annotations: Mapping[str, str]) -> datetime | None:
-    """When Volcano gave the pod to the node: the node's lock was taken just before."""
+def bound_at(annotations: Mapping[str, str], now: datetime) -> datetime | None:
+    """When Volcano gave the pod to the node: the node's lock was taken just before.
+
+    ``None`` for a time in the future: the owner of a pod may write any, and every later lock would be released for it.
+    """
     text = annotations.get(BIND_TIME_KEY, "")
-    return datetime.fromtimestamp(int(text), UTC) if text.isascii() and text.isdigit() and len(text) < 12 else None
+    if not (text.isascii() and text.isdigit() and len(text) < 12):
+        return None
+    found = datetime.fromtimestamp(int(text), UTC)
+    return found if found <= now + CLOCK_SKEW else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +228,8 @@ class Bookkeeper:
                 raise
             _log.info("pod_written", pod=place, **{key.rpartition("/")[2]: text for key, text in changes.items()})
         annotations = {**(metadata.get("annotations") or {}), **changes}
-        if annotations.get(PHASE_KEY) in (SUCCESS, FAILED) and (taken := bound_at(annotations)) is not None:
+        taken = bound_at(annotations, datetime.now(UTC))
+        if taken is not None and annotations.get(PHASE_KEY) in (SUCCESS, FAILED):
             self._release_lock(taken)
         return None
 

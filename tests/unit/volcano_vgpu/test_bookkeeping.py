@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tests.unit.volcano_vgpu.granted import IDS, LEFT, container, pod
-from volcano_vgpu.bookkeeping import DONE, settled
+from volcano_vgpu.bookkeeping import DONE, bound_at, settled
 
 A, B = "GPU-a,NVIDIA,2000,0:", "GPU-b,NVIDIA,3000,0:"
 PHASE, TIME = "volcano.sh/bind-phase", "volcano.sh/vgpu-time"
@@ -78,3 +79,25 @@ def test_the_record_of_who_holds_what_is_never_written(served: tuple[str, ...]) 
 
 def test_a_pod_that_cannot_be_read_is_left_alone() -> None:
     assert after({"metadata": 1}, "main") == {}
+
+
+NOW = datetime(2026, 11, 23, 10, 0, tzinfo=UTC)
+
+
+def bound(text: str) -> datetime | None:
+    return bound_at({"volcano.sh/bind-time": text}, NOW)
+
+
+@pytest.mark.parametrize("seconds", [-1_000_000, 0, 10])
+def test_a_pod_was_bound_when_its_annotation_says_so(seconds: int) -> None:
+    at = int(NOW.timestamp()) + seconds
+    assert bound(str(at)) == datetime.fromtimestamp(at, UTC)
+
+
+@pytest.mark.parametrize("text", ["", "x", "-5", "1.5", "\u0661", str(int(NOW.timestamp()) + 11), "99999999999", "9" * 30])
+def test_a_time_in_the_future_and_a_text_that_is_no_time_say_nothing(text: str) -> None:
+    assert bound(text) is None
+
+
+def test_without_the_annotation_the_time_is_not_known() -> None:
+    assert bound_at({}, NOW) is None
