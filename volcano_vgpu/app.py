@@ -380,7 +380,8 @@ class Agent:
     def _known(self) -> Known:
         offer, factor = self.cards.sight.offer, self._settings.gpu_memory_factor
         served = self._specifications.grants
-        return known_of(self.pods.all(), served, offer.entry, spec=offer.spec, factor=factor)
+        pods, cards = self.pods.all(), offer.inventory.cards
+        return known_of(pods, served, offer.entry, spec=offer.spec, factor=factor, cards=cards)
 
     def _registered(self) -> bool:
         return self._endpoint is not None and self._endpoint.registered.is_set()

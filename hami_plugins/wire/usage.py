@@ -135,7 +135,8 @@ class ContainerUsage:
     """One container. A pod that nobody knows of has no namespace and no name.
 
     ``processes`` counts those whose numbers count, ``unconfirmed`` those of them that may have been killed, ``gone``
-    those that were and still have a slot. ``problem`` says why nothing could be read.
+    those that were and still have a slot. ``problem`` says why nothing could be read. ``foreign`` counts cards that the
+    container names and the node does not have; it is not in the document.
     """
 
     pod_uid: PodUid
@@ -150,6 +151,7 @@ class ContainerUsage:
     gone: int = 0
     last_kernel_age: float | None = None
     doubts: frozenset[Doubt] = field(default=frozenset())
+    foreign: int = 0
 
     @property
     def full_name(self) -> str:

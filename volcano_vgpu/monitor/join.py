@@ -33,12 +33,14 @@ class Known:
     """What is known of the node: its pods, what was given to whom, its cards.
 
     ``sizes`` is the memory of the cards in bytes, as it can be granted. ``factor`` is the MiB in a unit of the grants.
+    ``cards`` are all cards of the node; ``None`` where they are not known, and then every name in a region counts.
     """
 
     pods: tuple[Raw, ...] = ()
     grants: Grants = field(default_factory=dict)
     sizes: Mapping[DeviceId, int] = field(default_factory=dict)
     factor: int = 1
+    cards: frozenset[DeviceId] | None = None
 
 
 def usage_of(seen: Iterable[Seen], known: Known, *, now: float) -> tuple[ContainerUsage, ...]:
@@ -103,7 +105,7 @@ def _counted(
         Doubt.STALE: unconfirmed > 0,
         Doubt.UNSETTLED: any(at in region.unsettled for at, _ in live),
         Doubt.INVALID: counting.invalid,
-        Doubt.UNNAMED: None in region.header.uuids,
+        Doubt.UNNAMED: None in region.header.uuids or counting.foreign > 0,
     }
     last = region.tail.last_kernel_time
     return ContainerUsage(
@@ -117,25 +119,30 @@ def _counted(
         gone=len(booked) - len(live),
         last_kernel_age=None if last is None else max(now - last, 0.0),
         doubts=frozenset(doubt for doubt, there in doubts.items() if there),
+        foreign=counting.foreign,
     )
 
 
 class _Counting:
-    """Adds up what the live processes of a region book. ``invalid`` says whether some of it had to be left out."""
+    """Adds up what the live processes of a region book. ``invalid`` says whether some of it had to be left out.
+
+    ``foreign`` counts names of cards that the node does not have: a workload writes them, so they are left out.
+    """
 
     def __init__(self, region: Region, live: list[Process], known: Known) -> None:
         self._header = region.header
         self._live = live
         self._sizes = known.sizes
+        self._cards = known.cards
         self.invalid = False
+        self.foreign = 0
 
     def cards(self, granted: Mapping[DeviceId, CardUsage]) -> tuple[CardUsage, ...]:
         """The cards of the region, then those of the grant that it does not have."""
-        used = {
-            DeviceId(name): self._card(at, granted.get(DeviceId(name)) or CardUsage(card=DeviceId(name)))
-            for at, name in enumerate(self._header.uuids)
-            if name is not None
-        }
+        named = [(at, DeviceId(name)) for at, name in enumerate(self._header.uuids) if name is not None]
+        own = [(at, name) for at, name in named if self._cards is None or name in self._cards]
+        self.foreign = len(named) - len(own)
+        used = {name: self._card(at, granted.get(name) or CardUsage(card=name)) for at, name in own}
         return (*used.values(), *(card for name, card in granted.items() if name not in used))
 
     def _card(self, at: int, known: CardUsage) -> CardUsage:

@@ -46,6 +46,11 @@ def told(found: Scrape) -> Iterator[Metric]:
         f"{PRODUCT}_usage_scrape_seconds", "How long it took to read what containers use", value=found.seconds
     )
     yield from _files(list(found.contents.values()))
+    yield GaugeMetricFamily(
+        f"{PRODUCT}_region_foreign_cards",
+        "Cards that containers name in their files and that this node does not have",
+        value=float(sum(usage.foreign for usage in found.containers)),
+    )
     shown = [usage for usage in found.containers if usage.reading is Reading.READ and (usage.pod or usage.processes)]
     yield from _containers(shown)
     yield from _cards(shown)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import structlog
 
 from hami_plugins.model.nodes import NodeEntry
-from hami_plugins.model.units import PodUid
+from hami_plugins.model.units import DeviceId, PodUid
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.observe.metrics import Metrics
 from volcano_vgpu.containers import ContainerDirectories
 from volcano_vgpu.grants import granted_devices
+from volcano_vgpu.model import Card
 from volcano_vgpu.monitor import metrics as usage_metrics
 from volcano_vgpu.monitor.files import RegionFiles
 from volcano_vgpu.monitor.join import MIB, Grants, Known
@@ -30,8 +31,19 @@ LOCK: Final = "feedback.lock"
 _log = structlog.get_logger(__name__)
 
 
-def known_of(pods: tuple[Raw, ...], served: Grants, entry: NodeEntry, *, spec: VendorSpec, factor: int) -> Known:
-    """What is known of a node: its pods' grants as they were handed over, else as they are written; its cards."""
+def known_of(  # noqa: PLR0913 - one parameter for each thing that is known
+    pods: tuple[Raw, ...],
+    served: Grants,
+    entry: NodeEntry,
+    *,
+    spec: VendorSpec,
+    factor: int,
+    cards: Iterable[Card] | None = None,
+) -> Known:
+    """What is known of a node: its pods' grants as they were handed over, else as they are written; its cards.
+
+    ``cards`` are all that were found on it, registered or not; ``None`` where nobody looked.
+    """
     written = {
         (PodUid(str((raw.get("metadata") or {}).get("uid"))), container): devices
         for raw in pods
@@ -39,7 +51,12 @@ def known_of(pods: tuple[Raw, ...], served: Grants, entry: NodeEntry, *, spec: V
     }
     devices = zip(entry.ids, entry.state.shape.devices, strict=True)
     sizes = {name: device.memory * factor * MIB for name, device in devices}
-    return Known(pods=pods, grants={**written, **served}, sizes=sizes, factor=factor)
+    found = None if cards is None else frozenset(name for card in cards for name in _names(card))
+    return Known(pods=pods, grants={**written, **served}, sizes=sizes, factor=factor, cards=found)
+
+
+def _names(card: Card) -> tuple[DeviceId, ...]:
+    return (card.uuid, *(instance.uuid for instance in card.instances))
 
 
 def files_of(settings: AgentSettings) -> RegionFiles:

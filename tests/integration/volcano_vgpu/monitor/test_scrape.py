@@ -154,6 +154,30 @@ def test_no_bytes_of_a_container_become_a_label(node: Looking) -> None:
     assert {name.partition("uuid=")[2] for name in found if "uuid=" in name} == {f'"{uuid(2)}"}}'}
 
 
+def test_only_cards_of_the_node_become_labels_and_other_names_are_counted(node: Looking) -> None:
+    node.known = Known(pods=(POD,), grants=GRANTS, cards=frozenset(map(DeviceId, (uuid(1), uuid(2)))))
+    series: set[int] = set()
+    for at in range(10, 70, 3):
+        put(node.regions, Made(uuids=(uuid(1), uuid(2), *map(uuid, range(at, at + 3))), slots=[BUSY]))
+        found = node.exposed()
+        series.add(len(found))
+        assert {name.rpartition("uuid=")[2] for name in found if "uuid=" in name} == {
+            f'"{uuid(1)}"}}',
+            f'"{uuid(2)}"}}',
+        }
+        assert found["volcano_vgpu_region_foreign_cards"] == 3
+        assert [name for name in found if 'doubt="unnamed-cards"' in name]
+    assert len(series) == 1
+
+
+def test_without_a_name_of_another_card_none_is_counted(node: Looking) -> None:
+    node.known = Known(pods=(POD,), grants=GRANTS, cards=frozenset({DeviceId(uuid(1))}))
+    put(node.regions, Made(slots=[BUSY]))
+    found = node.exposed()
+    assert found["volcano_vgpu_region_foreign_cards"] == 0
+    assert not [name for name in found if "unnamed-cards" in name]
+
+
 def test_a_pod_that_nobody_knows_is_told_by_its_uid_while_it_has_processes(node: Looking) -> None:
     node.known = Known()
     put(node.regions, Made(slots=[BUSY]))
