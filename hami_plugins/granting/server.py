@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from hami_plugins.errors import HamiPluginsError
-from hami_plugins.granting import auditing
+from hami_plugins.granting import arrivals, auditing
 from hami_plugins.granting.bindings import Bindings
 from hami_plugins.granting.calls import KUBE_SCHEDULER, VOLCANO, Call, Office
 from hami_plugins.granting.extender import Extender
@@ -30,7 +30,7 @@ from hami_plugins.web.admission import AdmissionMetrics, Handler, admission_rout
 from hami_plugins.web.bodies import Room
 from hami_plugins.web.documents import DocumentMetrics, Reply, document_route, waiting
 from hami_plugins.web.endpoints import Endpoints
-from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer
+from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Refused
 
 FINDINGS_PATH: Final = "/findings"
 READ_SECONDS: Final = 1.5
@@ -283,7 +283,8 @@ class GrantServer:
         """New pods are marked by any replica, active or not: nothing of the ledger is needed for it."""
         if request.object is None:
             return Allowed()
-        answer = self._product.mark(request.object)
+        why = arrivals.objection(request.object, self._product.keys)
+        answer = Refused(why) if why else self._product.mark(request.object)
         outcome = ("marked" if answer.operations else "untouched") if isinstance(answer, Allowed) else "refused"
         self._metrics.answered("pod", outcome)
         return answer

@@ -57,12 +57,13 @@ class Hooks:
 
     ``domain`` is what ends their names. ``marker`` is the annotation of pods
     that must not be bound without a grant. Pods are marked that ask for one of ``resources``; with ``schedulers`` only
-    those of these schedulers.
+    those of these schedulers. ``keys`` are the annotations of an allocation.
     """
 
     domain: str
     marker: str
     resources: ResourceNames
+    keys: Sequence[str]
     schedulers: Sequence[str] = ()
 
     @property
@@ -80,6 +81,9 @@ def webhooks(
     before the webhooks, pass while it is away; with ``marked_only`` it is never asked about them. Nobody in ``exempt``
     namespaces is ever asked about: nothing of the cluster's own waits, not even a second. New pods beside the server
     are not marked, so that none of them waits for it; they are granted devices like all others.
+
+    A new pod that brings a node and an allocation is never right, whatever its scheduler and its namespace: it is not
+    created while the server is away.
     """
     exempt = tuple(exempt)
     common = {"admissionReviewVersions": ["v1"], "matchPolicy": "Equivalent"}
@@ -96,14 +100,33 @@ def webhooks(
     }
     marked = _of_bindings(hooks, target, "marked", hooks.marked, waits=True)
     unmarked = _of_bindings(hooks, target, "unmarked", f"!({hooks.marked})", waits=False)
-    for hook in (marked, unmarked):
+    placed = _of_placed(hooks, target)
+    for hook in (placed, marked, unmarked):
         hook["namespaceSelector"] = elsewhere(exempt)
-    found = (pods, marked) if marked_only else (pods, marked, unmarked)
+    found = (pods, placed, marked) if marked_only else (pods, placed, marked, unmarked)
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
         "metadata": {"name": target.configuration},
         "webhooks": [{**hook, **common} for hook in found],
+    }
+
+
+def _of_placed(hooks: Hooks, target: Target) -> dict[str, Any]:
+    """The webhook for new pods that bring a node and an allocation; see ``arrivals``."""
+    keys = ", ".join(f"'{key}'" for key in sorted(hooks.keys))
+    carries = f"has(object.metadata.annotations) && [{keys}].exists(key, key in object.metadata.annotations)"
+    return {
+        "name": f"placed.{hooks.domain}",
+        "clientConfig": target.client(POD_PATH),
+        "rules": [{**CREATION, "resources": ["pods"]}],
+        "matchConditions": [
+            {"name": "brings-a-node", "expression": "has(object.spec.nodeName) && object.spec.nodeName != ''"},
+            {"name": "brings-an-allocation", "expression": carries},
+        ],
+        "failurePolicy": "Fail",
+        "timeoutSeconds": FAIL_SECONDS,
+        "sideEffects": "None",
     }
 
 

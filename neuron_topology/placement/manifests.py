@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from hami_plugins.granting import webhooks as shared
 from hami_plugins.granting.webhooks import EXEMPT, Hooks, Target
-from neuron_topology.placement.words import MARKER_KEY
+from neuron_topology.placement.words import GRANT_KEYS, MARKER_KEY
 from neuron_topology.vendor import SPEC
 
-HOOKS: Final = Hooks(domain="neuron.hami-plugins.io", marker=MARKER_KEY, resources=SPEC.resources)
+HOOKS: Final = Hooks(domain="neuron.hami-plugins.io", marker=MARKER_KEY, resources=SPEC.resources, keys=GRANT_KEYS)
 
 
 def webhooks(

@@ -10,7 +10,7 @@ from hami_plugins.granting import webhooks as shared
 from hami_plugins.granting.webhooks import BINDINGS, EXEMPT, Hooks
 from hami_plugins.model.vendor import ResourceNames
 from hami_plugins.vendors.volcano import RESOURCES
-from volcano_vgpu.granting.modes import CONFIGURATION, GRANT_KEYS, MARKER_KEY, SCHEDULER
+from volcano_vgpu.granting.modes import ALLOCATION_KEYS, CONFIGURATION, GRANT_KEYS, MARKER_KEY, SCHEDULER
 
 POLICY: Final = "volcano-vgpu-stale-grants"
 
@@ -46,6 +46,7 @@ def webhooks(
         marker=MARKER_KEY,
         resources=resources,
         schedulers=schedulers,
+        keys=ALLOCATION_KEYS,
     )
     return shared.webhooks(hooks, target, exempt=exempt, marked_only=marked_only)
 

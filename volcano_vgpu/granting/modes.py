@@ -18,6 +18,9 @@ tell whom to ask, and agents whether Volcano has to be made to count.
 GRANT_KEYS: Final = tuple(sorted((SPEC.keys.allocated, SPEC.keys.to_allocate, *SPEC.keys.extra)))
 """The six annotations of a grant. A Binding that carries some of them carries those of an earlier try."""
 
+ALLOCATION_KEYS: Final = tuple(sorted((*GRANT_KEYS, SPEC.keys.more)))
+"""These six, and the one of ours for containers that Volcano's list has no place for."""
+
 SCHEDULER: Final = "volcano"
 """How Volcano's scheduler is called unless an operator has it otherwise."""
 

@@ -12,7 +12,7 @@ from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors.volcano import NODE_KEY
 from volcano_vgpu.granting import marking, remedies, unread
-from volcano_vgpu.granting.modes import GRANT_KEYS, MARKER_KEY, SCHEDULER, Mode
+from volcano_vgpu.granting.modes import ALLOCATION_KEYS, MARKER_KEY, SCHEDULER, Mode
 
 METRICS: Final = "volcano_vgpu_grants"
 """What the names of the server's metrics begin with."""
@@ -30,7 +30,7 @@ def product_of(
         spec=spec,
         rules=rules,
         marker=(MARKER_KEY, mode.value),
-        keys=(*GRANT_KEYS, *filter(None, (spec.keys.more,))),
+        keys=ALLOCATION_KEYS,
         held=tuple(filter(None, (spec.keys.allocated, spec.keys.more))),
         unregistered=lambda problems: _unregistered(spec, problems),
         mark=lambda raw: marking.mark(raw, spec, rules, schedulers, mode),

@@ -120,7 +120,7 @@ def test_the_lock_is_released_as_of_the_binding(world: World) -> None:
 
 def test_a_binding_in_the_future_releases_no_lock(world: World) -> None:
     uid = world.add()
-    world.pods.stored[uid]["metadata"]["annotations"]["volcano.sh/bind-time"] = "99999999999"  # type: ignore[index]
+    world.pods.stored[uid]["metadata"]["annotations"]["volcano.sh/bind-time"] = "99999999999"
     world.keeper.start()
     world.serve(uid)
     assert world.keeper.settle(PATIENCE)

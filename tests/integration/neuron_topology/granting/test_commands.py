@@ -75,6 +75,7 @@ def test_only_bindings_of_marked_pods_wait_for_the_server(run: Run, monkeypatch:
     hooks = {hook["name"].partition(".")[0]: hook for hook in document["webhooks"]}
     assert {name: hook["failurePolicy"] for name, hook in hooks.items()} == {
         "pods": "Ignore",
+        "placed": "Fail",
         "marked": "Fail",
         "unmarked": "Ignore",
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hami_plugins.emulator.apiserver.conditions import compiled
 from volcano_vgpu.granting import manifests
 from volcano_vgpu.granting.manifests import Target
 from volcano_vgpu.granting.modes import GRANT_KEYS, MARKER_KEY
@@ -13,6 +14,7 @@ def test_only_the_bindings_of_marked_pods_wait_for_the_server() -> None:
     hooks = {each["name"].partition(".")[0]: each for each in manifests.webhooks(Target())["webhooks"]}
     assert {name: hook["failurePolicy"] for name, hook in hooks.items()} == {
         "pods": "Ignore",
+        "placed": "Fail",
         "marked": "Fail",
         "unmarked": "Ignore",
     }
@@ -23,11 +25,11 @@ def test_only_the_bindings_of_marked_pods_wait_for_the_server() -> None:
 
 def test_bindings_of_plain_pods_can_be_left_out() -> None:
     hooks = manifests.webhooks(Target(), marked_only=True)["webhooks"]
-    assert [each["name"].partition(".")[0] for each in hooks] == ["pods", "marked"]
+    assert [each["name"].partition(".")[0] for each in hooks] == ["pods", "placed", "marked"]
 
 
 def test_both_ways_to_bind_a_pod_are_watched() -> None:
-    for hook in manifests.webhooks(Target())["webhooks"][1:]:
+    for hook in manifests.webhooks(Target())["webhooks"][2:]:
         assert [rule["resources"] for rule in hook["rules"]] == [["pods/binding", "bindings"]]
         assert hook["sideEffects"] == "NoneOnDryRun"
 
@@ -44,7 +46,23 @@ def test_nothing_in_the_namespaces_of_the_cluster_is_asked_about_and_who_is_besi
 def test_where_no_namespace_is_exempt_bindings_of_all_are_asked_about() -> None:
     pods, *bindings = manifests.webhooks(Target(namespace="grants"), exempt=())["webhooks"]
     assert pods["namespaceSelector"]["matchExpressions"][0]["values"] == ["grants"]
-    assert [each["namespaceSelector"] for each in bindings] == [{}, {}]
+    assert [each["namespaceSelector"] for each in bindings] == [{}, {}, {}]
+
+
+def test_no_pod_with_a_node_and_an_allocation_is_created_while_the_server_is_away() -> None:
+    """Its scheduler does not matter, and neither does what it requests."""
+    (placed,) = (each for each in manifests.webhooks(Target())["webhooks"] if each["name"].startswith("placed."))
+    node, allocation = (compiled(each["expression"]) for each in placed["matchConditions"])
+    keys = ["volcano.sh/vgpu-ids-new", "volcano.sh/devices-to-allocate", "volcano.sh/vgpu-node", "volcano.sh/vgpu-time"]
+    keys += ["volcano.sh/bind-phase", "volcano.sh/bind-time", "hami-plugins.io/vgpu-more-ids"]
+    for key in keys:
+        pod = {"object": {"metadata": {"annotations": {key: ""}}, "spec": {"nodeName": "n1"}}}
+        assert node.holds(pod)
+        assert allocation.holds(pod)
+    for spec in ({}, {"nodeName": ""}):
+        assert not node.holds({"object": {"metadata": {}, "spec": spec}})
+    for metadata in ({}, {"annotations": {"hami-plugins.io/volcano-vgpu-grant": "ledger"}}):
+        assert not allocation.holds({"object": {"metadata": metadata, "spec": {}}})
 
 
 def test_names_that_are_set_are_those_that_are_matched() -> None:
