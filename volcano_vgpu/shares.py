@@ -94,8 +94,7 @@ class NodeOffer:
 
     def device(self, card: DeviceId) -> Device | None:
         """A registered card by its UUID."""
-        at = self.entry.position(card)
-        return None if at is None else self.entry.state.shape.devices[at]
+        return self.entry.device(card)
 
 
 def share_of(assigned: AssignedDevice, offer: NodeOffer, *, served: bool = False) -> Share | Refusal:

@@ -67,8 +67,8 @@ class Books:
         self.problems = 0
         self._named: dict[str, tuple[str, ...]] = {}
         self._clock = clock
-        self._registry = registry = Registry([product.spec])
-        self._empty: Callable[[], Ledger] = lambda: Ledger(Decider(registry), keep=keep, hold=hold)
+        self._registry, cap = Registry([product.spec]), product.capped
+        self._empty: Callable[[], Ledger] = lambda: Ledger(Decider(self._registry), keep=keep, hold=hold, capped=cap)
         self._ledger, self._planner = self._empty(), product.planner()
         self._lock = threading.Lock()
         self._nodes: dict[str, NodeName] = {}

@@ -35,6 +35,7 @@ class Product:
     ``obstacle`` says why a pod gets nothing whatever is free (empty: nothing is in its way). ``wording`` is a node's
     refusal in words of its own (empty: in the usual ones), which name neither the node nor pods; ``remedy`` is what to
     do about it. ``told`` are the containers that a pod's annotations speak of, for a pod that cannot be read.
+    ``capped`` is whether node agents hand over at most what a container requests, so that more never counts.
     ``carried`` are annotations of another scheduler that name a grant on the node, which is taken if it is right; it is
     given the pod and the Binding's annotations.
     """
@@ -56,6 +57,7 @@ class Product:
     kube_scheduler: bool = False
     binds: bool = False
     groups: bool = False
+    capped: bool = False
     planner: Callable[[], Planner] = Planner
     carried: Callable[[NodeName, Intake, Mapping[str, str]], Mapping[str, str] | None] = (
         lambda _node, _intake, _annotations: None

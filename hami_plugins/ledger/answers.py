@@ -87,6 +87,7 @@ class Finding(StrEnum):
     UNGRANTED = "no-cards"
     UNREADABLE = "unreadable"
     CHANGED = "changed-after-binding"
+    LARGER = "larger-than-request"
     OTHER_NODE = "card-of-another-node"
     UNKNOWN_CARD = "unknown-card"
     SLOTS = "over-slots"

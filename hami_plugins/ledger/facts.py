@@ -16,10 +16,11 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.ledger.answers import Assumption, Found, Statistics
 from hami_plugins.ledger.findings import Bound, Sheet, wanting
 from hami_plugins.ledger.nodes import LedgerNode
+from hami_plugins.ledger.requests import Compared, compared, cut, excess
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
 from hami_plugins.model.pods import FINISHED, ContainerGrant, Pod, PodRecord
-from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.model.units import DeviceId, NodeName, PodUid
 from hami_plugins.model.vendor import NodeObject
 
 
@@ -27,11 +28,13 @@ class Facts:
     """Who holds what: bound pods as a watch shows them, and assumptions until it does.
 
     Nothing that is answered with lasts longer than ``keep`` seconds after its Binding; a pod that is gone is remembered
-    as long. ``changes`` grows with every change of what is held or to be had.
+    as long. ``changes`` grows with every change of what is held or to be had. With ``capped`` node agents hand over at
+    most what a container requests, so that a larger allocation counts with the request.
     """
 
-    def __init__(self, registry: Registry, *, keep: float) -> None:
+    def __init__(self, registry: Registry, *, keep: float, capped: bool = False) -> None:
         self.keep = keep
+        self.capped = capped
         self.changes = 0
         self._registry = registry
         self._builder = NodeBuilder(registry)
@@ -73,22 +76,30 @@ class Facts:
         first = self._first_grants(pod.uid, pod.node, fault)
         if first and fault:
             return problems
-        changed = bool(first) and first != record.grants
+        before = self._bound.get(pod.uid)
+        written = record.grants if before is None or not first else before.written
+        changed = bool(first) and written != record.grants
         if changed:
-            record = replace(record, grants=first, unlocated=())
             what = "the grant in its annotations was changed after it was bound; it keeps what it was bound with"
             problems = (*problems, Problem(f"pod {pod.full_name}", what))
-        before = self._bound.get(pod.uid)
-        told = edited if before is None or before.edited else ""
-        remedied = any(problem.remedied for problem in problems)
-        bound = Bound(pod.node, unreadable, wanting(pod, record, self._registry), changed, fault, told, remedied)
-        holds = bool(
-            bound.unreadable
-            or fault
-            or bound.wanting
-            or record.unlocated
-            or any(grant.shares for grant in record.grants)
+        larger, uncompared = ("", ()) if fault else self._larger(pod, record)
+        if first:
+            record = replace(record, grants=first, unlocated=() if changed else record.unlocated)
+        elif larger:
+            record = self._allowed(pod, pod.node, record)
+        bound = Bound(
+            node=pod.node,
+            unreadable=unreadable,
+            wanting=wanting(pod, record, self._registry),
+            changed=changed,
+            fault=fault,
+            edited=edited if before is None or before.edited else "",
+            remedied=any(problem.remedied for problem in problems),
+            larger=larger,
+            uncompared=uncompared,
+            written=written,
         )
+        holds = bound.is_wrong or record.unlocated or any(grant.shares for grant in record.grants)
         self._drop(pod.uid, but=pod.node if holds else None)
         if holds:
             self._bound[pod.uid] = bound
@@ -206,6 +217,21 @@ class Facts:
         grants = self._nodes[name].held_by(uid)
         return grants if any(grant.shares for grant in grants) else ()
 
+    def _larger(self, pod: Pod, record: PodRecord) -> tuple[str, tuple[Compared, ...]]:
+        """What is larger than the pod requests; and what can be compared only once its node is known."""
+        containers = compared(pod, record, self._registry)
+        node = self._nodes.get(pod.node or NodeName(""))
+        larger = excess(containers, record, _nothing if node is None else node.device)
+        unknown = node is None or not node.known
+        return larger, tuple(each for each in containers if unknown and each.needs_devices) if not larger else ()
+
+    def _allowed(self, pod: Pod, node: NodeName, record: PodRecord) -> PodRecord:
+        """What a pod holds that comes bound with more than it requests: what its Binding was answered with."""
+        answered = self._assumed.get(pod.uid, {}).get(node)
+        if answered is not None and answered.answered:
+            return replace(record, grants=answered.record.grants, unlocated=())
+        return cut(record, compared(pod, record, self._registry)) if self.capped else record
+
     def _drop(self, uid: PodUid, but: NodeName | None = None) -> None:
         """The pod is neither bound nor assumed anywhere; what it holds on one node can be left there for now."""
         bound = self._bound.pop(uid, None)
@@ -232,3 +258,7 @@ class Facts:
         """Forget a node that does not exist and on which nobody is."""
         if self._nodes[name].idle:
             del self._nodes[name]
+
+
+def _nothing(_device: DeviceId) -> None:
+    """No device is known."""

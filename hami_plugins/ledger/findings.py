@@ -12,8 +12,9 @@ from typing import Final, NamedTuple
 from hami_plugins.engine.holdings import Flaw, FlawKind, flaws_of
 from hami_plugins.engine.registry import Registry
 from hami_plugins.ledger.answers import Finding, Found
+from hami_plugins.ledger.requests import Compared
 from hami_plugins.model.nodes import NodeEntry
-from hami_plugins.model.pods import Container, Pod, PodRecord
+from hami_plugins.model.pods import Container, ContainerGrant, Pod, PodRecord
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import DeviceId, NodeName, PodUid
 from hami_plugins.model.vendor import VendorSpec
@@ -35,7 +36,8 @@ class Bound(NamedTuple):
     ``unreadable`` is what could not be read of its grant, ``wanting`` are the containers that ask for devices and have
     none; ``changed`` is whether its annotations say something else by now than when it was bound. ``fault`` is why
     nothing of it could be read but its annotations, ``edited`` who wrote them after it was bound, before it was seen.
-    ``remedied`` is whether ``unreadable`` says what to do about it.
+    ``remedied`` is whether ``unreadable`` says what to do about it. ``larger`` is the amount that is larger than its
+    request, ``uncompared`` what has to be compared once the node is known, ``written`` what its annotations said first.
     """
 
     node: NodeName
@@ -45,6 +47,18 @@ class Bound(NamedTuple):
     fault: str = ""
     edited: str = ""
     remedied: bool = False
+    larger: str = ""
+    uncompared: tuple[Compared, ...] = ()
+    written: tuple[ContainerGrant, ...] = ()
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether there is something to tell of the pod although it may hold nothing."""
+        return bool(self.unreadable or self.fault or self.wanting or self.larger)
+
+    def larger_on(self, entry: NodeEntry) -> str:
+        """The amount that is larger than its request, with the devices of its node."""
+        return self.larger or next(filter(None, (each.excess(entry.device) for each in self.uncompared)), "")
 
 
 class Sheet(NamedTuple):
@@ -60,12 +74,16 @@ class Sheet(NamedTuple):
 
 
 def wanting(pod: Pod, record: PodRecord, registry: Registry) -> tuple[str, ...]:
-    """The containers that ask for devices and hold none. Init containers may use what an application has later."""
+    """The containers that ask for devices and hold none. Init containers may use what an application has later.
+
+    Devices that only the node can tell are held, too.
+    """
+    told = {each.share.vendor for each in record.unlocated}
     return tuple(
         container.name
         for container, grant in zip(pod.containers, record.grants, strict=True)
         if not grant.shares and container.kind is not ContainerKind.INIT
-        if any(_asks(spec, container) for spec in registry)
+        if any(_asks(spec, container) for spec in registry if spec.name not in told)
     )
 
 
@@ -88,7 +106,7 @@ def on_node(entry: NodeEntry, bound: Mapping[PodUid, Bound], homes: Mapping[Devi
         known = bound.get(record.uid)
         if known is None:
             continue
-        if (own := _own(known, record)) is not None:
+        if (own := _own(known, record, entry)) is not None:
             yield _of_pod(own[0], entry, record, own[1])
         for flaw in flaws_of(record, entry) if suspect else ():
             if (flaw.kind, flaw.device) not in told:
@@ -97,15 +115,12 @@ def on_node(entry: NodeEntry, bound: Mapping[PodUid, Bound], homes: Mapping[Devi
                 yield from _found(flaw, record, entry, homes)
 
 
-def _own(known: Bound, record: PodRecord) -> tuple[Finding, str] | None:
+def _own(known: Bound, record: PodRecord, entry: NodeEntry) -> tuple[Finding, str] | None:
     """What is wrong with a grant whatever the node has and what to do, in words that follow the pod's name."""
-    if known.changed:
-        held = ", ".join(dict.fromkeys(share.device for grant in record.grants for share in grant.shares))
-        words = f"was bound with {held}, and the grant in its annotations was changed afterwards; the first one counts"
-        return Finding.CHANGED, f"{words}. {_AGAIN}"
-    if known.edited:
-        words = f"has a grant that {known.edited} wrote after it was bound, so that what it runs with is not known"
-        return Finding.CHANGED, f"{words}. {_AGAIN}"
+    if written := _written_later(known, record):
+        return Finding.CHANGED, f"{written}. {_AGAIN}"
+    if larger := known.larger_on(entry):
+        return Finding.LARGER, f"has an allocation larger than its request ({larger}). {_AGAIN}"
     if known.unreadable:
         again = "" if known.remedied else f". {_AGAIN}"
         return Finding.UNREADABLE, f"has a grant that means nothing: {known.unreadable}{again}"
@@ -116,6 +131,16 @@ def _own(known: Bound, record: PodRecord) -> tuple[Finding, str] | None:
         words = f"runs without the devices that it asks for (container {', '.join(known.wanting)})"
         return Finding.UNGRANTED, f"{words}. {_AGAIN}"
     return None
+
+
+def _written_later(known: Bound, record: PodRecord) -> str:
+    """What is known of a grant that was written after its pod was bound; empty where none was."""
+    if known.changed:
+        held = ", ".join(dict.fromkeys(share.device for grant in record.grants for share in grant.shares))
+        return f"was bound with {held}, and the grant in its annotations was changed afterwards; the first one counts"
+    if known.edited:
+        return f"has a grant that {known.edited} wrote after it was bound, so that what it runs with is not known"
+    return ""
 
 
 def _suspect(entry: NodeEntry) -> bool:

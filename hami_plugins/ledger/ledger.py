@@ -43,8 +43,8 @@ class Ledger(Facts):
     answered with it. ``changes`` grows with every change of what is held or to be had.
     """
 
-    def __init__(self, decider: Decider, *, keep: float = KEEP, hold: float = HOLD) -> None:
-        super().__init__(decider.registry, keep=keep)
+    def __init__(self, decider: Decider, *, keep: float = KEEP, hold: float = HOLD, capped: bool = False) -> None:
+        super().__init__(decider.registry, keep=keep, capped=capped)
         self.decider = decider
         self.hold = hold
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from hami_plugins.engine.apply import with_pod, without_pods
 from hami_plugins.engine.inventory import settled, with_pods
+from hami_plugins.model.devices import Device
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import ContainerGrant, PodRecord
-from hami_plugins.model.units import PodUid
+from hami_plugins.model.units import DeviceId, PodUid
 
 
 class LedgerNode:
@@ -23,6 +24,15 @@ class LedgerNode:
     def idle(self) -> bool:
         """Whether there is nothing to be known about it."""
         return self._bare is None and not self._holders
+
+    @property
+    def known(self) -> bool:
+        """Whether the node has said anything of its devices."""
+        return self._bare is not None
+
+    def device(self, name: DeviceId) -> Device | None:
+        """One of its devices."""
+        return None if self._bare is None else self._bare.device(name)
 
     def see(self, bare: NodeEntry | None) -> bool:
         """The node says this of itself now (``None``: it is gone); who holds something stays. Whether that is new."""

@@ -170,3 +170,8 @@ class NodeEntry:
             return self.ids.index(device)
         except ValueError:
             return None
+
+    def device(self, name: DeviceId) -> Device | None:
+        """A device of the node by its id."""
+        at = self.position(name)
+        return None if at is None else self.state.shape.devices[at]

@@ -27,6 +27,7 @@ def product_of(
     return Product(
         audit=AUDIT,
         word="vGPU",
+        capped=True,
         spec=spec,
         rules=rules,
         marker=(MARKER_KEY, mode.value),

@@ -78,6 +78,16 @@ def test_an_init_container_that_borrowed_a_slice_holds_it_once(node: Node) -> No
     assert started(node, pod(name="rest", ids="GPU-a,NVIDIA,960,10:")) == [""]
 
 
+def test_a_sidecar_holds_its_slice_whatever_is_written_of_it_later(node: Node) -> None:
+    side = container("side", count=1, memory=40_000) | {"restartPolicy": "Always"}
+    raw = pod(container("main"), init=[side], ids="")
+    raw["metadata"]["annotations"][MORE] = "side=GPU-a,NVIDIA,40000,0:"
+    assert started(node, raw, "side") == [""]
+    node.pods.put(patched(raw, more=None))
+    (refused,) = started(node, pod(name="large", ids="GPU-a,NVIDIA,961,10:"))
+    assert "promised 40961 memory of GPU-a" in refused
+
+
 def test_a_container_whose_slice_was_refused_takes_no_room(node: Node) -> None:
     raw = pod(
         container("main", count=1, memory=1000),

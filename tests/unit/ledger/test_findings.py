@@ -1,5 +1,7 @@
 """What is told of pods that another scheduler bound: what is wrong, with which card, and what to do."""
 
+import re
+
 import pytest
 
 from hami_plugins.engine.decide import Decider
@@ -25,9 +27,14 @@ def a_ledger(*pods: Raw, nodes: tuple[Raw, ...] = (), registry: Registry = REGIS
     return ledger
 
 
-def holds(name: str, ids: str | None, memory: int = 10_000) -> Raw:
-    """A pod on node n1."""
-    return bound(a_pod(name, memory=memory), "n1", ids)
+def holds(name: str, ids: str | None, memory: int = 0) -> Raw:
+    """A pod on node n1 that requests what it holds, or 10,000 MiB where that cannot be told."""
+    amounts = re.findall(r",NVIDIA,(\d+),(\d+):", ids or "")
+    asked = memory or max((int(amount) for amount, _ in amounts), default=10_000)
+    raw = a_pod(name, memory=asked, count=max(len(amounts), 1))
+    if cores := max((int(share) for _, share in amounts), default=0):
+        raw["spec"]["containers"][0]["resources"]["limits"]["volcano.sh/vgpu-cores"] = str(cores)
+    return bound(raw, "n1", ids)
 
 
 def test_pods_that_hold_what_there_is_are_fine() -> None:

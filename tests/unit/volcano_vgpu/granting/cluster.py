@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,8 +36,13 @@ def a_node(name: str = "n1", *, cards: int = 1, memory: int = 40_960, healthy: s
 def a_pod(
     name: str = "p", *, memory: int = 10_000, node: str = "", ids: str = "", limits: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """A pod that asks for a slice of one card; with ``node`` it is bound, with ``ids`` it has a grant there."""
-    asked = dict(limits or {NUMBER: "1", MEMORY: str(memory)})
+    """A pod that asks for a slice of one card; with ``node`` it is bound, with ``ids`` it has a grant there.
+
+    A pod with ``ids`` asks for that, unless it has ``limits``.
+    """
+    first = re.search(r",NVIDIA,(\d+),(\d+):", ids)
+    amounts = dict(zip((MEMORY, CORES), first.groups(), strict=True)) if first else {MEMORY: str(memory)}
+    asked = dict(limits or {NUMBER: "1", **amounts})
     annotations = {IDS: ids, NODE: node} if ids else {}
     spec: dict[str, Any] = {
         "schedulerName": "volcano",

@@ -27,12 +27,13 @@ def test_bound_pods_hold_what_they_say_until_they_end() -> None:
     assert len(cluster.books) == 0
 
 
-def test_cards_that_somebody_wrote_on_a_pod_by_hand_are_taken_all_the_same() -> None:
+def test_cards_on_a_pod_that_requests_none_are_told_and_taken_from_nobody() -> None:
     cluster = Cluster()
     by_hand = a_pod(node="n1", ids="GPU-n1-0,NVIDIA,40000,0:")
     by_hand["spec"]["containers"] = [{"name": "main"}]
     cluster.shows(by_hand)
-    assert cluster.predicate(a_pod("b", memory=30_000))["status"]
+    assert cluster.predicate(a_pod("b", memory=40_960))["status"] == ""
+    assert [each.finding.value for each in cluster.books.findings()] == ["larger-than-request"]
 
 
 def test_a_deletion_that_was_found_out_by_listing_comes_without_an_object() -> None:
