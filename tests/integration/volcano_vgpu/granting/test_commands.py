@@ -125,7 +125,7 @@ def test_policy_and_webhooks_are_manifests_to_be_applied(run: Run, tmp_path: Pat
     assert {hook["clientConfig"]["caBundle"] for hook in hooks["webhooks"]} == {"UEVN"}
     assert hooks["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"] == ["quiet", "volcano-system"]
     (hooks,) = json.loads(f"[{run('webhooks', '--url', 'https://a:1', '-o', 'json')[1]}]")
-    assert hooks["webhooks"][1]["clientConfig"] == {"url": "https://a:1/webhooks/bindings"}
+    assert hooks["webhooks"][-1]["clientConfig"] == {"url": "https://a:1/webhooks/bindings"}
 
 
 def test_policy_needs_no_server(run: Run) -> None:
