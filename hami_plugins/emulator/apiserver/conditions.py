@@ -7,6 +7,7 @@ and not checked beforehand: what CEL would refuse to compile is an error when it
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -18,7 +19,7 @@ Variables = Mapping[str, Any]
 _Value = Callable[[Variables], Any]
 
 _TOKEN: Final = re.compile(
-    r"\s*(?:(?P<text>'[^'\\]*'|\"[^\"\\]*\")|(?P<number>\d+)|(?P<name>[A-Za-z_]\w*)|(?P<mark>&&|\|\||==|!=|[!?:+.,()\[\]]))"
+    r"\s*(?:(?P<text>'[^'\\]*'|\"(?:[^\"\\]|\\.)*\")|(?P<number>\d+)|(?P<name>[A-Za-z_]\w*)|(?P<mark>&&|\|\||==|!=|[!?:+.,()\[\]]))"
 )
 _NAMES: Final = frozenset({"object", "oldObject", "request"})
 _WORDS: Final[Mapping[str, Any]] = {"true": True, "false": False, "null": None}
@@ -147,7 +148,7 @@ class _Reader:
             return self._list()
         if kind in ("text", "number"):
             self._advance()
-            return _constant(word[1:-1] if kind == "text" else int(word))
+            return _constant(_text(word) if kind == "text" else int(word))
         if kind == "name" and word in _WORDS:
             self._advance()
             return _constant(_WORDS[word])
@@ -221,6 +222,14 @@ class _Reader:
             f"this server is an emulator and knows only a part of CEL (members, has, in, ==, !=, &&, ||, !, ?:, +, "
             f"exists); it got as far as {read!r}"
         )
+
+
+def _text(word: str) -> str:
+    """The value of a literal. Escapes are read in double quotes alone, and are those that CEL and JSON share."""
+    try:
+        return word[1:-1] if word.startswith("'") else str(json.loads(word, strict=False))
+    except ValueError as error:
+        raise NoConditionError(f"{word}: this server is an emulator and knows only the escapes of JSON") from error
 
 
 def _constant(value: Any) -> _Value:
