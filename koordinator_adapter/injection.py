@@ -28,6 +28,7 @@ from hami_plugins.wire.hami_core import (
     LIBRARY_IN_CONTAINER,
     LOCK_DIRECTORY,
     MEMORY_ENV,
+    MOST_CARDS,
     PRELOAD,
     PRELOAD_IN_CONTAINER,
     VISIBLE_ENV,
@@ -42,10 +43,6 @@ from koordinator_adapter.translation.vocabulary import (
     MEMORY_LIMIT,
     VISIBLE,
 )
-
-MOST_CARDS: Final = 16
-"""How many cards HAMi-core keeps account of in a container (``koordinator.md`` 5.2)."""
-
 
 _LIBRARY_VOLUME: Final = "hami-core-library"
 _PRELOAD_VOLUME: Final = "hami-core-preload"

@@ -88,6 +88,10 @@ class AnnotationKeys:
         keys = (*single, *self.use_ids, *self.avoid_ids, *self.inputs, *self.extra)
         return tuple(dict.fromkeys(key for key in keys if key))
 
+    def written(self) -> tuple[str, ...]:
+        """The keys of an allocation: a scheduler or an agent writes them on pods, and no user does."""
+        return tuple(key for key in (self.allocated, self.to_allocate, self.more, *self.extra) if key)
+
 
 class OnBadMemory(StrEnum):
     """What a memory amount with a fraction means to a vendor (a negative or overflowing one is always refused)."""

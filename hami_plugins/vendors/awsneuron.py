@@ -45,6 +45,9 @@ KIND_KEY: Final = "NEURON_RESOURCE_TYPE"
 TIME_KEY: Final = "NEURON_ALLOC_TIME"
 STATE_KEY: Final = "NEURON_ALLOCATED"
 NODE_KEY: Final = "aws.amazon.com/predicate-node"
+GRANT_MARK: Final = "hami-plugins.io/neuron-grant"
+"""Of ours, on pods whose devices a server of grants says (see ``neuron_topology.placement.words``)."""
+
 INSTANCE_LABEL: Final = "node.kubernetes.io/instance-type"
 
 WHOLE: Final = "whole"

@@ -57,8 +57,7 @@ from hami_plugins.wire.pods import booked_for
 
 NAME: Final = VendorName("Koordinator")
 WORD: Final = "NVIDIA"
-ISOLATION: Final = "koordinator.sh/gpu-isolation-provider"
-"""Label of pods whose limits are to be enforced, and of nodes that can."""
+ISOLATION: Final = wire.ISOLATION
 
 CARD_LABEL: Final = "gpu-uuid"
 """Label of a card in a Device object by which pods can choose it; koordlet's objects have none."""

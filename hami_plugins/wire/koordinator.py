@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from hami_plugins.model.pods import ResourceList
-from hami_plugins.wire import documents, fields, quantity
+from hami_plugins.wire import documents, fields, hami_core, quantity
 from hami_plugins.wire.fields import Json
 
 GPU: Final = "koordinator.sh/gpu"
@@ -41,6 +41,43 @@ WHOLE_CARDS: Final = ("nvidia.com/gpu", "amd.com/gpu", "dcu.com/gpu")
 """Names of vendors' own device plugins, which Koordinator takes for whole cards."""
 
 ALLOCATED_KEY: Final = "scheduling.koordinator.sh/device-allocated"
+RECORDS: Final = (
+    ALLOCATED_KEY,
+    "scheduling.koordinator.sh/bind-timestamp",
+    "scheduling.koordinator.sh/gpu-minors",
+    "scheduling.koordinator.sh/reservation-allocated",
+)
+"""What Koordinator's scheduler writes on a pod that it has placed."""
+
+FOR_DEVICE_PLUGINS: Final = (
+    "predicate-time",
+    NPU_CORE,
+    "huawei.com/Ascend310P",
+    "CAMBRICON_DSMLU_ASSIGHED",
+    "CAMBRICON_DSMLU_PROFILE",
+    "metax-tech.com/gpu-devices-allocated",
+)
+"""The same for device plugins of makers (``koordinator.md`` 2.2), with the gate DevicePluginAdaption; the spelling is
+Koordinator's."""
+
+ISOLATION: Final = "koordinator.sh/gpu-isolation-provider"
+"""Label of pods whose limits are to be enforced, and of nodes that can."""
+
+HAMI_CORE: Final = "HAMi-core"
+"""The only value of the label that anybody acts upon; case counts."""
+
+INJECTED: Final = "hami-plugins.io/limits"
+"""Ours: how many cards' limits the containers take from annotations of the pod."""
+
+VISIBLE: Final = "hami-plugins.io/visible-devices"
+"""Ours: the cards that the containers see, by id."""
+
+MEMORY_LIMIT: Final = "hami-plugins.io/memory-limit-"
+"""Ours, with the place of a card after it: the bytes that the containers may use there."""
+
+LIMITS: Final = (VISIBLE, *(f"{MEMORY_LIMIT}{place}" for place in range(hami_core.MOST_CARDS)))
+"""The annotations that the containers of an injected pod read their limits from."""
+
 GPU_TYPE: Final = "gpu"
 
 _PREFIX: Final = "koordinator.sh/"

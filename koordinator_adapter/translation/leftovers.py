@@ -135,8 +135,8 @@ def records(case: Case) -> Iterator[Change]:
 @lru_cache(maxsize=8)
 def _written(registry: Registry) -> frozenset[str]:
     """Every annotation that some scheduler writes for a placement."""
-    keys = {key for spec in registry for key in (spec.keys.allocated, spec.keys.to_allocate, *spec.keys.extra)}
-    return frozenset({*keys, annotate.NODE_KEY, annotate.TIME_KEY, *RECORDS, *FOR_DEVICE_PLUGINS} - {""})
+    keys = {key for spec in registry for key in spec.keys.written()}
+    return frozenset({*keys, annotate.NODE_KEY, annotate.TIME_KEY, *RECORDS, *FOR_DEVICE_PLUGINS})
 
 
 def variables(case: Case) -> Iterator[Change]:

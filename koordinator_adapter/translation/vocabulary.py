@@ -2,15 +2,11 @@
 
 from typing import Final
 
-from hami_plugins.wire import gang_keys, koordinator_hints
+from hami_plugins.wire import gang_keys, hami_core, koordinator, koordinator_hints
 from hami_plugins.wire.koordinator import CORE, FPGA, GPU, MEMORY, NPU_CORE, NPU_CPU, NPU_DVPP, RATIO, RDMA, SHARED
 
-ISOLATION: Final = "koordinator.sh/gpu-isolation-provider"
-"""Label of pods whose limits are to be enforced, and of nodes that can."""
-
-HAMI_CORE: Final = "HAMi-core"
-"""The only value of the label that anybody acts upon; case counts."""
-
+ISOLATION: Final = koordinator.ISOLATION
+HAMI_CORE: Final = koordinator.HAMI_CORE
 HINT: Final = koordinator_hints.KEY
 JOINT: Final = koordinator_hints.JOINT_KEY
 PARTITION: Final = koordinator_hints.PARTITION_KEY
@@ -33,24 +29,8 @@ SCHEDULER_LABEL: Final = "scheduling.koordinator.sh/scheduler-name"
 """Overrides ``spec.schedulerName`` inside Koordinator."""
 
 CLASS_LABELS: Final = ("koordinator.sh/qosClass", "koordinator.sh/priority", "koordinator.sh/priority-class")
-RECORDS: Final = (
-    "scheduling.koordinator.sh/device-allocated",
-    "scheduling.koordinator.sh/bind-timestamp",
-    "scheduling.koordinator.sh/gpu-minors",
-    "scheduling.koordinator.sh/reservation-allocated",
-)
-"""What Koordinator's scheduler writes on a pod that it has placed."""
-
-FOR_DEVICE_PLUGINS: Final = (
-    "predicate-time",
-    NPU_CORE,
-    "huawei.com/Ascend310P",
-    "CAMBRICON_DSMLU_ASSIGHED",
-    "CAMBRICON_DSMLU_PROFILE",
-    "metax-tech.com/gpu-devices-allocated",
-)
-"""The same for device plugins of makers (``koordinator.md`` 2.2), with the gate DevicePluginAdaption; the spelling is
-Koordinator's."""
+RECORDS: Final = koordinator.RECORDS
+FOR_DEVICE_PLUGINS: Final = koordinator.FOR_DEVICE_PLUGINS
 
 NO_CORE_LIMIT: Final = "hami-plugins.io/no-core-limit"
 """Ours: the cores per card that were booked for a container which had no limit of cores, so that it can be undone."""
@@ -62,16 +42,11 @@ OPT_IN: Final = "hami-plugins.io/koordinator"
 TRANSLATE: Final = "translate"
 IGNORE: Final = "ignore"
 
-INJECTED: Final = "hami-plugins.io/limits"
-"""Ours: how many cards' limits the containers take from annotations of the pod."""
+INJECTED: Final = koordinator.INJECTED
+VISIBLE: Final = koordinator.VISIBLE
+MEMORY_LIMIT: Final = koordinator.MEMORY_LIMIT
 
-VISIBLE: Final = "hami-plugins.io/visible-devices"
-"""Ours: the cards that the containers see, by id."""
-
-MEMORY_LIMIT: Final = "hami-plugins.io/memory-limit-"
-"""Ours, with the place of a card after it: the bytes that the containers may use there."""
-
-CORE_POLICY_ENV: Final = "GPU_CORE_UTILIZATION_POLICY"
+CORE_POLICY_ENV: Final = hami_core.CORE_POLICY_ENV
 PRIORITY_ENV: Final = "CUDA_TASK_PRIORITY"
 
 OTHER_DEVICES: Final = frozenset({RDMA, FPGA})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY, NODE_KEY, STATE_KEY, TIME_KEY
+from hami_plugins.vendors.awsneuron import GRANT_MARK, IDS_KEY, KIND_KEY, NODE_KEY, STATE_KEY, TIME_KEY
 from neuron_topology.vendor import SPEC
 
-MARKER_KEY: Final = "hami-plugins.io/neuron-grant"
+MARKER_KEY: Final = GRANT_MARK
 """On a pod from its creation: its devices come from the ledger, so that it must not be bound without them.
 
 Volcano's Binding carries the pod's annotations, and nothing else of the pod: by this one API servers tell whom to ask.

@@ -13,7 +13,7 @@ from hami_plugins.engine.koordinator import CARD_NAMES
 from hami_plugins.errors import WireError
 from hami_plugins.model.edits import made
 from hami_plugins.model.pods import Pod
-from hami_plugins.wire import pods, quantity
+from hami_plugins.wire import hami_core, pods, quantity
 from hami_plugins.wire.koordinator import (
     ALLOCATED_KEY,
     CORE,
@@ -232,7 +232,7 @@ LIMITS: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
         0 < int(value) < 100 for name, value in env.items() if "SM_LIMIT" in name
     ),
     "GPU_CORE_UTILIZATION_POLICY=disable": lambda env: "GPU_CORE_UTILIZATION_POLICY" not in env,
-    "CUDA_DEVICE_MAX_COUNT": lambda _env: injection.MOST_CARDS == 16,
+    "CUDA_DEVICE_MAX_COUNT": lambda _env: hami_core.MOST_CARDS == 16,
     "CUDA_DEVICE_MEMORY_SHARED_CACHE not set": lambda env: "CUDA_DEVICE_MEMORY_SHARED_CACHE" not in env,
 }
 

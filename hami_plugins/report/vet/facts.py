@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from hami_plugins.engine import annotate
 from hami_plugins.model.units import MiB, VendorName
+from hami_plugins.wire import hami_core
 
 FOREIGN_RESOURCES: Final[Mapping[str, str]] = {
     "aws.amazon.com/neuron_device": "AWS' device plugin",
@@ -55,7 +57,7 @@ NODE_KEYS: Final = frozenset(
 
 BOOKKEEPING_KEYS: Final = frozenset(
     {
-        "hami.io/vgpu-node", "hami.io/vgpu-time", "hami.io/bind-phase", "hami.io/bind-time",
+        *annotate.BOOKKEEPING,
         "volcano.sh/vgpu-node", "volcano.sh/vgpu-time", "volcano.sh/vgpu-ids-new", "volcano.sh/devices-to-allocate",
         "volcano.sh/bind-phase", "volcano.sh/bind-time",
     }
@@ -169,5 +171,5 @@ LIMIT_VARIABLES: Final = (
 )  # fmt: skip
 """Prefixes of the variables with which node agents set a container's slice."""
 
-CONTROL_OFF: Final = "CUDA_DISABLE_CONTROL"
+CONTROL_OFF: Final = hami_core.CONTROL_ENV
 """The variable that switches HAMi-core off in a container."""
