@@ -296,6 +296,41 @@ def fleets(
 
 
 @app.command()
+def allocation_policy(
+    *,
+    systems: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SYSTEM]...",
+            help="Whose allocation keys to protect: hami, koordinator, neuron, volcano. Default: all.",
+            autocompletion=completing.systems,
+        ),
+    ] = None,
+    users: Annotated[
+        list[str] | None,
+        typer.Option("--user", metavar="NAME", help="A further account that writes allocation keys. Repeatable."),
+    ] = None,
+    groups: Annotated[
+        list[str] | None, typer.Option("--group", metavar="NAME", help="The same for a group. Repeatable.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the policy and its binding.")] = "",
+    output: options.Output = Form.YAML,
+    settings: options.Settings = None,
+) -> None:
+    """Print the admission policy that lets only schedulers, the allocator, and node agents write allocation keys.
+
+    Pipe it to `kubectl apply -f -`. It covers pods, pods/status, and bindings, needs no process, and needs Kubernetes
+    1.30. It trusts the accounts of each system's own manifests and charts; list yours with --user, for example
+    system:serviceaccount:NAMESPACE:NAME. Reads only.
+    """
+    from hami_plugins.cli.allocations import print_policy
+
+    raise typer.Exit(
+        print_policy(systems or (), users=users or (), groups=groups or (), name=name, form=output, settings=settings)
+    )
+
+
+@app.command()
 def completion(
     shell: Annotated[
         str,

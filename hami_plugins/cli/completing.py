@@ -35,6 +35,11 @@ def vendors(incomplete: str) -> list[str]:
     return [spec.name for spec in BUILTIN if spec.name.lower().startswith(incomplete.lower())]
 
 
+def systems(incomplete: str) -> list[str]:
+    """The systems whose allocation keys can be protected and begin so."""
+    return [name for name in ("hami", "koordinator", "neuron", "volcano") if name.startswith(incomplete)]
+
+
 def kinds(incomplete: str) -> list[str]:
     """What can be explained and begins so."""
     return [kind for kind in ("pod", "job") if kind.startswith(incomplete)]

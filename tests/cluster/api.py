@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -23,11 +24,15 @@ class ApiError(Exception):
 
 
 class Api:
-    """Whoever ``token`` belongs to, at the API server at ``url``. Safe to use from several threads."""
+    """Whoever ``token`` belongs to, at the API server at ``url``. Safe to use from several threads.
 
-    def __init__(self, url: str, *, ca: Path, token: str) -> None:
+    ``user`` and ``groups`` are impersonated, where they are given; a ServiceAccount has its usual groups.
+    """
+
+    def __init__(self, url: str, *, ca: Path, token: str, user: str = "", groups: Sequence[str] = ()) -> None:
         self.url = url
         self.token = token
+        self._acting = [("Impersonate-User", user), *(("Impersonate-Group", each) for each in groups)] if user else []
         self._pool = urllib3.PoolManager(
             ca_certs=str(ca), maxsize=8, retries=False, timeout=urllib3.Timeout(10, read=30)
         )
@@ -42,7 +47,9 @@ class Api:
         content_type: str = "application/json",
     ) -> bytes:
         """The body of a successful answer. Raises ``ApiError`` for any other."""
-        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": content_type}
+        headers = urllib3.HTTPHeaderDict({"Authorization": f"Bearer {self.token}", "Content-Type": content_type})
+        for header, value in self._acting:
+            headers.add(header, value)
         target = self.url + path + (f"?{urlencode(query)}" if query else "")
         try:
             answer = self._pool.request(method, target, body=json.dumps(body) if body else None, headers=headers)

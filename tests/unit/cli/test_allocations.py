@@ -1,0 +1,37 @@
+"""``allocation-policy``: what it prints, and for whom."""
+
+from __future__ import annotations
+
+import json
+
+import yaml
+
+from tests.unit.cli.conftest import Type
+
+
+def test_it_prints_one_policy_for_all_systems_and_its_binding(type_in: Type) -> None:
+    policy, binding = yaml.safe_load_all(type_in("allocation-policy").out)
+    assert (policy["kind"], binding["kind"]) == ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    (changes, _) = (each["expression"] for each in policy["spec"]["matchConditions"])
+    for key in ("volcano.sh/vgpu-ids-new", "hami.io/vgpu-node", "AWS_NEURON_IDS", "device-allocated"):
+        assert key in changes
+
+
+def test_it_prints_a_systems_own_keys_alone(type_in: Type) -> None:
+    out = type_in("allocation-policy", "neuron", "--name", "mine").out
+    assert "AWS_NEURON_IDS" in out
+    assert "volcano.sh/" not in out
+    assert "name: mine" in out
+
+
+def test_further_accounts_are_trusted(type_in: Type) -> None:
+    said = json.loads(type_in("allocation-policy", "volcano", "--user", "jane", "--group", "ops", "-o", "json").out)
+    accounts = said["items"][0]["spec"]["matchConditions"][1]["expression"]
+    for name in ("jane", "ops", "system:masters", "system:serviceaccount:volcano-system:volcano-scheduler"):
+        assert f'"{name}"' in accounts
+
+
+def test_an_unknown_system_is_refused_with_those_that_are_known(type_in: Type) -> None:
+    said = type_in("allocation-policy", "yunikorn")
+    assert said.code == 2
+    assert "yunikorn: unknown system; the systems are hami, koordinator, neuron, volcano" in said.err
