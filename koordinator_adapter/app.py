@@ -267,8 +267,6 @@ def policy_of(settings: AdapterSettings) -> Policy:
             runtime_class=found.runtime_class,
         ),
         fixed=frozenset(fixed),
-        users=frozenset(settings.admission.users),
-        groups=frozenset({*settings.admission.groups, f"system:serviceaccounts:{settings.service.namespace}"}),
         without_limits=settings.admission.without_limits,
         injects=settings.injection.mode,
         hook_path=settings.injection.hook_path,

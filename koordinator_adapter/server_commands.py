@@ -21,7 +21,7 @@ from hami_plugins.kube.counting import api_requests
 from hami_plugins.observe import logging
 from hami_plugins.observe.metrics import Metrics
 from koordinator_adapter import webhooks
-from koordinator_adapter.app import AdapterServer, policy_of
+from koordinator_adapter.app import AdapterServer
 from koordinator_adapter.cleaning import cleaned
 from koordinator_adapter.metrics import AdapterMetrics
 from koordinator_adapter.node import PRODUCT, NodePart
@@ -102,9 +102,9 @@ def print_webhooks(given: Inputs, *, url: str, ca_file: str | None, exempt: list
     """Print the configurations of the webhooks."""
     settings = given.settings()
     where = target(settings.service, settings.webhooks.configuration, url=url, ca_file=ca_file)
-    policy, elsewhere = policy_of(settings), exempt or EXEMPT
+    elsewhere = exempt or EXEMPT
     documents = (
         webhooks.mutating(where, exempt=elsewhere, injects=settings.injection.mode != "never"),
-        webhooks.validating(where, exempt=elsewhere, users=sorted(policy.users), groups=sorted(policy.groups)),
+        webhooks.validating(where, exempt=elsewhere),
     )
     return print_documents(documents, form)

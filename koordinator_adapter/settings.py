@@ -49,13 +49,11 @@ class Translation(Strict):
 
 
 class Admission(Strict):
-    """Which pods are let in. ``users`` and ``groups`` may write what a scheduler records on a pod; nobody else may.
+    """Which pods are let in.
 
     ``without_limits`` is what becomes of a pod that shares a card and has no label by which its limits are enforced.
     """
 
-    users: tuple[Name, ...] = ()
-    groups: tuple[Name, ...] = ("system:masters", "system:serviceaccounts:koordinator-system", "system:nodes")
     without_limits: Literal["refuse", "warn", "allow"] = "warn"
 
 

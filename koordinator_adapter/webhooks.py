@@ -1,10 +1,10 @@
 """The configurations of the adapter's webhooks, as an operator installs them in the API server.
 
-Namespaces and pods are translated that carry a label. Records and isolation labels are guarded in every namespace but
-the exempt ones, for Koordinator takes them for true wherever they stand; whoever may write them is not even asked.
+Namespaces and pods are translated that carry a label. Who writes the records of Koordinator's scheduler is not asked of
+the server: the API server decides that itself (``hami_plugins.granting.allocation_policy``).
 
-While nobody answers, what is refused is what asks for the server: pods that are to be translated, and writes of what is
-guarded. Every other pod comes in, and every other write is made, such as that of a controller that ends a Job.
+While nobody answers, what is refused is what asks for the server: pods that are to be translated. Every other pod comes
+in, and every other write is made, such as that of a controller that ends a Job.
 """
 
 from __future__ import annotations
@@ -14,15 +14,11 @@ from typing import Any, Final
 
 from hami_plugins.granting.webhooks import CREATION, EXEMPT, NAMESPACE_LABEL, Target
 from hami_plugins.wire.koordinator import ALLOCATED_KEY
-from koordinator_adapter.injection import MOST_CARDS
 from koordinator_adapter.translation.vocabulary import (
-    HAMI_CORE,
     IGNORE,
     INJECTED,
     ISOLATION,
-    MEMORY_LIMIT,
     OPT_IN,
-    RECORDS,
     TRANSLATE,
     VISIBLE,
 )
@@ -40,8 +36,6 @@ SECONDS: Final = 5
 
 _PODS: Final = {**CREATION, "resources": ["pods"]}
 _CHANGED_PODS: Final = {**_PODS, "operations": ["UPDATE"]}
-_ALL_PODS: Final = {**_PODS, "operations": ["CREATE", "UPDATE"]}
-_GUARDED: Final = (*RECORDS, VISIBLE, *(f"{MEMORY_LIMIT}{place}" for place in range(MOST_CARDS)))
 _NOBODY_WAITS: Final = {"failurePolicy": "Ignore"}
 
 
@@ -82,27 +76,10 @@ def mutating(target: Target, *, exempt: Iterable[str] = EXEMPT, injects: bool = 
     return _configuration("MutatingWebhookConfiguration", target, hooks, reinvocationPolicy="IfNeeded")
 
 
-def validating(
-    target: Target,
-    *,
-    exempt: Iterable[str] = EXEMPT,
-    users: Sequence[str] = (),
-    groups: Sequence[str] = (),
-) -> dict[str, Any]:
-    """The ValidatingWebhookConfiguration: about whoever writes what is guarded, unless he is trusted, and about new
-    pods in Koordinator's words that are translated or want limits."""
+def validating(target: Target, *, exempt: Iterable[str] = EXEMPT) -> dict[str, Any]:
+    """The ValidatingWebhookConfiguration: new pods in Koordinator's words that are translated or want limits."""
     elsewhere = _elsewhere([*exempt, target.namespace])
-    records = {
-        "name": f"records.{DOMAIN}",
-        "clientConfig": target.client(VALIDATE_PATH),
-        "rules": [_ALL_PODS],
-        "namespaceSelector": elsewhere,
-        "matchConditions": [
-            {"name": "writes-what-is-guarded", "expression": f"{_records_differ()} || {_loses_its_limits()}"},
-            *_untrusted(users, groups),
-        ],
-    }
-    return _configuration("ValidatingWebhookConfiguration", target, (records, *_of_new_pods(target, elsewhere)))
+    return _configuration("ValidatingWebhookConfiguration", target, _of_new_pods(target, elsewhere))
 
 
 def _of_new_pods(target: Target, elsewhere: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
@@ -156,41 +133,6 @@ def _same(one: str, other: str, key: str) -> str:
     """The condition that two objects have an annotation with the same text."""
     values = f"{one}.metadata.annotations['{key}'] == {other}.metadata.annotations['{key}']"
     return f"({_annotated(one, key)} && {_annotated(other, key)} && {values})"
-
-
-def _records_differ() -> str:
-    """The condition that a guarded annotation comes, goes or changes; a new pod has no old object."""
-    keys = ", ".join(f"'{key}'" for key in _GUARDED)
-    after = "(has(object.metadata.annotations) && key in object.metadata.annotations)"
-    before = "(oldObject != null && has(oldObject.metadata.annotations) && key in oldObject.metadata.annotations)"
-    values = "object.metadata.annotations[key] != oldObject.metadata.annotations[key]"
-    return f"[{keys}].exists(key, {after} != {before} || ({after} && {before} && {values}))"
-
-
-def _loses_its_limits() -> str:
-    """The condition that a pod loses the label by which its limits are enforced."""
-
-    def labelled(what: str) -> str:
-        held = f"has({what}.metadata.labels) && '{ISOLATION}' in {what}.metadata.labels"
-        return f"({held} && {what}.metadata.labels['{ISOLATION}'] == '{HAMI_CORE}')"
-
-    return f"(oldObject != null && {labelled('oldObject')} && !{labelled('object')})"
-
-
-def _untrusted(users: Sequence[str], groups: Sequence[str]) -> list[dict[str, str]]:
-    """Nobody trusted writes the pod; whoever is bound to be right costs the server nothing."""
-    trusted = [
-        f"request.userInfo.username in [{_listed(users)}]" if users else "",
-        f"has(request.userInfo.groups) && [{_listed(groups)}].exists(group, group in request.userInfo.groups)"
-        if groups
-        else "",
-    ]
-    said = [f"({each})" for each in trusted if each]
-    return [{"name": "by-nobody-trusted", "expression": f"!({' || '.join(said)})"}] if said else []
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"'{each}'" for each in names)
 
 
 def _elsewhere(namespaces: Sequence[str]) -> dict[str, Any]:

@@ -10,16 +10,15 @@ from typing import Final
 
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
-from hami_plugins.model.edits import Drop, Edit, made
+from hami_plugins.model.edits import made
 from hami_plugins.wire import admission, fields, pods
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Refused
 from hami_plugins.wire.fields import Json
 from koordinator_adapter import injection
 from koordinator_adapter.admission.policy import Facts, Policy
-from koordinator_adapter.admission.validating import forged
 from koordinator_adapter.translation.model import Fidelity, Finding, Words
 from koordinator_adapter.translation.pods import translate
-from koordinator_adapter.translation.vocabulary import IGNORE, OPT_IN, RECORDS
+from koordinator_adapter.translation.vocabulary import IGNORE, OPT_IN
 
 SENSELESS: Final = 400
 UNREADABLE: Final = 422
@@ -39,9 +38,7 @@ def mutate(request: AdmissionRequest, registry: Registry, policy: Policy, facts:
         raw = _placed(request.object, request.namespace)
         if _is_left_alone(raw):
             return Allowed()
-        if refusal := forged(request, policy):
-            return refusal
-        return _answer(raw, request, registry, policy, facts)
+        return _answer(raw, registry, policy, facts)
     except WireError as error:
         return Refused(str(error), UNREADABLE)
 
@@ -52,12 +49,11 @@ def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(each if len(each) <= _LONGEST_WARNING else f"{each[: _LONGEST_WARNING - 3]}..." for each in found)
 
 
-def _answer(raw: Json, request: AdmissionRequest, registry: Registry, policy: Policy, facts: Facts) -> Answer:
+def _answer(raw: Json, registry: Registry, policy: Policy, facts: Facts) -> Answer:
     found = translate(raw, Words.KOORDINATOR, registry, policy.settings(facts))
     if found.fidelity is Fidelity.REFUSED:
         return Refused(_reasons(found.findings), SENSELESS)
-    edits = [each for each in found.edits if not (policy.trusts(request.user) and _is_of_record(each))]
-    after = made(raw, edits)
+    after = made(raw, found.edits)
     warnings = warnings_of(found.findings)
     if found.source is not None and policy.injects_now(facts):
         injected = injection.edits_of(after, pods.pod(after), policy.hook_path, policy.lock_path)
@@ -76,11 +72,6 @@ def _placed(raw: Json, namespace: str) -> Json:
 def _is_left_alone(raw: Json) -> bool:
     labels = fields.text_map(fields.member(raw, "metadata", "pod ?:"), "labels", "pod ?: metadata")
     return labels.get(OPT_IN) == IGNORE or bool(fields.member(raw, "spec", "pod ?:").get("nodeName"))
-
-
-def _is_of_record(edit: Edit) -> bool:
-    """Whether an edit takes away what a scheduler, or somebody in its place, has written."""
-    return isinstance(edit, Drop) and edit.path[:2] == ("metadata", "annotations") and edit.path[2] in RECORDS
 
 
 def _reasons(findings: Iterable[Finding]) -> str:

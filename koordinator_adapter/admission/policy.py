@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from hami_plugins.model.units import MiB
-from hami_plugins.wire.admission_review import User
 from koordinator_adapter.translation.model import Settings
 
 
@@ -31,21 +30,15 @@ class Policy:
     """What an operator has set.
 
     ``models``, ``device_labels`` and ``card_memory`` of ``translation`` count where their names are in ``fixed``, and
-    otherwise what the cluster says. ``users`` and ``groups`` may write what schedulers record.
+    otherwise what the cluster says.
     """
 
     translation: Settings = field(default_factory=Settings)
     fixed: frozenset[str] = frozenset()
-    users: frozenset[str] = frozenset()
-    groups: frozenset[str] = frozenset()
     without_limits: Literal["refuse", "warn", "allow"] = "warn"
     injects: Literal["auto", "always", "never"] = "never"
     hook_path: str = "/usr/local/vgpu"
     lock_path: str = "/tmp/vgpulock"  # noqa: S108 - where HAMi-core's containers meet on every node
-
-    def trusts(self, user: User) -> bool:
-        """Whether somebody may write what a scheduler records on a pod."""
-        return user.name in self.users or not self.groups.isdisjoint(user.groups)
 
     def injects_now(self, facts: Facts) -> bool:
         """Whether pods get their limits from us."""

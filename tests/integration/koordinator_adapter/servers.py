@@ -20,7 +20,7 @@ from hami_plugins.kube.counting import api_requests
 from hami_plugins.kube.port import Raw
 from hami_plugins.vendors import builtin
 from koordinator_adapter import webhooks
-from koordinator_adapter.app import AdapterServer, policy_of
+from koordinator_adapter.app import AdapterServer
 from koordinator_adapter.metrics import AdapterMetrics
 from koordinator_adapter.settings import AdapterSettings
 from tests.integration.web.certificates import a_certificate
@@ -81,7 +81,6 @@ class Site:
             "webhooks": {"host": "127.0.0.1", "port": 0},
             "certificate": {"directory": str(self.folder)},
             "service": {"namespace": "default"},
-            "admission": {"users": [SCHEDULER]},
             "devices": {"grace": 0},
             "lease": LEASE,
             "shutdownDelay": 0,
@@ -99,7 +98,6 @@ class Site:
 
     def install(self, server: AdapterServer, **settings: Any) -> None:
         """Has the API server ask this replica."""
-        policy = policy_of(AdapterSettings.model_validate({"admission": {"users": [SCHEDULER]}} | settings))
         assert server.webhook_address is not None
         authority = base64.b64encode((self.folder / "tls.crt").read_bytes()).decode()
         target = Target(
@@ -112,7 +110,7 @@ class Site:
         injects = settings.get("injection", {}).get("mode", "never") != "never"
         self.put(
             webhooks.mutating(target, injects=injects),
-            webhooks.validating(target, users=sorted(policy.users), groups=sorted(policy.groups)),
+            webhooks.validating(target),
         )
 
     def value(self, server: AdapterServer, name: str, **labels: str) -> float:

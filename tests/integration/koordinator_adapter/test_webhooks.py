@@ -144,10 +144,6 @@ def test_a_server_that_is_away_keeps_no_pod_of_koordinators_and_no_controller_wa
     for name in ("native", "translated"):
         cluster.api.merge_patch(paths.pod("default", name), {"metadata": {"finalizers": None}})
     create(cluster, a_pod("another", shared, labels={ISOLATION: "HAMi-core"}))
-    with pytest.raises(KubeError):
-        create(cluster, a_pod("forged", shared, annotations={ALLOCATED_KEY: RECORD}))
-    with pytest.raises(KubeError):
-        cluster.api.merge_patch(paths.pod("default", "native"), {"metadata": {"labels": {ISOLATION: None}}})
 
 
 def test_limits_are_filled_in_by_the_update_that_records_the_cards(cluster: Site) -> None:
@@ -167,21 +163,12 @@ def test_limits_are_filled_in_by_the_update_that_records_the_cards(cluster: Site
     as_scheduler.close()
 
 
-def test_nobody_but_a_scheduler_records_cards_or_takes_limits_away(cluster: Site) -> None:
+def test_a_pod_that_overrides_its_limits_is_refused_with_the_remedy(cluster: Site) -> None:
     cluster.install(cluster.start())
-    forged = a_pod("forged", {SHARED: "1", RATIO: "50"}, annotations={ALLOCATED_KEY: RECORD})
-    with pytest.raises(KubeError, match="is not a scheduler"):
-        create(cluster, forged)
-    create(cluster, a_pod("a", {SHARED: "1", RATIO: "50"}, labels={ISOLATION: "HAMi-core"}))
-    record = {"metadata": {"annotations": {ALLOCATED_KEY: RECORD}}}
-    with pytest.raises(KubeError, match="is not a scheduler"):
-        cluster.api.merge_patch(paths.pod("default", "a"), record)
-    as_scheduler = scheduler(cluster)
-    as_scheduler.merge_patch(paths.pod("default", "a"), record)
-    as_scheduler.close()
-    with pytest.raises(KubeError, match="without limits"):
-        cluster.api.merge_patch(paths.pod("default", "a"), {"metadata": {"labels": {ISOLATION: None}}})
-    cluster.api.merge_patch(paths.pod("default", "a"), {"metadata": {"labels": {"mine": "x"}}})
+    pod = a_pod("a", {SHARED: "1", RATIO: "50"}, labels={ISOLATION: "HAMi-core"})
+    pod["spec"]["containers"][0]["envFrom"] = [{"configMapRef": {"name": "mine"}}]
+    with pytest.raises(KubeError, match="Name its variables one by one under env"):
+        create(cluster, pod)
 
 
 def test_what_the_cluster_is_like_counts_from_the_moment_it_is(cluster: Site) -> None:

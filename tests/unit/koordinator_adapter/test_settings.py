@@ -23,11 +23,11 @@ def test_the_environment_wins_over_the_file_and_the_file_over_where_the_pod_runs
     env = {
         "POD_NAMESPACE": "here",
         f"{PREFIX}TRANSLATION__NO_CORE_LIMIT": "whole",
-        f"{PREFIX}ADMISSION__USERS": '["system:serviceaccount:x:y"]',
+        f"{PREFIX}ADMISSION__WITHOUT_LIMITS": "refuse",
     }
     found = load("translation: {noCoreLimit: absent, slicesPerCard: 4}", env)
     assert (found.translation.no_core_limit, found.translation.slices_per_card) == (NoCoreLimit.WHOLE, 4)
-    assert found.admission.users == ("system:serviceaccount:x:y",)
+    assert found.admission.without_limits == "refuse"
     assert found.service.namespace == "here"
     assert load("service: {namespace: there}", env).service.namespace == "there"
 

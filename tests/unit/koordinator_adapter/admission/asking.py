@@ -14,7 +14,7 @@ from tests.unit.koordinator_adapter.written import REGISTRY, Raw
 
 SOMEBODY: Final = User("jane", ("system:authenticated",))
 SCHEDULER: Final = User("system:serviceaccount:koordinator-system:koord-scheduler", ("system:serviceaccounts",))
-POLICY: Final = Policy(users=frozenset({SCHEDULER.name}))
+POLICY: Final = Policy()
 
 
 def creation(raw: Raw | None, *, user: User = SOMEBODY, namespace: str = "team") -> AdmissionRequest:

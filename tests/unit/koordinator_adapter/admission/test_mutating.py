@@ -18,10 +18,10 @@ from koordinator_adapter.translation.model import Settings, lost
 from koordinator_adapter.translation.vocabulary import HINT, IGNORE, INJECTED, ISOLATION, OPT_IN
 from tests.unit.koordinator_adapter.admission.asking import (
     POLICY,
-    SCHEDULER,
     admitted,
     answered,
     creation,
+    patched,
     reason,
 )
 from tests.unit.koordinator_adapter.written import REGISTRY, Raw, limits_of, pod
@@ -121,10 +121,13 @@ def test_what_the_cluster_says_counts_unless_it_is_set() -> None:
     assert isinstance(answered(pod(HAMI), fixed, facts), Allowed)
 
 
-def test_a_record_that_somebody_brings_along_is_refused_and_a_schedulers_is_kept() -> None:
+def test_a_record_that_a_new_pod_brings_along_is_left_out() -> None:
+    """Koordinator would believe it, whoever wrote it; of pods that are not translated the admission policy judges."""
     raw = pod({SHARED: 1, CORE: 50, RATIO: 50}, labels=LABEL, annotations={ALLOCATED_KEY: '{"gpu":[{"minor":0}]}'})
-    assert ALLOCATED_KEY in reason(answered(raw))
-    assert ALLOCATED_KEY in admitted(raw, user=SCHEDULER)["metadata"]["annotations"]
+    answer = answered(raw)
+    assert isinstance(answer, Allowed)
+    assert ALLOCATED_KEY not in patched(raw, answer)["metadata"].get("annotations", {})
+    assert any(ALLOCATED_KEY in each for each in answer.warnings)
 
 
 def test_a_pod_that_cannot_be_read_is_refused_with_the_place() -> None:

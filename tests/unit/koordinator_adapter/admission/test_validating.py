@@ -1,22 +1,21 @@
-"""What nobody but a scheduler may write, and what would switch limits off."""
+"""Which new pods are refused: those that Koordinator never schedules, and those whose limits would not hold."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from hami_plugins.wire.admission_review import Allowed, Answer
-from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, MEMORY, RATIO, RDMA, SHARED
+from hami_plugins.wire.admission_review import Allowed, Answer, Refused
+from hami_plugins.wire.koordinator import CORE, MEMORY, RATIO, RDMA, SHARED
 from koordinator_adapter.admission import validating
-from koordinator_adapter.admission.validating import FORBIDDEN, SENSELESS
-from koordinator_adapter.translation.vocabulary import IGNORE, ISOLATION, MEMORY_LIMIT, OPT_IN, VISIBLE
+from koordinator_adapter.admission.validating import SENSELESS
+from koordinator_adapter.translation.vocabulary import IGNORE, ISOLATION, OPT_IN
 from tests.unit.koordinator_adapter.admission.asking import (
     POLICY,
-    SCHEDULER,
     admitted,
     annotated,
-    change,
     creation,
     reason,
 )
@@ -25,59 +24,16 @@ from tests.unit.koordinator_adapter.written import Raw, pod
 LABEL = {ISOLATION: "HAMi-core"}
 SHARE = {SHARED: 1, CORE: 50, RATIO: 50}
 SLICE = pod(SHARE, labels=LABEL)
-RECORD = {ALLOCATED_KEY: '{"gpu":[{"minor":0}]}'}
 
 
 def of_new(raw: Raw) -> Answer:
     return validating.validate(creation(raw), POLICY)
 
 
-@pytest.mark.parametrize("key", [ALLOCATED_KEY, VISIBLE, f"{MEMORY_LIMIT}0", "scheduling.koordinator.sh/gpu-minors"])
-def test_a_record_is_nobodys_to_write_change_or_remove_but_a_schedulers(key: str) -> None:
-    with_it, other = annotated(SLICE, {key: "x"}), annotated(SLICE, {key: "y"})
-    for request in (creation(with_it), change(SLICE, with_it), change(with_it, other), change(with_it, SLICE)):
-        answer = validating.validate(request, POLICY)
-        assert key in reason(answer)
-        assert getattr(answer, "code", 0) == FORBIDDEN
-        assert not reason(answer).endswith(".")
-        assert validating.validate(replace(request, user=SCHEDULER), POLICY) == Allowed()
-
-
-def test_a_change_that_leaves_the_record_alone_is_everybodys() -> None:
-    placed = annotated(SLICE, RECORD)
-    assert validating.validate(change(placed, annotated(placed, {"mine": "x"})), POLICY) == Allowed()
-
-
-def test_a_pod_without_anything_on_it_writes_no_record() -> None:
-    bare: Raw = {"spec": {"containers": []}}
-    assert validating.validate(change(bare, bare), POLICY) == Allowed()
-    assert ALLOCATED_KEY in reason(
-        validating.validate(change(bare, annotated({**bare, "metadata": {}}, RECORD)), POLICY)
-    )
-
-
 def test_an_init_container_and_an_application_may_ask_for_half_a_card_each() -> None:
     raw = pod(SHARE, labels=LABEL)
     raw["spec"]["initContainers"] = [{"name": "warm-up", "resources": {"limits": SHARE}}]
     assert of_new(raw) == Allowed()
-
-
-def test_groups_are_trusted_like_users() -> None:
-    policy = replace(POLICY, users=frozenset(), groups=frozenset({"system:authenticated"}))
-    assert validating.validate(creation(annotated(SLICE, RECORD)), policy) == Allowed()
-
-
-def test_the_label_of_a_pod_that_shares_a_card_stays_for_its_life() -> None:
-    for labels in ({}, {ISOLATION: "hami-core"}, {ISOLATION: ""}):
-        after = pod(SHARE, labels=labels)
-        assert ISOLATION in reason(validating.validate(change(SLICE, after), POLICY))
-        assert validating.validate(change(SLICE, after, user=SCHEDULER), POLICY) == Allowed()
-
-
-def test_the_label_of_a_pod_with_whole_cards_means_nothing_and_may_go() -> None:
-    whole = {SHARED: 1, CORE: 100, RATIO: 100}
-    assert validating.validate(change(pod(whole, labels=LABEL), pod(whole)), POLICY) == Allowed()
-    assert validating.validate(change(pod({"cpu": 1}, labels=LABEL), pod({"cpu": 1})), POLICY) == Allowed()
 
 
 def test_a_label_that_nobody_acts_upon_is_refused_with_the_one_that_is_meant() -> None:
@@ -96,10 +52,90 @@ def test_a_pod_that_shares_a_card_without_limits_is_told_of_or_refused() -> None
     assert validating.validate(creation(pod(SHARE, labels={OPT_IN: IGNORE})), strict) == Allowed()
 
 
-@pytest.mark.parametrize("name", ["CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_MEMORY_LIMIT_0", "CUDA_DEVICE_SM_LIMIT_3"])
-def test_a_limit_of_the_containers_own_is_refused_where_limits_are_promised(name: str) -> None:
-    assert name in reason(of_new(pod(SHARE, labels=LABEL, env={name: "80000m"})))
-    assert isinstance(of_new(pod(SHARE, env={name: "80000m"})), Allowed)
+OVERRIDES = {
+    "CUDA_DEVICE_MEMORY_LIMIT": "80000m",
+    "CUDA_DEVICE_MEMORY_LIMIT_0": "80000m",
+    "CUDA_DEVICE_MEMORY_SHARED_CACHE": "/mine.cache",
+    "CUDA_DEVICE_SM_LIMIT": "100",
+    "CUDA_DEVICE_SM_LIMIT_3": "100",
+    "GPU_CORE_UTILIZATION_POLICY": "disable",
+    "CUDA_DISABLE_CONTROL": "true",
+    "NVIDIA_VISIBLE_DEVICES": "all",
+    "LD_PRELOAD": "/mine.so",
+}
+FROM = {"valueFrom": {"configMapKeyRef": {"name": "mine", "key": "k"}}}
+
+
+def with_env(part: str, **more: Any) -> Raw:
+    """The slice, with something more in its container, or in a second one of this kind."""
+    found = pod(SHARE, labels=LABEL)
+    if part == "own":
+        found["spec"]["containers"][0] |= more
+    else:
+        found["spec"].setdefault(part, []).append({"name": "other", **more})
+    return found
+
+
+@pytest.mark.parametrize("part", ["own", "containers", "initContainers"])
+@pytest.mark.parametrize("name", OVERRIDES)
+def test_a_variable_that_overrides_the_limits_is_refused_where_limits_are_promised(name: str, part: str) -> None:
+    for variable in ({"name": name, "value": OVERRIDES[name]}, {"name": name, **FROM}):
+        answer = of_new(with_env(part, env=[{"name": "MINE", "value": "x"}, variable]))
+        assert name in reason(answer)
+        assert "Remove it" in reason(answer) or "script of the image" in reason(answer)
+        assert getattr(answer, "code", 0) == 403
+    assert isinstance(of_new(pod(SHARE, env={name: OVERRIDES[name]})), Allowed)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
+        ("CUDA_DEVICE_MAX_CONNECTIONS", "1"),
+        ("CUDA_VISIBLE_DEVICES", "0"),
+        ("GPU_CORE_UTILIZATION_POLICY", "force"),
+        ("GPU_CORE_UTILIZATION_POLICY", "default"),
+        ("CUDA_DISABLE_CONTROL", "false"),
+        ("NVIDIA_VISIBLE_DEVICES", "void"),
+        ("NVIDIA_VISIBLE_DEVICES", ""),
+        ("LD_LIBRARY_PATH", "/mine"),
+    ],
+)
+def test_a_variable_that_overrides_nothing_comes_in(name: str, value: str) -> None:
+    assert of_new(with_env("own", env=[{"name": name, "value": value}])) == Allowed()
+
+
+@pytest.mark.parametrize("part", ["own", "containers", "initContainers"])
+@pytest.mark.parametrize("prefix", [None, "", "C", "CUDA_", "CUDA_DEVICE_", "CUDA_DEVICE_SM_LIMIT", "NVIDIA_", "LD_P"])
+def test_variables_from_elsewhere_that_can_override_limits_are_refused(prefix: str | None, part: str) -> None:
+    source = {"configMapRef": {"name": "mine"}} | ({} if prefix is None else {"prefix": prefix})
+    answer = of_new(with_env(part, envFrom=[{"prefix": "APP_", "secretRef": {"name": "s"}}, source]))
+    assert "envFrom" in reason(answer)
+    assert "such as APP_" in reason(answer)
+
+
+@pytest.mark.parametrize("prefix", ["APP_", "CUDA_DEVICE_ORDER", "LD_PRELOAD_", "X"])
+def test_variables_from_elsewhere_with_a_prefix_of_their_own_come_in(prefix: str) -> None:
+    assert of_new(with_env("own", envFrom=[{"prefix": prefix, "configMapRef": {"name": "mine"}}])) == Allowed()
+
+
+def test_cores_without_a_limit_may_be_left_unlimited() -> None:
+    """As the translation leaves them: it books cores for a pod of HAMi's that has no limit of cores."""
+    env = [{"name": "GPU_CORE_UTILIZATION_POLICY", "value": "disable"}]
+    free = annotated(with_env("own", env=env), {"hami-plugins.io/no-core-limit": "50"})
+    assert of_new(free) == Allowed()
+    made = admitted(pod({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}))
+    assert env[0] in made["spec"]["containers"][0]["env"]
+    assert isinstance(of_new(made), Allowed)
+
+
+def test_whole_cards_have_no_limits_to_override() -> None:
+    assert of_new(pod({SHARED: 1, CORE: 100, RATIO: 100}, labels=LABEL, env=OVERRIDES)) == Allowed()
+
+
+@pytest.mark.parametrize("junk", [{"env": "x"}, {"env": [3, {"value": 1}]}, {"envFrom": {}}, {"envFrom": [None]}])
+def test_variables_that_cannot_be_read_break_nothing(junk: Raw) -> None:
+    assert isinstance(of_new(with_env("own", **junk)), Allowed | Refused)
 
 
 def test_limits_that_this_server_has_put_there_are_none_of_the_containers_own() -> None:
