@@ -292,6 +292,7 @@ def policy(
     """Print the admission policy that takes stale grants off Bindings, to be applied. Reads only.
 
     The smallest cure, without a process of ours: a gang that had to wait gets its own cards. Nothing else is put right.
+    `hami-plugins allocation-policy volcano` prints the policy on who writes grants on pods.
     """
     from volcano_vgpu.granting.commands import print_policy
 

@@ -108,8 +108,8 @@ KOORDINATOR_SETS: Final[Mapping[str, Values]] = MappingProxyType(
         "everything": {
             "settings": {
                 "injection": {"mode": "auto", "hookPath": "/opt/vgpu"},
-                "admission": {"users": ["jane", "ci"], "groups": ["admins"]},
             },
+            "allocationPolicy": {"users": ["jane", 'ci\'s "own"', "a\\b"], "groups": ["admins"]},
             "node": {"enabled": True, "library": {"image": "projecthami/hami:v2.10.0"}, "settings": {"every": 30}},
             "certificate": {"source": "certManager"},
             "networkPolicy": {"apiServers": ["10.0.0.0/28"], "scrapers": [{"podSelector": {}}]},

@@ -25,6 +25,12 @@ WHOLE: Final = 40_960
 
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 _NAME: Final = "koordinator-adapter"
+_KINDS: Final = {
+    "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+}
 
 RULES: Final = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]},
@@ -51,7 +57,7 @@ NODE_RULES: Final = ({"apiGroups": [""], "resources": ["nodes"], "verbs": ["list
 
 
 class Adapter:
-    """The server, its webhooks installed. At the end of the ``with`` both are gone.
+    """The server, its webhooks and the policy on allocations installed. At the end of the ``with`` all are gone.
 
     Without ``bootstrap`` somebody else makes the certificate (``certify``), and the API server reaches the server by a
     ``front`` whose connections can be ended.
@@ -86,8 +92,9 @@ class Adapter:
         trusted = () if self.front is None else ("--ca-file", str(self._folder / "ca.crt"))
         given = ("--url", f"https://127.0.0.1:{port}", "--config", str(self._settings), *trusted)
         printed = command("webhooks", *given, product="koordinator")
-        for body in yaml.safe_load_all(printed):
-            self.plane.apply(f"{_ADMISSION}/{body['kind'].lower()}s", body)
+        policy = command("koordinator", "--name", _NAME, product="allocation-policy")
+        for body in (*yaml.safe_load_all(printed), *yaml.safe_load_all(policy)):
+            self.plane.apply(f"{_ADMISSION}/{_KINDS[body['kind']]}", body)
         # Pods that share cards are given it, and the API server takes no pod with one that it does not know.
         self.plane.apply("/apis/node.k8s.io/v1/runtimeclasses", {"metadata": {"name": "nvidia"}, "handler": "nvidia"})
         self.server.component.start()
@@ -98,8 +105,8 @@ class Adapter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for kind in ("mutating", "validating"):
-            self.plane.api.delete(f"{_ADMISSION}/{kind}webhookconfigurations/{_NAME}")
+        for kind in _KINDS.values():
+            self.plane.api.delete(f"{_ADMISSION}/{kind}/{_NAME}")
         self.server.component.stop()
         if self.front is not None:
             self.front.close()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from hami_plugins.granting import allocation_policy
 from hami_plugins.vendors import volcano
 from koordinator_adapter import webhooks as koordinator
 from koordinator_adapter.app import policy_of
@@ -34,6 +36,7 @@ from tests.cluster.helm import (
     of_kind,
     pod_specs,
 )
+from tests.contract.charts import policies
 from volcano_vgpu.granting import manifests
 from volcano_vgpu.granting.manifests import Target
 from volcano_vgpu.granting.settings import spec_of
@@ -58,6 +61,12 @@ def one_helm(programs: Mapping[str, Path], tmp_path: Path) -> Helm:
 
 def rendered(helm: Helm, case: Case) -> list[Object]:
     return objects(helm.template(CHARTS / case.chart, case.values))
+
+
+def node_policies(found: Sequence[Object]) -> list[Object]:
+    """The admission policies but that on allocations."""
+    policies = of_kind(found, "ValidatingAdmissionPolicy")
+    return [each for each in policies if not each["metadata"]["name"].endswith("-allocations")]
 
 
 def as_golden(found: Sequence[Object]) -> str:
@@ -411,7 +420,7 @@ def test_the_webhooks_of_the_adapter_are_those_of_the_program(one_helm: Helm, na
     policy = policy_of(AdapterSettings.model_validate(told))
     expected = (
         koordinator.mutating(target, injects=policy.injects != "never"),
-        koordinator.validating(target, users=sorted(policy.users), groups=sorted(policy.groups)),
+        koordinator.validating(target),
     )
     for each in expected:
         (found,) = of_kind(rendered_ones, each["kind"])
@@ -547,7 +556,7 @@ def test_a_release_may_end_with_nothing_but_what_cleans(one_helm: Helm) -> None:
 def test_the_job_at_the_end_may_write_no_more_of_nodes_than_the_agent(one_helm: Helm, values: Values) -> None:
     found = objects(one_helm.template(VOLCANO_VGPU, values))
     account = f"system:serviceaccount:here:{dict(pod_specs(found))[f'{FULL_NAME}-uninstall']['serviceAccountName']}"
-    (policy,) = of_kind(found, "ValidatingAdmissionPolicy")
+    (policy,) = node_policies(found)
     assert f"'{account}'" in policy["spec"]["matchConditions"][0]["expression"]
     node_only, *others = policy["spec"]["validations"]
     assert account in node_only["expression"]
@@ -582,7 +591,7 @@ def test_the_server_may_bind_pods_where_it_is_asked_to_and_not_otherwise(one_hel
 
 def test_the_policy_of_the_adapters_server_lets_it_write_what_it_writes_of_nodes(one_helm: Helm) -> None:
     found = objects(one_helm.template(KOORDINATOR))
-    (policy,), (server,) = of_kind(found, "ValidatingAdmissionPolicy"), of_kind(found, "Deployment")
+    (policy,), (server,) = node_policies(found), of_kind(found, "Deployment")
     (who,) = policy["spec"]["matchConditions"]
     account = server["spec"]["template"]["spec"]["serviceAccountName"]
     assert f"'system:serviceaccount:here:{account}'" in who["expression"]
@@ -711,3 +720,53 @@ def test_every_image_is_in_the_list_for_sites_without_a_registry(one_helm: Helm,
 
 def test_the_list_of_the_umbrella_has_those_of_all_products() -> None:
     assert listed(UMBRELLA) == {image for chart in (VOLCANO_VGPU, NEURON, KOORDINATOR) for image in listed(chart)}
+
+
+ACCOUNT = "system:serviceaccount"
+OWN_ACCOUNTS = {
+    "volcano-vgpu": (f"{ACCOUNT}:here:one-volcano-vgpu-agent", f"{ACCOUNT}:volcano-system:volcano-scheduler"),
+    "neuron-topology": (),
+    "koordinator-adapter": (),
+}
+
+
+@pytest.mark.parametrize("groups", [None, ["system:masters"]])
+@pytest.mark.parametrize("users", [[], ["system:serviceaccount:a:b", 'o\'brien "x" \\ <y>']])
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+def test_the_policy_on_allocations_is_that_of_the_program(
+    helm: Helm, chart: Path, users: list[str], groups: list[str] | None
+) -> None:
+    values = {"allocationPolicy": {"users": users} | ({} if groups is None else {"groups": groups})}
+    found = objects(helm.template(chart, values))
+    allocations = policies.allocations(chart.name)
+    trusted = (*allocations.users, *OWN_ACCOUNTS[chart.name], *users)
+    name = f"here.one-{chart.name}-allocations"
+    remedy = policies.remedy(chart.name)
+    expected = allocation_policy.policy(
+        replace(allocations, users=trusted), remedy=remedy, groups=groups or allocation_policy.GROUPS, name=name
+    )
+    for wanted in expected:
+        (each,) = (every for every in of_kind(found, wanted["kind"]) if every["metadata"]["name"] == name)
+        assert (each["apiVersion"], each["spec"]) == (wanted["apiVersion"], wanted["spec"])
+
+
+@pytest.mark.parametrize("chart", [VOLCANO_VGPU, NEURON, KOORDINATOR], ids=lambda chart: chart.name)
+def test_the_policy_on_allocations_can_be_turned_off(one_helm: Helm, chart: Path) -> None:
+    found = objects(one_helm.template(chart, {"allocationPolicy": {"enabled": False}}))
+    assert not [each for each in found if each["metadata"]["name"].endswith("-allocations")]
+
+
+def test_the_policy_on_allocations_trusts_the_accounts_that_the_values_name(one_helm: Helm) -> None:
+    scheduler = {"namespace": "batch", "deployment": "my-volcano"}
+    values: Values = {
+        "agent": {"settings": {"scheduler": scheduler}},
+        "serviceAccounts": {"agent": {"create": False, "name": "mine"}},
+    }
+    for chart, more, account in (
+        (VOLCANO_VGPU, values, "batch:my-volcano"),
+        (VOLCANO_VGPU, values, "here:mine"),
+        (NEURON, {"rbac": {"kubeSchedulerBinds": True}}, "here:one-neuron-topology-grants"),
+    ):
+        policies_of = of_kind(objects(one_helm.template(chart, more)), "ValidatingAdmissionPolicy")
+        (policy,) = (each for each in policies_of if each["metadata"]["name"].endswith("-allocations"))
+        assert f'"{ACCOUNT}:{account}"' in policy["spec"]["matchConditions"][-1]["expression"]

@@ -72,7 +72,7 @@ def test_a_migration_that_is_killed_at_any_moment_goes_on_and_is_taken_back(
     koordinator: Koordinator, namespace: str, tmp_path: Path, marks: int
 ) -> None:
     api, team = koordinator.plane.api, Namespace(koordinator, namespace, tmp_path / "journal.jsonl")
-    with Adapter(koordinator, admission={"groups": ["system:masters"]}), CardNodes(koordinator) as nodes:
+    with Adapter(koordinator), CardNodes(koordinator) as nodes:
         node = nodes.add()
         nodes.wait_summed(node, 200)
         held = {"hami.io/vgpu-devices-allocated": f"GPU-{node}-1,NVIDIA,3000,30:;"}

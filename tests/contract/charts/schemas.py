@@ -104,6 +104,7 @@ MONITORING: Final = members(
     prometheusRule=members(enabled=FLAG, labels=TEXTS, runbooks={"type": "string", "pattern": r"^(https?://\S+)?$"}),
     dashboard=members(enabled=FLAG, labels=TEXTS),
 )
+ALLOCATION_POLICY: Final = members(enabled=FLAG, users=NAMES, groups=NAMES)
 PODS: Final[dict[str, Schema]] = {
     "image": IMAGE,
     "hostNetwork": FLAG,
@@ -143,6 +144,7 @@ def volcano_vgpu() -> Schema:
         grants=_grants(grants),
         networkPolicy=NETWORK_POLICY,
         nodePolicy=members(enabled=FLAG),
+        allocationPolicy=ALLOCATION_POLICY,
         rbac=members(create=FLAG, volcano=FLAG),
         serviceAccounts=members(agent=ACCOUNT, grants=ACCOUNT),
         uninstall=UNINSTALL,
@@ -206,6 +208,7 @@ def neuron_topology() -> Schema:
     document = members(**SHARED, **server["properties"], serviceAccount=ACCOUNT)
     document["properties"] |= {
         "networkPolicy": NETWORK_POLICY,
+        "allocationPolicy": ALLOCATION_POLICY,
         "rbac": members(create=FLAG, kubeSchedulerBinds=FLAG),
         "verify": VERIFY,
         "monitoring": MONITORING,
@@ -230,6 +233,7 @@ def koordinator_adapter() -> Schema:
         "node": members(**node, enabled=FLAG, settings=part, library=LIBRARY, port=PORT, updateStrategy=OBJECT),
         "networkPolicy": members(enabled=FLAG, apiServers=CIDRS, scrapers=OBJECTS),
         "nodePolicy": members(enabled=FLAG),
+        "allocationPolicy": ALLOCATION_POLICY,
         "rbac": members(create=FLAG),
         "serviceAccounts": members(server=ACCOUNT, node=ACCOUNT),
         "uninstall": UNINSTALL,

@@ -1,7 +1,7 @@
 {{/* What no schema can say of values. */}}
 {{/* What has members; without anything under it Helm passes nothing on. */}}
 {{- define "koordinator-adapter.parts" -}}
-global image settings ports webhooks certificate certificate.issuer resources podDisruptionBudget networkPolicy node node.settings node.library node.resources nodePolicy rbac serviceAccounts serviceAccounts.server serviceAccounts.node uninstall verify monitoring monitoring.podMonitor monitoring.serviceMonitor monitoring.prometheusRule monitoring.dashboard
+global image settings ports webhooks certificate certificate.issuer resources podDisruptionBudget networkPolicy node node.settings node.library node.resources nodePolicy allocationPolicy rbac serviceAccounts serviceAccounts.server serviceAccounts.node uninstall verify monitoring monitoring.podMonitor monitoring.serviceMonitor monitoring.prometheusRule monitoring.dashboard
 {{- end -}}
 
 {{- define "koordinator-adapter.checked" -}}

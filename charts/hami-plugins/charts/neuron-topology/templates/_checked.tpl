@@ -1,7 +1,7 @@
 {{/* What no schema can say of values. */}}
 {{/* What has members; without anything under it Helm passes nothing on. */}}
 {{- define "neuron-topology.parts" -}}
-global image settings ports webhooks certificate certificate.issuer resources podDisruptionBudget networkPolicy rbac serviceAccount verify monitoring monitoring.podMonitor monitoring.serviceMonitor monitoring.prometheusRule monitoring.dashboard
+global image settings ports webhooks certificate certificate.issuer resources podDisruptionBudget networkPolicy allocationPolicy rbac serviceAccount verify monitoring monitoring.podMonitor monitoring.serviceMonitor monitoring.prometheusRule monitoring.dashboard
 {{- end -}}
 
 {{- define "neuron-topology.checked" -}}

@@ -36,7 +36,7 @@ mockDevicePlugin: for tries without cards write them into a file, and name it in
 
 {{/* What has members; without anything under it Helm passes nothing on. */}}
 {{- define "volcano-vgpu.parts" -}}
-global deviceConfig nodeConfig agent agent.image agent.settings agent.library agent.resources grants grants.image grants.settings grants.ports grants.webhooks grants.certificate grants.certificate.issuer grants.resources grants.podDisruptionBudget networkPolicy nodePolicy rbac serviceAccounts serviceAccounts.agent serviceAccounts.grants uninstall verify monitoring monitoring.podMonitor monitoring.serviceMonitor monitoring.prometheusRule monitoring.dashboard
+global deviceConfig nodeConfig agent agent.image agent.settings agent.library agent.resources grants grants.image grants.settings grants.ports grants.webhooks grants.certificate grants.certificate.issuer grants.resources grants.podDisruptionBudget networkPolicy nodePolicy allocationPolicy rbac serviceAccounts serviceAccounts.agent serviceAccounts.grants uninstall verify monitoring monitoring.podMonitor monitoring.serviceMonitor monitoring.prometheusRule monitoring.dashboard
 {{- end -}}
 
 {{- define "volcano-vgpu.checked" -}}
