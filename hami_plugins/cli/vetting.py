@@ -71,7 +71,7 @@ def run(order: Order) -> int:
         None if order.source is None else _cluster(order.source, registry),
         unreadable=sources.unreadable,
     )
-    _answer(found, order.form, files=len(names) + len(snapshots) or 1)
+    _answer(found, order.form, files=len(names), cluster=order.source is not None)
     return Exit.FINDINGS if answers.fails(found) else Exit.FINE
 
 
@@ -112,13 +112,13 @@ def list_rules(form: VetForm) -> int:
     return Exit.FINE
 
 
-def _answer(found: tuple[Finding, ...], form: VetForm, *, files: int) -> None:
+def _answer(found: tuple[Finding, ...], form: VetForm, *, files: int, cluster: bool) -> None:
     if form is VetForm.SARIF:
         _print_sarif(found)
     elif form is VetForm.TEXT:
         for each in found:
             output.line(answers.line(each), _TONES[each.severity])
-        output.line(answers.summary(found, files), "" if found else "good")
+        output.line(answers.summary(found, files, cluster=cluster), "" if found else "good")
     else:
         output.document(answers.document(found), _DOCUMENTS[form])
 

@@ -80,12 +80,13 @@ def line(finding: Finding) -> str:
     return f"{finding.file}:{finding.line}:{finding.column}: {finding.rule} {finding.severity}: {finding.message}"
 
 
-def summary(findings: Sequence[Finding], files: int) -> str:
-    """One line that ends the text form."""
+def summary(findings: Sequence[Finding], files: int, *, cluster: bool = False) -> str:
+    """One line that ends the text form: findings in so many manifest files, and in a cluster."""
     counts = Counter(finding.severity for finding in findings)
     parts = [f"{counts[each]} {each}{'' if counts[each] == 1 else 's'}" for each in Severity if counts[each]]
-    where = f"{files} file{'' if files == 1 else 's'}"
-    return f"{', '.join(parts) if parts else 'no findings'} in {where}"
+    where = [f"{files} file{'' if files == 1 else 's'}"] if files or not cluster else []
+    where += ["1 cluster"] if cluster else []
+    return f"{', '.join(parts) if parts else 'no findings'} in {' and '.join(where)}"
 
 
 def document(findings: Sequence[Finding]) -> VetDocument:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import orjson
 import pytest
 import yaml
 
+from hami_plugins.report import fleets
 from hami_plugins.report.vet import RULES
 from tests.unit.cli.conftest import FITS, TOO_BIG, Type
 
@@ -144,3 +146,14 @@ def test_the_rules_are_listed_in_every_form(type_in: Type, form: str) -> None:
 def test_what_cannot_be_done_ends_with_two(type_in: Type, words: tuple[str, ...], error: str) -> None:
     said = type_in("vet", *words)
     assert (said.code, said.err) == (2, error)
+
+
+def test_a_cluster_is_counted_as_one_and_not_as_a_file(type_in: Type, tmp_path: Path, job: Path) -> None:
+    files = [tmp_path / f"{kind}.json" for kind in ("nodes", "pods")]
+    nodes = fleets.nodes_of(fleets.parse("nodes: [{shape: t4x1}]", source="test"))
+    for file, items in zip(files, (nodes, []), strict=True):
+        file.write_bytes(orjson.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    said = type_in("vet", "-f", job, "--snapshot", files[0], "--snapshot", files[1])
+    assert said.out.splitlines()[-1].endswith(" in 1 file and 1 cluster")
+    assert type_in("vet", "-f", job, "--fleet", "t4x1").out.splitlines()[-1].endswith(" in 1 file and 1 cluster")
+    assert type_in("vet", "--snapshot", files[0]).out.splitlines()[-1].endswith(" in 1 cluster")

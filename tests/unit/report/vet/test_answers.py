@@ -52,15 +52,17 @@ def test_a_line_is_what_editors_jump_from() -> None:
 
 
 @pytest.mark.parametrize(
-    ("findings", "files", "words"),
+    ("findings", "files", "cluster", "words"),
     [
-        ((), 1, "no findings in 1 file"),
-        ((FINDING,), 2, "1 error in 2 files"),
-        ((NOTE, FINDING, FINDING), 1, "2 errors, 1 note in 1 file"),
+        ((), 1, False, "no findings in 1 file"),
+        ((FINDING,), 2, False, "1 error in 2 files"),
+        ((NOTE, FINDING, FINDING), 1, False, "2 errors, 1 note in 1 file"),
+        ((FINDING,), 1, True, "1 error in 1 file and 1 cluster"),
+        ((), 0, True, "no findings in 1 cluster"),
     ],
 )
-def test_the_summary_counts_by_severity(findings: tuple[Finding, ...], files: int, words: str) -> None:
-    assert answers.summary(findings, files) == words
+def test_the_summary_counts_by_severity(findings: tuple[Finding, ...], files: int, cluster: bool, words: str) -> None:
+    assert answers.summary(findings, files, cluster=cluster) == words
 
 
 def test_notes_alone_do_not_fail() -> None:
