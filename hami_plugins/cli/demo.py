@@ -110,7 +110,7 @@ def _plan(html: str, settings: Settings, registry: Registry) -> None:
     planner = Planner(registry, settings.rules())
     found = planner.plan(snapshot, submission.units(submitted, snapshot))
     answers = Answers(found, planner)
-    output.table(tables.plan(found, registry))
+    planning.print_table(tables.plan(found, registry))
     planning.tell(found, answers)
     planning.write_page(html, answers, submitted, title="Demo: many makers, one plan", source=f"fleet {FLEET}")
     sys.stdout.flush()

@@ -83,7 +83,7 @@ def run(order: Order) -> int:
             if at:
                 output.line()
             for line in (*explanations.lines(each, registry), *beside(each).lines):
-                output.line(line.words, line.tone)
+                planning.print_line(line)
         if not found:
             output.line("no pod waits", "good")
         planning.print_gaps(gaps)

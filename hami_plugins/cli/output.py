@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,18 +19,52 @@ from hami_plugins.cli.options import Form
 if TYPE_CHECKING:
     from hami_plugins.report.rows import Table
 
+_GAP = 2
+"""Blanks between two columns of a table."""
+
 _STYLES: Mapping[str, str] = {"good": "green", "bad": "red", "warn": "yellow", "dim": "dim", "": ""}
 
 
 def document(content: Mapping[str, object], form: Form) -> None:
-    """A document in one of the machine forms."""
+    """A document in one of the machine forms. A member that is an iterator becomes a list, printed item by item."""
     if form is Form.YAML:
-        sys.stdout.write(as_yaml(content))
-        return
+        _print_yaml(content)
+    else:
+        _print_json(content)
+
+
+def _print_yaml(content: Mapping[str, object]) -> None:
+    for key, value in content.items():
+        if not isinstance(value, Iterator):
+            sys.stdout.write(as_yaml({key: value}))
+            continue
+        empty = True
+        for item in value:
+            sys.stdout.write((f"{key}:\n" if empty else "") + as_yaml([item]))
+            empty = False
+        if empty:
+            sys.stdout.write(f"{key}: []\n")
+
+
+def _print_json(content: Mapping[str, object]) -> None:
     import orjson
 
-    data = orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    sys.stdout.write(data.decode())
+    def indented(value: object, by: str) -> str:
+        text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+        return text.replace("\n", f"\n{by}")
+
+    sys.stdout.write("{")
+    for number, (key, value) in enumerate(content.items()):
+        sys.stdout.write(f"{',' if number else ''}\n  {indented(key, '')}: ")
+        if not isinstance(value, Iterator):
+            sys.stdout.write(indented(value, "  "))
+            continue
+        sys.stdout.write("[")
+        at = -1
+        for at, item in enumerate(value):
+            sys.stdout.write(f"{',' if at else ''}\n    {indented(item, '    ')}")
+        sys.stdout.write("]" if at < 0 else "\n  ]")
+    sys.stdout.write("\n}\n" if content else "}\n")
 
 
 def as_yaml(content: object) -> str:
@@ -44,14 +80,41 @@ def as_yaml(content: object) -> str:
 
 
 def line(text: str = "", tone: str = "") -> None:
-    """One line of text; ``tone`` colours it on a terminal that wants colours."""
+    """One line of text as it is; ``tone`` colours it on a terminal that wants colours."""
     if tone and sys.stdout.isatty():
         from rich.console import Console
         from rich.text import Text
 
-        Console(highlight=False).print(Text(printable(text), style=_STYLES[tone]))
+        Console(highlight=False).print(Text(printable(text), style=_STYLES[tone]), soft_wrap=True)
         return
     sys.stdout.write(printable(text) + "\n")
+
+
+def prose(text: str, tone: str = "") -> None:
+    """A sentence: wrapped at spaces on a terminal, so that names and numbers stay whole; one line elsewhere."""
+    if not sys.stdout.isatty():
+        line(text, tone)
+        return
+    for each in _wrapped(printable(text), _width()):
+        line(each, tone)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """The lines of a sentence; those after the first stand below its first word."""
+    indent = " " * (len(text) - len(text.lstrip()))
+    found = textwrap.wrap(
+        text.strip(),
+        width,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return found or [""]
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns
 
 
 def remark(text: str) -> None:
@@ -99,31 +162,47 @@ def _plain(content: Table, *, headers: bool) -> None:
 
 
 def _fitted(content: Table, *, headers: bool) -> None:
+    shown = fitting(content, _width())
+    if shown is None:
+        _as_blocks(content)
+        return
     from rich.console import Console
     from rich.table import Table as Grid
     from rich.text import Text
 
-    console = Console(highlight=False)
-    shown, whole = fitting(content, console.width)
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=headers, header_style="bold")
     for at in shown:
-        grid.add_column(content.columns[at], overflow="fold", no_wrap=at in whole, min_width=6)
+        grid.add_column(content.columns[at], no_wrap=at in content.whole, min_width=_least(content, at))
     for row in content.rows:
         style = _STYLES[row.tone]
         grid.add_row(*(Text(printable(row.cells[at]), style=style if at == content.toned else "") for at in shown))
-    console.print(grid)
+    Console(highlight=False).print(grid)
 
 
-def fitting(content: Table, width: int) -> tuple[list[int], frozenset[int]]:
-    """The columns that a terminal of some width has room for, and those of them that are not to be broken."""
-    needed = [
-        max(len(title), *(len(row.cells[at]) for row in content.rows), 0) + 2
+def _as_blocks(content: Table) -> None:
+    """Every row below its name, for terminals on which the columns have no room."""
+    for row in content.rows:
+        line(row.cells[0], row.tone)
+        for title, cell in zip(content.columns[1:], row.cells[1:], strict=True):
+            if cell != "-":
+                prose(f"  {title.lower()}: {cell}")
+
+
+def fitting(content: Table, width: int) -> list[int] | None:
+    """The columns that a terminal of some width has room for; ``None`` where names would have to be broken."""
+    natural = [
+        max(len(title), *(len(row.cells[at]) for row in content.rows), 0) + _GAP
         for at, title in enumerate(content.columns)
     ]
     shown = list(range(len(content.columns)))
     for at in content.optional:
-        if sum(needed[each] for each in shown) <= width:
+        if sum(natural[each] for each in shown) <= width:
             break
         shown.remove(at)
-    whole = content.whole if sum(needed[at] for at in shown if at in content.whole) <= width * 4 // 5 else frozenset()
-    return shown, whole
+    return shown if sum(_least(content, at) + _GAP for at in shown) <= width else None
+
+
+def _least(content: Table, at: int) -> int:
+    """How wide a column has to be: whole columns as wide as their longest cell, others as their longest word."""
+    cells = (content.columns[at], *(printable(row.cells[at]) for row in content.rows))
+    return max(len(part) for cell in cells for part in ([cell] if at in content.whole else cell.split() or [""]))

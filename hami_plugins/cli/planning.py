@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,7 +14,7 @@ from hami_plugins.cli.inputs import Source
 from hami_plugins.cli.options import Form, Words
 from hami_plugins.errors import ManifestError
 from hami_plugins.model.vendor import Dialect
-from hami_plugins.report import documents, tables, workloads
+from hami_plugins.report import documents, replica_rows, tables, workloads
 from hami_plugins.report.explain.answers import Answers
 from hami_plugins.report.explain.wording import counted
 from hami_plugins.report.plan import Planner, Stage, completeness, differences, submission, what_if
@@ -25,9 +25,13 @@ if TYPE_CHECKING:
     from hami_plugins.report.drawings import Drawing
     from hami_plugins.report.plan import Plan
     from hami_plugins.report.plan.completeness import Gap
+    from hami_plugins.report.rows import Line, Table
     from hami_plugins.report.workloads import Submission
 
 NANOSECONDS: Final = 10**9
+
+MOST_ROWS: Final = 1_000
+"""Rows of the table that are printed."""
 
 MOST_PROBLEMS: Final = 10
 """Unreadable things of the cluster that are named beside a table."""
@@ -100,7 +104,7 @@ def _answer(order: Order, found: Plan, submitted: Submission, planner: Planner) 
     elif dialect is not None:
         _print_annotations(found, dialect)
     else:
-        output.table(tables.plan(found, planner.registry), headers=order.headers)
+        print_table(tables.plan(found, planner.registry), headers=order.headers)
         tell(found, answers, submitted)
         _tell_what_was_left_out(found, submitted)
 
@@ -123,12 +127,12 @@ def _print_annotations(found: Plan, dialect: Dialect) -> None:
 def tell(found: Plan, answers: Answers, submitted: Submission | None = None) -> None:
     """In words: of every pod that is not placed why not and what would help, and how many are."""
     for line in tables.pictures(found, answers.registry):
-        output.line(line.words, line.tone)
+        print_line(line)
     drawn: set[Drawing] = set()
     for refusal in answers.refusals():
         output.line()
         for line in tables.refusal(refusal, drawn):
-            output.line(line.words, line.tone)
+            print_line(line)
     _note(found)
     print_gaps(found.gaps)
     output.line()
@@ -136,14 +140,29 @@ def tell(found: Plan, answers: Answers, submitted: Submission | None = None) -> 
     output.line(last.words, last.tone)
 
 
+def print_table(table: Table, *, headers: bool = True) -> None:
+    """The first rows of a table; the others are counted."""
+    output.table(replace(table, rows=table.rows[:MOST_ROWS]), headers=headers)
+    if len(table.rows) > MOST_ROWS:
+        output.line(f"and {counted(len(table.rows) - MOST_ROWS, 'more row')}; -o json has all pods", "dim")
+
+
+def print_line(line: Line) -> None:
+    """A sentence, or a line of a drawing."""
+    if line.fixed:
+        output.line(line.words, line.tone)
+    else:
+        output.prose(line.words, line.tone)
+
+
 def print_gaps(gaps: Sequence[Gap]) -> None:
     """What the listing of the cluster lacks, so that the answer may be about another cluster."""
     for at, gap in enumerate(gaps):
         if not at:
             output.line()
-        output.line(f"note: {gap.why}", "warn")
+        output.prose(f"note: {gap.why}", "warn")
     if gaps:
-        output.line(f"  -> {completeness.REMEDY}", "good")
+        output.prose(f"  -> {completeness.REMEDY}", "good")
 
 
 def _note(found: Plan) -> None:
@@ -155,8 +174,9 @@ def _note(found: Plan) -> None:
     if pods:
         output.line()
     for note, names in pods.items():
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        output.line(f"note: {names[0]}{more}: {note}", "warn")
+        first, *others = replica_rows.ranged(names)
+        more = f" and {len(others)} more" if others else ""
+        output.prose(f"note: {first}{more}: {note}", "warn")
 
 
 def write_page(

@@ -30,7 +30,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of text with a tone."""
+    """A line of text with a tone; a ``fixed`` one is part of a drawing and is not wrapped."""
 
     words: str
     tone: str = ""
+    fixed: bool = False

@@ -8,7 +8,7 @@ from typing import Final
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.report import drawings, grids
+from hami_plugins.report import drawings, grids, replica_rows
 from hami_plugins.report.drawings import Drawing
 from hami_plugins.report.explain import wording
 from hami_plugins.report.explain.answers import Refusal, briefly
@@ -24,16 +24,22 @@ MOST_DRAWN: Final = 3
 
 
 def plan(content: Plan, registry: Registry) -> Table:
-    """A row per pod: what happens to it, where it goes, what it gets."""
+    """What happens to each pod, where it goes, what it gets; a row for equal replicas that follow each other."""
     requests = (each for pod in content.pods for one in pod.intake.demand.devices.containers for each in one.requests)
     noun = registry.noun({request.vendor for request in requests})
-    return Table(
-        columns=("POD", "STATUS", "NODE", f"{noun.upper()}S", "SLICE", "SCORE", "WHY HERE"),
-        rows=tuple(_pod(each) for each in content.pods),
-        whole=frozenset({0, 1, 2, 5}),
-        optional=(6, 5),
-        toned=1,
+    rows = tuple(
+        Row((name, *cells_of(pods[0])), "good" if _is_placed(pods[0]) else "bad")
+        for name, pods in replica_rows.grouped(content.pods, cells_of)
     )
+    columns = ("POD", "STATUS", "NODE", f"{noun.upper()}S", "SLICE", "WHY HERE")
+    if all(row.cells[-1] in {"", "-"} for row in rows):
+        return Table(
+            columns=columns[:-1],
+            rows=tuple(Row(row.cells[:-1], row.tone) for row in rows),
+            whole=frozenset({0, 1, 2}),
+            toned=1,
+        )
+    return Table(columns=columns, rows=rows, whole=frozenset({0, 1, 2}), optional=(5,), toned=1)
 
 
 def status(pod: PodPlan) -> str:
@@ -68,9 +74,12 @@ def refusal(content: Refusal, drawn: set[Drawing] | None = None) -> tuple[Line, 
     for cause in answer.causes:
         if cause.drawing is not None and cause.drawing not in drawn:
             drawn.add(cause.drawing)
-            lines += [Line(f"    {row}") for row in grids.lines(cause.drawing)]
+            lines += [Line(f"    {row}", fixed=True) for row in grids.lines(cause.drawing)]
     lines += [Line(f"  {words}", "warn") for words in holder_lines(answer.holders)]
     lines += [Line(f"  -> {way_out.sentence}", "good") for way_out in answer.ways_out]
+    upstream = answer.plan.words
+    if upstream and upstream not in answer.why:
+        lines.append(Line(f"  scheduler event: {upstream}", "dim"))
     return tuple(lines)
 
 
@@ -93,7 +102,7 @@ def pictures(content: Plan, registry: Registry) -> tuple[Line, ...]:
     found = list(drawings.of_plan(content, registry))
     lines: list[Line] = []
     for drawing in found[:MOST_DRAWN]:
-        lines += [Line(""), *(Line(row) for row in grids.lines(drawing))]
+        lines += [Line(""), *(Line(row, fixed=True) for row in grids.lines(drawing))]
     if len(found) > MOST_DRAWN:
         lines.append(Line(f"and {wording.counted(len(found) - MOST_DRAWN, 'more node')}; --html draws them all", "dim"))
     return tuple(lines)
@@ -178,23 +187,17 @@ def vendor(spec: VendorSpec) -> Table:
     return Table(columns=("FACT", "VALUE"), rows=tuple(Row(fact) for fact in facts if fact[1]), whole=frozenset({0}))
 
 
-def _pod(pod: PodPlan) -> Row:
+def _is_placed(pod: PodPlan) -> bool:
+    return pod.stage is Stage.PLACED and isinstance(pod.decision, Placed)
+
+
+def cells_of(pod: PodPlan) -> tuple[str, ...]:
+    """All of a row but the name."""
     placed = pod.decision
     if pod.stage is not Stage.PLACED or not isinstance(placed, Placed):
-        return Row((pod.pod.full_name, status(pod), "-", "-", "-", "-", "-"), "bad")
+        return status(pod), "-", "-", "-", "-"
     slices = planned_slices(pod)
-    return Row(
-        (
-            pod.pod.full_name,
-            status(pod),
-            placed.node,
-            cards_words(slices) or "-",
-            shares_words(slices) or "-",
-            f"{placed.fit.score:.2f}",
-            briefly(pod),
-        ),
-        "good",
-    )
+    return status(pod), placed.node, cards_words(slices) or "-", shares_words(slices) or "-", briefly(pod) or "-"
 
 
 def _or_dash(text: str) -> str:

@@ -18,7 +18,7 @@ from hami_plugins.model.decisions import Placed, Refused
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.verdicts import Reason
-from hami_plugins.report import drawings
+from hami_plugins.report import drawings, replica_rows
 from hami_plugins.report.drawings import Drawing
 from hami_plugins.report.explain import advice, gates, wording
 from hami_plugins.report.explain.counterfactuals import counterfactuals
@@ -84,10 +84,12 @@ class Refusal:
 
     @property
     def title(self) -> str:
-        """The first pod's name, and how many more there are."""
-        more = len(self.pods) - 1
-        first = self.answer.plan.pod.full_name
-        return first if not more else f"{first} and {wording.counted(more, 'more pod')}"
+        """The names of the pods, or the first of them and how many more there are."""
+        first, *others = replica_rows.ranged(plan.pod.full_name for plan in self.pods)
+        if not others:
+            return first
+        alike = sum(1 for plan in self.pods if replica_rows.is_among(plan.pod.full_name, first))
+        return f"{first} and {wording.counted(len(self.pods) - alike, 'more pod')}"
 
 
 _Asked: TypeAlias = tuple[PodDemand, Policy, str, int]
@@ -222,7 +224,7 @@ def briefly(plan: PodPlan) -> str:
     if not isinstance(placed, Placed):
         return ""
     if placed.candidates == 1:
-        return "the only one that fits"
+        return "the only one that fits" if len(plan.before.nodes) > 1 else ""
     better = "emptiest" if plan.intake.policy.node is NodePolicy.SPREAD else "fullest"
     return f"{better} of {placed.candidates:,}"
 

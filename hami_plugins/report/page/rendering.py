@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hami_plugins.model.decisions import Placed
-from hami_plugins.report import tables
+from hami_plugins.report import replica_rows, tables
 from hami_plugins.report.explain.answers import briefly
 from hami_plugins.report.explain.gates import holder_lines
 from hami_plugins.report.explain.wording import counted
@@ -100,7 +100,6 @@ class Placement:
     node_at: int | None
     cards: str
     slice: str
-    score: str
     why: str
     search: str
 
@@ -167,7 +166,10 @@ def render(  # noqa: PLR0913 - a plan, and all that is said beside it
     nodes = Occupancy(plan, registry).nodes
     panels = Panels() if usages is None else Panels(usages.on_card)
     groups, bare = _groups(nodes, panels)
-    placements = tuple(_placement(each, panels) for each in plan.pods if each.stage is Stage.PLACED)
+    placed = (each for each in plan.pods if each.stage is Stage.PLACED)
+    placements = tuple(
+        _placement(pods[0], name, panels) for name, pods in replica_rows.grouped(placed, tables.cells_of)
+    )
     found = (*_notes(plan), *(Remark(each.place, each.what) for each in plan.before.problems), *remarks)
     page = Page(
         title=heading.title,
@@ -176,7 +178,7 @@ def render(  # noqa: PLR0913 - a plan, and all that is said beside it
         tiles=tuple(_tiles(plan, nodes)),
         refusals=tuple(refusals),
         placements=placements[:MOST_ROWS],
-        placements_more=_further(len(placements), "pods"),
+        placements_more=_further(len(placements), "rows"),
         fleet=tuple(_fleet(nodes)),
         groups=groups,
         noun=noun_of(nodes),
@@ -285,20 +287,19 @@ def _as_peoplecounted(name: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in parts)
 
 
-def _placement(plan: PodPlan, panels: Panels) -> Placement:
+def _placement(plan: PodPlan, name: str, panels: Panels) -> Placement:
     placed = plan.decision
     if not isinstance(placed, Placed):
         raise TypeError(f"{plan.pod.full_name} is not placed")
     slices = planned_slices(plan)
     return Placement(
-        pod=plan.pod.full_name,
+        pod=name,
         node=placed.node,
         node_at=panels.node_at.get(placed.node),
         cards=cards_words(slices) or "no devices",
         slice=shares_words(slices),
-        score=f"{placed.fit.score:.2f}",
         why=briefly(plan),
-        search=f"{plan.pod.full_name} {placed.node}",
+        search=f"{name} {placed.node}",
     )
 
 

@@ -29,7 +29,7 @@ def test_a_plan_that_works_out_ends_with_zero(type_in: Type, job: Path) -> None:
     said = type_in("plan", "-f", job, "--fleet", "t4x1")
     assert (said.code, said.err) == (0, "")
     header, row, *_ = said.out.splitlines()
-    assert header.split() == ["POD", "STATUS", "NODE", "CARDS", "SLICE", "SCORE", "WHY", "HERE"]
+    assert header.split() == ["POD", "STATUS", "NODE", "CARDS", "SLICE", "WHY", "HERE"]
     assert row.split()[:3] == ["default/small", "fits", "t4x1-0"]
 
 

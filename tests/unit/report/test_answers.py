@@ -25,7 +25,7 @@ def test_a_placed_pod_says_why_here() -> None:
 
 @pytest.mark.parametrize(
     ("nodes", "policy", "words"),
-    [(1, "", "the only one that fits"), (3, "", "fullest of 3"), (3, "node=spread", "emptiest of 3")],
+    [(1, "", ""), (3, "", "fullest of 3"), (3, "node=spread", "emptiest of 3")],
 )
 def test_why_here_in_a_few_words(nodes: int, policy: str, words: str) -> None:
     planner = Planner(REGISTRY, with_policy(Rules(), policy))
@@ -67,7 +67,7 @@ def test_pods_of_one_workload_with_one_reason_are_told_of_together() -> None:
     planner = Planner(REGISTRY)
     units = [Unit(name="deployment/default/big", pods=pods), Unit(name="pod/other", pods=(asking(30_000, name="o"),))]
     found = Answers(planner.plan(a_snapshot(), units), planner).refusals()
-    assert [refusal.title for refusal in found] == ["default/big-0 and 2 more pods", "default/o"]
+    assert [refusal.title for refusal in found] == ["default/big-[0-2]", "default/o"]
     assert [pod.pod.name for pod in found[0].pods] == ["big-0", "big-1", "big-2"]
 
 
@@ -79,5 +79,12 @@ def test_ways_out_are_looked_for_only_so_often(monkeypatch: pytest.MonkeyPatch) 
 
 def test_choices_are_told_briefly_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "MOST_LOOKS", 0)
-    (answer,) = answers_of(a_plan(asking())).all
-    assert answer.why == "the only one that fits"
+    (answer,) = answers_of(a_plan(asking(), on=[a_node("a"), a_node("b")])).all
+    assert answer.why == "fullest of 2"
+
+
+def test_a_title_counts_the_pods_that_its_first_name_does_not_have() -> None:
+    pods = tuple(asking(20_000, name=name) for name in ("master-0", "worker-0", "worker-1", "worker-2"))
+    planner = Planner(REGISTRY)
+    (refusal,) = Answers(planner.plan(a_snapshot(), [Unit(name="job/default/j", pods=pods)]), planner).refusals()
+    assert refusal.title == "default/master-0 and 3 more pods"
