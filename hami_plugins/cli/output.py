@@ -180,12 +180,13 @@ def _fitted(content: Table, *, headers: bool) -> None:
 
 
 def _as_blocks(content: Table) -> None:
-    """Every row below its name, for terminals on which the columns have no room."""
+    """Two lines for each row, for terminals on which the columns have no room: its name, and what is known of it."""
     for row in content.rows:
-        line(row.cells[0], row.tone)
-        for title, cell in zip(content.columns[1:], row.cells[1:], strict=True):
-            if cell != "-":
-                prose(f"  {title.lower()}: {cell}")
+        line(f"{row.cells[0]}: {row.cells[content.toned]}" if content.toned > 0 else row.cells[0], row.tone)
+        rest = (at for at in range(1, len(row.cells)) if at not in {content.toned, *content.optional})
+        known = [f"{content.columns[at].lower()} {row.cells[at]}" for at in rest if row.cells[at] != "-"]
+        if known:
+            prose(f"  {', '.join(known)}")
 
 
 def fitting(content: Table, width: int) -> list[int] | None:

@@ -44,10 +44,12 @@ def grouped(
     plans: Iterable[PodPlan], answer: Callable[[PodPlan], Hashable]
 ) -> Iterator[tuple[str, tuple[PodPlan, ...]]]:
     """Pods of one workload that follow each other with the same answer, under one name."""
-    for _, group in groupby(plans, key=lambda plan: (plan.unit, answer(plan))):
+    for _, group in groupby(plans, key=lambda plan: (plan.unit, _base(plan.pod.full_name), answer(plan))):
         together = tuple(group)
-        names = ranged(plan.pod.full_name for plan in together)
-        if len(names) == 1:
-            yield names[0], together
-        else:
-            yield from ((plan.pod.full_name, (plan,)) for plan in together)
+        (name,) = ranged(plan.pod.full_name for plan in together)
+        yield name, together
+
+
+def _base(name: str) -> str:
+    match = _NUMBERED.fullmatch(name)
+    return name if match is None else match[1]

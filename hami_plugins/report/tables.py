@@ -28,8 +28,8 @@ def plan(content: Plan, registry: Registry) -> Table:
     requests = (each for pod in content.pods for one in pod.intake.demand.devices.containers for each in one.requests)
     noun = registry.noun({request.vendor for request in requests})
     rows = tuple(
-        Row((name, *cells_of(pods[0])), "good" if _is_placed(pods[0]) else "bad")
-        for name, pods in replica_rows.grouped(content.pods, cells_of)
+        Row((name, *cells_of(pods)), "good" if _is_placed(pods[0]) else "bad")
+        for name, pods in replica_rows.grouped(content.pods, alike)
     )
     columns = ("POD", "STATUS", "NODE", f"{noun.upper()}S", "SLICE", "WHY HERE")
     if all(row.cells[-1] in {"", "-"} for row in rows):
@@ -191,13 +191,23 @@ def _is_placed(pod: PodPlan) -> bool:
     return pod.stage is Stage.PLACED and isinstance(pod.decision, Placed)
 
 
-def cells_of(pod: PodPlan) -> tuple[str, ...]:
-    """All of a row but the name."""
+def alike(pod: PodPlan) -> tuple[str, ...]:
+    """What replicas in one row have in common: how far they get, their node, and the shape of their slices."""
     placed = pod.decision
-    if pod.stage is not Stage.PLACED or not isinstance(placed, Placed):
-        return status(pod), "-", "-", "-", "-"
-    slices = planned_slices(pod)
-    return status(pod), placed.node, cards_words(slices) or "-", shares_words(slices) or "-", briefly(pod) or "-"
+    if not isinstance(placed, Placed) or pod.stage is not Stage.PLACED:
+        return (status(pod),)
+    return status(pod), placed.node, shares_words(planned_slices(pod))
+
+
+def cells_of(pods: Sequence[PodPlan]) -> tuple[str, ...]:
+    """All of the row of some replicas but their name."""
+    placed = pods[0].decision
+    if pods[0].stage is not Stage.PLACED or not isinstance(placed, Placed):
+        return status(pods[0]), "-", "-", "-", "-"
+    slices = [each for pod in pods for each in planned_slices(pod)]
+    share = shares_words(planned_slices(pods[0]))
+    each = f"{share} each" if share and len(pods) > 1 else share
+    return status(pods[0]), placed.node, cards_words(slices) or "-", each or "-", briefly(pods[0]) or "-"
 
 
 def _or_dash(text: str) -> str:

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from hami_plugins.model.decisions import Placed
+from hami_plugins.model.units import NodeName
 from hami_plugins.report import replica_rows, tables
-from hami_plugins.report.explain.answers import briefly
 from hami_plugins.report.explain.gates import holder_lines
 from hami_plugins.report.explain.wording import counted
 from hami_plugins.report.page import bars, frame
@@ -17,7 +16,6 @@ from hami_plugins.report.page.bars import Bit, NodePanel, Panels
 from hami_plugins.report.page.occupancy import FleetUse, NodeUse, Occupancy, Part, fleet_use, noun_of
 from hami_plugins.report.page.wiring import Picture, picture
 from hami_plugins.report.plan import Plan, PodPlan, Stage
-from hami_plugins.report.slices import cards_words, planned_slices, shares_words
 
 if TYPE_CHECKING:
     from hami_plugins.engine.registry import Registry
@@ -167,9 +165,7 @@ def render(  # noqa: PLR0913 - a plan, and all that is said beside it
     panels = Panels() if usages is None else Panels(usages.on_card)
     groups, bare = _groups(nodes, panels)
     placed = (each for each in plan.pods if each.stage is Stage.PLACED)
-    placements = tuple(
-        _placement(pods[0], name, panels) for name, pods in replica_rows.grouped(placed, tables.cells_of)
-    )
+    placements = tuple(_placement(name, pods, panels) for name, pods in replica_rows.grouped(placed, tables.alike))
     found = (*_notes(plan), *(Remark(each.place, each.what) for each in plan.before.problems), *remarks)
     page = Page(
         title=heading.title,
@@ -287,19 +283,16 @@ def _as_peoplecounted(name: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in parts)
 
 
-def _placement(plan: PodPlan, name: str, panels: Panels) -> Placement:
-    placed = plan.decision
-    if not isinstance(placed, Placed):
-        raise TypeError(f"{plan.pod.full_name} is not placed")
-    slices = planned_slices(plan)
+def _placement(name: str, plans: Sequence[PodPlan], panels: Panels) -> Placement:
+    _, node, cards, share, why = tables.cells_of(plans)
     return Placement(
         pod=name,
-        node=placed.node,
-        node_at=panels.node_at.get(placed.node),
-        cards=cards_words(slices) or "no devices",
-        slice=shares_words(slices),
-        why=briefly(plan),
-        search=f"{name} {placed.node}",
+        node=node,
+        node_at=panels.node_at.get(NodeName(node)),
+        cards=cards if cards != "-" else "no devices",
+        slice=share if share != "-" else "",
+        why=why if why != "-" else "",
+        search=f"{name} {node}",
     )
 
 

@@ -52,6 +52,21 @@ def test_pods_that_follow_each_other_with_the_same_answer_are_one_row() -> None:
     ]
 
 
+def test_replicas_on_different_cards_of_a_node_are_one_row_with_all_cards() -> None:
+    plan = a_plan(*(asking(10_000, name=f"w-{at}") for at in range(3)), on=[a_node("n", a_device(), a_device(index=1))])
+    plan = replace(plan, pods=tuple(replace(each, unit="u") for each in plan.pods))
+    assert [row[0:5] for row in rows(plan)] == [
+        ("default/w-[0-1]", "fits", "n", "Acme #0-1", "10000 MiB each"),
+        ("default/w-2", "does not fit", "-", "-", "-"),
+    ]
+
+
+def test_roles_of_one_workload_are_rows_of_their_own() -> None:
+    plan = a_plan(*(asking(20_000, name=name) for name in ("master-0", "worker-0", "worker-1")))
+    plan = replace(plan, pods=tuple(replace(each, unit="u") for each in plan.pods))
+    assert [row[0] for row in rows(plan)] == ["default/master-0", "default/worker-[0-1]"]
+
+
 def test_pods_of_two_workloads_are_two_rows() -> None:
     plan = a_plan(asking(20_000, name="w-0"), asking(20_000, name="w-1"))
     assert [row[0] for row in rows(plan)] == ["default/w-0", "default/w-1"]
