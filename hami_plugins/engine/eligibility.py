@@ -43,7 +43,7 @@ def objection(entry: NodeEntry, constraints: NodeConstraints, uncounted: Collect
     for words, nodes in constraints.barred:
         if entry.name in nodes:
             return NodeObjection(words)
-    taint = repelling(facts, constraints.tolerations)
+    taint = repelling(facts, constraints)
     if taint is not None:
         if taint == UNSCHEDULABLE:
             return NodeObjection("node(s) were unschedulable")
@@ -88,13 +88,31 @@ _OPERATORS: Final[Mapping[str, Callable[[str | None, tuple[str, ...]], bool]]] =
 }
 
 
-def repelling(facts: NodeFacts, tolerations: tuple[Toleration, ...]) -> Taint | None:
+def repelling(facts: NodeFacts, constraints: NodeConstraints) -> Taint | None:
     """The first taint that keeps the pod away, or ``None``; a cordoned node has the taint that Kubernetes gives it."""
     taints = (UNSCHEDULABLE, *facts.taints) if facts.unschedulable else facts.taints
     for taint in taints:
-        if taint.effect in _REPELS and not any(_tolerates(toleration, taint) for toleration in tolerations):
+        if taint.effect not in _REPELS or any(_tolerates(each, taint) for each in constraints.tolerations):
+            continue
+        if not _tolerated_by_request(facts, taint, constraints):
             return taint
     return None
+
+
+def tolerated_by_request(facts: NodeFacts, constraints: NodeConstraints) -> Iterator[Taint]:
+    """The taints of a node that the pod tolerates only because it requests the resource of that name."""
+    for taint in facts.taints:
+        if any(_tolerates(each, taint) for each in constraints.tolerations):
+            continue
+        if taint.effect in _REPELS and _tolerated_by_request(facts, taint, constraints):
+            yield taint
+
+
+def _tolerated_by_request(facts: NodeFacts, taint: Taint, constraints: NodeConstraints) -> bool:
+    """What the plugin adds is ``operator: Exists, effect: NoSchedule`` (``admission.go`` of Kubernetes 1.34)."""
+    if taint.effect != "NoSchedule" or taint.key not in facts.tolerated:
+        return False
+    return any(resource == taint.key and amount for resource, amount in constraints.requests)
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

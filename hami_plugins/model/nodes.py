@@ -125,13 +125,18 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """What the scheduler itself looks at on a node, devices aside."""
+    """What the scheduler itself looks at on a node, devices aside.
+
+    ``tolerated`` are the keys of taints that a pod tolerates by requesting the resource of that name: the API server
+    adds the toleration where the admission plugin ``ExtendedResourceToleration`` is on.
+    """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     ready: bool = True
     allocatable: Mapping[str, Quantity] = field(default_factory=dict)
+    tolerated: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -317,6 +317,7 @@ class VendorSpec:
     ``alike`` says that its ``select`` looks at what other members of a gang were given (``DeviceRequest.alike``);
     ``counted_by_scheduler`` are the resources that kube-scheduler holds against the node's capacity itself;
     ``sums_up`` says that amounts of memory and cores are sums over the devices, memory in bytes;
+    ``schedulers`` are the names of other schedulers that place its pods themselves, or leave that to node agents;
     ``replaces`` says that this vendor, from another package, takes the place of the built-in one of its name.
     """
 
@@ -368,6 +369,7 @@ class VendorSpec:
     alike: bool = False
     sums_up: bool = False
     replaces: bool = False
+    schedulers: tuple[str, ...] = ()
     memory_step: str = ""
     core_step: str = ""
     several: str = ""

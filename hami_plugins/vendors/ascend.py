@@ -120,6 +120,7 @@ def spec_of(chip: Chip) -> VendorSpec:
         spell=partial(words, chip),
         score_node=score_rings if chip.has_rings else None,
         annotate=partial(annotate, chip),
+        schedulers=("volcano",),
         memory_step="templates of the chip (soft split: 1 MiB)",
         core_step="set by the template (soft split: 1 %)",
         several="whole cards (soft split: each may be a slice)",

@@ -47,6 +47,7 @@ STATE_KEY: Final = "NEURON_ALLOCATED"
 NODE_KEY: Final = "aws.amazon.com/predicate-node"
 GRANT_MARK: Final = "hami-plugins.io/neuron-grant"
 """Of ours, on pods whose devices a server of grants says (see ``neuron_topology.placement.words``)."""
+"""On a pod from its creation where our server chooses its devices, under any scheduler."""
 
 INSTANCE_LABEL: Final = "node.kubernetes.io/instance-type"
 
@@ -236,6 +237,10 @@ def recall(annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]) -
     )
 
 
+SCHEDULERS: Final = ("my-scheduler", "volcano")
+"""The second kube-scheduler that AWS ships with its scheduler extension (``k8s-neuron-scheduler-eks.yml`` of the Neuron
+SDK), and Volcano, which counts devices and leaves the choice to the node."""
+
 SPEC: Final = VendorSpec(
     name=VendorName("AWSNeuron"),
     title="AWS Neuron",
@@ -261,6 +266,7 @@ SPEC: Final = VendorSpec(
     annotate=annotate,
     recall=recall,
     clamps_cores=False,
+    schedulers=SCHEDULERS,
     memory_step="none: whole device",
     core_step="1 core",
     several="neighbouring whole devices",

@@ -112,6 +112,9 @@ HANDSHAKE: Final = Quirk(spans=(Span(None, Version(1, 14, 3)), Span(Version(1, 1
 SIDE_CONTAINERS: Final = Quirk(cured_by=_OWN_LEDGER)
 """Cards are given to application containers alone; what others ask counts in the node's sums."""
 
+UNCHOSEN_DEVICES: Final = Quirk(cured_by=_OWN_LEDGER)
+"""Volcano counts Neuron devices as a plain number and chooses none; only kube-scheduler asks AWS's extension."""
+
 PLUGIN_TOTALS: Final = Quirk(
     program="volcano-vgpu-device-plugin up to 1.12",
     cured_by=frozenset({Grants.POLICY, Grants.GUARD, Grants.LEDGER}),

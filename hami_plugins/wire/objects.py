@@ -14,7 +14,7 @@ from hami_plugins.model.nodes import NodeFacts, Taint
 from hami_plugins.model.pods import ResourceList
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import Condition, NodeObject
-from hami_plugins.wire import fields, quantity
+from hami_plugins.wire import fields, managed_taints, quantity
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import pod
 
@@ -65,12 +65,17 @@ def node_facts(raw: object) -> NodeFacts:
     body, place = _named(raw, "node")
     spec = fields.member(body, "spec", place)
     status = fields.member(body, "status", place)
+    labels = fields.text_map(fields.member(body, "metadata", place), "labels", f"{place} metadata")
+    taints = _taints(spec, f"{place} spec")
+    info = status.get("nodeInfo")
+    kubelet = str(info.get("kubeletVersion") or "") if isinstance(info, dict) else ""
     return NodeFacts(
-        labels=fields.text_map(fields.member(body, "metadata", place), "labels", f"{place} metadata"),
-        taints=_taints(spec, f"{place} spec"),
+        labels=labels,
+        taints=taints,
         unschedulable=fields.flag(spec, "unschedulable", f"{place} spec"),
         ready=_ready(status, f"{place} status"),
         allocatable=_amounts(status, "allocatable", f"{place} status"),
+        tolerated=frozenset(each.key for each in taints if managed_taints.tolerated(each.key, labels, kubelet)),
     )
 
 

@@ -119,7 +119,7 @@ def _levers(refusals: Refusals) -> list[Lever]:
     question, registry = refusals.question, refusals.registry
     constraints = question.demand.constraints
     taints = Counter(
-        taint for entry in refusals.objecting if (taint := repelling(entry.facts, constraints.tolerations)) is not None
+        taint for entry in refusals.objecting if (taint := repelling(entry.facts, constraints)) is not None
     )
     levers = (
         *device_levers(question, registry, _largest_cards(refusals)),

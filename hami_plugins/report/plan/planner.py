@@ -94,7 +94,7 @@ class Planner:
         return Plan(
             before=snapshot,
             after=turns.snapshot,
-            pods=tuple(remarked(noted, wanted, snapshot)),
+            pods=tuple(remarked(noted, wanted, snapshot, self.registry)),
             units=wanted,
             standing=turns.standing(),
         )

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from hami_plugins.engine.eligibility import tolerated_by_request
+from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import Placed
 from hami_plugins.report.plan import koordinator, schedulers
 from hami_plugins.report.plan.stages import PodPlan, Stage, Unit
 
 
-def remarked(plans: Sequence[PodPlan], units: Sequence[Unit], snapshot: ClusterSnapshot) -> Iterator[PodPlan]:
+def remarked(
+    plans: Sequence[PodPlan], units: Sequence[Unit], snapshot: ClusterSnapshot, registry: Registry
+) -> Iterator[PodPlan]:
     """The plans with notes: on pods that run already, on schedulers and priorities that nobody knows."""
     names = {plan.pod.full_name for plan in plans}
     runs = {
@@ -25,13 +30,13 @@ def remarked(plans: Sequence[PodPlan], units: Sequence[Unit], snapshot: ClusterS
         node = runs.get(plan.pod.full_name)
         if node is not None:
             notes += (f"a pod of this name runs on {node}; this is planned as one more (--without leaves it out)",)
-        stranger = "" if plan.stage is Stage.ELSEWHERE else schedulers.taken_for_hamis(plan.intake)
+        stranger = "" if plan.stage is Stage.ELSEWHERE else schedulers.taken_for_hamis(plan.intake, registry)
         notes += (stranger,) if stranger else ()
         notes += tuple(koordinator.notes(plan, snapshot))
         unknown = _unknown_class(plan, classes.get(plan.unit), snapshot)
         if unknown:
             notes += (f"the listing has no PriorityClass {unknown}, so its priority counts as 0",)
-        notes += tuple(_scoped(plan, snapshot))
+        notes += (*_scoped(plan, snapshot), *_tolerated(plan, snapshot))
         yield replace(plan, notes=notes) if notes != plan.notes else plan
 
 
@@ -39,6 +44,18 @@ def _scoped(plan: PodPlan, snapshot: ClusterSnapshot) -> Iterator[str]:
     quota = snapshot.quotas.get(plan.pod.namespace)
     for name in quota.scoped if quota else ():
         yield f"ResourceQuota {name} holds the pods of its scopes alone; whether it holds this one is not looked at"
+
+
+def _tolerated(plan: PodPlan, snapshot: ClusterSnapshot) -> Iterator[str]:
+    """The toleration that the manifest leaves out and the API server adds."""
+    entry = snapshot.node(plan.decision.node) if isinstance(plan.decision, Placed) else None
+    if entry is None:
+        return
+    for taint in tolerated_by_request(entry.facts, plan.pod.constraints):
+        yield (
+            f"the pod has no toleration of the taint {taint.key} on {entry.name}: EKS and GKE add it to pods that "
+            "request that resource; for any other cluster write it into the manifest"
+        )
 
 
 def _unknown_class(plan: PodPlan, of_unit: str | None, snapshot: ClusterSnapshot) -> str:

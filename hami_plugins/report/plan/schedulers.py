@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from hami_plugins.engine.intake import Intake, Rules
 from hami_plugins.engine.koordinator import SCHEDULER_LABEL, read_by_its_scheduler
 from hami_plugins.engine.mutate import DEFAULT_SCHEDULER, OTHER_SCHEDULER
@@ -11,9 +9,6 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.vendor import Dialect, VendorSpec
 from hami_plugins.report.workloads.pods import VOLCANO
-
-VOLCANO_TAKES: Final = ("Ascend", "AWSNeuron")
-"""How the names of those vendors begin whose resources Volcano places itself, or leaves to the agents of the nodes."""
 
 
 def left_alone(pod: Pod, registry: Registry, rules: Rules) -> str:
@@ -24,7 +19,7 @@ def left_alone(pod: Pod, registry: Registry, rules: Rules) -> str:
         if Dialect.KOORDINATOR in asked:
             return _for_koordinator(named)
         hami = asked.get(Dialect.HAMI)
-        if hami is None or Dialect.VOLCANO in asked or hami.name.startswith(VOLCANO_TAKES):
+        if hami is None or Dialect.VOLCANO in asked or VOLCANO in hami.schedulers:
             return ""
         return f"left alone: {named} does not look at {hami.resources.count}; {_for_hami(rules.webhook.scheduler)}"
     mine = {"", DEFAULT_SCHEDULER, rules.webhook.scheduler}
@@ -35,12 +30,12 @@ def left_alone(pod: Pod, registry: Registry, rules: Rules) -> str:
     return ""
 
 
-def taken_for_hamis(intake: Intake) -> str:
+def taken_for_hamis(intake: Intake, registry: Registry) -> str:
     """What a plan takes for granted of a scheduler whose name it does not know; empty where it knows the name."""
     vendors = {request.vendor for container in intake.demand.devices.containers for request in container.requests}
     if intake.dialect is not Dialect.HAMI or intake.admission.message != OTHER_SCHEDULER:
         return ""
-    if all(vendor.startswith(VOLCANO_TAKES) for vendor in vendors):
+    if all(intake.pod.scheduler in registry[vendor].schedulers for vendor in vendors):
         return ""
     return (
         f"HAMi's webhook leaves schedulerName {intake.pod.scheduler} alone; it is planned as if that were HAMi's "

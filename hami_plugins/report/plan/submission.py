@@ -114,8 +114,8 @@ def _one_per_node(pod: Pod, snapshot: ClusterSnapshot) -> Iterator[Pod]:
     """A DaemonSet's pod for every node that its selectors and tolerations allow, whether it has room or not."""
     tolerant = replace(pod.constraints, tolerations=(*pod.constraints.tolerations, *_OF_DAEMON_SETS))
     pod = replace(pod, constraints=tolerant)
-    anywhere = replace(tolerant, requests=())
+    unlimited = [resource for resource, _ in tolerant.requests]
     for entry in snapshot.nodes:
-        if objection(replace(entry, requested={}), anywhere) is None:
+        if objection(replace(entry, requested={}), tolerant, unlimited) is None:
             pinned: NodeConstraints = replace(pod.constraints, node=entry.name)
             yield replace(pod, name=f"{pod.name}-{entry.name}", constraints=pinned)

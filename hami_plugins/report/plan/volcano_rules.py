@@ -19,7 +19,7 @@ from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.model.verdicts import NoFit, Reason
 from hami_plugins.report.plan.course import Case, asks_for_cards, waits_for_room, was_tried
 from hami_plugins.report.plan.stages import Stage
-from hami_plugins.vendors import volcano_releases
+from hami_plugins.vendors import awsneuron, volcano_releases
 from hami_plugins.vendors.volcano import GROUP
 from hami_plugins.vendors.volcano_releases import Quirk
 
@@ -192,6 +192,16 @@ def _shares_a_card_with_itself(case: Case) -> bool:
     return any(count > 1 for count in cards.values())
 
 
+def _gets_several_neuron_devices(case: Case) -> bool:
+    """Whether the pod gets linked devices by our plan, of which Volcano itself chooses none."""
+    if case.placed is None or case.plan.pod.annotations.get(awsneuron.GRANT_MARK):
+        return False
+    shares = [share for share in case.placed.grants() if share.vendor == awsneuron.SPEC.name]
+    entry = case.course.snapshot.node(case.placed.node)
+    there = 0 if entry is None else len(entry.state.shape.positions.get(awsneuron.SPEC.name, ()))
+    return 1 < len(shares) < there
+
+
 def _gets_cards(case: Case) -> bool:
     return case.placed is not None and asks_for_cards(case.plan) and bool(case.placed.grants())
 
@@ -204,6 +214,14 @@ def _stays_inqueue(case: Case) -> bool:
 
 
 RULES: Final = (
+    Rule(
+        name="unchosen-devices",
+        quirk=volcano_releases.UNCHOSEN_DEVICES,
+        applies=_gets_several_neuron_devices,
+        words="{volcano} only counts Neuron devices: without the allocator (hami-plugins neuron grants) the kubelet "
+        "hands out any free ones, which need not be those named here, nor linked",
+        unasked=True,
+    ),
     Rule(
         name="unhealthy-card",
         quirk=volcano_releases.HEALTH_IGNORED,

@@ -56,6 +56,7 @@ _KEPT: Final[Mapping[str, Keep]] = {
             "capacity": True,
             "allocatable": True,
             "conditions": [{"type": True, "status": True, "reason": True}],
+            "nodeInfo": {"kubeletVersion": True},
         },
     },
     "Pod": {

@@ -17,13 +17,18 @@ BINDING: Final = "pods/binding"
 
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _OURS: Final = "volcano-vgpu"
+_NEURON: Final = "neuron.hami-plugins.io"
 
 
 class Installed(NamedTuple):
-    """The release of Volcano's scheduler, ``None`` where nobody says it, and who grants cards."""
+    """The release of Volcano's scheduler, ``None`` where nobody says it, and who grants cards.
+
+    ``neuron`` is whether our server allocates Neuron devices.
+    """
 
     release: Version | None = None
     grants: Grants = Grants.VOLCANO
+    neuron: bool = False
 
 
 NOTHING_KNOWN: Final = Installed()
@@ -37,7 +42,7 @@ def installed(subjects: Iterable[Subject], settings: VetSettings) -> Installed:
         release = next((found for each in known for found in _releases(each)), None)
     if grants is None:
         grants = next((found for each in known if (found := grants_of(each)) is not None), Grants.VOLCANO)
-    return Installed(release, grants)
+    return Installed(release, grants, any(_has_webhook(each, _NEURON) for each in known))
 
 
 def _releases(subject: Subject) -> Iterator[Version]:
@@ -53,13 +58,20 @@ def grants_of(subject: Subject) -> Grants | None:
     """Who an object shows to grant cards. The webhook is the same in both modes; the lesser of them is taken for it."""
     if subject.group != _ADMISSION:
         return None
-    if subject.kind == "MutatingWebhookConfiguration":
-        hooks = _members(subject.document.raw, "webhooks")
-        ours = (hook for hook in hooks if _OURS in f"{subject.name} {text(hook.get('name'))}")
-        return Grants.GUARD if any(_about_bindings(hook, "rules") for hook in ours) else None
+    if _has_webhook(subject, _OURS):
+        return Grants.GUARD
     if subject.kind == "MutatingAdmissionPolicy" and _OURS in subject.name:
         return Grants.POLICY if _about_bindings(subject.inside("spec", "matchConstraints"), "resourceRules") else None
     return None
+
+
+def _has_webhook(subject: Subject, name: str) -> bool:
+    """Whether an object sends Bindings to a webhook of that name."""
+    if (subject.group, subject.kind) != (_ADMISSION, "MutatingWebhookConfiguration"):
+        return False
+    hooks = _members(subject.document.raw, "webhooks")
+    ours = (hook for hook in hooks if name in f"{subject.name} {text(hook.get('name'))}")
+    return any(_about_bindings(hook, "rules") for hook in ours)
 
 
 def _about_bindings(holder: Tree, key: str) -> bool:

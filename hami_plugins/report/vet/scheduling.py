@@ -7,11 +7,13 @@ from typing import Final
 
 from hami_plugins.engine.mutate import DEFAULT_SCHEDULER
 from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.report.plan.schedulers import VOLCANO_TAKES
-from hami_plugins.report.vet.context import Context, each_pod, where
+from hami_plugins.report.vet import facts
+from hami_plugins.report.vet.context import Context, each_pod, each_request, where
 from hami_plugins.report.vet.findings import Flaw, Rewrite, Rule, Severity
-from hami_plugins.report.vet.subjects import PodView, Subject
+from hami_plugins.report.vet.subjects import ContainerView, PodView, Subject
 from hami_plugins.report.workloads.pods import VOLCANO
+from hami_plugins.vendors.awsneuron import GRANT_MARK
+from hami_plugins.vendors.volcano_releases import UNCHOSEN_DEVICES
 
 IGNORE_LABEL: Final = "hami.io/webhook"
 IGNORE: Final = "ignore"
@@ -75,10 +77,10 @@ def wrong_scheduler(pod: PodView, context: Context) -> Iterator[Flaw]:
     mine = {"", webhook.scheduler} | ({DEFAULT_SCHEDULER} if webhook.takes_over_default else set())
     if not asked or context.in_volcano_words(pod) or pod.scheduler in mine:
         return
-    if pod.scheduler in context.settings.volcano:
-        asked = tuple(spec for spec in asked if not spec.name.startswith(VOLCANO_TAKES))
-        if not asked:
-            return
+    named = VOLCANO if pod.scheduler in context.settings.volcano else pod.scheduler
+    asked = tuple(spec for spec in asked if named not in spec.schedulers)
+    if not asked:
+        return
     partly = any(
         container.amount(name) is not None
         for container in pod.containers
@@ -110,6 +112,26 @@ def not_for_volcano(pod: PodView, context: Context) -> Iterator[Flaw]:
         + "; only Volcano's scheduler reads it",
         f"write schedulerName: {name}",
         Rewrite(path, name) if pod.scheduler else None,
+    )
+
+
+def unchosen_devices(spec: VendorSpec, container: ContainerView, pod: PodView, context: Context) -> Iterator[Flaw]:
+    """Several Neuron devices, but not a whole machine, under Volcano without an allocator."""
+    if spec.name != facts.NEURON or pod.scheduler not in context.settings.volcano:
+        return
+    if context.volcano.neuron or not context.does(UNCHOSEN_DEVICES) or pod.annotations.get(GRANT_MARK):
+        return
+    devices, cores = container.amount(spec.resources.count), container.amount(spec.resources.cores)
+    asked = devices or cores
+    several = asked.quantity.ceiling if asked is not None and asked.quantity is not None else 0
+    most = context.hardware.most.get(spec.name, 0) if context.hardware is not None else facts.TRAINIUM_SETS[-1]
+    if asked is None or several < 2 or (devices is not None and several >= most):
+        return
+    yield Flaw(
+        asked.path,
+        f"{where(container, pod)}: {asked.resource}={asked.text}: Volcano counts them and chooses none, so that the "
+        "kubelet hands out any, which need not be linked; AWS's scheduler extension is not asked",
+        "run the allocator (hami-plugins neuron grants), or write schedulerName: my-scheduler, AWS's scheduler",
     )
 
 
@@ -230,5 +252,15 @@ RULES: Final = (
         why="Without the webhook the pod goes to the default scheduler.",
         fix="Drop the label hami.io/webhook.",
         check=webhook_ignored,
+    ),
+    Rule(
+        id="HP508",
+        name="unchosen-devices",
+        severity=Severity.WARNING,
+        summary="A pod of Volcano asks for several Neuron devices or cores, and no component chooses them.",
+        why="Volcano only counts them and asks no extension of AWS: the kubelet hands out any free devices, which need "
+        "not be linked, and AWS's plugin refuses several cores.",
+        fix="Run the allocator, or use AWS's scheduler.",
+        check=each_request(unchosen_devices),
     ),
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hami_plugins.engine.eligibility import UNSCHEDULABLE, objection, repelling
+from hami_plugins.engine.eligibility import UNSCHEDULABLE, objection, repelling, tolerated_by_request
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Taint
 from hami_plugins.model.pods import NodeConstraints, Requirement, Toleration
 from hami_plugins.model.quantity import NANO
@@ -91,12 +91,14 @@ def test_affinity_is_an_or_of_ands() -> None:
 )
 def test_a_taint_is_tolerated_by_key_value_and_effect(toleration: Toleration, tolerated: bool) -> None:
     facts = NodeFacts(taints=(DEDICATED,))
-    assert (repelling(facts, (toleration,)) is None) is tolerated
+    assert (repelling(facts, NodeConstraints(tolerations=(toleration,))) is None) is tolerated
 
 
 def test_taints_that_only_prefer_keep_nobody_away() -> None:
-    assert repelling(NodeFacts(taints=(Taint("slow", "", "PreferNoSchedule"),)), ()) is None
-    assert repelling(NodeFacts(taints=(Taint("gone", "", "NoExecute"),)), ()) == Taint("gone", "", "NoExecute")
+    assert repelling(NodeFacts(taints=(Taint("slow", "", "PreferNoSchedule"),)), NodeConstraints()) is None
+    assert repelling(NodeFacts(taints=(Taint("gone", "", "NoExecute"),)), NodeConstraints()) == Taint(
+        "gone", "", "NoExecute"
+    )
 
 
 def test_the_untolerated_taint_is_named() -> None:
@@ -141,3 +143,34 @@ def test_a_node_that_other_pods_bar_is_out_in_their_words() -> None:
     barred = NodeConstraints(barred=(("no neighbours", frozenset({NodeName("node-1")})),))
     assert words(a_node("node-1"), barred) == "no neighbours"
     assert words(a_node("node-2"), barred) == ""
+
+
+NEURON = "aws.amazon.com/neuron"
+
+
+@pytest.mark.parametrize(
+    ("requests", "effect", "tolerated", "passes"),
+    [
+        (((NEURON, NANO),), "NoSchedule", {NEURON}, True),
+        (((NEURON, NANO),), "NoSchedule", set(), False),
+        (((NEURON, NANO),), "NoExecute", {NEURON}, False),
+        (((NEURON, 0),), "NoSchedule", {NEURON}, False),
+        ((("aws.amazon.com/neuroncore", NANO),), "NoSchedule", {NEURON}, False),
+        ((), "NoSchedule", {NEURON}, False),
+    ],
+)
+def test_where_the_api_server_adds_it_a_pod_tolerates_the_taint_of_the_resource_that_it_requests(
+    requests: tuple[tuple[str, int], ...], effect: str, tolerated: set[str], passes: bool
+) -> None:
+    taint = Taint(NEURON, "true", effect)
+    facts = NodeFacts(taints=(taint,), tolerated=frozenset(tolerated))
+    constraints = NodeConstraints(requests=requests)
+    assert (repelling(facts, constraints) is None) is passes
+    assert list(tolerated_by_request(facts, constraints)) == ([taint] if passes else [])
+
+
+def test_a_toleration_that_the_pod_has_is_not_one_by_its_request() -> None:
+    facts = NodeFacts(taints=(Taint(NEURON, "true", "NoSchedule"),), tolerated=frozenset({NEURON}))
+    written = NodeConstraints(requests=((NEURON, NANO),), tolerations=(Toleration(NEURON, "Exists"),))
+    assert repelling(facts, written) is None
+    assert not list(tolerated_by_request(facts, written))

@@ -56,6 +56,37 @@ def test_a_pod_that_would_outlive_a_capacity_block_goes_to_another_node_or_waits
     assert planned(a_pod(), a_block())[0].complete
 
 
+def a_tainted_node(kubelet: str) -> dict[str, Any]:
+    node = an_idle_node("trn")
+    node["spec"] = {"taints": [{"key": NEURON, "value": "true", "effect": "NoSchedule"}]}
+    node["status"]["nodeInfo"] = {"kubeletVersion": kubelet}
+    return node
+
+
+def test_on_eks_a_pod_tolerates_the_taint_of_the_devices_that_it_requests_and_the_plan_notes_it() -> None:
+    found, _ = planned(a_pod(), a_tainted_node("v1.34.1-eks-113cf36"))
+    assert found.complete
+    assert any(f"no toleration of the taint {NEURON} on trn" in note for note in found.pods[0].notes)
+    found, _ = planned(a_pod(), a_tainted_node("v1.34.1"))
+    assert not found.complete
+
+
+def test_under_volcano_the_plan_says_that_only_an_allocator_makes_the_named_devices_the_ones_that_the_pod_gets() -> (
+    None
+):
+    pod = a_pod()
+    pod["spec"]["schedulerName"] = "volcano"
+    (plan,) = planned(pod, an_idle_node("trn"))[0].pods
+    assert [each.rule for each in plan.differences] == ["unchosen-devices"]
+    assert "only counts Neuron devices" in plan.notes[0]
+    marked = a_pod(neuron_grant="ledger")
+    marked["spec"]["schedulerName"] = "volcano"
+    assert not planned(marked, an_idle_node("trn"))[0].pods[0].notes
+    pod["spec"]["containers"][0]["resources"]["limits"][NEURON] = "16"
+    pod["spec"]["containers"][0]["resources"]["requests"][NEURON] = "16"
+    assert not planned(pod, an_idle_node("trn"))[0].pods[0].notes
+
+
 def test_what_would_help_is_not_the_node_that_goes() -> None:
     big = a_pod(expected_duration="4h")
     busy = a_pod("busy")

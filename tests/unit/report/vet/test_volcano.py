@@ -350,3 +350,24 @@ def test_a_quota_of_the_cluster_and_one_of_the_manifests_hold_together() -> None
     message = the("HP724", found(job, quota, cluster=True)).message
     assert "lets in 2 of 3 pods (pods: asks 1, 2 of 2 are taken), and the gang needs 3" in message
     assert "HP724" not in {each.rule for each in found(job, cluster=True)}
+
+
+HOOK = {
+    "name": "bindings.neuron.hami-plugins.io",
+    "rules": [{"apiGroups": [""], "resources": ["pods/binding"], "operations": ["CREATE"]}],
+}
+WEBHOOK = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "MutatingWebhookConfiguration",
+    "metadata": {"name": "neuron-webhooks"},
+    "webhooks": [HOOK],
+}
+
+
+def test_several_neuron_devices_of_volcano_are_chosen_where_our_server_is_installed() -> None:
+    pod = a_pod("aws.amazon.com/neuron: 4")
+    elsewhere = {**WEBHOOK, "webhooks": [{**HOOK, "name": "bindings.example.com"}]}
+    assert "HP508" in rules(pod)
+    assert "HP508" in rules(pod, elsewhere)
+    assert "HP508" not in rules(pod, WEBHOOK)
+    assert "HP508" not in rules(pod, chosen=VetSettings(grants=Grants.LEDGER))
