@@ -72,7 +72,8 @@ def registry_of(settings: Settings) -> Registry:
     from hami_plugins.engine.registry import Registry, replaced
 
     built_in = settings.registry()
-    more = tuple(plugged.vendors())
+    kept = settings.unreplaced()
+    more = tuple(spec for spec in plugged.vendors() if not (spec.replaces and spec.name in kept))
     return Registry(replaced(built_in, more)) if more else built_in
 
 

@@ -20,7 +20,8 @@ from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.engine.queues import OVERCOMMIT
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ConfigError, WireError
-from hami_plugins.vendors import BUILTIN, volcano
+from hami_plugins.model.units import VendorName
+from hami_plugins.vendors import BUILTIN, awsneuron, volcano
 from hami_plugins.vendors.volcano_releases import Grants, version_of
 from hami_plugins.wire import volcano_config
 
@@ -76,6 +77,15 @@ class VolcanoSettings(_Strict):
         return found
 
 
+class NeuronSettings(_Strict):
+    """AWS Neuron devices: which component allocates them.
+
+    ``hami-plugins`` allocates linked sets by the tables of each instance type, ``hami`` is HAMi's own scheduler.
+    """
+
+    allocator: Literal["hami-plugins", "hami"] = "hami-plugins"
+
+
 class Settings(BaseSettings):
     """Everything that changes a decision. ``devices`` is the content of HAMi's ``device-config.yaml``."""
 
@@ -86,6 +96,7 @@ class Settings(BaseSettings):
     version: Literal[1] = 1
     scheduler: SchedulerSettings = Field(default_factory=SchedulerSettings)
     volcano: VolcanoSettings = Field(default_factory=VolcanoSettings)
+    neuron: NeuronSettings = Field(default_factory=NeuronSettings)
     devices: DeviceConfig = Field(default_factory=DeviceConfig)
 
     @classmethod
@@ -107,6 +118,10 @@ class Settings(BaseSettings):
             as_set = volcano.configured(volcano_config.decode(self.volcano.device_config))
             specs = tuple(as_set if spec.name == as_set.name else spec for spec in specs)
         return Registry(specs)
+
+    def unreplaced(self) -> frozenset[VendorName]:
+        """The built-in vendors whose place no vendor of another package takes."""
+        return frozenset({awsneuron.SPEC.name} if self.neuron.allocator == "hami" else ())
 
     def rules(self) -> Rules:
         """How pods are admitted and ranked as set."""

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hami_plugins.vendors import builtin
+from hami_plugins.cli.inputs import registry_of
+from hami_plugins.config import settings
+from hami_plugins.engine.registry import Registry
 from tests.golden import corpus
 from tests.golden.rules import Case, Rule, all_rules
 
@@ -24,6 +26,12 @@ BEYOND = frozenset({"equal-cards-beyond-twelve"})
 
 
 @cache
+def shipped() -> Registry:
+    """The vendors as the command line loads them in a cluster whose Neuron devices HAMi allocates."""
+    return registry_of(settings.made({"neuron": {"allocator": "hami"}}))
+
+
+@cache
 def by_vendor(file: str) -> dict[str, list[Case]]:
     """The cases of a file per vendor."""
     found: dict[str, list[Case]] = defaultdict(list)
@@ -35,7 +43,7 @@ def by_vendor(file: str) -> dict[str, list[Case]]:
 @cache
 def rules_of(file: str, vendor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The rules that explain a vendor's cases, and the cases that none explains."""
-    rules, vendors = all_rules(), builtin()
+    rules, vendors = all_rules(), shipped()
     used: dict[str, None] = {}
     unexplained: list[str] = []
     for case in by_vendor(file)[vendor]:
@@ -83,7 +91,7 @@ def _without_last_colon(case: Case) -> Case | None:
 
 def test_a_register_without_any_colon_is_a_node_that_volcano_does_not_check() -> None:
     """The rule that explains it is that of nodes without registered cards; we refuse the pod."""
-    vendors, judged = builtin(), 0
+    vendors, judged = shipped(), 0
     for case in corpus.cases([FOLDER / "volcano.jsonl.gz"]):
         changed = _without_last_colon(case)
         if changed is None:
@@ -94,3 +102,13 @@ def test_a_register_without_any_colon_is_a_node_that_volcano_does_not_check() ->
         assert found is not None, changed["id"]
         judged += "unregistered-node-has-no-cards" in {rule.name for rule in found}
     assert judged > 10
+
+
+def test_only_neuron_devices_depend_on_which_component_allocates_them() -> None:
+    linked = registry_of(settings.made({}))
+    different = {case["vendor"] for case in corpus.cases([FOLDER / "hami.jsonl.gz"]) if _differs(case, linked)}
+    assert different == {"neuron-core", "neuron-device"}
+
+
+def _differs(case: Case, registry: Registry) -> bool:
+    return corpus.answer(case, registry) != corpus.answer(case, shipped())
