@@ -14,10 +14,12 @@ import pytest
 import yaml
 
 from hami_plugins import examples
+from hami_plugins.cli import main
 from hami_plugins.model.decisions import Placed
 from hami_plugins.report import fleets, manifests, workloads
 from hami_plugins.report.listing import snapshot_of
 from hami_plugins.report.plan import Plan, Planner, PodPlan, submission
+from hami_plugins.report.snapshots import files as snapshot_file
 from hami_plugins.report.snapshots.pseudonyms import Named
 from hami_plugins.report.snapshots.redaction import Redactor
 from hami_plugins.report.snapshots.trimming import Trimmer, kinds
@@ -101,6 +103,34 @@ def test_recorded_clusters_answer_the_same(folder: Path) -> None:
     with gzip.open(folder / "before.json.gz") as file:
         listing = json.load(file)
     judged([listing], yaml.safe_load_all((folder / "submit.yaml").read_text(encoding="utf-8")))
+
+
+def spoken(value: Any) -> Any:
+    """A document without the names of containers, which are numbers under pseudonyms."""
+    if isinstance(value, dict):
+        named = {"name"} if value.keys() >= {"name", "kind", "limits"} else set()
+        return {key: spoken(inner) for key, inner in value.items() if key not in named}
+    return [spoken(inner) for inner in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("command", [("vet", "-o", "json"), ("explain", "pods", "-A", "-o", "json")], ids=" ".join)
+@pytest.mark.parametrize("folder", scenarios()[::6], ids=lambda folder: folder.name)
+def test_the_commands_say_the_same_of_recorded_clusters(
+    folder: Path, command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with gzip.open(folder / "before.json.gz") as file:
+        listing = [json.load(file), *yaml.safe_load_all((folder / "submit.yaml").read_text(encoding="utf-8"))]
+    names = Redactor(listing, REGISTRY)
+    secret = told(names, 0) | told(names, 1)
+    answers = []
+    for redacted in (False, True):
+        place = tmp_path / str(redacted) / "snapshot.json"
+        place.parent.mkdir()
+        place.write_text(json.dumps(snapshot_file.document(listing, REGISTRY, taken_at="now", redacted=redacted)))
+        code = main([*command, "--snapshot", str(place)])
+        said = json.dumps(spoken(json.loads(capsys.readouterr().out)), sort_keys=True)
+        answers.append((code, reasons(said.replace(str(place.parent), ""), secret)))
+    assert answers[0] == answers[1]
 
 
 def corpus() -> list[dict[str, Any]]:

@@ -151,15 +151,10 @@ def _amount(walk: Walk, _: str, text: str) -> str:
     return text if _AMOUNT.fullmatch(text) else walk.secret(text)
 
 
-def _annotations(walk: Walk, raw: object) -> object:
-    if isinstance(raw, Mapping):
-        raw = {key: value for key, value in raw.items() if not walk.is_lock(str(key))}
-    return _by_key(Walk.key, Walk.annotation)(walk, raw)
-
-
 _WORD: Final = _of_text(Walk.word)
 _TIME_RULE: Final = _of_text(_time)
 _LABELS: Final = _by_key(Walk.key, Walk.label)
+_ANNOTATIONS: Final = _by_key(Walk.key, Walk.annotation)
 _AMOUNTS: Final = _by_key(Walk.resource, _amount)
 _RESOURCES: Final = _fields({"limits": _AMOUNTS, "requests": _AMOUNTS})
 _SELECTOR: Final = _fields({"matchLabels": _LABELS, "matchExpressions": _each(_requirement)})
@@ -176,7 +171,7 @@ def _metadata(kind: Named) -> Rule:
             "creationTimestamp": _TIME_RULE,
             "deletionTimestamp": _TIME_RULE,
             "labels": _LABELS,
-            ANNOTATIONS: _annotations,
+            ANNOTATIONS: _ANNOTATIONS,
         }
     )
 

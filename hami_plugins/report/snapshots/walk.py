@@ -66,7 +66,6 @@ class Walk:
     def __init__(self, names: Names, published: Published, registry: Registry) -> None:
         self.names = names
         self._published = published
-        self._locks = frozenset(spec.keys.lock for spec in registry if spec.keys.lock)
         self._models = frozenset(
             key for spec in registry for key in (spec.keys.use_models, spec.keys.avoid_models) if key
         )
@@ -157,10 +156,6 @@ class Walk:
     def container(self, name: str) -> str:
         """The name of a container of the pod."""
         return self._containers.get(name) or self.word(name)
-
-    def is_lock(self, key: str) -> bool:
-        """Whether an annotation of a node is a scheduler's lock, which names a pod."""
-        return key in self._locks
 
     def version(self, version: str) -> str:
         """The API of an object."""

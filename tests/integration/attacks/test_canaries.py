@@ -44,7 +44,7 @@ ALL: list[tuple[int, Place]] = [(number, place) for number, raw in enumerate(OBJ
 
 
 def redacted(listing: list[Any]) -> str:
-    return json.dumps(files.document(listing, REGISTRY, taken_at="now", redacted=True))
+    return json.dumps(files.document(listing, REGISTRY, taken_at="now", redacted=True), ensure_ascii=False)
 
 
 def changed(number: int, place: Place, make: Callable[[str], Any]) -> list[Any]:
@@ -75,6 +75,7 @@ CANARIES = (
     "C0FFEE{}-canary",
     "canary/{}",
     "canary {} x",
+    "\u0661\u0662{}",
 )
 
 

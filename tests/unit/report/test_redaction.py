@@ -384,6 +384,14 @@ def test_ids_keep_their_form_and_say_the_same_card_everywhere() -> None:
     }
 
 
+def test_a_document_with_escapes_stays_one() -> None:
+    text = '[{"id":"GPU-\\u0041b","type":"NVIDIA-Tesla T4","note":"a\\"b"}]'
+    node = {"kind": "Node", "metadata": {"name": "n", "annotations": {"hami.io/node-nvidia-register": text}}}
+    (found,) = Redactor([node], REGISTRY).cluster()
+    (card,) = json.loads(_annotations(found)["hami.io/node-nvidia-register"])
+    assert (card["id"], card["type"]) == ("redacted-0", "NVIDIA-Tesla T4")
+
+
 def test_devices_on_one_bus_stay_on_one_bus() -> None:
     text = '[{"bdf":"cc:00.0"},{"bdf":"cc:01.0"},{"bdf":"10:1e.0"}]'
     node = {"kind": "Node", "metadata": {"name": "n", "annotations": {"metax-tech.com/node-gpu-devices": text}}}
@@ -422,7 +430,13 @@ def test_of_images_the_release_of_volcanos_scheduler_stays(image: str, made: str
 
 @pytest.mark.parametrize(
     ("asked", "made"),
-    [("A100,T4", "A100,T4"), ("A100-SXM", "A100-SXM"), ("Secret9", "redacted-0"), ("A100,Secret9", "A100,redacted-0")],
+    [
+        ("A100,T4", "A100,T4"),
+        ("a100-sx", "a100-sx"),
+        ("esl,a", "esl,a"),
+        ("Secret9", "redacted-0"),
+        ("A100,Secret9", "A100,redacted-0"),
+    ],
 )
 def test_wished_models_stay_as_far_as_they_are_published(asked: str, made: str) -> None:
     pod = a_raw_pod("p", {})
