@@ -64,13 +64,15 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class File:
-    """One file in other words. ``anew`` are documents that could not be changed in place: their comments are gone."""
+    """One file in other words. ``anew`` are documents that could not be changed in place, ``commented`` those of them
+    whose comments are gone."""
 
     source: str
     text: str
     told: tuple[Told, ...]
     changed: bool
     anew: tuple[int, ...] = ()
+    commented: tuple[int, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -136,6 +138,7 @@ class _Work:
             told=tuple(told),
             changed=bool(changed or added),
             anew=result.anew if changed else (),
+            commented=result.commented if changed else (),
         )
 
     def _object(self, subject: Subject) -> tuple[list[Json], list[Told]]:

@@ -45,7 +45,7 @@ class TranslatedDocument(TypedDict):
 
 
 class AnewDocument(TypedDict):
-    """A document that could not be changed in place, so that its comments are gone."""
+    """A document that could not be changed in place, so that its comments, if it had any, are gone."""
 
     file: str
     document: int
@@ -72,7 +72,8 @@ def lines(files: Iterable[File]) -> Iterator[tuple[str, Fidelity]]:
                 where = f"{file.source}:{told.line_of(each)}"
                 yield f"{where}: {each.fidelity}: {_called(told)}: {each.about}: {each.words}{remedy}", each.fidelity
         for number in file.anew:
-            yield f"{file.source}: document {number} is written anew, without its comments", Fidelity.LOSSLESS
+            without = ", without its comments" if number in file.commented else ", in another style"
+            yield f"{file.source}: document {number} is written anew{without}", Fidelity.LOSSLESS
 
 
 def summary(files: Sequence[File], target: Words) -> str:

@@ -23,6 +23,8 @@ from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB
 from hami_plugins.model.vendor import AnnotationKeys, OnBadMemory, VendorSpec
 
 WHOLE: Final = Percent(100)
+WHOLE_CORES: Final = 100
+"""Percent of the cores of a card."""
 
 
 def demand_of(pod: Pod, registry: Registry) -> DeviceDemand:
@@ -92,11 +94,17 @@ def count_of(spec: VendorSpec, container: Container) -> int | None:
     count = found.whole
     if count is None or not 0 <= count <= INT32_MAX:
         raise invalid(container, names.count, found, "not a number of devices", "use a whole number from 1")
-    if count == 0 and others:
+    if count == 0 and others and not (others == [names.cores] and _all_cores(container, names.cores)):
         raise invalid(
             container, names.count, found, f"zero devices but {others[0]} is asked", "ask for 1 device or drop both"
         )
     return count or None
+
+
+def _all_cores(container: Container, name: str) -> bool:
+    """Whether cores are those that HAMi's webhook adds to every number of cards without memory, also to none."""
+    found = container.amount(name)
+    return found is not None and found.whole == WHOLE_CORES
 
 
 def memory_of(spec: VendorSpec, container: Container) -> MiB:

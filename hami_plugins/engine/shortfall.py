@@ -19,7 +19,7 @@ from hami_plugins.engine.relax.gauge import Gauge, Limit
 from hami_plugins.model.decisions import UNREGISTERED, Refusal
 from hami_plugins.model.devices import Device, DeviceUsage
 from hami_plugins.model.nodes import NodeEntry
-from hami_plugins.model.requests import DeviceRequest
+from hami_plugins.model.requests import ContainerKind, DeviceRequest
 from hami_plugins.model.units import MiB, NodeName, VendorName
 from hami_plugins.model.vendor import Headroom
 from hami_plugins.model.verdicts import Fit, NoFit, Reason
@@ -49,7 +49,9 @@ class CardShortage:
 
     ``request`` says what was asked. ``supply`` is ``None`` for reasons without amounts, ``headroom`` is set where a
     quota is the reason. ``beside`` says that earlier containers of the pod take of the same cards, too, so that less
-    is left than ``supply`` says. ``blocked`` is the set that is nearest to being free, where devices go in sets.
+    is left than ``supply`` says; ``before`` are those of them whose memory is known, with the MiB of each, or none
+    where that of one is not. ``asked`` is the memory in MiB on each card, where all cards give the same. ``blocked`` is
+    the set that is nearest to being free, where devices go in sets.
     """
 
     reason: Reason
@@ -61,6 +63,8 @@ class CardShortage:
     cards: int
     devices: int
     beside: bool = False
+    before: tuple[tuple[int, MiB], ...] = ()
+    asked: MiB | None = None
     supply: Supply | None = None
     headroom: Headroom | None = None
     blocked: Blocked | None = None
@@ -191,11 +195,35 @@ def _of_cards(
         examples=tuple(entry.name for entry, _ in refused[:EXAMPLES]),
         cards=sum(dict(answer.reasons)[key.reason] for _, answer in refused),
         devices=sum(answer.devices for _, answer in refused),
+        before=_before(question, key, [entry for entry, _ in refused]),
+        asked=_on_all(request, key.vendor, [entry for entry, _ in refused]),
         beside=any(each.vendor == key.vendor for one in containers[: key.container] for each in one.requests),
         supply=supply,
         blocked=blocking.nearest(registry[key.vendor], request, question.policy, (entry for entry, _ in refused)),
         headroom=dict(question.demand.headroom).get(key.vendor) if key.reason is Reason.QUOTA else None,
     )
+
+
+def _on_all(request: DeviceRequest, vendor: VendorName, entries: Iterable[NodeEntry]) -> MiB | None:
+    """The memory that a request takes of each card of these nodes; ``None`` where that depends on the card."""
+    devices = (entry.state.shape.devices[at] for entry in entries for at in entry.state.shape.positions.get(vendor, ()))
+    amounts = {request.memory.on(device) for device in devices}
+    return amounts.pop() if len(amounts) == 1 else None
+
+
+def _before(question: Question, key: _Key, entries: Sequence[NodeEntry]) -> tuple[tuple[int, MiB], ...]:
+    """What the containers that run beside the refused one are given before it, all of them on one card."""
+    containers = question.demand.devices.containers
+    if containers[key.container].kind is ContainerKind.INIT:
+        return ()
+    found: list[tuple[int, MiB]] = []
+    for at, each in enumerate(containers[: key.container]):
+        for request in each.requests if each.kind is not ContainerKind.INIT else ():
+            amount = _on_all(request, key.vendor, entries)
+            if request.vendor != key.vendor or amount is None or request.count > 1:
+                return ()
+            found.append((at, amount))
+    return tuple(found)
 
 
 def _supply(amounts: Iterable[tuple[NodeName, int, int]]) -> Supply:

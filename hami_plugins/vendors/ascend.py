@@ -168,11 +168,17 @@ def admit(chip: Chip, spec: VendorSpec, container: Container, pod: Pod) -> Admit
     soft = pod.annotations.get(POD_MODE_KEY) == SOFT
     cores = container.amount(names.cores)
     if not soft and cores is not None and cores.ceiling > 0:
-        raise AdmissionDeniedError(f"{names.cores} is only supported in hami-core (soft split) mode", 500)
+        raise AdmissionDeniedError(
+            f"{names.cores} is only supported in hami-core (soft split) mode",
+            500,
+            remedy=f"drop {names.cores}, or set the annotation {POD_MODE_KEY}: {SOFT} where nodes split cards in "
+            "software",
+        )
     memory = _admitted_memory(chip, spec, container, soft=soft)
     if memory is not None:
         if count.ceiling > 1 and not soft and memory != chip.card.usable:
-            raise AdmissionDeniedError("vNPU not supported for multiple devices", 500)
+            remedy = f"ask for 1 device, or drop {names.memory} and get {count.ceiling} whole ones"
+            raise AdmissionDeniedError("vNPU not supported for multiple devices", 500, remedy=remedy)
         changes += _written(names.memory, container, memory // max(spec.options.memory_factor, 1))
     if spec.options.runtime_class and pod.runtime_class is None:
         changes.append(AdmissionChange("runtimeClassName", "runtimeClassName", spec.options.runtime_class))

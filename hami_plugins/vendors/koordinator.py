@@ -112,6 +112,8 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
         if NPU_CORE in amounts and not isinstance(rules.request_of(amounts), rules.IllegalRequest):
             why = f"Koordinator's webhook adds {SHARED}, with which its scheduler refuses the pod: {found.words}"
             remedy = _WITHOUT_WEBHOOK
+        elif found.kind is rules.Illegal.UNIT:
+            remedy = _in_whole_cards(amounts[GPU])
         raise invalid(container, name, container.amount(name), why, remedy)
     if NPU_CORE in amounts:
         return None  # the node's sums are compared; templates and the NPUs themselves are not looked at
@@ -130,6 +132,17 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
         selector=selector,
         options=tuple(options),
     )
+
+
+def _in_whole_cards(percent: int) -> str:
+    """What to write for a percentage of more than one card, which is no number of whole cards."""
+    cards = percent // rules.FULL
+    below, above = cards * rules.FULL, (cards + 1) * rules.FULL
+    words = f"write {below} ({cards} card{'s' * (cards > 1)}) or {above} ({cards + 1} cards)"
+    if percent % (cards + 1):
+        return words
+    named = f"{SHARED}: {cards + 1}, {CORE}: {percent} and {RATIO}: {percent}"
+    return f"{words}; or {named} for {percent // (cards + 1)} % of {cards + 1} cards"
 
 
 def holder(pod: Pod) -> int:

@@ -17,6 +17,7 @@ from typing import Final
 from hami_plugins.engine.demand import count_of, invalid, selector_of
 from hami_plugins.engine.inventories import capacity_of, cards, json_register
 from hami_plugins.model.devices import Share
+from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.quantity import NANO, Quantity
 from hami_plugins.model.requests import Absolute, DeviceRequest
@@ -37,6 +38,7 @@ from hami_plugins.model.vendor import (
     VendorSpec,
 )
 from hami_plugins.model.verdicts import Reason
+from hami_plugins.model.wiring import Together
 
 CARD_MEMORY: Final = MiB(98_304)
 SLICES: Final = (MiB(24_576), MiB(49_152), CARD_MEMORY)
@@ -239,6 +241,14 @@ def _mebibytes(spec: VendorSpec, container: Container, found: Quantity) -> int:
     return found.whole
 
 
+def together(asked: DeviceRequest, shape: NodeShape) -> Together | None:
+    """Numbers of cards that never go together, with those next to them; the sets of the others are not listed."""
+    if asked.count in SETS or asked.count > max(SETS) or asked.vendor not in shape.positions:
+        return None
+    below, above = max(each for each in SETS if each < asked.count), min(each for each in SETS if each > asked.count)
+    return Together((), (below, above))
+
+
 _USE_IDS: Final = ("hami.io/use-xpu-uuid", "baidu.com/use-gpuuuid")
 _AVOID_IDS: Final = ("hami.io/no-use-xpu-uuid", "baidu.com/nouse-gpuuuid")
 
@@ -253,6 +263,7 @@ SPEC: Final = VendorSpec(
     inventory=inventory,
     early_checks=(is_idle,),
     select=linked,
+    together=together,
     share_of=whole_card,
     takes_no_cores=no_core_rules,
     spell=whole_words,
@@ -281,6 +292,7 @@ SLICED: Final = VendorSpec(
     admit=admit,
     early_checks=(same_slices,),
     select=linked,
+    together=together,
     takes_no_cores=no_core_rules,
     spell=sliced_words,
     memory_step="a quarter, half or whole card",

@@ -95,5 +95,6 @@ def _of_file(outcomes: Sequence[_Outcome]) -> str:
             changed[document.number] = edits.made(top, [Put(document.base, after)]) if document.base else after
     found = rewriting.rewritten(file.text, {number: [top] for number, top in changed.items()})
     for number in found.anew:
-        output.remark(f"{file.source} document {number}: written anew, without its comments")
+        without = "without its comments" if number in found.commented else "in another style"
+        output.remark(f"{file.source} document {number}: written anew, {without}")
     return found.text.lstrip("\n")

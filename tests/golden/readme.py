@@ -34,6 +34,7 @@ holds it to what is here.
 | `torchx/` | what TorchX submits | `tests/unit/report/test_workloads.py`, `tests/cluster/test_neuron_torchx.py` |
 | `torchx/named-resources/` | what it submits for each of our named resources | `tests/cluster/test_neuron_torchx.py`, \
 `make test-torchx ARGS=--update-golden` |
+| `reports/` | manifests after users' reports, and the verdict that the references say | `test_reports.py` |
 | `translations/` | manifests of guides and examples, and what becomes of them in other words | `test_translations.py` |
 | `output/` | what the commands print | `test_output.py`, `python -m tests.golden.output` |
 | `wire_keys.txt` | every name on the wire | `test_wire_keys.py`, `pytest --update-golden` |

@@ -62,8 +62,19 @@ def reason_words(reason: CardShortage | NodeShortage, registry: Registry, contai
         return f"{where}{_never(reason, reason.blocked, spec)}"
     if reason.supply is None:
         return f"{where}{_said(reason, spec)}"
-    beside = ", less what other containers of the pod take" if reason.beside else ""
-    return f"{where}{_measured(reason, reason.supply, spec)}{beside}"
+    return f"{where}{_measured(reason, reason.supply, spec)}{_beside(reason, reason.supply, containers)}"
+
+
+def _beside(reason: CardShortage, supply: Supply, containers: Sequence[str]) -> str:
+    """What other containers of the pod leave: in numbers where all of them have to share one card."""
+    taken = sum(amount for _, amount in reason.before)
+    left = supply.largest - taken
+    alone = reason.request.count == 1 and supply.total == supply.largest and reason.reason is Reason.MEMORY
+    if not alone or not reason.before or reason.asked is None or not 0 <= left < reason.asked:
+        return ", less what other containers of the pod take" if reason.beside else ""
+    names = " and ".join(containers[at] for at, _ in reason.before)
+    leave = "leaves" if len(reason.before) == 1 else "leave"
+    return f", of which {names} {leave} {mebibytes(left)}: {mebibytes(reason.asked - left)} too few"
 
 
 def choice_words(choice: Choice) -> str:
@@ -149,7 +160,7 @@ def _instead_of(resource: str, registry: Registry) -> str:
 def _measured(reason: CardShortage, supply: Supply, spec: VendorSpec) -> str:
     """What is short of something that can be measured."""
     request = reason.request
-    noun, on, memory = spec.noun, _cards(request, spec), _memory_of(request)
+    noun, on, memory = spec.noun, _cards(request, spec), _memory_of(request, reason.asked)
     match reason.reason:
         case Reason.MEMORY:
             words = f"memory: asked {memory} on {on}; {_free(reason, supply, spec, mebibytes)}"
@@ -272,14 +283,14 @@ def _most(supply: Supply) -> str:
     return f"most on one node {supply.largest:,} ({supply.at}), {supply.total:,} in all"
 
 
-def _memory_of(request: DeviceRequest) -> str:
+def _memory_of(request: DeviceRequest, on_card: int | None = None) -> str:
     match request.memory:
         case Absolute(mib):
             return mebibytes(mib)
         case Percent(100):
             return "all memory"
         case Percent(of_device):
-            return f"{of_device} % of the memory"
+            return f"{of_device} % of the memory{'' if on_card is None else f' ({mebibytes(on_card)})'}"
 
 
 def _cards(request: DeviceRequest, spec: VendorSpec) -> str:

@@ -6,9 +6,10 @@ What changed is found by comparing the object before and after. Whatever the tex
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 import yaml
@@ -24,10 +25,11 @@ _Entry = tuple[Span, Span]
 
 
 class Rewritten(NamedTuple):
-    """The text, and the numbers of the documents that were written anew, without their comments."""
+    """The text, the numbers of the documents that were written anew, and those of them that had comments."""
 
     text: str
     anew: tuple[int, ...] = ()
+    commented: tuple[int, ...] = ()
 
 
 class _Splice(NamedTuple):
@@ -36,6 +38,10 @@ class _Splice(NamedTuple):
     start: int
     end: int
     text: str
+
+
+_COMMENT: Final = re.compile(r"(?m)(?:^|\s)#")
+"""The beginning of a comment. A blank and a # within a text look the same: then one warning too many is given."""
 
 
 class _NotInPlaceError(Exception):
@@ -65,7 +71,8 @@ def rewritten(text: str, changed: Mapping[int, Sequence[Object]], added: Sequenc
     for each in added:
         between = "\n---\n" if result.strip() else ""
         result = f"{result.rstrip()}{_broken_as(text, between + block(each))}"
-    return Rewritten(result, tuple(anew))
+    commented = (each for each in anew if _COMMENT.search(text, spans[each].start, spans[each].end))
+    return Rewritten(result, tuple(anew), tuple(commented))
 
 
 def _broken_as(text: str, new: str) -> str:

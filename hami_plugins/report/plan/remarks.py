@@ -9,6 +9,7 @@ from hami_plugins.engine.eligibility import tolerated_by_request
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
+from hami_plugins.model.quantity import Quantity
 from hami_plugins.report.plan import koordinator, schedulers
 from hami_plugins.report.plan.stages import PodPlan, Stage, Unit
 
@@ -33,11 +34,32 @@ def remarked(
         stranger = "" if plan.stage is Stage.ELSEWHERE else schedulers.taken_for_hamis(plan.intake, registry)
         notes += (stranger,) if stranger else ()
         notes += tuple(koordinator.notes(plan, snapshot))
+        notes += tuple(_written_over(plan))
         unknown = _unknown_class(plan, classes.get(plan.unit), snapshot)
         if unknown:
             notes += (f"the listing has no PriorityClass {unknown}, so its priority counts as 0",)
         notes += (*_scoped(plan, snapshot), *_tolerated(plan, snapshot))
         yield replace(plan, notes=notes) if notes != plan.notes else plan
+
+
+def _written_over(plan: PodPlan) -> Iterator[str]:
+    """Amounts of the pod that HAMi's webhook replaces: what is booked is not what the manifest says."""
+    submitted, told = plan.intake.submitted, set()
+    for at, change in plan.intake.admission.changes:
+        if change.kind != "limit" or at is None:
+            continue
+        container = submitted.containers[at]
+        before, after = container.limits.get(change.key), plan.pod.containers[at].limits.get(change.key)
+        if before is None or after is None or before.nano == after.nano or (at, change.key) in told:
+            continue
+        told.add((at, change.key))
+        where = f"container {container.name}: " if len(submitted.containers) > 1 else ""
+        yield f"{where}HAMi's webhook rewrites {change.key}: {_number(before)} to {_number(after)}, and books that"
+
+
+def _number(amount: Quantity) -> str:
+    """An amount as people write it: 30000, and not 30k."""
+    return str(amount) if amount.whole is None else str(amount.whole)
 
 
 def _scoped(plan: PodPlan, snapshot: ClusterSnapshot) -> Iterator[str]:

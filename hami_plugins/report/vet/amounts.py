@@ -145,7 +145,8 @@ def unusable(spec: VendorSpec, container: ContainerView, pod: PodView, context: 
         path = scope if first is None else first.path
         asked = ", ".join(f"{name}={amount.text}" for name in own if (amount := container.amount(name)) is not None)
         what = f"{where(container, pod)}: the webhook refuses {asked}: {reading.denied}"
-        yield Flaw(path, what, f"ask for what `hami-plugins vendors {spec.name}` says", scope=scope)
+        fix = reading.remedy or f"ask for what `hami-plugins vendors {spec.name}` says"
+        yield Flaw(path, what, fix, scope=scope)
 
 
 def priority(spec: VendorSpec, container: ContainerView, pod: PodView, _: Context) -> Iterator[Flaw]:

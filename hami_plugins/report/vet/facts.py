@@ -24,6 +24,12 @@ FOREIGN_RESOURCES: Final[Mapping[str, str]] = {
 }
 """Resources near the names of HAMi that really exist, and who hands them out."""
 
+PRESENT_NAMES: Final[Mapping[str, str]] = {
+    "volcano.sh/gpu-memory": "volcano.sh/vgpu-memory: {} (with volcano.sh/vgpu-number: 1)",
+    "volcano.sh/gpu-number": "volcano.sh/vgpu-number: {}",
+}
+"""What to write for a resource of an older plugin, with its amount, where a later one of the same maker has it."""
+
 STATIC_PARTITION: Final = "nvidia.com/mig-"
 """Prefix of the resources of cards that are cut by hand (MIG strategy ``mixed``)."""
 

@@ -80,6 +80,8 @@ def in_bytes(spec: VendorSpec, container: ContainerView, pod: PodView, context: 
 def _made_of(spec: VendorSpec, container: ContainerView, context: Context, asked: Amount) -> str:
     """What the scheduler makes of an amount in bytes (``hami-vendors.md`` 17.5, ``volcano.md`` 1.9 and 2.4)."""
     reading = context.reading(spec, container)
+    if asked.quantity is not None and asked.quantity.whole is None:
+        return "the API server takes whole amounts only"
     if spec.dialect is Dialect.VOLCANO and asked.quantity is not None:
         return _cut(asked.quantity.ceiling)
     if reading.denied:

@@ -53,10 +53,13 @@ def unmanaged(container: ContainerView, pod: PodView, context: Context) -> Itera
         ):
             continue
         whose = f"belongs to {owner}" if owner else "belongs to no vendor known here"
+        present = facts.PRESENT_NAMES.get(name, "")
         yield Flaw(
             amount.path,
             f"{where(container, pod)}: {name}={amount.text}: {whose}; cards given out under it are not accounted for",
-            "keep such pods on nodes of their own, or use the names that `hami-plugins vendors` lists",
+            f"write {present.format(amount.text)}, or keep such pods on nodes of their own"
+            if present
+            else "keep such pods on nodes of their own, or use the names that `hami-plugins vendors` lists",
         )
 
 

@@ -19,7 +19,8 @@ _UNCLAIMED: Final = Admitted(claimed=False)
 class Reading:
     """One container as one vendor sees it: what its webhook says and writes, and the request that comes of it.
 
-    ``denied`` is the webhook's refusal, ``refused`` the reader's; both empty when the request means something.
+    ``denied`` is the webhook's refusal (``remedy`` what to do, where that is known), ``refused`` the reader's; both
+    empty when the request means something.
     """
 
     spec: VendorSpec
@@ -27,6 +28,7 @@ class Reading:
     after: Container | None = None
     request: DeviceRequest | None = None
     denied: str = ""
+    remedy: str = ""
     refused: InvalidRequestError | None = None
 
     def rewritten(self, resource: str) -> str | None:
@@ -48,7 +50,7 @@ def read(spec: VendorSpec, pod: Pod) -> Reading:
         after = pod.containers[0]
         return Reading(spec=spec, claimed=admitted.claimed, after=after, request=request_of(spec, after, pod))
     except AdmissionDeniedError as error:
-        return Reading(spec=spec, denied=error.message)
+        return Reading(spec=spec, denied=error.message, remedy=error.remedy)
     except InvalidRequestError as error:
         return Reading(spec=spec, claimed=admitted.claimed, refused=error)
     except HamiPluginsError as error:

@@ -16,7 +16,7 @@ from hami_plugins.model.nodes import NodeEntry, NodeShape, NodeState, Taint
 from hami_plugins.model.pods import NodeConstraints
 from hami_plugins.model.policy import DEFAULT_POLICY, NodePolicy, Policy
 from hami_plugins.model.quantity import NANO
-from hami_plugins.model.requests import Percent, Selector
+from hami_plugins.model.requests import ContainerDemand, ContainerKind, DeviceRequest, Percent, Selector
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName
 from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.model.verdicts import Reason
@@ -52,7 +52,7 @@ def said(
         ),
         (
             wanting(a_request(memory=Percent(90))),
-            "memory: asked 90 % of the memory on 1 card; largest free 10,384 MiB (a), total free 10,384 MiB",
+            "memory: asked 90 % of the memory (14,745 MiB) on 1 card; largest free 10,384 MiB (a), total free 10,384 MiB",
         ),
         (
             wanting(a_request(memory=Percent(100))),
@@ -173,8 +173,28 @@ def test_a_container_is_named_where_there_are_several() -> None:
     demand = wanting(a_request(memory=9_000), a_request(memory=12_000))
     assert said(demand, [a_node("a")], containers=("web", "train")) == (
         "1 of 1 node: container train: memory: asked 12,000 MiB on 1 card; largest free 16,384 MiB (a), "
-        "total free 16,384 MiB, less what other containers of the pod take"
+        "total free 16,384 MiB, of which web leaves 7,384 MiB: 4,616 MiB too few"
     )
+
+
+@pytest.mark.parametrize(
+    ("others", "nodes"),
+    [
+        pytest.param((a_request(memory=9_000, count=2),), [a_node("a", a_device(), a_device())], id="several cards"),
+        pytest.param((a_request(memory=9_000),), [a_node("a"), a_node("b", a_device(memory=20_000))], id="two nodes"),
+    ],
+)
+def test_what_other_containers_leave_is_not_counted_where_they_may_be_on_other_cards(
+    others: tuple[DeviceRequest, ...], nodes: list[NodeEntry]
+) -> None:
+    text = said(wanting(*others, a_request(memory=19_000)), nodes, containers=("web", "train"))
+    assert "less what other containers of the pod take" in text
+
+
+def test_an_init_container_shares_its_card_with_no_application() -> None:
+    init = ContainerDemand(ContainerKind.INIT, (a_request(memory=9_000),))
+    demand = wanting(init, a_request(memory=17_000))
+    assert "leaves" not in said(demand, [a_node("a")], containers=("warm-up", "train"))
 
 
 def test_nodes_without_what_is_asked_come_last_and_say_so() -> None:
