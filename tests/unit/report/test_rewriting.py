@@ -173,8 +173,14 @@ def test_an_anchor_that_says_the_same_everywhere_changes_once() -> None:
 
 def test_a_document_that_is_written_anew_is_told() -> None:
     found = rewritten("# one\na: 1\n---\n# two\na: &x {n: 1}\nb: *x # c\n", {2: [{"a": 1, "b": {"n": 2}}]})
-    assert found.anew == (2,)
+    assert (found.anew, found.commented) == ((2,), ())
     assert found.text == "# one\na: 1\n---\n# two\na: 1\nb:\n  n: 2 # c\n"
+
+
+def test_a_document_that_is_written_anew_may_lose_comments() -> None:
+    found = rewritten("a: &x {n: 1}  # gone\nb: *x\n", {1: [{"a": 1, "b": {"n": 2}}]})
+    assert (found.anew, found.commented) == ((1,), (1,))
+    assert "gone" not in found.text
 
 
 def test_only_the_document_that_is_meant_changes() -> None:

@@ -52,7 +52,8 @@ def said(
         ),
         (
             wanting(a_request(memory=Percent(90))),
-            "memory: asked 90 % of the memory (14,745 MiB) on 1 card; largest free 10,384 MiB (a), total free 10,384 MiB",
+            "memory: asked 90 % of the memory (14,745 MiB) on 1 card; largest free 10,384 MiB (a), total free 10,384 "
+            "MiB",
         ),
         (
             wanting(a_request(memory=Percent(100))),

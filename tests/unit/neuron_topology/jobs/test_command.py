@@ -150,6 +150,9 @@ def test_what_cannot_be_written_into_the_text_is_written_anew(
     said = type_in(capsys, "patch", "-f", str(file), "--tier", "none", "--restarts", "0")
     assert "# mine" in said.out
     said = type_in(capsys, "patch", "-f", str(file), "--tier", "none", "--restarts", "2")
+    assert "document 1: written anew, in another style" in said.err
+    file.write_text(file.read_text().replace("kind: Job\n", "kind: Job  # a comment\n", 1))
+    said = type_in(capsys, "patch", "-f", str(file), "--tier", "none", "--restarts", "2")
     assert "document 1: written anew, without its comments" in said.err
     spec = yaml.safe_load(said.out)["spec"]
     assert (spec["maxRetry"], spec["ttlSecondsAfterFinished"], spec["minAvailable"]) == (2, 1, 2)
