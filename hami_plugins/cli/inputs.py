@@ -7,7 +7,7 @@ import io
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from hami_plugins.errors import ManifestError, WireError
 
 if TYPE_CHECKING:
+    from hami_plugins.cli.progress import Advancing
     from hami_plugins.config.settings import Settings
     from hami_plugins.engine.registry import Registry
     from hami_plugins.model.cluster import ClusterSnapshot
@@ -34,6 +35,8 @@ _MOST_DUMP: Final = 2 << 30
 _PIECE: Final = 1 << 20
 _LONG: Final = 4_000_000
 """Files from this size on (in bytes) show that they are being read."""
+_MANY: Final = 2_000
+"""Objects or pods from this number on show how far the work is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,12 +128,14 @@ def cluster(
     """
     from hami_plugins.report.listing import ListingReader
 
-    reader = ListingReader(registry)
-    for raw, place in objects(source):
-        reader.feed(raw, place)
-        if also is not None:
-            also(raw, place)
-    found = reader.finish()
+    with Reading() as reading:
+        reader = ListingReader(registry, reading)
+        for raw, place in objects(source):
+            reading.expect(raw)
+            reader.feed(raw, place)
+            if also is not None:
+                also(raw, place)
+        found = reader.finish()
     if not found.nodes:
         why = "; ".join(f"{each.place}: {each.what}" for each in found.problems[:3])
         raise ManifestError(
@@ -188,6 +193,57 @@ def _unpacks_to_more(data: bytes, most: int) -> bool:
             if size > most:
                 return True
     return False
+
+
+class Reading:
+    """Progress over the objects of large lists, and no garbage collection while they are read: nearly all of it stays.
+
+    Small lists, and stderr that is not a terminal, show nothing.
+    """
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._bar: Advancing | None = None
+        self._large = False
+
+    def expect(self, raw: object) -> None:
+        """An object is next; if it is a large list, its items and its nodes are what is to be done."""
+        items = raw.get("items") if isinstance(raw, Mapping) else None
+        if not isinstance(items, list) or len(items) < _MANY:
+            return
+        if not self._large:
+            from hami_plugins.cli.memory import undisturbed
+
+            self._large = True
+            self._stack.enter_context(undisturbed(collect=False))
+        nodes = sum(1 for item in items if isinstance(item, Mapping) and item.get("kind") == "Node")
+        if self._bar is not None:
+            self._bar.expect(len(items) + nodes)
+        elif sys.stderr.isatty():
+            from hami_plugins.cli.progress import Advancing
+
+            words = f"reading {len(items):,} objects"
+            self._bar = self._stack.enter_context(Advancing(words, len(items) + nodes))
+
+    def __call__(self, amount: int) -> None:
+        """So many items are read, or nodes built."""
+        if self._bar is not None:
+            self._bar(amount)
+
+    def __enter__(self) -> Reading:
+        return self
+
+    def __exit__(self, *_of_error: object) -> None:
+        self._stack.close()
+
+
+def advancing(words: str, total: int) -> AbstractContextManager[Callable[[int], None] | None]:
+    """A bar on a terminal for work of many parts; nothing for few, and where stderr is not a terminal."""
+    if total < _MANY or not sys.stderr.isatty():
+        return nullcontext()
+    from hami_plugins.cli.progress import Advancing
+
+    return Advancing(words, total)
 
 
 def working(words: str, *, when: bool = True) -> AbstractContextManager[object]:

@@ -24,11 +24,11 @@ def rest() -> None:
 
 
 @contextmanager
-def undisturbed(longest: float = LONGEST) -> Iterator[None]:
+def undisturbed(longest: float = LONGEST, *, collect: bool = True) -> Iterator[None]:
     """While much is taken in that stays, nothing of it is looked at; afterwards it is there for good.
 
     The collector would go through all of it again and again, and take half of the time. It is kept away for ``longest``
-    seconds at the most.
+    seconds at the most. Without ``collect`` no garbage is looked for afterwards: a process that ends soon needs none.
     """
     gc.disable()
     end = threading.Timer(longest, gc.enable)
@@ -38,5 +38,8 @@ def undisturbed(longest: float = LONGEST) -> Iterator[None]:
         yield
     finally:
         end.cancel()
-        rest()
+        if collect:
+            rest()
+        else:
+            gc.freeze()
         gc.enable()

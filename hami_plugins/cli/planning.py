@@ -22,8 +22,9 @@ from hami_plugins.report.plan import Planner, Stage, completeness, differences, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hami_plugins.model.cluster import ClusterSnapshot
     from hami_plugins.report.drawings import Drawing
-    from hami_plugins.report.plan import Plan
+    from hami_plugins.report.plan import Plan, Unit
     from hami_plugins.report.plan.completeness import Gap
     from hami_plugins.report.rows import Line, Table
     from hami_plugins.report.workloads import Submission
@@ -81,11 +82,17 @@ def run(order: Order) -> int:
     grants = differences.grants_of(order.grants) if order.grants else settings.volcano.grants
     now_ns, rules = time.time_ns(), what_if.with_policy(rules, order.policy)
     planner = Planner(registry, rules, release=release, grants=grants, now=now_ns / NANOSECONDS)
-    found = planner.plan(snapshot, submission.units(submitted, snapshot), now_ns=now_ns)
+    found = _planned(planner, snapshot, submission.units(submitted, snapshot), now_ns)
     if order.strict:
         inputs.without_gaps(found.gaps, order.source)
     _answer(order, found, submitted, planner)
     return Exit.FINE if found.complete and not submitted.skipped else Exit.FINDINGS
+
+
+def _planned(planner: Planner, snapshot: ClusterSnapshot, units: tuple[Unit, ...], now_ns: int) -> Plan:
+    pods = sum(len(unit.pods) for unit in units)
+    with inputs.advancing(f"planning {counted(pods, 'pod')}", pods) as progress:
+        return planner.plan(snapshot, units, now_ns=now_ns, progress=progress)
 
 
 def _answer(order: Order, found: Plan, submitted: Submission, planner: Planner) -> None:
@@ -95,7 +102,8 @@ def _answer(order: Order, found: Plan, submitted: Submission, planner: Planner) 
         for gap in found.gaps:
             output.remark(gap.message)
         return
-    answers = Answers(found, planner)
+    with inputs.working("looking for reasons and changes", when=len(found.pods) >= MOST_ROWS):
+        answers = Answers(found, planner)
     if order.html is not None:
         title = f"Plan of {counted(len(found.pods), 'pod')}"
         write_page(order.html, answers, submitted, title=title, source=order.source.words(), usage=order.usage)

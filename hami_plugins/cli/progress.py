@@ -49,10 +49,19 @@ class Advancing:
             disable=not console.is_terminal,
         )
         self._task = self._bar.add_task(words, total=total)
+        self._total, self._done, self._shown = total, 0, 0
+
+    def expect(self, amount: int) -> None:
+        """So much more is to be done."""
+        self._total += amount
+        self._bar.update(self._task, total=self._total)
 
     def __call__(self, amount: int) -> None:
-        """So much more of it is done."""
-        self._bar.advance(self._task, amount)
+        """So much more of it is done. The bar is moved 200 times at most: moving it takes longer than most parts."""
+        self._done += amount
+        if self._done - self._shown >= self._total // 200:
+            self._bar.update(self._task, completed=self._done)
+            self._shown = self._done
 
     def __enter__(self) -> Advancing:
         self._bar.start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -27,9 +27,13 @@ SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-no
 
 
 class ListingReader:
-    """Collects nodes, pods, quotas, queues and pod groups in any order, then makes the snapshot."""
+    """Collects nodes, pods, quotas, queues and pod groups in any order, then makes the snapshot.
 
-    def __init__(self, registry: Registry) -> None:
+    ``progress`` gets the number of items of lists that were read, and in the end the number of nodes that were built.
+    """
+
+    def __init__(self, registry: Registry, progress: Callable[[int], None] | None = None) -> None:
+        self._progress = progress
         self._builder = NodeBuilder(registry)
         self._records = RecordReader(registry)
         self._nodes: dict[NodeName, tuple[NodeObject, NodeFacts]] = {}
@@ -72,6 +76,8 @@ class ListingReader:
         kind = "" if implied == SNAPSHOT_KIND else implied
         for at, item in enumerate(items):
             self.feed(with_kind(item, kind), f"{place} item {at}")
+            if self._progress is not None:
+                self._progress(1)
 
     def _take(self, kind: str, raw: object, place: str) -> None:
         self._kinds[kind] += 1
@@ -145,6 +151,8 @@ class ListingReader:
                 for share in record.strangers
             )
             entries.append(with_pods(entry, records) if records else entry)
+            if self._progress is not None:
+                self._progress(1)
         problems.extend(
             Problem(f"node {name}", f"{_run(len(records))} on it, but the listing does not have it")
             for name, records in sorted(self._placed.items())

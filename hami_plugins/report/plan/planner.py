@@ -6,7 +6,7 @@ happens before a decision (quotas, gates, the order of turns) is in ``turns``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from hami_plugins.engine.decide import Decider
@@ -80,11 +80,21 @@ class Planner:
         """When pods would begin that are planned on a snapshot (Unix seconds)."""
         return float(snapshot.taken_at or 0) if self._now is None else self._now
 
-    def plan(self, snapshot: ClusterSnapshot, units: Iterable[Unit], *, now_ns: int = 0) -> Plan:
-        """Decide every unit in its turn. ``now_ns`` is the time that goes into annotations (Unix nanoseconds)."""
+    def plan(
+        self,
+        snapshot: ClusterSnapshot,
+        units: Iterable[Unit],
+        *,
+        now_ns: int = 0,
+        progress: Callable[[int], None] | None = None,
+    ) -> Plan:
+        """Decide every unit in its turn. ``now_ns`` is the time that goes into annotations (Unix nanoseconds).
+
+        ``progress`` gets 1 for each pod that is decided; members of a gang may be decided twice.
+        """
         wanted = tuple(units)
         desk = Desk(self.registry, self.rules, self.decider, now_ns=now_ns, moment=self.moment(snapshot))
-        turns = Turns(desk, snapshot, wanted)
+        turns = Turns(desk, snapshot, wanted, progress)
         turns.take()
         told = differences(Course(snapshot, turns.plans, wanted, self.registry), self.release, self.grants)
         noted = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -54,7 +54,14 @@ class _Stop(NamedTuple):
 class Turns:
     """One run of a planner: ``plans`` grow in the order of the decisions, ``snapshot`` is the cluster after them."""
 
-    def __init__(self, desk: Desk, snapshot: ClusterSnapshot, units: Iterable[Unit]) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        snapshot: ClusterSnapshot,
+        units: Iterable[Unit],
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self._progress = progress or (lambda _amount: None)
         self.snapshot = snapshot
         self.plans: list[PodPlan] = []
         self._desk = desk
@@ -304,6 +311,7 @@ class Turns:
 
         A replica of a pod that found no place gets the same answer, as long as nothing has changed since.
         """
+        self._progress(1)
         state = State(job, snapshot, gate, sets)
         known = self._refused.answer(state, member.pod)
         if known is not None:
@@ -349,6 +357,7 @@ class Turns:
 
     def _emit(self, job: Job, member: Member, stop: _Stop) -> None:
         """The plan of a member that does not come to a decision."""
+        self._progress(1)
         intake = member.intake or self._desk.read(member.pod)
         self.plans.append(_stopped(job, intake, self.snapshot, stop))
 
