@@ -30,6 +30,7 @@ from hami_plugins.wire import pods as wire_pods
 from hami_plugins.wire import volcano
 from hami_plugins.wire.pod_devices import AssignedDevice
 from volcano_vgpu.model import SlotId
+from volcano_vgpu.origins import doubt
 from volcano_vgpu.refusals import Code, Refusal
 from volcano_vgpu.requests import larger, requested
 from volcano_vgpu.shares import Granted, NodeOffer, Share, overbooked, share_of
@@ -58,13 +59,14 @@ class Question:
 
     ``held`` are the ids that the kubelet gave to each of its containers. ``others`` are the pods of the node that were
     served before; ``served`` are the containers of this one that were: they have what they have, so that only their
-    cards and their grant are looked at.
+    cards and their grant are looked at. ``first`` are the annotations of the pod when the node first saw it, if known.
     """
 
     uid: PodUid
     held: Mapping[str, frozenset[SlotId]]
     others: tuple[PodRecord, ...] = field(default=())
     served: frozenset[str] = frozenset()
+    first: Mapping[str, str] | None = None
 
 
 def record_of(raw: Raw, offer: NodeOffer, served: Served | None = None) -> PodRecord | None:
@@ -116,7 +118,7 @@ def grants_of(raw: Raw, question: Question, offer: NodeOffer) -> Answers:
     segments = _misplaced(case, static=is_static(raw)) or _segments(case)
     if isinstance(segments, Refusal):
         return dict.fromkeys(question.held, segments.about(subject))
-    answers = _checked(_by_container(segments, case), case)
+    answers = _checked(_by_container(segments, case), case, doubt(raw, question.first, offer.spec))
     return {
         name: answer.about(f"{subject}, container {name}") if isinstance(answer, Refusal) else answer
         for name, answer in answers.items()
@@ -348,8 +350,8 @@ def _fits(container: Container, lent: Share, case: _Case) -> bool:
     return enough and (not lent.assigned.cores or asked.cores <= lent.assigned.cores)
 
 
-def _checked(answers: Answers, case: _Case) -> Answers:
-    """The same answers held against what others hold, and against a mark that the pod has failed."""
+def _checked(answers: Answers, case: _Case, forged: Refusal | None) -> Answers:
+    """The same answers held against what others hold, against a mark that the pod has failed, and against forgery."""
     if answers.keys() <= case.question.served:
         return answers
     record, _ = RecordReader(Registry([case.offer.spec])).record(case.pod)
@@ -359,7 +361,8 @@ def _checked(answers: Answers, case: _Case) -> Answers:
     for name, answer in answers.items():
         checked[name] = answer
         if isinstance(answer, Granted) and name not in case.question.served:
-            checked[name] = next((full[card] for card in answer.cards if card in full), marked or answer)
+            card_full = next((full[card] for card in answer.cards if card in full), None)
+            checked[name] = forged or card_full or marked or answer
     return checked
 
 

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from hami_plugins.errors import KubeError
+from hami_plugins.granting import writers
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import KubeApi, Selection
 from hami_plugins.kube.reflector import Change
 from hami_plugins.kube.store import Store
+from volcano_vgpu.granting.modes import ALLOCATION_KEYS
 
 Raw = Mapping[str, Any]
 
@@ -35,12 +37,13 @@ def trimmed(pod: Raw) -> Raw:
     annotations = metadata.get("annotations")
     if isinstance(annotations, Mapping) and _LAST_APPLIED in annotations:
         metadata["annotations"] = {key: text for key, text in annotations.items() if key != _LAST_APPLIED}
-    return {
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": _some(pod.get("spec"), _SPEC),
-        "status": _some(pod.get("status"), _STATUS),
-    }
+    kept = writers.relevant(pod, ALLOCATION_KEYS)
+    if kept["managedFields"]:
+        metadata["managedFields"] = kept["managedFields"]
+    status = _some(pod.get("status"), _STATUS)
+    if kept["conditions"]:
+        status["conditions"] = kept["conditions"]
+    return {"kind": "Pod", "metadata": metadata, "spec": _some(pod.get("spec"), _SPEC), "status": status}
 
 
 class NodePods:
@@ -49,9 +52,11 @@ class NodePods:
     def __init__(self, api: KubeApi, node: str, *, hasty: KubeApi | None = None) -> None:
         self._api = hasty or api
         self._fields = f"spec.nodeName={node}"
+        self._first: dict[str, Mapping[str, str]] = {}
         self.store = Store(
             api, Selection(paths.PODS, "Pod", fields=self._fields, cached=True), name="pods", trim=trimmed
         )
+        self.store.subscribe(self._saw)
 
     def get(self, uid: str) -> Raw | None:
         """The pod with that UID, as the watch has it."""
@@ -64,6 +69,17 @@ class NodePods:
     def all(self) -> tuple[Raw, ...]:
         """Every pod, as the watch has them."""
         return self.store.all()
+
+    def first(self, uid: str) -> Mapping[str, str] | None:
+        """The annotations of a pod when the watch first showed it on the node; ``None`` before that."""
+        return self._first.get(uid)
+
+    def _saw(self, change: Change) -> None:
+        if change.object is not None and change.kind in ("added", "modified"):
+            annotations = (change.object.get("metadata") or {}).get("annotations")
+            self._first.setdefault(change.uid, annotations if isinstance(annotations, Mapping) else {})
+        elif change.kind == "deleted":
+            self._first.pop(change.uid, None)
 
     def subscribe(self, callback: Callable[[Change], None]) -> None:
         """See ``Store``."""

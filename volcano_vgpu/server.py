@@ -256,7 +256,8 @@ class VolcanoDevicePlugin(DevicePluginServicer):
                 heals=False,
             )
         container, uid, offer = named.pod.container, named.pod.pod_uid, self._ports.offer()
-        answer = grants_of(raw, Question(uid=uid, held={container: slots}), offer)[container]
+        question = Question(uid=uid, held={container: slots}, first=self._ports.pods.first(uid))
+        answer = grants_of(raw, question, offer)[container]
         if not isinstance(answer, Granted):
             return answer
         owner = Owner(pod_uid=uid, container=container, raw=edits.container_in(raw, container))

@@ -55,7 +55,6 @@ _MAY_BE_STALE: Final = frozenset(
 )
 """Refusals that another version of the pod may not give: the pod is read once more before it is refused so."""
 
-
 _SLICE: Final = ("NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_")
 """The variables that make up a slice, by the start of their names."""
 
@@ -71,6 +70,9 @@ class Pods(Protocol):
 
     def all(self) -> Collection[Raw]:
         """Every pod."""
+
+    def first(self, uid: str) -> Mapping[str, str] | None:
+        """The annotations of a pod when it was first shown on this node; ``None`` where that is not known."""
 
     def read(self, namespace: str, name: str) -> Raw | None:
         """The pod as it is now, ``None`` where there is none. Raises ``KubeError``."""
@@ -308,6 +310,7 @@ class Starter:
                 held={name: each.slots for name, each in whose.containers.items()},
                 others=self._others(uid, recorded, offer),
                 served=frozenset(each.container for each in self._ports.specifications.served_to(uid)),
+                first=self._ports.pods.first(uid),
             )
             answers = grants_of(raw, question, offer)
             decided = {name: each.devices for name, each in answers.items() if isinstance(each, Granted)}

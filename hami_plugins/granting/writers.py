@@ -14,6 +14,8 @@ from typing import Any, Final
 SKEW: Final = timedelta(seconds=10)
 """By how much clocks of API servers may differ, and a scheduler's own write may come before its Binding."""
 
+_SCHEDULED: Final = "PodScheduled"
+
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
@@ -28,10 +30,31 @@ def written_later(raw: Mapping[str, Any], keys: Collection[str]) -> str:
     return ""
 
 
+def placed_by(raw: Mapping[str, Any]) -> str:
+    """Who created the pod with ``spec.nodeName``; empty for one that was bound: a Binding leaves no owner of it."""
+    for entry in _list(_mapping(raw, "metadata"), "managedFields"):
+        if "f:nodeName" in _mapping(_mapping(entry, "fieldsV1"), "f:spec"):
+            return str(entry.get("manager") or "somebody")
+    return ""
+
+
+def relevant(raw: Mapping[str, Any], keys: Collection[str]) -> Mapping[str, Any]:
+    """The part of a pod that these answers come from, for whoever keeps no more of it."""
+    entries = [entry for entry in _list(_mapping(raw, "metadata"), "managedFields") if _concerns(entry, keys)]
+    conditions = [each for each in _list(_mapping(raw, "status"), "conditions") if each.get("type") == _SCHEDULED]
+    return {"managedFields": entries, "conditions": conditions}
+
+
+def _concerns(entry: Mapping[str, Any], keys: Collection[str]) -> bool:
+    fields = _mapping(entry, "fieldsV1")
+    owned = _mapping(_mapping(fields, "f:metadata"), "f:annotations")
+    return "f:nodeName" in _mapping(fields, "f:spec") or any(f"f:{key}" in owned for key in keys)
+
+
 def _bound(raw: Mapping[str, Any]) -> datetime | None:
     """When the pod was bound."""
     for condition in _list(_mapping(raw, "status"), "conditions"):
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
+        if condition.get("type") == _SCHEDULED and condition.get("status") == "True":
             return _moment(condition.get("lastTransitionTime"))
     return None
 

@@ -178,6 +178,7 @@ class NodePods:
     def __init__(self) -> None:
         self.watched: dict[str, Mapping[str, Any]] = {}
         self.stored: dict[str, Mapping[str, Any]] = {}
+        self.seen: dict[str, Mapping[str, str]] = {}
         self.away = False
         self.reads = 0
 
@@ -196,6 +197,9 @@ class NodePods:
 
     def all(self) -> tuple[Mapping[str, Any], ...]:
         return tuple(self.watched.values())
+
+    def first(self, uid: str) -> Mapping[str, str] | None:
+        return self.seen.get(uid)
 
     def read(self, namespace: str, name: str) -> Mapping[str, Any] | None:
         self._ask()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.granting.writers import written_later
+from hami_plugins.granting.writers import placed_by, written_later
 from hami_plugins.vendors.volcano import SPEC
 from tests.unit.volcano_vgpu.granting.cluster import IDS, Cluster, a_pod
 
@@ -65,3 +65,22 @@ def test_a_pod_that_was_seen_before_the_edit_keeps_what_it_had_and_what_that_was
     (found,) = cluster.books.findings()
     assert "was bound with GPU-n1-0" in found.text
     assert cluster.predicate(a_pod("b", memory=40_000))["status"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "who"),
+    [
+        ({"f:spec": {"f:nodeName": {}}}, "kubectl-create"),
+        ({"f:spec": {"f:containers": {}}}, ""),
+        ({"f:status": {"f:nodeName": {}}}, ""),
+        ("odd", ""),
+    ],
+)
+def test_who_created_a_pod_with_its_node_is_told(fields: object, who: str) -> None:
+    pod = {"metadata": {"managedFields": [{"manager": "kubectl-create", "fieldsV1": fields}]}}
+    assert placed_by(pod) == who
+
+
+def test_without_a_name_somebody_placed_it_and_without_a_record_nobody() -> None:
+    assert placed_by({"metadata": {"managedFields": [{"fieldsV1": {"f:spec": {"f:nodeName": {}}}}]}}) == "somebody"
+    assert placed_by(a_pod()) == ""
