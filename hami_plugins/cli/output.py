@@ -182,7 +182,7 @@ def _fitted(content: Table, *, headers: bool) -> None:
 def _as_blocks(content: Table) -> None:
     """Two lines for each row, for terminals on which the columns have no room: its name, and what is known of it."""
     for row in content.rows:
-        line(f"{row.cells[0]}: {row.cells[content.toned]}" if content.toned > 0 else row.cells[0], row.tone)
+        prose(f"{row.cells[0]}: {row.cells[content.toned]}" if content.toned > 0 else row.cells[0], row.tone)
         rest = (at for at in range(1, len(row.cells)) if at not in {content.toned, *content.optional})
         known = [f"{content.columns[at].lower()} {row.cells[at]}" for at in rest if row.cells[at] != "-"]
         if known:

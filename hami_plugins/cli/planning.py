@@ -108,7 +108,7 @@ def _answer(order: Order, found: Plan, submitted: Submission, planner: Planner) 
         title = f"Plan of {counted(len(found.pods), 'pod')}"
         write_page(order.html, answers, submitted, title=title, source=order.source.words(), usage=order.usage)
     if order.form is not Form.TABLE:
-        output.document(documents.plan(found, answers, submitted=submitted, dialect=dialect), order.form)
+        output.document(documents.streamed_plan(found, answers, submitted=submitted, dialect=dialect), order.form)
     elif dialect is not None:
         _print_annotations(found, dialect)
     else:

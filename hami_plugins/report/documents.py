@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, cast
 
 from hami_plugins.engine.queues import shown
 from hami_plugins.model.decisions import Placed
@@ -45,6 +45,18 @@ def plan(
     Without ``answers`` the reasons are those that the plan itself gives. With ``dialect`` only the scheduler of that
     dialect writes annotations; otherwise each pod's own does.
     """
+    made = streamed_plan(content, answers, submitted=submitted, dialect=dialect)
+    return cast("schema.PlanDocument", {**made, "pods": list(cast("Iterator[schema.PodDocument]", made["pods"]))})
+
+
+def streamed_plan(
+    content: Plan,
+    answers: Answers | None = None,
+    *,
+    submitted: Submission | None = None,
+    dialect: Dialect | None = None,
+) -> Mapping[str, object]:
+    """The same, with the pods as an iterator: a plan may have very many."""
     told = (bare(each) for each in content.pods) if answers is None else answers.all
     submitted = submitted or Submission()
     listing = content.before.listing
@@ -60,7 +72,7 @@ def plan(
             "workloads": submitted.objects,
             "skipped": len(submitted.skipped),
         },
-        "pods": [pod(each, dialect=dialect) for each in told],
+        "pods": (pod(each, dialect=dialect) for each in told),
         "ignored": [_ignored(each) for each in submitted.ignored],
         "problems": problems(content.before.problems),
         "warnings": warnings(content.gaps),

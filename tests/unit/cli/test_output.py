@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import subprocess
@@ -178,3 +179,9 @@ def test_a_list_may_be_produced_while_it_is_printed(capsys: pytest.CaptureFixtur
             whole = capsys.readouterr().out
             output.document({"kind": "X", "items": iter(items), "last": [1]}, form)
             assert capsys.readouterr().out == whole
+
+
+def test_json_is_indented_as_a_whole_would_be(capsys: pytest.CaptureFixture[str]) -> None:
+    for content in ({}, {"a": 1, "b": [], "c": {"d": [1, {"e": "x\ny"}], "ü": None}}):
+        output.document(content, Form.JSON)
+        assert capsys.readouterr().out == json.dumps(content, indent=2, ensure_ascii=False) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from importlib import resources
 from typing import Any
 
@@ -153,3 +154,11 @@ def test_findings_are_as_the_schema_says() -> None:
     assert found
     ADAPTER.validate_python(answers.document(found), strict=True)
     ADAPTER.validate_python(answers.rules_document(vet.RULES), strict=True)
+
+
+def test_pods_of_a_plan_are_made_one_by_one_where_they_are_printed_so() -> None:
+    plan, told, submitted = a_submission()
+    streamed = documents.streamed_plan(plan, told, submitted=submitted)
+    pods = streamed["pods"]
+    assert isinstance(pods, Iterator)
+    assert {**streamed, "pods": list(pods)} == documents.plan(plan, told, submitted=submitted)
