@@ -220,7 +220,7 @@ def _before(question: Question, key: _Key, entries: Sequence[NodeEntry]) -> tupl
     for at, each in enumerate(containers[: key.container]):
         for request in each.requests if each.kind is not ContainerKind.INIT else ():
             amount = _on_all(request, key.vendor, entries)
-            if request.vendor != key.vendor or amount is None or request.count > 1:
+            if request.vendor != key.vendor or amount is None:
                 return ()
             found.append((at, amount))
     return tuple(found)

@@ -15,7 +15,9 @@ from hami_plugins.engine.vendor_objections import Barred, Noted
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import UNREGISTERED, NodeObjection, Placed, Refused
 from hami_plugins.model.pods import Pod
+from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.vendor import Dialect
+from hami_plugins.model.verdicts import NoFit
 from hami_plugins.report.plan import schedulers
 from hami_plugins.report.plan.stages import PodPlan, Stage
 
@@ -91,7 +93,7 @@ class Desk:
         """The plan of a pod that may go to the nodes."""
         decision = self._decider.decide(snapshot, intake.demand, intake.policy)
         if isinstance(decision, Refused):
-            spell = _SPELLED[intake.dialect]
+            spell = _unsaid if _only_beside(intake, decision) else _SPELLED[intake.dialect]
             return PodPlan(
                 unit=unit,
                 intake=intake,
@@ -111,6 +113,20 @@ class Desk:
             annotations=written,
             labels=labels_of(written),
         )
+
+
+def _only_beside(intake: Intake, refused: Refused) -> bool:
+    """Whether Volcano has nothing against a pod that is refused here: it looks at application containers only, and
+    those were not reached on any node."""
+    kinds = [each.kind for each in intake.demand.devices.containers]
+    found = [why for _, why in refused.by_node]
+    beside = (isinstance(why, NoFit) and kinds[why.container] is not ContainerKind.APP for why in found)
+    return intake.dialect is Dialect.VOLCANO and bool(found) and all(beside)
+
+
+def _unsaid(_refused: Refused) -> str:
+    """Of a refusal that is ours alone."""
+    return ""
 
 
 def _hami_words(refused: Refused) -> str:

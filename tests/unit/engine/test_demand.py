@@ -188,3 +188,10 @@ def test_any_amounts_are_read_or_refused_and_never_taken_for_nothing(limits: dic
         assert not any(limits.values())
     else:
         assert found.count == limits[COUNT]
+
+
+def test_no_card_with_all_cores_is_what_hamis_webhook_makes_of_no_card() -> None:
+    assert asked({COUNT: 0, CORES: 100}) is None
+    for others in ({CORES: 50}, {CORES: 100, MEMORY: 512}):
+        with pytest.raises(InvalidRequestError, match="zero devices"):
+            asked({COUNT: 0, **others})

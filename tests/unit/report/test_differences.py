@@ -123,6 +123,7 @@ def test_an_init_container_larger_than_any_card_is_refused_here_and_bound_by_vol
     node["status"]["allocatable"][MEMORY] = "80000"
     found = planned(node, pod)
     assert (found.stage, found.notes) == (Stage.NODES, (SIDE_TOO_LARGE,))
+    assert found.words == ""  # Volcano itself has nothing against the pod
 
 
 @pytest.mark.parametrize("mode", ["policy", "guard", "ledger"])

@@ -7,12 +7,13 @@ import pytest
 from hami_plugins.engine.intake import Rules, take_in
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.devices import IDLE, Share
+from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.requests import Absolute
 from hami_plugins.model.units import CoreShare, MiB
 from hami_plugins.model.vendor import NodeObject, Scoring
-from hami_plugins.vendors.kunlun import CARD_MEMORY, INDEX_KEY, SLICED, SPEC, choose, score_node
-from tests.builders import a_container, a_device, a_node_object, a_pod, a_state, used
+from hami_plugins.vendors.kunlun import CARD_MEMORY, INDEX_KEY, SLICED, SPEC, choose, score_node, together
+from tests.builders import a_container, a_device, a_node_object, a_pod, a_request, a_state, used
 from tests.unit.vendors.placing import holder, place
 
 COUNT, LIST = SPEC.resources.count, SPEC.keys.allocated
@@ -97,6 +98,18 @@ def test_eight_cards_are_all_of_them() -> None:
 @pytest.mark.parametrize("count", [3, 5, 6, 7])
 def test_odd_sets_are_no_sets(count: int) -> None:
     assert place(SPEC, node(), a_pod(a_container({COUNT: count}))) == "1/8 NumaNotFit"
+
+
+@pytest.mark.parametrize(("count", "nearest"), [(3, (2, 4)), (5, (4, 8)), (7, (4, 8)), (1, None), (8, None), (9, None)])
+def test_numbers_that_never_go_together_are_told_with_their_neighbours(
+    count: int, nearest: tuple[int, ...] | None
+) -> None:
+    found = together(a_request(vendor="kunlun", count=count), NodeShape((a_device(vendor="kunlun"),)))
+    assert (found.nearest if found else None) == nearest
+
+
+def test_a_node_without_such_cards_has_no_sets_of_them() -> None:
+    assert together(a_request(vendor="kunlun", count=3), NodeShape((a_device(),))) is None
 
 
 def test_more_cards_than_there_are_never_fit() -> None:

@@ -44,6 +44,9 @@ DESIGNATED = '{"nodeNames":["n1"],"extensions":{"DeviceShare":{}}}'
         pytest.param(KOORDINATOR, {HINT: "no json"}, {}, Severity.NOTE, id="unreadable hint"),
         pytest.param(KOORDINATOR, {HINT: '["DeviceShare"]'}, {}, Severity.NOTE, id="hint that is no object"),
         pytest.param(KOORDINATOR, {HINT: '{"nodeNames":["n1"]}'}, {}, Severity.NOTE, id="hint of nodes alone"),
+        pytest.param(
+            KOORDINATOR, {HINT: '{"extensions":{"Other":{}}}'}, {}, Severity.NOTE, id="hint of another plugin"
+        ),
         pytest.param(KOORDINATOR, {HINT: DESIGNATED}, {}, Severity.ERROR, id="cards designated by a hint"),
         pytest.param(KOORDINATOR, {OLD_HINT: DESIGNATED}, {}, Severity.ERROR, id="by the older key"),
         pytest.param(KOORDINATOR, {}, {"nodeName": "n1"}, Severity.ERROR, id="a pod with a node counts"),
