@@ -9,7 +9,7 @@ from fractions import Fraction
 from hami_plugins.engine import koordinator
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.demand import demand_of
-from hami_plugins.engine.mutate import Admission, WebhookSettings, admit
+from hami_plugins.engine.mutate import Admission, Unusable, WebhookSettings, admit
 from hami_plugins.engine.policies import PolicyDefaults, koordinator_policy, policy_of, volcano_policy
 from hami_plugins.engine.queues import OVERCOMMIT
 from hami_plugins.engine.registry import Registry
@@ -75,7 +75,7 @@ def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName
         dialect = dialect_of(devices, registry)
         policy = _policy(admitted, devices, dialect, rules.policies)
     except InvalidRequestError as error:
-        return _unusable(pod, admission, error, registry)
+        return _unusable(pod, admission, Unusable.of(error), registry)
     except WireError as error:
         demand = PodDemand(NO_DEVICES, pod.constraints)
         words = f"filter error: calcScore failed {scoring_weights.spelled(error)} for pod {admitted.name}"
@@ -100,28 +100,28 @@ def dialect_of(demand: DeviceDemand, registry: Registry) -> Dialect:
     return Dialect.HAMI
 
 
-def _unusable(pod: Pod, admission: Admission, error: InvalidRequestError, registry: Registry) -> Intake:
+def _unusable(pod: Pod, admission: Admission, amount: Unusable, registry: Registry) -> Intake:
     """The refusal of an amount that means nothing. It is ours: what the API server or HAMi does with it is added."""
-    owner, demand = registry.owner_of(error.resource), PodDemand(NO_DEVICES, pod.constraints)
-    if error.resource in koordinator.BITS and (owner is None or owner.dialect is Dialect.KOORDINATOR):
-        why = words = str(error)  # its scheduler refuses what we refuse
+    owner, demand = registry.owner_of(amount.resource), PodDemand(NO_DEVICES, pod.constraints)
+    if amount.resource in koordinator.BITS and (owner is None or owner.dialect is Dialect.KOORDINATOR):
+        why = words = amount.words  # its scheduler refuses what we refuse
     else:
-        really = _really(error, owner)
-        why, words = f"not planned: {error} ({really})" if really else f"not planned: {error}", ""
+        really = _really(amount, owner)
+        why, words = f"not planned: {amount.words} ({really})" if really else f"not planned: {amount.words}", ""
     return Intake(submitted=pod, pod=admission.pod, admission=admission, demand=demand, refusal=why, words=words)
 
 
-def _really(error: InvalidRequestError, owner: VendorSpec | None) -> str:
+def _really(amount: Unusable, owner: VendorSpec | None) -> str:
     """What becomes of the pod in a cluster, where that is known (``hami-core.md`` 11, ``hami-vendors.md`` 17.5)."""
     try:
-        amount = quantity.parse(error.value, key=error.resource)
+        found = quantity.parse(amount.value, key=amount.resource)
     except WireError:
         return ""
-    if amount.nano < 0 or amount.whole is None:
+    if found.nano < 0 or found.whole is None:
         return "the API server takes whole amounts from 0 only"
     if owner is None or owner.dialect is not Dialect.HAMI:
         return ""
-    if error.resource == owner.resources.cores:
+    if amount.resource == owner.resources.cores:
         return "HAMi 2.10 admits the pod, and counts other cores than these"
     return "HAMi 2.10 admits the pod, and takes the container for one without devices: it counts nothing for it"
 

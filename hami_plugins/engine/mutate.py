@@ -36,6 +36,20 @@ class PodChange(NamedTuple):
     change: AdmissionChange
 
 
+class Unusable(NamedTuple):
+    """An amount of a container that means nothing: the resource, what is written for it, and the whole of it in "
+    "words."""
+
+    resource: str
+    value: str
+    words: str
+
+    @classmethod
+    def of(cls, error: InvalidRequestError) -> Unusable:
+        """What an error says."""
+        return cls(error.resource, error.value, str(error))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
     """The webhook's answer: ``pod`` is the pod with ``changes`` applied; ``claimed`` are the vendors it uses.
@@ -51,7 +65,7 @@ class Admission:
     changes: tuple[PodChange, ...] = ()
     claimed: tuple[VendorName, ...] = ()
     detail: str = ""
-    unusable: InvalidRequestError | None = None
+    unusable: Unusable | None = None
 
 
 def admit(
@@ -75,7 +89,7 @@ def admit(
     except AdmissionDeniedError as error:
         return replace(_denied(pod, error.message, error.code), detail=error.remedy)
     except InvalidRequestError as error:
-        return replace(_denied(pod, str(error), error.http_status), unusable=error)
+        return replace(_denied(pod, str(error), error.http_status), unusable=Unusable.of(error))
     over = [each.words(registry[each.vendor]) for each in quota.excesses(_asked(demand), left or {})]
     return replace(_denied(pod, OVER_QUOTA), detail="; ".join(over)) if over else changed
 
