@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any
+from contextlib import suppress
 
 import pytest
 import yaml
 
+from tests.cluster.allocating import ADMISSION, VOLCANO, Site, a_binding, a_pod, a_site, annotated, installed, refused
 from tests.cluster.api import Api, ApiError, Object
-from tests.cluster.kubernetes import NODE, RBAC, ControlPlane
+from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.waiting import wait_until
 
-ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-PLURALS = {
-    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
-}
 QUOTED = 'o\'brien "the\\ops" <admin>'
 OURS = "system:serviceaccount:gpu:volcano-vgpu-agent"
 
-VOLCANO = {
-    "volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,1000,10:",
-    "volcano.sh/devices-to-allocate": "GPU-0,NVIDIA,1000,10:",
-    "volcano.sh/vgpu-node": "n1",
-    "volcano.sh/vgpu-time": "1700000000",
-    "volcano.sh/bind-phase": "allocating",
-    "volcano.sh/bind-time": "1700000000",
-}
 KOORDINATOR = "scheduling.koordinator.sh/device-allocated"
 ISOLATION = "koordinator.sh/gpu-isolation-provider"
 MARK = "hami-plugins.io/volcano-vgpu-grant"
@@ -75,123 +60,18 @@ REQUESTED = {
 """Annotations with which a user asks for devices."""
 
 
-@dataclass(frozen=True)
-class Site:
-    """A namespace, and the clients that a test acts as."""
-
-    plane: ControlPlane
-    namespace: str
-
-    @property
-    def pods(self) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/pods"
-
-    def acting(self, user: str, *groups: str) -> Api:
-        plane = self.plane
-        return Api(plane.url, ca=plane.pki.ca, token=plane.admin_token, user=user, groups=groups)
-
-    @property
-    def editor(self) -> Api:
-        """May what the built-in ClusterRole ``edit`` allows in this namespace."""
-        return self.acting("jane")
-
-    @property
-    def owner(self) -> Api:
-        """May everything in this namespace."""
-        return self.acting("olga")
-
-    def pod(self, name: str, annotations: Mapping[str, str] | None = None, **spec: Any) -> Object:
-        """A pod that the administrator creates."""
-        return self.plane.api.create(self.pods, a_pod(name, annotations, **spec))
-
-    def annotations(self, name: str) -> Mapping[str, str]:
-        held: Mapping[str, str] = self.plane.api.get(f"{self.pods}/{name}")["metadata"].get("annotations") or {}
-        return held
-
-
-def a_pod(name: str, annotations: Mapping[str, str] | None = None, labels: Any = None, **spec: Any) -> Object:
-    """A pod that no scheduler of this cluster places."""
-    container = {"name": "main", "image": "none"}
-    metadata = {"name": name, "annotations": dict(annotations or {}), "labels": dict(labels or {})}
-    spec = {"containers": [container], "schedulerName": "none", "automountServiceAccountToken": False, **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-def a_binding(name: str, annotations: Mapping[str, str] | None = None) -> Object:
-    metadata = {"name": name, "annotations": dict(annotations or {})}
-    return {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": "n1"}}
-
-
-def annotated(**annotations: str | None) -> Object:
-    return {"metadata": {"annotations": annotations}}
-
-
 def printed(*arguments: str) -> list[Object]:
     """What the command prints."""
     whole = [sys.executable, "-m", "hami_plugins.cli", "allocation-policy", *arguments]
     return list(yaml.safe_load_all(subprocess.run(whole, check=True, capture_output=True, text=True).stdout))
 
 
-@contextmanager
-def installed(site: Site, documents: list[Object]) -> Iterator[None]:
-    """The policy in force for the length of the ``with``."""
-    api = site.plane.api
-    created = [(f"{ADMISSION}/{PLURALS[each['kind']]}", each) for each in documents]
-    for path, each in created:
-        api.create(path, each)
-
-    def in_force() -> bool:
-        with suppress(ApiError):
-            site.editor.request("POST", site.pods, a_pod("probe", VOLCANO), query={"dryRun": "All"})
-            return False
-        return True
-
-    try:
-        wait_until(in_force, "the policy is in force", 30)
-        yield
-    finally:
-        for path, each in created:
-            api.delete(f"{path}/{each['metadata']['name']}")
-        wait_until(lambda: not in_force(), "the policy is gone", 30)
-
-
 @pytest.fixture(scope="module")
 def site(control_plane: ControlPlane) -> Iterator[Site]:
     """The policy as the command prints it, and users with the built-in role ``edit`` and with ``*``."""
-    name = "allocations"
-    control_plane.create_namespace(name)
-    found = Site(control_plane, name)
-    rbac = f"{RBAC}/namespaces/{name}"
-    everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
-    control_plane.apply(f"{rbac}/roles", {"metadata": {"name": "all"}, "rules": everything})
-    writers = "system:serviceaccounts"
-    bound = (
-        ("edit", "ClusterRole", "User", "jane"),
-        *(("all", "Role", "User", name) for name in ("olga", QUOTED, "system:kube-scheduler")),
-        ("all", "Role", "Group", writers),
-    )
-    for at, (role, kind, subject, who) in enumerate(bound):
-        body = {
-            "metadata": {"name": f"bound-{at}"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": subject, "name": who}],
-        }
-        control_plane.apply(f"{rbac}/rolebindings", body)
-    with installed(found, printed("--user", OURS, "--user", QUOTED)):
+    documents = printed("--user", OURS, "--user", QUOTED)
+    with a_site(control_plane, "allocations", QUOTED) as found, installed(found, documents, *VOLCANO):
         yield found
-    control_plane.clear_namespace(name)
-    control_plane.api.delete(f"/api/v1/namespaces/{name}")
-
-
-def refused(key: str, act: Callable[..., object], *arguments: object) -> None:
-    """The API server refuses with a reason that names the key, the user and a remedy."""
-    with pytest.raises(ApiError) as caught:
-        act(*arguments)
-    assert caught.value.status == 403, caught.value
-    said = json.loads(caught.value.body)["message"]
-    assert key in said
-    assert "only schedulers, the allocator, and node agents write" in said
-    assert any(remedy in said for remedy in ("Leave it as it is", "Remove it from the pod", "Send the Binding without"))
 
 
 @pytest.mark.parametrize("key", FORGED_KEYS)
