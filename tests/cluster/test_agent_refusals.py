@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 import yaml
 
 from tests.cluster.agents import CDI, CHECKPOINT, NodeAgent, uuid
-from tests.cluster.api import Object
 from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.node import Node
-from tests.cluster.objects import pod
+from tests.cluster.objects import binding, pod
 from tests.cluster.slices import (
     GRANTED_NODE,
     IDS,
@@ -51,6 +50,8 @@ FORGED: Final = (
     Forged("too-many-cards", f"{uuid(1)},NVIDIA,1000,0:{uuid(2)},NVIDIA,1000,0:", "Volcano granted 2 cards"),
     Forged("too-few-cards", "", "Volcano granted 0 cards"),
     Forged("larger-than-the-card", f"{uuid(1)},NVIDIA,99999,0:", "which has 40960 in all"),
+    Forged("larger-than-requested", f"{uuid(1)},NVIDIA,1001,0:", "on GPU-"),
+    Forged("more-cores-than-requested", f"{uuid(1)},NVIDIA,1000,100:", "and 0 requested"),
     Forged("more-cores-than-a-card", f"{uuid(1)},NVIDIA,1000,101:", "a card has 100"),
     Forged("partition-of-a-whole-card", f"{uuid(1)}[group1-0],NVIDIA,1000,0:", "is not shared by MIG"),
     Forged("contradiction", f"{uuid(1)},NVIDIA,1000,0:", LEFT, more={LEFT: f"{uuid(2)},NVIDIA,1000,0:"}),
@@ -66,10 +67,21 @@ def alive(volcano: Volcano) -> Iterator[None]:
     assert (volcano.scheduler.running, volcano.scheduler.pid) == (True, pid), volcano.scheduler.log()[-3000:]
 
 
-def by_hand(name: str, ids: str, *, node: str = NODE, more: Mapping[str, str] | None = None, **spec: Any) -> Object:
-    """A pod with a grant that Volcano did not write."""
+def by_hand(
+    plane: ControlPlane,
+    namespace: str,
+    name: str,
+    ids: str,
+    *,
+    memory: int = 1000,
+    node: str = NODE,
+    more: Mapping[str, str] | None = None,
+) -> None:
+    """A pod with a grant that Volcano did not write, bound as a scheduler binds it."""
     notes = {IDS: ids, GRANTED_NODE: node, **(more or {})}
-    return volcano_pod(name, gpu(memory=1000), annotations=notes, node=NODE, **spec)
+    body = pod(name, gpu(memory=memory), annotations=notes, schedulerName="by-hand")
+    plane.api.create(pods(namespace), body)
+    plane.api.create(f"{pods(namespace)}/{name}/binding", binding(name, NODE))
 
 
 @pytest.mark.usefixtures("alive")
@@ -77,8 +89,7 @@ def test_what_somebody_forged_is_refused_and_harms_nobody(
     agent: NodeAgent, control_plane: ControlPlane, namespace: str
 ) -> None:
     for each in FORGED:
-        body = by_hand(each.what, each.ids, node=each.node, more=each.more)
-        control_plane.api.create(pods(namespace), body)
+        by_hand(control_plane, namespace, each.what, each.ids, node=each.node, more=each.more)
     control_plane.api.create(pods(namespace), volcano_pod("honest", gpu(memory=1500)))
     assert not amiss(control_plane, settled(control_plane, namespace, ["honest"])[0])
     for each in FORGED:
@@ -93,13 +104,24 @@ def test_what_somebody_forged_is_refused_and_harms_nobody(
 def test_a_card_that_is_promised_twice_stays_with_who_had_it_first(
     agent: NodeAgent, control_plane: ControlPlane, namespace: str
 ) -> None:
-    control_plane.api.create(pods(namespace), by_hand("first", f"{uuid(1)},NVIDIA,30000,0:"))
+    by_hand(control_plane, namespace, "first", f"{uuid(1)},NVIDIA,30000,0:", memory=30_000)
     found = settled(control_plane, namespace, ["first"])
-    control_plane.api.create(pods(namespace), by_hand("second", f"{uuid(1)},NVIDIA,30000,0:"))
+    by_hand(control_plane, namespace, "second", f"{uuid(1)},NVIDIA,30000,0:", memory=30_000)
     wait_refused(control_plane, namespace, "second", "those that came first keep theirs")
     assert not amiss(control_plane, found[0])
     control_plane.api.delete(f"{pods(namespace)}/first")
     assert not amiss(control_plane, settled(control_plane, namespace, ["second"])[0])
+
+
+@pytest.mark.usefixtures("alive")
+def test_an_allocation_on_a_pod_whose_author_chose_the_node_is_refused(
+    agent: NodeAgent, control_plane: ControlPlane, namespace: str
+) -> None:
+    """The API server records who set ``spec.nodeName``; a Binding leaves no such record."""
+    notes = {IDS: f"{uuid(1)},NVIDIA,1000,0:", GRANTED_NODE: NODE}
+    body = volcano_pod("placed", gpu(memory=1000), annotations=notes, node=NODE)
+    control_plane.api.create(pods(namespace), body)
+    wait_refused(control_plane, namespace, "placed", "set spec.nodeName, so that no scheduler allocated")
 
 
 @pytest.mark.usefixtures("alive")
