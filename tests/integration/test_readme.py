@@ -24,6 +24,7 @@ WORKLOADS = TREE / "hami_plugins" / "examples" / "workloads"
 RUN_BY = {
     "docs/reference/fleet-files.md": ("tests/unit/cli/test_fleets.py",),
     "docs/reference/redaction.md": ("tests/unit/cli/test_snapshot.py",),
+    "charts/README.md": ("tests/unit/cli/test_allocations.py",),
     "README.md": ("tests/cluster/test_newcomer.py", "tests/integration/test_readme.py"),
     "charts/hami-plugins/charts/volcano-vgpu/README.md": ("tests/cluster/test_charts_node.py",),
     "charts/hami-plugins/charts/neuron-topology/README.md": ("tests/cluster/test_charts_node.py",),

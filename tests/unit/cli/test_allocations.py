@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+from pathlib import Path
 
 import yaml
 
@@ -29,6 +32,15 @@ def test_further_accounts_are_trusted(type_in: Type) -> None:
     accounts = said["items"][0]["spec"]["matchConditions"][1]["expression"]
     for name in ("jane", "ops", "system:masters", "system:serviceaccount:volcano-system:volcano-scheduler"):
         assert f'"{name}"' in accounts
+
+
+def test_the_command_of_the_charts_page_prints_what_the_page_says(type_in: Type) -> None:
+    (block,) = re.findall(r"^```sh\n(.*?)^```", Path("charts/README.md").read_text(), re.DOTALL | re.MULTILINE)
+    program, *words = shlex.split(block.partition(">")[0])
+    assert program == "hami-plugins"
+    policy, _ = yaml.safe_load_all(type_in(*words).out)
+    accounts = policy["spec"]["matchConditions"][1]["expression"]
+    assert '"system:serviceaccount:gpu:volcano-vgpu-agent"' in accounts
 
 
 def test_an_unknown_system_is_refused_with_those_that_are_known(type_in: Type) -> None:
