@@ -1,35 +1,34 @@
 """``python -m charts.docker.image TARGET FILE``: an image without a registry, a daemon or root.
 
 The base is a handful of Debian packages of the machine's own release: Python and what its libraries need, no shell.
-The rest is this tree as a wheel, and the libraries that are installed beside the interpreter which runs this. The same
-packages, libraries and tree make the same image, byte by byte. Beside FILE (an OCI archive, which ``ctr images import``
-and ``skopeo`` read) stands what is in it: FILE.cdx.json, a CycloneDX document.
+The rest is this tree as a wheel, and those libraries beside the interpreter which runs this that the target's processes
+import. The same packages, libraries and tree make the same image, byte by byte. Beside FILE (an OCI archive, which
+``ctr images import`` and ``skopeo`` read) stands what is in it, with hash and licence: FILE.cdx.json, a CycloneDX
+document.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
-import hashlib
 import importlib.metadata
 import io
 import json
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from packaging.requirements import Requirement
-
+from charts.docker import parts
+from charts.docker.parts import ImageError, Part
 from charts.docker.targets import TARGETS, Target
 
 TREE: Final = Path(__file__).parents[2]
@@ -52,34 +51,21 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _MERGED: Final = ("bin", "sbin", "lib", "lib64")
 
 
-class ImageError(Exception):
-    """The image cannot be made; the text says what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Component:
-    """Something that is in the image, for its bill of materials."""
-
-    name: str
-    version: str
-    purl: str
-    sha256: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Built:
     """What came of it: the bytes that a node has to fetch, and the digest that names them."""
 
     compressed: int
     digest: str
-    components: tuple[Component, ...]
+    components: tuple[Part, ...]
 
 
 def build(target: Target, file: Path, *, name: str) -> Built:
     """Write the image, called ``name``, and its bill of materials. Raises ``ImageError``."""
     with tempfile.TemporaryDirectory(prefix="image-") as folder:
         root = Path(folder) / "root"
-        components = [*_debian(Path(folder), root), *_libraries(target, root / HOME), _pack(Path(folder), root / HOME)]
+        libraries = [parts.library(name, root / HOME) for name in target.packages]
+        components = [*_debian(Path(folder), root), *libraries, _pack(Path(folder), root / HOME)]
         _accounts(root)
         _compile(root)
         base = _layer(root, inside=False)
@@ -89,24 +75,50 @@ def build(target: Target, file: Path, *, name: str) -> Built:
     return built
 
 
-def _debian(folder: Path, root: Path) -> Iterator[Component]:
+def _debian(folder: Path, root: Path) -> Iterator[Part]:
     """Debian's packages, laid out with ``/lib`` in ``/usr/lib`` as on every Debian of today."""
-    where = folder / "packages"
-    where.mkdir()
-    fetch(where, PACKAGES)
-    for package in sorted(where.glob("*.deb")):
-        fields = _run("dpkg-deb", "--field", str(package), "Package", "Version", "Architecture").decode()
-        described = dict(line.split(": ", 1) for line in fields.splitlines())
-        with tarfile.open(fileobj=io.BytesIO(_run("dpkg-deb", "--fsys-tarfile", str(package)))) as content:
-            for member in content:
-                _lay(content, member, root)
-        version = described["Version"]
-        purl = f"pkg:deb/debian/{described['Package']}@{version}?arch={described['Architecture']}"
-        digest = hashlib.sha256(package.read_bytes()).hexdigest()
-        yield Component(described["Package"], version, purl, digest)
+    wanted, seen = set(PACKAGES), set[str]()
+    while wanted:
+        where = folder / f"packages-{len(seen)}"
+        where.mkdir()
+        fetch(where, sorted(wanted))
+        described = [_package(file, root) for file in sorted(where.glob("*.deb"))]
+        yield from (part for part, _ in described)
+        seen |= {part.name for part, _ in described}
+        wanted = {told for _, told in described} - seen
     for link in _MERGED:
         (root / "usr" / link).mkdir(parents=True, exist_ok=True)
         (root / link).symlink_to(f"usr/{link}")
+
+
+def _package(file: Path, root: Path) -> tuple[Part, str]:
+    """One of Debian's packages, laid out and described, and the package that has its copyright file."""
+    fields = _run("dpkg-deb", "--field", str(file), "Package", "Version", "Architecture").decode()
+    described = dict(line.split(": ", 1) for line in fields.splitlines())
+    name, version = described["Package"], described["Version"]
+    with tarfile.open(fileobj=io.BytesIO(_run("dpkg-deb", "--ctrl-tarfile", str(file)))) as control:
+        sums = parts.md5sums(control)
+    words, told = "", name
+    with tarfile.open(fileobj=io.BytesIO(_run("dpkg-deb", "--fsys-tarfile", str(file)))) as content:
+        for member in content:
+            path = member.name.removeprefix("./")
+            if member.isreg():
+                data = content.extractfile(member)
+                assert data is not None  # noqa: S101 - of a regular file
+                held = data.read()
+                parts.check_md5(f"{name} {version}", path, held, sums)
+                words = held.decode() if path == f"usr/share/doc/{name}/copyright" else words
+            if member.issym() and path == f"usr/share/doc/{name}":
+                told = member.linkname
+            _lay(content, member, root)
+    part = Part(
+        name=name,
+        version=version,
+        purl=f"pkg:deb/debian/{name}@{version}?arch={described['Architecture']}",
+        sha256=parts.sha256(file.read_bytes()),
+        licence=parts.debian_licence(told, words),
+    )
+    return part, told
 
 
 def fetch(folder: Path, packages: Iterable[str]) -> None:
@@ -141,40 +153,7 @@ def _lay(content: tarfile.TarFile, member: tarfile.TarInfo, root: Path) -> None:
         target.chmod(0o755 if member.mode & 0o100 else 0o644)
 
 
-def _libraries(target: Target, home: Path) -> Iterator[Component]:
-    """The pack's requirements, as they are installed here."""
-    for name, found in sorted(_closure("hami-plugins", target.extras).items()):
-        if name == "hami-plugins":
-            continue
-        for each in found.files or ():
-            path = Path(str(found.locate_file(each)))
-            if each.parts[0] != ".." and "__pycache__" not in each.parts and each.name not in {"RECORD", "INSTALLER"}:
-                (home / each).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, home / each)
-        yield Component(name, found.version, f"pkg:pypi/{name}@{found.version}")
-
-
-def _closure(first: str, extras: tuple[str, ...]) -> Mapping[str, importlib.metadata.Distribution]:
-    """A distribution and everything that it needs. An extra that is not installed is left out, and told."""
-    found: dict[str, importlib.metadata.Distribution] = {}
-    todo: list[tuple[str, frozenset[str]]] = [(first, frozenset(extras))]
-    while todo:
-        name, wanted = todo.pop()
-        try:
-            found[name] = importlib.metadata.distribution(name)
-        except importlib.metadata.PackageNotFoundError:
-            sys.stderr.write(f"{name}: not installed here, so that it is not in the image\n")
-            continue
-        for text in found[name].requires or ():
-            needed = Requirement(text)
-            following = re.sub(r"[-_.]+", "-", needed.name).lower()
-            applies = needed.marker is None or any(needed.marker.evaluate({"extra": each}) for each in (*wanted, ""))
-            if applies and following not in found:
-                todo.append((following, frozenset(needed.extras)))
-    return found
-
-
-def _pack(folder: Path, home: Path) -> Component:
+def _pack(folder: Path, home: Path) -> Part:
     """This tree, as a wheel."""
     options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index"]
     _run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder / "wheels"), str(TREE))
@@ -183,7 +162,9 @@ def _pack(folder: Path, home: Path) -> Component:
         for each in content.namelist():
             content.extract(each, home)
     version = wheel.name.split("-")[1]
-    return Component("hami-plugins", version, f"pkg:pypi/hami-plugins@{version}", _sha256(wheel.read_bytes()))
+    purl, digest = f"pkg:pypi/hami-plugins@{version}", parts.sha256(wheel.read_bytes())
+    licence = parts.licence_of(importlib.metadata.distribution("hami-plugins"))
+    return Part(name="hami-plugins", version=version, purl=purl, sha256=digest, licence=licence)
 
 
 def _accounts(root: Path) -> None:
@@ -225,9 +206,7 @@ def _layer(root: Path, *, inside: bool) -> bytes:
     return buffer.getvalue()
 
 
-def _archive(
-    target: Target, file: Path, name: str, layers: tuple[bytes, ...], components: tuple[Component, ...]
-) -> Built:
+def _archive(target: Target, file: Path, name: str, layers: tuple[bytes, ...], components: tuple[Part, ...]) -> Built:
     """An OCI image layout in a tar."""
     packed = [gzip.compress(layer, 6, mtime=0) for layer in layers]
     config = {
@@ -244,7 +223,7 @@ def _archive(
             "User": target.user,
             "WorkingDir": "/",
         },
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{_sha256(layer)}" for layer in layers]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{parts.sha256(layer)}" for layer in layers]},
     }
     blobs = [json.dumps(config).encode(), *packed]
     kind = "application/vnd.oci.image"
@@ -263,12 +242,12 @@ def _archive(
         _add(tar, "oci-layout", json.dumps({"imageLayoutVersion": "1.0.0"}).encode())
         _add(tar, "index.json", json.dumps(index).encode())
         for blob in blobs:
-            _add(tar, f"blobs/sha256/{_sha256(blob)}", blob)
-    return Built(sum(map(len, packed)), f"sha256:{_sha256(blobs[-1])}", components)
+            _add(tar, f"blobs/sha256/{parts.sha256(blob)}", blob)
+    return Built(sum(map(len, packed)), f"sha256:{parts.sha256(blobs[-1])}", components)
 
 
 def _described(blob: bytes, media_type: str) -> dict[str, object]:
-    return {"mediaType": media_type, "digest": f"sha256:{_sha256(blob)}", "size": len(blob)}
+    return {"mediaType": media_type, "digest": f"sha256:{parts.sha256(blob)}", "size": len(blob)}
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
@@ -278,14 +257,9 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 def _bill(target: Target, built: Built) -> str:
-    components = [
-        {"type": "library", "name": each.name, "version": each.version, "purl": each.purl, "bom-ref": each.purl}
-        | ({"hashes": [{"alg": "SHA-256", "content": each.sha256}]} if each.sha256 else {})
-        for each in sorted(built.components, key=lambda each: each.purl)
-    ]
     image = {"type": "container", "name": target.name, "version": built.digest}
     document = {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "metadata": {"component": image}}
-    return json.dumps({**document, "components": components}, indent=1) + "\n"
+    return json.dumps({**document, "components": parts.bill(built.components)}, indent=1) + "\n"
 
 
 def _run(*command: str, folder: Path | None = None) -> bytes:
@@ -293,10 +267,6 @@ def _run(*command: str, folder: Path | None = None) -> bytes:
     if done.returncode:
         raise ImageError(f"{' '.join(command[:3])} failed: {done.stderr.decode(errors='replace').strip()}")
     return done.stdout
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def main(arguments: list[str]) -> int:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
+
+FOLDER: Final = Path(__file__).parent / "packages"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One image. ``extras`` are those of the pack; ``user`` is whom it runs as where a pod does not say."""
+    """One image. ``user`` is whom it runs as where a pod does not say."""
 
     name: str
     user: str
-    extras: tuple[str, ...] = ()
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The libraries that its processes import, and no others; a test traces them."""
+        lines = (FOLDER / f"{self.name}.txt").read_text(encoding="utf-8").splitlines()
+        return tuple(line for line in lines if line and not line.startswith("#"))
 
 
-AGENT: Final = Target("volcano-vgpu-agent", user="0:0", extras=("nvidia",))
+AGENT: Final = Target("volcano-vgpu-agent", user="0:0")
 """Root: the kubelet's and the runtime's folders are root's."""
 
 GRANTS: Final = Target("volcano-vgpu-grants", user="65532:65532")

@@ -36,16 +36,15 @@ SLOTS: Final = 10 * CARDS
 
 
 def import_images(node: Node, folder: Path) -> Built:
-    """Builds the agent's image and brings it in, under the names of the others, too, which differ in their user."""
-    archive = folder / "image.tar"
-    name = f"{REPOSITORY}/{AGENT.name}:{VERSION}"
-    built = image.build(AGENT, archive, name=name)
+    """Builds the images and brings them in; what was built of the agent's."""
     ctr = [str(node.plane.programs["ctr"]), "--address", SOCKET, "--namespace", "k8s.io", "images"]
-    others = [f"{REPOSITORY}/{target.name}:{VERSION}" for target in TARGETS if target is not AGENT]
-    for words in (["import", "--local", "--snapshotter", "native", str(archive)], ["tag", name, *others]):
-        done = node.machine.run([*ctr, *words], timeout=120)
+    built = {}
+    for target in TARGETS:
+        archive = folder / f"{target.name}.tar"
+        built[target] = image.build(target, archive, name=f"{REPOSITORY}/{target.name}:{VERSION}")
+        done = node.machine.run([*ctr, "import", "--local", "--snapshotter", "native", str(archive)], timeout=120)
         assert done.returncode == 0, done.stderr
-    return built
+    return built[AGENT]
 
 
 class Charted:

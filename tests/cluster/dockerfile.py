@@ -6,6 +6,7 @@ installed comes from the wheels of the lock, fetched and checked by their hashes
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from charts.docker.image import PACKAGES, PYTHON, fetch
 
 TREE: Final = Path(__file__).parents[2]
 BASE: Final = "localhost/base:1"
+_PINNED: Final = re.compile(r"sha256:[0-9a-f]{64}")
 MORE: Final = (
     PYTHON, f"{PYTHON}-venv", "python3-pip-whl", "python3-setuptools-whl", "dash", "sed", "coreutils", "libacl1",
     "libattr1", "libselinux1", "libpcre2-8-0", "libgmp10",
@@ -70,10 +72,18 @@ class Builder:
 
     def build(self, arguments: str) -> str:
         """As ``docker build`` with these arguments, in the tree; what it printed. Raises ``DockerfileError``."""
-        local = ["--network", "host", "--isolation", "oci", "--pull-never", "--build-arg", f"BASE={BASE}"]
+        local = ["--network", "host", "--isolation", "oci", "--pull-never"]
         ignored = ["--ignorefile", "charts/docker/Dockerfile.dockerignore"]
         mounted = ["--volume", f"{self.wheels}:{WHEELS}:ro"]
-        return self.run("build", *self.trusting, *local, *ignored, *mounted, *shlex.split(arguments))
+        words = [*self.trusting, *local, *ignored, *mounted, *shlex.split(arguments)]
+        return _run(self._command("build", *words), {**self._environment(), "BASE": self._base()})
+
+    def _base(self) -> str:
+        """The base by its digest."""
+        described = self.run("inspect", "--type", "image", "--format", "{{.FromImageDigest}}", BASE)
+        found = _PINNED.search(described)
+        assert found is not None, described
+        return f"{BASE.rpartition(':')[0]}@{found[0]}"
 
     def container(self, image: str) -> str:
         """A container of the image."""

@@ -1,0 +1,1 @@
+"""What is in the images, held against what their processes import."""
