@@ -131,9 +131,7 @@ PRODUCTS: dict[Target, tuple[str, str, list[dict[str, Any]]]] = {
         "serve",
         [
             koordinator.mutating(Asked(configuration="koordinator-adapter", service="s", namespace="default")),
-            koordinator.validating(
-                Asked(configuration="koordinator-adapter", service="s", namespace="default"), users=[], groups=[]
-            ),
+            koordinator.validating(Asked(configuration="koordinator-adapter", service="s", namespace="default")),
         ],
     ),
 }
