@@ -183,6 +183,9 @@ def test_a_container_is_named_where_there_are_several() -> None:
     [
         pytest.param((a_request(memory=9_000, count=2),), [a_node("a", a_device(), a_device())], id="several cards"),
         pytest.param((a_request(memory=9_000),), [a_node("a"), a_node("b", a_device(memory=20_000))], id="two nodes"),
+        pytest.param(
+            (a_request(memory=Percent(50)),), [a_node("a", a_device(), a_device(memory=18_000))], id="two sizes"
+        ),
     ],
 )
 def test_what_other_containers_leave_is_not_counted_where_they_may_be_on_other_cards(
@@ -193,7 +196,10 @@ def test_what_other_containers_leave_is_not_counted_where_they_may_be_on_other_c
 
 
 def test_an_init_container_shares_its_card_with_no_application() -> None:
-    init = ContainerDemand(ContainerKind.INIT, (a_request(memory=9_000),))
+    small = a_request(memory=9_000)
+    late = ContainerDemand(ContainerKind.INIT, (a_request(memory=17_000),))
+    assert "leaves" not in said(wanting(small, late), [a_node("a")], containers=("web", "warm-up"))
+    init = ContainerDemand(ContainerKind.INIT, (small,))
     demand = wanting(init, a_request(memory=17_000))
     assert "leaves" not in said(demand, [a_node("a")], containers=("warm-up", "train"))
 
