@@ -26,12 +26,25 @@ A_TURN: Final = 64
 _WAITING: Final = 2048
 """Connections that the kernel keeps until they are accepted."""
 
+_MANY: Final = 128
+"""Connections after whose end memory is given back."""
+
+_FLOOD: Final = 256
+"""Connections that come without a pause. From then on a client that has half of all is refused before anything else."""
+
 
 class Connections:
-    """Used in the thread of the event loop alone. Connections are known by their file descriptors."""
+    """Used in the thread of the event loop alone. Connections are known by their file descriptors.
 
-    def __init__(self, most: int = MOST, unread: int = MOST_UNREAD) -> None:
+    ``on_many_closed`` is called each time that many of them have come to their end.
+    """
+
+    def __init__(
+        self, most: int = MOST, unread: int = MOST_UNREAD, *, on_many_closed: Callable[[], object] = lambda: None
+    ) -> None:
         self._most = most
+        self._on_many_closed = on_many_closed
+        self._closed = 0
         self._most_unread = unread
         self._ends: dict[int, Callable[[], object]] = {}
         self._clients: dict[int, str] = {}
@@ -49,6 +62,10 @@ class Connections:
         self._waiting.add(number, client)
         if len(self._ends) > self._most and (victim := self._waiting.victim()) is not None:
             self._end(victim)
+
+    def crowds(self, client: str) -> bool:
+        """Whether the client has half of all connections that there may be."""
+        return self._waiting.count(client) >= self._most // 2
 
     def ends_by(self, number: int, end: Callable[[], object]) -> None:
         """From now on ``end`` closes the connection."""
@@ -79,7 +96,10 @@ class Connections:
 
     def closed(self, number: int) -> None:
         """The connection is closed."""
-        self._ends.pop(number, None)
+        if self._ends.pop(number, None) is not None:
+            self._closed += 1
+            if self._closed % _MANY == 0:
+                self._on_many_closed()
         self._clients.pop(number, None)
         self._waiting.discard(number)
         self._unread.pop(number, None)
@@ -95,14 +115,25 @@ class Listener(socket.socket):
     """A listening socket whose connections are known to ``connections`` from their first moment, before TLS begins."""
 
     connections: Connections
+    _at_a_stretch = 0
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """See ``socket.socket``."""
-        accepted, address = super().accept()
-        connection = _Accepted(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
-        connection.connections = self.connections
-        self.connections.opened(connection.fileno(), str(address[0]), connection.cut)
-        return connection, address
+        """See ``socket.socket``. Who waits for a connection waits for all before it, so a flood is refused quickly."""
+        for _ in range(_WAITING):
+            try:
+                accepted, address = super().accept()
+            except BlockingIOError:
+                self._at_a_stretch = 0
+                raise
+            self._at_a_stretch += 1
+            client = str(address[0])
+            if self._at_a_stretch <= _FLOOD or not self.connections.crowds(client):
+                connection = _Accepted(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
+                connection.connections = self.connections
+                self.connections.opened(connection.fileno(), client, connection.cut)
+                return connection, address
+            accepted.close()
+        raise BlockingIOError
 
     def listen(self, backlog: int = 0, /) -> None:
         """See ``socket.socket``. asyncio accepts as many connections in one turn as it asks to be kept waiting."""

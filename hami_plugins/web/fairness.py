@@ -33,6 +33,10 @@ class ByClient(Generic[Key]):
         if not keys:
             del self._keys[client]
 
+    def count(self, client: str) -> int:
+        """How many keys a client has."""
+        return len(self._keys.get(client, ()))
+
     def victim(self) -> Key | None:
         """The oldest key of the client that has the most; ``None`` when there are no keys.
 

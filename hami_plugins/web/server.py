@@ -20,6 +20,8 @@ from hami_plugins.running import Running
 from hami_plugins.web.accepting import accept_no_more
 from hami_plugins.web.connections import A_TURN, MOST, Connections, Listener, listening
 from hami_plugins.web.heads import PATIENCE, Guarded
+from hami_plugins.web.loops import Loop
+from hami_plugins.web.memory import GivingBack
 from hami_plugins.web.tls import Rotation, Tls, TlsMetrics
 
 IDLE: Final = 120
@@ -72,7 +74,7 @@ class WebServer(Running):
 
         Raises ``ConfigError`` when the address is not to be had or the certificate cannot be used.
         """
-        connections = Connections(self._connections)
+        connections = Connections(self._connections, on_many_closed=GivingBack().soon)
         config = self._config(connections)
         host = self.address[0]
         listener = _listen(*self.address, connections)
@@ -119,7 +121,7 @@ class WebServer(Running):
             # Who asks is the other end of the connection, whatever a header says.
             proxy_headers=False,
             # The same on every machine, whatever else is installed there.
-            loop="asyncio",
+            loop=f"{Loop.__module__}:{Loop.__name__}",
             http=protocol,
             ws="none",
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import ssl
 import time
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -246,3 +248,30 @@ def test_a_number_that_is_closed_is_forgotten_when_its_socket_closes() -> None:
             assert len(connections) == 1
             accepted.close()
         eventually(lambda: len(connections) == 0)
+
+
+def test_a_handshake_that_fails_is_forgotten_without_the_garbage_collector(counted: Counted, tmp_path: Path) -> None:
+    def kept() -> int:
+        return sum(isinstance(each, SSLProtocol) for each in gc.get_objects())
+
+    with WebServer(counted.app, tls=a_certificate(tmp_path)) as server:
+        gc.collect()
+        gc.disable()
+        try:
+            for said in (b"", b"x", b"no handshake at all"):
+                for _ in range(10):
+                    with connected(server) as client:
+                        client.sendall(said)
+            eventually(lambda: kept() == 0)
+        finally:
+            gc.enable()
+
+
+def test_memory_goes_back_once_many_connections_have_ended() -> None:
+    asked: list[int] = []
+    connections = Connections(on_many_closed=lambda: asked.append(1))
+    for number in range(1_000):
+        connections.opened(number, "a", lambda: None)
+        connections.closed(number)
+        connections.closed(number)
+    assert 3 < len(asked) < 20
