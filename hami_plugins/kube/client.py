@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Any, Final, get_args
 from urllib.parse import urlencode
@@ -162,6 +163,10 @@ class KubeClient:
     def get(self, path: str) -> Raw:
         """See ``KubeApi``."""
         return self._call("get", path, again=_worthwhile)
+
+    def server_time(self) -> datetime | None:
+        """See ``KubeApi``."""
+        return self.transport.server_time()
 
     def create(self, path: str, body: Raw) -> Raw:
         """See ``KubeApi``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 Raw = Mapping[str, Any]
@@ -121,3 +122,6 @@ class KubeApi(ClusterReader, Watching, Writing, Protocol):
 
     def get(self, path: str) -> Raw:
         """The object at ``path``. Raises ``KubeError``, with status 404 where there is none."""
+
+    def server_time(self) -> datetime | None:
+        """The time by the server's clock: what its last answer said, and what passed since. ``None`` where none did."""

@@ -9,7 +9,10 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple
 
 import urllib3
@@ -34,6 +37,8 @@ _KEEP_ALIVE: Final = (
 )
 """A server that vanished without a word is noticed after a minute, not when a quiet watch has waited to its end."""
 
+_LAST_YEAR: Final = 9900
+
 
 class Request(NamedTuple):
     """What is sent, and ``what`` that is in words for errors. ``path`` comes with its query; who asks is left out."""
@@ -57,6 +62,7 @@ class Transport:
         self.interrupter = Interrupter()
         self._settings = settings
         self._authenticating = threading.Lock()
+        self._dated: tuple[datetime, float] | None = None
         if settings.socket_options is None:
             settings.socket_options = [*HTTPConnection.default_socket_options, *_KEEP_ALIVE]
         self._requests = self._pool(maxsize=connections, block=True)
@@ -67,6 +73,13 @@ class Transport:
         for manager in (self._requests, self._watches):
             manager.clear()
             make_interruptible(manager, self.host)
+
+    def server_time(self) -> datetime | None:
+        """See ``KubeApi``."""
+        if self._dated is None:
+            return None
+        said, at = self._dated
+        return said + timedelta(seconds=time.monotonic() - at)
 
     @contextlib.contextmanager
     def answer(
@@ -91,6 +104,8 @@ class Transport:
                 redirect=False,
                 retries=False,
             )
+        if (said := moment(response.headers.get("Date"))) is not None:
+            self._dated = said, time.monotonic()
         try:
             with self._translated(request):
                 yield response
@@ -135,3 +150,13 @@ class Transport:
         manager.connection_pool_kw |= {"maxsize": maxsize, "block": block}
         make_interruptible(manager, self.host)
         return manager
+
+
+def moment(date: str | None) -> datetime | None:
+    """What a ``Date`` header says (RFC 9110, 5.6.7); ``None`` where it says nothing that can be read."""
+    try:
+        found = parsedate_to_datetime(date or "")
+    except (ValueError, TypeError, OverflowError):
+        return None
+    # Nothing can be added to the last of all years.
+    return found.replace(tzinfo=found.tzinfo or UTC) if found.year < _LAST_YEAR else None

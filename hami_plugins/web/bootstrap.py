@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import threading
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -28,6 +28,8 @@ _TRIES: Final = 8
 
 _RETRY_SECONDS: Final = 5.0
 _MISSING: Final = 404
+_APART: Final = timedelta(minutes=5)
+"""How much two clocks may differ; certificates are valid since so long before they were made."""
 
 
 class SecretName(NamedTuple):
@@ -64,10 +66,10 @@ def shared_material(
 ) -> Material:
     """What the Secret holds, renewed and written back if that is due; who loses a race takes what the winner wrote.
 
-    A Secret that is there and empty is filled, one that holds something else is overwritten, and logged. Raises
-    ``KubeError``.
+    A Secret that is there and empty is filled, one that holds something else is overwritten, and logged. The API server
+    verifies certificates, so its clock decides what is valid; ``now`` where it does not tell. Raises ``KubeError``.
     """
-    return _shared(api, secret, lambda held: renewed(held, names, now(), lifetimes))
+    return _shared(api, secret, lambda held: renewed(held, names, api.server_time() or now(), lifetimes))
 
 
 def establish(  # noqa: PLR0913 - where it is kept, for whom, and what tests want to choose
@@ -90,7 +92,7 @@ def establish(  # noqa: PLR0913 - where it is kept, for whom, and what tests wan
     def trust(material: Material) -> None:
         changed.update((each, None) for each in configurations if put_trust(api, each, material.trusted))
 
-    _shared(api, secret, lambda held: rotated(held, names, now(), lifetimes), before=trust)
+    _shared(api, secret, lambda held: rotated(held, names, api.server_time() or now(), lifetimes), before=trust)
     return tuple(changed)
 
 
@@ -143,7 +145,8 @@ def put_trust(api: KubeApi, configuration: WebhookConfiguration, trusted: bytes)
 class CertificateKeeper:
     """Keeps the files of a server up to date, from a thread, until it is stopped.
 
-    ``folder`` gets the files (``Tls`` of ``start``). Every ``every`` seconds the Secret is read.
+    ``folder`` gets the files (``Tls`` of ``start``). Every ``every`` seconds the Secret is read. ``now`` is this
+    machine's clock.
     """
 
     def __init__(  # noqa: PLR0913 - where it is kept, for whom, and what tests want to choose
@@ -165,6 +168,7 @@ class CertificateKeeper:
         self._every = every
         self._now = now
         self._wrong = ""
+        self._apart = False
         self._log = structlog.get_logger(__name__).bind(kept_in=str(secret))
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -189,7 +193,17 @@ class CertificateKeeper:
     def _renew(self) -> Tls:
         """One round: the Secret and the files."""
         material = shared_material(self._api, self._secret, self._names, lifetimes=self._lifetimes, now=self._now)
+        self._compare_clocks()
         return write(material, self._folder)
+
+    def _compare_clocks(self) -> None:
+        """A wrong clock is logged once. It harms no certificate, but much else."""
+        own, server = self._now(), self._api.server_time()
+        apart = server is not None and abs(server - own) > _APART
+        if apart and not self._apart:
+            remedy = "set the clocks of this node and of the API server by NTP"
+            self._log.warning("clocks_differ", own=str(own), api_server=str(server), remedy=remedy)
+        self._apart = apart
 
     def _keep(self) -> None:
         while not self._stop.wait(_RETRY_SECONDS if self.check() else self._every):

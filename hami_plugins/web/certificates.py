@@ -142,7 +142,8 @@ def _due(held: Material, wanted: x509.SubjectAlternativeName, now: datetime, lif
     except ValueError:
         return True
     trusted = _issued(leaf, newest) or any(_issued(leaf, each) for each in older)
-    if not fits or not trusted or leaf.not_valid_after_utc <= now or _names_of(leaf) != set(wanted):
+    valid = leaf.not_valid_before_utc <= now < leaf.not_valid_after_utc
+    if not fits or not trusted or not valid or _names_of(leaf) != set(wanted):
         return True
     left = leaf.not_valid_after_utc - now
     if _issued(leaf, newest):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 import threading
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -147,6 +148,10 @@ class Rotation:
 
             found = x509.load_pem_x509_certificate(self._files.certificate.read_bytes())
             self._metrics.expires.set(found.not_valid_after_utc.timestamp())
+            if found.not_valid_before_utc > datetime.now(UTC):
+                begins = str(found.not_valid_before_utc)
+                remedy = "clients refuse it until then; see the clock of the machine that made it, and of this one"
+                self._log.error("certificate_not_valid_yet", begins=begins, remedy=remedy)
 
     def _signature(self) -> _Signature:
         """Changes with what the files hold, also where a link now leads elsewhere, as Kubernetes changes its mounts."""

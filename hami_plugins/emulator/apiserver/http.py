@@ -7,6 +7,8 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -101,9 +103,11 @@ class App:
         connections: Connections,
         users: Mapping[str, str],
         ask: Ask,
+        clock: Callable[[], datetime],
     ) -> None:
         self._api = api
         self._ask = ask
+        self._clock = clock
         self._faults = faults
         self._requests = requests
         self._connections = connections
@@ -113,7 +117,7 @@ class App:
         """Answer one request."""
         request = await _read(scope, receive)
         client: Address = tuple(scope["client"])
-        exchange = _Exchange(request, client, send)
+        exchange = _Exchange(request, client, send, self._clock)
         seen, target, refused = self._look(request)
         action = self._faults.strike(seen)
         if refused is None and target.kind is not None and target.verb in _GUARDED:
@@ -233,9 +237,10 @@ class App:
 class _Exchange:
     """One request and the way to answer it."""
 
-    def __init__(self, request: Request, client: Address, send: Send) -> None:
+    def __init__(self, request: Request, client: Address, send: Send, clock: Callable[[], datetime]) -> None:
         self.request = request
         self.client = client
+        self._clock = clock
         self.gate: WebhookGate | None = None
         self._send = send
 
@@ -248,7 +253,11 @@ class _Exchange:
 
     async def begin(self, code: int, media: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
         """The head of an answer."""
-        fixed = [(b"content-type", media.encode()), (b"cache-control", b"no-cache, private")]
+        fixed = [
+            (b"content-type", media.encode()),
+            (b"cache-control", b"no-cache, private"),
+            (b"date", format_datetime(self._clock().astimezone(UTC), usegmt=True).encode()),
+        ]
         await self._send({"type": "http.response.start", "status": code, "headers": [*fixed, *headers]})
 
     async def more(self, data: bytes) -> None:

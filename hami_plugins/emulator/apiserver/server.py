@@ -85,6 +85,7 @@ class ApiServer(Running):
             connections=self._connections,
             users=dict(users or {}),
             ask=self._caller.ask,
+            clock=clock,
         )
         self._bookmark_seconds = bookmark_seconds
         self._running: _Running | None = None
@@ -260,6 +261,7 @@ class _Running:
             log_config=None,
             access_log=False,
             server_header=False,
+            date_header=False,
             proxy_headers=False,
             timeout_keep_alive=600,
             timeout_graceful_shutdown=1,

@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hami_plugins.errors import AlreadyExistsError, ContentionError, KubeError, UnreachableError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect_to
 from hami_plugins.kube.port import Selection
+from hami_plugins.kube.transport import moment
 from tests.integration.kube.scripted import Asked, Line, a_list, an_object
 
 NODE = paths.node("n1")
@@ -48,6 +52,27 @@ def test_each_verb_has_its_method_and_content_type(serve: Any, client_of: Any) -
     assert {asked.headers["user-agent"].partition("/")[0] for asked in server.asked} == {"hami-plugins"}
     assert server.asked[0].headers["user-agent"].endswith(" (test)")
     assert server.connections == 1
+
+
+def test_the_servers_clock_is_known_from_its_answers_whatever_they_are(serve: Any, client_of: Any) -> None:
+    dates = ["Sun, 06 Nov 1994 08:49:37 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "soon"]
+    left = iter(dates)
+    client = client_of(serve(lambda asked, line: line.answer(404, {}, {"Date": next(left)})))
+    assert client.server_time() is None
+    told = []
+    for _ in dates:
+        with pytest.raises(KubeError):
+            client.get(NODE)
+        told.append(client.server_time().year)
+    assert told == [1994, 1994, 1994], "what cannot be read, or counted on from, changes nothing"
+
+
+@given(
+    date=st.text() | st.from_regex(r"\w{3}, \d{1,9} Jan \d{1,9} \d\d:\d\d:\d\d ([+-]\d{1,9}|GMT|-0000)", fullmatch=True)
+)
+def test_whatever_a_server_says_of_the_time_is_a_moment_or_nothing(date: str) -> None:
+    found = moment(date)
+    assert found is None or found + timedelta(days=10_000) > found
 
 
 def test_a_conflict_is_told_from_a_name_that_is_taken(serve: Any, client_of: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from hami_plugins.errors import ContentionError, KubeError
@@ -75,6 +76,9 @@ class NodeApi:
             if found is None:
                 raise KubeError(f"{path}: not found", status=404)
             return copy.deepcopy(found)
+
+    def server_time(self) -> datetime | None:
+        return None
 
     def merge_patch(self, path: str, body: Raw) -> Raw:
         if self.before_write is not None:

@@ -22,7 +22,7 @@ class Pair(NamedTuple):
     serial: int
 
 
-def a_pair(name: str = "localhost") -> Pair:
+def a_pair(name: str = "localhost", *, begins: dt.timedelta = dt.timedelta(minutes=-1)) -> Pair:
     """Made anew, for a host of this name and for 127.0.0.1."""
     key = ec.generate_private_key(ec.SECP256R1())
     now = dt.datetime.now(dt.UTC)
@@ -35,7 +35,7 @@ def a_pair(name: str = "localhost") -> Pair:
         .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(serial)
-        .not_valid_before(now - dt.timedelta(minutes=1))
+        .not_valid_before(now + begins)
         .not_valid_after(now + dt.timedelta(hours=1))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
         .sign(key, hashes.SHA256())

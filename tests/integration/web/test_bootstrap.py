@@ -41,18 +41,24 @@ DAY = timedelta(days=1)
 
 
 class Clock:
-    """A time that tests set."""
+    """A clock that is right until a test sets it ``ahead``."""
 
     def __init__(self) -> None:
-        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+        self.ahead = timedelta()
 
     def __call__(self) -> datetime:
-        return self.now
+        return datetime.now(UTC) + self.ahead
 
 
 @pytest.fixture
-def server() -> Iterator[ApiServer]:
-    with ApiServer() as running:
+def clock() -> Clock:
+    """The API server's clock."""
+    return Clock()
+
+
+@pytest.fixture
+def server(clock: Clock) -> Iterator[ApiServer]:
+    with ApiServer(clock=clock) as running:
         yield running
 
 
@@ -117,10 +123,9 @@ def test_replicas_that_start_together_agree(server: ApiServer, api: KubeClient) 
     assert set(found) == {held(server)}
 
 
-def test_replicas_that_renew_together_agree(server: ApiServer, api: KubeClient) -> None:
-    clock = Clock()
+def test_replicas_that_renew_together_agree(server: ApiServer, api: KubeClient, clock: Clock) -> None:
     first = shared_material(api, SECRET, NAMES, now=clock)
-    clock.now += 61 * DAY
+    clock.ahead += 61 * DAY
     with ThreadPoolExecutor(6) as replicas:
         found = list(replicas.map(lambda _: shared_material(api, SECRET, NAMES, now=clock), range(6)))
     assert set(found) == {held(server)}
@@ -193,10 +198,8 @@ def test_a_configuration_that_changes_meanwhile_keeps_the_change(server: ApiServ
 
 
 def test_a_keeper_serves_what_the_cluster_trusts_through_a_change_of_authority(
-    server: ApiServer, api: KubeClient, tmp_path: Path
+    server: ApiServer, api: KubeClient, tmp_path: Path, clock: Clock
 ) -> None:
-    clock = Clock()
-    clock.now = datetime.now(UTC)
     lifetimes = Lifetimes(authority=300 * DAY, server=90 * DAY)
     server.put(configuration(""))
     keeper = CertificateKeeper(api, SECRET, names=NAMES, folder=tmp_path, lifetimes=lifetimes, every=0.02, now=clock)
@@ -220,15 +223,76 @@ def test_a_keeper_serves_what_the_cluster_trusts_through_a_change_of_authority(
             assert asked_with_the_bundle() == 200
             assert establish_now() == ()
             first = held(server)
-            clock.now += 201 * DAY
+            clock.ahead += 201 * DAY
             assert establish_now() == (OURS,)
             assert len(x509.load_pem_x509_certificates(bundles(server)[0])) == 2
-            clock.now += 1 * DAY
+            clock.ahead += 1 * DAY
             eventually(lambda: files.certificate.read_bytes().endswith(held(server).chain) and held(server) != first)
             assert bundles(server)[0] == held(server).trusted
     finally:
         keeper.stop()
         keeper.stop()
+
+
+AHEAD = pytest.mark.parametrize("days", [100, 3 * 365])
+
+
+@AHEAD
+def test_a_replica_whose_clock_is_wrong_changes_nothing(server: ApiServer, api: KubeClient, days: int) -> None:
+    wrong = Clock()
+    server.put(configuration(""))
+    for wrong.ahead in (days * DAY, -days * DAY):
+        establish(api, SECRET, NAMES, [OURS])
+        first, before = held(server), writes(server)
+        assert shared_material(api, SECRET, NAMES, now=wrong) == first
+        assert establish(api, SECRET, NAMES, [OURS], now=wrong) == ()
+        assert writes(server) == before
+
+
+@AHEAD
+def test_a_replica_whose_clock_is_wrong_makes_a_certificate_that_is_valid(api: KubeClient, days: int) -> None:
+    wrong = Clock()
+    wrong.ahead = days * DAY
+    made = shared_material(api, SECRET, NAMES, now=wrong)
+    for each in (made.chain, made.trusted):
+        certificate = x509.load_pem_x509_certificate(each)
+        assert certificate.not_valid_before_utc < datetime.now(UTC) < certificate.not_valid_after_utc
+
+
+@AHEAD
+def test_after_a_wrong_clock_of_the_api_server_a_valid_certificate_is_served_without_a_restart(
+    server: ApiServer, api: KubeClient, clock: Clock, tmp_path: Path, days: int
+) -> None:
+    server.put(configuration(""))
+    keeper = CertificateKeeper(api, SECRET, names=NAMES, folder=tmp_path, every=0.02)
+    app = Starlette(routes=[Route("/", lambda request: PlainTextResponse("here"))])
+    bundle = tmp_path / "bundle"
+
+    def answers(web: WebServer) -> bool:
+        """Whether a client whose clock is right, and that trusts the first bundle, takes the certificate."""
+        with urllib3.PoolManager(ca_certs=str(bundle)) as pool:
+            try:
+                return pool.request("GET", f"https://localhost:{web.address[1]}/", retries=False).status == 200
+            except urllib3.exceptions.SSLError:
+                return False
+
+    with capture_logs() as logs:
+        files = keeper.start()
+        try:
+            with WebServer(app, tls=files, look_every=0.02) as web:
+                establish(api, SECRET, NAMES, [OURS])
+                bundle.write_bytes(bundles(server)[0])
+                assert answers(web)
+                clock.ahead = days * DAY
+                establish(api, SECRET, NAMES, [OURS])
+                eventually(lambda: not answers(web))
+                clock.ahead = timedelta()
+                eventually(lambda: answers(web))
+                establish(api, SECRET, NAMES, [OURS])
+                assert bundle.read_bytes() in bundles(server)[0]
+        finally:
+            keeper.stop()
+    assert [line["event"] for line in logs].count("clocks_differ") == 1
 
 
 def test_a_server_writes_its_secret_and_no_configuration(server: ApiServer, api: KubeClient, tmp_path: Path) -> None:
@@ -240,13 +304,12 @@ def test_a_server_writes_its_secret_and_no_configuration(server: ApiServer, api:
     assert not [asked for asked in server.requests.counts() if "webhookconfigurations" in asked.resource]
 
 
-def test_a_new_authority_is_trusted_before_the_secret_has_it(server: ApiServer, api: KubeClient) -> None:
+def test_a_new_authority_is_trusted_before_the_secret_has_it(server: ApiServer, api: KubeClient, clock: Clock) -> None:
     """Servers sign with what the Secret has, so a write that fails in between harms nothing."""
-    clock = Clock()
     server.put(configuration(""))
     establish(api, SECRET, NAMES, [OURS], now=clock)
     first = held(server)
-    clock.now += 3000 * DAY
+    clock.ahead += 3000 * DAY
     server.faults.add(Fault(action=Refuse(500), verb="patch", resource="secrets", times=None))
     with pytest.raises(KubeError):
         establish(api, SECRET, NAMES, [OURS], now=clock)
@@ -296,6 +359,9 @@ class Slow:
             self.let.wait(10)
             self.answered = True
         return self._api.get(path)
+
+    def server_time(self) -> datetime | None:
+        return self._api.server_time()
 
     def create(self, path: str, body: Raw) -> Raw:
         return self._api.create(path, body)

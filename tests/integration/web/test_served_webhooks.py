@@ -29,9 +29,25 @@ OURS = WebhookConfiguration("mutating", "grants")
 SECRET = SecretName("kube-system", "grants-tls")
 
 
+class Clock:
+    """Runs ahead as tests say."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+
 @pytest.fixture
-def server() -> Iterator[ApiServer]:
-    with ApiServer() as running:
+def clock() -> Clock:
+    """The API server's clock."""
+    return Clock()
+
+
+@pytest.fixture
+def server(clock: Clock) -> Iterator[ApiServer]:
+    with ApiServer(clock=clock) as running:
         yield running
 
 
@@ -150,18 +166,9 @@ def test_a_service_is_not_known_here(server: ApiServer, api: KubeClient) -> None
         bind(api, "p")
 
 
-class Clock:
-    """Runs ahead as tests say."""
-
-    def __init__(self) -> None:
-        self.ahead = timedelta()
-
-    def __call__(self) -> datetime:
-        return datetime.now(UTC) + self.ahead
-
-
-def test_every_binding_is_granted_while_certificates_change(server: ApiServer, api: KubeClient, tmp_path: Path) -> None:
-    clock = Clock()
+def test_every_binding_is_granted_while_certificates_change(
+    server: ApiServer, api: KubeClient, tmp_path: Path, clock: Clock
+) -> None:
     with serving(server, api, tmp_path, grant, now=clock):
         over = threading.Event()
         errors: list[Exception] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import socket
 import ssl
@@ -191,6 +192,13 @@ def test_the_end_of_the_certificate_that_is_served_is_a_metric(tmp_path: Path) -
     Rotation(written(tmp_path, pair), metrics=TlsMetrics(metrics))
     end = x509.load_pem_x509_certificate(pair.certificate).not_valid_after_utc.timestamp()
     assert metrics.value("tls_certificate_expiry_timestamp_seconds") == end
+
+
+def test_a_certificate_that_is_not_valid_yet_is_told(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        Rotation(written(tmp_path, a_pair(begins=dt.timedelta(minutes=30))), metrics=TlsMetrics(Metrics("tests")))
+        Rotation(written(tmp_path, a_pair()), metrics=TlsMetrics(Metrics("others")))
+    assert [line["event"] for line in logs] == ["certificate_not_valid_yet"]
 
 
 def test_with_a_client_authority_only_its_clients_are_served_and_it_may_change(tmp_path: Path) -> None:

@@ -133,6 +133,23 @@ def test_a_certificate_that_nobody_would_take_is_replaced_at_once(fresh: Materia
         assert made.trusted == fresh.trusted
 
 
+def test_a_certificate_that_is_not_valid_yet_is_replaced_at_once_by_the_same_authority(fresh: Material) -> None:
+    """A clock that was 100 days ahead made it."""
+    ahead = after(fresh, 100)
+    assert leaf(ahead).not_valid_before_utc > NOW + DAY
+    healed = after(ahead, 1)
+    assert leaf(healed).not_valid_before_utc < NOW + DAY < leaf(healed).not_valid_after_utc
+    leaf(healed).verify_directly_issued_by(authorities(fresh)[0])
+    assert (healed.trusted, healed.authority_key) == (fresh.trusted, fresh.authority_key)
+
+
+def test_clocks_that_differ_by_less_than_five_minutes_replace_nothing(fresh: Material) -> None:
+    minute = 1 / 1440
+    made = after(fresh, 80)
+    assert after(made, 80 - 4 * minute) is made
+    assert after(made, 80 - 6 * minute) is not made
+
+
 def test_other_names_need_another_certificate(fresh: Material) -> None:
     assert after(fresh, 1, ("127.0.0.1", "grants.system.svc")) is fresh
     assert after(fresh, 1, ("other",)).chain != fresh.chain
