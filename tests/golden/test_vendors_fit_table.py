@@ -17,7 +17,6 @@ _WHOLE = "who takes all cores of a card takes the card, whatever its cores are c
 
 DEVIATIONS: dict[str, dict[str, str]] = {
     **{f"fittab-{row:03}": {"quota_at_fit": _QUOTA} for row in range(1, 17) if row not in (1, 2)},
-    "fittab-008": {"quota_at_fit": _QUOTA, "exclusive_100": _WHOLE},
     "fittab-012": {"quota_at_fit": _QUOTA, "exclusive_100": _WHOLE},
     "fittab-013": {"quota_at_fit": _QUOTA, "exclusive_100": _WHOLE},
 }

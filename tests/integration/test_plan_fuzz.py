@@ -155,18 +155,18 @@ class TestOneNode:
         assert plan.pods[0].stage in (Stage.ADMISSION, Stage.REQUEST)
         assert "nvidia.com/gpumem" in plan.pods[0].why
 
-    def test_a_negative_amount_is_denied_and_the_next_pod_still_planned(self) -> None:
+    def test_a_negative_amount_is_not_planned_and_the_next_pod_still_is(self) -> None:
         good = self.pod(gpu="1", gpumem="1000")
         good["metadata"]["name"] = "good"
         bad, fine = planned([self.node(self.cards("GPU-0"))], [self.pod(gpu="1", gpumem="-1"), good]).pods
-        assert (bad.stage, fine.stage) == (Stage.ADMISSION, Stage.PLACED)
+        assert (bad.stage, fine.stage) == (Stage.REQUEST, Stage.PLACED)
         assert "nvidia.com/gpumem=-1" in bad.why
 
-    def test_a_negative_amount_of_a_plain_resource_is_denied_as_the_server_would(self) -> None:
+    def test_a_negative_amount_of_a_plain_resource_is_not_planned(self) -> None:
         pod = self.pod(gpu="1")
         pod["spec"]["containers"][0]["resources"]["requests"] = {"unknown.example/npu": "-1"}
         (plan,) = planned([self.node(self.cards("GPU-0"))], [pod]).pods
-        assert plan.stage is Stage.ADMISSION
+        assert plan.stage is Stage.REQUEST
         assert "unknown.example/npu=-1: the amount is negative" in plan.why
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -71,9 +72,16 @@ def used(tree: Tree) -> None:
     assert sorted(tree.imported) == sorted(tree.target.packages)
 
 
-def test_the_agents_image_has_what_the_agent_imports(lay: Callable[[Target], Tree], tmp_path: Path) -> None:
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder whose sockets have paths of fewer than 108 characters."""
+    with tempfile.TemporaryDirectory(prefix="im") as found:
+        yield Path(found)
+
+
+def test_the_agents_image_has_what_the_agent_imports(lay: Callable[[Target], Tree], short: Path) -> None:
     tree = lay(AGENT)
-    root = tmp_path / "n"
+    root = short / "n"
     root.mkdir()
     port = free_port()
     with machine(root) as node:

@@ -6,6 +6,8 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import pytest
 
@@ -13,6 +15,8 @@ from hami_plugins.granting import slices as module
 from hami_plugins.granting.slices import listed, slices
 from hami_plugins.model.units import NodeName
 from hami_plugins.web.documents import TakesLongError
+
+T = TypeVar("T")
 
 NODES = tuple(NodeName(f"n{number}") for number in range(20))
 
@@ -26,12 +30,18 @@ def slow(nodes: Iterable[NodeName]) -> Mapping[NodeName, int]:
     return found
 
 
+def apart(act: Callable[[], T]) -> T:
+    """In a thread of its own: that of the tests runs an event loop once one of them has had a browser."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(act).result()
+
+
 def quick(nodes: Iterable[NodeName]) -> Mapping[NodeName, int]:
     return {node: len(node) for node in nodes}
 
 
 def test_every_node_is_asked_once_in_its_order() -> None:
-    found = [dict(each) for each in slices(NODES, slow, threading.Lock())]
+    found = apart(lambda: [dict(each) for each in slices(NODES, slow, threading.Lock())])
     assert len(found) > 1
     assert [node for each in found for node in each] == list(NODES)
 
@@ -47,18 +57,23 @@ def test_another_thread_has_the_lock_between_two_slices() -> None:
                 seen.append(done)
 
     thread = threading.Thread(target=other)
-    for each in slices(NODES, slow, lock):
-        assert lock.locked()
-        if not done:
-            thread.start()
-        done += len(each)
+
+    def all_of_them() -> None:
+        nonlocal done
+        for each in slices(NODES, slow, lock):
+            assert lock.locked()
+            if not done:
+                thread.start()
+            done += len(each)
+
+    apart(all_of_them)
     thread.join()
     assert any(0 < count < len(NODES) for count in seen)
 
 
 def test_nodes_beyond_the_time_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BUDGET", 0.03)
-    found = [node for each in slices(NODES, slow, threading.Lock()) for node in each]
+    found = apart(lambda: [node for each in slices(NODES, slow, threading.Lock()) for node in each])
     assert 0 < len(found) < len(NODES)
 
 
@@ -66,9 +81,9 @@ def test_an_event_loop_asks_no_second_slice() -> None:
     async def asked(ask: Callable[[Iterable[NodeName]], Mapping[NodeName, int]]) -> int:
         return sum(len(each) for each in slices(NODES, ask, threading.Lock()))
 
-    assert asyncio.run(asked(quick)) == len(NODES)
+    assert apart(lambda: asyncio.run(asked(quick))) == len(NODES)
     with pytest.raises(TakesLongError):
-        asyncio.run(asked(slow))
+        apart(lambda: asyncio.run(asked(slow)))
 
 
 def test_names_are_asked_once_and_strangers_are_few() -> None:
