@@ -148,13 +148,13 @@ LABELS: Final = (
 """Keys of labels, annotations and taints that products document."""
 
 DOMAINS: Final = (
-    "amazonaws.com", "amd.com", "app.kubernetes.io", "aws.amazon.com", "batch.kubernetes.io", "birentech.com",
-    "cambricon.com", "eks.amazonaws.com", "enflame.com", "feature.node.kubernetes.io", "gang.scheduling.koordinator.sh",
-    "hami-plugins.io", "hami.io", "huawei.com", "hygon.com", "iluvatar.ai", "intel.com", "karpenter.sh",
-    "kubernetes.io", "koordinator.sh", "kunlunxin.com", "metax-tech.com", "mthreads.com", "neuron.amazonaws.com",
-    "node-role.kubernetes.io", "node.koordinator.sh", "node.kubernetes.io", "nvidia.com",
-    "scheduling.k8s.io", "scheduling.koordinator.sh", "scheduling.volcano.sh", "topology.k8s.aws",
-    "topology.kubernetes.io", "vastaitech.com", "volcano.sh", "vpc.amazonaws.com",
+    "alpha.eksctl.io", "amazonaws.com", "amd.com", "app.kubernetes.io", "aws.amazon.com", "batch.kubernetes.io",
+    "birentech.com", "cambricon.com", "eks.amazonaws.com", "enflame.com", "feature.node.kubernetes.io",
+    "gang.scheduling.koordinator.sh", "hami-plugins.io", "hami.io", "huawei.com", "hygon.com", "iluvatar.ai",
+    "intel.com", "karpenter.k8s.aws", "karpenter.sh", "koordinator.sh", "kubernetes.io", "kunlunxin.com",
+    "metax-tech.com", "mthreads.com", "neuron.amazonaws.com", "node-role.kubernetes.io", "node.koordinator.sh",
+    "node.kubernetes.io", "nvidia.com", "scheduling.k8s.io", "scheduling.koordinator.sh", "scheduling.volcano.sh",
+    "topology.k8s.aws", "topology.kubernetes.io", "vastaitech.com", "volcano.sh", "vpc.amazonaws.com",
 )  # fmt: skip
 """Domains that stay in front of a name that does not."""
 

@@ -256,6 +256,7 @@ _OBJECTS: Final[Mapping[str, Rule]] = {
                     "capacity": _AMOUNTS,
                     "allocatable": _AMOUNTS,
                     "conditions": _each(_fields({"type": _WORD, "status": _WORD, "reason": _of_text(Walk.reason)})),
+                    "nodeInfo": _fields({"kubeletVersion": _of_text(Walk.kubelet)}),
                 }
             ),
         }

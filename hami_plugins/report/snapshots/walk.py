@@ -51,6 +51,7 @@ _TOKEN: Final = re.compile(
 )
 """The pieces of a text that say something; everything between them is the format."""
 
+_KUBELET: Final = re.compile(r"v\d{1,3}\.\d{1,3}\.\d{1,3}(?:-eks-|-gke\.)?", re.ASCII)
 _OF_NODE: Final = re.compile(
     r"(.+)(-(?:AWSNeuron|Enflame|GCU|cambricon-mlu|enflame-drs|kunlun|metax|mthreads)-\d{1,5})", re.ASCII
 )
@@ -92,6 +93,11 @@ class Walk:
         if match is not None:
             return self.names.name(Named.NODE, match[1]) + match[2]
         return text if self._published.is_word(text) else self.names.value(text)
+
+    def kubelet(self, text: str) -> str:
+        """A version, and the provider whose build it is; nothing else of a build."""
+        match = _KUBELET.match(text)
+        return match[0] if match is not None else self.secret(text)
 
     def reason(self, text: str) -> str:
         """A word whose beginning counts, with underscores between its parts."""

@@ -467,3 +467,38 @@ def test_queues_and_groups_keep_when_they_were_made() -> None:
     found = list(Redactor(raws, REGISTRY).cluster())
     assert [_metadata(raw)["creationTimestamp"] for raw in found] == [made, made]
     assert found[0]["spec"] == {"priority": 3}
+
+
+@pytest.mark.parametrize(
+    ("version", "kept"),
+    [
+        ("v1.34.1-eks-113cf36", "v1.34.1-eks-"),
+        ("v1.33.4-gke.1036000", "v1.33.4-gke."),
+        ("v1.34.1", "v1.34.1"),
+        ("v1.34.1-secret", "v1.34.1"),
+        ("v1.34.1+secret-eks-", "v1.34.1"),
+    ],
+)
+def test_of_a_kubelet_its_version_and_provider_stay_so_that_tolerations_stay(version: str, kept: str) -> None:
+    node = {
+        "kind": "Node",
+        "apiVersion": "v1",
+        "metadata": {"name": "secret-node"},
+        "spec": {"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]},
+        "status": {"nodeInfo": {"kubeletVersion": version, "machineID": "secret"}},
+    }
+    found: Any = Redactor([node], REGISTRY).cluster()[0]
+    assert found["status"]["nodeInfo"] == {"kubeletVersion": kept}
+    providers = objects.node_facts(node).tolerated if "secret" not in version else frozenset()
+    assert objects.node_facts(found).tolerated == providers
+
+
+def test_a_kubelet_without_a_version_gets_a_pseudonym() -> None:
+    node = {
+        "kind": "Node",
+        "apiVersion": "v1",
+        "metadata": {"name": "n"},
+        "status": {"nodeInfo": {"kubeletVersion": "x"}},
+    }
+    found: Any = Redactor([node], REGISTRY).cluster()[0]
+    assert found["status"]["nodeInfo"]["kubeletVersion"] not in {"x", ""}
