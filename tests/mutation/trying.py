@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import _lru_cache_wrapper
 from pathlib import Path
@@ -60,8 +61,8 @@ class Trial:
         if self.broken:
             return True
         functions = _functions({str(path) for path in self._room.files()})
-        if not _unchanged_passes(list(items.values()), functions):
-            self.broken = ["the same code, exchanged as a change would be"]
+        if trouble := _trouble_unchanged(list(items.values()), functions):
+            self.broken = [f"the same code, exchanged as a change would be: {trouble}"]
             return True
         pending = list(self._mutations)
         running: dict[int, tuple[Mutation, float, int]] = {}
@@ -95,8 +96,9 @@ class Trial:
         self.tried += 1
         if why:
             self.survivors.append((mutation, why))
-        sys.stderr.write(f"\r{self.tried}/{len(self._mutations)} tried, {len(self.survivors)} survive ")
-        sys.stderr.flush()
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{self.tried}/{len(self._mutations)} tried, {len(self.survivors)} survive ")
+            sys.stderr.flush()
 
 
 def _tests_of(mutation: Mutation, reached: Mapping[tuple[str, int], set[str]]) -> set[str]:
@@ -217,33 +219,49 @@ def _tried(
         if new.co_freevars != each.__code__.co_freevars:
             return _anew(mutation, tests, room)
         each.__code__ = new
-    return _run(tests)
+    return _KILLED if _run(tests) else 0
 
 
-def _run(tests: Sequence[pytest.Item]) -> int:
-    """Whether one of the tests fails, from empty caches."""
+def _run(tests: Sequence[pytest.Item]) -> str:
+    """The first test that fails, from empty caches; empty where all pass."""
     for cache in [each for each in gc.get_objects() if isinstance(each, _lru_cache_wrapper)]:
         cache.cache_clear()
     for at, item in enumerate(tests):
         following = tests[at + 1] if at + 1 < len(tests) else None
-        if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
-            return _KILLED
-    return 0
+        for report in runtestprotocol(item, log=False, nextitem=following):
+            if report.failed:
+                return f"{report.nodeid} ({report.when}): {report.longreprtext}"
+    return ""
 
 
-def _unchanged_passes(
+def _trouble_unchanged(
     tests: Sequence[pytest.Item], functions: Mapping[tuple[str, int, str], Iterable[FunctionType]]
-) -> bool:
-    """Whether all tests pass where every function has its own code, compiled anew: otherwise nothing could survive."""
+) -> str:
+    """What fails where every function has its own code, compiled anew: without this check, nothing could survive."""
+    path = ROOT / "build" / f"mutation-{os.getpid()}.control"
     pid = os.fork()
     if not pid:
-        _quiet()
-        for path in {key[0] for key in functions}:
-            for code in _codes(compile(Path(path).read_text(), path, "exec")):
-                for each in functions.get((path, code.co_firstlineno, code.co_qualname), ()):
-                    each.__code__ = code
-        os._exit(_run(tests))
-    return os.waitpid(pid, 0)[1] == 0
+        try:
+            _quiet()
+            _exchange_all(functions)
+            trouble = _run(tests)
+        except BaseException:
+            trouble = traceback.format_exc()
+        # Not even a full disk may bring the child back into the parent's code.
+        with contextlib.suppress(BaseException):
+            path.write_text(trouble)
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    trouble = path.read_text() if path.exists() else f"the process ended with status {status}"
+    path.unlink(missing_ok=True)
+    return trouble
+
+
+def _exchange_all(functions: Mapping[tuple[str, int, str], Iterable[FunctionType]]) -> None:
+    for path in {key[0] for key in functions}:
+        for code in _codes(compile(Path(path).read_text(), path, "exec")):
+            for each in functions.get((path, code.co_firstlineno, code.co_qualname), ()):
+                each.__code__ = code
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
