@@ -245,7 +245,7 @@ def _trouble_unchanged(
             _quiet()
             _exchange_all(functions)
             trouble = _run(tests)
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - a fork must not run on in the code of its parent
             trouble = traceback.format_exc()
         # Not even a full disk may bring the child back into the parent's code.
         with contextlib.suppress(BaseException):
