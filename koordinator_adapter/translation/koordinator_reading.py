@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from typing import Final
 
 from hami_plugins.engine import koordinator
-from hami_plugins.engine.demand import WHOLE
 from hami_plugins.engine.koordinator import CARD_NAMES, FULL, IllegalRequest
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.quantity import NANO, Quantity
@@ -111,10 +110,10 @@ def amounts_of(pod: Pod, container: int) -> Mapping[str, int]:
 
 def _misspelt(pod: Pod) -> Iterator[Finding]:
     for at, container in enumerate(pod.containers):
-        for name in {**container.requests, **container.limits}:
+        for name, amount in {**container.requests, **container.limits}.items():
             path = (*container_path(pod, at), "resources", "limits", name)
-            if current(name).startswith(PREFIX) and current(name) not in KNOWN:
-                close = get_close_matches(name, sorted(KNOWN), 1)
+            if amount.nano and current(name).startswith(PREFIX) and current(name) not in KNOWN:
+                close = get_close_matches(name, sorted(KNOWN))
                 remedy = f"write {close[0]}" if close else "leave it out"
                 yield refused(name, f"nobody knows the resource {name}: the pod would wait for ever", remedy, path=path)
     value = pod.labels.get(ISOLATION)
@@ -140,7 +139,7 @@ def _mismatch(pod: Pod, at: int) -> Finding | None:
 
 def _memory(per_card: Mapping[str, int]) -> MemoryDemand | Finding:
     if RATIO in per_card:
-        return WHOLE if per_card[RATIO] >= FULL else Percent(per_card[RATIO])
+        return Percent(min(per_card[RATIO], FULL))
     size = per_card[MEMORY]
     mebibytes = size // MEBIBYTE
     if not mebibytes:

@@ -118,3 +118,35 @@ def test_a_limit_of_the_containers_own_is_refused_on_the_way_back_too(target: st
     own = {"CUDA_DEVICE_SM_LIMIT": "100"}
     assert refused(koordinators(env=own), target) == "CUDA_DEVICE_SM_LIMIT"
     assert translated(pod(KOORDINATOR_SLICE, env=own), target).edits  # nothing limits it now
+
+
+def test_every_device_that_only_koordinator_gives_out_is_refused() -> None:
+    found = translated(pod({**SLICE, "koordinator.sh/rdma": 100, "koordinator.sh/fpga": 100}), "volcano")
+    assert sorted(about(found, Fidelity.REFUSED)) == ["koordinator.sh/fpga", "koordinator.sh/rdma"]
+
+
+def test_a_switch_of_hami_core_that_is_no_boolean_keeps_the_limits_in_hami_and_drops_them_in_volcano() -> None:
+    assert refused(pod(SLICE, env={"CUDA_DISABLE_CONTROL": "maybe"}), "volcano") == "CUDA_DISABLE_CONTROL"
+
+
+def test_a_policy_that_stands_for_no_limit_of_cores_is_not_reported_as_kept() -> None:
+    env = {"GPU_CORE_UTILIZATION_POLICY": "disable", "LIBCUDA_LOG_LEVEL": "1"}
+    raw = koordinators({**KOORDINATOR_SLICE, "koordinator.sh/gpu-core": 10}, env=env)
+    raw["metadata"]["annotations"] = {"hami-plugins.io/no-core-limit": "10"}
+    found = about(translated(raw, "hami"), Fidelity.LOSSLESS)
+    assert "LIBCUDA_LOG_LEVEL" in found
+    assert "GPU_CORE_UTILIZATION_POLICY" not in found
+
+
+def test_several_variables_of_one_container_are_taken_out() -> None:
+    env = {"GPU_CORE_UTILIZATION_POLICY": "disable", "CUDA_TASK_PRIORITY": "1", "OTHER": "x"}
+    raw = koordinators({**KOORDINATOR_SLICE, "koordinator.sh/gpu-core": 10}, env=env)
+    raw["metadata"]["annotations"] = {"hami-plugins.io/no-core-limit": "10"}
+    (container,) = moved(raw, "hami")["spec"]["containers"]
+    assert container["env"] == [{"name": "OTHER", "value": "x"}]
+
+
+def test_a_misspelt_resource_is_refused_unless_its_amount_is_zero() -> None:
+    misspelt = "koordinator.sh/gpu-shared"
+    assert refused(koordinators({**KOORDINATOR_SLICE, misspelt: 1}), "hami") == misspelt
+    assert translated(koordinators({**KOORDINATOR_SLICE, misspelt: 0}), "hami").fidelity is Fidelity.LOSSLESS

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hami_plugins.model.units import MiB
@@ -73,6 +73,7 @@ def raws(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(raws())
+@example(pod({"nvidia.com/gpu": 1, "koordinator.sh/gpu-shared": 0}))
 @settings(max_examples=300, deadline=None)
 def test_every_pod_is_answered_and_one_that_comes_in_is_complete(raw: dict[str, Any]) -> None:
     answer = mutate(creation(raw, user=SCHEDULER), REGISTRY, INJECTING, FACTS)
