@@ -7,7 +7,7 @@ once, a pod without memory counts none. So does Volcano 1.14.1.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, NamedTuple
 
@@ -103,10 +103,10 @@ class Account:
     waited_for: Amounts
     elastic: Amounts
     share: Amounts | None = None
-    deserved: Amounts = field(default_factory=dict)
-    parent: str = ""
-    priority: int = 0
-    made_at: int = 0
+    deserved: Amounts
+    parent: str
+    priority: int
+    made_at: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +215,7 @@ class Gate:
         return [
             (resource, amount)
             for resource, amount in requests.items()
-            if amount > 0 and (resource in self.most or resource not in EVERYWHERE)
+            if amount and (resource in self.most or resource not in EVERYWHERE)
         ]
 
 
@@ -254,13 +254,13 @@ def shown(resource: str, nano: int) -> str:
     return quantity.canonical(nano, binary=resource != "cpu")
 
 
-def words(lacks: Iterable[Lack]) -> str:
-    """Volcano's event on the PodGroup; it says nothing of shares."""
-    listed = list(lacks)
-    if any(lack.by_weight for lack in listed):
+def words(lacks: Sequence[Lack]) -> str:
+    """Volcano's event on the PodGroup because of one limit; it does not mention shares."""
+    first = lacks[0]
+    if first.by_weight:
         return ""
-    names = sorted(lack.resource for lack in listed)
-    if listed and listed[0].queue:
+    names = sorted(lack.resource for lack in lacks)
+    if first.queue:
         return f"queue resource quota insufficient: {', '.join(f'insufficient {name}' for name in names)}"
     return f"resource in cluster is overused: {', '.join(f'overused {name}' for name in names)}"
 
@@ -290,13 +290,14 @@ def _over(account: Account, requests: Iterable[tuple[str, int]], *, with_waiting
 
 
 def _part(held: int, share: int) -> float:
-    return held / share if share else float(held > 0)
+    return held / share if share else float(bool(held))
 
 
 def _beyond_share(account: Account, requests: Iterable[tuple[str, int]]) -> Iterable[Lack]:
+    """The shortages of the share, for requests within the limit: a share names every resource of a limit."""
     if account.share is None:
         return
     for resource, amount in requests:
-        share, held = account.share.get(resource, 0), account.held.get(resource, 0)
+        share, held = account.share[resource], account.held.get(resource, 0)
         if amount + held > share:
             yield Lack(resource, amount, share - held, share, account.queue, by_weight=True, allocated=held)

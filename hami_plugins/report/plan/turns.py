@@ -212,7 +212,7 @@ class Turns:
             name = min(lanes, key=lambda lane: (self._turn(lane), lanes[lane][0][1].at))
             _, job = heapq.heappop(lanes[name])
             going_on = self._complete(job) if not job.ready else self._one_more(job)
-            if going_on and job.members:
+            if going_on:
                 heapq.heappush(lanes[name], (self._rank(job), job))
             if not lanes[name]:
                 del lanes[name]
@@ -253,7 +253,8 @@ class Turns:
     def _complete(self, job: Job) -> bool:
         """Try to find places for the members that have to start together. Without all of them none gets one.
 
-        Where they got different sets of devices, those of the last ones are tried first once more.
+        Returns whether the gang is complete and has further members. Where members got different sets of devices, those
+        of the last ones are tried first once more.
         """
         trial = self._tried(job, job.sets)
         missing = gangs.missing(job.need, trial.have)
@@ -267,7 +268,7 @@ class Turns:
         self.plans.extend(trial.plans)
         self.snapshot, self._gate = trial.snapshot, trial.gate
         job.have, job.holds, job.members, job.sets = trial.have, trial.holds, trial.left, trial.used
-        return True
+        return bool(job.members)
 
     def _tried(self, job: Job, sets: Sets) -> Trial:
         """What becomes of a gang that has yet to start; ``sets`` are devices that its members should have."""
@@ -291,7 +292,7 @@ class Turns:
         return trial
 
     def _one_more(self, job: Job) -> bool:
-        """Members beyond the least: each for itself. Volcano gives one place a turn, other schedulers go on."""
+        """Members beyond the least, each for itself, and whether any is left. Volcano places one of them a turn."""
         while job.members:
             member = job.members.popleft()
             plan = self._decide(job, member, self.snapshot, self._gate, job.sets)
@@ -301,10 +302,9 @@ class Turns:
                 self.snapshot = assigned(self.snapshot, plan.pod, plan.decision)
                 self._gate = _given(self._gate, job, plan.pod)
                 job.holds = queues.plus(job.holds, queues.requests_of(plan.pod))
-                job.have[member.task] += 1
                 if job.volcano:
-                    return True
-        return False
+                    break
+        return bool(job.members)
 
     def _decide(self, job: Job, member: Member, snapshot: ClusterSnapshot, gate: Gate | None, sets: Sets) -> PodPlan:
         """One member on the cluster as it is in this turn; ``sets`` are the devices that other members have.
@@ -340,7 +340,7 @@ class Turns:
     def _among_others(self, snapshot: ClusterSnapshot, intake: Intake) -> Intake:
         """What the pod asks, with the nodes that vendors and other pods keep it from."""
         pod = intake.pod
-        barred = self._desk.barred(self._noted, pod) if self._noted else ()
+        barred = self._desk.barred(self._noted, pod)
         if self._neighbours_matter or any(pod.neighbours):
             self._neighbours_matter = self._neighbours_matter or bool(pod.neighbours.apart)
             barred += neighbours.barred(snapshot, pod)

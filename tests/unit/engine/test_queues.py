@@ -77,7 +77,7 @@ def test_a_capability_is_a_hard_limit() -> None:
     found = gate(held(3), queues=capped, pod_groups=group(queue="team", least=3))
     lack = Lack(GPU, 2 * NANO, NANO, 4 * NANO, "team", allocated=3 * NANO)
     assert found.objections("team", gpus(2)) == (lack,)
-    assert found.overdrawn("team", gpus(2)) != ()
+    assert found.overdrawn("team", gpus(2)) == (lack,)
     assert found.overdrawn("team", gpus(1)) == ()
     assert found.given("team", gpus(1)).overdrawn("team", gpus(1)) != ()
 
@@ -117,12 +117,23 @@ def test_a_listing_without_cpu_says_nothing_of_cpu_but_much_of_devices() -> None
     assert gate().objections("default", {"other.com/gpu": NANO}) == (Lack("other.com/gpu", NANO, 0, 0),)
 
 
+def test_a_resource_that_no_node_has_is_refused_inside_the_queue_as_well() -> None:
+    assert gate().overdrawn("default", {"other.com/gpu": 1}) == (Lack("other.com/gpu", 1, 0, 0, "default"),)
+
+
+def test_a_request_of_zero_passes_even_where_more_is_held_than_there_is() -> None:
+    crowded = gate(held(12), pod_groups=group(least=12))
+    assert crowded.objections("default", gpus(0)) == ()
+    assert crowded.overdrawn("default", gpus(0)) == ()
+
+
 def test_an_unknown_queue_is_held_to_the_cluster() -> None:
     assert gate().objections("nobody", gpus(12)) == ()
     assert gate().let_in("nobody", gpus(12)).objections("nobody", gpus(1)) != ()
     assert gate().overdrawn("nobody", gpus(100)) == ()
     assert gate().given("nobody", gpus(1)) == gate()
     assert gate().turn("nobody").parts == ()
+    assert gate().turn("nobody") < gate().turn("default")
 
 
 TWO = {name: Queue(name=name, weight=weight) for name, weight in (("a", 1), ("b", 4))}
@@ -141,6 +152,16 @@ class TestShares:
         borrowing = {**TWO, "a": Queue(name="a", deserved=gpus(1))}
         found = gate(queues=borrowing).divided({"a": gpus(10), "b": gpus(10)})
         assert found.overdrawn("a", gpus(10)) == ()
+
+    def test_a_share_names_what_the_queue_holds_of_it(self) -> None:
+        found = gate(held(1, "x"), queues=TWO, pod_groups=group("x", queue="a", least=1))
+        (lack,) = found.divided({"a": gpus(9), "b": gpus(10)}).overdrawn("a", gpus(2))
+        assert lack == Lack(GPU, 2 * NANO, NANO, 2 * NANO, "a", by_weight=True, allocated=NANO)
+
+    def test_a_queue_that_deserves_nothing_comes_after_one_that_holds_all_it_deserves(self) -> None:
+        borrowing = {"a": Queue(name="a", deserved=gpus(1)), "b": Queue(name="b")}
+        found = gate(held(1, "x"), queues=borrowing, pod_groups=group("x", queue="a", least=1))
+        assert found.turn("a") < found.turn("b")
 
     def test_the_part_of_a_share_tells_whose_turn_it_is(self) -> None:
         found = gate(held(1, "x"), queues=TWO, pod_groups=group("x", queue="a", least=1))
@@ -173,6 +194,11 @@ class TestWords:
         assert str(Lack("cpu", 1500 * 10**6, 0, NANO, "q", by_weight=True)) == (
             "cpu: asks 1500m, queue q (share by weight) has 0 of 1 left"
         )
+
+
+def test_amounts_are_added_and_subtracted_by_resource() -> None:
+    assert queues.plus({"a": 1, "b": 2}, {"b": 3, "c": 4}) == {"a": 1, "b": 5, "c": 4}
+    assert queues.minus({"a": 1, "b": 3, "c": 2, "d": 2}, {"b": 2, "c": 2, "d": 5}) == {"a": 1, "b": 1}
 
 
 def test_of_minimum_resources_only_what_nodes_have_is_compared() -> None:

@@ -11,6 +11,7 @@ import yaml
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.quantity import NANO
 from hami_plugins.report import manifests, workloads
 from hami_plugins.report.listing import snapshot_of
 from hami_plugins.report.plan import Planner, PodPlan, Stage, submission
@@ -120,6 +121,18 @@ def planned(cluster: list[dict[str, Any]], *submitted: dict[str, Any], **more: A
     return list(Planner(REGISTRY).plan(before, submission.units(read, before)).pods)
 
 
+def meaningless(name: str, **about: str) -> dict[str, Any]:
+    """A pod whose amount of cards is not a whole number."""
+    pod = a_pod(name, **about)  # type: ignore[arg-type]
+    pod["spec"]["containers"][0]["resources"] = {"limits": {GPU: "1500m"}}
+    return pod
+
+
+def with_cpu(pod: dict[str, Any], cpu: str) -> dict[str, Any]:
+    pod["spec"]["containers"][0]["resources"]["requests"] |= {"cpu": cpu}
+    return pod
+
+
 def stages(plans: list[PodPlan]) -> dict[str, Stage]:
     return {each.pod.name: each.stage for each in plans}
 
@@ -167,6 +180,15 @@ class TestGangs:
         pods = [a_pod(f"w{at}", group="g", task="worker") for at in range(2)]
         plans = planned([a_node()], group, *pods)
         assert the("w0", plans).why == "its gang waits: 1 of task ps have to start together and 0 exist"
+
+    def test_a_member_that_is_refused_when_it_is_created_does_not_exist_for_its_gang(self) -> None:
+        plans = planned([a_node()], a_group(least=2), meaningless("a", group="g"), a_pod("b", group="g"))
+        assert stages(plans) == {"a": Stage.REQUEST, "b": Stage.GANG}
+        assert the("b", plans).why == "its gang waits: 2 have to start together and 1 exist"
+
+    def test_a_member_that_its_scheduler_leaves_alone_does_not_stop_the_others(self) -> None:
+        pods = [a_pod("a", scheduler="", group="g"), a_pod("b", group="g")]
+        assert stages(planned([a_node()], a_group(least=1), *pods)) == {"a": Stage.ELSEWHERE, "b": Stage.PLACED}
 
     def test_members_that_run_count(self) -> None:
         cluster = [a_node(), a_group(least=2, phase="Running"), a_pod("old", node="n1", group="g")]
@@ -247,10 +269,29 @@ class TestOrder:
         placed = [name for name, stage in stages(plans).items() if stage is Stage.PLACED]
         assert sorted(placed) == ["a-0", "a-1", "b-0", "b-1"]
 
+    def test_of_two_surpluses_the_one_that_holds_less_of_its_scarcest_resource_goes_first(self) -> None:
+        def deployment(name: str, memory: int, cpu: str) -> dict[str, Any]:
+            spec = {"replicas": 2, "template": {"spec": with_cpu(a_pod(memory=memory), cpu)["spec"]}}
+            return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+        # Of 8 CPUs and 20,000 MiB: a pod of "a" holds 3/8 and 1/200, one of "b" 0 and 1/5.
+        plans = planned([a_node(), a_queue()], deployment("a", 100, "3"), deployment("b", 4000, "0"))
+        assert [each.pod.name for each in plans] == ["a-0", "b-0", "b-1", "a-1"]
+
     def test_pods_of_other_schedulers_go_one_after_another(self) -> None:
         spec = {"replicas": 3, "template": {"spec": {**a_pod("x", None)["spec"], "schedulerName": ""}}}
         deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
         assert list(stages(planned([a_node()], deployment)).values()) == [Stage.PLACED] * 3
+
+
+class TestProgress:
+    def test_every_pod_counts_once_whether_it_is_decided_or_stopped(self) -> None:
+        cluster = snapshot_of([a_node(), a_queue(), a_queue("shut", "Closed")], REGISTRY)
+        text = yaml.safe_dump_all([a_pod("a"), a_pod("b", queue="shut"), a_pod("c", scheduler=""), a_pod("d", 99999)])
+        read = workloads.read(manifests.read(text, source="test"))
+        counted: list[int] = []
+        Planner(REGISTRY).plan(cluster, submission.units(read, cluster), progress=counted.append)
+        assert counted == [1, 1, 1, 1]
 
 
 class TestRemarks:
@@ -316,6 +357,9 @@ class TestQueues:
             "queue shut is closed; open it, or use another",
             "there is no queue nobody; known are child, default, parent, shut",
         ]
+        hold = the("a", pods).hold
+        assert hold is not None
+        assert (hold.queue, hold.asked[GPU]) == ("shut", NANO)
         jobs = planned(cluster, a_job(queue="shut"), a_job("k", queue="parent"))
         assert set(stages(jobs).values()) == {Stage.ADMISSION}
         assert the("k-default0-0", jobs).why.endswith("and jobs go into queues without, as child")
@@ -360,6 +404,34 @@ class TestQueues:
         plans = planned([*cluster, *waiting], *[a_pod(f"a{at}", 10000, group="ga") for at in range(2)])
         assert sorted(stages(plans).values()) == [Stage.GATE, Stage.PLACED]
 
+    def test_a_waiting_pod_that_is_submitted_again_asks_once(self) -> None:
+        groups = [a_group("ga", 1, queue="a"), a_group("gb", 1, queue="b")]
+        waiting = a_pod("w", 10000, group="ga")
+        submitted = [waiting, *(a_pod(f"b{at}", 10000, group="gb") for at in range(3))]
+        plans = planned([a_node(cards=4), a_queue("a"), a_queue("b"), *groups, waiting, a_pod("alone")], *submitted)
+        assert set(stages(plans).values()) == {Stage.PLACED}
+
+    def test_a_gang_that_is_held_at_the_gate_asks_for_its_share_as_well(self) -> None:
+        large = a_group("gb", 1, queue="b", minResources={GPU: "100"})
+        cluster = [a_node(), a_queue("a"), a_queue("b"), a_group("ga", 1, queue="a"), large]
+        pods = [a_pod(f"{name}{at}", 10000, group=f"g{name}") for name in "ab" for at in range(2)]
+        plans = planned(cluster, *pods)
+        assert stages(plans) == {"b0": Stage.GATE, "b1": Stage.GATE, "a0": Stage.PLACED, "a1": Stage.GATE}
+        assert "share by weight" in the("a1", plans).why
+
+    def test_pods_of_other_schedulers_ask_for_no_share(self) -> None:
+        cluster = [a_node(), a_queue("a"), a_queue(), a_group("ga", 1, queue="a")]
+        pods = [with_cpu(a_pod(f"a{at}", 100, group="ga"), "3") for at in range(2)]
+        plans = planned(cluster, with_cpu(a_pod("other", None, scheduler="other"), "9"), *pods)
+        assert stages(plans) == {"other": Stage.NODES, "a0": Stage.PLACED, "a1": Stage.PLACED}
+
+    def test_volcanos_gate_holds_volcanos_pods_alone(self) -> None:
+        pods = [with_cpu(a_pod(name, 100, scheduler=name), "2") for name in ("other", "volcano")]
+        del pods[0]["spec"]["containers"][0]["resources"]["limits"]
+        pods[0]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "2"}
+        plans = planned([a_node(), a_queue(capability={"cpu": "1"})], *pods)
+        assert stages(plans) == {"volcano": Stage.GATE, "other": Stage.PLACED}
+
     def test_the_queue_with_the_smallest_part_of_its_share_comes_first(self) -> None:
         cluster = [
             a_node(cards=4),
@@ -394,6 +466,9 @@ class TestQuotas:
             "p": Stage.PLACED,
             "one-default0-0": Stage.PLACED,
         }
+        cluster[1].pop("status")
+        unused = planned(cluster, *jobs)
+        assert set(stages(unused).values()) == {Stage.PLACED}
         why = "quota: count/jobs.batch.volcano.sh: asks 1, 2 of 2 are taken"
         assert the("two-default0-0", plans).why == why
 
@@ -406,6 +481,18 @@ class TestQuotas:
         assert note == "ResourceQuota q holds the pods of its scopes alone; whether it holds this one is not looked at"
         plans = planned([a_node(), best_effort, self.quota(pods="1")], a_pod("a"), a_pod("b"))
         assert sorted(stages(plans).values()) == [Stage.PLACED, Stage.QUOTA]
+
+    def test_a_pod_that_is_refused_takes_nothing_of_the_quota(self) -> None:
+        plans = planned([a_node(), self.quota(pods="1")], meaningless("a"), a_pod("b"))
+        assert stages(plans) == {"a": Stage.REQUEST, "b": Stage.PLACED}
+
+    def test_pods_in_hamis_dialect_are_held_to_hamis_quota(self) -> None:
+        limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "6000"}
+        pod = a_pod("a", None, scheduler="", containers=[{"name": "c", "resources": {"limits": limits}}])
+        assert stages(planned([a_node(), self.quota(**{"limits.nvidia.com/gpumem": "5000"})], pod)) == {
+            "a": Stage.ADMISSION
+        }
+        assert stages(planned([a_node()], pod)) == {"a": Stage.NODES}
 
     def test_pods_that_wait_count(self) -> None:
         cluster = [a_node(), self.quota(pods="1"), a_pod("waits", scheduler="other")]
