@@ -184,10 +184,8 @@ def _replaced(case: Case, written: Mapping[str, int | str]) -> Iterator[Change]:
     for part in ("limits", "requests"):
         listed = at(case.raw, (*case.path, "resources", part))
         old = [name for name in listed if name in old_names] if isinstance(listed, dict) else []
-        if not old and part == "requests":
-            continue
         here = (*case.path, "resources", part)
-        waiting = dict(written)
+        waiting = dict(written) if old or part == "limits" else {}
         for name in old:
             if waiting:
                 new = next(iter(waiting))

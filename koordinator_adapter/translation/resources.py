@@ -133,7 +133,7 @@ def beside_applications(case: Case) -> Iterator[Change]:
 
 def of_several_containers(case: Case) -> Iterator[Change]:
     """Cards in several containers, which Volcano's scheduler knows and its usual node agent does not."""
-    if case.target is not Words.VOLCANO or case.source is not Words.HAMI:
+    if case.target is not Words.VOLCANO:
         return
     running = [each for each in case.pod.containers if each.kind is ContainerKind.APP]
     asking = [each.name for each in running if spec_of(case, Words.HAMI).asked_of(each.limits)]
@@ -153,7 +153,7 @@ def unlimited_cores(case: Case) -> Iterator[Change]:
         yield from _without_core_limit(case)
     elif case.target is not Words.KOORDINATOR and NO_CORE_LIMIT in case.pod.annotations:
         yield Drop(("metadata", "annotations", NO_CORE_LIMIT))
-        index, value = case.env.get(CORE_POLICY_ENV, (0, None))
+        index, value = case.env.get(CORE_POLICY_ENV, (None, None))
         if case.asked.request.cores == 0 and value == DISABLED:
             yield Drop((*case.path, "env", index))
     elif case.source is Words.KOORDINATOR and case.target is not Words.KOORDINATOR and not case.asked.request.cores:

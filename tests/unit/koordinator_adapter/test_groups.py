@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.engine.annotate import NODE_KEY
-from hami_plugins.model.edits import made
+from hami_plugins.model.edits import Drop, Put, made
 from hami_plugins.wire.gang_keys import COSCHEDULING_LABEL, GROUP_KEY, JOB_QUEUE_KEY, QUEUE_KEY
 from hami_plugins.wire.koordinator import ALLOCATED_KEY
-from koordinator_adapter.translation.model import Fidelity, Settings
+from koordinator_adapter.translation import groups
+from koordinator_adapter.translation.model import Fidelity, Settings, Words
 from koordinator_adapter.translation.vocabulary import (
     GANG_NAME,
     GROUP,
@@ -194,3 +195,54 @@ def test_the_queue_of_a_gang_stands_in_its_group() -> None:
     described = koordinators(labels={GROUP: "g", QUOTA: "q"}, annotations={MIN_AVAILABLE: "2"})
     assert about(translated(described, "volcano", THERE), Fidelity.LOSSY) == [MIN_AVAILABLE, QUOTA]
     assert about(translated(described, "volcano", Settings(quotas=frozenset({"q"}))), Fidelity.LOSSY) == [MIN_AVAILABLE]
+
+
+DETAILS = {
+    "example.com/note": "x",
+    GANG_NAME: "g",
+    MIN_AVAILABLE: "2",
+    "gang.scheduling.koordinator.sh/mode": "Strict",
+}
+
+
+class TestGangDetails:
+    def test_they_stay_where_koordinator_schedules_the_pod_and_where_it_never_did(self) -> None:
+        raw = koordinators(annotations=DETAILS)
+        assert moved(raw, "koordinator")["metadata"]["annotations"] == DETAILS
+        raw = pod(SLICE, annotations={MIN_AVAILABLE: "2"})
+        assert moved(raw, "volcano")["metadata"]["annotations"] == {MIN_AVAILABLE: "2"}
+
+    @pytest.mark.parametrize(("target", "api"), [("volcano", "scheduling.volcano.sh"), ("hami", "scheduling.x-k8s.io")])
+    def test_the_number_of_pods_that_start_together_belongs_into_a_pod_group(self, target: str, api: str) -> None:
+        raw = koordinators(annotations=DETAILS)
+        least = next(each for each in translated(raw, target).findings if each.about == MIN_AVAILABLE)
+        assert least.words == "2 pods start together if a PodGroup says so"
+        assert least.remedy == f"make a PodGroup of {api} with minMember 2"
+        assert "example.com/note" in moved(raw, target)["metadata"]["annotations"]
+
+
+def test_a_queue_that_volcano_does_not_read_stays_on_a_pod_of_another_scheduler() -> None:
+    raw = pod(SLICE, annotations={QUEUE_KEY: "q"})
+    assert moved(raw, "volcano")["metadata"]["annotations"] == {QUEUE_KEY: "q"}
+    raw = pod(VOLCANO_SLICE, annotations={QUEUE_KEY: "q"})
+    assert moved(raw, "volcano") == raw
+
+
+def test_of_two_names_of_a_queue_the_pods_own_counts() -> None:
+    raw = pod(VOLCANO_SLICE, annotations={QUEUE_KEY: "pods", JOB_QUEUE_KEY: "jobs"})
+    found = moved(raw, "koordinator")["metadata"]
+    assert found["labels"][QUOTA] == "pods"
+    assert not found.get("annotations")
+    assert about(translated(raw, "hami"), Fidelity.LOSSY) == [QUEUE_KEY]
+
+
+def test_an_owner_that_names_a_queue_alone_gives_it_to_its_pods() -> None:
+    changes = list(
+        groups.of_owner(
+            {QUEUE_KEY: "q"}, "web", ("spec", "template"), Words.KOORDINATOR, Settings(quotas=frozenset("q"))
+        )
+    )
+    assert changes == [
+        Drop(("metadata", "annotations", QUEUE_KEY)),
+        Put(("spec", "template", "metadata", "labels", QUOTA), "q"),
+    ]

@@ -100,3 +100,39 @@ def test_volcano_has_no_npus() -> None:
 
 def test_cores_alone_are_no_npu() -> None:
     assert CORE not in limits_of(moved(pod(HAMI_SLICE), "koordinator"))
+
+
+@pytest.mark.parametrize(
+    ("chip", "memory", "numbers"),
+    [
+        ("Ascend310P", 12288, {NPU_CORE: 4, NPU_CPU: 4, NPU_DVPP: 50, MEMORY: "12Gi"}),
+        ("Ascend910A", 4369, {NPU_CORE: 4, NPU_CPU: 1, MEMORY: "4Gi"}),
+        ("Ascend910A", 8738, {NPU_CORE: 8, NPU_CPU: 3, MEMORY: "8Gi"}),
+        ("Ascend910A", 17476, {NPU_CORE: 16, NPU_CPU: 7, MEMORY: "16Gi"}),
+        ("Ascend910B3", 16384, {NPU_CORE: 5, NPU_CPU: 1, MEMORY: "16Gi"}),
+    ],
+)
+def test_templates_have_koordinators_numbers_and_go_back(chip: str, memory: int, numbers: dict[str, object]) -> None:
+    raw = pod({f"huawei.com/{chip}": 1, f"huawei.com/{chip}-memory": memory})
+    there = moved(raw, "koordinator")
+    assert limits_of(there) == {SHARED: 1, **numbers}
+    assert limits_of(moved(there, "hami")) == limits_of(raw)
+
+
+def test_new_names_stand_where_the_old_ones_stood() -> None:
+    found = moved(pod({**SLICE, "cpu": 1}), "hami")
+    assert list(limits_of(found)) == [*HAMI_SLICE, "cpu"]
+
+
+def test_without_requests_none_are_written() -> None:
+    raw = pod(HAMI_SLICE)
+    raw["spec"]["containers"][0]["resources"]["requests"] = {"cpu": 1}
+    assert moved(raw, "koordinator")["spec"]["containers"][0]["resources"]["requests"] == {"cpu": 1}
+
+
+def test_the_refusal_names_the_chips_that_fit_the_numbers() -> None:
+    def reason(limits: dict[str, object]) -> str:
+        return translated(pod(limits, schedulerName="koord-scheduler"), "hami").findings[0].words
+
+    assert "Ascend910B3" in reason({NPU_CORE: 20, RATIO: 100})
+    assert reason({**SLICE, NPU_CPU: 3}).endswith("none that is known")

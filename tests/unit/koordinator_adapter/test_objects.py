@@ -234,3 +234,22 @@ def test_a_job_that_cannot_be_read_is_an_error() -> None:
     with pytest.raises(WireError):
         jobs.taken_apart({**job([]), "spec": {"tasks": 7}}, [], Words.KOORDINATOR, QUOTAS)
     assert not jobs.is_volcano_job({"apiVersion": "batch/v1", "kind": "Job"})
+
+
+def test_a_quota_of_another_api_group_stays() -> None:
+    for raw in (
+        {"apiVersion": "example.com/v1", "kind": "ElasticQuota"},
+        {"apiVersion": KOORDINATOR_GROUP, "kind": "X"},
+    ):
+        assert objects.turned(raw, Words.VOLCANO, namespace="lab") is None
+
+
+def test_whole_mebibytes_of_a_quota_are_not_reported_as_rounded() -> None:
+    assert list(objects.unsaid({MEMORY: "3Gi"}, Words.KOORDINATOR, "max")) == []
+    assert [each.about for each in objects.unsaid({MEMORY: "3000"}, Words.KOORDINATOR, "max")] == [MEMORY]
+
+
+def test_one_template_that_restarts_its_pods_is_reported() -> None:
+    templates = [{"spec": {"restartPolicy": "Always"}}, {"spec": {}}]
+    _, findings = jobs.taken_apart(job([{"name": "a"}, {"name": "b"}]), templates, Words.KOORDINATOR, QUOTAS)
+    assert "restartPolicy" in [each.about for each in findings]

@@ -89,3 +89,22 @@ def test_labels_that_only_koordinators_nodes_have_do_not_come_along_in_silence(l
 def test_koordinators_profiles_stay_as_they_are() -> None:
     raw = koordinators(schedulerName="koord-spread")
     assert moved(raw, "koordinator", PROFILES)["spec"]["schedulerName"] == "koord-spread"
+
+
+def test_a_policy_becomes_a_scheduler_in_koordinator_and_is_given_up_elsewhere() -> None:
+    raw = pod(SLICE, annotations={"hami.io/gpu-scheduler-policy": "binpack"})
+
+    def reported(target: str, settings: Settings) -> list[str]:
+        return [each.words for each in translated(raw, target, settings).findings if each.about.endswith("policy")]
+
+    assert reported("koordinator", PROFILES) == [
+        "binpack becomes the scheduler koord-binpack, for nodes and cards alike"
+    ]
+    for target, settings in (("volcano", PROFILES), ("koordinator", Settings())):
+        (words,) = reported(target, settings)
+        assert words.startswith("binpack is given up")
+
+
+def test_a_label_of_nodes_stays_between_schedulers_that_are_not_koordinators() -> None:
+    raw = pod(SLICE, nodeSelector={VENDOR_LABEL: "nvidia"})
+    assert moved(raw, "volcano")["spec"]["nodeSelector"] == {VENDOR_LABEL: "nvidia"}

@@ -9,10 +9,13 @@ import pytest
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.edits import made
 from hami_plugins.model.units import MiB
-from hami_plugins.vendors import volcano
+from hami_plugins.vendors import builtin, volcano
+from hami_plugins.wire import pods
 from hami_plugins.wire.koordinator import CORE, MEMORY, RATIO, SHARED
-from koordinator_adapter.translation.model import Fidelity, NoCoreLimit, Settings, Words
+from koordinator_adapter.translation import koordinator_reading
+from koordinator_adapter.translation.model import Asked, Fidelity, NoCoreLimit, Settings, Words, at
 from koordinator_adapter.translation.pods import translate
+from koordinator_adapter.translation.reading import complete
 from koordinator_adapter.translation.vocabulary import (
     ISOLATION,
     NO_CORE_LIMIT,
@@ -416,3 +419,57 @@ def test_no_more_places_are_booked_on_a_card_than_it_has(slices: int, booked: in
     after = moved(pod({"nvidia.com/gpu": 2, "nvidia.com/gpumem": 100}), "koordinator", Settings(slices_per_card=slices))
     assert limits_of(after)[CORE] == 2 * booked
     assert booked * (slices + 1) > 100
+
+
+def test_a_priority_that_hami_cannot_carry_stays_a_variable() -> None:
+    for text, carried in (("999", 999), ("1000", None)):
+        found = moved(koordinators(env={"CUDA_TASK_PRIORITY": text}), "hami")
+        assert limits_of(found).get("nvidia.com/priority") == carried
+
+
+def test_a_policy_of_cores_that_the_translation_has_not_written_stays() -> None:
+    raw = koordinators({SHARED: 1, MEMORY: "3000Mi"}, env={"GPU_CORE_UTILIZATION_POLICY": "force"})
+    raw["metadata"]["annotations"] = {NO_CORE_LIMIT: "many"}
+    found = moved(raw, "hami")
+    assert "annotations" not in found["metadata"]
+    assert found["spec"]["containers"][0]["env"] == [{"name": "GPU_CORE_UTILIZATION_POLICY", "value": "force"}]
+
+
+def test_several_slices_stay_several_in_koordinators_own_dialect() -> None:
+    raw = koordinators({SHARED: 2, MEMORY: "6000Mi", CORE: 60})
+    assert dict(limits_of(moved(raw, "koordinator"))) == {SHARED: 2, MEMORY: "6000Mi", CORE: 60}
+
+
+def test_all_memory_without_a_limit_of_cores_is_reported_as_such() -> None:
+    for cores, words in ((0, "all memory with no limit"), (40, "all memory with 40 %")):
+        raw = pod({"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-cores": cores})
+        found = [each.words for each in translated(raw, "koordinator").findings if each.about == CORE]
+        assert any(each.startswith(words) for each in found), found
+
+
+def test_one_percent_of_cores_on_a_card_with_all_its_memory_is_reported() -> None:
+    raw = pod({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 81920, "nvidia.com/gpucores": 1})
+    found = translated(raw, "koordinator", Settings(card_sizes=frozenset({MiB(81920)})))
+    assert CORE in about(found, Fidelity.LOSSY)
+
+
+def test_percentages_in_volcanos_dialect_are_read_by_a_completed_registry() -> None:
+    raw = pod({"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory-percentage": 50})
+    found = translate(raw, Words.HAMI, complete(builtin()), Settings())
+    assert limits_of(made(raw, found.edits)) == {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 50}
+
+
+def test_resources_of_two_schedulers_in_one_pod_are_refused() -> None:
+    assert refused(pod({SHARED: 1, RATIO: 50, "nvidia.com/gpumem": 3000}), "volcano") == "resources"
+
+
+def test_of_several_containers_the_application_asks_first() -> None:
+    raw = pod(KOORDINATOR_SLICE, {**KOORDINATOR_SLICE, CORE: 20})
+    raw["spec"]["initContainers"] = [{"name": "i", "resources": {"limits": dict(KOORDINATOR_SLICE)}}]
+    found = koordinator_reading.asked_of(pods.pod(raw))
+    assert isinstance(found, Asked)
+    assert (koordinator_reading.asking_of(pods.pod(raw)), found.container) == ([1, 2, 0], 1)
+
+
+def test_there_is_nothing_behind_the_end_of_a_list() -> None:
+    assert (at(["a"], (0,)), at(["a"], (1,))) == ("a", None)

@@ -187,3 +187,44 @@ def test_modes_of_division_are_kept_where_both_have_them() -> None:
     assert about(translated(mig, "volcano"), Fidelity.LOSSY) == ["nvidia.com/vgpu-mode"]
     mps = pod(SLICE, annotations={"nvidia.com/vgpu-mode": "mps"})
     assert refused(mps, "volcano") == "nvidia.com/vgpu-mode"
+
+
+def hinted(hint: object) -> dict[str, object]:
+    return koordinators(annotations={HINT: json.dumps(hint)})
+
+
+def selecting(*values: object) -> dict[str, object]:
+    return {"matchExpressions": [{"key": "gpu-uuid", "operator": "In", "values": list(values)}]}
+
+
+def test_a_hint_may_name_ids_and_one_numa_node_together() -> None:
+    raw = hinted({"gpu": {"selector": selecting("GPU-a"), "requiredTopologyScope": "NUMANode"}})
+    assert moved(raw, "hami")["metadata"]["annotations"] == {
+        "nvidia.com/use-gpuuuid": "GPU-a",
+        "nvidia.com/numa-bind": "true",
+    }
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        {"gpu": {"selector": selecting("GPU-a")}, "rdma": {}},
+        {"gpu": {"selector": selecting("GPU-a", 7)}},
+    ],
+)
+def test_a_hint_that_also_says_anything_else_is_refused(hint: object) -> None:
+    assert refused(hinted(hint), "hami") == HINT
+
+
+def test_models_are_added_where_the_affinity_has_no_term_and_to_every_term_it_has() -> None:
+    settings = Settings(models=("NVIDIA-A100", "NVIDIA-L4", "NVIDIA-H100"))
+    expression = {"key": MODEL_LABEL, "operator": "In", "values": ["NVIDIA-H100"]}
+    zone = {"key": "zone", "operator": "In", "values": ["a"]}
+    for before, after in (
+        ([], [{"matchExpressions": [expression]}]),
+        ([{"matchExpressions": [zone]}], [{"matchExpressions": [zone, expression]}]),
+    ):
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": before}}}
+        raw = pod(SLICE, annotations={"nvidia.com/nouse-gputype": "A100,L4"}, affinity=affinity)
+        found = moved(raw, "koordinator", settings)["spec"]["affinity"]["nodeAffinity"]
+        assert found["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] == after
