@@ -153,7 +153,7 @@ def unlimited_cores(case: Case) -> Iterator[Change]:
         yield from _without_core_limit(case)
     elif case.target is not Words.KOORDINATOR and NO_CORE_LIMIT in case.pod.annotations:
         yield Drop(("metadata", "annotations", NO_CORE_LIMIT))
-        index, value = case.env.get(CORE_POLICY_ENV, (None, None))
+        index, value = case.env.get(CORE_POLICY_ENV, (0, None))
         if case.asked.request.cores == 0 and value == DISABLED:
             yield Drop((*case.path, "env", index))
     elif case.source is Words.KOORDINATOR and case.target is not Words.KOORDINATOR and not case.asked.request.cores:

@@ -159,9 +159,9 @@ class TestShares:
         assert lack == Lack(GPU, 2 * NANO, NANO, 2 * NANO, "a", by_weight=True, allocated=NANO)
 
     def test_a_queue_that_deserves_nothing_comes_after_one_that_holds_all_it_deserves(self) -> None:
-        borrowing = {"a": Queue(name="a", deserved=gpus(1)), "b": Queue(name="b")}
-        found = gate(held(1, "x"), queues=borrowing, pod_groups=group("x", queue="a", least=1))
-        assert found.turn("a") < found.turn("b")
+        borrowing = {"a": Queue(name="a"), "b": Queue(name="b", deserved=gpus(1))}
+        found = gate(held(1, "x"), queues=borrowing, pod_groups=group("x", queue="b", least=1))
+        assert found.turn("b") < found.turn("a")
 
     def test_the_part_of_a_share_tells_whose_turn_it_is(self) -> None:
         found = gate(held(1, "x"), queues=TWO, pod_groups=group("x", queue="a", least=1))

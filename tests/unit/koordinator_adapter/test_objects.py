@@ -250,6 +250,6 @@ def test_whole_mebibytes_of_a_quota_are_not_reported_as_rounded() -> None:
 
 
 def test_one_template_that_restarts_its_pods_is_reported() -> None:
-    templates = [{"spec": {"restartPolicy": "Always"}}, {"spec": {}}]
+    templates: list[Raw] = [{"spec": {"restartPolicy": "Always"}}, {"spec": {}}]
     _, findings = jobs.taken_apart(job([{"name": "a"}, {"name": "b"}]), templates, Words.KOORDINATOR, QUOTAS)
     assert "restartPolicy" in [each.about for each in findings]

@@ -274,8 +274,8 @@ class TestOrder:
             spec = {"replicas": 2, "template": {"spec": with_cpu(a_pod(memory=memory), cpu)["spec"]}}
             return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
 
-        # Of 8 CPUs and 20,000 MiB: a pod of "a" holds 3/8 and 1/200, one of "b" 0 and 1/5.
-        plans = planned([a_node(), a_queue()], deployment("a", 100, "3"), deployment("b", 4000, "0"))
+        # Of 8 CPUs and 20,000 MiB: a pod of "a" holds 3/8 and 1/200, one of "b" 1/80 and 1/5.
+        plans = planned([a_node(), a_queue()], deployment("a", 100, "3"), deployment("b", 4000, "100m"))
         assert [each.pod.name for each in plans] == ["a-0", "b-0", "b-1", "a-1"]
 
     def test_pods_of_other_schedulers_go_one_after_another(self) -> None:
@@ -440,8 +440,8 @@ class TestQueues:
             a_group("ga", 1, queue="a"),
             a_group("gb", 1, queue="b"),
         ]
-        old = a_pod("old", 100, node="n1", group="ga")
-        plans = planned([*cluster, old], a_pod("x", group="ga"), a_pod("y", group="gb"))
+        running = [a_pod("old", 5000, node="n1", group="ga"), a_pod("older", 100, node="n1", group="gb")]
+        plans = planned([*cluster, *running], a_pod("x", group="ga"), a_pod("y", group="gb"))
         assert [each.pod.name for each in plans] == ["y", "x"]
 
 
