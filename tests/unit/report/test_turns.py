@@ -440,7 +440,7 @@ class TestQueues:
             a_group("ga", 1, queue="a"),
             a_group("gb", 1, queue="b"),
         ]
-        running = [a_pod("old", 5000, node="n1", group="ga"), a_pod("older", 100, node="n1", group="gb")]
+        running = [a_pod("old", 9000, node="n1", group="ga"), a_pod("older", 100, node="n1", group="gb")]
         plans = planned([*cluster, *running], a_pod("x", group="ga"), a_pod("y", group="gb"))
         assert [each.pod.name for each in plans] == ["y", "x"]
 
