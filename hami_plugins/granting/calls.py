@@ -27,9 +27,7 @@ LONGEST_QUESTION: Final = 16 * 1024 * 1024
 """Bytes: a call of Volcano's about one node carries its pods, about 5 kB each. Every other call is about one pod."""
 
 LARGEST_READ: Final = 2 * 1024 * 1024
-"""Bytes of what is read of a call: a pod, and the names of 15,000 nodes. The worst that fits takes 70 MiB and a tenth
-of a second to parse, in which no other thread runs.
-"""
+"""Bytes of what is read of a call: a pod, and the names of 15,000 nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

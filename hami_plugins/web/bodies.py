@@ -117,7 +117,7 @@ class Room:
         self._spent: dict[str, float] = {}
 
     def turn(self, client: str) -> asyncio.Semaphore:
-        """Entered for a body that is not small, until it is answered."""
+        """Held by a body that is not small, until it is answered."""
         found = self._turns.get(client)
         if found is None:
             found = self._turns[client] = asyncio.Semaphore(TURNS)
@@ -172,14 +172,27 @@ class Room:
 class Arriving:
     """One body of a ``client``; ``timeout`` ends the reading of it."""
 
-    __slots__ = ("_gave_up", "_room", "_timeout", "client", "size")
+    __slots__ = ("_gave_up", "_has_turn", "_room", "_timeout", "_turn", "client", "size")
 
     def __init__(self, room: Room, client: str, timeout: asyncio.Timeout) -> None:
         self.client = client
         self.size = 0
         self._room = room
         self._timeout = timeout
-        self._gave_up = False
+        self._turn = room.turn(client)
+        self._gave_up = self._has_turn = False
+
+    async def take_turn(self) -> None:
+        """Wait for its turn to be read and answered, unless it has it."""
+        if not self._has_turn:
+            await self._turn.acquire()
+            self._has_turn = True
+
+    def end_turn(self) -> None:
+        """Leave the turn to the next, if it has it."""
+        if self._has_turn:
+            self._has_turn = False
+            self._turn.release()
 
     def grow(self, size: int) -> None:
         """So many bytes of it are kept now. Raises ``TooManyError``."""
@@ -235,6 +248,8 @@ async def received(receive: Receive, message: object, arriving: Arriving, limits
                 if too_large:
                     raise TooLargeError(f"the body is too large: limit is {min(limit, longest)} bytes")
                 return collector.text()
+            if size > SMALL:
+                await arriving.take_turn()
             message = await receive()
     finally:
         arriving.leave()

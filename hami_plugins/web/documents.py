@@ -24,7 +24,18 @@ from starlette.types import Message, Receive, Scope, Send
 
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.observe.metrics import Metrics
-from hami_plugins.web.bodies import SECONDS, SMALL, Arriving, Collector, Limits, Room, TooManyError, Whole, received
+from hami_plugins.web.bodies import (
+    SECONDS,
+    SMALL,
+    Arriving,
+    Collector,
+    Limits,
+    Room,
+    TooLargeError,
+    TooManyError,
+    Whole,
+    received,
+)
 from hami_plugins.web.memory import give_back
 
 P = ParamSpec("P")
@@ -36,6 +47,10 @@ MAX_BODY: Final = 3 * 1024 * 1024
 _FAST: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 LARGE: Final = 512 * 1024
 """Bytes of a body that is read in a thread of its own: to parse it may take tens of milliseconds."""
+
+
+MOST_VALUES: Final = 250_000
+"""Values in a larger body, by the marks before them. A pod has some thousands; two bytes can be a value of 60."""
 
 
 class Reply(NamedTuple):
@@ -139,25 +154,28 @@ class _Endpoint:
         if len(message["body"]) <= SMALL and not message["more_body"]:
             await self._send(send, await self._reply(message["body"], client))
             return
-        async with self._room.turn(client):
-            try:
-                body = await self._body(receive, message, client)
-            except HamiPluginsError as error:
-                await self._send(send, _refusal(error), close=True)
-            else:
-                del message
-                if body is not None:
-                    await self._send(send, await self._reply(body, client))
-
-    async def _body(self, receive: Receive, message: Message, client: str) -> bytes | None:
-        if not message["more_body"] and len(message["body"]) <= min(self._limits.limit, LARGE):
-            whole: bytes = message["body"]
-            return whole
         timeout = asyncio.timeout(SECONDS)
         arriving = Arriving(self._room, client, timeout)
         try:
+            body = await self._body(receive, message, arriving, timeout)
+            if body is not None:
+                del message
+                await self._send(send, await self._reply(body, client))
+        except HamiPluginsError as error:
+            await self._send(send, _refusal(error), close=True)
+        finally:
+            arriving.end_turn()
+
+    async def _body(
+        self, receive: Receive, message: Message, arriving: Arriving, timeout: asyncio.Timeout
+    ) -> bytes | None:
+        try:
             async with timeout:
-                return await received(receive, message, arriving, self._limits)
+                if message["more_body"] or len(message["body"]) > min(self._limits.limit, LARGE):
+                    return await received(receive, message, arriving, self._limits)
+                await arriving.take_turn()
+                whole: bytes = message["body"]
+                return whole
         except TimeoutError:
             raise arriving.late() from None
 
@@ -193,6 +211,9 @@ class _Endpoint:
         # What is parsed is no garbage, however much of it there is; looking for some is most of the work.
         gc.disable()
         try:
+            values = sum(map(body.count, (b"{", b"[", b",")))
+            if len(body) > LARGE and values > MOST_VALUES:
+                return _refusal(TooLargeError(f"the body has {values} values: limit is {MOST_VALUES}"))
             return self._replied(body)
         finally:
             gc.enable()

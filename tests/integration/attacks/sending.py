@@ -118,9 +118,12 @@ ATTACKS: Final[dict[str, Attack]] = {
     "connections": _many,
     "rank-60": _large(b"/extender/prioritize", ODD, 60 * MIB),
     "rank-2": _large(b"/extender/prioritize", b"[[[[]]]],", 2 * MIB - 300_000),
+    "rank-names": _large(b"/extender/prioritize", b'"n-00000000",', 2 * MIB - 300_000),
     "filter-60": _large(b"/scheduler/filter", ODD, 60 * MIB),
     "filter-2": _large(b"/scheduler/filter", b"[[[[]]]],", 2 * MIB - 300_000),
+    "filter-names": _large(b"/scheduler/filter", b'"n-00000000",', 2 * MIB - 300_000),
     "review-3": _large(b"/webhooks/pods", b"[[[[]]]],", 3 * MIB - 300_000),
+    "review-names": _large(b"/webhooks/pods", b'"n-00000000",', 3 * MIB - 300_000),
     "review-small": _large(b"/webhooks/pods", b"[[[[]]]],", 256 * 1024),
 }
 
