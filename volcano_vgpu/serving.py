@@ -327,7 +327,7 @@ class Starter:
         What was served counts, because the owner of a pod may write its annotations while it runs.
         """
         before = {each.pod_uid for each in recorded if not each.nonce or each.answered}
-        uids = (before | self._ports.specifications.pods | self._reserved.keys()) - {uid}
+        uids = (before | self._ports.specifications.pods) - {uid}
         known: dict[PodUid, _Known] = {}
         for each in sorted(uids):
             raw = self._ports.pods.get(each)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hami_plugins.kubelet.pod_resources import Held
 from hami_plugins.model.units import PodUid
 from tests.integration.volcano_vgpu.kubelets import Node
-from tests.unit.volcano_vgpu.granted import IDS, card, container, offer, pod
-from volcano_vgpu.refusals import Code
+from tests.unit.volcano_vgpu.granted import COUNT, IDS, card, container, offer, pod
+from volcano_vgpu.refusals import Code, Refusal
 
 ONE = "GPU-a,NVIDIA,2000,30:"
 
@@ -308,6 +310,43 @@ def test_cards_that_are_promised_twice_go_to_the_first(node: Node) -> None:
     node.pods.delete("uid-a")
     node.kubelet.forget("uid-a")
     assert node.kubelet.start("uid-b", "main") == ""
+
+
+def test_pods_that_start_at_the_same_moment_count_each_other(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (pod(name=name, ids="GPU-a,NVIDIA,30000,0:") for name in "pq")
+    for raw in (first, second):
+        node.create(raw)
+        assert node.kubelet.admit(raw) == ""
+    make, meanwhile = node.directories.make, list[str]()
+
+    def making(names: Iterable[str]) -> Refusal | None:
+        """The second pod starts when the first is decided on and its specification is not written yet."""
+        monkeypatch.undo()
+        meanwhile.append(node.kubelet.start("uid-q", "main"))
+        return make(names)
+
+    monkeypatch.setattr(node.directories, "make", making)
+    assert node.kubelet.start("uid-p", "main") == ""
+    assert "team/p" in meanwhile[0]
+    assert node.given("uid-q", "main") is None
+
+
+def test_ids_that_pod_resources_lists_for_another_pod_are_not_served_after_a_restart(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = node.create(pod(ids=ONE))
+    assert node.kubelet.admit(raw) == ""
+    ids = node.kubelet.entries["uid-p", "main"].device_ids
+    listed = [
+        (Held("team", "q", "main", COUNT, ids), "pod-resources list for team/q"),
+        (Held("team", "p", "main", COUNT, ids), ""),
+    ]
+    node.restart_agent()
+    for row, reason in listed:
+        monkeypatch.setattr(node.kubelet, "listed", lambda row=row: (row,))
+        found = node.kubelet.start("uid-p", "main")
+        assert reason in found
+        assert bool(found) == bool(reason)
 
 
 def test_a_card_that_falls_ill_holds_back_those_who_start_on_it(node: Node) -> None:

@@ -176,6 +176,19 @@ def test_old_calls_are_remembered_as_long_as_the_kubelet_remembers_them() -> Non
     assert [each.nonce for each in remembered(calls, [held("a", "main", "s0")], now=100)] == ["a-main", "new"]
 
 
+def test_a_call_that_is_not_recorded_counts_for_just_under_fifteen_seconds() -> None:
+    calls = [call("late", "s0", at=0.0)]
+    for now, counted in ((14.9, True), (15.0, False)):
+        assert in_use([], calls, now=now) == (ids("s0") if counted else frozenset())
+        assert remembered(calls, [], now=now) == (tuple(calls) if counted else ())
+
+
+def test_containers_with_other_ids_are_not_named_as_holders_of_a_part() -> None:
+    found = identify([held("a", "main", "s1")], ids("s0"))
+    assert isinstance(found, Unclear)
+    assert "container main" not in found.text
+
+
 RECORDS = st.lists(
     st.builds(held, st.sampled_from("abc"), st.sampled_from(["x", "y"]), st.sampled_from(["s0", "s1", "s2"])),
     max_size=6,
