@@ -1,4 +1,4 @@
-"""Which refusals end without a new pod: the kubelet asks again for those, and the pod must be deleted for the others."""
+"""Which refusals end without a new pod, because the kubelet asks again, and which need the pod to be deleted."""
 
 from __future__ import annotations
 

@@ -183,6 +183,12 @@ def test_a_call_that_is_not_recorded_counts_for_just_under_fifteen_seconds() -> 
         assert remembered(calls, [], now=now) == (tuple(calls) if counted else ())
 
 
+def test_of_a_pod_only_containers_with_a_name_of_ours_are_called() -> None:
+    found = identify([held("a", "init", "s0", nonce=""), held("a", "main", "s0")], ids("s0"))
+    assert isinstance(found, Starting)
+    assert (found.calling, set(found.containers)) == (("main",), {"main"})
+
+
 def test_containers_with_other_ids_are_not_named_as_holders_of_a_part() -> None:
     found = identify([held("a", "main", "s1")], ids("s0"))
     assert isinstance(found, Unclear)
