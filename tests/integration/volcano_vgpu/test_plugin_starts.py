@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -319,7 +319,7 @@ def test_pods_that_start_at_the_same_moment_count_each_other(node: Node, monkeyp
         assert node.kubelet.admit(raw) == ""
     make, meanwhile = node.directories.make, list[str]()
 
-    def making(names: Iterable[str]) -> Refusal | None:
+    def making(names: Collection[str]) -> Refusal | None:
         """The second pod starts when the first is decided on and its specification is not written yet."""
         monkeypatch.undo()
         meanwhile.append(node.kubelet.start("uid-q", "main"))
