@@ -41,6 +41,27 @@ def test_the_laws_hold_after_every_step_of_a_random_history(seed: int) -> None:
     assert done["placed"] > STEPS / 10, done
 
 
+@pytest.mark.parametrize("left", [1, 1000])
+def test_the_last_mebibyte_of_every_card_is_allocated_and_none_after_it(left: int) -> None:
+    history = History(random.Random(0))
+    machine = next(each for each in MACHINES if each.vendor == "NVIDIA")
+    resources = history.registry[machine.vendor].resources  # type: ignore[index]
+    cards = history.entry(history.join(machine)).state.shape.devices
+
+    def fitting(memory: int) -> bool:
+        raw = history.request(machine, single=True)
+        raw["metadata"]["annotations"] = {}
+        limits = {resources.count: "1", resources.memory: str(memory)}
+        raw["spec"] |= {"initContainers": [], "containers": [{"name": "c", "resources": {"limits": limits}}]}
+        return isinstance(history.submit(raw), Placed)
+
+    assert all(fitting(card.memory - left) for card in cards)
+    for _ in cards:
+        assert not fitting(left + 1)
+        assert fitting(left)
+    assert not fitting(1)
+
+
 def step(history: History) -> str:
     """One thing that happens, with the laws about it."""
     chance = history.chance

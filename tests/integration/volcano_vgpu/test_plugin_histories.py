@@ -6,6 +6,7 @@ slice, and what a container was given never changes.
 
 from __future__ import annotations
 
+import copy
 import shutil
 import tempfile
 from collections import defaultdict
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.integration.volcano_vgpu.kubelets import Node
-from tests.unit.volcano_vgpu.granted import container, pod
+from tests.unit.volcano_vgpu.granted import IDS, LEFT, container, pod
 
 CARDS = ("GPU-a", "GPU-b")
 MEMORY = 40960
@@ -53,6 +54,7 @@ class Kubelets(RuleBasedStateMachine):
         self.running: dict[tuple[str, str], Running] = {}
         self.given: dict[tuple[str, str], Mapping[str, str]] = {}
         self.granted: dict[str, dict[str, list[tuple[str, int]]]] = {}
+        self.names: dict[str, list[str]] = {}
         self.before: bytes | None = None
         self.made = 0
 
@@ -111,6 +113,25 @@ class Kubelets(RuleBasedStateMachine):
             return
         assert self.given.setdefault(key, env) == env, "what a container was given has changed"
         self.running[key] = Running(self.node.kubelet.entries[key].device_ids, env)
+
+    @precondition(lambda self: self._served())
+    @rule(data=st.data())
+    def the_allocation_of_a_served_pod_is_rewritten(self, data: st.DataObject) -> None:
+        uid = data.draw(st.sampled_from(self._served()))
+        raw = copy.deepcopy(dict(self.node.pods.stored[uid]))
+        written = raw["metadata"]["annotations"]
+        for key in (IDS, LEFT):
+            written[key] = written[key].translate(str.maketrans("ab", "ba"))
+        self.node.pods.put(raw)
+        for name in self.granted[uid]:
+            if (uid, name) in self.node.kubelet.entries:
+                self._start(uid, name)
+
+    def _served(self) -> list[str]:
+        """Pods whose containers all have what they were given."""
+        return [
+            uid for uid in sorted(self.node.pods.stored) if all((uid, name) in self.given for name in self.names[uid])
+        ]
 
     @precondition(lambda self: self.node.kubelet.pods)
     @rule(data=st.data(), at_once=st.booleans())
@@ -178,6 +199,7 @@ class Kubelets(RuleBasedStateMachine):
         containers = [container(f"c{at}", count=len(segment)) for at, segment in enumerate(shape.segments)]
         init = [container("init", count=1)] if shape.with_init else []
         self.granted[uid] = {f"c{at}": segment for at, segment in enumerate(shape.segments)}
+        self.names[uid] = [*self.granted[uid], *(["init"] if shape.with_init else [])]
         self.granted[uid]["init"] = shape.segments[0][:1]
         if self.node.kubelet.file.exists():
             self.before = self.node.kubelet.file.read_bytes()
