@@ -152,6 +152,16 @@ class Kubelets(RuleBasedStateMachine):
     def the_agent_is_killed(self) -> None:
         self.node.restart_agent()
 
+    @precondition(lambda self: self.running)
+    @rule(name=st.sampled_from("abcd"), data=st.data())
+    def a_new_agent_is_asked_for_a_card_in_use(self, name: str, data: st.DataObject) -> None:
+        uid, container_name = data.draw(st.sampled_from(sorted(self.running)))
+        taken, _ = self.granted[uid][container_name][0]
+        self.node.restart_agent()
+        raw = self._bound(Shape(name, [[(taken, MEMORY)]], with_init=False))
+        if raw is not None and not self.node.kubelet.admit(raw):
+            self._start(raw["metadata"]["uid"], "c0")
+
     @rule(rolled_back=st.booleans())
     def the_kubelet_is_killed(self, rolled_back: bool) -> None:
         self.node.kubelet.restart(self.before if rolled_back else None)
