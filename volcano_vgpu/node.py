@@ -251,12 +251,15 @@ class NodePublisher(Running):
             if change.kind == "deleted":
                 self._node = None
             elif change.object is not None and _name(change.object) == self._settings.node:
-                self._take(change.object)
+                self._take(change.object, certain=change.listed)
             self._wake()
 
-    def _take(self, node: Raw) -> None:
-        """Keeps the newer one of two views: an answer to a patch may overtake the watch, or the watch an answer."""
-        if self._node is None or _uid(node) != _uid(self._node) or _version(node) >= _version(self._node):
+    def _take(self, node: Raw, *, certain: bool = False) -> None:
+        """Keeps the newer one of two views: an answer to a patch may overtake the watch, or the watch an answer.
+
+        ``certain``: this one is what the server has now, although its version is lower, as after a restore.
+        """
+        if certain or self._node is None or _uid(node) != _uid(self._node) or _version(node) >= _version(self._node):
             self._node = node
 
     def _run(self) -> None:
@@ -317,7 +320,7 @@ class NodePublisher(Running):
             found = self._api.merge_patch(path, body)
         except ContentionError:
             # Somebody else wrote: what has to be written is decided anew on what is there now.
-            self._read()
+            self._read(node)
             self._later()
             return
         with self._changed:
@@ -330,10 +333,12 @@ class NodePublisher(Running):
             self._failures, self._retry_at, self.last_error = 0, None, ""
         self._log.info("node_written", why=patch.why, status=patch.status)
 
-    def _read(self) -> None:
+    def _read(self, known: Raw) -> None:
+        """Reads the node anew, which is not the one that was ``known``."""
         found = self._api.get(self._path)
         with self._changed:
-            self._take(trimmed(found))
+            # Versions only go back where the server's store was restored: what the watch has shown is void.
+            self._take(trimmed(found), certain=_version(found) < _version(known))
 
     def _failed(self, error: KubeError) -> float:
         """What a failed write means, and how long to wait before the next."""

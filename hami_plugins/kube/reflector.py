@@ -27,6 +27,10 @@ _SHORTEST_WATCH: Final = 1.0
 _SETTLED: Final = 5.0
 """Seconds after which a watch has told what happened before it began."""
 
+_SILENT: Final = 120.0
+"""Seconds. A server says about each minute how far it is. One whose store was restored from a backup has versions that
+are behind ours, and a watch from ours is silent, without an error, until they have caught up (seen on 1.34)."""
+
 _AGAIN: Final = 1.0
 """Seconds between two tries to tell what a handler could not bear."""
 
@@ -38,12 +42,14 @@ class Change(NamedTuple):
     """What happened to one object since the last change with its ``uid``.
 
     ``synced`` comes once, without an object, when the first list is through. ``deleted`` has no object where the
-    deletion was found out by listing.
+    deletion was found out by listing. ``listed``: a list that was not the first one told it, so that it is what the
+    server has now, even if its version is lower than one that was seen before.
     """
 
     kind: Literal["added", "modified", "deleted", "synced"]
     object: Raw | None
     uid: str
+    listed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +80,9 @@ class Reflector(Running):
     """Tells ``on_change`` how the selected objects change, from a thread of its own, until it is stopped.
 
     What reaches ``on_change``, in this order: every object of the first list as ``added``, ``synced``, then changes. A
-    list after the first one tells only what differs (by UID and resource version), deletions first. Objects are not
-    kept. An object without a UID is skipped, counted in ``malformed`` and logged once.
+    list after the first one tells only what differs (by UID and resource version), deletions first; everything where
+    versions have gone back. A watch that said nothing for minutes is followed by a list. Objects are not kept. An object
+    without a UID is skipped, counted in ``malformed`` and logged once.
 
     A change for which ``on_change`` raises is counted in ``handler_errors``, logged, and told again with later events,
     at most once a second, until it is taken or another change of that object is; ``missed`` says how many there are.
@@ -129,6 +136,7 @@ class Reflector(Running):
         self._tried = -math.inf
         self._named: set[str] = set()
         self._version = ""
+        self._reached = 0
         self._failures = 0
         self._failing_since: float | None = None
 
@@ -192,11 +200,14 @@ class Reflector(Running):
                 else:
                     later.append(read)
         for uid in [uid for uid in self._known if uid not in listed]:
-            self._drop(uid, None)
+            self._drop(uid, None, listed=True)
+        if _number(version) < self._reached:
+            self._log.warning("versions_went_back", reached=self._reached, listed=version)
+            self._known = dict.fromkeys(self._known, "")
         for read in later:
-            self._put(*read)
+            self._put(*read, listed=True)
         self._tell_again()
-        self._version = version
+        self._version, self._reached = version, _number(version)
         self.lists += 1
         if not oldest:
             self.told_until = began
@@ -210,15 +221,19 @@ class Reflector(Running):
         timeout = self._luck.uniform(self._timeout, 2 * self._timeout)
         stream = self._api.watch(self._selection, since=self._version, stop=self._stop, timeout=timeout)
         self._contact()
-        for event in stream:
-            told = True
-            self._failures = 0
-            self._contact()
-            came = self._clock()
-            self._take(event)
-            self._tell_again()
-            if event.kind == "BOOKMARK" or came - began >= _SETTLED:
-                self.told_until = came
+        try:
+            for event in stream:
+                told = True
+                self._failures = 0
+                self._contact()
+                came = self._clock()
+                self._take(event)
+                self._tell_again()
+                if event.kind == "BOOKMARK" or came - began >= _SETTLED:
+                    self.told_until = came
+        finally:
+            if not told and self._clock() - began >= _SILENT:
+                self._version = ""
         if self._stop.is_set():
             return
         if not told and self._clock() - began < _SHORTEST_WATCH:
@@ -233,6 +248,7 @@ class Reflector(Running):
                 self._put(*read)
         if version := _metadata(event.object).get("resourceVersion"):
             self._version = str(version)
+            self._reached = max(self._reached, _number(self._version))
 
     def _read(self, item: Raw) -> tuple[str, str, Raw] | None:
         """UID, version and object; ``None`` for what is no object."""
@@ -246,16 +262,16 @@ class Reflector(Running):
             self._log.warning("object_skipped", object=shown, reason="no metadata.uid")
         return None
 
-    def _put(self, uid: str, version: str, item: Raw) -> None:
+    def _put(self, uid: str, version: str, item: Raw, *, listed: bool = False) -> None:
         before = self._known.get(uid)
         if before is not None and version and before == version:
             return
         self._known[uid] = version
-        self._tell(Change("added" if before is None else "modified", item, uid))
+        self._tell(Change("added" if before is None else "modified", item, uid, listed))
 
-    def _drop(self, uid: str, item: Raw | None) -> None:
+    def _drop(self, uid: str, item: Raw | None, *, listed: bool = False) -> None:
         if self._known.pop(uid, None) is not None:
-            self._tell(Change("deleted", item, uid))
+            self._tell(Change("deleted", item, uid, listed))
 
     def _tell(self, change: Change) -> None:
         if (error := self._refused(change)) is not None:
@@ -302,6 +318,11 @@ class Reflector(Running):
             after = round(pause, 3)
             self._log.warning("watch_interrupted", error=str(error), failures=self._failures, pause_seconds=after)
         self._stop.wait(pause)
+
+
+def _number(version: str) -> int:
+    """A resource version as a number, by which two of them compare; 0 where it is none."""
+    return int(version) if version.isascii() and version.isdigit() else 0
 
 
 def _metadata(item: object) -> Mapping[str, Any]:

@@ -135,6 +135,15 @@ class ApiServer(Running):
         """Forget all history: watches and pages from older versions get 410. Open watches go on."""
         self.store.compact()
 
+    def restore(self, version: int) -> None:
+        """Go back to how everything was at a version, as after a restore of etcd: watches break, versions begin there.
+
+        A watch from a later version waits in silence until versions are past it, as on the real server.
+        """
+        with self.store.lock:
+            self.store.restore(version)
+            self.cut_watches(abruptly=True)
+
     def cut_watches(self, resource: str | None = None, *, abruptly: bool = False) -> int:
         """End the open watches of a resource, or all; ``abruptly`` breaks their connections. How many there were."""
         cut = [watch for watch in self._hub.watches() if resource in (None, watch.kind.qualified)]

@@ -82,6 +82,12 @@ class Collection:
         self._window = window
         self._index: dict[str, dict[str, set[Key]]] = {field: {} for field in INDEXED}
 
+    def enter(self, stored: Stored) -> None:
+        """An object that is there from the start, without an event."""
+        insort(self.order, stored.key)
+        self.objects[stored.key] = stored
+        self._enter(stored)
+
     def record(self, event: Event) -> None:
         """Apply a write."""
         key = event.after.key
@@ -199,14 +205,7 @@ class Store:
     def at_version(self, kind: Kind, version: int) -> dict[Key, Stored]:
         """All objects of a kind as they were; raises ``ApiError`` 410 when that is forgotten."""
         with self.lock:
-            collection = self.collection(kind.storage)
-            objects = dict(collection.objects)
-            for event in reversed(collection.since(version)):
-                if event.before is None:
-                    objects.pop(event.after.key, None)
-                else:
-                    objects[event.after.key] = event.before
-            return objects
+            return {stored.key: stored for stored in _before(self.collection(kind.storage), version)}
 
     def compact(self) -> None:
         """Forget the history of everything: watches and pages from older versions answer 410."""
@@ -215,6 +214,20 @@ class Store:
             for collection in self._collections.values():
                 collection.forget()
                 collection.floor = self.version
+
+    def restore(self, version: int) -> None:
+        """Go back to how everything was, as a store does that is restored from a backup: versions are given out anew.
+
+        Raises ``ApiError`` 410 where a collection has forgotten that, and changes nothing then.
+        """
+        with self.lock:
+            before = {storage: _before(collection, version) for storage, collection in self._collections.items()}
+            self._collections = {}
+            self._forgotten = self.version = version
+            for storage, objects in before.items():
+                collection = self.collection(storage)
+                for stored in objects:
+                    collection.enter(stored)
 
     def drop(self, storage: tuple[str, str]) -> None:
         """Forget a whole collection."""
@@ -225,3 +238,14 @@ class Store:
         self.collection(storage).record(event)
         for listener in self._listeners:
             listener(storage, event)
+
+
+def _before(collection: Collection, version: int) -> list[Stored]:
+    """The objects of a collection as they were; raises ``ApiError`` 410 when that is forgotten."""
+    objects = dict(collection.objects)
+    for event in reversed(collection.since(version)):
+        if event.before is None:
+            objects.pop(event.after.key, None)
+        else:
+            objects[event.after.key] = event.before
+    return list(objects.values())

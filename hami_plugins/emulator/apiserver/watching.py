@@ -34,6 +34,7 @@ class Watch:
         self.selector = selector
         self.bookmarks = bookmarks
         self.seconds = seconds
+        self.since = 0
         self.ended = False
         self.abrupt = False
         self.most: int | None = None
@@ -85,6 +86,8 @@ class Hub:
     def open(self, kind: Kind, namespace: str, name: str, query: Mapping[str, str]) -> Watch:
         """Begin a watch at the version asked for; without one, or at 0, the current objects come first.
 
+        From a version that is still to come it says nothing until then, bookmarks included (seen on 1.34).
+
         Raises ``ApiError`` 400 for bad parameters. A version that is forgotten is told as an event, as the real server
         does.
         """
@@ -101,6 +104,7 @@ class Hub:
                 watch.add(_line("ERROR", orjson.dumps(error.body())))
                 watch.end()
                 return watch
+            watch.since = since or 0
             watch.begin()
             self._buckets.setdefault(_bucket(watch), {})[watch] = None
         return watch
@@ -120,7 +124,7 @@ class Hub:
         with self._store.lock:
             lines: dict[str, bytes] = {}
             for watch in self.watches() if watches is None else watches:
-                if watch.bookmarks:
+                if watch.bookmarks and self._store.version >= watch.since:
                     name = watch.kind.qualified
                     lines[name] = lines.get(name) or _bookmark(watch.kind, self._store.version)
                     watch.add(lines[name])
@@ -144,6 +148,8 @@ class Hub:
 
     def _tell(self, watch: Watch, event: Event, lines: _Lines) -> None:
         if watch.namespace and event.after.key.namespace != watch.namespace:
+            return
+        if event.version <= watch.since:
             return
         seen = event.seen_by(watch.selector)
         if seen is None:

@@ -65,6 +65,34 @@ def test_a_watch_from_before_a_compaction_is_told_that_it_is_too_late(server: Ap
         assert next(events)["object"]["metadata"]["name"] == "b"
 
 
+def test_after_a_restore_objects_and_versions_are_those_of_then(server: ApiServer, api: Api) -> None:
+    server.put(configmap("a", "then"))
+    server.put(configmap("gone"))
+    then = version(api)
+    server.put(configmap("a", "later"))
+    server.delete("configmaps", "gone")
+    server.put(configmap("new"))
+    with api.watch(CONFIGMAPS, resourceVersion=version(api)) as events:
+        server.restore(int(then))
+        with pytest.raises(HTTPError):
+            next(events)
+    items = api.get(CONFIGMAPS)["items"]
+    assert [(each["metadata"]["name"], each["data"]["text"]) for each in items] == [("a", "then"), ("gone", "")]
+    assert version(api) == then
+    server.put(configmap("b"))
+    assert version(api) == str(int(then) + 1)
+
+
+def test_a_watch_from_a_version_to_come_says_nothing_until_then(server: ApiServer, api: Api) -> None:
+    """As kube-apiserver 1.34 does after a restore of its etcd: neither an error nor a bookmark."""
+    now = int(version(api))
+    with api.watch(CONFIGMAPS, resourceVersion=str(now + 3), allowWatchBookmarks="true") as events:
+        for number in range(4):
+            server.bookmark()
+            server.put(configmap(f"c{number}"))
+        assert [next(events)["object"]["metadata"]["resourceVersion"] for _ in range(2)] == [str(now + 3), str(now + 4)]
+
+
 def test_a_collection_remembers_as_many_events_as_its_window(server: ApiServer, api: Api) -> None:
     old = version(api)
     for number in range(100):

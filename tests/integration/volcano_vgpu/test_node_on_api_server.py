@@ -57,7 +57,7 @@ class Node:
         self.offers: list[frozenset[DeviceId]] = []
         api.create(paths.NODES, {"metadata": {"name": name}})
         selection = Selection(paths.NODES, "Node", fields=f"metadata.name={name}")
-        self.store = Store(api, selection, name=f"node-{name}", trim=trimmed, backoff=BACKOFF)
+        self.store = Store(api, selection, name=f"node-{name}", trim=trimmed, backoff=BACKOFF, timeout=1.0)
         chosen = settings(start_jitter=0.0).model_copy(update={"node": name})
         self.publisher = NodePublisher(api, self.store, chosen, on_offer=self.report, timing=QUICK, backoff=BACKOFF)
 
@@ -259,3 +259,27 @@ def test_a_restart_of_the_scheduler_makes_the_node_be_written_once(
     eventually(lambda: "scheduler-restarted" in node.annotations[TOUCHED_KEY])
     assert node.publisher.written - before <= 2
     watch.stop()
+
+
+def test_a_restored_store_is_followed_and_a_broken_register_repaired(
+    server: ApiServer, node: Node, api: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions go back: what is newest by its number is what is no longer there."""
+    monkeypatch.setattr("hami_plugins.kube.reflector._SILENT", 0.5)
+    broken = int(node.read()["metadata"]["resourceVersion"])
+    words = node.publisher.publish(inventory(card(0)))
+    eventually(lambda: node.settled(1))
+    server.restore(broken)
+    eventually(lambda: node.annotations.get(REGISTER_KEY) == words.annotations[REGISTER_KEY])
+    eventually(lambda: node.settled(1))
+
+
+def test_what_a_write_meets_after_a_restore_counts_although_the_watch_says_nothing_yet(
+    server: ApiServer, node: Node
+) -> None:
+    before = int(node.read()["metadata"]["resourceVersion"])
+    node.publisher.publish(inventory(card(0)))
+    eventually(lambda: node.settled(1))
+    server.restore(before)
+    node.publisher.publish(inventory(card(0), card(1)))
+    eventually(lambda: node.settled(2))

@@ -84,6 +84,59 @@ def test_only_an_expired_version_asks_for_a_new_list() -> None:
     assert told == [("added", "uid-a"), ("synced", "")]
 
 
+def test_a_watch_that_says_nothing_for_minutes_is_followed_by_a_list() -> None:
+    """A server that was restored from a backup waits in silence for a version that it does not know yet."""
+    api = ScriptedApi(
+        [[Page([an_object("a", 120)], "150")], [Page([an_object("a", 90, text="then")], "90")]],
+        [[torn()], [WatchEvent("MODIFIED", an_object("a", 91))]],
+    )
+    seen: list[Change] = []
+    minutes = itertools.count(step=200.0)
+    with Reflector(
+        api, PODS, on_change=seen.append, name="test", backoff=AT_ONCE, clock=lambda: next(minutes)
+    ) as reflector:
+        assert api.done.wait(10)
+    assert reflector.lists == 2
+    assert [(each.kind, each.listed) for each in seen if each.object] == [
+        ("added", False),
+        ("modified", True),
+        ("modified", False),
+    ]
+
+
+def test_a_watch_that_said_something_is_followed_by_another_watch_however_long_it_was() -> None:
+    api = ScriptedApi([[Page([], "5")]], [[WatchEvent("ADDED", an_object("a", 7)), torn()]])
+    minutes = itertools.count(step=200.0)
+    with Reflector(
+        api, PODS, on_change=lambda _: None, name="test", backoff=AT_ONCE, clock=lambda: next(minutes)
+    ) as reflector:
+        assert api.done.wait(10)
+    assert reflector.lists == 1
+
+
+def test_what_a_watch_has_reached_counts_when_versions_go_back() -> None:
+    events = [WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "200"}}), expired()]
+    api = ScriptedApi([[Page([an_object("a", 80)], "150")], [Page([an_object("a", 80)], "160")]], [events])
+    assert follow(api)[1] == [("added", "uid-a"), ("synced", ""), ("modified", "uid-a")]
+
+
+def test_a_list_that_goes_back_tells_everything_again() -> None:
+    """Versions are given out anew after a restore: the same one need not be the same object."""
+    api = ScriptedApi(
+        [[Page([an_object("a", 80), an_object("b", 120)], "150")], [Page([an_object("a", 80)], "90")]], [[expired()]]
+    )
+    seen: list[Change] = []
+    with Reflector(api, PODS, on_change=seen.append, name="test", backoff=AT_ONCE):
+        assert api.done.wait(10)
+    told = [(each.kind, each.uid, each.listed) for each in seen if each.kind != "synced"]
+    assert told == [
+        ("added", "uid-a", False),
+        ("added", "uid-b", False),
+        ("deleted", "uid-b", True),
+        ("modified", "uid-a", True),
+    ]
+
+
 def test_a_list_from_the_servers_memory_is_allowed_once() -> None:
     page = [Page([an_object("a", 1)], "5")]
     api = ScriptedApi([page, page], [[expired()]])
