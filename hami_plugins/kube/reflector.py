@@ -81,7 +81,7 @@ class Reflector(Running):
 
     What reaches ``on_change``, in this order: every object of the first list as ``added``, ``synced``, then changes. A
     list after the first one tells only what differs (by UID and resource version), deletions first; everything where
-    versions have gone back. A watch that said nothing for minutes is followed by a list. Objects are not kept. An object
+    versions have gone back. A watch that said nothing for minutes is followed by a list. Objects are not kept. One
     without a UID is skipped, counted in ``malformed`` and logged once.
 
     A change for which ``on_change`` raises is counted in ``handler_errors``, logged, and told again with later events,
