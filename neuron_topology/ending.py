@@ -65,14 +65,16 @@ def end_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> float |
         return float(text)
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
+        # An offset can lead out of all years, and such a moment cannot be written.
+        moment = None if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        moment = None
+    if moment is None:
         raise ValueError(
             f"{END_KEY}: {text!r} is no moment, so nobody keeps long jobs off the node; write 2026-11-23T10:00:00Z or "
             "Unix seconds"
         )
-    return found.timestamp()
+    return moment.timestamp()
 
 
 def objection(end: float, duration: float, now: float, margin: float) -> str:

@@ -25,7 +25,7 @@ def written_later(raw: Mapping[str, Any], keys: Collection[str]) -> str:
         owned = _mapping(_mapping(_mapping(entry, "fieldsV1"), "f:metadata"), "f:annotations")
         if owned and any(f"f:{key}" in owned for key in keys):
             bound, at = _bound(raw), _moment(entry.get("time"))
-            if bound is not None and at is not None and at > bound + SKEW:
+            if bound is not None and at is not None and at - bound > SKEW:
                 return f"{entry.get('manager') or 'somebody'} (at {entry['time']})"
     return ""
 

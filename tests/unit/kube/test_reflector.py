@@ -115,7 +115,10 @@ def test_a_watch_that_said_something_is_followed_by_another_watch_however_long_i
 
 
 def test_what_a_watch_has_reached_counts_when_versions_go_back() -> None:
-    events = [WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "200"}}), expired()]
+    events: list[WatchEvent | Exception] = [
+        WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "200"}}),
+        expired(),
+    ]
     api = ScriptedApi([[Page([an_object("a", 80)], "150")], [Page([an_object("a", 80)], "160")]], [events])
     assert follow(api)[1] == [("added", "uid-a"), ("synced", ""), ("modified", "uid-a")]
 
