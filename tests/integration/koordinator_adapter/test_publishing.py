@@ -94,6 +94,28 @@ def test_a_node_gets_a_device_object_and_the_sums_with_one_write_each(cluster: S
     assert quiet(cluster, server) == {"created": 1, "sums": 1, "labels": 1}
 
 
+def test_after_a_restore_of_the_store_objects_and_sums_are_made_again(
+    cluster: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions go back, and watches from later ones say nothing."""
+    monkeypatch.setattr("hami_plugins.kube.reflector._SILENT", 0.2)
+    cluster.put(a_node("n1"))
+    before = cluster.server.store.version
+    cluster.start()
+    settled(cluster, "n1", 2)
+    for beat in range(5):
+        cluster.api.merge_patch(paths.node_status("n1"), {"status": {"nodeInfo": {"bootID": str(beat)}}})
+    cluster.server.restore(before)
+    assert cluster.device("n1") is None
+
+    def made_again() -> bool:
+        cluster.server.cut_watches()  # in place of the minutes that a watch lasts
+        time.sleep(0.4)
+        return cluster.device("n1") is not None and allocatable(cluster, "n1").get(SHARED) == "200"
+
+    wait_for(made_again, "the object and the sums are there", timeout=60)
+
+
 def test_nothing_is_written_while_nothing_changes(cluster: Site) -> None:
     cluster.put(a_node("n1"))
     server = cluster.start()
