@@ -49,7 +49,7 @@ LARGE: Final = 512 * 1024
 """Bytes of a body that is read in a thread of its own: to parse it may take tens of milliseconds."""
 
 
-MOST_VALUES: Final = 250_000
+MOST_VALUES: Final = 100_000
 """Values in a larger body, by the marks before them. A pod has some thousands; two bytes can be a value of 60."""
 
 

@@ -45,6 +45,10 @@ class Guarded(Joining):
         self._unread = self._head = 0
         self._advanced = self._in_message = self._in_body = False
 
+    def never_connected(self) -> None:
+        """The handshake failed: nothing else is called. The parser and this refer to each other."""
+        self.parser = None  # type: ignore[assignment] # as uvicorn does at the end of a connection
+
     def connection_made(self, transport: Any) -> None:
         """See ``asyncio.Protocol``."""
         super().connection_made(transport)

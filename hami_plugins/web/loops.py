@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any, Final
 
 HANDSHAKE: Final = 10.0
@@ -20,14 +21,15 @@ class Loop(asyncio.SelectorEventLoop):
         self, rawsock: Any, protocol: Any, sslcontext: Any, waiter: asyncio.Future[None] | None = None, **named: Any
     ) -> Any:
         if waiter is not None:
-            waiter.add_done_callback(self._forget_failure)
+            waiter.add_done_callback(partial(self._forget_failure, protocol))
         named["ssl_handshake_timeout"] = HANDSHAKE
         made: Any = super()._make_ssl_transport(  # type: ignore[misc] # the place where asyncio makes it
             rawsock, protocol, sslcontext, waiter, **named
         )
         return made
 
-    def _forget_failure(self, waiter: asyncio.Future[None]) -> None:
+    def _forget_failure(self, protocol: Any, waiter: asyncio.Future[None]) -> None:
         error = None if waiter.cancelled() else waiter.exception()
         if error is not None:
             self.call_soon(error.with_traceback, None)  # after the task that waits has raised it
+            protocol.never_connected()

@@ -111,19 +111,19 @@ def _large(path: bytes, unit: bytes, size: int) -> Attack:
     return attack
 
 
-VOLCANOS: Final = b'{"Name":"a","Node":{"metadata":{"name":"a"'
+NAMES: Final = b'"the-name-of-a-node-of-a-cluster-00000",'
 ODD: Final = b'{"Name":"a"},'
 ATTACKS: Final[dict[str, Attack]] = {
     "pipelined": _pipelined,
     "connections": _many,
     "rank-60": _large(b"/extender/prioritize", ODD, 60 * MIB),
     "rank-2": _large(b"/extender/prioritize", b"[[[[]]]],", 2 * MIB - 300_000),
-    "rank-names": _large(b"/extender/prioritize", b'"n-00000000",', 2 * MIB - 300_000),
+    "rank-names": _large(b"/extender/prioritize", NAMES, 2 * MIB - 300_000),
     "filter-60": _large(b"/scheduler/filter", ODD, 60 * MIB),
     "filter-2": _large(b"/scheduler/filter", b"[[[[]]]],", 2 * MIB - 300_000),
-    "filter-names": _large(b"/scheduler/filter", b'"n-00000000",', 2 * MIB - 300_000),
+    "filter-names": _large(b"/scheduler/filter", NAMES, 2 * MIB - 300_000),
     "review-3": _large(b"/webhooks/pods", b"[[[[]]]],", 3 * MIB - 300_000),
-    "review-names": _large(b"/webhooks/pods", b'"n-00000000",', 3 * MIB - 300_000),
+    "review-names": _large(b"/webhooks/pods", NAMES, 3 * MIB - 300_000),
     "review-small": _large(b"/webhooks/pods", b"[[[[]]]],", 256 * 1024),
 }
 

@@ -94,7 +94,8 @@ def test_many_bodies_just_below_the_limit_are_read_one_after_the_other(
     path = b"/scheduler/filter" if kind == "neuron" else b"/extender/prioritize"
     with ThreadPoolExecutor(16) as sixteen:
         bodies = [
-            sixteen.submit(sending.posted, Port(process.port), path, b'"n-00000000",', 1_500_000) for _ in range(32)
+            sixteen.submit(sending.posted, Port(process.port), path, b'"node-of-a-cluster-00000",', 1_500_000)
+            for _ in range(32)
         ]
         assert process.serves()
         answers = [body.result()[:12] for body in bodies]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import socket
 import ssl
@@ -18,6 +19,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from hami_plugins.web.connections import Connections, listening
+from hami_plugins.web.heads import Guarded
 from hami_plugins.web.server import WebServer
 from tests.integration.kube.waiting import eventually
 from tests.integration.web.certificates import a_certificate
@@ -31,9 +33,9 @@ class Counted:
     """An application that counts its calls."""
 
     def __init__(self) -> None:
-        self.calls = 0
-        routes = [Route("/", self.answer, methods=["GET", "POST"]), Route("/large", self.large)]
-        self.app = Starlette(routes=routes)
+        self.calls = self.waiting = 0
+        both = [Route("/large", self.large), Route("/slow", self.slow)]
+        self.app = Starlette(routes=[Route("/", self.answer, methods=["GET", "POST"]), *both])
 
     async def answer(self, _request: Request) -> PlainTextResponse:
         """A short answer, without a look at the body."""
@@ -43,6 +45,14 @@ class Counted:
     async def large(self, _request: Request) -> PlainTextResponse:
         """An answer that fits into no socket."""
         return PlainTextResponse("x" * LARGE_ANSWER)
+
+    async def slow(self, _request: Request) -> PlainTextResponse:
+        """An answer once the short one was given."""
+        before = self.calls
+        self.waiting += 1
+        while self.calls == before:
+            await asyncio.sleep(0.01)
+        return PlainTextResponse("slow")
 
 
 @pytest.fixture
@@ -163,11 +173,41 @@ def test_the_client_with_the_most_connections_loses_its_oldest(server: WebServer
     with ExitStack() as open_until_the_end:
         one = open_until_the_end.enter_context(connected(server, OTHER_CLIENT))
         assert asked(one)
-        many = [open_until_the_end.enter_context(connected(server)) for _ in range(30)]
-        assert asked(many[-1])
+        many = []
+        for _ in range(30):
+            many.append(open_until_the_end.enter_context(connected(server)))
+            assert asked(many[-1])
         assert all(ends(client) for client in many[:20])
         assert asked(one)
         assert asked(many[-1])
+
+
+def test_a_connection_stays_open_while_its_request_is_answered(server: WebServer, counted: Counted) -> None:
+    with ExitStack() as open_until_the_end:
+        first = open_until_the_end.enter_context(connected(server))
+        first.sendall(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n")
+        eventually(lambda: counted.waiting)
+        many = [open_until_the_end.enter_context(connected(server)) for _ in range(30)]
+        assert ends(many[0])
+        assert asked(many[-1])
+        assert first.recv(65536).endswith(b"slow")
+
+
+def test_unread_answers_of_all_clients_are_bounded(counted: Counted) -> None:
+    with WebServer(counted.app) as server, connected(server) as first, connected(server) as second:
+        for client in (first, second):
+            client.sendall(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n")
+            time.sleep(0.5)
+        sizes = []
+        for client in (second, first):
+            client.settimeout(20)
+            read = 0
+            with suppress(ConnectionError):
+                while read < LARGE_ANSWER and (part := client.recv(1 << 20)):
+                    read += len(part)
+            sizes.append(read)
+    assert sizes[0] >= LARGE_ANSWER
+    assert sizes[1] < LARGE_ANSWER
 
 
 def test_a_client_in_the_middle_of_a_handshake_counts(counted: Counted, tmp_path: Path) -> None:
@@ -252,7 +292,7 @@ def test_a_number_that_is_closed_is_forgotten_when_its_socket_closes() -> None:
 
 def test_a_handshake_that_fails_is_forgotten_without_the_garbage_collector(counted: Counted, tmp_path: Path) -> None:
     def kept() -> int:
-        return sum(isinstance(each, SSLProtocol) for each in gc.get_objects())
+        return sum(isinstance(each, SSLProtocol | Guarded) for each in gc.get_objects())
 
     with WebServer(counted.app, tls=a_certificate(tmp_path)) as server:
         gc.collect()
@@ -275,3 +315,37 @@ def test_memory_goes_back_once_many_connections_have_ended() -> None:
         connections.closed(number)
         connections.closed(number)
     assert 3 < len(asked) < 20
+
+
+def test_a_flood_is_refused_at_the_door_and_another_client_is_let_in() -> None:
+    connections = Connections(most=10)
+    with ExitStack() as open_until_the_end, listening("127.0.0.1", 0, connections) as listener:
+        listener.listen()
+        listener.setblocking(False)
+        for host in [OTHER_CLIENT] * 600 + ["127.0.0.1"]:
+            client = socket.create_connection(listener.getsockname(), timeout=20, source_address=(host, 0))
+            open_until_the_end.enter_context(client)
+        accepted = []
+        with suppress(BlockingIOError):
+            while True:
+                accepted.append(listener.accept())
+        for connection, _ in accepted:
+            open_until_the_end.enter_context(connection)
+        assert len(accepted) < 300
+        assert [address for _, (address, _) in accepted if address != OTHER_CLIENT] == ["127.0.0.1"]
+        later = socket.create_connection(listener.getsockname(), timeout=20, source_address=(OTHER_CLIENT, 0))
+        open_until_the_end.enter_context(later)
+        connection, _ = listener.accept()
+        open_until_the_end.enter_context(connection)
+
+
+def test_a_last_answer_that_is_not_read_does_not_keep_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hami_plugins.web.joining.CLOSING", 0.3)
+    with WebServer(Counted().app) as server, connected(server) as client:
+        client.sendall(b"GET /large HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        time.sleep(1)
+        read = 0
+        with suppress(ConnectionError):
+            while part := client.recv(1 << 20):
+                read += len(part)
+    assert read < LARGE_ANSWER

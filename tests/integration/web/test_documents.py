@@ -235,5 +235,5 @@ def test_a_large_body_of_tiny_values_is_refused_unread(unit: bytes) -> None:
     route = document_route("/", answer, name="x", metrics=DocumentMetrics(Metrics("test")))
     with WebServer(Starlette(routes=[route])) as server:
         status, why = posted_by(server, unit * (2_000_000 // len(unit)))
-        assert (status, b"values: limit is 250000" in why, seen) == (413, True, [])
+        assert (status, b"values: limit is 100000" in why, seen) == (413, True, [])
         assert posted_by(server, (b'"' + b"x" * 20 + b'",') * 50_000)[0] == 200

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 import urllib3
+from prometheus_client.core import Metric
 from starlette.applications import Starlette
 
 from hami_plugins.observe.metrics import Metrics
@@ -69,3 +72,31 @@ def test_a_probe_is_answered_while_everybody_waits_for_another_server(path: str)
             finally:
                 slow.let.set()
     assert statuses == [200] * CALLS
+
+
+def test_readers_of_metrics_who_come_together_share_what_is_made() -> None:
+    metrics, made = Metrics("test"), list[int]()
+
+    def slow() -> list[Metric]:
+        made.append(1)
+        time.sleep(0.2)
+        return []
+
+    metrics.collected(slow)
+    made.clear()
+    routes = probe_routes(alive={}, ready={}, metrics=metrics)
+    with WebServer(Starlette(routes=routes)) as server, ThreadPoolExecutor(20) as together:
+        url = f"http://127.0.0.1:{server.address[1]}/metrics"
+        answers = list(together.map(lambda _turn: urllib3.request("GET", url, retries=False, timeout=20), range(20)))
+    assert [answer.status for answer in answers] == [200] * 20
+    assert len(made) < 10
+
+
+def test_a_reader_of_metrics_sees_what_happened_before_it_asked() -> None:
+    metrics = Metrics("test")
+    counter = metrics.counter("turns_total", "Turns")
+    with WebServer(Starlette(routes=probe_routes(alive={}, ready={}, metrics=metrics))) as server:
+        url = f"http://127.0.0.1:{server.address[1]}/metrics"
+        for turn in range(1, 4):
+            counter.inc()
+            assert f"test_turns_total {turn}.0" in urllib3.request("GET", url, retries=False).data.decode()

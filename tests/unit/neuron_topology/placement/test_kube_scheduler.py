@@ -152,3 +152,11 @@ def test_a_pod_is_bound_by_one_call_at_a_time_so_that_no_failure_frees_what_anot
     cluster.fails = None
     assert cluster.bind_by_extender(pod) == ""
     assert cluster.filter(a_pod("other", 1), "n1")[0] == []
+
+
+def test_a_pod_larger_than_pods_are_is_answered_with_the_limit() -> None:
+    pod = a_pod()
+    pod["spec"]["containers"] = [{"name": f"c{number}"} for number in range(300)]
+    body = json.dumps({"Pod": pod, "NodeNames": ["n1"]}).encode()
+    assert "300 containers: limit is 256" in json.loads(Cluster().scheduler.filter(body))["Error"]
+    assert json.loads(Cluster().scheduler.prioritize(body)) == []

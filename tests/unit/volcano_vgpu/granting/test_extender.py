@@ -329,3 +329,18 @@ def test_nobody_fills_the_memory_with_large_tasks(monkeypatch: pytest.MonkeyPatc
     assert cluster.predicate(pod)["status"] == ""
     assert cluster.prioritize(pod, "n1")["nodeScore"]
     assert len(taken) == 2
+
+
+def test_a_reason_does_not_grow_with_what_the_pod_lists() -> None:
+    pod = a_pod()
+    pod["metadata"]["annotations"] = {"nvidia.com/use-gputype": ",".join(f"model-{number}" for number in range(1_000))}
+    reason = Cluster().predicate(pod)["status"]
+    assert "asked only model-0, model-1" in reason
+    assert len(reason) < 5_000
+
+
+def test_a_pod_larger_than_pods_are_is_answered_with_the_limit() -> None:
+    pod = a_pod()
+    pod["spec"]["containers"] = [{"name": f"c{number}"} for number in range(300)]
+    found = Cluster().predicate(pod)
+    assert (found["code"], "300 containers: limit is 256" in found["status"]) == (1, True)
