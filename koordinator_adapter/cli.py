@@ -74,7 +74,7 @@ def translate(
     *,
     files: options.Files = None,
     recursive: options.Recursive = False,
-    to: Annotated[Words, typer.Option("--to", help="Whose words the manifests are to be in.")],
+    to: Annotated[Words, typer.Option("--to", help="The target scheduler.")],
     report: Annotated[
         options.ReportForm | None,
         typer.Option("--report", help="Print what is kept, lost and refused, and no manifests."),

@@ -99,7 +99,7 @@ def patch(
 
     Requests as large as limits, today's resource names, cpu and memory that a node has, tolerations, the gang's size,
     what follows the loss of a pod, and how near the pods have to be. All else in the files stays as it is written.
-    With a cluster (--snapshot, --context, --kubeconfig) a tier that none of its HyperNodes is of is told.
+    With a cluster (--snapshot, --context, --kubeconfig) a requested tier without HyperNodes is reported.
 
     Example: torchx run --dryrun ... | hami-plugins neuron patch -f - | kubectl create -f -
     """

@@ -129,7 +129,7 @@ def _with_node_file(settings: AgentSettings, text: str) -> AgentSettings:
         overrides = Sharing.model_validate(values)
     except ValidationError as error:
         place = f"{source}: nodeconfig[{entries.index(entry)}]"
-        raise ConfigError("\n".join(layering.complaints(error, [Layer(place, values)]))) from error
+        raise ConfigError("\n".join(layering.complaints(error, Sharing, [Layer(place, values)]))) from error
     return settings.model_copy(update={name: getattr(overrides, name) for name in overrides.model_fields_set})
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from typer.completion import get_completion_script  # type: ignore[attr-defined] # typer has no public way
 
 from hami_plugins.cli import output
@@ -10,15 +12,10 @@ from hami_plugins.cli.edge import Exit
 from hami_plugins.cli.inputs import registry_of, settings_of
 from hami_plugins.cli.options import Form
 from hami_plugins.errors import ManifestError
-from hami_plugins.observe.build import version
+from hami_plugins.model.vendor import VendorSpec
 
 PROGRAM = "hami-plugins"
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
-
-
-def version_words() -> str:
-    """What ``--version`` prints."""
-    return f"hami-plugins {version()}"
 
 
 def list_vendors(name: str | None, *, form: Form, headers: bool, settings: str | None) -> int:
@@ -28,16 +25,31 @@ def list_vendors(name: str | None, *, form: Form, headers: bool, settings: str |
     registry = registry_of(settings_of(settings))
     specs = tuple(registry)
     if name is not None:
-        specs = tuple(spec for spec in specs if spec.name.lower() == name.lower())
+        exact = tuple(spec for spec in registry if spec.name.lower() == name.lower())
+        specs = exact or tuple(spec for spec in registry if name.lower() in _called(spec))
         if not specs:
-            raise ManifestError(f"there is no vendor {name!r}; known are {', '.join(spec.name for spec in registry)}")
+            known = {spelling: spec.name for spec in registry for spelling in _called(spec)}
+            known |= {spec.name.lower(): spec.name for spec in registry}
+            near = dict.fromkeys(known[each] for each in get_close_matches(name.lower(), known, 3, 0.6))
+            meant = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(s.name for s in registry)}"
+            raise ManifestError(f"there is no vendor {name!r}; {meant}")
     if form is not Form.TABLE:
         output.document(documents.vendor_list(specs), form)
     elif name is None:
         output.table(tables.vendors(specs), headers=headers)
     else:
-        output.table(tables.vendor(specs[0]), headers=headers)
+        for at, spec in enumerate(specs):
+            if at:
+                output.line()
+            output.table(tables.vendor(spec), headers=headers)
     return Exit.FINE
+
+
+def _called(spec: VendorSpec) -> frozenset[str]:
+    """How people call a vendor: its name, what its devices are called, who makes them, what they are asked for with."""
+    title = spec.title.lower()
+    words = (spec.name, title, f"{title}s", spec.maker, *spec.resources.all())
+    return frozenset(each.lower() for each in words if each)
 
 
 def list_fleets(name: str | None, *, form: Form, headers: bool) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,11 +31,35 @@ def root(
 ) -> None:
     """Options of the program itself."""
     if version:
-        from hami_plugins.cli.about import version_words
-
-        typer.echo(version_words())
+        print_version()
     elif ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
+
+
+def print_version() -> None:
+    """Print the version."""
+    from hami_plugins.observe.build import version
+
+    typer.echo(f"hami-plugins {version()}")
+
+
+app.command("version")(print_version)
+
+
+@app.command("help")
+def print_help(
+    ctx: typer.Context,
+    command: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]...", help="Which command.")] = None,
+) -> None:
+    """Print the help of the program or of a command."""
+    context: Any = ctx.parent
+    found: Any = context.command
+    for name in command or ():
+        inner = found.get_command(context, name) if hasattr(found, "get_command") else None
+        if inner is None:
+            ctx.fail(f"No such command {name!r}.")
+        found, context = inner, typer.Context(inner, info_name=name, parent=context)
+    typer.echo(found.get_help(context))
 
 
 @app.command()
@@ -149,8 +173,9 @@ def explain(
     kind: Annotated[
         str,
         typer.Argument(
-            metavar="pod|job",
-            help="What is to be explained: pod (or pods), job (Volcano's, too).",
+            metavar="KIND",
+            help="What to explain: pod, job (also Volcano's), deployment, statefulset, daemonset, or replicaset; "
+            "KIND/NAME as for kubectl.",
             autocompletion=completing.kinds,
         ),
     ],
@@ -181,11 +206,8 @@ def explain(
     from hami_plugins.cli.explaining import Order, run
     from hami_plugins.cli.inputs import Source
 
-    jobs = kind in {"job", "jobs", "vcjob", "vcjobs", "vj"}
-    if not jobs and kind not in {"pod", "pods", "po"}:
-        why = f"{kind!r} cannot be explained; write: explain pod NS/NAME, or explain job NS/NAME"
-        raise typer.BadParameter(why, param_hint="pod|job")
     order = Order(
+        kind=kind,
         names=tuple(names or ()),
         namespace=namespace,
         everywhere=everywhere,
@@ -196,7 +218,6 @@ def explain(
         settings=settings,
         usage=tuple(usage or ()),
         strict=strict,
-        jobs=jobs,
     )
     raise typer.Exit(run(order))
 

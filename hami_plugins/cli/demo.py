@@ -41,6 +41,7 @@ def run(html: str, *, live: bool = True) -> int:
     Raises ``DemoError`` when everything that can be shown here has been, and the live part is not among it.
     """
     began = time.monotonic()
+    Path(html).parent.mkdir(parents=True, exist_ok=True)
     settings = inputs.settings_of(None)
     registry = inputs.registry_of(settings)
     if not live:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -86,11 +87,21 @@ def _unable(error: Exception) -> int:
     if text.startswith("Usage: "):  # commands of a group are the answer to its name alone
         print(printable(text), file=sys.stderr)  # noqa: T201 - as above
         return Exit.UNABLE
-    code = failed(text)
     context = getattr(error, "ctx", None)
+    code = failed(text + _missing_option(text, context))
     if context is not None:
         print(f"try '{context.command_path} --help'", file=sys.stderr)  # noqa: T201 - as above
     return code
+
+
+def _missing_option(text: str, context: Any) -> str:
+    """A hint for a file that stands where its option is missing."""
+    if not text.startswith("Got unexpected extra argument") or context is None:
+        return ""
+    if not any("-f" in getattr(each, "opts", ()) for each in context.command.params):
+        return ""
+    files = text.rpartition(" (")[2].removesuffix(")").split()
+    return f"; did you mean {' '.join(f'-f {each}' for each in files)}?"
 
 
 def _about_file(error: OSError) -> str:

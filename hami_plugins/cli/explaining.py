@@ -15,7 +15,7 @@ from hami_plugins.errors import ManifestError
 from hami_plugins.report import documents
 from hami_plugins.report.explain import explain
 from hami_plugins.report.explain import lines as explanations
-from hami_plugins.report.explain.jobs import pods_of
+from hami_plugins.report.explain.jobs import KINDS, pods_of
 from hami_plugins.report.plan import Planner, differences
 
 if TYPE_CHECKING:
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 class Order:
     """Which pods are to be explained, on which cluster, and how.
 
-    ``names`` are pods, or with ``jobs`` jobs; without any it is all pods that wait, of one namespace or
+    ``kind`` is what ``names`` are, as kubectl spells it; without names it is all pods that wait, of one namespace or
     (``everywhere``) of all. ``usage`` are files that say what containers use.
     """
 
+    kind: str
     names: tuple[str, ...]
     namespace: str | None
     everywhere: bool
@@ -44,7 +45,6 @@ class Order:
     form: Form
     settings: str | None
     usage: tuple[str, ...] = ()
-    jobs: bool = False
     strict: bool = False
 
 
@@ -65,8 +65,8 @@ def run(order: Order) -> int:
     grants = differences.grants_of(order.grants) if order.grants else settings.volcano.grants
     now = time.time_ns() / NANOSECONDS
     planner = Planner(registry, settings.rules(), release=release, grants=grants, now=now)
-    named = _named(order)
-    jobs = [pods_of(snapshot, each, planner.rules) for each in named] if order.jobs else []
+    kind, named = _named(order)
+    jobs = [pods_of(snapshot, each, planner.rules, kind) for each in named] if kind != "pod" else []
     names = [pod for each in jobs for pod in each.explained] or named or _waiting(order, snapshot)
     found = [explain(snapshot, name, planner) for name in names]
     gaps = tuple(dict.fromkeys(gap for each in found for gap in each.gaps))
@@ -74,7 +74,7 @@ def run(order: Order) -> int:
         inputs.without_gaps(gaps, order.source)
     if order.form is not Form.TABLE:
         items = [documents.explanation(each, registry, beside(each).containers) for each in found]
-        single = len(order.names) == 1 and not order.jobs
+        single = len(named) == 1 and not jobs
         output.document(items[0] if single else documents.explanation_list(items), order.form)
     else:
         for job in jobs:
@@ -100,12 +100,20 @@ def _beside(order: Order) -> Callable[[Explanation], Beside]:
     return lambda found: Beside(usage.told_beside(found, usages), usage.lines(found, usages))
 
 
-def _named(order: Order) -> list[str]:
-    if order.jobs and not order.names:
-        raise ManifestError("name the job that is to be explained: explain job NS/NAME")
-    if order.names and order.everywhere:
+def _named(order: Order) -> tuple[str, list[str]]:
+    """The kind, and full names of it. As with kubectl the kind may stand before each name: ``pod/train-0``."""
+    written, slash, first = order.kind.partition("/")
+    kind, names = KINDS.get(written.lower().partition(".")[0]), order.names
+    if kind is None:
+        some = ", ".join(dict.fromkeys(KINDS.values()))
+        raise ManifestError(f"{order.kind!r} cannot be explained; write: explain pod NS/NAME. Kinds: {some}")
+    if slash:
+        names = (first, *(name.removeprefix(f"{written}/") for name in names))
+    if kind != "pod" and not names:
+        raise ManifestError(f"name the {kind} that is to be explained: explain {kind} NS/NAME")
+    if names and order.everywhere:
         raise ManifestError("-A explains all pods that wait; leave out the names")
-    return [name if "/" in name else f"{order.namespace or 'default'}/{name}" for name in order.names]
+    return kind, [name if "/" in name else f"{order.namespace or 'default'}/{name}" for name in names]
 
 
 def _waiting(order: Order, snapshot: ClusterSnapshot) -> list[str]:

@@ -151,7 +151,7 @@ Scheduler = Annotated[
     typer.Option(
         "--scheduler",
         metavar="volcano-RELEASE",
-        help="Say what this release of Volcano (such as volcano-1.14) will do where it differs from what is right.",
+        help="Also report known misbehaviour of this Volcano release, such as volcano-1.14.",
     ),
 ]
 Grants = Annotated[
@@ -159,8 +159,8 @@ Grants = Annotated[
     typer.Option(
         "--grants",
         metavar="MODE",
-        help="Who says which cards pods get: volcano alone, or volcano-vgpu in mode policy, guard or ledger. What that "
-        "puts right is not said of Volcano.",
+        help="Which component assigns devices: volcano, or volcano-vgpu in mode policy, guard, or ledger. Volcano "
+        "defects that it fixes are not reported.",
         autocompletion=completing.modes,
     ),
 ]

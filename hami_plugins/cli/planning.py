@@ -66,6 +66,10 @@ def run(order: Order) -> int:
         raise ManifestError("nothing to plan; give manifests with -f FILE, a folder, or - for stdin")
     if order.usage and order.html is None:
         raise ManifestError("--usage is shown on the page; give --html FILE, too")
+    if order.html is not None and not Path(order.html).absolute().parent.is_dir():
+        raise ManifestError(
+            f"--html {order.html}: there is no folder {Path(order.html).absolute().parent}; make it first"
+        )
     if order.files.count(inputs.STDIN) + order.source.snapshots.count(inputs.STDIN) > 1:
         raise ManifestError("stdin can be read once: only one of -f and --snapshot may be -")
     settings = inputs.settings_of(order.settings)
@@ -107,6 +111,7 @@ def _answer(order: Order, found: Plan, submitted: Submission, planner: Planner) 
     if order.html is not None:
         title = f"Plan of {counted(len(found.pods), 'pod')}"
         write_page(order.html, answers, submitted, title=title, source=order.source.words(), usage=order.usage)
+        output.remark(f"page: {Path(order.html).absolute().as_uri()}")
     if order.form is not Form.TABLE:
         output.document(documents.streamed_plan(found, answers, submitted=submitted, dialect=dialect), order.form)
     elif dialect is not None:
@@ -190,16 +195,14 @@ def _note(found: Plan) -> None:
 def write_page(
     path: str, answers: Answers, submitted: Submission, *, title: str, source: str, usage: tuple[str, ...] = ()
 ) -> None:
-    """The plan as a page in a file; folders on the way are made. ``usage`` are files that say what containers use."""
+    """The plan as a page in a file. ``usage`` are files that say what containers use."""
     from hami_plugins.report import page
 
     made_at = datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
     heading = page.Heading(title=title, source=source, made_at=made_at)
     usages = inputs.usages(usage) if usage else None
     text = page.answered(answers, heading, submitted=submitted, usages=usages)
-    file = Path(path)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
+    Path(path).write_text(text, encoding="utf-8")
 
 
 def _tell_what_was_left_out(found: Plan, submitted: Submission) -> None:

@@ -52,16 +52,16 @@ def made(model: type[Model], layers: Sequence[Layer]) -> Model:
     try:
         return model.model_validate(merged(layers))
     except ValidationError as error:
-        raise ConfigError("\n".join(complaints(error, layers))) from error
+        raise ConfigError("\n".join(complaints(error, model, layers))) from error
 
 
-def complaints(error: ValidationError, layers: Sequence[Layer]) -> list[str]:
+def complaints(error: ValidationError, model: type[BaseModel], layers: Sequence[Layer]) -> list[str]:
     """A line for each value that is refused, with the source that it came from."""
     lines: list[str] = []
     for each in error.errors(include_url=False):
         source = next((layer.source for layer in reversed(layers) if _says(layer.values, each["loc"])), "settings")
         where = ".".join(str(part) for part in each["loc"]) or "(top)"
-        lines.append(f"{source}: {where}: {texts.said(each)} (found {texts.short(each['input'])})")
+        lines.append(f"{source}: {where}: {texts.said(each, model)}")
     return lines
 
 

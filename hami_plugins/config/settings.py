@@ -5,8 +5,10 @@ Built-in defaults, then the YAML file, then ``HAMI_PLUGINS__SECTION__KEY`` from 
 
 from __future__ import annotations
 
+import os
 from fractions import Fraction
-from typing import Any, Literal
+from importlib import metadata
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
@@ -24,6 +26,9 @@ from hami_plugins.model.units import VendorName
 from hami_plugins.vendors import BUILTIN, awsneuron, volcano
 from hami_plugins.vendors.volcano_releases import Grants, version_of
 from hami_plugins.wire import volcano_config
+
+PREFIX: Final = "HAMI_PLUGINS__"
+_PRODUCTS: Final = "hami_plugins.commands"
 
 
 class _Strict(BaseModel):
@@ -89,9 +94,7 @@ class NeuronSettings(_Strict):
 class Settings(BaseSettings):
     """Everything that changes a decision. ``devices`` is the content of HAMi's ``device-config.yaml``."""
 
-    model_config = SettingsConfigDict(
-        extra="forbid", frozen=True, env_prefix="HAMI_PLUGINS__", env_nested_delimiter="__"
-    )
+    model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix=PREFIX, env_nested_delimiter="__")
 
     version: Literal[1] = 1
     scheduler: SchedulerSettings = Field(default_factory=SchedulerSettings)
@@ -161,9 +164,22 @@ def _is_volcanos(raw: dict[str, Any]) -> bool:
     return isinstance(nvidia, dict) and str(nvidia.get("resourceCountName", "")).startswith("volcano.sh/")
 
 
+def _of_a_product(section: str) -> bool:
+    """Whether a variable is for a process of a product, whose settings are read there."""
+    return any(section.replace("_", "-").startswith(each.name) for each in metadata.entry_points(group=_PRODUCTS))
+
+
 def made(raw: dict[str, Any], *, source: str = "settings") -> Settings:
-    """Settings from parsed values and the environment."""
+    """Settings from parsed values and the environment.
+
+    Raises ``ConfigError`` as ``parse``, and for a variable with our prefix that sets nothing.
+    """
+    for name in sorted(os.environ):
+        section = name.removeprefix(PREFIX).partition("__")[0].lower()
+        if name.startswith(PREFIX) and section not in Settings.model_fields and not _of_a_product(section):
+            known = tuple(f"{PREFIX}{field.upper()}" for field in Settings.model_fields)
+            raise ConfigError(f"environment: {name}: {texts.unknown(name, known)}")
     try:
         return Settings(**raw)
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{source}: {line}" for line in texts.complaints(error))) from error
+        raise ConfigError("\n".join(f"{source}: {line}" for line in texts.complaints(error, Settings))) from error

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any, Final, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from hami_plugins import trees
@@ -73,15 +74,48 @@ def _pieces(value: object) -> Iterator[str]:
         yield repr(value)
 
 
-def complaints(error: ValidationError) -> list[str]:
-    """A line for each value that a model refuses: its path, what is allowed, and what was found."""
+def complaints(error: ValidationError, model: type[BaseModel]) -> list[str]:
+    """A line for each value that ``model`` refuses: its path, what is allowed, and what was found."""
     lines: list[str] = []
     for each in error.errors(include_url=False):
         where = ".".join(str(part) for part in each["loc"]) or "(top)"
-        lines.append(f"{where}: {said(each)} (found {short(each['input'])})")
+        lines.append(f"{where}: {said(each, model)}")
     return lines
 
 
-def said(complaint: ErrorDetails) -> str:
+def said(complaint: ErrorDetails, model: type[BaseModel]) -> str:
     """What is allowed, in words of the file: pydantic spells the members of an enumeration as Python does."""
-    return _MEMBER.sub(r"\1", complaint["msg"]).removeprefix("Value error, ")
+    if complaint["type"] == "extra_forbidden":
+        *folders, name = map(str, complaint["loc"])
+        return unknown(name, names(model, folders))
+    message = _MEMBER.sub(r"\1", complaint["msg"]).removeprefix("Value error, ")
+    return f"{message} (found {short(complaint['input'])})"
+
+
+def unknown(name: str, known: Sequence[str]) -> str:
+    """What to say of a name that is no setting."""
+    near = get_close_matches(name.lower(), [each.lower() for each in known], 1, 0.6)
+    if near:
+        meant = next(each for each in known if each.lower() == near[0])
+        return f"no such setting; did you mean {meant}?"
+    return f"no such setting; there are {', '.join(known)}" if known else "no such setting"
+
+
+def names(model: type[BaseModel], folders: Sequence[str]) -> tuple[str, ...]:
+    """The settings below a path, as files spell them; none where the path leads to something else than settings."""
+    for folder in folders:
+        field = next((each for each in model.model_fields.values() if folder in (each.alias, each.title)), None)
+        field = field or model.model_fields.get(folder)
+        inner = list(_models(field.annotation)) if field is not None else []
+        if len(inner) != 1:
+            return ()
+        model = inner[0]
+    return tuple(field.alias or name for name, field in model.model_fields.items())
+
+
+def _models(annotation: object) -> Iterator[type[BaseModel]]:
+    """The models in a type, such as that in ``Settings | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for each in get_args(annotation):
+        yield from _models(each)

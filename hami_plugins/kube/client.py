@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, get_args
 from urllib.parse import urlencode
 
@@ -70,10 +72,19 @@ def connect(*, kubeconfig: str | None = None, context: str | None = None, compon
             config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         except ConfigException as inside:
             raise KubeError(
-                f"no cluster: kubeconfig cannot be used ({outside}), and this is no pod ({inside}); "
-                "give --kubeconfig FILE, or to a command that takes it --snapshot FILE"
+                f"no cluster: {_no_kubeconfig(outside)}. Give --kubeconfig FILE, or plan without a cluster: "
+                "--snapshot FILE or --fleet NAME, where the command takes them"
             ) from inside
     return KubeClient(Transport(settings), component=component)
+
+
+def _no_kubeconfig(error: Exception) -> str:
+    """Why the files of kubeconfig are no help: most often there are none."""
+    named = os.environ.get("KUBECONFIG")
+    files = [Path(each).expanduser() for each in (named or "~/.kube/config").split(os.pathsep) if each]
+    if not any(each.exists() for each in files):
+        return f"no kubeconfig (looked for {' and '.join(map(str, files))})"
+    return f"kubeconfig cannot be used: {' '.join(str(error).split())}"
 
 
 def connect_to(url: str, *, component: str = "cli") -> KubeClient:
@@ -307,13 +318,22 @@ def _understood(verb: str, path: str, response: urllib3.BaseHTTPResponse, data: 
         body = load_page(path, data)
     except WireError as error:
         if not _succeeded(response):
-            body = {"message": data[:200].decode(errors="replace").strip()}
+            body = {"message": _page(data) or "is this a Kubernetes API server?"}
         else:
-            text = f"{verb} {path.partition('?')[0]}: {response.status}, and the answer is not JSON"
+            text = (
+                f"{verb} {path.partition('?')[0]}: {response.status}, and the answer is not JSON; "
+                "is this a Kubernetes API server?"
+            )
             raise KubeError(text, status=response.status) from error
     if _succeeded(response) and isinstance(body, dict):
         return body
     raise refusal(verb, path, response.status, body, retry_after=response.headers.get("Retry-After"))
+
+
+def _page(data: bytes) -> str:
+    """The beginning of a text in one line; nothing of a web page."""
+    text = " ".join(data[:200].decode(errors="replace").split())
+    return "" if text.startswith("<") else text
 
 
 def _chunks(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:

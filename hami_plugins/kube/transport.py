@@ -146,6 +146,8 @@ class Transport:
         return {each["key"]: each["value"] for each in known if each["in"] == "header" and each["value"]}
 
     def _pool(self, *, maxsize: int, block: bool) -> urllib3.PoolManager:
+        if not self._settings.verify_ssl:  # the kubeconfig says so; a warning at each request tells nobody more
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         manager: urllib3.PoolManager = RESTClientObject(self._settings).pool_manager
         manager.connection_pool_kw |= {"maxsize": maxsize, "block": block}
         make_interruptible(manager, self.host)

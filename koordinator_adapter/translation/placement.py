@@ -103,7 +103,10 @@ def isolation(case: Case) -> Iterator[Change]:
         if selected is not None:
             yield Drop(_SELECTOR)
         if not case.asked.limited:
-            yield lost(ISOLATION, f"no limits are enforced now; {case.target} enforces them always")
+            yield lost(
+                ISOLATION,
+                f"the pod has no isolation-provider label, so Koordinator enforces no limits today; {case.target} will",
+            )
 
 
 def labels_of_nodes(case: Case) -> Iterator[Change]:

@@ -89,7 +89,7 @@ def order(raw: Mapping[str, Any], source: str) -> Order:
     try:
         return Order.model_validate(raw)
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{source}: {line}" for line in texts.complaints(error))) from error
+        raise ConfigError("\n".join(f"{source}: {line}" for line in texts.complaints(error, Order))) from error
 
 
 def study(wanted: Order, source: str, traces: tuple[Trace, ...] = ()) -> Study:

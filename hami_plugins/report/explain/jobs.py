@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -17,21 +18,45 @@ JOB_LABELS: Final = ("volcano.sh/job-name", "batch.kubernetes.io/job-name")
 """What the controllers of Volcano and of Kubernetes write on the pods of a job."""
 
 
+_MADE: Final[Mapping[str, re.Pattern[str]]] = {
+    "deployment": re.compile(r"(.+)-[a-z0-9]{1,10}-[a-z0-9]{5}"),
+    "replicaset": re.compile(r"(.+)-[a-z0-9]{5}"),
+    "daemonset": re.compile(r"(.+)-[a-z0-9]{5}"),
+    "statefulset": re.compile(r"(.+)-\d+"),
+}
+"""How Kubernetes' controllers name the pods of what they control."""
+
+KINDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("pod", "pods", "po"), "pod"),
+    **dict.fromkeys(("job", "jobs", "vcjob", "vcjobs", "vj"), "job"),
+    **dict.fromkeys(("deployment", "deployments", "deploy"), "deployment"),
+    **dict.fromkeys(("replicaset", "replicasets", "rs"), "replicaset"),
+    **dict.fromkeys(("daemonset", "daemonsets", "ds"), "daemonset"),
+    **dict.fromkeys(("statefulset", "statefulsets", "sts"), "statefulset"),
+}
+"""What can be explained, by the names that kubectl takes."""
+
+
 class JobPods(NamedTuple):
-    """A job's pods, and those of them that stand for the others: of each task the first that waits, else that runs."""
+    """The pods of a job or of another workload, and those of them that stand for the others: of each task the first
+    that waits, else that runs."""
 
     name: str
     waiting: int
     running: int
     explained: tuple[str, ...]
+    kind: str = "job"
 
     def __str__(self) -> str:
-        some = "" if len(self.explained) == self.waiting + self.running else "; one of each task is explained"
-        return f"job {self.name}: {counted(self.waiting, 'pod')} without a node, {self.running:,} with one{some}"
+        which = "; one of each task is explained" if self.kind == "job" else "; one of them is explained"
+        some = "" if len(self.explained) == self.waiting + self.running else which
+        return (
+            f"{self.kind} {self.name}: {counted(self.waiting, 'pod')} without a node, {self.running:,} with one{some}"
+        )
 
 
-def pods_of(snapshot: ClusterSnapshot, name: str, rules: Rules) -> JobPods:
-    """The pods of a job (``namespace/name``).
+def pods_of(snapshot: ClusterSnapshot, name: str, rules: Rules, kind: str = "job") -> JobPods:
+    """The pods of a job or of another of the ``KINDS`` (``namespace/name``).
 
     Raises ``ManifestError`` where there are none, with the reason if Volcano has not let the job in.
     """
@@ -39,22 +64,25 @@ def pods_of(snapshot: ClusterSnapshot, name: str, rules: Rules) -> JobPods:
     waiting = {
         pod.full_name: pod.annotations.get(TASK_KEY, "")
         for pod in snapshot.pending
-        if pod.namespace == namespace and _is_of(job, pod.labels)
+        if pod.namespace == namespace and _is_of(kind, job, pod.name, pod.labels)
     }
     running = {
         record.full_name: record.task
         for entry in snapshot.nodes
         for record in entry.pods
-        if record.namespace == namespace and _is_of(job, record.labels)
+        if record.namespace == namespace and _is_of(kind, job, record.full_name.partition("/")[2], record.labels)
     }
     if not waiting and not running:
-        held = _held(snapshot, name, accounts.gate_by(snapshot, rules))
-        raise ManifestError(f"there is no pod of a job {name} in this cluster{held}")
+        held = _held(snapshot, name, accounts.gate_by(snapshot, rules)) if kind == "job" else ""
+        raise ManifestError(f"there is no pod of a {kind} {name} in this cluster{held}")
     explained = {task: pod for pods in (running, waiting) for pod, task in reversed(pods.items())}
-    return JobPods(name, len(waiting), len(running), tuple(explained.values()))
+    return JobPods(name, len(waiting), len(running), tuple(explained.values()), kind)
 
 
-def _is_of(job: str, labels: Mapping[str, str]) -> bool:
+def _is_of(kind: str, job: str, pod: str, labels: Mapping[str, str]) -> bool:
+    if kind in _MADE:
+        made = _MADE[kind].fullmatch(pod)
+        return made is not None and made[1] == job
     return any(labels.get(label) == job for label in JOB_LABELS)
 
 

@@ -136,8 +136,8 @@ def _running(found: Explanation, about: Running, registry: Registry) -> Iterator
         return
     if about.choice is not None:
         place = "the same node" if about.stays else about.choice.node
-        yield Line(f"  if it came again it would go to {place}: {choice_words(about.choice)}")
+        yield Line(f"  rescheduled now, it would go to {place}: {choice_words(about.choice)}")
         return
-    yield Line("  if it came again it would not fit", "warn")
+    yield Line("  rescheduled now, it would not fit", "warn")
     for cause in causes_again(about, registry):
         yield Line(f"    {cause.tally}: {cause.words}")

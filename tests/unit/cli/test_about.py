@@ -48,3 +48,26 @@ def test_there_is_a_completion_script_of_each_shell_whichever_is_used(type_in: T
 
 def test_an_unknown_shell_is_refused(type_in: Type) -> None:
     assert type_in("completion", "tcsh").code == 2
+
+
+@pytest.mark.parametrize("name", ["Kunlun vXPU", "kunlun vxpu", "kunlunxin.com/vxpu", "kunlunxin.com/VXPU-memory"])
+def test_a_vendor_is_found_by_what_its_devices_are_called_and_asked_for_with(type_in: Type, name: str) -> None:
+    assert "kunlunxin.com/vxpu-memory" in type_in("vendors", name).out
+
+
+def test_all_vendors_of_a_maker_are_listed(type_in: Type) -> None:
+    found = yaml.safe_load(type_in("vendors", "Huawei", "-o", "yaml").out)["items"]
+    assert len(found) > 3
+    assert type_in("vendors", "Huawei").code == 0
+
+
+def test_a_misspelt_vendor_is_answered_with_the_right_one(type_in: Type) -> None:
+    assert "did you mean NVIDIA" in type_in("vendors", "nvidea").err
+    assert "there are NVIDIA" in type_in("vendors", "qqqqqqqq").err
+
+
+def test_version_and_help_are_commands_as_well(type_in: Type) -> None:
+    assert type_in("version").out == type_in("--version").out
+    assert type_in("help").out.startswith("Usage: hami-plugins")
+    assert type_in("help", "plan").out == type_in("plan", "--help").out
+    assert type_in("help", "nothing").code == 2

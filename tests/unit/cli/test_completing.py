@@ -31,7 +31,7 @@ def test_what_begins_so_is_offered(found: list[str], offered: list[str]) -> None
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        pytest.param(["ve"], {"vet", "vendors"}, id="commands"),
+        pytest.param(["ve"], {"vet", "vendors", "version"}, id="commands"),
         pytest.param(["plan", "--fleet", "mi"], {"mixed"}, id="values"),
         pytest.param(["plan", "--no"], {"--no-headers"}, id="options"),
         pytest.param(["explain", ""], {"pod", "job"}, id="kinds"),

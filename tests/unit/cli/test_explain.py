@@ -50,7 +50,7 @@ def test_a_running_pod_says_what_it_holds_and_where_it_would_go(type_in: Type, d
     head, holds, again = said.out.splitlines()
     assert head == "default/runs: running on t4x1-0"
     assert holds == "  holds Tesla T4 #0: 4000 MiB"
-    assert again.startswith("  if it came again it would go to the same node: the only one")
+    assert again.startswith("  rescheduled now, it would go to the same node: the only one")
 
 
 def test_a_pod_on_a_card_that_has_gone_is_a_finding(type_in: Type, dump: Path) -> None:
@@ -196,3 +196,54 @@ def test_a_job_that_nobody_knows_and_none_at_all_are_told(type_in: Type, dump: P
     said = type_in("explain", "job", "--snapshot", dump)
     assert said.code == 2
     assert "name the job that is to be explained" in said.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["pod/runs"], ["pods/runs"], ["po/runs", "-n", "default"], ["pod/default/runs"], ["Pod/runs"], ["pod", "runs"]],
+)
+def test_a_kind_may_stand_before_the_name_as_for_kubectl(type_in: Type, dump: Path, words: list[str]) -> None:
+    said = type_in("explain", *words, "--snapshot", dump)
+    assert said.code == 0
+    assert said.out.startswith("default/runs: running on t4x1-0")
+
+
+def test_several_names_may_each_have_their_kind(type_in: Type, dump: Path) -> None:
+    said = type_in("explain", "pod/runs", "pod/small", "--snapshot", dump)
+    assert [line.partition(":")[0] for line in said.out.splitlines() if line[:1].strip()] == [
+        "default/runs",
+        "default/small",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "pods", "explained"),
+    [
+        (
+            "deploy/web",
+            ["web-6d4cf56db6-abcde", "web-6d4cf56db6-fghij", "website-6d4cf56db6-abcde"],
+            "web-6d4cf56db6-abcde",
+        ),
+        ("statefulset/web", ["web-0", "web-1", "web-0-1"], "web-0"),
+        ("ds/web", ["web-abcde", "web-x-abcde"], "web-abcde"),
+        ("rs/web-6d4cf56db6", ["web-6d4cf56db6-abcde"], "web-6d4cf56db6-abcde"),
+        ("deployments.apps/web", ["web-6d4cf56db6-abcde"], "web-6d4cf56db6-abcde"),
+    ],
+)
+def test_a_workload_is_explained_by_one_of_its_pods(
+    type_in: Type, tmp_path: Path, kind: str, pods: list[str], explained: str
+) -> None:
+    (node,) = fleets.nodes_of(fleets.parse("nodes: [{shape: t4x1}]", source="test"))
+    file = tmp_path / "dump.json"
+    items = [node, *(a_pod(name, 1000) for name in pods)]
+    file.write_text(json.dumps({"kind": "List", "items": items}), encoding="utf-8")
+    first, second, *_ = type_in("explain", kind, "--snapshot", file).out.splitlines()
+    assert f"default/{kind.partition('/')[2]}: " in first
+    assert second.startswith(f"default/{explained}: ")
+
+
+def test_a_workload_without_pods_is_said_to_have_none(type_in: Type, dump: Path) -> None:
+    said = type_in("explain", "deploy/web", "--snapshot", dump)
+    assert said.code == 2
+    assert "there is no pod of a deployment default/web" in said.err
+    assert "name the statefulset" in type_in("explain", "sts", "--snapshot", dump).err

@@ -155,9 +155,26 @@ def test_pods_in_another_dialects_words_are_only_named(type_in: Type, job: Path)
 
 
 def test_the_page_is_written_beside_the_answer(type_in: Type, job: Path, tmp_path: Path) -> None:
-    html = tmp_path / "new" / "plan.html"
+    html = tmp_path / "plan.html"
     assert type_in("plan", "-f", job, "--fleet", "t4x1", "--html", html).code == 0
     assert html.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_the_page_is_named_as_a_link_and_no_folder_is_made_for_it(type_in: Type, job: Path, tmp_path: Path) -> None:
+    html = tmp_path / "plan.html"
+    assert f"page: {html.as_uri()}" in type_in("plan", "-f", job, "--fleet", "t4x1", "--html", html).err
+    said = type_in("plan", "-f", job, "--fleet", "t4x1", "--html", tmp_path / "new" / "plan.html")
+    assert (said.code, said.out) == (2, "")
+    assert f"there is no folder {tmp_path / 'new'}" in said.err
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("command", ["plan", "vet"])
+def test_a_file_without_its_option_is_answered_with_the_option(type_in: Type, job: Path, command: str) -> None:
+    said = type_in(command, job)
+    assert said.code == 2
+    assert f"did you mean -f {job}?" in said.err
+    assert "did you mean -f" not in type_in("vendors", "NVIDIA", "AMD").err
 
 
 def test_settings_change_the_plan(type_in: Type, tmp_path: Path) -> None:

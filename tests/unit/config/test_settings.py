@@ -36,14 +36,14 @@ def test_the_default_policy_of_the_cluster_holds_for_pods_that_say_nothing() -> 
     ("text", "complaint"),
     [
         pytest.param("version: 2", "version: .*1.*found 2", id="version"),
-        pytest.param("version: 1\nscheduler: {nam: x}", "scheduler.nam: Extra inputs", id="misspelt key"),
+        pytest.param("version: 1\nscheduler: {nam: x}", r"scheduler.nam: no such .*mean name\?", id="misspelt key"),
         pytest.param("version: 1\nvolcano: {schedulePolicy: tight}", "schedulePolicy: .*'binpack'", id="word"),
         pytest.param("nvidia: {defaultCores: 200}", "devices.nvidia.defaultCores: .*100", id="hami section"),
         pytest.param("- a", "not a mapping but list", id="list"),
         pytest.param("{", "x.yaml: not usable YAML: line 2, column 1: ", id="broken"),
         pytest.param("a: \x00", "x.yaml: not usable YAML: ", id="control character"),
         pytest.param("true: 2", "x.yaml: not usable YAML: .*the key true is no text", id="a key that is no text"),
-        pytest.param("1: 2", "x.yaml: 1: Extra inputs", id="number as a key"),
+        pytest.param("1: 2", "x.yaml: 1: no such setting; there are version, scheduler,", id="number as a key"),
         pytest.param(f"version: {'x' * 500}", r"version: .*found 'x{99}\.\.\.\)", id="long value"),
     ],
 )
@@ -141,3 +141,35 @@ def test_the_release_of_volcano_is_one() -> None:
     assert (found.release, found.grants) == ("v1.14.1", "guard")
     with pytest.raises(ConfigError, match=r"volcano.release.*not a release of Volcano; write one such as 1.14.1"):
         settings.parse("version: 1\nvolcano: {release: latest}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("schedulr: {name: x}\nversion: 1", "schedulr: no such setting; did you mean scheduler?"),
+        (
+            "version: 1\nvolcano: {queuPlugin: capacity}",
+            "volcano.queuPlugin: no such setting; did you mean queuePlugin?",
+        ),
+        ("version: 1\nneuron: {zzz: 1}", "neuron.zzz: no such setting; there are allocator"),
+    ],
+)
+def test_a_name_that_is_no_setting_is_answered_with_the_nearest_one(text: str, complaint: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        settings.parse(text, source="x.yaml")
+    assert str(error.value) == f"x.yaml: {complaint}"
+
+
+def test_a_variable_that_sets_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HAMI_PLUGINS__SCHEDULR__NAME", "x")
+    with pytest.raises(ConfigError) as error:
+        settings.parse("")
+    assert str(error.value) == (
+        "environment: HAMI_PLUGINS__SCHEDULR__NAME: no such setting; did you mean HAMI_PLUGINS__SCHEDULER?"
+    )
+
+
+def test_variables_for_the_processes_of_the_products_are_left_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HAMI_PLUGINS__VOLCANO_VGPU__DEVICE_SPLIT_COUNT", "3")
+    monkeypatch.setenv("HAMI_PLUGINS__KOORDINATOR__INJECTION__MODE", "auto")
+    assert settings.parse("").version == 1

@@ -46,7 +46,7 @@ def test_what_is_set_in_part_keeps_the_other_defaults() -> None:
         ("translation: {slicesPerCard: 101}", "settings: translation.slicesPerCard"),
         ("node: {librarySource: lib}", "not an absolute path"),
         ("lease: {duration: 5}", "the duration has to be longer than the deadline"),
-        ("admision: {}", "settings: admision: Extra inputs"),
+        ("admision: {}", "settings: admision: no such setting; did you mean admission"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_source_and_place(text: str, said: str) -> None:

@@ -50,7 +50,7 @@ def test_a_running_pod_that_would_find_no_place_again_says_why() -> None:
     lines = told("default/more", full, more)
     assert lines[0] == "default/more: running on n"
     assert "  card-0: 32,768 of 16,384 MiB are promised, to default/full as well" in lines
-    assert lines[-2] == "  if it came again it would not fit"
+    assert lines[-2] == "  rescheduled now, it would not fit"
     assert "1 of 1 node: memory: asked 16,384 MiB" in lines[-1]
 
 

@@ -123,7 +123,7 @@ def test_the_node_file_is_taken_as_it_is_and_wins() -> None:
         ("deviceSplitCount: 1001", ENV, "less than or equal to 1000"),
         ("deviceMemoryScaling: -1", ENV, "greater than 0"),
         ("mode: mpx", ENV, "'hami-core', 'mps' or 'mig' (found 'mpx')"),
-        ("deviceSplitCounts: 3", ENV, "settings: deviceSplitCounts: Extra inputs are not permitted"),
+        ("deviceSplitCounts: 3", ENV, "settings: deviceSplitCounts: no such setting; did you mean deviceSplitCount?"),
         ("hookPath: usr/local", ENV, "not an absolute path"),
         ("resources: {count: vgpu}", ENV, "not the name of an extended resource"),
         ("resources: {memoryPercentage: 'a b/c'}", ENV, "not the name of an extended resource"),
