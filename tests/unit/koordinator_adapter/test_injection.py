@@ -134,6 +134,12 @@ def test_a_record_that_says_no_limit_is_an_error_and_no_pod_without_one(record: 
         resolved(placed(record))
 
 
+def test_a_record_of_zero_memory_is_an_error_and_no_limit_of_zero() -> None:
+    record = json.dumps({"gpu": [{"minor": 0, "resources": {MEMORY: "0"}}]})
+    with pytest.raises(WireError, match="nothing can be limited"):
+        resolved(placed(record))
+
+
 def test_a_record_of_fewer_cards_than_before_is_an_error() -> None:
     raw = placed('{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-memory":"1Gi"}}]}')
     raw["metadata"]["annotations"][f"{MEMORY_LIMIT}1"] = "5"
