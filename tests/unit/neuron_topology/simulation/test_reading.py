@@ -97,7 +97,7 @@ def test_a_trace_takes_the_place_of_mixes_that_nobody_names() -> None:
         ("only: [others]", "fours-and-eights, singles, pairs"),
         ("runs: 1", "runs"),
         ("durations: {mean: 0}", "durations.mean"),
-        ("node: 3", "node: Extra inputs"),
+        ("node: 3", "node: no such setting; did you mean nodes"),
         ("[1]", "not a mapping"),
     ],
 )

@@ -44,7 +44,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_where_the_pod_runs
         ("shutdownDelay: -1", "settings: shutdownDelay"),
         ("lease: {duration: 5}", "the duration has to be longer than the deadline"),
         ("schedulers: []", "settings: schedulers"),
-        ("webhook: {}", "settings: webhook: Extra inputs"),
+        ("webhook: {}", "settings: webhook: no such setting; did you mean webhooks"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_source_and_place(text: str, said: str) -> None:
