@@ -61,7 +61,7 @@ class Ledger(Facts):
     def answers(self, nodes: Iterable[NodeName], intake: Intake) -> dict[NodeName, Fit | Refusal]:
         """What ``answer`` says of each of many nodes. Nodes in one state fit alike, unless names of cards matter."""
         demand = _devices_only(intake)
-        named = any(request.selector.names_ids for each in demand.devices.containers for request in each.requests)
+        named = demand.devices.names_ids
         fits: dict[NodeState, Fit] = {}
         found: dict[NodeName, Fit | Refusal] = {}
         for node in nodes:
@@ -71,7 +71,7 @@ class Ledger(Facts):
                 continue
             known = fits.get(entry.state)
             found[node] = answer = known or self.decider.answer(entry, demand, intake.policy)
-            if known is None and not named and isinstance(answer, Fit):
+            if not named and isinstance(answer, Fit):
                 fits[entry.state] = answer
         return found
 
@@ -110,15 +110,14 @@ class Ledger(Facts):
         Volcano gives nothing back where it leaves one of them to wait for a pod that is ending (a task that is
         *pipelined*), and then asks about the first of them again, for which the cards of the others look taken.
         """
-        waiting = [each for each in self.assumptions(uid) if not each.answered]
-        if not waiting:
+        own = next((each for each in self.assumptions(uid) if not each.answered), None)
+        if own is None:
             return
-        job, since = waiting[0].job, min(each.made for each in waiting)
         void = [
             each
             for held in self._assumed.values()
             for each in held.values()
-            if not each.answered and (each.record.uid == uid or (job and each.job == job and each.made >= since))
+            if not each.answered and (each is own or (own.job and each.job == own.job and each.made >= own.made))
         ]
         for each in void:
             self._end(each.record.uid, each.node)

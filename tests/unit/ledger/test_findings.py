@@ -183,3 +183,57 @@ def test_what_is_wrong_is_told_node_by_node() -> None:
     pods = [bound(a_pod(name), name, "GPU-lost,NVIDIA,1,0:") for name in ("n2", "n1")]
 
     assert [each.node for each in found(*pods)] == ["n1", "n2"]
+
+
+def test_a_pod_that_is_not_bound_yet_hides_no_finding_of_the_pods_after_it() -> None:
+    ledger = a_ledger()
+    ledger.reserve(N1, asking(a_pod("assumed")), 0)
+    ledger.see_pod(objects.pod(holds("a", None)), 0)
+    ledger.see_pod(objects.pod(holds("b", "GPU-lost,NVIDIA,1,0:")), 0)
+
+    assert [each.finding for each in ledger.findings()] == [Finding.UNGRANTED, Finding.UNKNOWN_CARD]
+
+
+def test_what_else_is_wrong_with_a_card_is_told_after_what_is_told_once() -> None:
+    lost = "GPU-lost,NVIDIA,30000,0:"
+    told = found(holds("a", f"GPU-n1-0,NVIDIA,30000,0:{lost}"), holds("b", f"GPU-n1-0,NVIDIA,30000,0:{lost}"))
+
+    assert [(each.finding, each.pods) for each in told] == [
+        (Finding.MEMORY, ("team/a", "team/b")),
+        (Finding.UNKNOWN_CARD, ("team/a",)),
+        (Finding.UNKNOWN_CARD, ("team/b",)),
+    ]
+
+
+def test_a_stranger_on_a_card_is_found_beside_pods_that_are_fine() -> None:
+    (one,) = found(holds("a", "GPU-n1-0,NVIDIA,1,0:"), holds("b", "GPU-lost,NVIDIA,1,0:"))
+
+    assert (one.finding, one.pods) == (Finding.UNKNOWN_CARD, ("team/b",))
+
+
+def test_one_overdrawn_card_is_found_beside_cards_that_are_fine() -> None:
+    node = a_node("n1", register("GPU-fine", "GPU-full"))
+
+    (one,) = found(holds("a", "GPU-full,NVIDIA,50000,0:"), nodes=(node,))
+
+    assert (one.finding, one.device) == (Finding.MEMORY, "GPU-full")
+
+
+@pytest.mark.parametrize(("pods", "end"), [(11, "team/p03, team/p04 and 6 more;"), (12, "team/p04 and 7 more;")])
+def test_five_pods_of_a_card_are_named_and_the_rest_is_counted(pods: int, end: str) -> None:
+    (one,) = found(*(holds(f"p{at:02}", "GPU-n1-0,NVIDIA,1,0:") for at in range(pods)))
+
+    assert end in one.text
+
+
+@pytest.mark.parametrize(("pods", "end"), [(5, "to team/p0, team/p1, team/p2, team/p3, team/p4;"), (6, "and 1 more;")])
+def test_a_rest_of_none_is_not_counted(pods: int, end: str) -> None:
+    (one,) = found(*(holds(f"p{at}", "GPU-n1-0,NVIDIA,9000,0:", memory=9_000) for at in range(pods)))
+
+    assert end in one.text
+
+
+def test_a_remedy_that_the_reason_names_is_not_repeated() -> None:
+    (one,) = found(holds("a", "GPU-n1-0,NVIDIA,many,0:"))
+
+    assert one.text.count("Delete it, so that it is placed anew") == 1

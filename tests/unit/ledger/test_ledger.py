@@ -1,5 +1,6 @@
 """What the ledger answers, what it keeps of that, and what ends it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hami_plugins.engine.intake import Intake
 from hami_plugins.ledger.answers import Code, Declined, Granted, Source, Statistics
 from hami_plugins.ledger.ledger import Ledger
 from hami_plugins.model.decisions import UNREGISTERED
-from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.model.units import DeviceId, NodeName, PodUid
 from hami_plugins.model.verdicts import Fit, NoFit, Reason
 from hami_plugins.wire import objects
 from tests.unit.ledger.objects import IDS, N1, N2, REGISTRY, Raw, a_node, a_pod, asking, bound, register
@@ -679,3 +680,84 @@ def test_numbers_of_a_refusal_are_those_of_the_engine(ledger: Ledger) -> None:
 
     assert why is not None
     assert (why.nodes, why.fitting) == (1, 0)
+
+
+# What a scheduler asks about many nodes, and asks again
+
+
+def test_many_nodes_are_answered_each_as_if_it_were_asked_alone(ledger: Ledger) -> None:
+    see_node(ledger, a_node("n3"))
+    grant(ledger, a_pod("other", memory=35_000), N2)
+    names = [NodeName(name) for name in ("n8", "n1", "n9", "n3", "n2")]
+    intake = asking(a_pod())
+
+    answers = ledger.answers(names, intake)
+
+    assert answers == {name: ledger.answer(name, intake) for name in names}
+    assert [isinstance(answers[name], Fit) for name in names] == [False, True, False, True, False]
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_nodes_of_one_kind_are_asked_one_by_one_for_a_card_with_this_id(ledger: Ledger, at: int) -> None:
+    raw = a_pod()
+    raw["spec"]["containers"].append({**raw["spec"]["containers"][0], "name": "second"})
+    intake = asking(raw)
+    containers = list(intake.demand.devices.containers)
+    (request,) = containers[at].requests
+    selector = replace(request.selector, use_ids=frozenset({DeviceId("GPU-n1-0")}))
+    containers[at] = replace(containers[at], requests=(replace(request, selector=selector),))
+    devices = replace(intake.demand.devices, containers=tuple(containers))
+    named = replace(intake, demand=replace(intake.demand, devices=devices))
+
+    answers = ledger.answers([N1, N2], named)
+
+    assert isinstance(answers[N1], Fit)
+    assert isinstance(answers[N2], NoFit)
+
+
+def test_a_node_without_a_register_has_no_numbers_to_show(ledger: Ledger) -> None:
+    assert ledger.why_not(N1, asking(a_pod()), UNREGISTERED) is None
+
+
+def reserve_at(ledger: Ledger, name: str, now: float, job: str) -> None:
+    assert isinstance(ledger.reserve(N1, asking(a_pod(name, memory=1_000)), now, job=job), Granted)
+
+
+def reserved(ledger: Ledger) -> set[str]:
+    """The pods that hold something on n1."""
+    entry = ledger.entry(N1)
+    assert entry is not None
+    return {record.uid.removeprefix("uid-") for record in entry.pods}
+
+
+def test_a_pod_that_is_asked_about_again_gives_up_its_place_and_the_later_places_of_its_job(ledger: Ledger) -> None:
+    reserve_at(ledger, "before", 1, "train")
+    for name, job in (("first", "train"), ("at-once", "train"), ("stranger", "other"), ("alone", "")):
+        reserve_at(ledger, name, 2, job)
+    reserve_at(ledger, "later", 3, "train")
+
+    ledger.look_again(PodUid("uid-first"))
+
+    assert reserved(ledger) == {"before", "stranger", "alone"}
+
+
+def test_a_pod_without_a_job_that_is_asked_about_again_gives_up_only_its_own_place(ledger: Ledger) -> None:
+    for name in ("first", "second"):
+        reserve_at(ledger, name, 1, "")
+
+    ledger.look_again(PodUid("uid-first"))
+
+    assert reserved(ledger) == {"second"}
+
+
+def test_what_bindings_were_answered_with_stays_when_a_pod_of_the_job_is_asked_about_again(ledger: Ledger) -> None:
+    for name in ("first", "answered"):
+        reserve_at(ledger, name, 1, "train")
+    grant(ledger, a_pod("answered", memory=1_000), now=1)
+    reserve_at(ledger, "answered", 1, "train")
+
+    ledger.look_again(PodUid("uid-answered"))
+    assert reserved(ledger) == {"first", "answered"}
+    ledger.look_again(PodUid("uid-first"))
+
+    assert reserved(ledger) == {"answered"}
