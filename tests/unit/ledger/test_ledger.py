@@ -761,3 +761,47 @@ def test_what_bindings_were_answered_with_stays_when_a_pod_of_the_job_is_asked_a
     ledger.look_again(PodUid("uid-first"))
 
     assert reserved(ledger) == {"answered"}
+
+
+# What is counted and remembered
+
+
+def test_every_change_of_what_is_held_or_to_be_had_makes_the_number_of_changes_grow(ledger: Ledger) -> None:
+    known = [ledger.changes]
+
+    def changed() -> bool:
+        known.append(ledger.changes)
+        return known[-1] > known[-2]
+
+    see_node(ledger, a_node("n3"))
+    assert changed()
+    reserve(ledger, a_pod())
+    assert changed()
+    ledger.release(PodUid("uid-p"))
+    assert changed()
+    see_node(ledger, a_node("n3", register("GPU-new")))
+    assert changed()
+    ledger.forget_node(NodeName("n3"))
+    assert changed()
+
+
+def test_a_reservation_that_is_released_leaves_what_a_binding_elsewhere_was_answered_with(ledger: Ledger) -> None:
+    grant(ledger, a_pod())
+    reserve(ledger, a_pod(), N2)
+
+    assert ledger.release(PodUid("uid-p"))
+
+    assert [each.node for each in ledger.assumptions(PodUid("uid-p"))] == ["n1"]
+    assert (free(ledger), free(ledger, N2)) == (30_960, 40_960)
+
+
+def test_a_pod_that_is_gone_is_forgotten_once_its_time_is_up_and_no_sooner() -> None:
+    ledger = Ledger(Decider(REGISTRY), keep=10)
+    see_node(ledger, a_node("n1"))
+    ledger.forget_pod(PodUid("uid-p"), 5)
+
+    ledger.expire(14)
+    assert declined(ledger, a_pod()).code is Code.GONE
+    ledger.expire(15)
+
+    grant(ledger, a_pod())
