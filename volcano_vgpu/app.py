@@ -33,7 +33,7 @@ from volcano_vgpu.cdi import CdiDirectory
 from volcano_vgpu.containers import ContainerDirectories, Leftovers, device_files
 from volcano_vgpu.discovery.port import Discovery
 from volcano_vgpu.edits import MPS_ROOT, EditSettings
-from volcano_vgpu.granting import modes
+from volcano_vgpu.granting import mode, modes
 from volcano_vgpu.grants import granted_cards
 from volcano_vgpu.health import Holder
 from volcano_vgpu.kubelet import CheckpointFile, Endpoint
@@ -330,7 +330,7 @@ class Agent:
         raw = change.object
         if change.kind != "added" or raw is None or not self._cards_of(raw):
             return
-        if ((raw.get("metadata") or {}).get("annotations") or {}).get(modes.MARKER_KEY) == modes.Mode.LEDGER:
+        if ((raw.get("metadata") or {}).get("annotations") or {}).get(modes.MARKER_KEY) == mode.Mode.LEDGER:
             return
         if (raw.get("status") or {}).get("phase") == "Pending" or self._bound_unheard(raw):
             self.publisher.touch(Why.BIND)

@@ -10,7 +10,7 @@ import typer
 from hami_plugins.cli import options
 from hami_plugins.cli.options import Form
 from hami_plugins.cli.plugged import Group
-from volcano_vgpu.granting.modes import Mode
+from volcano_vgpu.granting.mode import Mode
 
 app = typer.Typer(
     name="volcano-vgpu",

@@ -32,7 +32,8 @@ from tests.bench.ledger import HERE, NODES, NOW_NS, PODS, ROOT, listed, node, po
 from tests.bench.loading import pages
 from tests.bench.measuring import Figure, figure, timed
 from tests.bench.workload import CARDS, as_the_server_shows, node_name
-from volcano_vgpu.granting.modes import MARKER_KEY, Mode
+from volcano_vgpu.granting.mode import Mode
+from volcano_vgpu.granting.modes import MARKER_KEY
 from volcano_vgpu.granting.product import METRICS, product_of
 
 PODS_A_NODE = PODS // NODES

@@ -39,7 +39,7 @@ from tests.cluster.machine import Machine
 from tests.cluster.volcano import Volcano
 from tests.cluster.waiting import wait_until
 from volcano_vgpu.granting.conf import FLAGS
-from volcano_vgpu.granting.modes import Mode
+from volcano_vgpu.granting.mode import Mode
 
 REPORT: Final = Path("build") / "pace.md"
 SPACE: Final = "pace"

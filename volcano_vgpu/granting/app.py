@@ -9,7 +9,7 @@ from hami_plugins.granting.server import LINGER_SECONDS, READ_SECONDS, GrantServ
 from hami_plugins.granting.term import Filling
 from hami_plugins.kube.election import BoundedApi
 from hami_plugins.model.vendor import VendorSpec
-from volcano_vgpu.granting.modes import Mode
+from volcano_vgpu.granting.mode import Mode
 from volcano_vgpu.granting.product import product_of
 from volcano_vgpu.granting.settings import GrantSettings
 from volcano_vgpu.granting.touching import Toucher

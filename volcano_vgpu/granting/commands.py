@@ -23,7 +23,7 @@ from hami_plugins.observe import logging
 from hami_plugins.vendors.volcano_releases import GRANT_BY_BINDING
 from volcano_vgpu.granting import conf, manifests
 from volcano_vgpu.granting.app import grant_server
-from volcano_vgpu.granting.modes import Mode
+from volcano_vgpu.granting.mode import Mode
 from volcano_vgpu.granting.product import METRICS, product_of
 from volcano_vgpu.granting.settings import GrantSettings, load, spec_of
 

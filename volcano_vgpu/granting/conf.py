@@ -22,7 +22,7 @@ from hami_plugins.granting.volcano_conf import (
 )
 from hami_plugins.model.vendor import ResourceNames
 from hami_plugins.vendors.volcano import RESOURCES
-from volcano_vgpu.granting.modes import Mode
+from volcano_vgpu.granting.mode import Mode
 
 DEVICESHARE: Final = "deviceshare"
 COMMAND: Final = "hami-plugins volcano-vgpu conf"

@@ -18,7 +18,8 @@ from hami_plugins.vendors.volcano import PERCENTAGE
 from hami_plugins.wire import admission, pods
 from hami_plugins.wire.admission_review import Allowed, Answer, Refused
 from hami_plugins.wire.fields import Json
-from volcano_vgpu.granting.modes import MARKER_KEY, Mode
+from volcano_vgpu.granting.mode import Mode
+from volcano_vgpu.granting.modes import MARKER_KEY
 
 _UNREADABLE: Final = 422
 _SENSELESS: Final = 400

@@ -1,12 +1,10 @@
-"""The three ways in which a cluster's grants are put right, and the words that all parts of them share."""
+"""The words that all parts of the server of grants share."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final
 
 from hami_plugins.vendors.volcano import GRANT_MARK, SPEC
-from hami_plugins.vendors.volcano_releases import Grants
 
 MARKER_KEY: Final = GRANT_MARK
 """On a pod from its creation: its grant comes from the ledger, so that it must not be bound without one.
@@ -26,16 +24,3 @@ SCHEDULER: Final = "volcano"
 
 CONFIGURATION: Final = "volcano-vgpu-grants"
 """How the configuration of the webhooks is called unless an operator has it otherwise."""
-
-
-class Mode(StrEnum):
-    """Who decides about cards, and what of it is ours (``peers.md`` 7).
-
-    ``ledger``: Volcano asks our ledger through its plugin ``extender``, and the Binding carries its word. ``guard``:
-    Volcano's plugin ``deviceshare`` decides, and the Binding is put right. ``policy``: an admission policy of the API
-    server takes stale grants off Bindings, without a process.
-    """
-
-    LEDGER = Grants.LEDGER.value
-    GUARD = Grants.GUARD.value
-    POLICY = Grants.POLICY.value

@@ -12,7 +12,8 @@ from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors.volcano import NODE_KEY
 from volcano_vgpu.granting import marking, remedies, unread
-from volcano_vgpu.granting.modes import ALLOCATION_KEYS, MARKER_KEY, SCHEDULER, Mode
+from volcano_vgpu.granting.mode import Mode
+from volcano_vgpu.granting.modes import ALLOCATION_KEYS, MARKER_KEY, SCHEDULER
 
 METRICS: Final = "volcano_vgpu_grants"
 """What the names of the server's metrics begin with."""

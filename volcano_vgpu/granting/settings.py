@@ -23,7 +23,8 @@ from hami_plugins.web import settings as served
 from hami_plugins.web.settings import Certificate, Lease, Service, Webhooks
 from hami_plugins.wire import volcano_config
 from volcano_vgpu import config
-from volcano_vgpu.granting.modes import CONFIGURATION, SCHEDULER, Mode
+from volcano_vgpu.granting.mode import Mode
+from volcano_vgpu.granting.modes import CONFIGURATION, SCHEDULER
 
 PREFIX: Final = "HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__"
 """What a variable begins with that sets something: ``HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE``."""

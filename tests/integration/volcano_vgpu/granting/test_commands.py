@@ -21,7 +21,7 @@ from tests.integration.volcano_vgpu.granting.servers import LEASE, Site, a_pod
 from tests.schema import published
 from tests.waiting import wait_for
 from volcano_vgpu.granting import conf, manifests
-from volcano_vgpu.granting.modes import Mode
+from volcano_vgpu.granting.mode import Mode
 
 Run = Callable[..., tuple[int, str]]
 

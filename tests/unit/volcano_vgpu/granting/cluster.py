@@ -19,7 +19,7 @@ from hami_plugins.kube.reflector import Change
 from hami_plugins.model.units import NodeName
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire.admission_review import AdmissionRequest
-from volcano_vgpu.granting.modes import Mode
+from volcano_vgpu.granting.mode import Mode
 from volcano_vgpu.granting.product import METRICS, product_of
 
 NUMBER, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"

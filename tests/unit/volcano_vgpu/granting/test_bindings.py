@@ -11,7 +11,8 @@ from hami_plugins.errors import KubeError
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire.admission_review import Allowed, Refused
 from tests.unit.volcano_vgpu.granting.cluster import CORES, IDS, NODE, NUMBER, Cluster, a_node, a_pod, request, written
-from volcano_vgpu.granting.modes import GRANT_KEYS, MARKER_KEY, Mode
+from volcano_vgpu.granting.mode import Mode
+from volcano_vgpu.granting.modes import GRANT_KEYS, MARKER_KEY
 
 STALE = dict.fromkeys(GRANT_KEYS, "GPU-old-0,NVIDIA,1,0:")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from volcano_vgpu.granting import conf
-from volcano_vgpu.granting.modes import Mode
+from volcano_vgpu.granting.mode import Mode
 
 URL = "http://grants.volcano-system.svc:9395/extender"
 Change = Callable[[dict[str, Any]], object]

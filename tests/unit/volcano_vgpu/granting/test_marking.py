@@ -14,7 +14,8 @@ from hami_plugins.vendors.volcano import PERCENTAGE, SPEC
 from hami_plugins.wire import objects
 from hami_plugins.wire.admission_review import Allowed, Refused
 from volcano_vgpu.granting.marking import lacks_number, mark
-from volcano_vgpu.granting.modes import MARKER_KEY, Mode
+from volcano_vgpu.granting.mode import Mode
+from volcano_vgpu.granting.modes import MARKER_KEY
 
 NUMBER, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
 PERCENT = "volcano.sh/vgpu-memory-percentage"

@@ -6,7 +6,7 @@ import pytest
 
 from hami_plugins.errors import ConfigError
 from hami_plugins.vendors.volcano import PERCENTAGE, SPEC
-from volcano_vgpu.granting.modes import Mode
+from volcano_vgpu.granting.mode import Mode
 from volcano_vgpu.granting.settings import load, spec_of
 
 PREFIX = "HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__"
