@@ -63,8 +63,10 @@ class Guarded(Joining):
         self._unset_keepalive_if_required()
         if self._stalled is not None:
             self._stalled.cancel()
-        self.pipeline.clear()
         super().connection_lost(exc)
+        if self.pipeline:  # these never begin, and each refers to this
+            self.pipeline.clear()
+            self.cycle = None  # type: ignore[assignment] # as before the first request
 
     def data_received(self, data: bytes) -> None:
         """See ``asyncio.Protocol``."""

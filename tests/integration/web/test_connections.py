@@ -349,3 +349,16 @@ def test_a_last_answer_that_is_not_read_does_not_keep_its_connection(monkeypatch
             while part := client.recv(1 << 20):
                 read += len(part)
     assert read < LARGE_ANSWER
+
+
+def test_requests_that_were_queued_are_forgotten_without_the_garbage_collector(server: WebServer) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            with connected(server) as client:
+                client.sendall(GET * 100)
+                assert ends(client)
+        eventually(lambda: not any(isinstance(each, Guarded) for each in gc.get_objects()))
+    finally:
+        gc.enable()
