@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -41,6 +42,7 @@ _WATCH_GRACE: Final = 15.0
 """Seconds that a server may be late with ending a watch before it is taken for gone."""
 
 _CHUNK: Final = 64 * 1024
+_TAG: Final = re.compile(r"<[^>]*>?")
 _WATCH_KINDS: Final[frozenset[str]] = frozenset(get_args(WatchKind))
 _METHODS: Final = {
     "get": "GET",
@@ -318,7 +320,7 @@ def _understood(verb: str, path: str, response: urllib3.BaseHTTPResponse, data: 
         body = load_page(path, data)
     except WireError as error:
         if not _succeeded(response):
-            body = {"message": _page(data) or "is this a Kubernetes API server?"}
+            body = {"message": _text(data)}
         else:
             text = (
                 f"{verb} {path.partition('?')[0]}: {response.status}, and the answer is not JSON; "
@@ -330,10 +332,12 @@ def _understood(verb: str, path: str, response: urllib3.BaseHTTPResponse, data: 
     raise refusal(verb, path, response.status, body, retry_after=response.headers.get("Retry-After"))
 
 
-def _page(data: bytes) -> str:
-    """The beginning of a text in one line; nothing of a web page."""
-    text = " ".join(data[:200].decode(errors="replace").split())
-    return "" if text.startswith("<") else text
+def _text(data: bytes) -> str:
+    """The beginning of an answer that is no JSON, in one line; of a web page without its tags."""
+    text = data[:200].decode(errors="replace")
+    page = text.lstrip().startswith("<")
+    said = " ".join((_TAG.sub(" ", text) if page else text).split())
+    return f"{said}; is this a Kubernetes API server?" if page else said
 
 
 def _chunks(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
