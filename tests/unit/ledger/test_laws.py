@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -19,6 +19,7 @@ from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.ledger.answers import Code, Declined, Granted, Source
 from hami_plugins.ledger.ledger import UNKNOWN_NODE, Ledger
+from hami_plugins.ledger.requests import compared, excess
 from hami_plugins.model.nodes import NodeEntry, NodeFacts
 from hami_plugins.model.pods import ContainerGrant, PodRecord
 from hami_plugins.model.units import NodeName, PodUid
@@ -87,6 +88,7 @@ class Cluster:
     shown_nodes: dict[str, Raw] = field(default_factory=dict)
     shown_pods: dict[str, Raw] = field(default_factory=dict)
     shown_bound: dict[str, Raw] = field(default_factory=dict)
+    answered: dict[str, tuple[ContainerGrant, ...]] = field(default_factory=dict)
 
 
 class Histories(RuleBasedStateMachine):
@@ -399,6 +401,7 @@ class Histories(RuleBasedStateMachine):
         self.hangs_since = None
         self.cluster.events.clear()
         self.cluster.shown_nodes, self.cluster.shown_pods, self.cluster.shown_bound = {}, {}, {}
+        self.cluster.answered.clear()
         self.beliefs.clear()
         # What is on the pods now is all that there is to know.
         for uid, raw in self.cluster.pods.items():
@@ -495,7 +498,7 @@ class Histories(RuleBasedStateMachine):
         if raw is None:
             return None
         records = [
-            self.record(pod)
+            self.counted(uid, pod)
             for uid, pod in self.cluster.shown_bound.items()
             if pod["spec"].get("nodeName") == name and uid not in self.gone
         ]
@@ -505,6 +508,17 @@ class Histories(RuleBasedStateMachine):
             if name in held
         ]
         return with_pods(self.bare(raw), (record for record in records if record.uid != without))
+
+    def counted(self, uid: str, raw: Raw) -> PodRecord:
+        """What a bound pod holds; one that came with more than it requests holds what its Binding was answered with."""
+        record, answered = self.record(raw), self.cluster.answered.get(uid)
+        return record if answered is None else replace(record, grants=answered, unlocated=())
+
+    def is_larger(self, raw: Raw) -> bool:
+        pod, record = objects.pod(raw), self.record(raw)
+        entry = self.ledger.snapshot().node(NodeName(pod.node or ""))
+        devices = {} if entry is None else dict(zip(entry.ids, entry.state.shape.devices, strict=True))
+        return bool(excess(compared(pod, record, REGISTRY), record, devices.get))
 
     def bare(self, raw: Raw) -> NodeEntry:
         return self.builder.entry(objects.node_object(raw), NodeFacts())
@@ -557,6 +571,11 @@ class Histories(RuleBasedStateMachine):
         before = self.cluster.shown_bound.get(uid)
         if raw["spec"].get("nodeName") and not (before and any(grant.shares for grant in self.record(before).grants)):
             self.cluster.shown_bound[uid] = raw
+            believed = self.beliefs.get(uid, {}).get(raw["spec"]["nodeName"])
+            if believed is not None and believed.answered and self.is_larger(raw):
+                self.cluster.answered[uid] = believed.grants
+            else:
+                self.cluster.answered.pop(uid, None)
 
     def show_node(self, event: Event) -> None:
         if event.raw is None:
