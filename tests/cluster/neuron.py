@@ -109,7 +109,12 @@ class Submissions:
     def pod(self, name: str, devices: int = 4, *, scheduler: str = "volcano", **more: Any) -> Object:
         spec = {"nodeSelector": dict(self.machines.selector), "schedulerName": scheduler, **more}
         body = pod(name, container(limits={DEVICES: devices}), **spec)
-        return self.plane.api.create(pods(self.namespace), body)
+        written = body["metadata"].pop("annotations", None)
+        made = self.plane.api.create(pods(self.namespace), body)
+        if not written:
+            return made
+        # No new pod may bring a node and an allocation.
+        return self.plane.api.merge_patch(f"{pods(self.namespace)}/{name}", {"metadata": {"annotations": written}})
 
     def gang(
         self,
