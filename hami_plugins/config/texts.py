@@ -104,8 +104,7 @@ def unknown(name: str, known: Sequence[str]) -> str:
 def names(model: type[BaseModel], folders: Sequence[str]) -> tuple[str, ...]:
     """The settings below a path, as files spell them; none where the path leads to something else than settings."""
     for folder in folders:
-        field = next((each for each in model.model_fields.values() if folder in (each.alias, each.title)), None)
-        field = field or model.model_fields.get(folder)
+        field = next((each for name, each in model.model_fields.items() if folder in (name, each.alias)), None)
         inner = list(_models(field.annotation)) if field is not None else []
         if len(inner) != 1:
             return ()

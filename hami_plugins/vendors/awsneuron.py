@@ -46,7 +46,6 @@ TIME_KEY: Final = "NEURON_ALLOC_TIME"
 STATE_KEY: Final = "NEURON_ALLOCATED"
 NODE_KEY: Final = "aws.amazon.com/predicate-node"
 GRANT_MARK: Final = "hami-plugins.io/neuron-grant"
-"""Of ours, on pods whose devices a server of grants says (see ``neuron_topology.placement.words``)."""
 """On a pod from its creation where our server chooses its devices, under any scheduler."""
 
 INSTANCE_LABEL: Final = "node.kubernetes.io/instance-type"

@@ -6,8 +6,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 import pytest
 
@@ -15,8 +13,7 @@ from hami_plugins.granting import slices as module
 from hami_plugins.granting.slices import listed, slices
 from hami_plugins.model.units import NodeName
 from hami_plugins.web.documents import TakesLongError
-
-T = TypeVar("T")
+from tests.threads import apart
 
 NODES = tuple(NodeName(f"n{number}") for number in range(20))
 
@@ -28,12 +25,6 @@ def slow(nodes: Iterable[NodeName]) -> Mapping[NodeName, int]:
         time.sleep(0.005)
         found[node] = len(node)
     return found
-
-
-def apart(act: Callable[[], T]) -> T:
-    """In a thread of its own: that of the tests runs an event loop once one of them has had a browser."""
-    with ThreadPoolExecutor(1) as threads:
-        return threads.submit(act).result()
 
 
 def quick(nodes: Iterable[NodeName]) -> Mapping[NodeName, int]:

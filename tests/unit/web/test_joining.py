@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 from hami_plugins.web.joining import JoinedWrites
+from tests.threads import apart
 
 
 class Recorded:
@@ -47,9 +47,7 @@ def written(act: Callable[[Any], None], *, turns: int = 1) -> list[bytes | str]:
             await asyncio.sleep(0)
         return list(transport.got)
 
-    # In a thread of its own: a browser that tests share keeps a loop running in the main one.
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: asyncio.run(run())).result()
+    return apart(lambda: asyncio.run(run()))
 
 
 def head_and_body(transport: JoinedWrites) -> None:
