@@ -8,11 +8,12 @@ BIN := $(VENV)/bin
 LOCK := .ci/requirements.lock
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-PURE := hami_plugins/model/*,hami_plugins/wire/*,hami_plugins/engine/*,hami_plugins/vendors/*,hami_plugins/ledger/*,hami_plugins/granting/allocation_policy.py,koordinator_adapter/translation/*,koordinator_adapter/admission/*,koordinator_adapter/devices/cards.py,koordinator_adapter/devices/koordlet.py,koordinator_adapter/devices/minors.py,koordinator_adapter/devices/publishing.py,koordinator_adapter/devices/sums.py,koordinator_adapter/devices/wanted.py,koordinator_adapter/webhooks.py,koordinator_adapter/doctor/components.py,koordinator_adapter/doctor/evidence.py,koordinator_adapter/doctor/injecting.py,koordinator_adapter/doctor/nodes.py,koordinator_adapter/doctor/pods.py,koordinator_adapter/injection.py,koordinator_adapter/allocations.py,koordinator_adapter/refusals.py,neuron_topology/hardware/*,neuron_topology/allocation/*,neuron_topology/hypernodes/differences.py,neuron_topology/hypernodes/generating.py,neuron_topology/hypernodes/machines.py,neuron_topology/hypernodes/objects.py,neuron_topology/hypernodes/ranking.py,neuron_topology/hypernodes/reading.py,neuron_topology/hypernodes/tiers.py,neuron_topology/jobs/admission.py,neuron_topology/jobs/naming.py,neuron_topology/jobs/patching.py,neuron_topology/jobs/room.py,neuron_topology/jobs/templates.py,neuron_topology/jobs/ultraservers.py,neuron_topology/ending.py,neuron_topology/figures.py,neuron_topology/layouts.py,neuron_topology/names.py,neuron_topology/nodes.py,neuron_topology/objections.py,neuron_topology/placement/admissions.py,neuron_topology/placement/gangs.py,neuron_topology/placement/marking.py,neuron_topology/placement/product.py,neuron_topology/placement/rooms.py,neuron_topology/placement/sharing.py,neuron_topology/placement/usage_maps.py,neuron_topology/placement/words.py,neuron_topology/torchx/resources.py,neuron_topology/vendor.py,neuron_topology/simulation/*
+# The pure folders, from import-linter's contract: they are listed there and nowhere else.
+PURE = $(shell $(BIN)/python -m tests.pure)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-cluster test-torchx soak pace lint format bench coverage mutate lock stubs clean help
+.PHONY: demo test test-cluster test-torchx soak pace lint format pages bench coverage mutate lock stubs clean help
 
 # Libraries from the lock and nothing else, in an empty environment: no pin of an older lock survives.
 $(VENV)/.locked: $(LOCK)
@@ -73,6 +74,9 @@ format: $(READY) ## rewrite the sources as lint wants them
 	@$(BIN)/ruff check --quiet --fix --exit-zero
 	@$(BIN)/ruff format --quiet
 
+pages: $(READY) ## write the pages of docs/reference that come from the program anew
+	@for page in commands metrics redaction rules settings values vendors; do $(BIN)/python -m tests.golden.$${page}_page || exit 1; done
+
 bench: $(READY) ## measure speed and memory on this machine
 	@$(BIN)/python -m tests.bench $(ARGS)
 
@@ -107,11 +111,11 @@ lock: ## write both locks from pyproject.toml anew
 	@rm -rf .venv-lock
 
 # The stubs need the libraries that they were generated with, or newer: raise the bounds in pyproject.toml with them.
-stubs: ## generate the gRPC stubs from hami_plugins/kubelet/*.proto anew
+stubs: ## generate the gRPC stubs from hami_plugins/node/kubelet/*.proto anew
 	@$(PYTHON) -m venv --clear .venv-stubs
 	@.venv-stubs/bin/python -m pip --quiet install grpcio-tools mypy-protobuf
 	@PATH=$$PWD/.venv-stubs/bin:$$PATH python -m grpc_tools.protoc -I. --python_out=. --grpc_python_out=. --mypy_out=quiet:. \
-	hami_plugins/kubelet/*.proto
+	hami_plugins/node/kubelet/*.proto
 	@rm -rf .venv-stubs
 
 clean: ## remove whatever the other targets made

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hami_plugins.cli import options
-from hami_plugins.cli.plugged import Group
+from hami_plugins.cli.kit import options
+from hami_plugins.cli.kit.plugins import CommandGroup
 from hami_plugins.errors import ManifestError
-from hami_plugins.model.units import MiB
-from koordinator_adapter.translation.model import NoCoreLimit, Settings, Words
+from hami_plugins.model.dialect import Dialect
+from koordinator_adapter.core.translation.choices import NoCoreLimit
+
+if TYPE_CHECKING:
+    from koordinator_adapter.core.translation.model import TranslationOptions
 
 NoCores = Annotated[
     NoCoreLimit,
@@ -54,7 +57,7 @@ Schedulers = Annotated[
 
 app = typer.Typer(
     name="koordinator",
-    cls=Group,
+    cls=CommandGroup,
     help="For clusters scheduled by Koordinator: pods in HAMi's or Volcano's words become pods in Koordinator's, and "
     "back, with a report of what is lost.",
     no_args_is_help=True,
@@ -74,7 +77,7 @@ def translate(
     *,
     files: options.Files = None,
     recursive: options.Recursive = False,
-    to: Annotated[Words, typer.Option("--to", help="The target scheduler.")],
+    to: Annotated[Dialect, typer.Option("--to", help="The target scheduler.")],
     report: Annotated[
         options.ReportForm | None,
         typer.Option("--report", help="Print what is kept, lost and refused, and no manifests."),
@@ -110,7 +113,7 @@ def translate(
     Comments and order stay where a file can be changed in place. Exit codes: 0 nothing is lost, 1 something is lost or
     refused, 2 cannot do it. Writes nothing without --in-place.
     """
-    from koordinator_adapter import commands
+    from hami_plugins.cli.kit.inputs import present
 
     made = _settings(
         schedulers=scheduler,
@@ -122,7 +125,10 @@ def translate(
         card_memory=card_memory,
         runtime_class=runtime_class,
     )
-    order = commands.Order(
+    present(*(files or ()), settings)
+    from koordinator_adapter.commands import translate as commands
+
+    order = commands.TranslateOptions(
         files=tuple(files or ()),
         recursive=recursive,
         target=to,
@@ -151,10 +157,10 @@ def doctor(
     ConfigMaps, Namespaces and MutatingWebhookConfigurations. Exit codes: 0 nothing is wrong, 1 something is, 2 cannot
     do it. Writes nothing.
     """
-    from hami_plugins.cli.inputs import Source
-    from koordinator_adapter import diagnosing
+    from hami_plugins.cli.kit.inputs import ClusterSource
+    from koordinator_adapter.commands import doctor as diagnosing
 
-    source = Source(snapshots=tuple(snapshot or ()), context=context, kubeconfig=kubeconfig)
+    source = ClusterSource(snapshots=tuple(snapshot or ()), context=context, kubeconfig=kubeconfig)
     raise typer.Exit(diagnosing.run(source, form=form))
 
 
@@ -174,9 +180,9 @@ def serve(
 
     Writes: Device objects, Koordinator's resources and labels of nodes, its lease; with its own certificates a Secret.
     """
-    from koordinator_adapter.server_commands import Inputs, run_server
+    from koordinator_adapter.commands.server import AdapterInputs, run_server
 
-    given = Inputs(config=config, device_config=settings, context=context, kubeconfig=kubeconfig)
+    given = AdapterInputs(config=config, device_config=settings, context=context, kubeconfig=kubeconfig)
     raise typer.Exit(run_server(given))
 
 
@@ -195,16 +201,16 @@ def node(
 
     Writes: files below /usr/local/vgpu and /tmp/vgpulock, the label of its own node.
     """
-    from koordinator_adapter.server_commands import Inputs, run_node
+    from koordinator_adapter.commands.server import AdapterInputs, run_node
 
-    raise typer.Exit(run_node(Inputs(config=config, context=context, kubeconfig=kubeconfig), node_name))
+    raise typer.Exit(run_node(AdapterInputs(config=config, context=context, kubeconfig=kubeconfig), node_name))
 
 
 @app.command()
 def clean(
     *,
     labels: Annotated[
-        bool, typer.Option("--labels", help="Take the label by which nodes promise limits away as well.")
+        bool, typer.Option("--labels", help="Take our label by which nodes promise limits away as well.")
     ] = False,
     dry_run: options.DryRun = False,
     context: options.Context = None,
@@ -214,9 +220,9 @@ def clean(
 
     To be run after the server has ended. Pods that run keep their cards and limits; what others publish stays.
     """
-    from koordinator_adapter.server_commands import Inputs, run_clean
+    from koordinator_adapter.commands.server import AdapterInputs, run_clean
 
-    raise typer.Exit(run_clean(Inputs(context=context, kubeconfig=kubeconfig), labels=labels, dry_run=dry_run))
+    raise typer.Exit(run_clean(AdapterInputs(context=context, kubeconfig=kubeconfig), labels=labels, dry_run=dry_run))
 
 
 @app.command()
@@ -226,9 +232,9 @@ def verify(
     wait: options.Wait = 0.0,
 ) -> None:
     """Ask whether the server answers, and what it waits for where it does not. Reads only."""
-    from hami_plugins.cli import probing
+    from hami_plugins.cli.kit import probe
 
-    raise typer.Exit(probing.verify(url, patience=wait))
+    raise typer.Exit(probe.verify(url, patience=wait))
 
 
 @app.command()
@@ -241,9 +247,9 @@ def webhooks(
     output: options.Output = options.Form.YAML,
 ) -> None:
     """Print the configurations of the webhooks, to be applied. Reads only."""
-    from koordinator_adapter.server_commands import Inputs, print_webhooks
+    from koordinator_adapter.commands.server import AdapterInputs, print_webhooks
 
-    given = Inputs(config=config)
+    given = AdapterInputs(config=config)
     raise typer.Exit(print_webhooks(given, url=url, ca_file=ca_file, exempt=exempt or [], form=output))
 
 
@@ -263,17 +269,17 @@ def trust(
 
     Writes: the authorities (caBundle) in the webhooks' configurations, and the server's Secret.
     """
-    from hami_plugins.cli.trust import run
-    from koordinator_adapter.server_commands import Inputs
+    from hami_plugins.cli.kit.trust import run
+    from koordinator_adapter.commands.server import AdapterInputs
 
-    given = Inputs(config=config, context=context, kubeconfig=kubeconfig)
+    given = AdapterInputs(config=config, context=context, kubeconfig=kubeconfig)
     raise typer.Exit(run(given.client(), given.settings(), ["mutating", "validating"], patience=wait))
 
 
 @app.command()
 def migrate(
     *,
-    to: Annotated[Words, typer.Option("--to", help="Whose scheduler is to place the pods.")] = Words.KOORDINATOR,
+    to: Annotated[Dialect, typer.Option("--to", help="The target scheduler.")] = Dialect.KOORDINATOR,
     namespace: options.Namespace = None,
     everywhere: options.AllNamespaces = False,
     snapshot: options.Snapshot = None,
@@ -312,8 +318,8 @@ def migrate(
     """
     from pathlib import Path
 
-    from hami_plugins.cli.inputs import Source
-    from koordinator_adapter import migrating
+    from hami_plugins.cli.kit.inputs import ClusterSource
+    from koordinator_adapter.commands import migrate as migrating
 
     if apply and dry_run:
         raise ManifestError("--apply and --dry-run exclude each other; leave one out")
@@ -327,8 +333,8 @@ def migrate(
         card_memory=card_memory,
         runtime_class=runtime_class,
     )
-    order = migrating.Order(
-        source=Source(snapshots=tuple(snapshot or ()), context=context, kubeconfig=kubeconfig),
+    order = migrating.MigrateOptions(
+        source=ClusterSource(snapshots=tuple(snapshot or ()), context=context, kubeconfig=kubeconfig),
         namespace="" if everywhere else namespace or "default",
         target=to,
         settings=made,
@@ -352,11 +358,14 @@ def _settings(
     device_labels: bool,
     card_memory: int | None,
     runtime_class: str,
-) -> Settings:
+) -> TranslationOptions:
     """What the options of a translation say."""
-    known = Settings()
+    from hami_plugins.model.units import MiB
+    from koordinator_adapter.core.translation.model import TranslationOptions
+
+    known = TranslationOptions()
     named = {_words(name): value for name, value in _pairs(schedulers, "--scheduler")}
-    return Settings(
+    return TranslationOptions(
         schedulers={**known.schedulers, **named},
         profiles=dict(_pairs(profiles, "--profile")),
         no_core_limit=no_core_limit,
@@ -378,8 +387,8 @@ def _pairs(given: list[str] | None, option: str) -> list[tuple[str, str]]:
     return found
 
 
-def _words(name: str) -> Words:
+def _words(name: str) -> Dialect:
     try:
-        return Words(name)
+        return Dialect(name)
     except ValueError:
-        raise ManifestError(f"--scheduler {name}: write one of {', '.join(Words)} before the =") from None
+        raise ManifestError(f"--scheduler {name}: write one of {', '.join(Dialect)} before the =") from None

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hami_plugins.cli import options
-from hami_plugins.cli.options import Form
-from hami_plugins.cli.plugged import Group
-from neuron_topology.hypernodes.cli import app as hypernodes_app
-from neuron_topology.placement.cli import audit, clean, conf, grants, repair, trust, verify, webhooks
+from hami_plugins.cli.kit import options
+from hami_plugins.cli.kit.options import Form
+from hami_plugins.cli.kit.plugins import CommandGroup
+from neuron_topology.commands.allocator_cli import audit, clean, conf, grants, repair, trust, verify, webhooks
+from neuron_topology.commands.hypernodes_cli import app as hypernodes_app
 
 if TYPE_CHECKING:
-    from hami_plugins.cli.inputs import Source
-    from neuron_topology.jobs.patching import Wishes
+    from hami_plugins.cli.kit.inputs import ClusterSource
+    from neuron_topology.core.jobs.patch import Wishes
 
 app = typer.Typer(
     name="neuron",
-    cls=Group,
+    cls=CommandGroup,
     help="For clusters with AWS Trainium and Inferentia: devices that are really linked, on any scheduler, and jobs of "
     "TorchX and Volcano that get them.",
     no_args_is_help=True,
@@ -31,7 +31,7 @@ app = typer.Typer(
 app.add_typer(hypernodes_app)
 
 
-class Mode(StrEnum):
+class NetworkMode(StrEnum):
     """What becomes of a gang that does not fit into one part of the network."""
 
     HARD = "hard"
@@ -55,7 +55,7 @@ Tier = Annotated[
         "network-layer-2, network-layer-1, zone, cluster.",
     ),
 ]
-TierMode = Annotated[Mode, typer.Option("--tier-mode", help="Whether a gang waits rather than span more.")]
+TierMode = Annotated[NetworkMode, typer.Option("--tier-mode", help="Whether a gang waits rather than span more.")]
 Restarts = Annotated[
     int | None,
     typer.Option(
@@ -80,7 +80,7 @@ def patch(
     files: options.Files = None,
     recursive: options.Recursive = False,
     tier: Tier = "zone",
-    tier_mode: TierMode = Mode.HARD,
+    tier_mode: TierMode = NetworkMode.HARD,
     restarts: Restarts = None,
     duration: Duration = "",
     order: Annotated[
@@ -99,19 +99,24 @@ def patch(
 
     Requests as large as limits, today's resource names, cpu and memory that a node has, tolerations, the gang's size,
     what follows the loss of a pod, and how near the pods have to be. All else in the files stays as it is written.
-    With a cluster (--snapshot, --context, --kubeconfig) a requested tier without HyperNodes is reported.
+    With a cluster (--snapshot, --context, --kubeconfig) its own nodes decide how much cpu and memory a pod may request
+    (else a table of EKS's nodes does), and a requested tier without HyperNodes is reported.
 
     Example: torchx run --dryrun ... | hami-plugins neuron patch -f - | kubectl create -f -
     """
-    from neuron_topology.hypernodes import command
-    from neuron_topology.jobs.command import Order, run
+    from hami_plugins.cli.kit.inputs import present
+
+    present(*(files or ()), *(snapshot or ()))
+    from neuron_topology.commands import hypernodes
+    from neuron_topology.commands.patch import PatchOptions, run
 
     source = _source(snapshot, None, context, kubeconfig)
     wishes = _wishes(tier, tier_mode, restarts, duration)
     if order or source.named:
-        network = command.network(command.Order(source=source), ordered=order)
-        wishes = replace(wishes, known=network.tiers, node_order=network.node_order if order else ())
-    given = Order(files=tuple(files or ()), recursive=recursive, wishes=wishes, form=Form(output), check=check)
+        network = hypernodes.network(hypernodes.HyperNodesOptions(source=source), ordered=order)
+        ranked = network.node_order if order else ()
+        wishes = replace(wishes, known=network.tiers, rooms=network.rooms, node_order=ranked)
+    given = PatchOptions(files=tuple(files or ()), recursive=recursive, wishes=wishes, form=Form(output), check=check)
     raise typer.Exit(run(given))
 
 
@@ -178,11 +183,11 @@ def simulate(
     Example: hami-plugins neuron simulate --trace jobs.csv --nodes 12 --instance trn2.48xlarge
     """
     from hami_plugins.observe import logging
-    from neuron_topology.simulation.command import Request, run
+    from neuron_topology.commands.simulate import SimulateOptions, run
 
     logging.configure("warning", "auto")
     said = {"instance": instance, "nodes": nodes, "loads": load, "only": mix, "policies": policy, "runs": runs}
-    request = Request(
+    request = SimulateOptions(
         file=file,
         traces=tuple(trace or ()),
         words={**{name: each or None for name, each in said.items()}, "jobs": jobs, "seed": seed},
@@ -207,7 +212,7 @@ def instances(
 
     Of one type also how likely a set is free while other devices are in use, for AWS's sets and for all linked ones.
     """
-    from neuron_topology.describing import instances as run
+    from neuron_topology.commands.instances import instances as run
 
     raise typer.Exit(run(name, form=output, headers=not no_headers))
 
@@ -215,8 +220,8 @@ def instances(
 @app.command()
 def component() -> None:
     """Print where our component for TorchX is: torchx run $(hami-plugins neuron component) --image IMAGE"""
-    from hami_plugins.cli import output
-    from neuron_topology.torchx.driving import COMPONENT
+    from hami_plugins.cli.kit import output
+    from neuron_topology.torchx.driver import COMPONENT
 
     output.line(COMPONENT)
 
@@ -247,7 +252,7 @@ def submit(
         ),
     ] = None,
     tier: Tier = "zone",
-    tier_mode: TierMode = Mode.HARD,
+    tier_mode: TierMode = NetworkMode.HARD,
     restarts: Restarts = None,
     duration: Duration = "",
     namespace: options.Namespace = None,
@@ -265,10 +270,10 @@ def submit(
 
     Example: hami-plugins neuron submit --queue test -- --image I --script train.py -h neuron_trn1.32xlarge -j 2
     """
-    from neuron_topology.torchx.command import Order, run
-    from neuron_topology.torchx.driving import COMPONENT
+    from neuron_topology.commands.submit import SubmitOptions, run
+    from neuron_topology.torchx.driver import COMPONENT
 
-    given = Order(
+    given = SubmitOptions(
         component=component_name or COMPONENT,
         arguments=tuple(arguments or ()),
         queue=queue,
@@ -302,10 +307,10 @@ def ranks(
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
     """List nodes in the order of their places in the network, so that neighbours in rank are near. Reads only."""
-    from neuron_topology.hypernodes.command import Order, print_ranks
+    from neuron_topology.commands.hypernodes import HyperNodesOptions, print_ranks
 
     source = _source(snapshot, fleet, context, kubeconfig)
-    order = Order(source=source, form=output, headers=not no_headers)
+    order = HyperNodesOptions(source=source, form=output, headers=not no_headers)
     raise typer.Exit(print_ranks(order, nodes=nodes or (), job=job, env=env))
 
 
@@ -313,20 +318,22 @@ for _command in (grants, verify, conf, webhooks, trust, audit, repair, clean):
     app.command()(_command)
 
 
-def _source(snapshot: list[str] | None, fleet: str | None, context: str | None, kubeconfig: str | None) -> Source:
-    from hami_plugins.cli.inputs import Source
+def _source(
+    snapshot: list[str] | None, fleet: str | None, context: str | None, kubeconfig: str | None
+) -> ClusterSource:
+    from hami_plugins.cli.kit.inputs import ClusterSource
 
-    return Source(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig)
+    return ClusterSource(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig)
 
 
-def _wishes(tier: str, mode: Mode, restarts: int | None, duration: str) -> Wishes:
-    from neuron_topology import ending
-    from neuron_topology.hypernodes import tiers
-    from neuron_topology.jobs.patching import Wishes
+def _wishes(tier: str, mode: NetworkMode, restarts: int | None, duration: str) -> Wishes:
+    from neuron_topology.core import capacity_block_end
+    from neuron_topology.core.hypernodes import tiers
+    from neuron_topology.core.jobs.patch import Wishes
 
     named = "" if tier == "none" else tiers.named(tier).name
     try:
-        ending.seconds_of(duration or "0")
+        capacity_block_end.seconds_of(duration or "0")
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--duration") from error
     return Wishes(tier=named, mode=mode.value, restarts=restarts, duration=duration)

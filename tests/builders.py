@@ -26,11 +26,11 @@ from hami_plugins.model.requests import (
     ContainerKind,
     DeviceDemand,
     DeviceRequest,
+    DeviceSelector,
     MemoryDemand,
-    Selector,
 )
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName, PodUid, VendorName
-from hami_plugins.model.vendor import Ask, Candidate, NodeObject
+from hami_plugins.model.vendor import Candidate, ContainerRequest, NodeObject
 from hami_plugins.wire import quantity
 from tests import acme
 
@@ -89,7 +89,7 @@ def a_request(
     memory: int | MemoryDemand = 1024,
     cores: int = 0,
     slices: int = 0,
-    selector: Selector = ANY_DEVICE,
+    selector: DeviceSelector = ANY_DEVICE,
     options: tuple[tuple[str, str], ...] = (),
 ) -> DeviceRequest:
     """A slice of 1 GiB of one card."""
@@ -119,9 +119,9 @@ def a_candidate(device: Device | None = None, usage: DeviceUsage = IDLE, *, want
     return Candidate(0, device or a_device(), usage, wanted)
 
 
-def an_ask(request: DeviceRequest | None = None, policy: Policy = DEFAULT_POLICY, *devices: Device) -> Ask:
+def an_ask(request: DeviceRequest | None = None, policy: Policy = DEFAULT_POLICY, *devices: Device) -> ContainerRequest:
     """A request in a pod of its own on a node of such devices."""
-    return Ask(request or a_request(), policy, NodeShape(devices or (a_device(),)))
+    return ContainerRequest(request or a_request(), policy, NodeShape(devices or (a_device(),)))
 
 
 def a_container(

@@ -14,10 +14,11 @@ from typing import Any
 from hami_plugins.engine.annotate import annotations_of
 from hami_plugins.engine.apply import assigned, removed
 from hami_plugins.engine.decide import Decider
-from hami_plugins.engine.intake import Intake, Rules, take_in
+from hami_plugins.engine.intake import PodInfo, Rules, take_in
 from hami_plugins.engine.inventory import NodeBuilder, with_pods
 from hami_plugins.engine.quota import left_in
 from hami_plugins.engine.registry import Registry
+from hami_plugins.inputs.listing import snapshot_of
 from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota
 from hami_plugins.model.decisions import Decision, Placed, Refused
 from hami_plugins.model.devices import CoreMask, DeviceUsage
@@ -25,7 +26,6 @@ from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.units import VendorName
 from hami_plugins.model.vendor import Headroom
-from hami_plugins.report.listing import snapshot_of
 from hami_plugins.wire import objects
 from tests.machines import MACHINES, SPECS, Machine
 
@@ -166,7 +166,7 @@ class History:
         """What the namespace may still take."""
         return left_in(self.snapshot, NAMESPACE, self.registry) or {}
 
-    def taken_in(self, raw: Raw) -> Intake:
+    def taken_in(self, raw: Raw) -> PodInfo:
         """The pod as it reaches a decision, or as the quota keeps it from one."""
         intake = take_in(objects.pod(raw), self.registry, RULES, self.left())
         assert not intake.refusal or intake.admission.message == "exceeding resource quota", intake.refusal
@@ -257,7 +257,7 @@ def replaced(usage: DeviceUsage, cores: int) -> DeviceUsage:
     return usage._replace(marks=tuple(sorted(marks, key=repr)))
 
 
-def fits(history: History, intakes: Iterable[Intake]) -> list[bool]:
+def fits(history: History, intakes: Iterable[PodInfo]) -> list[bool]:
     """Which of some pods would fit now."""
     return [
         not each.refusal and isinstance(history.decider.decide(history.snapshot, each.demand, each.policy), Placed)

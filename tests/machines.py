@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hami_plugins.engine.inventory import NodeBuilder
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.devices import Placement, Profile
+from hami_plugins.model.devices import Profile, SlicePlacement
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.model.vendor import VendorSpec
@@ -126,7 +126,7 @@ def _linked_gpus(node: str) -> Says:
 
 
 def _profile(name: str, memory: int, cores: int, starts: tuple[int, ...], size: int) -> Profile:
-    places = tuple(Placement(start, size) for start in starts)
+    places = tuple(SlicePlacement(start, size) for start in starts)
     return Profile(name, MiB(memory), CoreShare(cores), int(name[0]), places)
 
 
@@ -219,7 +219,7 @@ def _volcano_mig(node: str) -> Says:
 
 
 def _cut(group: str, name: str, memory: int, count: int) -> Profile:
-    places = tuple(Placement(at, 1) for at in range(count))
+    places = tuple(SlicePlacement(at, 1) for at in range(count))
     return Profile(name, MiB(memory), CoreShare(0), 1, places, group=group)
 
 

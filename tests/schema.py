@@ -1,4 +1,4 @@
-"""The JSON Schema of every document that the command line prints, from the types in ``report.schema``.
+"""The JSON Schema of every document that the command line prints, from their types.
 
 ``python -m tests.schema`` writes the published file anew.
 """
@@ -11,21 +11,20 @@ from typing import Any, Final
 
 from pydantic import ConfigDict, TypeAdapter
 
-from hami_plugins import report
-from hami_plugins.cli.granting import NeuronConfCheckDocument, VolcanoConfCheckDocument
-from hami_plugins.granting.auditing import GrantAuditDocument
-from hami_plugins.report import schema
-from hami_plugins.report.vet import answers
+from hami_plugins import output
+from hami_plugins.allocator.audit import AuditDocument
+from hami_plugins.cli.kit.allocator import NeuronConfCheckDocument, VolcanoConfCheckDocument
+from hami_plugins.output import findings, schema
 from hami_plugins.wire.usage import NodeUsageDocument
-from koordinator_adapter.doctor.diagnosis import DiagnosisDocument
-from koordinator_adapter.migrating import MigrationDocument
-from koordinator_adapter.report import TranslationDocument
-from neuron_topology.describing import InstanceTypesDocument
-from neuron_topology.hypernodes.command import HyperNodesDocument, RanksDocument
-from neuron_topology.placement.repairing import UsageMapsDocument
-from neuron_topology.simulation.answers import SimulationDocument
-from volcano_vgpu.commands import CardsDocument
-from volcano_vgpu.verifying import VgpuInstallationDocument
+from koordinator_adapter.commands.migrate import MigrationDocument
+from koordinator_adapter.core.doctor.diagnosis import DiagnosisDocument
+from koordinator_adapter.core.report import TranslationDocument
+from neuron_topology.commands.hypernodes import HyperNodesDocument, RanksDocument
+from neuron_topology.commands.instances import InstanceTypesDocument
+from neuron_topology.commands.repair import UsageMapsDocument
+from neuron_topology.core.simulation.answers import SimulationDocument
+from volcano_vgpu.commands.agent import CardsDocument
+from volcano_vgpu.commands.verification import VgpuInstallationDocument
 
 ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
     schema.PlanDocument
@@ -33,10 +32,11 @@ ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
     | schema.ExplanationListDocument
     | schema.VendorListDocument
     | schema.FleetListDocument
+    | schema.SettingListDocument
     | schema.WrittenDocument
     | NodeUsageDocument
-    | answers.VetDocument
-    | answers.RulesDocument
+    | findings.VetDocument
+    | findings.RulesDocument
     | SimulationDocument
     | TranslationDocument
     | DiagnosisDocument
@@ -45,14 +45,14 @@ ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(
     | RanksDocument
     | HyperNodesDocument
     | UsageMapsDocument
-    | GrantAuditDocument
+    | AuditDocument
     | VolcanoConfCheckDocument
     | NeuronConfCheckDocument
     | CardsDocument
     | VgpuInstallationDocument,
     config=ConfigDict(use_attribute_docstrings=True, extra="forbid"),
 )
-PUBLISHED: Final = Path(report.__path__[0]) / "schemas" / "v1alpha1.json"
+PUBLISHED: Final = Path(output.__path__[0]) / "schemas" / "v1alpha1.json"
 
 
 def generated() -> dict[str, Any]:

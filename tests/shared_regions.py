@@ -1,4 +1,5 @@
-"""Regions of HAMi-core as a library leaves them: from the tables of ``shared-region.md``, not from our reader."""
+"""Regions of HAMi-core as a library leaves them: from the tables of HAMi-core
+``src/multiprocess/multiprocess_memory_limit.h``, not from our reader."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ OFFSETS: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
         "v1.2": _V1 | {"sem_postinit": 2008920, "seqlock": 1936},
     }
 )  # fmt: skip
-"""Where each field is, by layout (``shared-region.md`` 2 and 3)."""
+"""Where each field is, by layout (HAMi-core ``multiprocess_memory_limit.h``)."""
 
 VERSIONS: Final = MappingProxyType({"v1.1": (1, 1), "v1.1-interim": (1, 1), "v1.2": (1, 2)})
 

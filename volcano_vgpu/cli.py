@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from hami_plugins.cli import options
-from hami_plugins.cli.options import Form
-from hami_plugins.cli.plugged import Group
-from volcano_vgpu.granting.mode import Mode
+from hami_plugins.cli.kit import options
+from hami_plugins.cli.kit.options import Form
+from hami_plugins.cli.kit.plugins import CommandGroup
+from volcano_vgpu.core.allocator.mode import AllocatorMode
 
 app = typer.Typer(
     name="volcano-vgpu",
-    cls=Group,
+    cls=CommandGroup,
     help="For clusters scheduled by Volcano: the node agent, which gives each container exactly the slice that it was "
     "granted, and the server that sees to it that grants are right.",
     no_args_is_help=True,
@@ -56,9 +56,11 @@ def agent(
     Writes: annotations and capacity of its own node, annotations of pods that it serves, events.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # read once, when gRPC is loaded; its remarks are no log lines
-    from volcano_vgpu.commands import Inputs, run_agent
+    from volcano_vgpu.commands.agent import AgentInputs, run_agent
 
-    raise typer.Exit(run_agent(Inputs(config, device_config, node_config, node_name, cards_file, context, kubeconfig)))
+    raise typer.Exit(
+        run_agent(AgentInputs(config, device_config, node_config, node_name, cards_file, context, kubeconfig))
+    )
 
 
 @app.command()
@@ -74,10 +76,10 @@ def cards(
 ) -> None:
     """List the cards of this machine, and what a node with them would say to Volcano. Reads only."""
     from hami_plugins.observe import logging
-    from volcano_vgpu.commands import Inputs, list_cards
+    from volcano_vgpu.commands.agent import AgentInputs, list_cards
 
     logging.configure("warning", "auto")
-    inputs = Inputs(config, device_config, node_config, node_name, cards_file)
+    inputs = AgentInputs(config, device_config, node_config, node_name, cards_file)
     raise typer.Exit(list_cards(inputs, form=output, headers=not no_headers))
 
 
@@ -98,11 +100,11 @@ def usage(
     To be run on the node, or in the agent's pod. Whoever leaves most of his grant unused comes first.
     """
     from hami_plugins.observe import logging
-    from volcano_vgpu.commands import Inputs
-    from volcano_vgpu.monitor.command import show_usage
+    from volcano_vgpu.commands.agent import AgentInputs
+    from volcano_vgpu.commands.usage import show_usage
 
     logging.configure("error", "auto")
-    inputs = Inputs(config, device_config, node_config, node_name, context=context, kubeconfig=kubeconfig)
+    inputs = AgentInputs(config, device_config, node_config, node_name, context=context, kubeconfig=kubeconfig)
     raise typer.Exit(show_usage(inputs, form=output, headers=not no_headers))
 
 
@@ -136,10 +138,10 @@ def clean(
     the --device-config of the release.
     """
     from hami_plugins.observe import logging
-    from volcano_vgpu.commands import Inputs, run_clean, run_uninstall
+    from volcano_vgpu.commands.agent import AgentInputs, run_clean, run_uninstall
 
     logging.configure("warning", "auto")
-    inputs = Inputs(config, device_config, node_config, node_name, context=context, kubeconfig=kubeconfig)
+    inputs = AgentInputs(config, device_config, node_config, node_name, context=context, kubeconfig=kubeconfig)
     if release:
         raise typer.Exit(run_uninstall(inputs, release=release, agents_only=agents_only, dry_run=dry_run))
     raise typer.Exit(run_clean(inputs, dry_run=dry_run))
@@ -165,15 +167,15 @@ def verify(
     Exit code 1 where pods could not have cards, with what is missing.
     """
     from hami_plugins.observe import logging
-    from volcano_vgpu.commands import Inputs, run_verify
+    from volcano_vgpu.commands.agent import AgentInputs, run_verify
 
     logging.configure("warning", "auto")
-    inputs = Inputs(config, device_config, None, None, context=context, kubeconfig=kubeconfig)
+    inputs = AgentInputs(config, device_config, None, None, context=context, kubeconfig=kubeconfig)
     raise typer.Exit(run_verify(inputs, grants=grants, nodes=nodes, patience=wait, form=output))
 
 
 ModeName = Annotated[
-    Mode | None, typer.Option("--mode", help="Who decides about cards. Default: what is set, else ledger.")
+    AllocatorMode | None, typer.Option("--mode", help="Who decides about cards. Default: what is set, else ledger.")
 ]
 
 
@@ -194,11 +196,13 @@ def grants(
 
     Writes: its lease; in mode guard an annotation of nodes; with its own certificates a Secret.
     """
-    from volcano_vgpu.granting.commands import Inputs, run_server
+    from volcano_vgpu.allocation.commands import VgpuAllocatorInputs, run_server
 
-    if mode is Mode.POLICY:
+    if mode is AllocatorMode.POLICY:
         raise typer.BadParameter("policy needs no server; print it with `policy`", param_hint="--mode")
-    inputs = Inputs(config=config, device_config=device_config, mode=mode, context=context, kubeconfig=kubeconfig)
+    inputs = VgpuAllocatorInputs(
+        config=config, device_config=device_config, mode=mode, context=context, kubeconfig=kubeconfig
+    )
     raise typer.Exit(run_server(inputs))
 
 
@@ -220,9 +224,11 @@ def conf(
 
     Exit code 1 where something is wrong with it; each finding says what to write instead.
     """
-    from volcano_vgpu.granting.commands import Inputs, check_conf, print_conf
+    from volcano_vgpu.allocation.commands import VgpuAllocatorInputs, check_conf, print_conf
 
-    inputs = Inputs(config=config, device_config=device_config, mode=mode, context=context, kubeconfig=kubeconfig)
+    inputs = VgpuAllocatorInputs(
+        config=config, device_config=device_config, mode=mode, context=context, kubeconfig=kubeconfig
+    )
     if check is None and not live:
         raise typer.Exit(print_conf(inputs, form=output))
     if check is not None and live:
@@ -250,9 +256,9 @@ def webhooks(
     Pods that ask for cards are marked; the Binding of a marked pod waits for the server, all others pass while it is
     away.
     """
-    from volcano_vgpu.granting.commands import Inputs, print_webhooks
+    from volcano_vgpu.allocation.commands import VgpuAllocatorInputs, print_webhooks
 
-    inputs = Inputs(config=config, device_config=device_config)
+    inputs = VgpuAllocatorInputs(config=config, device_config=device_config)
     raise typer.Exit(
         print_webhooks(inputs, url=url, ca_file=ca_file, exempt=exempt or [], marked_only=marked_only, form=output)
     )
@@ -274,10 +280,10 @@ def trust(
 
     Writes: the authorities (caBundle) in the webhooks' configuration, and the server's Secret.
     """
-    from hami_plugins.cli.trust import run
-    from volcano_vgpu.granting.commands import Inputs
+    from hami_plugins.cli.kit.trust import run
+    from volcano_vgpu.allocation.commands import VgpuAllocatorInputs
 
-    inputs = Inputs(config=config, context=context, kubeconfig=kubeconfig)
+    inputs = VgpuAllocatorInputs(config=config, context=context, kubeconfig=kubeconfig)
     raise typer.Exit(run(inputs.client(), inputs.settings(), ["mutating"], patience=wait))
 
 
@@ -294,7 +300,7 @@ def policy(
     The smallest cure, without a process of ours: a gang that had to wait gets its own cards. Nothing else is put right.
     `hami-plugins allocation-policy volcano` prints the policy on who writes grants on pods.
     """
-    from volcano_vgpu.granting.commands import print_policy
+    from volcano_vgpu.allocation.commands import print_policy
 
     raise typer.Exit(print_policy(version=version, form=output))
 
@@ -313,8 +319,8 @@ def audit(
 
     Exit code 1 where there are any.
     """
-    from volcano_vgpu.granting.commands import Inputs
-    from volcano_vgpu.granting.commands import audit as run_audit
+    from volcano_vgpu.allocation.commands import VgpuAllocatorInputs
+    from volcano_vgpu.allocation.commands import audit as run_audit
 
-    inputs = Inputs(config=config, device_config=device_config, context=context, kubeconfig=kubeconfig)
+    inputs = VgpuAllocatorInputs(config=config, device_config=device_config, context=context, kubeconfig=kubeconfig)
     raise typer.Exit(run_audit(inputs, form=output, headers=not no_headers))

@@ -11,6 +11,6 @@ from collections.abc import Sequence
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and say how it ended; the text goes to stdout, errors go to stderr as one clear line."""
-    from hami_plugins.cli import edge
+    from hami_plugins.cli.kit import edge
 
     return edge.run(sys.argv[1:] if arguments is None else arguments)

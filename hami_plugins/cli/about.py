@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from typer.completion import get_completion_script  # type: ignore[attr-defined] # typer has no public way
 
-from hami_plugins.cli import output
-from hami_plugins.cli.completing import VARIABLE
-from hami_plugins.cli.edge import Exit
-from hami_plugins.cli.inputs import registry_of, settings_of
-from hami_plugins.cli.options import Form
+from hami_plugins.cli.completion import VARIABLE
+from hami_plugins.cli.kit import output
+from hami_plugins.cli.kit.edge import Exit
+from hami_plugins.cli.kit.inputs import registry_of, settings_of
+from hami_plugins.cli.kit.options import Form
 from hami_plugins.errors import ManifestError
 from hami_plugins.model.vendor import VendorSpec
+
+if TYPE_CHECKING:
+    from hami_plugins.config.reference import Setting, SettingsProgram
 
 PROGRAM = "hami-plugins"
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
@@ -20,7 +25,7 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 def list_vendors(name: str | None, *, form: Form, headers: bool, settings: str | None) -> int:
     """All vendors, or one in full."""
-    from hami_plugins.report import documents, tables
+    from hami_plugins.output import documents, tables
 
     registry = registry_of(settings_of(settings))
     specs = tuple(registry)
@@ -30,8 +35,7 @@ def list_vendors(name: str | None, *, form: Form, headers: bool, settings: str |
         if not specs:
             known = {spelling: spec.name for spec in registry for spelling in _called(spec)}
             known |= {spec.name.lower(): spec.name for spec in registry}
-            near = dict.fromkeys(known[each] for each in get_close_matches(name.lower(), known, 3, 0.6))
-            meant = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(s.name for s in registry)}"
+            meant = _meant(name, known) or f"there are {', '.join(spec.name for spec in registry)}"
             raise ManifestError(f"there is no vendor {name!r}; {meant}")
     if form is not Form.TABLE:
         output.document(documents.vendor_list(specs), form)
@@ -55,11 +59,11 @@ def _called(spec: VendorSpec) -> frozenset[str]:
 def list_fleets(name: str | None, *, form: Form, headers: bool) -> int:
     """The shipped fleets and shapes, or one fleet as a file."""
     from hami_plugins import examples
-    from hami_plugins.report import documents, tables
-    from hami_plugins.report.fleets import catalog
+    from hami_plugins.inputs.fleets import catalog
+    from hami_plugins.output import documents, tables
 
     if name is not None:
-        output.line(examples.fleet_text(name).removesuffix("\n"))
+        output.lines(examples.fleet_text(name).removesuffix("\n"))
         return Exit.FINE
     fleets, shapes = catalog.shipped_fleets(), catalog.shipped_shapes()
     if form is not Form.TABLE:
@@ -71,8 +75,56 @@ def list_fleets(name: str | None, *, form: Form, headers: bool) -> int:
     return Exit.FINE
 
 
+def list_settings(name: str | None, *, form: Form, headers: bool) -> int:
+    """All settings of all programs, or those whose key, variable or program begins with a name."""
+    from hami_plugins.cli import setting_list
+
+    found = found_settings(name or "")
+    if form is not Form.TABLE:
+        output.document(setting_list.document(found), form)
+        return Exit.FINE
+    if headers:
+        output.prose("Settings are YAML. Environment variables win over the file; lists and mappings are JSON there.")
+    for program, settings in found:
+        if headers:
+            output.line()
+            output.prose(f"{program.name}: {program.option} of {program.commands}")
+        output.table(setting_list.table(settings), headers=headers)
+    return Exit.FINE
+
+
+def found_settings(name: str) -> tuple[tuple[SettingsProgram, tuple[Setting, ...]], ...]:
+    """The settings whose key, variable or program begins with a name. Raises ``ManifestError`` where there are none."""
+    from hami_plugins.cli.kit import plugins
+    from hami_plugins.config import reference, settings
+
+    known = [(each, reference.settings_of(each)) for each in (settings.PROGRAM, *plugins.programs())]
+    wanted = name.lower()
+    found = tuple(
+        (program, chosen)
+        for program, listed in known
+        if (chosen := tuple(each for each in listed if _begins(program, each, wanted)))
+    )
+    if not found:
+        keys = dict.fromkeys(each.key for _, listed in known for each in listed)
+        spelled = {each.lower(): each for each in [*keys, *(program.name for program, _ in known)]}
+        meant = _meant(name, spelled) or "without a name all are listed"
+        raise ManifestError(f"there is no setting {name!r}; {meant}")
+    return found
+
+
+def _meant(name: str, known: Mapping[str, str]) -> str:
+    """A question with the names that are nearest to a mistyped one, by their spelling in small letters; or nothing."""
+    near = dict.fromkeys(known[each] for each in get_close_matches(name.lower(), known, 3, 0.6))
+    return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+def _begins(program: SettingsProgram, setting: Setting, wanted: str) -> bool:
+    return any(each.lower().startswith(wanted) for each in (program.name, setting.key, setting.variable))
+
+
 def completion_script(shell: str) -> None:
     """The script of that shell, whichever is used now; typer's own option prints that of the shell it runs in."""
     if shell not in SHELLS:
         raise ManifestError(f"no completion for {shell!r}; there is one for {', '.join(SHELLS)}")
-    output.line(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell))
+    output.lines(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell))

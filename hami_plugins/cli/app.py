@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from hami_plugins.cli import completing, options
-from hami_plugins.cli.options import Form, VetForm
-from hami_plugins.cli.plugged import Commands
+from hami_plugins.cli import completion as completing
+from hami_plugins.cli.kit import options
+from hami_plugins.cli.kit.options import Form, VetForm
+from hami_plugins.cli.kit.plugins import Commands
 
 app = typer.Typer(
     name="hami-plugins",
@@ -92,13 +93,15 @@ def plan(
 
     Example: kubectl get nodes,pods,resourcequotas -A -o json | hami-plugins plan -f job.yaml --snapshot -
     """
-    from hami_plugins.cli.inputs import Source
-    from hami_plugins.cli.planning import Order, run
+    from hami_plugins.cli.kit.inputs import ClusterSource, present
 
-    order = Order(
+    present(*(files or ()), *(snapshot or ()), *(usage or ()), settings)
+    from hami_plugins.cli.plan import PlanOptions, run
+
+    order = PlanOptions(
         files=tuple(files or ()),
         recursive=recursive,
-        source=Source(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig),
+        source=ClusterSource(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig),
         namespace=namespace or "default",
         without=tuple(without or ()),
         add_nodes=tuple(add_nodes or ()),
@@ -129,6 +132,9 @@ def vet(
         typer.Option("--ignore", metavar="RULES", help="Rules not to look at, such as HP101,HP305. Repeatable."),
     ] = None,
     rules: Annotated[bool, typer.Option("--list-rules", help="List the rules and look at nothing.")] = False,
+    rule: Annotated[
+        str | None, typer.Option("--explain", metavar="RULE", help="Explain one rule, such as HP305, and its remedy.")
+    ] = None,
     output: Annotated[
         VetForm, typer.Option("--output", "-o", help="How to print the findings; sarif is for CI.")
     ] = VetForm.TEXT,
@@ -142,21 +148,25 @@ def vet(
     and gangs; --snapshot alone looks at those. What Volcano does differently from release to release is said of the one
     that --scheduler, the settings (volcano: {release: 1.14.1, grants: ledger}) or the given objects name; of an unknown
     one the worst is assumed. An annotation or a comment, hami-plugins.io/vet-ignore: HP305, hides findings of an
-    object. Exit code 1 for errors and warnings, not for notes.
+    object. --explain HP305 gives a rule's reason and remedy. Exit code 1 for errors and warnings, not for notes.
 
     Example: hami-plugins vet -f manifests/ -o sarif > vet.sarif
 
     Example: kubectl get nodes,pods,queues,podgroups -A --show-managed-fields -o json | hami-plugins vet --snapshot -
     """
-    from hami_plugins.cli.inputs import Source
-    from hami_plugins.cli.vetting import Order, list_rules, run
+    from hami_plugins.cli.kit.inputs import ClusterSource, present
 
+    present(*(files or ()), *(snapshot or ()), settings)
+    from hami_plugins.cli.vet import VetOptions, explain_rule, list_rules, run
+
+    if rule:
+        raise typer.Exit(explain_rule(rule, output))
     if rules:
         raise typer.Exit(list_rules(output))
-    order = Order(
+    order = VetOptions(
         files=tuple(files or ()),
         recursive=recursive,
-        source=Source(snapshots=tuple(snapshot or ()), fleet=fleet) if snapshot or fleet else None,
+        source=ClusterSource(snapshots=tuple(snapshot or ()), fleet=fleet) if snapshot or fleet else None,
         namespace=namespace or "default",
         ignore=tuple(ignore or ()),
         form=output,
@@ -203,17 +213,19 @@ def explain(
 
     Example: hami-plugins explain pod research/train-0
     """
-    from hami_plugins.cli.explaining import Order, run
-    from hami_plugins.cli.inputs import Source
+    from hami_plugins.cli.kit.inputs import ClusterSource, present
 
-    order = Order(
+    present(*(snapshot or ()), *(usage or ()), settings)
+    from hami_plugins.cli.explain import ExplainOptions, run
+
+    order = ExplainOptions(
         kind=kind,
         names=tuple(names or ()),
         namespace=namespace,
         everywhere=everywhere,
         scheduler=scheduler or "",
         grants=grants or "",
-        source=Source(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig),
+        source=ClusterSource(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig),
         form=output,
         settings=settings,
         usage=tuple(usage or ()),
@@ -250,12 +262,14 @@ def snapshot(
 
     The cluster is the one that kubeconfig names, a dump (--snapshot), or a fleet (--fleet).
     """
-    from hami_plugins.cli.inputs import Source
-    from hami_plugins.cli.snapshots import print_kept, run
+    from hami_plugins.cli.kit.inputs import ClusterSource, present
+
+    present(*(given or ()), settings)
+    from hami_plugins.cli.snapshot import print_kept, run
 
     if kept_words:
         raise typer.Exit(print_kept(settings))
-    source = Source(snapshots=tuple(given or ()), fleet=fleet, context=context, kubeconfig=kubeconfig)
+    source = ClusterSource(snapshots=tuple(given or ()), fleet=fleet, context=context, kubeconfig=kubeconfig)
     raise typer.Exit(run(source, redacted=redact, out=out, form=output, settings=settings))
 
 
@@ -316,6 +330,31 @@ def fleets(
     raise typer.Exit(list_fleets(name, form=output, headers=not no_headers))
 
 
+@app.command("settings")
+def list_settings(
+    *,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="Only settings whose key, variable or program begins so, such as scheduler or neuron-grants.",
+        ),
+    ] = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+) -> None:
+    """List the settings of every program: key, allowed values, default, meaning, environment variable.
+
+    The program itself reads a YAML file (--settings) or HAMi's device-config.yaml; servers and agents read theirs by
+    --config. Variables win over files.
+
+    Example: hami-plugins settings volcano.queue
+    """
+    from hami_plugins.cli.about import list_settings
+
+    raise typer.Exit(list_settings(name, form=output, headers=not no_headers))
+
+
 @app.command()
 def allocation_policy(
     *,
@@ -344,7 +383,7 @@ def allocation_policy(
     1.30. It trusts the accounts of each system's own manifests and charts; list yours with --user, for example
     system:serviceaccount:NAMESPACE:NAME. Reads only.
     """
-    from hami_plugins.cli.allocations import print_policy
+    from hami_plugins.cli.allocation_policy import print_policy
 
     raise typer.Exit(
         print_policy(systems or (), users=users or (), groups=groups or (), name=name, form=output, settings=settings)

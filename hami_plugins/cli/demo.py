@@ -14,17 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hami_plugins import examples
-from hami_plugins.cli import inputs, output, planning, plugged
-from hami_plugins.cli.edge import Exit
-from hami_plugins.cli.inputs import Source
+from hami_plugins.cli import plan
+from hami_plugins.cli.kit import inputs, output, plugins
+from hami_plugins.cli.kit.edge import Exit
+from hami_plugins.cli.kit.inputs import ClusterSource
+from hami_plugins.explain.answers import Answers
+from hami_plugins.inputs import manifests, workloads
 from hami_plugins.model.decisions import Placed
-from hami_plugins.report import manifests, tables, workloads
-from hami_plugins.report.explain.answers import Answers
-from hami_plugins.report.plan import Planner, submission
+from hami_plugins.output import tables
+from hami_plugins.plan import Planner, submission
 
 if TYPE_CHECKING:
-    from hami_plugins.cli.live.cluster import Cluster
-    from hami_plugins.cli.live.ending import DemoError, Ending
+    from hami_plugins.cli.live.cluster import DemoCluster
+    from hami_plugins.cli.live.signals import DemoError, Ending
     from hami_plugins.config.settings import Settings
     from hami_plugins.engine.registry import Registry
 
@@ -58,8 +60,8 @@ def _plan_and_live(html: str, settings: Settings, registry: Registry, seconds: C
     """Both parts. The agents start up while the plan is made."""
     # gRPC reads it when it is imported; what it says of calls that end with their agent is no part of the story.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    from hami_plugins.cli.live.ending import Ending
-    from hami_plugins.cli.live.story import Story
+    from hami_plugins.cli.live.demo_script import DemoScript
+    from hami_plugins.cli.live.signals import Ending
 
     page, before = _beside(html, "live"), _beside(html, "alone")
     with Ending() as ending, ExitStack() as stack:
@@ -74,7 +76,7 @@ def _plan_and_live(html: str, settings: Settings, registry: Registry, seconds: C
                 "Live: an embedded cluster, the real node agents and the real server of grants, on 127.0.0.1 and in a "
                 "temporary directory."
             )
-            Story(cluster, registry, seconds).tell(page, before)
+            DemoScript(cluster, registry, seconds).tell(page, before)
     if obstacle is not None:
         _pages(html)
         sys.stdout.flush()
@@ -84,10 +86,10 @@ def _plan_and_live(html: str, settings: Settings, registry: Registry, seconds: C
     _pages(html, page, before)
 
 
-def _staged(stack: ExitStack, ending: Ending) -> tuple[Cluster | None, DemoError | None]:
+def _staged(stack: ExitStack, ending: Ending) -> tuple[DemoCluster | None, DemoError | None]:
     """The cluster, for as long as the stack, or why it cannot be had."""
     from hami_plugins.cli.live.cluster import staged
-    from hami_plugins.cli.live.ending import DemoError
+    from hami_plugins.cli.live.signals import DemoError
 
     try:
         return stack.enter_context(staged(ending)), None
@@ -97,7 +99,7 @@ def _staged(stack: ExitStack, ending: Ending) -> tuple[Cluster | None, DemoError
 
 def _plan(html: str, settings: Settings, registry: Registry) -> None:
     """The first part: many makers, one plan."""
-    snapshot = inputs.cluster(Source(fleet=FLEET), registry)
+    snapshot = inputs.cluster(ClusterSource(fleet=FLEET), registry)
     cards = sum(len(entry.ids) for entry in snapshot.nodes)
     files = examples.workload_files()
     documents = [each for name, text in files for each in manifests.read(text, source=name)]
@@ -111,18 +113,18 @@ def _plan(html: str, settings: Settings, registry: Registry) -> None:
     planner = Planner(registry, settings.rules())
     found = planner.plan(snapshot, submission.units(submitted, snapshot))
     answers = Answers(found, planner)
-    planning.print_table(tables.plan(found, registry))
-    planning.tell(found, answers)
-    planning.write_page(html, answers, submitted, title="Demo: many makers, one plan", source=f"fleet {FLEET}")
+    plan.print_table(tables.plan(found, registry))
+    plan.tell(found, answers)
+    plan.write_page(html, answers, submitted, title="Demo: many makers, one plan", source=f"fleet {FLEET}")
     sys.stdout.flush()
 
 
 def _carry(settings: Settings, registry: Registry) -> None:
     """One workload into Koordinator's words and onto its nodes; left out where nobody brings that command."""
-    if not plugged.has_command(KOORDINATOR):
+    if not plugins.has_command(KOORDINATOR):
         return
     text = _translated(examples.workload_text(CARRIED))
-    snapshot = inputs.cluster(Source(fleet=KOORDINATOR), registry)
+    snapshot = inputs.cluster(ClusterSource(fleet=KOORDINATOR), registry)
     submitted = workloads.read(manifests.read(text, source=f"{CARRIED}.yaml"), pod_groups=snapshot.pod_groups)
     planner = Planner(registry, settings.rules())
     first = planner.plan(snapshot, submission.units(submitted, snapshot)).pods[0]

@@ -13,130 +13,165 @@ from typing import Annotated, Any, Final
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from hami_plugins.engine.templates import CutCard, Template
+from hami_plugins.engine.templates import CutCard, SliceTemplate
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB
-from hami_plugins.model.vendor import Dialect, ResourceNames, VendorOptions, VendorSpec
+from hami_plugins.model.vendor import ResourceNames, VendorOptions, VendorSpec
 from hami_plugins.vendors import ascend, iluvatar
 
 Amount = Annotated[int, Field(ge=0, le=INT32_MAX)]
 
 
-class Section(BaseModel):
+class DeviceConfigSection(BaseModel):
     """A section of HAMi's file: camel-case keys, unknown ones ignored."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
 
-class Names(Section):
+class NamesSection(DeviceConfigSection):
     """The resource names of a vendor; empty keeps the built-in name."""
 
-    resource_count_name: str = ""
-    resource_memory_name: str = ""
-    resource_memory_percentage_name: str = ""
-    resource_core_name: str = ""
-    resource_priority_name: str = ""
+    resource_count_name: str = Field("", description="Resource for a number of devices; empty keeps the built-in name.")
+    resource_memory_name: str = Field("", description="Resource for memory; empty keeps the built-in name.")
+    resource_memory_percentage_name: str = Field(
+        "",
+        description="Resource for a percentage of memory; empty keeps the built-in name.",
+    )
+    resource_core_name: str = Field("", description="Resource for cores; empty keeps the built-in name.")
+    resource_priority_name: str = Field("", description="Resource for a priority; empty keeps the built-in name.")
 
 
-class NvidiaSection(Names):
+class NvidiaSection(NamesSection):
     """NVIDIA's section, with the older words of HAMi's chart for the defaults."""
 
-    default_memory: Amount = Field(0, validation_alias=AliasChoices("defaultMemory", "defaultMem"))
-    default_cores: Annotated[int, Field(ge=0, le=100)] = 0
-    default_gpu_num: Amount = Field(1, validation_alias=AliasChoices("defaultGPUNum", "defaultGpuNum"))
-    memory_factor: Annotated[int, Field(ge=1)] = 1
-    overwrite_env: bool = False
-    gpu_core_policy: str = ""
-    runtime_class_name: str = ""
+    default_memory: Amount = Field(
+        0,
+        validation_alias=AliasChoices("defaultMemory", "defaultMem"),
+        description="Memory in MiB of a request that names none; 0 for the whole card.",
+    )
+    default_cores: Annotated[int, Field(ge=0, le=100)] = Field(
+        0,
+        description="Cores in % of a request that names none.",
+    )
+    default_gpu_num: Amount = Field(
+        1,
+        validation_alias=AliasChoices("defaultGPUNum", "defaultGpuNum"),
+        description="Number of cards of a request that names none.",
+    )
+    memory_factor: Annotated[int, Field(ge=1)] = Field(1, description="MiB in one unit of the memory resource.")
+    overwrite_env: bool = Field(
+        False,
+        description="Whether `NVIDIA_VISIBLE_DEVICES` is set to `none` in containers without a request.",
+    )
+    gpu_core_policy: str = Field("", description="`GPU_CORE_UTILIZATION_POLICY` of containers.")
+    runtime_class_name: str = Field("", description="`runtimeClassName` that the webhook sets.")
 
 
-class HygonSection(Names):
+class HygonSection(NamesSection):
     """Hygon's section."""
 
-    memory_factor: Annotated[int, Field(ge=1)] = 1
+    memory_factor: Annotated[int, Field(ge=1)] = Field(1, description="MiB in one unit of the memory resource.")
 
 
-class MetaxSection(Names):
+class MetaxSection(NamesSection):
     """MetaX's section: whole cards and shared ones."""
 
-    resource_v_count_name: str = Field("", alias="resourceVCountName")
-    resource_v_memory_name: str = Field("", alias="resourceVMemoryName")
-    resource_v_core_name: str = Field("", alias="resourceVCoreName")
-    sgpu_topology_aware: bool = False
+    resource_v_count_name: str = Field(
+        "",
+        alias="resourceVCountName",
+        description="Resource for a number of shared cards.",
+    )
+    resource_v_memory_name: str = Field(
+        "",
+        alias="resourceVMemoryName",
+        description="Resource for memory of shared cards.",
+    )
+    resource_v_core_name: str = Field("", alias="resourceVCoreName", description="Resource for cores of shared cards.")
+    sgpu_topology_aware: bool = Field(False, description="Whether shared cards are chosen by their links.")
 
 
-class KunlunSection(Names):
+class KunlunSection(NamesSection):
     """Kunlun's section: whole cards and slices."""
 
-    resource_v_count_name: str = Field("", alias="resourceVCountName")
-    resource_v_memory_name: str = Field("", alias="resourceVMemoryName")
+    resource_v_count_name: str = Field("", alias="resourceVCountName", description="Resource for a number of slices.")
+    resource_v_memory_name: str = Field("", alias="resourceVMemoryName", description="Resource for memory of slices.")
 
 
-class EnflameSection(Section):
+class EnflameSection(DeviceConfigSection):
     """Enflame's section: whole cards and DRS slices."""
 
-    resource_name_gcu: str = Field("", alias="resourceNameGCU")
-    resource_name_drs_gcu: str = Field("", alias="resourceNameDRSGCU")
-    resource_name_gcu_memory: str = Field("", alias="resourceNameGCUMemory")
-    resource_name_gcu_core: str = Field("", alias="resourceNameGCUCore")
+    resource_name_gcu: str = Field("", alias="resourceNameGCU", description="Resource for whole cards.")
+    resource_name_drs_gcu: str = Field("", alias="resourceNameDRSGCU", description="Resource for DRS slices.")
+    resource_name_gcu_memory: str = Field(
+        "",
+        alias="resourceNameGCUMemory",
+        description="Resource for memory of slices.",
+    )
+    resource_name_gcu_core: str = Field("", alias="resourceNameGCUCore", description="Resource for cores of slices.")
 
 
-class ChipSection(Names):
+class ChipSection(NamesSection):
     """One Iluvatar model."""
 
-    chip_name: str = ""
-    common_word: str
+    chip_name: str = Field("", description="Name of the model as the driver reports it.")
+    common_word: str = Field(description="HAMi's name of the model.")
 
 
-class TemplateSection(Section):
+class TemplateSection(DeviceConfigSection):
     """One vNPU template of an Ascend chip; memory in MiB."""
 
-    name: str
-    memory: Amount
-    ai_core: Amount = 0
-    ai_cpu: Amount = Field(0, alias="aiCPU")
+    name: str = Field(description="Name of the template.")
+    memory: Amount = Field(description="Memory of the template in MiB.")
+    ai_core: Amount = Field(0, description="AI cores of the template.")
+    ai_cpu: Amount = Field(0, alias="aiCPU", description="AI CPUs of the template.")
 
 
-class NpuSection(Section):
+class NpuSection(DeviceConfigSection):
     """One Ascend chip; memory in MiB."""
 
-    chip_name: str = ""
-    common_word: str
-    resource_name: str = ""
-    resource_memory_name: str = ""
-    resource_core_name: str = ""
-    memory_allocatable: Amount
-    memory_capacity: Amount
-    memory_factor: Amount = 1
-    ai_core: Amount = 0
-    ai_cpu: Amount = Field(0, alias="aiCPU")
-    super_pod: bool = False
-    runtime_class_name: str = ""
-    overwrite_env: bool = False
-    templates: tuple[TemplateSection, ...] = ()
+    chip_name: str = Field("", description="Name of the chip as the driver reports it.")
+    common_word: str = Field(description="HAMi's name of the chip.")
+    resource_name: str = Field("", description="Resource for a number of devices.")
+    resource_memory_name: str = Field("", description="Resource for memory.")
+    resource_core_name: str = Field("", description="Resource for cores.")
+    memory_allocatable: Amount = Field(description="Memory that can be allocated, in MiB.")
+    memory_capacity: Amount = Field(description="Memory of the chip in MiB.")
+    memory_factor: Amount = Field(1, description="MiB in one unit of the memory resource.")
+    ai_core: Amount = Field(0, description="AI cores of the chip.")
+    ai_cpu: Amount = Field(0, alias="aiCPU", description="AI CPUs of the chip.")
+    super_pod: bool = Field(False, description="Whether the chip is part of a SuperPoD.")
+    runtime_class_name: str = Field("", description="`runtimeClassName` that the webhook sets.")
+    overwrite_env: bool = Field(
+        False,
+        description="Whether `ASCEND_VISIBLE_DEVICES` is emptied in containers without a request.",
+    )
+    templates: tuple[TemplateSection, ...] = Field((), description="Templates (vNPU) of the chip.")
 
 
-class NpusSection(Section):
+class NpusSection(DeviceConfigSection):
     """All Ascend chips."""
 
-    hami_vnpu_core: bool = False
-    configs: tuple[NpuSection, ...] = ()
+    hami_vnpu_core: bool = Field(False, description="Whether chips are shared by HAMi's vNPU core, in software.")
+    configs: tuple[NpuSection, ...] = Field((), description="Ascend chips; replaces the built-in list.")
 
 
-class DeviceConfig(Section):
+class DeviceConfig(DeviceConfigSection):
     """The whole file. A section that is missing leaves its vendor as it is built in."""
 
     nvidia: NvidiaSection | None = None
-    cambricon: Names | None = None
+    cambricon: NamesSection | None = None
     hygon: HygonSection | None = None
     metax: MetaxSection | None = None
     enflame: EnflameSection | None = None
-    mthreads: Names | None = None
+    mthreads: NamesSection | None = None
     kunlun: KunlunSection | None = None
-    awsneuron: Names | None = None
-    amd: Names | None = None
-    vastai: Names | None = None
-    biren: Names | None = None
-    iluvatars: tuple[ChipSection, ...] | None = None
+    awsneuron: NamesSection | None = None
+    amd: NamesSection | None = None
+    vastai: NamesSection | None = None
+    biren: NamesSection | None = None
+    iluvatars: tuple[ChipSection, ...] | None = Field(
+        None, description="Models of Iluvatar; replaces the built-in list."
+    )
     vnpus: NpusSection | None = None
 
 
@@ -172,7 +207,7 @@ def configured(specs: Iterable[VendorSpec], config: DeviceConfig) -> tuple[Vendo
 
 def _configured(spec: VendorSpec, config: DeviceConfig) -> VendorSpec:  # noqa: PLR0911 - one case a section
     section = getattr(config, _PLAIN.get(spec.name, ""), None)
-    if isinstance(section, Names):
+    if isinstance(section, NamesSection):
         spec = _renamed(spec, _names(section))
     match spec.name:
         case "NVIDIA" if config.nvidia is not None:
@@ -218,7 +253,7 @@ def _nvidia_options(section: NvidiaSection) -> VendorOptions:
 
 
 def _npu(section: NpuSection, npus: NpusSection) -> VendorSpec:
-    cuts = [Template(each.name, MiB(each.memory), each.ai_core, each.ai_cpu) for each in section.templates]
+    cuts = [SliceTemplate(each.name, MiB(each.memory), each.ai_core, each.ai_cpu) for each in section.templates]
     spec = ascend.spec_of(
         ascend.Chip(
             word=section.common_word,
@@ -243,7 +278,7 @@ def _npu(section: NpuSection, npus: NpusSection) -> VendorSpec:
     return _renamed(spec, names)
 
 
-def _names(section: Names) -> Mapping[str, str]:
+def _names(section: NamesSection) -> Mapping[str, str]:
     return {
         "count": section.resource_count_name,
         "memory": section.resource_memory_name,

@@ -61,7 +61,7 @@ def complaints(error: ValidationError, model: type[BaseModel], layers: Sequence[
     for each in error.errors(include_url=False):
         source = next((layer.source for layer in reversed(layers) if _says(layer.values, each["loc"])), "settings")
         where = ".".join(str(part) for part in each["loc"]) or "(top)"
-        lines.append(f"{source}: {where}: {texts.said(each, model)}")
+        lines.append(f"{source}: {where}: {texts.said(each, model, listed=texts.LISTED)}")
     return lines
 
 

@@ -16,15 +16,15 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from hami_plugins.config import texts
 from hami_plugins.config.device_config import DeviceConfig, configured
-from hami_plugins.engine.intake import Rules
+from hami_plugins.config.reference import SettingsProgram
+from hami_plugins.engine.intake import OVERCOMMIT, Rules
 from hami_plugins.engine.mutate import WebhookSettings
 from hami_plugins.engine.policies import PolicyDefaults
-from hami_plugins.engine.queues import OVERCOMMIT
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.model.units import VendorName
 from hami_plugins.vendors import BUILTIN, awsneuron, volcano
-from hami_plugins.vendors.volcano_releases import Grants, version_of
+from hami_plugins.vendors.volcano_releases import DeviceAssigner, version_of
 from hami_plugins.wire import volcano_config
 
 PREFIX: Final = "HAMI_PLUGINS__"
@@ -38,10 +38,19 @@ class _Strict(BaseModel):
 class SchedulerSettings(_Strict):
     """HAMi's scheduler, in the words of its chart."""
 
-    name: str = "hami-scheduler"
-    force_overwrite_default_scheduler: bool = True
-    node_scheduler_policy: Literal["binpack", "spread"] = "binpack"
-    gpu_scheduler_policy: str = "spread"
+    name: str = Field("hami-scheduler", description="Name of HAMi's scheduler in the cluster.")
+    force_overwrite_default_scheduler: bool = Field(
+        True,
+        description="Whether HAMi's webhook replaces the default scheduler in pods that request devices.",
+    )
+    node_scheduler_policy: Literal["binpack", "spread"] = Field(
+        "binpack",
+        description="Order of nodes for pods that name no policy.",
+    )
+    gpu_scheduler_policy: str = Field(
+        "spread",
+        description="Order of a node's devices for pods that name no policy: `binpack`, `spread`, `numa`, and so on.",
+    )
 
 
 class VolcanoSettings(_Strict):
@@ -56,13 +65,36 @@ class VolcanoSettings(_Strict):
     down which cards pods get; where they are not set, ``vet`` looks for them among the objects.
     """
 
-    schedule_policy: Literal["binpack", "spread", ""] = "binpack"
-    queue_plugin: Literal["proportion", "capacity", ""] = ""
-    queue_hierarchy: bool | None = None
-    overcommit_factor: float = Field(default=float(OVERCOMMIT), ge=1, le=1000)
-    device_config: dict[str, Any] | None = None
-    release: str = ""
-    grants: Grants | None = None
+    schedule_policy: Literal["binpack", "spread", ""] = Field(
+        "binpack",
+        description="Volcano's `deviceshare.SchedulePolicy`; empty scores nothing.",
+    )
+    queue_plugin: Literal["proportion", "capacity", ""] = Field(
+        "",
+        description="Queue plugin. Empty: `capacity` where a queue has `deserved`, else `proportion`.",
+    )
+    queue_hierarchy: bool | None = Field(
+        None,
+        description="`enableHierarchy` of plugin `capacity`. Not set: true if a queue has a parent.",
+    )
+    overcommit_factor: float = Field(
+        default=float(OVERCOMMIT),
+        ge=1,
+        le=1000,
+        description="Factor of plugin `overcommit`: how much PodGroups may request in all.",
+    )
+    device_config: dict[str, Any] | None = Field(
+        None,
+        description="Content of `device-config.yaml` in Volcano's ConfigMap: resource names, MIG geometries.",
+    )
+    release: str = Field(
+        "",
+        description="Release of Volcano's scheduler, such as 1.14.1. Not set: `vet` takes it from the objects given.",
+    )
+    grants: DeviceAssigner | None = Field(
+        None,
+        description="Which component assigns devices. Not set: `vet` takes it from the objects given.",
+    )
 
     @field_validator("release")
     @classmethod
@@ -88,7 +120,10 @@ class NeuronSettings(_Strict):
     ``hami-plugins`` allocates linked sets by the tables of each instance type, ``hami`` is HAMi's own scheduler.
     """
 
-    allocator: Literal["hami-plugins", "hami"] = "hami-plugins"
+    allocator: Literal["hami-plugins", "hami"] = Field(
+        "hami-plugins",
+        description="Which component allocates Neuron devices: `hami-plugins` (linked sets) or HAMi's own scheduler.",
+    )
 
 
 class Settings(BaseSettings):
@@ -96,7 +131,10 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix=PREFIX, env_nested_delimiter="__")
 
-    version: Literal[1] = 1
+    version: Literal[1] = Field(
+        1,
+        description="Version of the file's format. A file without it may be HAMi's or Volcano's `device-config.yaml`.",
+    )
     scheduler: SchedulerSettings = Field(default_factory=SchedulerSettings)
     volcano: VolcanoSettings = Field(default_factory=VolcanoSettings)
     neuron: NeuronSettings = Field(default_factory=NeuronSettings)
@@ -143,6 +181,15 @@ class Settings(BaseSettings):
         )
 
 
+PROGRAM: Final = SettingsProgram(
+    name="hami-plugins",
+    model=Settings,
+    prefix=PREFIX,
+    option="--settings FILE",
+    commands="plan, vet, explain, snapshot, vendors, allocation-policy, koordinator translate",
+)
+
+
 def parse(text: str, *, source: str = "settings") -> Settings:
     """Settings from YAML. A file without ``version`` that is HAMi's or Volcano's device config is taken as such, also
     where it is the ConfigMap that holds it.
@@ -178,8 +225,10 @@ def made(raw: dict[str, Any], *, source: str = "settings") -> Settings:
         section = name.removeprefix(PREFIX).partition("__")[0].lower()
         if name.startswith(PREFIX) and section not in Settings.model_fields and not _of_a_product(section):
             known = tuple(f"{PREFIX}{field.upper()}" for field in Settings.model_fields)
-            raise ConfigError(f"environment: {name}: {texts.unknown(name, known)}")
+            raise ConfigError(f"environment: {name}: {texts.unknown(name, known)}{texts.LISTED}")
     try:
         return Settings(**raw)
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{source}: {line}" for line in texts.complaints(error, Settings))) from error
+        raise ConfigError(
+            "\n".join(f"{source}: {line}" for line in texts.complaints(error, Settings, listed=texts.LISTED))
+        ) from error

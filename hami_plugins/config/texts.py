@@ -10,11 +10,14 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from hami_plugins import trees
 from hami_plugins.errors import ConfigError, ManifestError
+from hami_plugins.wire import yaml_text
 
 MOST_SHOWN: Final = 100
 """Characters of a refused value that are shown."""
+
+LISTED: Final = " (`hami-plugins settings` lists all)"
+"""Follows what is said of an unknown setting of our programs."""
 
 _MEMBER: Final = re.compile(r"<\w+\.\w+: ('[^']*')>")
 
@@ -35,7 +38,7 @@ def document(text: str, source: str) -> object:
     Raises ``ConfigError`` with ``source`` and the place for what ``trees.read`` refuses, and for several documents.
     """
     try:
-        found = trees.read(text, source=source, number_keys=True)
+        found = yaml_text.read(text, source=source, number_keys=True)
     except ManifestError as error:
         where = "" if error.place is None else f"line {error.place.line}, column {error.place.column}: "
         raise ConfigError(f"{source}: not usable YAML: {where}{error.why}") from error
@@ -74,20 +77,23 @@ def _pieces(value: object) -> Iterator[str]:
         yield repr(value)
 
 
-def complaints(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """A line for each value that ``model`` refuses: its path, what is allowed, and what was found."""
+def complaints(error: ValidationError, model: type[BaseModel], *, listed: str = "") -> list[str]:
+    """A line for each value that ``model`` refuses: its path, what is allowed, and what was found.
+
+    ``listed`` says after an unknown name where the known ones are listed.
+    """
     lines: list[str] = []
     for each in error.errors(include_url=False):
         where = ".".join(str(part) for part in each["loc"]) or "(top)"
-        lines.append(f"{where}: {said(each, model)}")
+        lines.append(f"{where}: {said(each, model, listed=listed)}")
     return lines
 
 
-def said(complaint: ErrorDetails, model: type[BaseModel]) -> str:
+def said(complaint: ErrorDetails, model: type[BaseModel], *, listed: str = "") -> str:
     """What is allowed, in words of the file: pydantic spells the members of an enumeration as Python does."""
     if complaint["type"] == "extra_forbidden":
         *folders, name = map(str, complaint["loc"])
-        return unknown(name, names(model, folders))
+        return unknown(name, names(model, folders)) + listed
     message = _MEMBER.sub(r"\1", complaint["msg"]).removeprefix("Value error, ")
     return f"{message} (found {short(complaint['input'])})"
 
@@ -105,16 +111,16 @@ def names(model: type[BaseModel], folders: Sequence[str]) -> tuple[str, ...]:
     """The settings below a path, as files spell them; none where the path leads to something else than settings."""
     for folder in folders:
         field = next((each for name, each in model.model_fields.items() if folder in (name, each.alias)), None)
-        inner = list(_models(field.annotation)) if field is not None else []
+        inner = list(models(field.annotation)) if field is not None else []
         if len(inner) != 1:
             return ()
         model = inner[0]
     return tuple(field.alias or name for name, field in model.model_fields.items())
 
 
-def _models(annotation: object) -> Iterator[type[BaseModel]]:
+def models(annotation: object) -> Iterator[type[BaseModel]]:
     """The models in a type, such as that in ``Settings | None``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for each in get_args(annotation):
-        yield from _models(each)
+        yield from models(each)

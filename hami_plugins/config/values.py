@@ -35,12 +35,21 @@ class Listen(Strict):
     Each process has a port of its own, and says so in a class of its own: what is set in part keeps that default.
     """
 
-    host: str = "0.0.0.0"  # noqa: S104 - a scraper comes from another machine
-    port: Port = 0
+    host: str = Field(
+        "0.0.0.0",  # noqa: S104 - a scraper comes from another machine
+        description="Address of the port for probes and metrics.",
+    )
+    port: Port = Field(0, description="Port for probes and metrics; 0 takes a free one.")
 
 
 class Logging(Strict):
     """How the process logs."""
 
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    form: Literal["auto", "json", "console"] = "auto"
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "info",
+        description="Least severe messages that are logged.",
+    )
+    form: Literal["auto", "json", "console"] = Field(
+        "auto",
+        description="Form of the log; `auto` is `console` on a terminal and `json` elsewhere.",
+    )

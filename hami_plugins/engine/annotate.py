@@ -9,11 +9,12 @@ from hami_plugins.engine.inventory import asks_for_a_card
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.devices import CoreMask, GrantedShare, Instance
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import ContainerGrant, Pod
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, DeviceId
-from hami_plugins.model.vendor import AllocationView, Dialect, VendorSpec
+from hami_plugins.model.vendor import AllocationView, VendorSpec
 from hami_plugins.wire import pod_devices, volcano
 
 NODE_KEY: Final = "hami.io/vgpu-node"

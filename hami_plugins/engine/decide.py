@@ -20,12 +20,13 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import UNREGISTERED, Decision, NodeObjection, Placed, Refusal, Refused
 from hami_plugins.model.devices import Device, GrantedShare
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.pods import ANYWHERE, ContainerGrant, NodeConstraints
 from hami_plugins.model.policy import NodePolicy, Policy
-from hami_plugins.model.requests import DeviceDemand, Selector
+from hami_plugins.model.requests import DeviceDemand, DeviceSelector
 from hami_plugins.model.units import DeviceId, NodeName, VendorName
-from hami_plugins.model.vendor import Dialect, Headroom, VendorSpec
+from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.model.verdicts import Fit, NoFit, Verdict
 from hami_plugins.wire import scalars
 from hami_plugins.wire.koordinator import WHOLE_CARDS
@@ -157,7 +158,7 @@ class _Column:
     owner: Decider
     _placer: Placer = field(init=False)
     _uncounted: frozenset[str] = field(init=False)
-    _selectors: Mapping[VendorName, Selector] = field(init=False)
+    _selectors: Mapping[VendorName, DeviceSelector] = field(init=False)
     _verdicts: dict[NodeState | Key, Verdict] = field(init=False, default_factory=dict)
     _nodes: tuple[NodeEntry, ...] = field(init=False, default=())
     _answers: list[Fit | Refusal] = field(init=False, default_factory=list)
@@ -340,3 +341,10 @@ def _word(spec: VendorSpec, device: Device) -> str:
     if spec.word_is_model and scalars.SEPARATORS.isdisjoint(device.model):
         return device.model
     return spec.wire_word()
+
+
+class DecisionRequest(NamedTuple):
+    """What is asked of every node: the arguments of ``decide`` beside the snapshot."""
+
+    demand: PodDemand
+    policy: Policy

@@ -15,9 +15,9 @@ from hami_plugins.model.requests import (
     ContainerDemand,
     DeviceDemand,
     DeviceRequest,
+    DeviceSelector,
     MemoryDemand,
     Percent,
-    Selector,
 )
 from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB
 from hami_plugins.model.vendor import AnnotationKeys, OnBadMemory, VendorSpec
@@ -56,7 +56,8 @@ def request_of(spec: VendorSpec, container: Container, pod: Pod) -> DeviceReques
 
 
 def standard_request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest | None:
-    """The request of vendors that count cards and take memory and cores per card (``hami-vendors.md`` 17.5)."""
+    """The request of vendors that count cards and take memory and cores per card (``GenerateResourceRequests`` in HAMi
+    2.10.0 ``pkg/device/*/device.go``)."""
     count = count_of(spec, container)
     if count is None:
         return None
@@ -133,7 +134,7 @@ def cores_of(container: Container, name: str, *, requests_too: bool = True) -> C
     return CoreShare(found.whole)
 
 
-def selector_of(keys: AnnotationKeys, annotations: Mapping[str, str]) -> Selector:
+def selector_of(keys: AnnotationKeys, annotations: Mapping[str, str]) -> DeviceSelector:
     """Which devices the annotations allow. Where a vendor has two sets of id keys, a device must pass both."""
     if not annotations:
         return ANY_DEVICE
@@ -150,7 +151,7 @@ def selector_of(keys: AnnotationKeys, annotations: Mapping[str, str]) -> Selecto
     use_models = _words(annotations.get(keys.use_models, "")) if keys.use_models else None
     avoid_models = _words(annotations.get(keys.avoid_models, "")) if keys.avoid_models else None
     modes = annotations.get(keys.mode) if keys.mode else None
-    found = Selector(use, avoid, use_models, avoid_models, modes)
+    found = DeviceSelector(use, avoid, use_models, avoid_models, modes)
     return ANY_DEVICE if found == ANY_DEVICE else found
 
 
@@ -160,7 +161,7 @@ def invalid(container: Container, resource: str, value: Quantity | None, why: st
 
 
 def _ids(text: str) -> frozenset[DeviceId] | None:
-    """A comma list of exact ids; blank text is no constraint (``hami-vendors.md`` 0.11)."""
+    """A comma list of exact ids; blank text is no constraint (HAMi 2.10.0 ``pkg/device/devices.go``)."""
     if not text.strip():
         return None
     return frozenset(DeviceId(part.strip()) for part in text.split(","))

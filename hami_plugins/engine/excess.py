@@ -21,7 +21,7 @@ from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.model.vendor import VendorSpec
 
 
-class Excess(NamedTuple):
+class DeviceExcess(NamedTuple):
     """An amount that is larger than the request. ``device`` is empty for an amount over all devices of the container.
 
     An ``allocated`` 0 of cores is no limit.
@@ -44,24 +44,24 @@ def excess_of(
     asked: DeviceRequest | None,
     shares: Sequence[GrantedShare],
     device_of: Callable[[DeviceId], Device | None],
-) -> Excess | None:
+) -> DeviceExcess | None:
     """The first amount of these shares that is larger than the request of their container, which may be none.
 
     ``device_of`` finds a device of the node; a percentage of a device that it does not find is not compared.
     """
     names = spec.resources
     if asked is None:
-        return Excess(names.count, len(shares), 0) if shares else None
+        return DeviceExcess(names.count, len(shares), 0) if shares else None
     if any(isinstance(share.mark, CoreMask) for share in shares):
         return _of_cores(names.count, names.cores, asked, shares)
     if len(shares) > asked.count:
-        return Excess(names.count, len(shares), asked.count)
+        return DeviceExcess(names.count, len(shares), asked.count)
     for share in shares:
         most = _memory_on(asked.memory, device_of(share.device))
         if most is not None and share.memory > most:
-            return Excess(names.memory, share.memory, most, share.device)
+            return DeviceExcess(names.memory, share.memory, most, share.device)
         if share.cores > asked.cores or (asked.cores and not share.cores):
-            return Excess(names.cores, share.cores, asked.cores, share.device)
+            return DeviceExcess(names.cores, share.cores, asked.cores, share.device)
     return None
 
 
@@ -87,10 +87,10 @@ def _memory_on(asked: MemoryDemand, device: Device | None) -> MiB | None:
     return None if device is None else asked.on(device)
 
 
-def _of_cores(count: str, cores: str, asked: DeviceRequest, shares: Sequence[GrantedShare]) -> Excess | None:
+def _of_cores(count: str, cores: str, asked: DeviceRequest, shares: Sequence[GrantedShare]) -> DeviceExcess | None:
     """The same where shares are particular cores. Of several devices for cores, the last one may be needed in part."""
     if not asked.cores:
-        return Excess(count, len(shares), asked.count) if len(shares) > asked.count else None
+        return DeviceExcess(count, len(shares), asked.count) if len(shares) > asked.count else None
     held = [share.mark.bits.bit_count() for share in shares if isinstance(share.mark, CoreMask)]
     needed = sum(held) - min(held) < asked.cores if len(held) > 1 else held[0] <= asked.cores
-    return None if needed else Excess(cores, sum(held), asked.cores)
+    return None if needed else DeviceExcess(cores, sum(held), asked.cores)

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from hami_plugins.engine.checks import card_checks, clamped, cores_on, memory_left, memory_on, room_checks
-from hami_plugins.model.devices import Share
+from hami_plugins.model.devices import DeviceShare
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.requests import DeviceRequest
-from hami_plugins.model.vendor import Ask, Candidate, Check, Shortfall, Unselectable, VendorSpec
+from hami_plugins.model.vendor import Candidate, Check, ContainerRequest, Shortfall, Unselectable, VendorSpec
 from hami_plugins.model.verdicts import Reason
 
-Affordable = Callable[[Sequence[Share]], bool]
+Affordable = Callable[[Sequence[DeviceShare]], bool]
 """Whether the namespace's quota allows these shares of the current request together."""
 
 
-class Refusal(NamedTuple):
+class RequestRefusal(NamedTuple):
     """The counted objections to one request, and HAMi's words for them."""
 
     reasons: tuple[tuple[Reason, int], ...]
@@ -65,12 +65,12 @@ class Fitter:
         return self if request is self.request else replace(self, request=request)
 
     def fit(
-        self, candidates: Sequence[Candidate], ask: Ask, affordable: Affordable | None = None
-    ) -> tuple[Share, ...] | Refusal:
+        self, candidates: Sequence[Candidate], ask: ContainerRequest, affordable: Affordable | None = None
+    ) -> tuple[DeviceShare, ...] | RequestRefusal:
         """Choose ``request.count`` devices from candidates in the order in which they are to be tried."""
         tally: dict[Reason, int] = {}
         chosen: list[Candidate] = []
-        shares: list[Share] = []
+        shares: list[DeviceShare] = []
         numa = -1
         room = self.room if affordable is None else self._room_within(affordable, shares)
         for candidate in candidates:
@@ -92,10 +92,10 @@ class Fitter:
     def _take(
         self,
         candidate: Candidate,
-        ask: Ask,
+        ask: ContainerRequest,
         room: tuple[Check, ...],
         chosen: list[Candidate],
-        shares: list[Share],
+        shares: list[DeviceShare],
     ) -> Reason | None:
         """Take a share of a device, of a partitioned one as many as are wanted; the objection that ends it, if any.
 
@@ -118,11 +118,11 @@ class Fitter:
                 return None
             candidate = candidate._replace(used=candidate.used._replace(marks=(*candidate.used.marks, share.mark)))
 
-    def _room_within(self, affordable: Affordable, shares: Sequence[Share]) -> tuple[Check, ...]:
+    def _room_within(self, affordable: Affordable, shares: Sequence[DeviceShare]) -> tuple[Check, ...]:
         """The room checks with the quota among them: after sharing, before memory, where HAMi asks it."""
 
-        def within_quota(candidate: Candidate, ask: Ask) -> Reason | None:
-            share = Share(candidate.position, memory_on(candidate, ask), cores_on(candidate, ask))
+        def within_quota(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
+            share = DeviceShare(candidate.position, memory_on(candidate, ask), cores_on(candidate, ask))
             return None if affordable([*shares, share]) else Reason.QUOTA
 
         return (*self.room[: self.before_quota], within_quota, *self.room[self.before_quota :])
@@ -130,11 +130,11 @@ class Fitter:
     def _selected(
         self,
         chosen: Sequence[Candidate],
-        shares: Sequence[Share],
+        shares: Sequence[DeviceShare],
         tally: dict[Reason, int],
         candidates: Sequence[Candidate],
-        ask: Ask,
-    ) -> tuple[Share, ...] | Refusal:
+        ask: ContainerRequest,
+    ) -> tuple[DeviceShare, ...] | RequestRefusal:
         count = self.request.count
         if self.spec.select is not None and chosen and len(chosen) >= count:
             selected = self.spec.select(chosen, ask)
@@ -148,20 +148,20 @@ class Fitter:
             tally[Reason.TOO_FEW] = len(chosen)
         return self.refusal(Shortfall(tally, candidates, chosen), ask)
 
-    def refusal(self, shortfall: Shortfall, ask: Ask) -> Refusal:
+    def refusal(self, shortfall: Shortfall, ask: ContainerRequest) -> RequestRefusal:
         """The refusal of a shortfall, in the upstream scheduler's words."""
         tally, devices = shortfall.tally, len(shortfall.devices)
         words = self.spec.spell(shortfall, ask) if self.spec.spell is not None else None
-        return Refusal(tuple(sorted(tally.items())), devices, words or spelled(self._told(tally), devices))
+        return RequestRefusal(tuple(sorted(tally.items())), devices, words or spelled(self._told(tally), devices))
 
     def _told(self, tally: Mapping[Reason, int]) -> Mapping[Reason, int]:
         """The reasons that HAMi counts: none of the cards it collected and gave up for another NUMA node."""
         return {why: cards for why, cards in tally.items() if not (self.collects and why is Reason.NUMA)}
 
-    def _share(self, candidate: Candidate, ask: Ask) -> Share:
+    def _share(self, candidate: Candidate, ask: ContainerRequest) -> DeviceShare:
         if self.spec.share_of is not None:
             return self.spec.share_of(candidate, ask)
-        return Share(candidate.position, memory_on(candidate, ask), cores_on(candidate, ask))
+        return DeviceShare(candidate.position, memory_on(candidate, ask), cores_on(candidate, ask))
 
 
 def spelled(tally: Mapping[Reason, int], devices: int) -> str:
@@ -169,7 +169,7 @@ def spelled(tally: Mapping[Reason, int], devices: int) -> str:
     return ", ".join(sorted(f"{count}/{devices} {reason}" for reason, count in tally.items()))
 
 
-def _first(checks: tuple[Check, ...], candidate: Candidate, ask: Ask) -> Reason | None:
+def _first(checks: tuple[Check, ...], candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     for check in checks:
         why = check(candidate, ask)
         if why is not None:

@@ -14,7 +14,7 @@ from hami_plugins.model.requests import Absolute, ContainerDemand, DeviceDemand,
 from hami_plugins.model.units import DeviceId
 
 
-class FlawKind(StrEnum):
+class InconsistencyKind(StrEnum):
     """What can be wrong with a grant."""
 
     STRANGER = "stranger"
@@ -28,7 +28,7 @@ class FlawKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flaw:
+class Inconsistency:
     """Something wrong with what a pod holds of one device.
 
     ``promised`` of ``capacity`` are given where a device is promised more than it has (slots, MiB or cores); ``others``
@@ -36,7 +36,7 @@ class Flaw:
     reader of a partition said.
     """
 
-    kind: FlawKind
+    kind: InconsistencyKind
     device: DeviceId
     promised: int = 0
     capacity: int = 0
@@ -44,13 +44,13 @@ class Flaw:
     why: str = ""
 
 
-def flaws_of(record: PodRecord, entry: NodeEntry) -> tuple[Flaw, ...]:
+def flaws_of(record: PodRecord, entry: NodeEntry) -> tuple[Inconsistency, ...]:
     """Everything that does not add up about what a pod holds on its node, device by device."""
-    found: list[Flaw] = []
+    found: list[Inconsistency] = []
     for device in held_by(record.grants, init_finished=record.init_finished):
         at = entry.position(device)
         if at is None:
-            found.append(Flaw(kind=FlawKind.STRANGER, device=device))
+            found.append(Inconsistency(kind=InconsistencyKind.STRANGER, device=device))
             continue
         others = [other for other in entry.pods if other is not record and _shares_of(other, device)]
         overdrawn = list(_overdrawn(device, entry.state.shape.devices[at], entry.state.usage[at], others))
@@ -87,38 +87,38 @@ def _asked(grant: ContainerGrant) -> ContainerDemand:
     )
 
 
-def _overdrawn(device: DeviceId, card: Device, used: DeviceUsage, others: list[PodRecord]) -> Iterator[Flaw]:
+def _overdrawn(device: DeviceId, card: Device, used: DeviceUsage, others: list[PodRecord]) -> Iterator[Inconsistency]:
     if not card.healthy:
-        yield Flaw(kind=FlawKind.UNHEALTHY, device=device)
+        yield Inconsistency(kind=InconsistencyKind.UNHEALTHY, device=device)
     if card.cordoned:
-        yield Flaw(kind=FlawKind.CORDONED, device=device)
+        yield Inconsistency(kind=InconsistencyKind.CORDONED, device=device)
     names = tuple(sorted(other.full_name for other in others))
     for kind, promised, capacity in (
-        (FlawKind.SLOTS, used.slots, card.slots),
-        (FlawKind.MEMORY, used.memory, card.memory),
-        (FlawKind.CORES, used.cores, card.cores),
+        (InconsistencyKind.SLOTS, used.slots, card.slots),
+        (InconsistencyKind.MEMORY, used.memory, card.memory),
+        (InconsistencyKind.CORES, used.cores, card.cores),
     ):
         if promised > capacity:
-            yield Flaw(kind=kind, device=device, promised=promised, capacity=capacity, others=names)
+            yield Inconsistency(kind=kind, device=device, promised=promised, capacity=capacity, others=names)
 
 
-def _misplaced(record: PodRecord, device: DeviceId, others: list[PodRecord]) -> Iterator[Flaw]:
+def _misplaced(record: PodRecord, device: DeviceId, others: list[PodRecord]) -> Iterator[Inconsistency]:
     for share in _shares_of(record, device):
         mark = share.mark
         if isinstance(mark, Unplaced):
-            yield Flaw(kind=FlawKind.UNPLACED, device=device, why=mark.why)
+            yield Inconsistency(kind=InconsistencyKind.UNPLACED, device=device, why=mark.why)
         elif isinstance(mark, Instance):
             names = sorted({other.full_name for other in others if _overlaps(other, device, mark)})
             if names:
-                yield Flaw(kind=FlawKind.OVERLAP, device=device, others=tuple(names))
+                yield Inconsistency(kind=InconsistencyKind.OVERLAP, device=device, others=tuple(names))
 
 
-def _met(record: PodRecord, device: DeviceId, others: list[PodRecord]) -> Iterator[Flaw]:
+def _met(record: PodRecord, device: DeviceId, others: list[PodRecord]) -> Iterator[Inconsistency]:
     """Cores that others hold, too."""
     cores = _cores_of(record, device)
     names = sorted(other.full_name for other in others if cores & _cores_of(other, device))
     if names:
-        yield Flaw(kind=FlawKind.OVERLAP, device=device, others=tuple(names))
+        yield Inconsistency(kind=InconsistencyKind.OVERLAP, device=device, others=tuple(names))
 
 
 def _cores_of(record: PodRecord, device: DeviceId) -> int:

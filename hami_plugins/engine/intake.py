@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Final
 
 from hami_plugins.engine import koordinator
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.demand import demand_of
-from hami_plugins.engine.mutate import Admission, Unusable, WebhookSettings, admit
+from hami_plugins.engine.mutate import PodAdmission, Unusable, WebhookSettings, admit
 from hami_plugins.engine.policies import PolicyDefaults, koordinator_policy, policy_of, volcano_policy
-from hami_plugins.engine.queues import OVERCOMMIT
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError, WireError
-from hami_plugins.model.pods import Pod
+from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.policy import DEFAULT_POLICY, Policy
 from hami_plugins.model.requests import DeviceDemand
 from hami_plugins.model.units import VendorName
-from hami_plugins.model.vendor import Dialect, Headroom, VendorSpec
+from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.wire import quantity, scoring_weights
 
+OVERCOMMIT: Final = Fraction(12, 10)
+"""Of the cluster, the part that may be held and waited for together (plugin ``overcommit``)."""
+
+
 NO_DEVICES = DeviceDemand(())
+_NATIVE: Final = "kubernetes.io/"
+"""Part of the names of Kubernetes' own resources, of which a request may be less than the limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +48,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intake:
+class PodInfo:
     """A pod ready to be decided on. ``refusal`` is why it never gets that far; then demand and policy mean nothing.
 
     ``submitted`` is the pod as it came, ``pod`` as the webhook left it; ``words`` is the refusal as the upstream
@@ -50,7 +57,7 @@ class Intake:
 
     submitted: Pod
     pod: Pod
-    admission: Admission
+    admission: PodAdmission
     demand: PodDemand
     policy: Policy = DEFAULT_POLICY
     dialect: Dialect = Dialect.HAMI
@@ -58,7 +65,7 @@ class Intake:
     words: str = ""
 
 
-def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName, Headroom] | None = None) -> Intake:
+def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName, Headroom] | None = None) -> PodInfo:
     """Let the webhook see the pod, then read what it asks. ``left`` is what the namespace's quota leaves per vendor."""
     admission = admit(pod, registry, rules.webhook, left)
     if admission.unusable is not None:
@@ -67,7 +74,7 @@ def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName
         demand = PodDemand(NO_DEVICES, pod.constraints)
         denied = f"admission denied: {admission.message}"
         why = f"{denied} ({admission.detail})" if admission.detail else denied
-        return Intake(submitted=pod, pod=pod, admission=admission, demand=demand, refusal=why, words=denied)
+        return PodInfo(submitted=pod, pod=pod, admission=admission, demand=demand, refusal=why, words=denied)
     admitted = admission.pod
     read = koordinator.read_by_its_scheduler(admitted)
     try:
@@ -79,14 +86,46 @@ def take_in(pod: Pod, registry: Registry, rules: Rules, left: Mapping[VendorName
     except WireError as error:
         demand = PodDemand(NO_DEVICES, pod.constraints)
         words = f"filter error: calcScore failed {scoring_weights.spelled(error)} for pod {admitted.name}"
-        return Intake(submitted=pod, pod=admitted, admission=admission, demand=demand, refusal=str(error), words=words)
-    return Intake(
+        return PodInfo(submitted=pod, pod=admitted, admission=admission, demand=demand, refusal=str(error), words=words)
+    return PodInfo(
         submitted=pod,
         pod=admitted,
         admission=admission,
         demand=PodDemand(devices, read.constraints, tuple(sorted((left or {}).items()))),
         policy=policy,
         dialect=dialect,
+    )
+
+
+def created(intake: PodInfo) -> PodInfo:
+    """The same, refused where the API server does not create the pod, which no listing has yet.
+
+    Devices are not overcommitted: the request of each has a limit and is equal to it (``validateContainerResource``
+    of Kubernetes). The API server writes requests before the webhook writes limits, and compares them after it.
+    """
+    if intake.refusal or intake.submitted.uid:
+        return intake
+    for before, after in zip(intake.submitted.containers, intake.pod.containers, strict=True):
+        for name in after.requests:
+            if why := _overcommitted(name, before, after):
+                demand = PodDemand(NO_DEVICES, intake.pod.constraints)
+                return replace(intake, demand=demand, refusal=f"not planned: container {after.name}: {why}", words="")
+    return intake
+
+
+def _overcommitted(name: str, before: Container, after: Container) -> str:
+    """Why the API server refuses a resource of a container; empty where it does not."""
+    asked, limit = after.requests[name], after.limits.get(name)
+    if "/" not in name or _NATIVE in name or (limit is not None and limit.nano == asked.nano):
+        return ""
+    if limit is None:
+        return f"the API server refuses a request of {name} without a limit; write it under limits"
+    written = before.limits.get(name)
+    if written is None or written.nano != asked.nano:
+        return f"the API server refuses {asked} {name} as the request beside a limit of {limit}; write the limit alone"
+    return (
+        f"the webhook makes the limit {name}: {limit}, the request stays {asked}, and the API server refuses a pod in "
+        f"which they differ; leave {name} out"
     )
 
 
@@ -100,7 +139,7 @@ def dialect_of(demand: DeviceDemand, registry: Registry) -> Dialect:
     return Dialect.HAMI
 
 
-def _unusable(pod: Pod, admission: Admission, amount: Unusable, registry: Registry) -> Intake:
+def _unusable(pod: Pod, admission: PodAdmission, amount: Unusable, registry: Registry) -> PodInfo:
     """The refusal of an amount that means nothing. It is ours: what the API server or HAMi does with it is added."""
     owner, demand = registry.owner_of(amount.resource), PodDemand(NO_DEVICES, pod.constraints)
     if amount.resource in koordinator.BITS and (owner is None or owner.dialect is Dialect.KOORDINATOR):
@@ -108,11 +147,12 @@ def _unusable(pod: Pod, admission: Admission, amount: Unusable, registry: Regist
     else:
         really = _really(amount, owner)
         why, words = f"not planned: {amount.words} ({really})" if really else f"not planned: {amount.words}", ""
-    return Intake(submitted=pod, pod=admission.pod, admission=admission, demand=demand, refusal=why, words=words)
+    return PodInfo(submitted=pod, pod=admission.pod, admission=admission, demand=demand, refusal=why, words=words)
 
 
 def _really(amount: Unusable, owner: VendorSpec | None) -> str:
-    """What becomes of the pod in a cluster, where that is known (``hami-core.md`` 11, ``hami-vendors.md`` 17.5)."""
+    """What becomes of the pod in a cluster, where that is known (``GenerateResourceRequests`` in HAMi 2.10.0
+    ``pkg/device/*/device.go``)."""
     try:
         found = quantity.parse(amount.value, key=amount.resource)
     except WireError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hami_plugins.errors import WireError
 from hami_plugins.model.devices import Device
 from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB
-from hami_plugins.model.vendor import Inventory, NodeObject, VendorSpec
+from hami_plugins.model.vendor import DeviceInventory, NodeObject, VendorSpec
 from hami_plugins.wire import node_devices
 from hami_plugins.wire.node_devices import RegisteredDevice
 
@@ -13,19 +13,19 @@ MOST_CARDS = 16_384
 """More cards than this on one node is a mistake in the node object, not a machine."""
 
 
-def json_register(spec: VendorSpec, node: NodeObject) -> Inventory:
-    """Devices from the vendor's JSON register annotation (``hami-core.md`` 2.4b)."""
+def json_register(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
+    """Devices from the vendor's JSON register annotation (HAMi 2.10.0 ``pkg/device/devices.go``)."""
     text = node.annotations.get(spec.keys.register)
     if text is None:
-        return Inventory()
+        return DeviceInventory()
     return registered(spec, node_devices.decode_json(spec.keys.register, text))
 
 
-def colon_register(spec: VendorSpec, node: NodeObject) -> Inventory:
-    """Devices from the vendor's colon register annotation (``hami-core.md`` 2.4a)."""
+def colon_register(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
+    """Devices from the vendor's colon register annotation (HAMi 2.10.0 ``pkg/device/devices.go``)."""
     text = node.annotations.get(spec.keys.register)
     if text is None:
-        return Inventory()
+        return DeviceInventory()
     return registered(spec, node_devices.decode_csv(spec.keys.register, text))
 
 
@@ -36,7 +36,7 @@ def registered(
     cores: CoreShare | None = None,
     group: str = "",
     traits: tuple[str, ...] = (),
-) -> Inventory:
+) -> DeviceInventory:
     """An inventory from decoded register entries.
 
     ``cores`` overrides what the entries say; ``group`` names the custom member that tells interconnect groups apart;
@@ -59,7 +59,7 @@ def registered(
         )
         for each in found
     )
-    return Inventory(devices, tuple(DeviceId(each.id) for each in found))
+    return DeviceInventory(devices, tuple(DeviceId(each.id) for each in found))
 
 
 def cards(  # noqa: PLR0913 - one parameter for each fact about a card
@@ -72,7 +72,7 @@ def cards(  # noqa: PLR0913 - one parameter for each fact about a card
     memory: MiB,
     cores: CoreShare,
     right_half_numa: bool = False,
-) -> Inventory:
+) -> DeviceInventory:
     """``count`` equal cards named ``<node>-<infix>-<i>``, for vendors that say only how many they have.
 
     ``right_half_numa`` puts the second half on NUMA node 1.
@@ -82,7 +82,7 @@ def cards(  # noqa: PLR0913 - one parameter for each fact about a card
         raise WireError(place, str(count), f"not a number of cards up to {MOST_CARDS}")
     if memory > INT32_MAX:
         raise WireError(place, str(memory), "more MiB per card than any has")
-    return Inventory(
+    return DeviceInventory(
         tuple(
             Device(
                 vendor=spec.name,
@@ -101,11 +101,11 @@ def cards(  # noqa: PLR0913 - one parameter for each fact about a card
 
 def cards_by_cores(
     spec: VendorSpec, node: NodeObject, *, infix: str, card_cores: CoreShare, memory_unit: MiB
-) -> Inventory:
+) -> DeviceInventory:
     """Equal cards from the node's capacity; one whose cores are not all there counts, and memory is spread evenly."""
     cores = capacity_of(node, spec.resources.cores)
     if cores is None:
-        return Inventory()
+        return DeviceInventory()
     memory = capacity_of(node, spec.resources.memory) or 0
     return cards(
         spec,

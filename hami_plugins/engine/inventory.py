@@ -9,12 +9,13 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.usage import usage_of
 from hami_plugins.errors import WireError
 from hami_plugins.model.devices import CoreMask, Device, GrantedShare, GroupMember
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, NodeShape, NodeState, Problem
 from hami_plugins.model.pods import Container, ContainerGrant, Pod, PodRecord, Unlocated
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
-from hami_plugins.model.vendor import Dialect, NodeObject, VendorSpec
+from hami_plugins.model.vendor import NodeObject, VendorSpec
 from hami_plugins.wire import pod_devices, volcano
 from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY, TASK_KEY
 from hami_plugins.wire.pod_devices import AssignedDevice
@@ -335,7 +336,7 @@ def aligned(
     segments: Sequence[Sequence[GrantedShare]], spec: VendorSpec, containers: Sequence[Container]
 ) -> Sequence[Sequence[GrantedShare]]:
     """One segment per container. Volcano writes segments only for containers with devices; HAMi 2.10 forgets those of
-    idle containers when the card model is not spelled like the vendor (``hami-core.md`` 2.6)."""
+    idle containers when the card model is not spelled like the vendor (HAMi 2.10.0 ``pkg/scheduler/score.go``)."""
     filled = list(segments)
     while len(filled) > len(containers) and not filled[-1]:
         filled.pop()

@@ -1,6 +1,8 @@
 """What Koordinator's scheduler makes of a pod's request: legal or not, how many cards, how much of each.
 
-Amounts are of the whole pod, as Koordinator sums them. Source: ``koordinator.md`` 1.2 to 1.7 and 7.1.
+Amounts are of the whole pod, as Koordinator sums them. Source: Koordinator 1.7.0
+``pkg/scheduler/plugins/deviceshare/utils.go``, ``devicehandler_gpu.go`` and
+``pkg/webhook/pod/mutating/device_resource_spec.go``.
 """
 
 from __future__ import annotations
@@ -189,6 +191,10 @@ _LEGAL: Final[Mapping[int, Callable[[Amounts], bool]]] = {
 """Every legal set of names, with what its amounts have to meet."""
 
 
+_PARTS: Final = CARD_NAMES - {*WHOLE_CARDS}
+"""Koordinator's own names."""
+
+
 def places(scheduler: str, labels: Mapping[str, str]) -> bool:
     """Whether Koordinator's scheduler places a pod, as far as the pod says it."""
     return scheduler == SCHEDULER or SCHEDULER_LABEL in labels
@@ -196,10 +202,11 @@ def places(scheduler: str, labels: Mapping[str, str]) -> bool:
 
 def as_read(name: str, amount: Quantity, among: Iterable[str], *, placed_here: bool) -> tuple[str, Quantity]:
     """An amount as Koordinator's scheduler reads it: deprecated names are the present ones, and whole cards by the name
-    of a vendor's device plugin are cards (``placed_here``), unless a part of one is named ``among`` the others."""
+    of a vendor's device plugin are cards (``placed_here``), unless a part of one is named ``among`` the others, which
+    no scheduler reads together."""
     if not placed_here or name not in WHOLE_CARDS:
         return current(name), amount
-    if any(other.startswith(name) for other in among if other != name):
+    if any(other.startswith(name) or current(other) in _PARTS for other in among if other != name):
         return name, amount
     return GPU, Quantity(amount.nano * FULL, str(amount.ceiling * FULL))
 

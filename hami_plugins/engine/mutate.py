@@ -1,4 +1,5 @@
-"""What the admission webhook decides about a pod: allowed or not, and every change it makes (``hami-core.md`` 5)."""
+"""What the admission webhook decides about a pod: allowed or not, and every change it makes (HAMi 2.10.0
+``pkg/scheduler/webhook.go``)."""
 
 from __future__ import annotations
 
@@ -10,10 +11,11 @@ from hami_plugins.engine import quota
 from hami_plugins.engine.demand import demand_of
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import AdmissionDeniedError, InvalidRequestError
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.requests import Absolute, ContainerKind, DeviceDemand
 from hami_plugins.model.units import VendorName
-from hami_plugins.model.vendor import AdmissionChange, Admitted, Dialect, Headroom, VendorSpec
+from hami_plugins.model.vendor import AdmissionChange, ContainerAdmission, Headroom, VendorSpec
 from hami_plugins.wire import quantity
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -51,7 +53,7 @@ class Unusable(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
+class PodAdmission:
     """The webhook's answer: ``pod`` is the pod with ``changes`` applied; ``claimed`` are the vendors it uses.
 
     ``message`` is as HAMi spells it, ``detail`` what it does not say: the numbers of a quota, or what to do.
@@ -73,7 +75,7 @@ def admit(
     registry: Registry,
     settings: WebhookSettings,
     left: Mapping[VendorName, Headroom] | None = None,
-) -> Admission:
+) -> PodAdmission:
     """The webhook's decision on a new pod. ``left`` is what the namespace's quota leaves, per vendor.
 
     Where HAMi lets a pod with an unusable request through without any accounting, it is denied here.
@@ -81,7 +83,7 @@ def admit(
     if not any(container.kind is ContainerKind.APP for container in pod.containers):
         return _denied(pod, "pod has no containers")
     if _belongs_elsewhere(pod, settings):
-        return Admission(allowed=True, pod=pod, message=OTHER_SCHEDULER)
+        return PodAdmission(allowed=True, pod=pod, message=OTHER_SCHEDULER)
     try:
         _refuse_negative(pod, registry)
         changed = _taken_over(_with_vendors(pod, registry), settings)
@@ -142,7 +144,7 @@ def _belongs_elsewhere(pod: Pod, settings: WebhookSettings) -> bool:
     return not settings.scheduler or pod.scheduler != settings.scheduler
 
 
-def _with_vendors(pod: Pod, registry: Registry) -> Admission:
+def _with_vendors(pod: Pod, registry: Registry) -> PodAdmission:
     changes: list[PodChange] = []
     claimed: dict[VendorName, None] = {}
     for at in range(len(pod.containers)):
@@ -157,10 +159,10 @@ def _with_vendors(pod: Pod, registry: Registry) -> Admission:
                 each = PodChange(None if of_pod else at, change)
                 changes.append(each)
                 pod = applied(pod, each)
-    return Admission(allowed=True, pod=pod, changes=tuple(changes), claimed=tuple(claimed))
+    return PodAdmission(allowed=True, pod=pod, changes=tuple(changes), claimed=tuple(claimed))
 
 
-def _taken_over(changed: Admission, settings: WebhookSettings) -> Admission:
+def _taken_over(changed: PodAdmission, settings: WebhookSettings) -> PodAdmission:
     """A pod that asks for devices is given to HAMi's scheduler, if that has a name. Raises ``AdmissionDeniedError``."""
     if not changed.claimed:
         return changed
@@ -177,15 +179,16 @@ def _taken_over(changed: Admission, settings: WebhookSettings) -> Admission:
     return replace(changed, pod=applied(changed.pod, change), changes=(*changed.changes, change))
 
 
-def _plain(spec: VendorSpec, container: Container, _pod: Pod) -> Admitted:
+def _plain(spec: VendorSpec, container: Container, _pod: Pod) -> ContainerAdmission:
     """Most vendors claim a container whose limits name their count, and change nothing."""
-    return Admitted(spec.resources.count in container.limits)
+    return ContainerAdmission(spec.resources.count in container.limits)
 
 
 def _asked(demand: DeviceDemand) -> Mapping[VendorName, tuple[int, int]]:
     """Memory and cores that a demand names outright: the sum over applications or the largest init container.
 
-    Percentages count for nothing here, because only a card says what they are worth (``hami-core.md`` 5.4).
+    Percentages count for nothing here, because only a card says what they are worth (HAMi 2.10.0
+    ``pkg/scheduler/webhook.go``).
     """
     sums: dict[VendorName, tuple[int, int]] = {}
     peaks: dict[VendorName, tuple[int, int]] = {}
@@ -206,5 +209,5 @@ def _asked(demand: DeviceDemand) -> Mapping[VendorName, tuple[int, int]]:
     return asked
 
 
-def _denied(pod: Pod, message: str, code: int = 403) -> Admission:
-    return Admission(allowed=False, pod=pod, code=code, message=message)
+def _denied(pod: Pod, message: str, code: int = 403) -> PodAdmission:
+    return PodAdmission(allowed=False, pod=pod, code=code, message=message)

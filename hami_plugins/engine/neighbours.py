@@ -12,7 +12,7 @@ from typing import Final
 from hami_plugins.engine.eligibility import met, selected
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeEntry
-from hami_plugins.model.pods import EVERYWHERE, Pod, PodRecord, PodTerm, Requirement, Spread
+from hami_plugins.model.pods import EVERYWHERE, Pod, PodRecord, PodTerm, Requirement, TopologySpread
 from hami_plugins.model.units import NodeName
 
 FAR: Final = "node(s) didn't match pod affinity rules"
@@ -119,7 +119,7 @@ def _counts(entry: NodeEntry, pod: Pod) -> bool:
     )
 
 
-def _counted(eligible: Iterable[NodeEntry], rule: Spread, pod: Pod) -> Counter[str]:
+def _counted(eligible: Iterable[NodeEntry], rule: TopologySpread, pod: Pod) -> Counter[str]:
     """How many pods that the rule is about each part of the topology holds."""
     here: Counter[str] = Counter()
     for entry in eligible:
@@ -127,5 +127,5 @@ def _counted(eligible: Iterable[NodeEntry], rule: Spread, pod: Pod) -> Counter[s
     return here
 
 
-def _is_like(record: PodRecord, rule: Spread, pod: Pod) -> bool:
+def _is_like(record: PodRecord, rule: TopologySpread, pod: Pod) -> bool:
     return record.namespace == pod.namespace and not record.terminating and meets(rule.requirements, record.labels)

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hami_plugins.engine.fit import Affordable, Fitter, Refusal
+from hami_plugins.engine.fit import Affordable, Fitter, RequestRefusal
 from hami_plugins.engine.order import arranged
 from hami_plugins.engine.quota import counted_cores
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.usage import held_of, peak
-from hami_plugins.model.devices import Device, DeviceUsage, Share
+from hami_plugins.model.devices import Device, DeviceShare, DeviceUsage
 from hami_plugins.model.nodes import NodeState
 from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.requests import ContainerDemand, ContainerKind, DeviceDemand, DeviceRequest
 from hami_plugins.model.units import VendorName
-from hami_plugins.model.vendor import Ask, Candidate, Headroom, Scoring, Shortfall
+from hami_plugins.model.vendor import Candidate, ContainerRequest, Headroom, Scoring, Shortfall
 from hami_plugins.model.verdicts import ContainerShares, Fit, NoFit, Reason, Verdict
 
 NEUTRAL_WEIGHT: Final = 10_000
@@ -90,11 +90,11 @@ class Placer:
         self, at: int, state: NodeState, phase: _Phase, placed: Sequence[ContainerShares], mask: Mask | None
     ) -> ContainerShares | NoFit:
         demand = self._demand.containers[at]
-        given: list[tuple[VendorName, tuple[Share, ...]]] = []
+        given: list[tuple[VendorName, tuple[DeviceShare, ...]]] = []
         for fitter in self._fitters[at]:
             vendor = fitter.request.vendor
             answer = self._request(fitter, demand, state, phase, (*placed, ContainerShares(tuple(given))), mask)
-            if isinstance(answer, Refusal):
+            if isinstance(answer, RequestRefusal):
                 return NoFit(answer.reasons, answer.devices, at, vendor, answer.words)
             for share in answer:
                 phase.usage[share.position] = phase.usage[share.position].plus(
@@ -112,7 +112,7 @@ class Placer:
         phase: _Phase,
         placed: Sequence[ContainerShares],
         mask: Mask | None,
-    ) -> tuple[Share, ...] | Refusal:
+    ) -> tuple[DeviceShare, ...] | RequestRefusal:
         shape = state.shape
         fitter = fitter.on(shape)
         request, spec = fitter.request, fitter.spec
@@ -120,12 +120,14 @@ class Placer:
         positions = phase.arrangement.get(vendor) or shape.positions.get(vendor, ())
         too_few = request.count > len(positions) and not _may_repeat(fitter, shape.devices, positions)
         if too_few and not spec.spells_too_few:
-            return Refusal(((Reason.TOO_FEW_CARDS, 1),), len(positions), Reason.TOO_FEW_CARDS)
+            return RequestRefusal(((Reason.TOO_FEW_CARDS, 1),), len(positions), Reason.TOO_FEW_CARDS)
         tried = arranged(positions, shape.devices, phase.usage, self._policy, demand.requests)
         phase.arrangement[vendor] = tried[::-1]
         wanted = None if mask is None else mask.get(vendor)
         candidates = [Candidate(at, shape.devices[at], phase.usage[at], wanted is None or at in wanted) for at in tried]
-        ask = Ask(request, self._policy, shape, phase.held.get(vendor, ()), spec.cores_of, spec.memory_of, phase.usage)
+        ask = ContainerRequest(
+            request, self._policy, shape, phase.held.get(vendor, ()), spec.cores_of, spec.memory_of, phase.usage
+        )
         if too_few:
             return fitter.refusal(Shortfall({Reason.TOO_FEW_CARDS: 1}, candidates, ()), ask)
         return fitter.fit(candidates, ask, self._affordable(request, placed, shape.devices))
@@ -137,7 +139,7 @@ class Placer:
         if headroom is None:
             return None
 
-        def within(shares: Sequence[Share]) -> bool:
+        def within(shares: Sequence[DeviceShare]) -> bool:
             current = ContainerShares(((request.vendor, tuple(shares)),))
             last = placed[-1]
             merged = ContainerShares((*last.by_vendor, *current.by_vendor))

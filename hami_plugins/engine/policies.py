@@ -61,7 +61,8 @@ def policy_of(annotations: Mapping[str, str], defaults: PolicyDefaults) -> Polic
 
 
 def volcano_policy(defaults: PolicyDefaults) -> Policy:
-    """The preferences of a pod in Volcano's words: the scheduler's argument decides, not the pod (``volcano.md`` 2.5).
+    """The preferences of a pod in Volcano's words: the scheduler's argument decides, not the pod (Volcano 1.14.1
+    ``pkg/scheduler/api/devices/nvidia/vgpu/utils.go``).
 
     Nodes go by ``VendorSpec.score_node``, so the highest score wins whatever the argument.
     """
@@ -75,7 +76,8 @@ def volcano_policy(defaults: PolicyDefaults) -> Policy:
 
 
 def koordinator_policy(annotations: Mapping[str, str], defaults: PolicyDefaults) -> Policy:
-    """The preferences of a pod in Koordinator's words: the scheduler's profile decides (``koordinator.md`` 6.2).
+    """The preferences of a pod in Koordinator's words: the scheduler's profile decides (Koordinator 1.7.0
+    ``pkg/scheduler/apis/config/types.go``).
 
     Cards are compared by their memory alone, as they are there. A hint may want them from one NUMA node.
     """

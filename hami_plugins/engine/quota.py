@@ -9,9 +9,10 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.usage import held_by
 from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota
 from hami_plugins.model.devices import Device
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.units import CoreShare, MiB, VendorName
-from hami_plugins.model.vendor import Dialect, Headroom, VendorSpec
+from hami_plugins.model.vendor import Headroom, VendorSpec
 
 
 def used_by(snapshot: ClusterSnapshot, namespace: str, registry: Registry) -> Mapping[VendorName, tuple[int, int]]:
@@ -78,7 +79,7 @@ def left_in(snapshot: ClusterSnapshot, namespace: str, registry: Registry) -> di
     return dict(headroom(limits, used_by(snapshot, namespace, registry), registry))
 
 
-class Excess(NamedTuple):
+class QuotaExcess(NamedTuple):
     """A limit of a namespace that a request breaks; amounts are MiB of memory, or cores."""
 
     vendor: VendorName
@@ -94,16 +95,16 @@ class Excess(NamedTuple):
         return f"limits.{resource}: asks {self.asked // factor:,}, {self.left // factor:,} left"
 
 
-def excesses(asked: Mapping[VendorName, tuple[int, int]], left: Mapping[VendorName, Headroom]) -> Iterator[Excess]:
+def excesses(asked: Mapping[VendorName, tuple[int, int]], left: Mapping[VendorName, Headroom]) -> Iterator[QuotaExcess]:
     """What is asked (MiB, cores per vendor) beyond what is left; asking nothing of a vendor always fits."""
     for vendor, (memory, cores) in asked.items():
         room = left.get(vendor)
         if room is None or not (memory or cores):
             continue
         if room.memory is not None and memory > room.memory:
-            yield Excess(vendor, of_memory=True, asked=memory, left=room.memory)
+            yield QuotaExcess(vendor, of_memory=True, asked=memory, left=room.memory)
         if room.cores is not None and cores > room.cores:
-            yield Excess(vendor, of_memory=False, asked=cores, left=room.cores)
+            yield QuotaExcess(vendor, of_memory=False, asked=cores, left=room.cores)
 
 
 def within(asked: Mapping[VendorName, tuple[int, int]], left: Mapping[VendorName, Headroom]) -> bool:

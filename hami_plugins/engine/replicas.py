@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
-from hami_plugins.engine.intake import Intake
+from hami_plugins.engine.intake import PodInfo
 from hami_plugins.model.pods import Pod
 from hami_plugins.wire.gang_keys import TASK_INDEX_KEY
 
@@ -34,7 +34,7 @@ def _texts(texts: Mapping[str, str]) -> Hashable:
     return frozenset(item for item in texts.items() if item[0] != TASK_INDEX_KEY)
 
 
-def intake_of(replica: Pod, known: Intake) -> Intake:
+def intake_of(replica: Pod, known: PodInfo) -> PodInfo:
     """What ``take_in`` makes of a replica, from what it made of another one: only names differ.
 
     Not for a refused pod, whose refusal may name it.
@@ -51,6 +51,6 @@ def intake_of(replica: Pod, known: Intake) -> Intake:
     return replace(known, submitted=replica, pod=pod, admission=replace(known.admission, pod=pod))
 
 
-def are_shared(known: Intake) -> bool:
+def are_shared(known: PodInfo) -> bool:
     """Whether replicas of a pod can share what was made of it."""
     return known.admission.allowed and not known.refusal

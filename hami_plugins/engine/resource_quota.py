@@ -19,7 +19,7 @@ ORDINARY: Final = ("cpu", "memory", "ephemeral-storage")
 _MUST_BE_NAMED: Final = ("cpu", "memory")
 
 
-class Excess(NamedTuple):
+class ResourceQuotaExcess(NamedTuple):
     """A limit that a pod would break: the quota's key, what the pod counts for, what is taken, and the limit."""
 
     key: str
@@ -62,10 +62,12 @@ def add(total: dict[str, int], counts: Mapping[str, int]) -> None:
         total[key] = total.get(key, 0) + amount
 
 
-def excesses(quota: NamespaceQuota, used: Mapping[str, int], counts: Mapping[str, int]) -> tuple[Excess, ...]:
+def excesses(
+    quota: NamespaceQuota, used: Mapping[str, int], counts: Mapping[str, int]
+) -> tuple[ResourceQuotaExcess, ...]:
     """The limits that a pod would break, by key."""
     return tuple(
-        Excess(key, counts[key], used.get(key, 0), quota.hard[key])
+        ResourceQuotaExcess(key, counts[key], used.get(key, 0), quota.hard[key])
         for key in sorted(quota.hard.keys() & counts.keys())
         if used.get(key, 0) + counts[key] > quota.hard[key]
     )
@@ -83,7 +85,7 @@ def unnamed(quota: NamespaceQuota, pod: Pod) -> tuple[str, ...]:
     return tuple(sorted(missing))
 
 
-def words(pod: Pod, broken: Iterable[Excess]) -> str:
+def words(pod: Pod, broken: Iterable[ResourceQuotaExcess]) -> str:
     """The API server's answer to the request that would create the pod."""
     found = list(broken)
     asked, used, hard = (

@@ -9,13 +9,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from hami_plugins.engine import mig
+from hami_plugins.engine import blocking, mig
+from hami_plugins.engine.blocking import Blocked
+from hami_plugins.engine.bounds import Limit, RequestBounds
+from hami_plugins.engine.decide import DecisionRequest
 from hami_plugins.engine.eligibility import shortages
 from hami_plugins.engine.registry import Registry
-from hami_plugins.engine.relax import blocking
-from hami_plugins.engine.relax.blocking import Blocked
-from hami_plugins.engine.relax.changes import Question
-from hami_plugins.engine.relax.gauge import Gauge, Limit
 from hami_plugins.model.decisions import UNREGISTERED, Refusal
 from hami_plugins.model.devices import Device, DeviceUsage
 from hami_plugins.model.nodes import NodeEntry
@@ -100,7 +99,7 @@ class WhyNot:
 
 
 def why_not(
-    question: Question,
+    question: DecisionRequest,
     answers: Iterable[tuple[NodeEntry, Fit | Refusal]],
     registry: Registry,
     uncounted: Collection[str] = (),
@@ -153,7 +152,9 @@ def _decisive(reasons: Sequence[tuple[Reason, int]]) -> Reason:
     return min(real, key=lambda each: (-each[1], order.index(each[0])))[0]
 
 
-def _of_nodes(question: Question, words: str, entries: Sequence[NodeEntry], uncounted: Collection[str]) -> NodeShortage:
+def _of_nodes(
+    question: DecisionRequest, words: str, entries: Sequence[NodeEntry], uncounted: Collection[str]
+) -> NodeShortage:
     found = [
         (entry, short)
         for entry in entries
@@ -177,11 +178,11 @@ def _of_nodes(question: Question, words: str, entries: Sequence[NodeEntry], unco
 
 
 def _of_cards(
-    question: Question, key: _Key, refused: Sequence[tuple[NodeEntry, NoFit]], registry: Registry
+    question: DecisionRequest, key: _Key, refused: Sequence[tuple[NodeEntry, NoFit]], registry: Registry
 ) -> CardShortage:
     containers = question.demand.devices.containers
     request = next(each for each in containers[key.container].requests if each.vendor == key.vendor)
-    gauge = Gauge(registry[key.vendor], request, question.policy)
+    gauge = RequestBounds(registry[key.vendor], request, question.policy)
     measure = _MEASURES.get(key.reason)
     supply = None
     if measure is not None:
@@ -211,7 +212,7 @@ def _on_all(request: DeviceRequest, vendor: VendorName, entries: Iterable[NodeEn
     return amounts.pop() if len(amounts) == 1 else None
 
 
-def _before(question: Question, key: _Key, entries: Sequence[NodeEntry]) -> tuple[tuple[int, MiB], ...]:
+def _before(question: DecisionRequest, key: _Key, entries: Sequence[NodeEntry]) -> tuple[tuple[int, MiB], ...]:
     """What the containers that run beside the refused one are given before it, all of them on one card."""
     containers = question.demand.devices.containers
     if containers[key.container].kind is ContainerKind.INIT:
@@ -234,7 +235,7 @@ def _supply(amounts: Iterable[tuple[NodeName, int, int]]) -> Supply:
 
 
 def _on_each(
-    gauge: Gauge,
+    gauge: RequestBounds,
     entry: NodeEntry,
     free: Callable[[Device, DeviceUsage], int],
     counts: Callable[[Limit, DeviceUsage], bool],
@@ -261,7 +262,7 @@ def _holds(limit: Limit, used: DeviceUsage) -> bool:
     return used.memory <= limit.memory and used.cores <= limit.cores and used.slots <= limit.slots
 
 
-def _memory(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
+def _memory(gauge: RequestBounds, entry: NodeEntry) -> tuple[int, int]:
     return _on_each(
         gauge,
         entry,
@@ -270,7 +271,7 @@ def _memory(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
     )
 
 
-def _partitions(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
+def _partitions(gauge: RequestBounds, entry: NodeEntry) -> tuple[int, int]:
     return _on_each(gauge, entry, _largest_partition, _holds)
 
 
@@ -282,13 +283,13 @@ def _largest_partition(device: Device, used: DeviceUsage) -> int:
     return max((each.memory for each in device.profiles if mig.choose((each,), MiB(0), taken) is not None), default=0)
 
 
-def _cores(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
+def _cores(gauge: RequestBounds, entry: NodeEntry) -> tuple[int, int]:
     return _on_each(
         gauge, entry, lambda device, used: device.cores - used.cores, lambda limit, used: used.cores > limit.cores
     )
 
 
-def _slots(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
+def _slots(gauge: RequestBounds, entry: NodeEntry) -> tuple[int, int]:
     return _on_each(
         gauge,
         entry,
@@ -297,22 +298,22 @@ def _slots(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
     )
 
 
-def _idle_cards(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
+def _idle_cards(gauge: RequestBounds, entry: NodeEntry) -> tuple[int, int]:
     idle = sum(1 for limit in gauge.limits(entry) if entry.state.usage[limit.at].slots == 0)
     return idle, idle
 
 
-def _capable_cards(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
+def _capable_cards(gauge: RequestBounds, entry: NodeEntry) -> tuple[int, int]:
     capable = gauge.capable(entry)
     return capable, capable
 
 
-def _all_cards(gauge: Gauge, entry: NodeEntry) -> tuple[int, int]:
+def _all_cards(gauge: RequestBounds, entry: NodeEntry) -> tuple[int, int]:
     cards = len(entry.state.shape.positions.get(gauge.request.vendor, ()))
     return cards, cards
 
 
-_MEASURES: Final[Mapping[Reason, Callable[[Gauge, NodeEntry], tuple[int, int]]]] = {
+_MEASURES: Final[Mapping[Reason, Callable[[RequestBounds, NodeEntry], tuple[int, int]]]] = {
     Reason.MEMORY: _memory,
     Reason.PARTITION: _partitions,
     Reason.CORES: _cores,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hami_plugins.model.units import MiB
 
 
-class Template(NamedTuple):
+class SliceTemplate(NamedTuple):
     """One way to cut a card: the slice's memory in MiB and its compute units (``ai_cpus`` 0 when not told)."""
 
     name: str
@@ -31,16 +31,17 @@ class CutCard:
 
     usable: MiB
     capacity: MiB
-    templates: tuple[Template, ...] = ()
+    templates: tuple[SliceTemplate, ...] = ()
 
     @classmethod
-    def of(cls, usable: int, capacity: int, templates: Sequence[Template]) -> CutCard:
+    def of(cls, usable: int, capacity: int, templates: Sequence[SliceTemplate]) -> CutCard:
         """A card from templates in any order."""
         ordered = tuple(sorted(templates, key=lambda template: template.memory))
         return cls(usable=MiB(usable), capacity=MiB(capacity), templates=ordered)
 
     def cut(self, memory: int) -> Cut | None:
-        """The smallest slice that holds ``memory`` MiB, else the card, else ``None`` (``hami-vendors.md`` 3.3)."""
+        """The smallest slice that holds ``memory`` MiB, else the card, else ``None`` (HAMi 2.10.0
+        ``pkg/device/ascend/device.go``)."""
         for template in self.templates:
             if memory <= template.memory:
                 return Cut(template.memory, template.name)

@@ -14,7 +14,7 @@ Key = TypeVar("Key", DeviceId, int)
 """A device by id, or by its position on a node."""
 
 
-class Held(NamedTuple):
+class HeldDevice(NamedTuple):
     """What a pod effectively holds of one device at its peak."""
 
     slots: int
@@ -23,10 +23,10 @@ class Held(NamedTuple):
     marks: tuple[Mark, ...] = ()
 
 
-_NOTHING = Held(0, 0, 0)
+_NOTHING = HeldDevice(0, 0, 0)
 
 
-def held_by(grants: Sequence[ContainerGrant], *, init_finished: bool = False) -> Mapping[DeviceId, Held]:
+def held_by(grants: Sequence[ContainerGrant], *, init_finished: bool = False) -> Mapping[DeviceId, HeldDevice]:
     """What a pod holds of each device at its peak; once its init containers are done they no longer count."""
     return peak(
         (grant.kind, ((share.device, held_of(share.memory, share.cores, share.mark)) for share in grant.shares))
@@ -35,20 +35,20 @@ def held_by(grants: Sequence[ContainerGrant], *, init_finished: bool = False) ->
     )
 
 
-def held_of(memory: int, cores: int, mark: Mark | None) -> Held:
+def held_of(memory: int, cores: int, mark: Mark | None) -> HeldDevice:
     """What one share holds."""
-    return Held(1, memory, cores, () if mark is None else (mark,))
+    return HeldDevice(1, memory, cores, () if mark is None else (mark,))
 
 
-def peak(containers: Iterable[tuple[ContainerKind, Iterable[tuple[Key, Held]]]]) -> Mapping[Key, Held]:
+def peak(containers: Iterable[tuple[ContainerKind, Iterable[tuple[Key, HeldDevice]]]]) -> Mapping[Key, HeldDevice]:
     """What containers in the pod's order hold of each device at most.
 
     Init containers run one after another, the others together: per device and dimension the larger of the sum over
     sidecars and applications, and of each init container together with the sidecars started before it (HAMi
     ``initContainer.go``; sidecars as Kubernetes counts them). An init phase takes one slot.
     """
-    running: dict[Key, Held] = {}
-    peaks: dict[Key, Held] = {}
+    running: dict[Key, HeldDevice] = {}
+    peaks: dict[Key, HeldDevice] = {}
     for kind, shares in containers:
         if kind is ContainerKind.INIT:
             for device, held in _together(shares).items():
@@ -80,23 +80,23 @@ def add(usage: dict[DeviceId, DeviceUsage], pod: PodRecord) -> None:
             usage[device] = used.plus(MiB(held.memory), CoreShare(held.cores), held.marks, held.slots)
 
 
-def _together(shares: Iterable[tuple[Key, Held]]) -> dict[Key, Held]:
+def _together(shares: Iterable[tuple[Key, HeldDevice]]) -> dict[Key, HeldDevice]:
     """One container's shares per device (a partitioned card may be named more than once)."""
-    found: dict[Key, Held] = {}
+    found: dict[Key, HeldDevice] = {}
     for device, held in shares:
         before = found.get(device)
         found[device] = held if before is None else _sum(before, held)
     return found
 
 
-def _sum(one: Held, other: Held) -> Held:
-    return Held(
+def _sum(one: HeldDevice, other: HeldDevice) -> HeldDevice:
+    return HeldDevice(
         one.slots + other.slots, one.memory + other.memory, one.cores + other.cores, _joined(one.marks, other.marks)
     )
 
 
-def _larger(one: Held, other: Held) -> Held:
-    return Held(
+def _larger(one: HeldDevice, other: HeldDevice) -> HeldDevice:
+    return HeldDevice(
         max(one.slots, other.slots),
         max(one.memory, other.memory),
         max(one.cores, other.cores),

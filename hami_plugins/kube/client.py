@@ -25,9 +25,9 @@ from yaml import YAMLError
 from hami_plugins.errors import KubeError, UnreachableError, WireError
 from hami_plugins.kube import paths
 from hami_plugins.kube.lines import lines
-from hami_plugins.kube.port import Collection, Page, Raw, Selection, WatchEvent, WatchKind
+from hami_plugins.kube.port import Collection, ListPage, Raw, Selection, WatchEvent, WatchKind
 from hami_plugins.kube.refusals import EXPIRED, refusal
-from hami_plugins.kube.transport import Request, Transport
+from hami_plugins.kube.transport import ApiRequest, Transport
 from hami_plugins.observe.build import version
 from hami_plugins.wire.pages import load_page
 
@@ -145,7 +145,7 @@ class KubeClient:
 
     def list_pages(
         self, selection: Selection, *, version: str = "", stop: threading.Event | None = None, page_size: int = 500
-    ) -> Iterator[Page]:
+    ) -> Iterator[ListPage]:
         """See ``Watching``. A list that expires between two pages is not read on: its parts would not fit together."""
         query = _selectors(selection) | {"limit": str(page_size)}
         if version:
@@ -153,7 +153,7 @@ class KubeClient:
         while True:
             body = self._call("list", f"{selection.path}?{urlencode(query)}", again=_worthwhile, stop=stop)
             told = body.get("metadata") or {}
-            yield Page(_items(body, selection.kind), str(told.get("resourceVersion") or ""))
+            yield ListPage(_items(body, selection.kind), str(told.get("resourceVersion") or ""))
             token = told.get("continue") or ""
             if not token:
                 return
@@ -263,13 +263,13 @@ class KubeClient:
             code = status[0] if status else 0
             self.on_request(verb, paths.target(path).rule, code, time.monotonic() - began)
 
-    def _request(self, verb: str, path: str, body: Raw | None = None) -> Request:
+    def _request(self, verb: str, path: str, body: Raw | None = None) -> ApiRequest:
         headers = {"User-Agent": f"hami-plugins/{version()} ({self.component})"}
         what = f"{verb} {path.partition('?')[0]}"
         if body is None:
-            return Request(what, _METHODS[verb], path, headers)
+            return ApiRequest(what, _METHODS[verb], path, headers)
         headers["Content-Type"] = "application/merge-patch+json" if verb == "patch" else "application/json"
-        return Request(what, _METHODS[verb], path, headers, orjson.dumps(body, default=_plain))
+        return ApiRequest(what, _METHODS[verb], path, headers, orjson.dumps(body, default=_plain))
 
 
 def _worthwhile(error: KubeError) -> bool:

@@ -30,7 +30,7 @@ _RELEASED: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class LeaseTiming:
     """Seconds. A holder that has not renewed for ``duration`` may be replaced; it gives up after ``deadline`` itself.
 
     It renews every ``retry`` seconds, and others look as often.
@@ -48,7 +48,7 @@ class Timing:
             )
 
 
-USUAL: Final = Timing()
+USUAL: Final = LeaseTiming()
 
 
 class Bounded(Protocol):
@@ -87,7 +87,7 @@ class Election:
         namespace: str,
         name: str,
         identity: str,
-        timing: Timing = USUAL,
+        timing: LeaseTiming = USUAL,
         on_started: Callable[[], None] = _nothing,
         on_stopped: Callable[[], None] = _nothing,
         clock: Callable[[], float] = time.monotonic,

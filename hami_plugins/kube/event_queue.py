@@ -37,7 +37,7 @@ class ObjectRef(NamedTuple):
         )
 
 
-class Saying(NamedTuple):
+class EventKey(NamedTuple):
     """What makes two events the same."""
 
     regarding: ObjectRef
@@ -47,7 +47,7 @@ class Saying(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingEvent:
     """What is still to be written of one saying; ``tries`` failed so far, the next is not due before ``due``."""
 
     count: int
@@ -56,7 +56,7 @@ class Pending:
     tries: int = 0
     due: float = 0.0
 
-    def plus(self, other: Pending) -> Pending:
+    def plus(self, other: PendingEvent) -> PendingEvent:
         """Both together."""
         return replace(
             self,
@@ -87,14 +87,14 @@ class EventQueue:
 
     def __init__(self, limits: EventLimits, *, at: float) -> None:
         self._limits = limits
-        self._pending: OrderedDict[Saying, Pending] = OrderedDict()
+        self._pending: OrderedDict[EventKey, PendingEvent] = OrderedDict()
         self._budget = float(limits.burst)
         self._at = at
 
     def __len__(self) -> int:
         return len(self._pending)
 
-    def put(self, saying: Saying, pending: Pending) -> bool:
+    def put(self, saying: EventKey, pending: PendingEvent) -> bool:
         """Adds to what waits of this saying already; ``False`` when a new one finds no room."""
         waiting = self._pending.get(saying)
         if waiting is None and len(self._pending) >= self._limits.waiting:
@@ -102,7 +102,7 @@ class EventQueue:
         self._pending[saying] = pending if waiting is None else waiting.plus(pending)
         return True
 
-    def take(self, at: float) -> tuple[Saying, Pending] | None:
+    def take(self, at: float) -> tuple[EventKey, PendingEvent] | None:
         """The oldest one that is due, paid from the budget; ``None`` when there is none, or no budget."""
         self._refill(at)
         if self._budget < 1:

@@ -19,7 +19,7 @@ import structlog
 
 from hami_plugins.errors import AlreadyExistsError, KubeError
 from hami_plugins.kube import paths
-from hami_plugins.kube.event_queue import EventLimits, EventQueue, EventType, ObjectRef, Pending, Saying
+from hami_plugins.kube.event_queue import EventKey, EventLimits, EventQueue, EventType, ObjectRef, PendingEvent
 from hami_plugins.kube.port import Raw, Writing
 from hami_plugins.running import Running
 
@@ -70,7 +70,7 @@ class EventRecorder(Running):
         self._log = structlog.get_logger(__name__)
         self._changed = threading.Condition()
         self._queue = EventQueue(limits, at=clock())
-        self._told: OrderedDict[Saying, _Written] = OrderedDict()
+        self._told: OrderedDict[EventKey, _Written] = OrderedDict()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="event-recorder", daemon=True)
 
@@ -97,9 +97,9 @@ class EventRecorder(Running):
         now: datetime,
     ) -> None:
         """Notes an event and returns at once. ``reason`` is one CamelCase word, ``message`` a sentence for people."""
-        saying = Saying(regarding, reason, _bounded(message), type)
+        saying = EventKey(regarding, reason, _bounded(message), type)
         with self._changed:
-            if not self._queue.put(saying, Pending(count=1, first=now, last=now)):
+            if not self._queue.put(saying, PendingEvent(count=1, first=now, last=now)):
                 self.dropped += 1
             self._changed.notify()
 
@@ -114,7 +114,7 @@ class EventRecorder(Running):
                 self.dropped += pending.count
                 self._log.exception("event_dropped", reason=saying.reason)
 
-    def _next(self) -> tuple[Saying, Pending] | None:
+    def _next(self) -> tuple[EventKey, PendingEvent] | None:
         """Waits for what may be written; ``None`` when the recorder stops."""
         with self._changed:
             while True:
@@ -125,7 +125,7 @@ class EventRecorder(Running):
                     return None
                 self._changed.wait(self._queue.wait(self._clock()))
 
-    def _write(self, saying: Saying, pending: Pending) -> None:
+    def _write(self, saying: EventKey, pending: PendingEvent) -> None:
         told = self._told.pop(saying, None)
         if told is not None:
             try:
@@ -141,14 +141,14 @@ class EventRecorder(Running):
         while len(self._told) > self._limits.remembered:
             self._told.popitem(last=False)
 
-    def _count_on(self, saying: Saying, told: _Written, pending: Pending) -> _Written:
+    def _count_on(self, saying: EventKey, told: _Written, pending: PendingEvent) -> _Written:
         now = replace(told, count=told.count + pending.count)
         self._api.merge_patch(
             paths.event(_namespace(saying), told.name), {"count": now.count, "lastTimestamp": _stamp(pending.last)}
         )
         return now
 
-    def _create(self, saying: Saying, pending: Pending) -> _Written:
+    def _create(self, saying: EventKey, pending: PendingEvent) -> _Written:
         written = _Written(self._name(saying, pending.first), pending.count, pending.first)
         try:
             self._api.create(paths.events(_namespace(saying)), self._body(saying, pending, written.name))
@@ -157,7 +157,7 @@ class EventRecorder(Running):
             return self._count_on(saying, replace(written, count=0), pending)
         return written
 
-    def _failed(self, saying: Saying, pending: Pending, error: KubeError) -> None:
+    def _failed(self, saying: EventKey, pending: PendingEvent, error: KubeError) -> None:
         again = replace(pending, tries=pending.tries + 1, due=self._clock() + _FIRST_PAUSE * 2**pending.tries)
         with self._changed:
             kept = error.may_retry and again.tries < _TRIES and self._queue.put(saying, again)
@@ -165,13 +165,13 @@ class EventRecorder(Running):
             self.dropped += pending.count
             self._log.warning("event_dropped", object=saying.regarding.name, reason=saying.reason, error=str(error))
 
-    def _name(self, saying: Saying, first: datetime) -> str:
+    def _name(self, saying: EventKey, first: datetime) -> str:
         """A name of its own for each object, text and beginning, the same at every try."""
         told = repr((saying, self._component, self._host, first.isoformat()))
         digest = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
         return f"{(saying.regarding.name or self._component)[: _LONGEST_NAME - len(digest) - 1]}.{digest}"
 
-    def _body(self, saying: Saying, pending: Pending, name: str) -> Raw:
+    def _body(self, saying: EventKey, pending: PendingEvent, name: str) -> Raw:
         regarding = saying.regarding
         return {
             "apiVersion": "v1",
@@ -196,7 +196,7 @@ class EventRecorder(Running):
         }
 
 
-def _namespace(saying: Saying) -> str:
+def _namespace(saying: EventKey) -> str:
     """Events about cluster-wide objects live in ``default``."""
     return saying.regarding.namespace or "default"
 

@@ -21,7 +21,7 @@ _TICK: Final = 0.2
 _of_this_thread = threading.local()
 
 
-class Reading:
+class ThreadRead:
     """What one thread reads: until when, and from which socket once there is one."""
 
     __slots__ = ("socket", "stop")
@@ -46,13 +46,13 @@ class Interrupter:
     def __init__(self) -> None:
         # Reentrant: the garbage collector may end a forgotten watch in whichever thread it runs.
         self._lock = threading.RLock()
-        self._readings: set[Reading] = set()
+        self._readings: set[ThreadRead] = set()
         self._looking: tuple[threading.Thread, threading.Event] | None = None
 
     @contextlib.contextmanager
-    def until(self, stop: threading.Event) -> Iterator[Reading]:
+    def until(self, stop: threading.Event) -> Iterator[ThreadRead]:
         """Cuts what is read when ``stop`` is set before the block ends; the reader sees a torn connection."""
-        reading = Reading(stop)
+        reading = ThreadRead(stop)
         with self._lock:
             self._readings.add(reading)
             self._begin()
@@ -68,7 +68,7 @@ class Interrupter:
             self._looking = thread, over
             thread.start()
 
-    def _end(self, reading: Reading) -> None:
+    def _end(self, reading: ThreadRead) -> None:
         ended = None
         with self._lock:
             self._readings.discard(reading)

@@ -10,7 +10,7 @@ from hami_plugins.kube import paths
 from hami_plugins.kube.port import Raw, Selection
 
 
-class Holder(NamedTuple):
+class LeaseHolder(NamedTuple):
     """Who holds a Lease, since when it is certain, and for how long that counts."""
 
     identity: str
@@ -28,7 +28,7 @@ def lease_selection(namespace: str, name: str) -> Selection:
     return Selection(paths.leases(namespace), "Lease", fields=f"metadata.name={name}")
 
 
-def holder_of(lease: Raw | None) -> Holder | None:
+def holder_of(lease: Raw | None) -> LeaseHolder | None:
     """The holder that a Lease names; ``None`` when nobody holds it.
 
     Raises ``WireError`` when it has a holder and no readable time.
@@ -45,4 +45,4 @@ def holder_of(lease: Raw | None) -> Holder | None:
         raise WireError("Lease", f"renewTime={renewed} leaseDurationSeconds={seconds}", str(error)) from error
     if moment.tzinfo is None:
         raise WireError("Lease", f"renewTime={renewed}", "has no time zone")
-    return Holder(identity, moment, duration)
+    return LeaseHolder(identity, moment, duration)

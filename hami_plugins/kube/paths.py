@@ -99,7 +99,7 @@ def webhook_configuration(kind: Literal["mutating", "validating"], name: str) ->
     return f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{quote(name, safe='')}"
 
 
-class Target(NamedTuple):
+class PathTarget(NamedTuple):
     """What a path is about. A path outside of the API's resources (``/version``) is its own ``resource``."""
 
     group: str
@@ -114,7 +114,7 @@ class Target(NamedTuple):
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
-def target(path: str) -> Target:
+def target(path: str) -> PathTarget:
     """What ``path`` is about, by the scheme of the API server: group, namespace, resource, name, subresource."""
     match path.partition("?")[0].strip("/").split("/"):
         case ["api", _, *rest]:
@@ -122,19 +122,19 @@ def target(path: str) -> Target:
         case ["apis", group, _, *rest]:
             return _target(group, rest, path)
         case _:
-            return Target("", path, "", "", "")
+            return PathTarget("", path, "", "", "")
 
 
-def _target(group: str, rest: list[str], path: str) -> Target:
+def _target(group: str, rest: list[str], path: str) -> PathTarget:
     match rest:
         case ["namespaces", namespace, resource, *more] if resource not in _NAMESPACE_PARTS:
             name, subresource = (*more, "", "")[:2]
-            return Target(group, resource, subresource, namespace, name)
+            return PathTarget(group, resource, subresource, namespace, name)
         case [resource, *more]:
             name, subresource = (*more, "", "")[:2]
-            return Target(group, resource, subresource, "", name)
+            return PathTarget(group, resource, subresource, "", name)
         case _:
-            return Target(group, path, "", "", "")
+            return PathTarget(group, path, "", "", "")
 
 
 def _namespaced(version: str, namespace: str) -> str:

@@ -36,7 +36,7 @@ class Selection:
     cached: bool = False
 
 
-class Page(NamedTuple):
+class ListPage(NamedTuple):
     """A part of a list. ``version`` is that of the whole list: a watch from there misses nothing."""
 
     items: Sequence[Raw]
@@ -81,7 +81,7 @@ class Watching(Protocol):
 
     def list_pages(
         self, selection: Selection, *, version: str = "", stop: threading.Event | None = None, page_size: int = 500
-    ) -> Iterator[Page]:
+    ) -> Iterator[ListPage]:
         """The selected objects in pages, all from the same moment.
 
         ``version`` is the least version wanted: none for the newest, ``"0"`` for whatever the server has in memory.

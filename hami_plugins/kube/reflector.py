@@ -38,7 +38,7 @@ _NAMED_MALFORMED: Final = 1000
 """Malformed objects that are remembered as logged; a list that has more of them is past helping by a log."""
 
 
-class Change(NamedTuple):
+class ObjectChange(NamedTuple):
     """What happened to one object since the last change with its ``uid``.
 
     ``synced`` comes once, without an object, when the first list is through. ``deleted`` has no object where the
@@ -100,7 +100,7 @@ class Reflector(Running):
         api: Watching,
         selection: Selection,
         *,
-        on_change: Callable[[Change], None],
+        on_change: Callable[[ObjectChange], None],
         name: str,
         backoff: Backoff = Backoff(),
         timeout: float = 300.0,
@@ -132,7 +132,7 @@ class Reflector(Running):
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"reflector-{name}", daemon=True)
         self._known: dict[str, str] = {}
-        self._missed: dict[str, Change] = {}
+        self._missed: dict[str, ObjectChange] = {}
         self._tried = -math.inf
         self._named: set[str] = set()
         self._version = ""
@@ -212,7 +212,7 @@ class Reflector(Running):
         if not oldest:
             self.told_until = began
         if not self.synced.is_set():
-            self._tell(Change("synced", None, ""))
+            self._tell(ObjectChange("synced", None, ""))
             self.synced.set()
 
     def _watch(self) -> None:
@@ -267,13 +267,13 @@ class Reflector(Running):
         if before is not None and version and before == version:
             return
         self._known[uid] = version
-        self._tell(Change("added" if before is None else "modified", item, uid, listed))
+        self._tell(ObjectChange("added" if before is None else "modified", item, uid, listed))
 
     def _drop(self, uid: str, item: Raw | None, *, listed: bool = False) -> None:
         if self._known.pop(uid, None) is not None:
-            self._tell(Change("deleted", item, uid, listed))
+            self._tell(ObjectChange("deleted", item, uid, listed))
 
-    def _tell(self, change: Change) -> None:
+    def _tell(self, change: ObjectChange) -> None:
         if (error := self._refused(change)) is not None:
             self._log.error("change_handler_failed", change=change.kind, uid=change.uid, exc_info=error)
 
@@ -285,7 +285,7 @@ class Reflector(Running):
             if self._refused(change) is None:
                 self._log.info("change_taken_late", change=change.kind, uid=change.uid)
 
-    def _refused(self, change: Change) -> Exception | None:
+    def _refused(self, change: ObjectChange) -> Exception | None:
         """Tells a change; the error of a handler that does not take it, which must not hide other objects."""
         try:
             self._on_change(change)

@@ -14,6 +14,9 @@ RETRYABLE: Final = frozenset({429, 500, 502, 503, 504})
 EXPIRED: Final = 410
 """The version asked for is gone from the server's memory: list again."""
 
+_UNAUTHORIZED: Final = '" cannot '
+"""In the text for a missing right (``forbiddenMessage`` of kube-apiserver); admission and quotas answer 403 as well."""
+
 _LONGEST_PAUSE: Final = 30.0
 """Seconds. A server may ask for more, but nobody waits longer for one answer."""
 
@@ -26,7 +29,7 @@ def refusal(verb: str, path: str, status: int, body: object, *, retry_after: str
     told = body if isinstance(body, Mapping) else {}
     reason = str(told.get("reason") or "")
     message = f"{verb} {path.partition('?')[0]}: {status} {told.get('message') or reason or 'without a word'}"
-    if remedy := _remedy(verb, path, status):
+    if remedy := _remedy(verb, path, status, str(told.get("message") or "")):
         message = f"{message}; {remedy}"
     metadata = _mapping(told.get("metadata"))
     return _type_of(status, reason)(
@@ -45,7 +48,7 @@ def _type_of(status: int, reason: str) -> type[KubeError]:
     return AlreadyExistsError if reason == "AlreadyExists" else ContentionError
 
 
-def _remedy(verb: str, path: str, status: int) -> str:
+def _remedy(verb: str, path: str, status: int, message: str) -> str:
     target = paths.target(path)
     match status:
         case 401:
@@ -53,6 +56,8 @@ def _remedy(verb: str, path: str, status: int) -> str:
                 "the server does not know who is asking: the token is expired, revoked or of another cluster; "
                 "check the pod's service account or the user in the kubeconfig"
             )
+        case 403 if message and _UNAUTHORIZED not in message:
+            return ""
         case 403 if target.namespace:
             role = f'a Role in namespace {target.namespace} (or a ClusterRole) with verb "{verb}"'
         case 403:

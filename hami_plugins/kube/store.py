@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
 from hami_plugins.kube.port import Raw, Selection, Watching
-from hami_plugins.kube.reflector import Change, Reflector, ReflectorOptions
+from hami_plugins.kube.reflector import ObjectChange, Reflector, ReflectorOptions
 from hami_plugins.running import Running
 
 
@@ -41,7 +41,7 @@ class Store(Running):
         self._uids: dict[tuple[str, str], str] = {}
         # Held while subscribers are told, never while reading. Reentrant: a subscriber may subscribe another one.
         self._telling = threading.RLock()
-        self._subscribers: tuple[Callable[[Change], None], ...] = ()
+        self._subscribers: tuple[Callable[[ObjectChange], None], ...] = ()
         self._told_synced = False
 
     def start(self) -> None:
@@ -75,18 +75,18 @@ class Store(Running):
     def __len__(self) -> int:
         return len(self._objects)
 
-    def subscribe(self, callback: Callable[[Change], None]) -> None:
+    def subscribe(self, callback: Callable[[ObjectChange], None]) -> None:
         """Tells ``callback`` of every change. A late one is first told of all objects, as if they came now."""
         with self._telling:
             with self._lock:
                 held = tuple(self._objects.items())
             for uid, item in held:
-                callback(Change("added", item, uid))
+                callback(ObjectChange("added", item, uid))
             if self._told_synced:
-                callback(Change("synced", None, ""))
+                callback(ObjectChange("synced", None, ""))
             self._subscribers = (*self._subscribers, callback)
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: ObjectChange) -> None:
         with self._telling:
             match change.kind:
                 case "added" | "modified" if change.object is not None:
@@ -113,7 +113,7 @@ class Store(Running):
                 del self._uids[key]
             return self._objects.pop(uid, None)
 
-    def _tell(self, change: Change) -> None:
+    def _tell(self, change: ObjectChange) -> None:
         errors: list[Exception] = []
         for tell in self._subscribers:
             try:

@@ -23,7 +23,7 @@ from kubernetes.config.config_exception import ConfigException
 from urllib3.connection import HTTPConnection
 
 from hami_plugins.errors import KubeError, UnreachableError
-from hami_plugins.kube.interrupting import Interrupter, Reading, make_interruptible
+from hami_plugins.kube.interrupting import Interrupter, ThreadRead, make_interruptible
 
 _CONNECT_SECONDS: Final = 5.0
 _WATCHES: Final = 4096
@@ -40,7 +40,7 @@ _KEEP_ALIVE: Final = (
 _LAST_YEAR: Final = 9900
 
 
-class Request(NamedTuple):
+class ApiRequest(NamedTuple):
     """What is sent, and ``what`` that is in words for errors. ``path`` comes with its query; who asks is left out."""
 
     what: str
@@ -83,7 +83,7 @@ class Transport:
 
     @contextlib.contextmanager
     def answer(
-        self, request: Request, *, seconds: float, reading: Reading | None = None, streamed: bool = False
+        self, request: ApiRequest, *, seconds: float, reading: ThreadRead | None = None, streamed: bool = False
     ) -> Iterator[urllib3.BaseHTTPResponse]:
         """The answer, read or still to be ``streamed``; its connection is free after the block.
 
@@ -116,7 +116,7 @@ class Transport:
                 response.release_conn()
 
     @contextlib.contextmanager
-    def _translated(self, request: Request) -> Iterator[None]:
+    def _translated(self, request: ApiRequest) -> Iterator[None]:
         try:
             yield
         except (
@@ -128,10 +128,10 @@ class Transport:
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise KubeError(self._silence(request, error), retryable=True) from error
 
-    def _silence(self, request: Request, error: Exception) -> str:
+    def _silence(self, request: ApiRequest, error: Exception) -> str:
         return f"{request.what}: {self.host} does not answer: {error}"
 
-    def _authorization(self, request: Request) -> dict[str, str]:
+    def _authorization(self, request: ApiRequest) -> dict[str, str]:
         """Headers that say who asks, renewed where the configuration knows how (token files, exec plugins).
 
         One thread renews at a time: an exec plugin asks a person or a cloud, and is to do so once.

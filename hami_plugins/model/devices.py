@@ -8,13 +8,13 @@ from typing import NamedTuple
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, VendorName
 
 
-class Placement(NamedTuple):
+class SlicePlacement(NamedTuple):
     """A stretch of memory slices on a partitioned card: ``[start, start + size)``."""
 
     start: int
     size: int
 
-    def overlaps(self, other: Placement) -> bool:
+    def overlaps(self, other: SlicePlacement) -> bool:
         """Whether two stretches share a slice (half-open intervals)."""
         return self.start < other.start + other.size and other.start < self.start + self.size
 
@@ -30,7 +30,7 @@ class Profile:
     memory: MiB
     cores: CoreShare
     slices: int
-    placements: tuple[Placement, ...] = ()
+    placements: tuple[SlicePlacement, ...] = ()
     profile_id: str = ""
     group: str = ""
 
@@ -39,7 +39,7 @@ class Instance(NamedTuple):
     """Mark of a share that holds a hardware partition: profile, place, and the geometry group where one is in force."""
 
     profile: str
-    placement: Placement
+    placement: SlicePlacement
     group: str = ""
 
 
@@ -103,7 +103,7 @@ class Device:
         return None
 
 
-class Share(NamedTuple):
+class DeviceShare(NamedTuple):
     """The part of one device that one container gets; ``position`` indexes the node's devices."""
 
     position: int

@@ -11,7 +11,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class PutEdit:
     """Sets a value. A new member comes after the others; mappings on the way are made where they are missing."""
 
     path: Path
@@ -19,7 +19,7 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
-class Rename:
+class RenameEdit:
     """Gives a member another name and value, in its place. Nothing else may have the name."""
 
     path: Path
@@ -28,34 +28,34 @@ class Rename:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class DropEdit:
     """Takes a value away; a mapping or list that it leaves empty goes, too."""
 
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
+class AppendEdit:
     """Adds an item to the end of a list, which is made where it is missing."""
 
     path: Path
     value: object
 
 
-Edit = Put | Rename | Drop | Append
+Edit = PutEdit | RenameEdit | DropEdit | AppendEdit
 
 
 def below(base: Path, edit: Edit) -> Edit:
     """The same change of an object that stands at ``base`` inside another."""
     path = (*base, *edit.path)
     match edit:
-        case Put(_, value):
-            return Put(path, value)
-        case Rename(_, name, value):
-            return Rename(path, name, value)
-        case Append(_, value):
-            return Append(path, value)
-    return Drop(path)
+        case PutEdit(_, value):
+            return PutEdit(path, value)
+        case RenameEdit(_, name, value):
+            return RenameEdit(path, name, value)
+        case AppendEdit(_, value):
+            return AppendEdit(path, value)
+    return DropEdit(path)
 
 
 def made(raw: Mapping[str, object], edits: Iterable[Edit]) -> dict[str, object]:
@@ -78,7 +78,7 @@ def _changed(value: object, path: Sequence[str | int], edit: Edit) -> object:
     holder: dict[str, object] = dict(value) if isinstance(value, dict) else {}
     name = str(step)
     if rest:
-        missing: object = {} if isinstance(edit, Put | Append) else holder[name]
+        missing: object = {} if isinstance(edit, PutEdit | AppendEdit) else holder[name]
         inner = _changed(holder.get(name) or missing, rest, edit)
         if inner is None:
             del holder[name]
@@ -94,19 +94,19 @@ def _changed_list(items: list[object], at: int, rest: Sequence[str | int], edit:
         inner = _changed(copy[at], rest, edit)
         copy[at] = {} if inner is None else inner
         return copy
-    if isinstance(edit, Drop):
+    if isinstance(edit, DropEdit):
         del copy[at]
-    elif isinstance(edit, Put):
+    elif isinstance(edit, PutEdit):
         copy[at] = edit.value
     return copy or None
 
 
 def _changed_member(holder: dict[str, object], name: str, edit: Edit) -> object:
-    if isinstance(edit, Rename):
+    if isinstance(edit, RenameEdit):
         return {edit.name if key == name else key: edit.value if key == name else old for key, old in holder.items()}
-    if isinstance(edit, Put):
+    if isinstance(edit, PutEdit):
         holder[name] = edit.value
-    elif isinstance(edit, Drop):
+    elif isinstance(edit, DropEdit):
         del holder[name]
     else:
         known = holder.get(name)

@@ -156,7 +156,7 @@ class NodeEntry:
     """A node with its names: ``ids[i]`` is the id of device i of ``state.shape``.
 
     ``pods`` are the pods that hold something on the node, ``requested`` the sums of their plain requests in nano units.
-    ``notes`` are what vendors' objections read (``Inventory.notes``).
+    ``notes`` are what vendors' objections read (``DeviceInventory.notes``).
     Entries are compared by identity: a changed node is a new entry.
     """
 

@@ -76,7 +76,7 @@ class PodTerm(NamedTuple):
     namespaces: frozenset[str]
 
 
-class Spread(NamedTuple):
+class TopologySpread(NamedTuple):
     """No part of a ``topology`` holds ``max_skew`` more of the pods that meet the requirements than the emptiest part.
 
     With fewer than ``min_domains`` parts the emptiest counts as empty.
@@ -93,7 +93,7 @@ class Neighbours(NamedTuple):
 
     near: tuple[PodTerm, ...] = ()
     apart: tuple[PodTerm, ...] = ()
-    spread: tuple[Spread, ...] = ()
+    spread: tuple[TopologySpread, ...] = ()
 
 
 NOBODY = Neighbours()
@@ -172,6 +172,11 @@ class Unlocated(NamedTuple):
     numbers: tuple[int, ...] = ()
     device_index: int | None = None
     percent: int = 0
+
+    @property
+    def is_particular(self) -> bool:
+        """Whether it is known which devices of the node these are."""
+        return bool(self.numbers) or self.device_index is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

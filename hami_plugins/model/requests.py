@@ -43,7 +43,7 @@ class ContainerKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Selector:
+class DeviceSelector:
     """Which devices a pod accepts, from its annotations. ``None`` is "no constraint"; an empty allow list matches none.
 
     ``use_models``/``avoid_models`` are lower-case words, matched as substrings of the card model; ``modes`` is the
@@ -68,7 +68,7 @@ class Selector:
         return self.avoid_ids is None or device not in self.avoid_ids
 
 
-ANY_DEVICE = Selector()
+ANY_DEVICE = DeviceSelector()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class DeviceRequest:
     memory: MemoryDemand
     cores: CoreShare = CoreShare(0)
     slices: int = 0
-    selector: Selector = ANY_DEVICE
+    selector: DeviceSelector = ANY_DEVICE
     options: tuple[tuple[str, str], ...] = ()
     alike: tuple[tuple[int, ...], ...] = ()
 

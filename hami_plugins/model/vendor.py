@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from hami_plugins.model.devices import Device, DeviceUsage, GrantedShare, Share
+from hami_plugins.model.devices import Device, DeviceShare, DeviceUsage, GrantedShare
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import NodeShape, NodeState
 from hami_plugins.model.pods import Container, ContainerGrant, Pod, ResourceList, Unlocated
 from hami_plugins.model.policy import Policy
@@ -15,17 +16,9 @@ from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName, VendorName
 from hami_plugins.model.verdicts import Reason
-from hami_plugins.model.wiring import Layout, Relabelled, Together
+from hami_plugins.model.wiring import Relabelled, Together, WiringLayout
 
 SHARED_LOCK: Final = "hami.io/mutex.lock"
-
-
-class Dialect(StrEnum):
-    """Whose words a resource belongs to, and so whose scheduler must place the pod."""
-
-    HAMI = "hami"
-    VOLCANO = "volcano"
-    KOORDINATOR = "koordinator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +46,8 @@ class AnnotationKeys:
     """Every annotation key of a vendor; empty means that there is none.
 
     ``more`` has, by container name, what ``allocated`` has no place for. ``inputs`` are further keys that it reads from
-    pods or nodes, ``extra`` those that its ``annotate`` hook writes.
+    pods or nodes, ``of_jobs`` those among them that it also reads from a pod's Volcano Job, ``extra`` those that its
+    ``annotate`` hook writes.
     """
 
     allocated: str
@@ -69,6 +63,7 @@ class AnnotationKeys:
     mode: str = ""
     lock: str = SHARED_LOCK
     inputs: tuple[str, ...] = ()
+    of_jobs: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
 
     def all(self) -> tuple[str, ...]:
@@ -102,7 +97,8 @@ class OnBadMemory(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRules:
-    """How a container's resources become a request (``hami-vendors.md`` 17.5), for vendors without a ``request`` hook.
+    """How a container's resources become a request (``GenerateResourceRequests`` in HAMi 2.10.0
+    ``pkg/device/*/device.go``), for vendors without a ``request`` hook.
 
     ``memory_unit`` is how many MiB one unit of the memory resource means; ``cores_default`` is what a request without
     cores asks for; ``requests_too`` whether ``resources.requests`` counts where the limit is missing.
@@ -128,7 +124,7 @@ class VendorOptions:
     flags: Mapping[str, bool] = field(default_factory=dict)
 
 
-class Condition(NamedTuple):
+class NodeCondition(NamedTuple):
     """What somebody reports on a node, in the API server's words; ``reason`` is one word."""
 
     kind: str
@@ -148,11 +144,11 @@ class NodeObject(NamedTuple):
     capacity: ResourceList
     allocatable: ResourceList
     published: object = None
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[NodeCondition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Inventory:
+class DeviceInventory:
     """The devices of one vendor on one node: ``ids[i]`` names ``devices[i]``, ``links[i][j]`` scores the pair.
 
     ``remarks`` say what was left out of account, and what an operator should know of the node's devices. ``notes`` are
@@ -185,7 +181,7 @@ class Headroom(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ContainerRequest:
     """One container's request in the context of its pod: what the checks and hooks look at beside the device.
 
     ``held`` are the positions that earlier containers of the pod got from the same vendor, ``shape`` the node's shape,
@@ -208,13 +204,13 @@ class Unselectable(NamedTuple):
     cards: int
 
 
-Check = Callable[[Candidate, Ask], Reason | None]
+Check = Callable[[Candidate, ContainerRequest], Reason | None]
 """One rule about one device. The order of a tuple of checks is the order of the explanation."""
 
-Select = Callable[[Sequence[Candidate], Ask], Sequence[Candidate] | Unselectable]
+Select = Callable[[Sequence[Candidate], ContainerRequest], Sequence[Candidate] | Unselectable]
 """Chooses ``request.count`` of the candidates that passed every check, best-ranked first (it may get fewer)."""
 
-ShareOf = Callable[[Candidate, Ask], Share]
+ShareOf = Callable[[Candidate, ContainerRequest], DeviceShare]
 """What the request takes of one device."""
 
 
@@ -226,7 +222,7 @@ class Shortfall(NamedTuple):
     passed: Sequence[Candidate]
 
 
-Spell = Callable[[Shortfall, Ask], str | None]
+Spell = Callable[[Shortfall, ContainerRequest], str | None]
 """HAMi's words for a refusal, or ``None`` for the usual ``k/n Reason, ...``."""
 
 
@@ -235,7 +231,7 @@ class Scoring(NamedTuple):
 
     state: NodeState
     requests: tuple[DeviceRequest, ...]
-    containers: tuple[tuple[Share, ...], ...]
+    containers: tuple[tuple[DeviceShare, ...], ...]
     policy: Policy
 
 
@@ -260,7 +256,7 @@ class AdmissionChange(NamedTuple):
     value: str
 
 
-class Elsewhere(NamedTuple):
+class ForeignAllocation(NamedTuple):
     """What a pod holds by words that are not ours: by container, what only its node can tell, what to tell.
 
     ``remedy`` is what to do about what the remarks tell, where that is not to make the pod again.
@@ -272,7 +268,7 @@ class Elsewhere(NamedTuple):
     remedy: str = ""
 
 
-class Admitted(NamedTuple):
+class ContainerAdmission(NamedTuple):
     """A vendor's word on one container at admission: whether the container uses its devices, and what to change."""
 
     claimed: bool
@@ -291,6 +287,7 @@ class VendorSpec:
     * ``objection``: see its type; it is asked before the node's devices are looked at.
     * ``on_node``: the request as it is on nodes of one shape, where that decides how many devices an amount means.
     * ``admit``: what the webhook does with one container; raises ``AdmissionDeniedError``.
+    * ``health_checks``: further signs of an unhealthy device, which counts as unhealthy whatever else is wrong with it.
     * ``early_checks``/``late_checks``: checks right after model and health, and after all common ones.
     * ``select``: see its type; with ``select_when_near`` only under the topology-aware policy.
     * ``share_of``, ``score_node``: see their types; with ``scores_alone`` the hook's is the whole score of the node.
@@ -326,7 +323,7 @@ class VendorSpec:
     maker: str
     resources: ResourceNames
     keys: AnnotationKeys
-    inventory: Callable[[VendorSpec, NodeObject], Inventory]
+    inventory: Callable[[VendorSpec, NodeObject], DeviceInventory]
     word: str = ""
     noun: str = "card"
     dialect: Dialect = Dialect.HAMI
@@ -336,7 +333,8 @@ class VendorSpec:
     options_of: Callable[[VendorSpec, Mapping[str, str]], tuple[tuple[str, str], ...]] | None = None
     objection: Objection | None = None
     on_node: Callable[[DeviceRequest, NodeShape], DeviceRequest] | None = None
-    admit: Callable[[VendorSpec, Container, Pod], Admitted] | None = None
+    admit: Callable[[VendorSpec, Container, Pod], ContainerAdmission] | None = None
+    health_checks: tuple[Check, ...] = ()
     early_checks: tuple[Check, ...] = ()
     late_checks: tuple[Check, ...] = ()
     select: Select | None = None
@@ -354,11 +352,11 @@ class VendorSpec:
     group_of: Callable[[Pod], str] | None = None
     annotate: Callable[[AllocationView], Mapping[str, str]] | None = None
     recall: Callable[[Mapping[str, str], tuple[ContainerGrant, ...]], tuple[ContainerGrant, ...]] | None = None
-    read: Callable[[VendorSpec, Pod, str], Elsewhere] | None = None
-    granted_elsewhere: Callable[[VendorSpec, Pod, Sequence[Sequence[GrantedShare]]], Elsewhere] | None = None
+    read: Callable[[VendorSpec, Pod, str], ForeignAllocation] | None = None
+    granted_elsewhere: Callable[[VendorSpec, Pod, Sequence[Sequence[GrantedShare]]], ForeignAllocation] | None = None
     together: Callable[[DeviceRequest, NodeShape], Together | None] | None = None
     relabelled: Callable[[NodeShape], Sequence[Relabelled]] | None = None
-    layout: Callable[[NodeShape], Layout | None] | None = None
+    layout: Callable[[NodeShape], WiringLayout | None] | None = None
     clamps_cores: bool = True
     binds_numa: bool = False
     partitions: bool = False

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from hami_plugins.model.devices import Share
+from hami_plugins.model.devices import DeviceShare
 from hami_plugins.model.units import VendorName
 
 
@@ -68,9 +68,9 @@ class NoFit:
 class ContainerShares:
     """The shares of one container, per request of its demand, in the order in which they were chosen."""
 
-    by_vendor: tuple[tuple[VendorName, tuple[Share, ...]], ...] = ()
+    by_vendor: tuple[tuple[VendorName, tuple[DeviceShare, ...]], ...] = ()
 
-    def shares(self) -> tuple[Share, ...]:
+    def shares(self) -> tuple[DeviceShare, ...]:
         """All shares of the container."""
         return tuple(share for _, shares in self.by_vendor for share in shares)
 

@@ -30,7 +30,7 @@ class Relabelled(NamedTuple):
     shape: NodeShape
 
 
-class Spot(NamedTuple):
+class GridPosition(NamedTuple):
     """Where a drawing puts a device; rows and columns count from 0."""
 
     position: int
@@ -38,7 +38,7 @@ class Spot(NamedTuple):
     column: int
 
 
-class Link(NamedTuple):
+class WiringLink(NamedTuple):
     """A link between two devices. ``wraps`` says that it joins opposite ends of a row or column of the drawing."""
 
     one: int
@@ -48,9 +48,9 @@ class Link(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class WiringLayout:
     """The wiring of a shape of node as one draws it; ``title`` is what it is called, such as ``4x4 torus``."""
 
     title: str
-    spots: tuple[Spot, ...]
-    links: tuple[Link, ...]
+    spots: tuple[GridPosition, ...]
+    links: tuple[WiringLink, ...]

@@ -1,7 +1,7 @@
 """AMD GPUs, shared by compute units.
 
-Source: ``hami-vendors.md`` 13. ``amd.com/gpucores`` is a percentage; a card's cores are its compute units, and that is
-what is booked. The assignment string carries the card model where other vendors carry their word.
+Source: HAMi 2.10.0 ``pkg/device/amd/device.go``. ``amd.com/gpucores`` is a percentage; a card's cores are its compute
+units, and that is what is booked. The assignment string carries the card model where other vendors carry their word.
 
 Deviations from HAMi 2.10, on purpose: an unusable amount, or memory and cores without a count, is refused (HAMi takes
 the container for one without GPUs); a card registered here counts even if its model is not spelled ``AMD``; a quota
@@ -21,9 +21,9 @@ from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, VendorName
 from hami_plugins.model.vendor import (
-    Admitted,
     AnnotationKeys,
-    Inventory,
+    ContainerAdmission,
+    DeviceInventory,
     NodeObject,
     RequestRules,
     ResourceNames,
@@ -31,20 +31,20 @@ from hami_plugins.model.vendor import (
 )
 
 
-def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """Cards from the JSON register, unless the node says that it can run none: there is no other sign of life."""
     if capacity_of(node, spec.resources.count) is None:
-        return Inventory()
+        return DeviceInventory()
     return json_register(spec, node)
 
 
-def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
+def admit(spec: VendorSpec, container: Container, pod: Pod) -> ContainerAdmission:
     """Any of the three resources among the limits claims the container; cores beside a count must be a percentage."""
     names, limits = spec.resources, container.limits
     cores = limits.get(names.cores)
     if names.count in limits and cores is not None and not _is_percentage(cores):
         raise AdmissionDeniedError(f"{names.cores} must be an integer percentage between 1 and 100", 500)
-    return Admitted(claimed=any(name in limits for name in names.all()))
+    return ContainerAdmission(claimed=any(name in limits for name in names.all()))
 
 
 def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest | None:

@@ -3,11 +3,11 @@
 The cards of a 910 box form rings (``NetworkID``), so several cards of a container come from as few rings as possible; a
 910C module has two dies that go together, so several dies are whole modules.
 
-Source: ``hami-vendors.md`` 3. Deviations from HAMi 2.10, on purpose: a request sees only the cards that are registered
-for its own chip (HAMi matches substrings, so a 910B4 request may land on a 910B4-1), ``ASCEND_VISIBLE_DEVICES`` is
-emptied only in containers that ask for no Ascend chip at all (each of HAMi's chips empties it in the others'), equal
-rings and equal modules are taken in order of their numbers (in HAMi by chance), and negative or overflowing
-amounts are refused (HAMi takes the container for one without NPUs, or rounds up to a template).
+Source: HAMi 2.10.0 ``pkg/device/ascend/device.go``. Deviations from HAMi 2.10, on purpose: a request sees only the
+cards that are registered for its own chip (HAMi matches substrings, so a 910B4 request may land on a 910B4-1),
+``ASCEND_VISIBLE_DEVICES`` is emptied only in containers that ask for no Ascend chip at all (each of HAMi's chips
+empties it in the others'), equal rings and equal modules are taken in order of their numbers (in HAMi by chance), and
+negative or overflowing amounts are refused (HAMi takes the container for one without NPUs, or rounds up to a template).
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from typing import Final
 from hami_plugins.engine.demand import standard_request
 from hami_plugins.engine.fit import spelled
 from hami_plugins.engine.inventories import registered
-from hami_plugins.engine.templates import CutCard, Template
+from hami_plugins.engine.templates import CutCard, SliceTemplate
 from hami_plugins.errors import AdmissionDeniedError
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
     AdmissionChange,
-    Admitted,
     AllocationView,
     AnnotationKeys,
-    Ask,
     Candidate,
-    Inventory,
+    ContainerAdmission,
+    ContainerRequest,
+    DeviceInventory,
     NodeObject,
     ResourceNames,
     Scoring,
@@ -127,11 +127,11 @@ def spec_of(chip: Chip) -> VendorSpec:
     )
 
 
-def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """Cards from the JSON register, with their rings; a node that shares softly says so in an annotation of its own."""
     text = node.annotations.get(spec.keys.register)
     if text is None:
-        return Inventory()
+        return DeviceInventory()
     found = registered(spec, node_devices.decode_json(spec.keys.register, text), group="NetworkID")
     word = node.annotations.get(NODE_MODE_KEY)
     if not (spec.options.flags.get(SOFT_FLAG, False) if word is None else word == "true"):
@@ -154,14 +154,14 @@ def options_of(spec: VendorSpec, annotations: Mapping[str, str]) -> tuple[tuple[
     return ((POD_MODE_KEY, SOFT),) if annotations.get(POD_MODE_KEY) == SOFT else ()
 
 
-def admit(chip: Chip, spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
-    """HAMi's webhook for one container, in its order (``hami-vendors.md`` 3.4)."""
+def admit(chip: Chip, spec: VendorSpec, container: Container, pod: Pod) -> ContainerAdmission:
+    """HAMi's webhook for one container, in its order (HAMi 2.10.0 ``pkg/device/ascend/device.go``)."""
     names = spec.resources
     count = container.limits.get(names.count)
     if count is None:
         asks_another = any(name.startswith(PREFIX) for name in container.limits)
         hides = spec.options.overwrite_env and not asks_another
-        return Admitted(False, (AdmissionChange("env", VISIBLE, ""),) if hides else ())
+        return ContainerAdmission(False, (AdmissionChange("env", VISIBLE, ""),) if hides else ())
     changes: list[AdmissionChange] = []
     if chip.has_modules and chip.super_pod:
         changes += _whole_modules(names, container, count.ceiling)
@@ -182,7 +182,7 @@ def admit(chip: Chip, spec: VendorSpec, container: Container, pod: Pod) -> Admit
         changes += _written(names.memory, container, memory // max(spec.options.memory_factor, 1))
     if spec.options.runtime_class and pod.runtime_class is None:
         changes.append(AdmissionChange("runtimeClassName", "runtimeClassName", spec.options.runtime_class))
-    return Admitted(True, tuple(changes))
+    return ContainerAdmission(True, tuple(changes))
 
 
 def _whole_modules(names: ResourceNames, container: Container, count: int) -> list[AdmissionChange]:
@@ -207,7 +207,9 @@ def _admitted_memory(chip: Chip, spec: VendorSpec, container: Container, *, soft
         return memory
     cut = chip.card.cut(memory)
     if cut is None:
-        raise AdmissionDeniedError(f"{name} {asked.ceiling} is invalid", 500)
+        most = chip.card.usable // max(spec.options.memory_factor, 1)
+        remedy = f"ask for at most {most}, or drop {name} and get a whole card"
+        raise AdmissionDeniedError(f"{name} {asked.ceiling} is invalid", 500, remedy=remedy)
     return cut.memory
 
 
@@ -220,14 +222,14 @@ def _written(name: str, container: Container, amount: int) -> list[AdmissionChan
     ]
 
 
-def mode_fits(candidate: Candidate, ask: Ask) -> Reason | None:
+def mode_fits(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """A pod that shares softly needs a card that allows it; the reverse is no hindrance."""
     if ask.request.option(POD_MODE_KEY) == SOFT and candidate.device.mode != SOFT:
         return Reason.MODE
     return None
 
 
-def together(chip: Chip, candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate] | Unselectable:
+def together(chip: Chip, candidates: Sequence[Candidate], ask: ContainerRequest) -> Sequence[Candidate] | Unselectable:
     """Whole modules of a 910C, cards of as few rings as possible on other 910s, else simply the first cards."""
     count = ask.request.count
     if chip.has_modules and count > 1:
@@ -251,12 +253,12 @@ def modules(candidates: Sequence[Candidate], count: int) -> list[Candidate]:
     return [die for dies in whole[: -(-count // DIES)] for die in dies]
 
 
-def _all_have_rings(chip: Chip, ask: Ask) -> bool:
+def _all_have_rings(chip: Chip, ask: ContainerRequest) -> bool:
     devices = ask.shape.devices
     return all(devices[at].group is not None for at in ask.shape.positions[VendorName(chip.word)])
 
 
-def words(chip: Chip, shortfall: Shortfall, ask: Ask) -> str | None:
+def words(chip: Chip, shortfall: Shortfall, ask: ContainerRequest) -> str | None:
     """HAMi's words: one for a node that does not share softly; modules are counted against the dies asked for."""
     devices, count = shortfall.devices, ask.request.count
     if ask.request.option(POD_MODE_KEY) == SOFT and all(each.device.mode != SOFT for each in devices):
@@ -297,8 +299,8 @@ def _template(chip: Chip, memory: MiB) -> str:
     return "" if cut is None else cut.template
 
 
-def _cut(name: str, memory: int, ai_cores: int, ai_cpus: int = 0) -> Template:
-    return Template(name, MiB(memory), ai_cores, ai_cpus)
+def _cut(name: str, memory: int, ai_cores: int, ai_cpus: int = 0) -> SliceTemplate:
+    return SliceTemplate(name, MiB(memory), ai_cores, ai_cpus)
 
 
 _B3_TEMPLATES: Final = (_cut("vir05_1c_16g", 16384, 5, 1), _cut("vir10_3c_32g", 32768, 10, 3))

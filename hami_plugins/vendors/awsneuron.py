@@ -3,10 +3,10 @@
 A container asks either for whole devices or for cores. Several devices have to be neighbours: any run of devices on
 Inferentia (a ring), aligned blocks of 4, 8 or 16 on Trainium.
 
-Source: ``hami-vendors.md`` 14. Deviations from HAMi 2.10, on purpose: all cores of a device can be handed out (HAMi
-counts no more than two of them and books nothing for the third), a whole device is booked whole, runs and blocks are
-those of the devices' indexes (HAMi takes places in a list that it has sorted by load, and so hands out devices that are
-in use), and several devices obey the pod's id lists, too.
+Source: HAMi 2.10.0 ``pkg/device/awsneuron/device.go``. Deviations from HAMi 2.10, on purpose: all cores of a device can
+be handed out (HAMi counts no more than two of them and books nothing for the third), a whole device is booked whole,
+runs and blocks are those of the devices' indexes (HAMi takes places in a list that it has sorted by load, and so hands
+out devices that are in use), and several devices obey the pod's id lists, too.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from typing import Final
 from hami_plugins.engine.demand import invalid, selector_of
 from hami_plugins.engine.inventories import capacity_of, cards
 from hami_plugins.errors import AdmissionDeniedError
-from hami_plugins.model.devices import CoreMask, Device, Mark, Share
+from hami_plugins.model.devices import CoreMask, Device, DeviceShare, Mark
 from hami_plugins.model.pods import Container, ContainerGrant, Pod
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
-    Admitted,
     AllocationView,
     AnnotationKeys,
-    Ask,
     Candidate,
-    Inventory,
+    ContainerAdmission,
+    ContainerRequest,
+    DeviceInventory,
     NodeObject,
     ResourceNames,
     Shortfall,
@@ -66,11 +66,11 @@ _MOST_CORES: Final = 31
 _ALL_CORES: Final = 2**_MOST_CORES - 1
 
 
-def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """As many devices as the node's capacity says, with as many cores each as it says of those."""
     count = capacity_of(node, spec.resources.count)
     if count is None:
-        return Inventory()
+        return DeviceInventory()
     cores = min((capacity_of(node, spec.resources.cores) or 0) // count, _MOST_CORES)
     found = cards(spec, node, count, infix=spec.name, slots=cores, memory=MiB(0), cores=CoreShare(cores))
     if "inf" not in node.labels.get(INSTANCE_LABEL, "").lower():
@@ -103,7 +103,7 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
     return None
 
 
-def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
+def admit(spec: VendorSpec, container: Container, pod: Pod) -> ContainerAdmission:
     """HAMi's webhook for one container: a request that means nothing is refused."""
     names = spec.resources
     for name in (names.count, names.cores):
@@ -112,8 +112,8 @@ def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
             why = _objection(spec, name, found)
             if why:
                 raise AdmissionDeniedError(f"{name} {why}", 500)
-            return Admitted(True)
-    return Admitted(False)
+            return ContainerAdmission(True)
+    return ContainerAdmission(False)
 
 
 def _objection(spec: VendorSpec, name: str, found: Quantity) -> str:
@@ -137,12 +137,12 @@ def cores_on(device: Device, asked: DeviceRequest) -> CoreShare:
     return device.cores if asked.option(WHOLE) else asked.cores
 
 
-def idle_among_several(candidate: Candidate, ask: Ask) -> Reason | None:
+def idle_among_several(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """Several devices are whole devices that nobody uses."""
     return Reason.EXCLUSIVE if ask.request.count > 1 and candidate.used.slots > 0 else None
 
 
-def cores_are_free(candidate: Candidate, ask: Ask) -> Reason | None:
+def cores_are_free(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """Enough cores are held by no pod, whatever the running pods' masks have in common; all cores need an idle "
     "device."""
     asked = cores_on(candidate.device, ask.request)
@@ -151,11 +151,11 @@ def cores_are_free(candidate: Candidate, ask: Ask) -> Reason | None:
     return Reason.CORES if len(_free_cores(candidate)) < asked else None
 
 
-def share_of(candidate: Candidate, ask: Ask) -> Share:
+def share_of(candidate: Candidate, ask: ContainerRequest) -> DeviceShare:
     """The lowest free cores, as many as wanted."""
     cores = cores_on(candidate.device, ask.request)
     bits = sum(1 << core for core in _free_cores(candidate)[:cores])
-    return Share(candidate.position, MiB(0), cores, CoreMask(bits))
+    return DeviceShare(candidate.position, MiB(0), cores, CoreMask(bits))
 
 
 def _free_cores(candidate: Candidate) -> Sequence[int]:
@@ -168,7 +168,7 @@ def held_cores(marks: Iterable[Mark]) -> int:
     return reduce(or_, (mark.bits for mark in marks if isinstance(mark, CoreMask)), 0)
 
 
-def neighbours(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate] | Unselectable:
+def neighbours(candidates: Sequence[Candidate], ask: ContainerRequest) -> Sequence[Candidate] | Unselectable:
     """One device: the first. Several: the first run (Inferentia) or aligned block (Trainium) of free devices."""
     count = ask.request.count
     if count == 1:
@@ -183,7 +183,7 @@ def neighbours(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate]
     return Unselectable(Reason.TOPOLOGY, len(candidates))
 
 
-def words(shortfall: Shortfall, ask: Ask) -> str | None:
+def words(shortfall: Shortfall, ask: ContainerRequest) -> str | None:
     """HAMi's words: one for several devices, the usual ones for one."""
     return f"1/{len(shortfall.devices)} {Reason.NUMA}" if ask.request.count > 1 else None
 

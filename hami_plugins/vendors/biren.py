@@ -1,7 +1,7 @@
 """Biren cards: whole cards or partitions that the vendor's side has made, shared by count alone.
 
-Source: ``hami-vendors.md`` 16. Nothing of memory or cores is booked. Deviations from HAMi 2.10, on purpose: an unusable
-count is refused (HAMi takes the container for one without cards).
+Source: HAMi 2.10.0 ``pkg/device/biren/device.go``. Nothing of memory or cores is booked. Deviations from HAMi 2.10, on
+purpose: an unusable count is refused (HAMi takes the container for one without cards).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
     AnnotationKeys,
-    Inventory,
+    DeviceInventory,
     NodeObject,
     ResourceNames,
     VendorSpec,
@@ -25,11 +25,11 @@ CARD_CORES: Final = CoreShare(100)
 """Whatever the register says; it only makes the device score work."""
 
 
-def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """Cards from the JSON register."""
     text = node.annotations.get(spec.keys.register)
     if text is None:
-        return Inventory()
+        return DeviceInventory()
     return registered(spec, node_devices.decode_json(spec.keys.register, text), cores=CARD_CORES)
 
 

@@ -1,8 +1,8 @@
 """Cambricon MLUs in dynamic sMLU mode.
 
-Source: ``hami-vendors.md`` 2. A node says only how many cores (100 per card) and memory units (256 MiB) it has. The
-annotation ``CAMBRICON_DSMLU_PROFILE`` holds one slice per pod: that of the first card of the first container with one,
-because the vendor's plugin reads no more.
+Source: HAMi 2.10.0 ``pkg/device/cambricon/device.go``. A node says only how many cores (100 per card) and memory units
+(256 MiB) it has. The annotation ``CAMBRICON_DSMLU_PROFILE`` holds one slice per pod: that of the first card of the
+first container with one, because the vendor's plugin reads no more.
 
 Deviations from HAMi 2.10, on purpose: an unusable amount is refused (HAMi takes the container for one without MLUs),
 negative cores are refused, and a capacity that HAMi would let overflow is a problem of the node.
@@ -18,7 +18,7 @@ from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
     AllocationView,
     AnnotationKeys,
-    Inventory,
+    DeviceInventory,
     NodeObject,
     RequestRules,
     ResourceNames,
@@ -31,7 +31,7 @@ ASSIGNED_KEY: Final = "CAMBRICON_DSMLU_ASSIGNED"
 PROFILE_KEY: Final = "CAMBRICON_DSMLU_PROFILE"
 
 
-def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """Cards from the node's capacity of cores and memory."""
     return cards_by_cores(spec, node, infix="cambricon-mlu", card_cores=CARD_CORES, memory_unit=MEMORY_UNIT)
 

@@ -1,8 +1,8 @@
 """Enflame GCUs: whole cards (``GCU``), and hardware slices of one card ("DRS", ``Enflame``).
 
-Source: ``hami-vendors.md`` 11 and 12. A slice is asked for by its number of slices, or by memory and cores, for which
-the smallest sufficient profile is taken. Memory up to twice the largest profile is read as GB, more as MiB; that guess
-is the vendor's.
+Source: HAMi 2.10.0 ``pkg/device/enflame/gcu.go`` and ``device.go``. A slice is asked for by its number of slices, or by
+memory and cores, for which the smallest sufficient profile is taken. Memory up to twice the largest profile is read as
+GB, more as MiB; that guess is the vendor's.
 
 Deviations from HAMi 2.10, on purpose: an unusable amount is refused (HAMi takes the container for one without GCUs); a
 container takes one slot of a card however large its slice is, because memory and cores bound the slices (HAMi counts
@@ -25,12 +25,12 @@ from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB, VendorName
 from hami_plugins.model.vendor import (
     AdmissionChange,
-    Admitted,
     AllocationView,
     AnnotationKeys,
-    Ask,
     Candidate,
-    Inventory,
+    ContainerAdmission,
+    ContainerRequest,
+    DeviceInventory,
     NodeObject,
     RequestRules,
     ResourceNames,
@@ -52,22 +52,22 @@ MINOR_KEY: Final = "enflame.com/gcu-assigned-minor"
 SIZE_KEY: Final = "enflame.com/gcu-request-size"
 
 
-def whole_cards(spec: VendorSpec, node: NodeObject) -> Inventory:
+def whole_cards(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """As many cards as the node's capacity says."""
     count = capacity_of(node, spec.resources.count) or 0
     memory, cores = MiB(WHOLE_CARD), CoreShare(WHOLE_CARD)
     return cards(spec, node, count, infix=spec.name, slots=1, memory=memory, cores=cores)
 
 
-def slice_cards(spec: VendorSpec, node: NodeObject) -> Inventory:
+def slice_cards(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """The cards that the node's annotation names, each with the profiles that it can be cut into."""
     key = spec.keys.register
     text = node.annotations.get(key)
     if text is None:
-        return Inventory()
+        return DeviceInventory()
     found = drs.decode_node(key, text)
     profiles, memory = drs.profiles_of(key, found)
-    return Inventory(
+    return DeviceInventory(
         tuple(
             Device(
                 vendor=spec.name,
@@ -85,21 +85,21 @@ def slice_cards(spec: VendorSpec, node: NodeObject) -> Inventory:
     )
 
 
-def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
+def admit(spec: VendorSpec, container: Container, pod: Pod) -> ContainerAdmission:
     """What is asked as a limit or as a request is written as both."""
     names = spec.resources
     count = container.amount(names.count)
     if count is not None:
         if count.ceiling <= 0:
             raise AdmissionDeniedError(f"{names.count} must be greater than 0", 500)
-        return Admitted(claimed=True, changes=_mirrored(container, names.count))
+        return ContainerAdmission(claimed=True, changes=_mirrored(container, names.count))
     memory, cores = container.amount(names.memory), container.amount(names.cores)
     if memory is not None and memory.ceiling <= 0:
         raise AdmissionDeniedError(f"{names.memory} must be greater than 0", 500)
     if cores is not None and not 0 < cores.ceiling <= 100:
         raise AdmissionDeniedError(f"{names.cores} must be in range (0,100]", 500)
     changes = (*_mirrored(container, names.memory), *_mirrored(container, names.cores))
-    return Admitted(claimed=memory is not None or cores is not None, changes=changes)
+    return ContainerAdmission(claimed=memory is not None or cores is not None, changes=changes)
 
 
 def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest | None:
@@ -135,12 +135,12 @@ def cores_of(device: Device, request: DeviceRequest) -> CoreShare:
     return CoreShare(0) if profile is None else profile.cores
 
 
-def has_profile(candidate: Candidate, ask: Ask) -> Reason | None:
+def has_profile(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """The card can be cut into a slice that serves the request."""
     return Reason.MODE if _chosen(candidate.device, ask.request) is None else None
 
 
-def spell(shortfall: Shortfall, ask: Ask) -> str | None:
+def spell(shortfall: Shortfall, ask: ContainerRequest) -> str | None:
     """HAMi looks for a profile before it looks at the cards, and says once per node that there is none."""
     if any(_chosen(each.device, ask.request) for each in shortfall.devices):
         return None

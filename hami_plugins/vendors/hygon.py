@@ -1,7 +1,7 @@
 """Hygon DCUs.
 
-Source: ``hami-vendors.md`` 4. Deviations from HAMi 2.10, on purpose: an unusable amount is refused (HAMi takes the
-container for one without DCUs).
+Source: HAMi 2.10.0 ``pkg/device/hygon/device.go``. Deviations from HAMi 2.10, on purpose: an unusable amount is refused
+(HAMi takes the container for one without DCUs).
 """
 
 from __future__ import annotations

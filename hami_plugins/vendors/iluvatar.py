@@ -1,8 +1,8 @@
 """Iluvatar cards: one vendor per model, all alike but for the name in their keys.
 
-Source: ``hami-vendors.md`` 5. A container with several cards gets all cores of each (the webhook says so). Deviations
-from HAMi 2.10, on purpose: an unusable amount is refused (HAMi takes the container for one without cards), and negative
-cores are refused.
+Source: HAMi 2.10.0 ``pkg/device/iluvatar/device.go``. A container with several cards gets all cores of each (the
+webhook says so). Deviations from HAMi 2.10, on purpose: an unusable amount is refused (HAMi takes the container for one
+without cards), and negative cores are refused.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.units import MiB, VendorName
 from hami_plugins.model.vendor import (
     AdmissionChange,
-    Admitted,
     AnnotationKeys,
+    ContainerAdmission,
     RequestRules,
     ResourceNames,
     VendorSpec,
@@ -28,17 +28,17 @@ NAME_VARIABLE: Final = "SOL_CONTINER_NAME"
 """The vendor's runtime looks for this spelling."""
 
 
-def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
+def admit(spec: VendorSpec, container: Container, pod: Pod) -> ContainerAdmission:
     """All cores for a container with several cards, and the container's name for the vendor's runtime."""
     count = container.limits.get(spec.resources.count)
     if count is None:
-        return Admitted(claimed=False)
+        return ContainerAdmission(claimed=False)
     changes: list[AdmissionChange] = []
     if count.ceiling > 1:
         changes.append(AdmissionChange("limit", spec.resources.cores, str(count.ceiling * 100)))
     if container.name and NAME_VARIABLE not in container.env:
         changes.append(AdmissionChange("env", NAME_VARIABLE, container.name))
-    return Admitted(claimed=True, changes=tuple(changes))
+    return ContainerAdmission(claimed=True, changes=tuple(changes))
 
 
 def spec_of(model: str) -> VendorSpec:

@@ -1,7 +1,8 @@
 """Cards under Koordinator, as its Device objects publish them: shared by HAMi-core, or whole.
 
 A pod has one request, whichever of its containers say so; here the first application that asks has all of it. Source:
-``koordinator.md`` 1, 2.3 and 3; ``peers.md`` 4.2. Deviations from Koordinator 1.7.0, on purpose:
+Koordinator 1.7.0 ``pkg/scheduler/plugins/deviceshare/utils.go``, ``apis/extension/device_share.go`` and
+``apis/scheduling/v1alpha1/device_types.go``; ``trials.md`` O2. Deviations from Koordinator 1.7.0, on purpose:
 
 * memory is compared as such, where Koordinator compares percentages that it has cut off, so that a whole card is never
   one that somebody has a small part of, and parts never come to more than the card (a plan notes where that matters);
@@ -23,6 +24,7 @@ from hami_plugins.engine.demand import WHOLE, invalid
 from hami_plugins.engine.eligibility import met
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.devices import Device, GrantedShare
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.pods import Container, ContainerGrant, Pod, Requirement, Unlocated
 from hami_plugins.model.quantity import NANO, Quantity
 from hami_plugins.model.requests import (
@@ -30,19 +32,18 @@ from hami_plugins.model.requests import (
     Absolute,
     ContainerKind,
     DeviceRequest,
+    DeviceSelector,
     MemoryDemand,
     Percent,
-    Selector,
 )
 from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB, VendorName
 from hami_plugins.model.vendor import (
     AllocationView,
     AnnotationKeys,
-    Ask,
     Candidate,
-    Dialect,
-    Elsewhere,
-    Inventory,
+    ContainerRequest,
+    DeviceInventory,
+    ForeignAllocation,
     NodeObject,
     ResourceNames,
     Shortfall,
@@ -83,13 +84,13 @@ _WITHOUT_WEBHOOK: Final = (
 )
 
 
-def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """The cards of the node's Device object. What cannot be read of it is left out and told."""
     if node.published is None:
-        return Inventory()
+        return DeviceInventory()
     found = koordinator_devices.decode(node.published)
     isolation = node.labels.get(ISOLATION)
-    return Inventory(
+    return DeviceInventory(
         devices=tuple(_device(spec, each, found.model or found.vendor or "gpu") for each in found.cards),
         ids=tuple(DeviceId(each.id or _unnamed(node.name, each.minor)) for each in found.cards),
         traits=() if isolation is None else ((ISOLATION, isolation),),
@@ -105,13 +106,16 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
     amounts = asked_by(pod)
     if not amounts:
         return None
-    found = rules.submitted(amounts)
+    whole = _whole_cards(pod)
+    found = rules.submitted({**amounts, **whole})
     name = next(iter(amounts))
     if isinstance(found, rules.IllegalRequest):
         why, remedy = f"Koordinator: {found.words}", _REMEDY
         if NPU_CORE in amounts and not isinstance(rules.request_of(amounts), rules.IllegalRequest):
             why = f"Koordinator's webhook adds {SHARED}, with which its scheduler refuses the pod: {found.words}"
             remedy = _WITHOUT_WEBHOOK
+        elif whole:
+            remedy = f"leave {' and '.join(whole)} out, or all names of Koordinator's"
         elif found.kind is rules.Illegal.UNIT:
             remedy = _in_whole_cards(amounts[GPU])
         raise invalid(container, name, container.amount(name), why, remedy)
@@ -172,8 +176,17 @@ def asked_by(pod: Pod, *, completed: bool = False) -> Mapping[str, int]:
     return named
 
 
+def _whole_cards(pod: Pod) -> Mapping[str, int]:
+    """Whole cards by the name of a device plugin, beside which Koordinator's scheduler takes none of its own names."""
+    if not rules.places(pod.scheduler, pod.labels):
+        return {}
+    listed = {name: amount for container in pod.containers for name, amount in container.requests.items()}
+    return {name: amount.ceiling for name, amount in listed.items() if name in wire.WHOLE_CARDS and amount.nano}
+
+
 def _completed(container: Container) -> Container:
-    """The container as Koordinator's webhook leaves it: it looks at application containers only (7.1)."""
+    """The container as Koordinator's webhook leaves it: it looks at application containers only (Koordinator 1.7.0
+    ``pkg/webhook/pod/mutating/device_resource_spec.go``)."""
     if container.kind is not ContainerKind.APP:
         return container
     named = {wire.current(name): amount.ceiling for name, amount in container.requests.items() if amount.nano}
@@ -182,13 +195,13 @@ def _completed(container: Container) -> Container:
     return replace(container, requests=requests)
 
 
-def isolated(candidate: Candidate, ask: Ask) -> Reason | None:
+def isolated(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """Limits that a pod wants to be enforced are enforced on the node; the texts have to be equal."""
     wanted = ask.request.option(ISOLATION)
     return None if wanted is None or ask.shape.trait(ISOLATION) == wanted else Reason.MODE
 
 
-def hinted(candidate: Candidate, ask: Ask) -> Reason | None:
+def hinted(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """The card's labels meet the pod's hint."""
     if ask.request.selector.names_ids and candidate.device.trait(_LABEL + CARD_LABEL) is None:
         return Reason.ID
@@ -204,7 +217,7 @@ def no_cores(asked: DeviceRequest) -> bool:
     return not asked.cores
 
 
-def spell(shortfall: Shortfall, ask: Ask) -> str:
+def spell(shortfall: Shortfall, ask: ContainerRequest) -> str:
     """What Koordinator's scheduler says of a node."""
     if Reason.MODE in shortfall.tally:
         return "GPUIsolationProviderHAMICore not found on the node"
@@ -213,7 +226,7 @@ def spell(shortfall: Shortfall, ask: Ask) -> str:
     return "Insufficient Topology Scoped GPU Devices" if Reason.NUMA in shortfall.tally else NO_CARDS
 
 
-def read(spec: VendorSpec, pod: Pod, text: str) -> Elsewhere:
+def read(spec: VendorSpec, pod: Pod, text: str) -> ForeignAllocation:
     """The cards of a pod from Koordinator's record. A card without an id, or without its memory, its node can tell."""
     at = holder(pod)
     known: list[GrantedShare] = []
@@ -232,7 +245,7 @@ def read(spec: VendorSpec, pod: Pod, text: str) -> Elsewhere:
         ContainerGrant(container.kind, tuple(known) if place == at else ())
         for place, container in enumerate(pod.containers)
     )
-    return Elsewhere(grants=tuple(grants), unlocated=tuple(unlocated))
+    return ForeignAllocation(grants=tuple(grants), unlocated=tuple(unlocated))
 
 
 def recorded(vendor: VendorName, device: AllocatedDevice) -> GrantedShare:
@@ -326,7 +339,7 @@ def _memory(per_card: rules.Amounts, container: Container) -> MemoryDemand:
     return Absolute(MiB(mebibytes))
 
 
-def _selector(text: str, container: Container) -> Selector:
+def _selector(text: str, container: Container) -> DeviceSelector:
     """The ids that a hint names. Raises ``InvalidRequestError`` for one that means nothing: the pod would wait."""
     try:
         hint = koordinator_hints.decode(text).get(wire.GPU_TYPE)
@@ -344,7 +357,7 @@ def _selector(text: str, container: Container) -> Selector:
             use = ids if use is None else use & ids
         else:
             avoid = ids | (avoid or frozenset())
-    return Selector(use_ids=use, avoid_ids=avoid) if use is not None or avoid is not None else ANY_DEVICE
+    return DeviceSelector(use_ids=use, avoid_ids=avoid) if use is not None or avoid is not None else ANY_DEVICE
 
 
 @lru_cache(maxsize=256)

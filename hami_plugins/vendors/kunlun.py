@@ -3,10 +3,10 @@
 Eight cards make a machine: two wings of four, cards 0 to 3 and 4 to 7, fully linked inside, and card i linked to card
 i + 4 across. Only 1, 2, 4 or 8 cards go together, and sets that keep to one wing come first.
 
-Source: ``hami-vendors.md`` 9 and 10. Deviations from HAMi 2.10, on purpose: wings are told apart by the cards' indexes
-(HAMi takes the place in a list that it has sorted by load, so that "wings" mix both sides once cards are busy), a card
-never holds more slices than it registered, and unusable amounts are refused (HAMi takes the container for one without
-XPUs, or gives a whole card).
+Source: HAMi 2.10.0 ``pkg/device/kunlun/device.go`` and ``vdevice.go``. Deviations from HAMi 2.10, on purpose: wings are
+told apart by the cards' indexes (HAMi takes the place in a list that it has sorted by load, so that "wings" mix both
+sides once cards are busy), a card never holds more slices than it registered, and unusable amounts are refused (HAMi
+takes the container for one without XPUs, or gives a whole card).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 from hami_plugins.engine.demand import count_of, invalid, selector_of
 from hami_plugins.engine.inventories import capacity_of, cards, json_register
-from hami_plugins.model.devices import Share
+from hami_plugins.model.devices import DeviceShare
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.quantity import NANO, Quantity
@@ -24,12 +24,12 @@ from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
     AdmissionChange,
-    Admitted,
     AllocationView,
     AnnotationKeys,
-    Ask,
     Candidate,
-    Inventory,
+    ContainerAdmission,
+    ContainerRequest,
+    DeviceInventory,
     NodeObject,
     ResourceNames,
     Scoring,
@@ -60,7 +60,7 @@ _CROSS_QUADS: Final = tuple(
 """Two pairs across the wings that are also linked to each other, in the order in which they are tried."""
 
 
-def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """As many equal cards as the node's capacity says; the second half is on NUMA node 1."""
     return cards(
         spec,
@@ -95,24 +95,24 @@ def slice_of(memory: int) -> MiB:
     return next((size for size in SLICES if memory <= size), CARD_MEMORY)
 
 
-def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
+def admit(spec: VendorSpec, container: Container, pod: Pod) -> ContainerAdmission:
     """Writes the slice's size over the memory asked for."""
     names = spec.resources
     if names.count not in container.limits:
-        return Admitted(False)
+        return ContainerAdmission(False)
     found = container.limits.get(names.memory)
     if found is None or found.nano < 0:
-        return Admitted(True)
+        return ContainerAdmission(True)
     size = slice_of(found.ceiling)
     changes = [
         AdmissionChange(kind, names.memory, str(size))
         for kind, amounts in (("limit", container.limits), ("request", container.requests))
         if (known := amounts.get(names.memory)) is None or known.text != str(size)
     ]
-    return Admitted(True, tuple(changes))
+    return ContainerAdmission(True, tuple(changes))
 
 
-def is_idle(candidate: Candidate, ask: Ask) -> Reason | None:
+def is_idle(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """A whole card is a card that nobody uses."""
     return Reason.EXCLUSIVE if candidate.used.slots > 0 else None
 
@@ -122,7 +122,7 @@ def no_core_rules(request: DeviceRequest) -> bool:
     return True
 
 
-def same_slices(candidate: Candidate, ask: Ask) -> Reason | None:
+def same_slices(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """A card is cut into equal slices, so those it holds must be of the size asked for."""
     used = candidate.used
     if used.slots and used.memory // used.slots != ask.request.memory.on(candidate.device):
@@ -130,12 +130,12 @@ def same_slices(candidate: Candidate, ask: Ask) -> Reason | None:
     return None
 
 
-def whole_card(candidate: Candidate, ask: Ask) -> Share:
+def whole_card(candidate: Candidate, ask: ContainerRequest) -> DeviceShare:
     """All of a card."""
-    return Share(candidate.position, candidate.device.memory, candidate.device.cores)
+    return DeviceShare(candidate.position, candidate.device.memory, candidate.device.cores)
 
 
-def linked(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate] | Unselectable:
+def linked(candidates: Sequence[Candidate], ask: ContainerRequest) -> Sequence[Candidate] | Unselectable:
     """The cards that go together best: in the wing that they fill up most, else across the wings along their links."""
     by_index = {candidate.device.index: candidate for candidate in candidates}
     chosen = choose(by_index, ask.request.count)
@@ -177,12 +177,12 @@ def _are_linked(pair: frozenset[int]) -> bool:
     return pair in _CROSS_PAIRS or len({at // WING for at in pair}) == 1
 
 
-def whole_words(shortfall: Shortfall, ask: Ask) -> str:
+def whole_words(shortfall: Shortfall, ask: ContainerRequest) -> str:
     """HAMi's words: cards that the pod's id lists refuse, else one word for everything."""
     return _of_ids(shortfall, ask) or f"1/{len(shortfall.devices)} {Reason.NUMA}"
 
 
-def sliced_words(shortfall: Shortfall, ask: Ask) -> str:
+def sliced_words(shortfall: Shortfall, ask: ContainerRequest) -> str:
     """HAMi's words; busy cards that only the mutex policy refuses are named before anything else."""
     if ask.policy.exclusive:
         busy = sum(1 for each in shortfall.devices if each.used.slots and _holds_another(each, ask))
@@ -191,7 +191,7 @@ def sliced_words(shortfall: Shortfall, ask: Ask) -> str:
     return whole_words(shortfall, ask)
 
 
-def _holds_another(candidate: Candidate, ask: Ask) -> bool:
+def _holds_another(candidate: Candidate, ask: ContainerRequest) -> bool:
     need = ask.request.memory.on(candidate.device)
     return (
         candidate.device.healthy
@@ -200,7 +200,7 @@ def _holds_another(candidate: Candidate, ask: Ask) -> bool:
     )
 
 
-def _of_ids(shortfall: Shortfall, ask: Ask) -> str:
+def _of_ids(shortfall: Shortfall, ask: ContainerRequest) -> str:
     refused = sum(1 for each in shortfall.devices if not each.wanted)
     return f"{refused}/{len(shortfall.devices)} {Reason.ID}" if refused else ""
 

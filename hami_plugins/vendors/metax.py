@@ -4,12 +4,13 @@ A shared card runs under one scheduling quality (QoS) at a time, and either late
 best-effort (offline) ones that make room for them, or ordinary pods. Whole cards asked for through sGPU come from as
 few MetaLink zones as possible.
 
-Source: ``hami-vendors.md`` 6 and 7. Deviations from HAMi 2.10, on purpose: the containers of a pod may have different
-whole cards (HAMi wants all of a pod's devices to be one card, which cards for one container each cannot be), a shared
-card's QoS is that of the pods on it (HAMi takes the node's report, which lags behind, and a memory that it loses when
-it restarts), containers of one online or offline pod may share a card, a bare amount that the API server writes as
-``1k`` still counts GiB (HAMi reads bytes, and gives the whole card), equal MetaLink zones are taken in order of their
-numbers (in HAMi by chance), and unusable amounts are refused (HAMi takes the container for one without cards).
+Source: HAMi 2.10.0 ``pkg/device/metax/device.go`` and ``sdevice.go``. Deviations from HAMi 2.10, on purpose: the
+containers of a pod may have different whole cards (HAMi wants all of a pod's devices to be one card, which cards for
+one container each cannot be), a shared card's QoS is that of the pods on it (HAMi takes the node's report, which lags
+behind, and a memory that it loses when it restarts), containers of one online or offline pod may share a card, a bare
+amount that the API server writes as ``1k`` still counts GiB (HAMi reads bytes, and gives the whole card), equal
+MetaLink zones are taken in order of their numbers (in HAMi by chance), and unusable amounts are refused (HAMi takes the
+container for one without cards).
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from hami_plugins.engine.demand import WHOLE, cores_of, count_of, invalid, selec
 from hami_plugins.engine.fit import spelled
 from hami_plugins.engine.inventories import capacity_of, cards
 from hami_plugins.errors import AdmissionDeniedError, WireError
-from hami_plugins.model.devices import Device, Mark, Share, Tenant
+from hami_plugins.model.devices import Device, DeviceShare, Mark, Tenant
 from hami_plugins.model.pods import Container, ContainerGrant, Pod
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
     AdmissionChange,
-    Admitted,
     AllocationView,
     AnnotationKeys,
-    Ask,
     Candidate,
-    Inventory,
+    ContainerAdmission,
+    ContainerRequest,
+    DeviceInventory,
     NodeObject,
     RequestRules,
     ResourceNames,
@@ -73,7 +74,7 @@ _GIB: Final = MiB(1024)
 _MIB_BITS: Final = 20
 
 
-def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """As many equal cards as the node's capacity says, and what sets of them cost or score, as traits of the node."""
     count = capacity_of(node, spec.resources.count) or 0
     found = cards(spec, node, count, infix="metax", slots=1, memory=MiB(65_536), cores=WHOLE_CORES)
@@ -102,11 +103,11 @@ def score_whole(scoring: Scoring) -> float:
     return BEST_NODE - float(shape.trait(f"{key}/{count}") or 0)
 
 
-def shared_inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+def shared_inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """Cards from MetaX's own annotation; their place in it is their index."""
     text = node.annotations.get(CARDS_KEY)
     if text is None:
-        return Inventory()
+        return DeviceInventory()
     found = metax.decode_cards(CARDS_KEY, text)
     devices = tuple(
         Device(
@@ -123,7 +124,7 @@ def shared_inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
         )
         for index, card in enumerate(found)
     )
-    return Inventory(devices, tuple(card.id for card in found))
+    return DeviceInventory(devices, tuple(card.id for card in found))
 
 
 def shared_request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest | None:
@@ -172,25 +173,26 @@ def _options(spec: VendorSpec, annotations: Mapping[str, str]) -> tuple[tuple[st
     return (*said, (TOPOLOGY_KEY, "true")) if near else tuple(said)
 
 
-def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
+def admit(spec: VendorSpec, container: Container, pod: Pod) -> ContainerAdmission:
     """HAMi's webhook for one container: the application class and the QoS have to mean something."""
     count = container.limits.get(spec.resources.count)
     if count is None:
-        return Admitted(False)
+        return ContainerAdmission(False)
     app_class = pod.annotations.get(APP_CLASS_KEY)
     if app_class is not None:
         if app_class not in APP_CLASSES:
             raise AdmissionDeniedError(f"{APP_CLASS_KEY} must be set one of [{', '.join(APP_CLASSES)}]", 500)
         if count.ceiling != 1:
-            raise AdmissionDeniedError("app-class pod must request single device", 500)
+            remedy = f"ask for {spec.resources.count}: 1, or drop the annotation {APP_CLASS_KEY}"
+            raise AdmissionDeniedError("app-class pod must request single device", 500, remedy=remedy)
     if app_class == ONLINE:
-        return Admitted(True)
+        return ContainerAdmission(True)
     quality = pod.annotations.get(QOS_KEY)
     if quality is None:
-        return Admitted(True, (AdmissionChange("annotation", QOS_KEY, BEST_EFFORT),))
+        return ContainerAdmission(True, (AdmissionChange("annotation", QOS_KEY, BEST_EFFORT),))
     if quality not in QUALITIES:
         raise AdmissionDeniedError(f"{QOS_KEY} must be set one of [{', '.join(QUALITIES)}]", 500)
-    return Admitted(True)
+    return ContainerAdmission(True)
 
 
 def holds_no_cores(request: DeviceRequest) -> bool:
@@ -198,7 +200,7 @@ def holds_no_cores(request: DeviceRequest) -> bool:
     return request.option(APP_CLASS_KEY) == ONLINE
 
 
-def class_fits(candidate: Candidate, ask: Ask) -> Reason | None:
+def class_fits(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """Classed pods keep to themselves, and offline ones would only wait beside online ones."""
     if not candidate.used.slots:
         return None
@@ -209,7 +211,7 @@ def class_fits(candidate: Candidate, ask: Ask) -> Reason | None:
     return Reason.APP_CLASS if online and app_class == OFFLINE else None
 
 
-def quality_fits(candidate: Candidate, ask: Ask) -> Reason | None:
+def quality_fits(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """A card runs under one QoS, that of the pods on it; an idle card and a request for all cores take any."""
     if not candidate.used.slots or holds_no_cores(ask.request) or ask.request.cores == WHOLE_CORES:
         return None
@@ -218,13 +220,13 @@ def quality_fits(candidate: Candidate, ask: Ask) -> Reason | None:
     return Reason.QOS if any(other not in ("", quality) for other in in_force) else None
 
 
-def share_of(candidate: Candidate, ask: Ask) -> Share:
+def share_of(candidate: Candidate, ask: ContainerRequest) -> DeviceShare:
     """The slice, with what later neighbours need to know of its pod."""
     request = ask.request
     online = holds_no_cores(request)
     cores = CoreShare(0) if online else request.cores
     tenant = _tenant(request.option(APP_CLASS_KEY), request.option(QOS_KEY), cores)
-    return Share(candidate.position, request.memory.on(candidate.device), cores, tenant)
+    return DeviceShare(candidate.position, request.memory.on(candidate.device), cores, tenant)
 
 
 def _tenant(app_class: str | None, quality: str | None, cores: CoreShare) -> Tenant:
@@ -244,7 +246,7 @@ def recall(annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]) -
     )
 
 
-def best(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate]:
+def best(candidates: Sequence[Candidate], ask: ContainerRequest) -> Sequence[Candidate]:
     """Online pods go where they disturb least, pods with whole cards where MetaLink zones stay whole."""
     count, app_class = ask.request.count, ask.request.option(APP_CLASS_KEY)
     if len(candidates) == count:
@@ -280,7 +282,7 @@ def _classes(marks: Iterable[Mark]) -> tuple[int, int]:
     return found[ONLINE], found[OFFLINE]
 
 
-def words(shortfall: Shortfall, ask: Ask) -> str:
+def words(shortfall: Shortfall, ask: ContainerRequest) -> str:
     """HAMi has a word of its own for unhealthy shared cards."""
     return spelled(
         {(Reason.UNHEALTHY_SGPU if why is Reason.HEALTH else why): cards for why, cards in shortfall.tally.items()},

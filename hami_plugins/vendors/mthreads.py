@@ -1,7 +1,8 @@
 """Moore Threads GPUs, shared by sixteenths of their cores and by 512 MiB of memory.
 
-Source: ``hami-vendors.md`` 8. The annotation ``mthreads.com/gpu-index`` holds the cards of one container only, so where
-several containers of a pod ask for cards, all of them must get the same one; that limit is the vendor's protocol.
+Source: HAMi 2.10.0 ``pkg/device/mthreads/device.go``. The annotation ``mthreads.com/gpu-index`` holds the cards of one
+container only, so where several containers of a pod ask for cards, all of them must get the same one; that limit is the
+vendor's protocol.
 
 Deviations from HAMi 2.10, on purpose: an unusable amount is refused (HAMi takes the container for one without cards),
 negative cores are refused, and a capacity that HAMi would let overflow is a problem of the node.
@@ -20,12 +21,12 @@ from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
     AdmissionChange,
-    Admitted,
     AllocationView,
     AnnotationKeys,
-    Ask,
     Candidate,
-    Inventory,
+    ContainerAdmission,
+    ContainerRequest,
+    DeviceInventory,
     NodeObject,
     RequestRules,
     ResourceNames,
@@ -47,17 +48,17 @@ NODE_KEY: Final = "mthreads.com/predicate-node"
 TIME_KEY: Final = "mthreads.com/predicate-time"
 
 
-def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """Cards from the node's capacity of cores and memory."""
     return cards_by_cores(spec, node, infix="mthreads", card_cores=CARD_CORES, memory_unit=MEMORY_UNIT)
 
 
-def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
+def admit(spec: VendorSpec, container: Container, pod: Pod) -> ContainerAdmission:
     """Whole cards where several are asked or no memory is named; else the memory must be one of the vendor's steps."""
     names = spec.resources
     count = container.amount(names.count)
     if count is None:
-        return Admitted(claimed=False)
+        return ContainerAdmission(claimed=False)
     cards_asked = count.ceiling
     if cards_asked <= 0:
         raise AdmissionDeniedError(f"{names.count} must be greater than 0", 500)
@@ -66,14 +67,14 @@ def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
         if memory.whole not in MEMORY_STEPS:
             steps = ", ".join(map(str, MEMORY_STEPS))
             raise AdmissionDeniedError(f"sGPU memory request value is invalid, valid values are [{steps}]", 500)
-        return Admitted(claimed=True)
+        return ContainerAdmission(claimed=True)
     changes = [
         AdmissionChange("limit", names.cores, str(cards_asked * CARD_CORES)),
         AdmissionChange("limit", names.memory, str(cards_asked * CARD_MEMORY)),
     ]
     if cards_asked > 1:
         changes.append(AdmissionChange("annotation", COUNT_KEY, str(cards_asked)))
-    return Admitted(claimed=True, changes=tuple(changes))
+    return ContainerAdmission(claimed=True, changes=tuple(changes))
 
 
 def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest | None:
@@ -92,7 +93,7 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
     )
 
 
-def same_card(candidate: Candidate, ask: Ask) -> Reason | None:
+def same_card(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """Containers of one pod share one card."""
     return Reason.VENDOR_RULE if any(at != candidate.position for at in ask.held) else None
 

@@ -1,6 +1,6 @@
 """NVIDIA GPUs under HAMi: hami-core and MPS slices, and dynamic MIG instances.
 
-Source: ``hami-vendors.md`` 1 and ``hami-core.md`` 3. Deviations from HAMi 2.10, on purpose: an unusable amount is
+Source: HAMi 2.10.0 ``pkg/device/nvidia/device.go``. Deviations from HAMi 2.10, on purpose: an unusable amount is
 refused (HAMi takes the container for one without GPUs), negative cores are refused, and the quota check counts init
 containers once (HAMi undercounts the first application containers, issue 3052).
 """
@@ -16,18 +16,18 @@ from hami_plugins.engine import mig
 from hami_plugins.engine.demand import cores_of, count_of, memory_of, percentage, selector_of
 from hami_plugins.engine.inventories import registered
 from hami_plugins.errors import AdmissionDeniedError
-from hami_plugins.model.devices import Device, GrantedShare, Instance, Placement, Profile, Share
+from hami_plugins.model.devices import Device, DeviceShare, GrantedShare, Instance, Profile, SlicePlacement
 from hami_plugins.model.pods import Container, ContainerGrant, Pod
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
     AdmissionChange,
-    Admitted,
     AllocationView,
     AnnotationKeys,
-    Ask,
     Candidate,
-    Inventory,
+    ContainerAdmission,
+    ContainerRequest,
+    DeviceInventory,
     NodeObject,
     ResourceNames,
     VendorOptions,
@@ -44,11 +44,11 @@ MOST_COMBINATIONS: Final = 20_000
 """Beyond this many sets of cards the nearest set is grown card by card instead of searched."""
 
 
-def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """Cards from the JSON register, with the node's cordon list and pair scores."""
     text = node.annotations.get(spec.keys.register)
     if text is None:
-        return Inventory()
+        return DeviceInventory()
     found = registered(spec, node_devices.decode_json(spec.keys.register, text))
     cordoned = frozenset(node_devices.decode_cordon(node.annotations.get(CORDON_KEY, "")))
     devices: tuple[Device, ...] = found.devices
@@ -83,8 +83,8 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
     )
 
 
-def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
-    """HAMi's webhook for one container, in its order (``hami-core.md`` 5.3)."""
+def admit(spec: VendorSpec, container: Container, pod: Pod) -> ContainerAdmission:
+    """HAMi's webhook for one container, in its order (HAMi 2.10.0 ``pkg/device/nvidia/device.go``)."""
     names, options = spec.resources, spec.options
     percent = container.amount(names.memory_percentage)
     if percent is not None and not 0 <= percent.ceiling <= 100:
@@ -110,7 +110,7 @@ def admit(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
         changes.append(AdmissionChange("runtimeClassName", "runtimeClassName", options.runtime_class))
     if not claimed and options.overwrite_env:
         changes.append(AdmissionChange("env", "NVIDIA_VISIBLE_DEVICES", "none"))
-    return Admitted(claimed, tuple(changes))
+    return ContainerAdmission(claimed, tuple(changes))
 
 
 def _names_a_part(names: ResourceNames, container: Container) -> bool:
@@ -127,7 +127,7 @@ def _wants_all_cores(names: ResourceNames, container: Container) -> bool:
     return container.amount(names.memory) is None
 
 
-def places_are_known(candidate: Candidate, ask: Ask) -> Reason | None:
+def places_are_known(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """A card fails closed when it holds shares whose place on it nobody wrote down, or partitions it cannot have."""
     if not candidate.used.slots:
         return None
@@ -137,28 +137,28 @@ def places_are_known(candidate: Candidate, ask: Ask) -> Reason | None:
     return Reason.HEALTH if instances else None
 
 
-def partition_left(candidate: Candidate, ask: Ask) -> Reason | None:
+def partition_left(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """A MIG card has a free place for a profile that holds the memory."""
     if candidate.device.mode != MIG_MODE:
         return None
     return Reason.PARTITION if _partition(candidate, ask) is None else None
 
 
-def share_of(candidate: Candidate, ask: Ask) -> Share:
+def share_of(candidate: Candidate, ask: ContainerRequest) -> DeviceShare:
     """The slice; on a MIG card the whole partition, which is what the pod really gets."""
     found = _partition(candidate, ask) if candidate.device.mode == MIG_MODE else None
     if found is None:
-        return Share(candidate.position, ask.request.memory.on(candidate.device), ask.request.cores)
+        return DeviceShare(candidate.position, ask.request.memory.on(candidate.device), ask.request.cores)
     profile, place = found
-    return Share(candidate.position, profile.memory, profile.cores, Instance(profile.name, place))
+    return DeviceShare(candidate.position, profile.memory, profile.cores, Instance(profile.name, place))
 
 
-def _partition(candidate: Candidate, ask: Ask) -> tuple[Profile, Placement] | None:
+def _partition(candidate: Candidate, ask: ContainerRequest) -> tuple[Profile, SlicePlacement] | None:
     device = candidate.device
     return mig.choose(device.profiles, ask.request.memory.on(device), mig.occupied(candidate.used.marks))
 
 
-def nearest(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate]:
+def nearest(candidates: Sequence[Candidate], ask: ContainerRequest) -> Sequence[Candidate]:
     """The cards with the best links among them; for one card, the one whose links the others miss least."""
     count, links = ask.request.count, ask.shape.links
     if len(candidates) == count or not links:
@@ -284,7 +284,7 @@ SPEC: Final = VendorSpec(
     options=VendorOptions(default_count=1),
     request=request,
     admit=admit,
-    early_checks=(places_are_known,),
+    health_checks=(places_are_known,),
     late_checks=(partition_left,),
     select=nearest,
     select_when_near=True,

@@ -1,7 +1,7 @@
 """Vastai cards: whole cards, or in die mode the dies of cards ("AICs"), shared by count alone.
 
-Source: ``hami-vendors.md`` 15. Nothing of memory or cores is booked. In die mode several dies come from few cards, and
-an exclusive pod wants cards of which no die is in use.
+Source: HAMi 2.10.0 ``pkg/device/vastai/device.go``. Nothing of memory or cores is booked. In die mode several dies come
+from few cards, and an exclusive pod wants cards of which no die is in use.
 
 Deviations from HAMi 2.10, on purpose: an unusable count is refused (HAMi takes the container for one without cards);
 among equally large groups of dies the one tried first wins (HAMi leaves it to chance); dies without a card id can be
@@ -19,9 +19,9 @@ from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
     AnnotationKeys,
-    Ask,
     Candidate,
-    Inventory,
+    ContainerRequest,
+    DeviceInventory,
     NodeObject,
     ResourceNames,
     Scoring,
@@ -37,16 +37,16 @@ STRATEGY: Final = "DeviceStrategy"
 CARD_ID: Final = "AIC"
 
 
-def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """Cards or dies from the JSON register; ``group`` is the card that a die is on."""
     text = node.annotations.get(spec.keys.register)
     if text is None:
-        return Inventory()
+        return DeviceInventory()
     found = node_devices.decode_json(spec.keys.register, text)
     return registered(spec, found, cores=CARD_CORES, group=CARD_ID, traits=(STRATEGY,))
 
 
-def card_is_idle(candidate: Candidate, ask: Ask) -> Reason | None:
+def card_is_idle(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """An exclusive pod takes no die of a card on which another die is in use."""
     card = candidate.device.group
     if not ask.policy.exclusive or not _is_die(candidate.device) or card is None:
@@ -58,7 +58,7 @@ def card_is_idle(candidate: Candidate, ask: Ask) -> Reason | None:
     return Reason.EXCLUSIVE if busy else None
 
 
-def from_few_cards(candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate]:
+def from_few_cards(candidates: Sequence[Candidate], ask: ContainerRequest) -> Sequence[Candidate]:
     """The dies of the card with most of them first; whole cards, and dies that are all taken, as they come."""
     count = ask.request.count
     if count in (1, len(candidates)) or not _is_die(candidates[0].device):

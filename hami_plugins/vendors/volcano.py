@@ -1,7 +1,8 @@
 """NVIDIA GPUs under Volcano: hami-core slices, and MIG slices of configured geometries.
 
-Source: ``volcano.md`` 1.7 and 2, ``peers.md`` 3. Amounts of memory are in the node's register units (MiB divided by the
-agent's ``gpuMemoryFactor``), as Volcano compares them. Deviations from Volcano 1.14.1, on purpose:
+Source: Volcano 1.14.1 ``pkg/scheduler/api/devices/nvidia/vgpu/utils.go`` and ``device_info.go``, ``trials.md`` V5 to
+V9. Amounts of memory are in the node's register units (MiB divided by the agent's ``gpuMemoryFactor``), as Volcano
+compares them. Deviations from Volcano 1.14.1, on purpose:
 
 * unhealthy cards, id lists and init containers are looked at (Volcano ignores them);
 * an amount that means nothing is refused (Volcano binds the pod without a card), also where only requests name it;
@@ -26,33 +27,33 @@ from hami_plugins.engine.demand import WHOLE, cores_of, count_of, invalid, memor
 from hami_plugins.engine.inventories import registered
 from hami_plugins.model.devices import (
     Device,
+    DeviceShare,
     DeviceUsage,
     GrantedShare,
     GroupMember,
     Instance,
-    Placement,
     Profile,
-    Share,
+    SlicePlacement,
     Unplaced,
 )
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.pods import Container, ContainerGrant, Pod
 from hami_plugins.model.requests import (
     ANY_DEVICE,
     Absolute,
     ContainerKind,
     DeviceRequest,
+    DeviceSelector,
     MemoryDemand,
     Percent,
-    Selector,
 )
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, VendorName
 from hami_plugins.model.vendor import (
     AllocationView,
     AnnotationKeys,
-    Ask,
     Candidate,
-    Dialect,
-    Inventory,
+    ContainerRequest,
+    DeviceInventory,
     NodeObject,
     ResourceNames,
     Scoring,
@@ -70,7 +71,7 @@ PERCENTAGE: Final = "percentage"
 """Flag: Volcano reads the percentage resource only when its configuration names it."""
 
 GRANT_MARK: Final = "hami-plugins.io/volcano-vgpu-grant"
-"""Of ours, on pods whose cards a server of grants says: the mode in which it does (see ``volcano_releases.Grants``)."""
+"""Of ours, on pods whose cards the allocator assigns: its mode (see ``volcano_releases.DeviceAssigner``)."""
 
 NODE_KEY: Final = "volcano.sh/vgpu-node"
 TIME_KEY: Final = "volcano.sh/vgpu-time"
@@ -86,7 +87,7 @@ FULL_SCORE: Final = 100.0
 _NS: Final = 10**9
 
 
-def inventory(spec: VendorSpec, node: NodeObject, *, geometries: tuple[Geometry, ...] = ()) -> Inventory:
+def inventory(spec: VendorSpec, node: NodeObject, *, geometries: tuple[Geometry, ...] = ()) -> DeviceInventory:
     """Cards from the register, all in the mode of the last one, as Volcano takes it for the node's.
 
     A MIG node whose last card has no known geometry counts as a hami-core node. A handshake of ``Deleted`` says that
@@ -94,7 +95,7 @@ def inventory(spec: VendorSpec, node: NodeObject, *, geometries: tuple[Geometry,
     """
     text = node.annotations.get(spec.keys.register)
     if text is None or "Deleted" in node.annotations.get(spec.keys.handshake, ""):
-        return Inventory()
+        return DeviceInventory()
     found = registered(spec, volcano.decode_register(spec.keys.register, text))
     if not found.devices:
         return found
@@ -131,7 +132,7 @@ def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest |
     )
 
 
-def _selector(keys: AnnotationKeys, annotations: Mapping[str, str]) -> Selector:
+def _selector(keys: AnnotationKeys, annotations: Mapping[str, str]) -> DeviceSelector:
     """Which cards the pod accepts.
 
     Volcano takes a list of models literally: blanks count, and an empty word (there is one beside every stray comma) is
@@ -142,7 +143,7 @@ def _selector(keys: AnnotationKeys, annotations: Mapping[str, str]) -> Selector:
     use, avoid = annotations.get(keys.use_models), annotations.get(keys.avoid_models)
     wanted = [ids for key in keys.use_ids if (ids := _ids(annotations.get(key, "")))]
     unwanted = [ids for key in keys.avoid_ids if (ids := _ids(annotations.get(key, "")))]
-    return Selector(
+    return DeviceSelector(
         use_ids=frozenset.intersection(*wanted) if wanted else None,
         avoid_ids=frozenset.union(*unwanted) if unwanted else None,
         use_models=None if use is None else tuple(use.lower().split(",")),
@@ -176,12 +177,12 @@ def group_of(pod: Pod) -> str:
     return f"{pod.namespace}/{name}" if name else ""
 
 
-def is_nvidia(candidate: Candidate, ask: Ask) -> Reason | None:
+def is_nvidia(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """Volcano takes a card for an NVIDIA one by the word in its model, in capitals."""
     return None if "NVIDIA" in candidate.device.model else Reason.MODEL
 
 
-def places_are_known(candidate: Candidate, ask: Ask) -> Reason | None:
+def places_are_known(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """A card fails closed when it holds shares whose slot nobody wrote down, or slots that it cannot have."""
     marks = candidate.used.marks
     if candidate.device.mode == MIG_MODE:
@@ -190,7 +191,7 @@ def places_are_known(candidate: Candidate, ask: Ask) -> Reason | None:
     return Reason.HEALTH if any(isinstance(mark, Instance) for mark in marks) else None
 
 
-def apart_from_its_group(candidate: Candidate, ask: Ask) -> Reason | None:
+def apart_from_its_group(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """A pod that wants its gang spread keeps off cards that its gang holds; its own containers may share one."""
     group = ask.request.option(GROUP)
     if group is None or candidate.position in ask.held:
@@ -198,30 +199,30 @@ def apart_from_its_group(candidate: Candidate, ask: Ask) -> Reason | None:
     return Reason.GROUP if GroupMember(group) in candidate.used.marks else None
 
 
-def slot_left(candidate: Candidate, ask: Ask) -> Reason | None:
+def slot_left(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """A MIG card has a free slot that holds the memory."""
     if candidate.device.mode != MIG_MODE:
         return None
     return Reason.PARTITION if _slot(candidate, ask) is None else None
 
 
-def share_of(candidate: Candidate, ask: Ask) -> Share:
+def share_of(candidate: Candidate, ask: ContainerRequest) -> DeviceShare:
     """The slice as requested; on a MIG card with its slot, whose size is not what is written down."""
     group = ask.request.option(GROUP)
     slot = _slot(candidate, ask) if candidate.device.mode == MIG_MODE else None
     mark: Instance | GroupMember | None = GroupMember(group) if group is not None else None
     mark = mark if slot is None else _instance(slot[0].group, slot[1].start)
-    return Share(candidate.position, memory_on(candidate, ask), ask.request.cores, mark)
+    return DeviceShare(candidate.position, memory_on(candidate, ask), ask.request.cores, mark)
 
 
-def _slot(candidate: Candidate, ask: Ask) -> tuple[Profile, Placement] | None:
+def _slot(candidate: Candidate, ask: ContainerRequest) -> tuple[Profile, SlicePlacement] | None:
     held = [mark for mark in candidate.used.marks if isinstance(mark, Instance)]
     return mig.choose_in_group(candidate.device.profiles, memory_on(candidate, ask), held)
 
 
 def _instance(group: str, position: int) -> Instance:
     """The mark of a slot. Annotations do not name its profile, so it is called as they call it."""
-    return Instance(f"{group}-{position}", Placement(position, 1), group)
+    return Instance(f"{group}-{position}", SlicePlacement(position, 1), group)
 
 
 def recall(annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]) -> tuple[ContainerGrant, ...]:
@@ -247,7 +248,7 @@ def _recalled(share: GrantedShare, seen: set[str]) -> GrantedShare:
     return replace(share, device=slot.device, mark=_instance(slot.group, slot.position))
 
 
-def spell(shortfall: Shortfall, ask: Ask) -> str:
+def spell(shortfall: Shortfall, ask: ContainerRequest) -> str:
     """What Volcano's log says; on the pod it only says ``hami-vgpuDeviceSharing error``."""
     wanted = ask.request.selector.modes
     mode = shortfall.devices[-1].device.mode if shortfall.devices else wanted
@@ -259,7 +260,8 @@ def spell(shortfall: Shortfall, ask: Ask) -> str:
 
 
 def score_node(scoring: Scoring) -> float:
-    """Volcano's deviceshare score: per card taken 0 to 100, so more for pods with more cards (``volcano.md`` 2.6)."""
+    """Volcano's deviceshare score: per card taken 0 to 100, so more for pods with more cards (Volcano 1.14.1
+    ``pkg/scheduler/api/devices/nvidia/vgpu/utils.go``)."""
     usage = list(scoring.state.usage)
     devices = scoring.state.shape.devices
     score = 0.0

@@ -1,7 +1,7 @@
 """What releases of Volcano's scheduler do with cards that is not what the request says: data, by release.
 
-Sources: ``volcano.md`` 1.8 and 2, ``peers.md`` 7.1 and 8. A quirk that was seen with one release, and of which the code
-of others was not read, is taken to hold for all.
+Sources: Volcano ``pkg/scheduler/api/devices/nvidia/vgpu/device_info.go``, by release, ``trials.md`` V14, V18 and V19. A
+quirk that was seen with one release, and of which the code of others was not read, is taken to hold for all.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def version_of_image(image: str) -> Version | None:
     return version_of(tag)
 
 
-class Span(NamedTuple):
+class ReleaseRange(NamedTuple):
     """Releases from ``first`` on (``None``: from the beginning) and before ``end`` (``None``: to this day)."""
 
     first: Version | None = None
@@ -55,10 +55,10 @@ class Span(NamedTuple):
         return f"from {self.first} on" if self.end is None else f"from {self.first} to before {self.end}"
 
 
-EVERY: Final = (Span(),)
+EVERY: Final = (ReleaseRange(),)
 
 
-class Grants(StrEnum):
+class DeviceAssigner(StrEnum):
     """Who writes down which cards a pod of Volcano gets: Volcano alone, or ``volcano-vgpu`` in one of its modes."""
 
     VOLCANO = "volcano"
@@ -75,16 +75,16 @@ class Quirk:
     ``program`` names another program that does it, with its releases, where that is not Volcano's scheduler.
     """
 
-    spans: tuple[Span, ...] = EVERY
+    spans: tuple[ReleaseRange, ...] = EVERY
     program: str = ""
     seen: Version | None = None
-    cured_by: frozenset[Grants] = frozenset()
+    cured_by: frozenset[DeviceAssigner] = frozenset()
 
     def covers(self, version: Version | None) -> bool:
         """Whether a release does it; of one that nobody knows the worst is assumed."""
         return version is None or any(span.covers(version) for span in self.spans)
 
-    def holds(self, version: Version | None, grants: Grants) -> bool:
+    def holds(self, version: Version | None, grants: DeviceAssigner) -> bool:
         """Whether it is to be expected in a cluster."""
         return grants not in self.cured_by and self.covers(version)
 
@@ -102,11 +102,13 @@ class Quirk:
 TRIED: Final = Version(1, 14, 1)
 """The release whose answers were recorded."""
 
-_OWN_LEDGER: Final = frozenset({Grants.GUARD, Grants.LEDGER})
-_NODE_SUMS: Final = (Span(Version(1, 13, 0)),)
+_OWN_LEDGER: Final = frozenset({DeviceAssigner.GUARD, DeviceAssigner.LEDGER})
+_NODE_SUMS: Final = (ReleaseRange(Version(1, 13, 0)),)
 """Since then memory and cores count in the sums of nodes and queues, too."""
 
-HANDSHAKE: Final = Quirk(spans=(Span(None, Version(1, 14, 3)), Span(Version(1, 15, 0), Version(1, 15, 1))))
+HANDSHAKE: Final = Quirk(
+    spans=(ReleaseRange(None, Version(1, 14, 3)), ReleaseRange(Version(1, 15, 0), Version(1, 15, 1)))
+)
 """A node without a handshake has no cards."""
 
 SIDE_CONTAINERS: Final = Quirk(cured_by=_OWN_LEDGER)
@@ -117,15 +119,16 @@ UNCHOSEN_DEVICES: Final = Quirk(cured_by=_OWN_LEDGER)
 
 PLUGIN_TOTALS: Final = Quirk(
     program="volcano-vgpu-device-plugin up to 1.12",
-    cured_by=frozenset({Grants.POLICY, Grants.GUARD, Grants.LEDGER}),
+    cured_by=frozenset({DeviceAssigner.POLICY, DeviceAssigner.GUARD, DeviceAssigner.LEDGER}),
 )
-"""The node agent compares the cards of the whole pod with those of one container (``volcano.md`` 3.3): no pod matches
-whose containers ask for cards twice, and kubelet fails it (``UnexpectedAdmissionError``). Our agent does not."""
+"""The node agent compares the cards of the whole pod with those of one container (volcano-vgpu-device-plugin 1.12.0
+``pkg/util/util.go``): no pod matches whose containers ask for cards twice, and kubelet fails it
+(``UnexpectedAdmissionError``). Our agent does not."""
 
 CORES_ALONE: Final = Quirk(cured_by=_OWN_LEDGER)
 """A container that asks for cores, and for neither a number nor memory, is bound without a card."""
 
-ID_LISTS: Final = Quirk(spans=(Span(None, Version(1, 16, 0)),), cured_by=_OWN_LEDGER)
+ID_LISTS: Final = Quirk(spans=(ReleaseRange(None, Version(1, 16, 0)),), cured_by=_OWN_LEDGER)
 """``volcano.sh/vgpu-use-gpuuuid`` and its opposite are not read."""
 
 FOREIGN_ID_LISTS: Final = Quirk(cured_by=_OWN_LEDGER)
@@ -162,13 +165,17 @@ INNER_QUEUE: Final = Quirk(seen=TRIED)
 PARTIAL_GANG: Final = Quirk(seen=TRIED)
 """A quota lets in a part of a Job's pods, which then wait for the others."""
 
-NO_REGISTER: Final = Quirk(cured_by=frozenset({Grants.LEDGER}))
+NO_REGISTER: Final = Quirk(cured_by=frozenset({DeviceAssigner.LEDGER}))
 """Pods that fit the sums of a node without known cards are bound there, with no card looked at."""
 
-CRASH: Final = Quirk(spans=(Span(TRIED, Version(1, 14, 2)),), seen=TRIED, cured_by=frozenset({Grants.LEDGER}))
+CRASH: Final = Quirk(
+    spans=(ReleaseRange(TRIED, Version(1, 14, 2)),), seen=TRIED, cured_by=frozenset({DeviceAssigner.LEDGER})
+)
 """The scheduler ends with a nil pointer at the first pod that fits a node with slots and without known cards."""
 
-UNKNOWN_CARDS: Final = Quirk(spans=(Span(None, TRIED), Span(Version(1, 14, 2))), cured_by=frozenset({Grants.LEDGER}))
+UNKNOWN_CARDS: Final = Quirk(
+    spans=(ReleaseRange(None, TRIED), ReleaseRange(Version(1, 14, 2))), cured_by=frozenset({DeviceAssigner.LEDGER})
+)
 """``NO_REGISTER`` of the releases that do not crash there."""
 
 READY_IGNORED: Final = Quirk(seen=TRIED)
@@ -180,39 +187,41 @@ HEALTH_IGNORED: Final = Quirk(cured_by=_OWN_LEDGER)
 SUMS: Final = Quirk(spans=_NODE_SUMS)
 """Pods have to fit the sums in the node's status before cards are looked at."""
 
-GANG_TOGETHER: Final = Quirk(spans=(Span(None, Version(1, 15, 0)),))
+GANG_TOGETHER: Final = Quirk(spans=(ReleaseRange(None, Version(1, 15, 0)),))
 """``volcano.sh/vgpu-podgroup-policy: spread`` is not read."""
 
 SAME_SLOT: Final = Quirk()
 """Containers of one pod may be given the same slot of a MIG card."""
 
 STALE_GANG: Final = Quirk(
-    spans=(Span(None, Version(1, 16, 0)),), cured_by=frozenset({Grants.POLICY, Grants.GUARD, Grants.LEDGER})
+    spans=(ReleaseRange(None, Version(1, 16, 0)),),
+    cured_by=frozenset({DeviceAssigner.POLICY, DeviceAssigner.GUARD, DeviceAssigner.LEDGER}),
 )
 """A gang that had to wait is bound with the ids of an earlier try that was rolled back."""
 
 BOOKED_BY_TRIES: Final = Quirk(
-    spans=(Span(None, Version(1, 15, 0)), Span(Version(1, 16, 0))), cured_by=frozenset({Grants.LEDGER})
+    spans=(ReleaseRange(None, Version(1, 15, 0)), ReleaseRange(Version(1, 16, 0))),
+    cured_by=frozenset({DeviceAssigner.LEDGER}),
 )
 """A gang that does not fit leaves cards booked within a session, because its tries are rolled back only in part."""
 
 STUCK_QUEUES: Final = Quirk(seen=TRIED)
 """Of two queues that compete more is let in than there is, and who is above its share never steps back."""
 
-COUNTED_TWICE: Final = Quirk(seen=TRIED, cured_by=frozenset({Grants.LEDGER}))
+COUNTED_TWICE: Final = Quirk(seen=TRIED, cured_by=frozenset({DeviceAssigner.LEDGER}))
 """A pod that has just been bound counts twice on its card until the node changes."""
 
 FRESH: Final = Quirk(seen=TRIED, cured_by=_OWN_LEDGER)
 """A scheduler that has just started binds pods without looking at cards until the node changes."""
 
-LEAVING_FREED: Final = Quirk(cured_by=frozenset({Grants.LEDGER}))
+LEAVING_FREED: Final = Quirk(cured_by=frozenset({DeviceAssigner.LEDGER}))
 """Cards of a pod that is being deleted count as free at once, while its containers still run."""
 
 KEPT_FOR_WAITING: Final = Quirk(seen=TRIED)
 """A pod that waits for one that is being deleted keeps what is free on that node from those behind it."""
 
-FIRST_CONTAINER: Final = Quirk(cured_by=frozenset({Grants.LEDGER}))
+FIRST_CONTAINER: Final = Quirk(cured_by=frozenset({DeviceAssigner.LEDGER}))
 """Of the containers of one pod that share a card only the first is counted."""
 
-GRANT_BY_BINDING: Final = Quirk(spans=(Span(Version(1, 16, 0)),))
+GRANT_BY_BINDING: Final = Quirk(spans=(ReleaseRange(Version(1, 16, 0)),))
 """The grant is written into the Binding and nowhere else."""

@@ -13,9 +13,9 @@ from starlette.routing import Route
 
 from hami_plugins.errors import AdmissionDeniedError, WireError
 from hami_plugins.observe.metrics import Metrics
-from hami_plugins.web.bodies import Room
+from hami_plugins.web.bodies import BodyBudget
 from hami_plugins.web.documents import MAX_BODY, DocumentMetrics, Reply, document_route, error_reply
-from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Refused, decode, encode
+from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied, decode, encode
 
 Handler = Callable[[AdmissionRequest], Answer]
 """What is said to a request. An ``AdmissionDeniedError`` is a refusal, too."""
@@ -40,7 +40,7 @@ def admission_route(  # noqa: PLR0913 - what a route is made of
     name: str,
     metrics: AdmissionMetrics,
     limit: int = MAX_BODY,
-    room: Room | None = None,
+    room: BodyBudget | None = None,
 ) -> Route:
     """The route of a webhook; the parameters are those of ``document_route``."""
 
@@ -60,7 +60,7 @@ def _said(handler: Handler, request: AdmissionRequest) -> Answer:
     try:
         return handler(request)
     except AdmissionDeniedError as error:
-        return Refused(error.message, error.code)
+        return Denied(error.message, error.code)
 
 
 def _outcome(said: Answer) -> str:

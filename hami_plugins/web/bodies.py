@@ -30,7 +30,8 @@ WAITING: Final = 4
 """Calls of one client that wait for the thread of calls that take long, or are in it."""
 
 SHARE: Final = 0.005
-"""Seconds for which the calls of one client are worked on before every other connection has its turn."""
+"""Seconds for which calls are worked on before every other connection has its turn, and those of one client before all
+other clients have theirs."""
 
 DISCARDED: Final = 8
 """So many times the limit are read and thrown away, so that a client that only sends hears why; then it is cut."""
@@ -104,7 +105,7 @@ class Nothing:
         return b""
 
 
-class Room:
+class BodyBudget:
     """For the bodies of one server: ``most`` bytes, of which ``taken`` are used. In the thread of the event loop."""
 
     def __init__(self, most: int = ALL_BODIES) -> None:
@@ -115,6 +116,7 @@ class Room:
         self._long = asyncio.Lock()
         self._waiting: dict[str, int] = {}
         self._spent: dict[str, float] = {}
+        self._turn = 0.0
 
     def turn(self, client: str) -> asyncio.Semaphore:
         """Held by a body that is not small, until it is answered."""
@@ -124,15 +126,23 @@ class Room:
         return found
 
     async def share(self, client: str) -> None:
-        """Waits while other connections have not had their turn since this client used its share of the time."""
-        while self._spent.get(client, 0.0) > SHARE:
+        """Waits while other connections have not had their turn since calls, or those of this client, used a share."""
+        while self._turn > SHARE or self._spent.get(client, 0.0) > SHARE:
             await asyncio.sleep(0)
 
     def spent(self, client: str, seconds: float) -> None:
         """The event loop worked for a client for so long."""
         if not self._spent:
-            asyncio.get_running_loop().call_soon(self._spent.clear)
+            asyncio.get_running_loop().call_soon(self._end_turn)
         self._spent[client] = self._spent.get(client, 0.0) + seconds
+        self._turn += seconds
+
+    def _end_turn(self) -> None:
+        if not self._turn:  # every client that waits has used its share
+            self._spent.clear()
+            return
+        self._turn = 0.0
+        asyncio.get_running_loop().call_soon(self._end_turn)
 
     @asynccontextmanager
     async def alone(self, client: str) -> AsyncIterator[None]:
@@ -174,7 +184,7 @@ class Arriving:
 
     __slots__ = ("_gave_up", "_has_turn", "_room", "_timeout", "_turn", "client", "size")
 
-    def __init__(self, room: Room, client: str, timeout: asyncio.Timeout) -> None:
+    def __init__(self, room: BodyBudget, client: str, timeout: asyncio.Timeout) -> None:
         self.client = client
         self.size = 0
         self._room = room
@@ -218,7 +228,7 @@ class Arriving:
         return self.refusal() if self._gave_up else SlowBodyError(f"the body did not arrive within {SECONDS:.0f} s")
 
 
-class Limits(NamedTuple):
+class BodyLimits(NamedTuple):
     """At most ``limit`` bytes are kept of a body of at most ``longest``; ``collecting`` makes what keeps them."""
 
     limit: int
@@ -226,7 +236,7 @@ class Limits(NamedTuple):
     collecting: Callable[[], Collector] = Whole
 
 
-async def received(receive: Receive, message: object, arriving: Arriving, limits: Limits) -> bytes | None:
+async def received(receive: Receive, message: object, arriving: Arriving, limits: BodyLimits) -> bytes | None:
     """What is kept of a body that begins with ``message``; ``None`` where the client left before it was through.
 
     Raises ``TooLargeError`` for a body beyond its limits.

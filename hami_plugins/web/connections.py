@@ -29,11 +29,14 @@ _WAITING: Final = 2048
 _MANY: Final = 128
 """Connections after whose end memory is given back."""
 
-_FLOOD: Final = 256
-"""Connections that come without a pause. From then on a client that has half of all is refused before anything else."""
+_FLOOD: Final = 64
+"""Connections that come without a pause. From then on a client that has its share is refused before anything else."""
+
+_LEAST: Final = 2
+"""Connections that ask nothing yet and that each client may have in a flood: a kubelet probes twice at a time."""
 
 
-class Connections:
+class OpenConnections:
     """Used in the thread of the event loop alone. Connections are known by their file descriptors.
 
     ``on_many_closed`` is called each time that many of them have come to their end.
@@ -49,6 +52,7 @@ class Connections:
         self._ends: dict[int, Callable[[], object]] = {}
         self._clients: dict[int, str] = {}
         self._waiting: ByClient[int] = ByClient()
+        self._asked_nothing: ByClient[int] = ByClient()
         self._unread: dict[int, int] = {}
         self._unread_by: ByClient[int] = ByClient()
 
@@ -60,12 +64,15 @@ class Connections:
         self.closed(number)
         self._ends[number], self._clients[number] = end, client
         self._waiting.add(number, client)
+        self._asked_nothing.add(number, client)
         if len(self._ends) > self._most and (victim := self._waiting.victim()) is not None:
             self._end(victim)
 
     def crowds(self, client: str) -> bool:
-        """Whether the client has half of all connections that there may be."""
-        return self._waiting.count(client) >= self._most // 2
+        """Whether the client has half of all connections, or its share of that half in ones that asked nothing yet."""
+        half, new = self._most // 2, self._asked_nothing
+        share = max(_LEAST, half // max(1, new.clients))
+        return new.count(client) >= share or self._waiting.count(client) >= half
 
     def ends_by(self, number: int, end: Callable[[], object]) -> None:
         """From now on ``end`` closes the connection."""
@@ -75,6 +82,7 @@ class Connections:
     def works(self, number: int) -> None:
         """The server works on a request of the connection, which is not closed for others meanwhile."""
         self._waiting.discard(number)
+        self._asked_nothing.discard(number)
 
     def waits(self, number: int) -> None:
         """The next step is the client's."""
@@ -102,6 +110,7 @@ class Connections:
                 self._on_many_closed()
         self._clients.pop(number, None)
         self._waiting.discard(number)
+        self._asked_nothing.discard(number)
         self._unread.pop(number, None)
         self._unread_by.discard(number)
 
@@ -114,7 +123,7 @@ class Connections:
 class Listener(socket.socket):
     """A listening socket whose connections are known to ``connections`` from their first moment, before TLS begins."""
 
-    connections: Connections
+    connections: OpenConnections
     _at_a_stretch = 0
 
     def accept(self) -> tuple[socket.socket, Any]:
@@ -142,7 +151,7 @@ class Listener(socket.socket):
 
 
 class _Accepted(socket.socket):
-    connections: Connections
+    connections: OpenConnections
 
     def cut(self) -> None:
         """End the connection; the transport that has it learns that it ended, and closes."""
@@ -157,7 +166,7 @@ class _Accepted(socket.socket):
             self.connections.closed(number)
 
 
-def listening(host: str, port: int, connections: Connections) -> Listener:
+def listening(host: str, port: int, connections: OpenConnections) -> Listener:
     """A socket that listens there. Raises ``OSError``."""
     with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as made:
         listener = Listener(made.family, made.type, made.proto, fileno=made.detach())

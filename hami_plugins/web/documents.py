@@ -28,15 +28,15 @@ from hami_plugins.web.bodies import (
     SECONDS,
     SMALL,
     Arriving,
+    BodyBudget,
+    BodyLimits,
     Collector,
-    Limits,
-    Room,
     TooLargeError,
     TooManyError,
     Whole,
     received,
 )
-from hami_plugins.web.memory import give_back
+from hami_plugins.web.memory import GivingBack, give_back
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,9 +45,11 @@ MAX_BODY: Final = 3 * 1024 * 1024
 """Bytes. The API server takes no larger request itself, so none reaches a webhook."""
 
 _FAST: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
-LARGE: Final = 512 * 1024
+LARGE: Final = 128 * 1024
 """Bytes of a body that is read in a thread of its own: to parse it may take tens of milliseconds."""
 
+QUIET: Final = 60.0
+"""Seconds in which a route logs no further refusal of the same kind."""
 
 MOST_VALUES: Final = 100_000
 """Values in a larger body, by the marks before them. A pod has some thousands; two bytes can be a value of 60."""
@@ -121,28 +123,31 @@ def document_route(  # noqa: PLR0913 - what a route is made of
     limit: int = MAX_BODY,
     longest: int | None = None,
     collecting: Callable[[], Collector] = Whole,
-    room: Room | None = None,
+    room: BodyBudget | None = None,
 ) -> Route:
     """A route for POST. ``name`` stands in metrics and in the log, ``limit`` is the most bytes that are kept of a body.
 
     Where ``collecting`` makes what keeps only a part, a body may have ``longest`` bytes. Routes of one server may share
     the ``room`` for their bodies; without one it has its own.
     """
-    limits = Limits(limit, limit if longest is None else longest, collecting)
-    return Route(path, _Endpoint(answer, name, metrics, limits, room or Room()), methods=["POST"])
+    limits = BodyLimits(limit, limit if longest is None else longest, collecting)
+    return Route(path, _Endpoint(answer, name, metrics, limits, room or BodyBudget()), methods=["POST"])
 
 
 class _Endpoint:
     """The ASGI application behind a route."""
 
-    def __init__(self, answer: Answering, name: str, metrics: DocumentMetrics, limits: Limits, room: Room) -> None:
+    def __init__(
+        self, answer: Answering, name: str, metrics: DocumentMetrics, limits: BodyLimits, room: BodyBudget
+    ) -> None:
         self._answer = answer
         self._name = name
         self._metrics = metrics
         self._limits = limits
         self._room = room
+        self._giving_back = GivingBack()
         self._seconds = metrics.seconds.labels(name)
-        self._refused = ""
+        self._quiet_until: dict[str, float] = {}
         self._log = structlog.get_logger(__name__).bind(route=name)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -165,6 +170,7 @@ class _Endpoint:
             await self._send(send, _refusal(error), close=True)
         finally:
             arriving.end_turn()
+            self._giving_back.soon()
 
     async def _body(
         self, receive: Receive, message: Message, arriving: Arriving, timeout: asyncio.Timeout
@@ -235,14 +241,13 @@ class _Endpoint:
             self._metrics.failures.labels(self._name).inc()
             self._log.exception("document_failed", size=len(body))
             return error_reply(500, f"internal error in {self._name}; the log of this process says which")
-        self._refused = ""
         return reply
 
     def _note(self, error: HamiPluginsError) -> None:
-        """Into the log, once for each kind until something is answered again: clients ask on and on."""
-        kind = type(error).__name__
-        if kind != self._refused:
-            self._refused = kind
+        """Into the log, each kind once in a while: clients ask on and on, and some of them only to be logged."""
+        kind, now = type(error).__name__, time.monotonic()
+        if now >= self._quiet_until.get(kind, now):
+            self._quiet_until[kind] = now + QUIET
             self._log.warning("document_refused", error=str(error), status=error.http_status)
 
 

@@ -33,6 +33,11 @@ class ByClient(Generic[Key]):
         if not keys:
             del self._keys[client]
 
+    @property
+    def clients(self) -> int:
+        """How many clients have keys."""
+        return len(self._keys)
+
     def count(self, client: str) -> int:
         """How many keys a client has."""
         return len(self._keys.get(client, ()))

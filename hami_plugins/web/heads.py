@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from hami_plugins.web.connections import Connections
+from hami_plugins.web.connections import OpenConnections
 from hami_plugins.web.joining import Joining
 
 LARGEST: Final = 16 * 1024
@@ -35,7 +35,7 @@ class _HeadTooLargeError(Exception):
 class Guarded(Joining):
     """Closes connections that pass a limit. Counts the bytes that became neither a whole head nor a part of a body."""
 
-    def __init__(self, *given: Any, patience: float = PATIENCE, connections: Connections, **named: Any) -> None:
+    def __init__(self, *given: Any, patience: float = PATIENCE, connections: OpenConnections, **named: Any) -> None:
         super().__init__(*given, **named)
         self._patience = patience
         self._connections = connections

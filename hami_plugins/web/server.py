@@ -18,7 +18,7 @@ from uvicorn.server import ServerState
 from hami_plugins.errors import ConfigError
 from hami_plugins.running import Running
 from hami_plugins.web.accepting import accept_no_more
-from hami_plugins.web.connections import A_TURN, MOST, Connections, Listener, listening
+from hami_plugins.web.connections import A_TURN, MOST, Listener, OpenConnections, listening
 from hami_plugins.web.heads import PATIENCE, Guarded
 from hami_plugins.web.loops import Loop
 from hami_plugins.web.memory import GivingBack
@@ -74,7 +74,7 @@ class WebServer(Running):
 
         Raises ``ConfigError`` when the address is not to be had or the certificate cannot be used.
         """
-        connections = Connections(self._connections, on_many_closed=GivingBack().soon)
+        connections = OpenConnections(self._connections, on_many_closed=GivingBack().soon)
         config = self._config(connections)
         host = self.address[0]
         listener = _listen(*self.address, connections)
@@ -106,15 +106,17 @@ class WebServer(Running):
         server.end()
         thread.join(self._grace + _START_SECONDS)
 
-    def _config(self, connections: Connections) -> uvicorn.Config:
+    def _config(self, connections: OpenConnections) -> uvicorn.Config:
         protocol: Any = partial(Guarded, patience=self._patience, connections=connections)
         config = uvicorn.Config(
             self._app,
             timeout_graceful_shutdown=max(1, round(self._grace)),
             timeout_keep_alive=self._idle,
             backlog=A_TURN,
-            # How the process logs is not the server's matter, and probes come every few seconds.
+            # How the process logs is not the server's matter, and probes come every few seconds. Of requests that are
+            # not understood uvicorn warns each time, so that a stranger decides how much is logged.
             log_config=None,
+            log_level="error",
             access_log=False,
             lifespan="off",
             server_header=False,
@@ -218,7 +220,7 @@ def _serve(server: _Server, listener: socket.socket) -> None:
         server.serving.set()
 
 
-def _listen(host: str, port: int, connections: Connections) -> Listener:
+def _listen(host: str, port: int, connections: OpenConnections) -> Listener:
     try:
         return listening(host, port, connections)
     except OSError as error:

@@ -14,7 +14,7 @@ from hami_plugins.config import layering, texts
 from hami_plugins.config.layering import Layer
 from hami_plugins.config.values import AbsolutePath, Listen, Logging, Name, Port, Strict
 from hami_plugins.errors import ConfigError
-from hami_plugins.kube.election import Timing
+from hami_plugins.kube.election import LeaseTiming
 
 NAMESPACE_VARIABLE: Final = "POD_NAMESPACE"
 
@@ -28,9 +28,14 @@ class Webhooks(Strict):
     installations have two names for them.
     """
 
-    host: str = "0.0.0.0"  # noqa: S104 - the API server is another machine
-    port: Port = 9443
-    configuration: Name
+    host: str = Field(
+        "0.0.0.0",  # noqa: S104 - the API server is another machine
+        description="Address of the port for webhooks.",
+    )
+    port: Port = Field(9443, description="Port for webhooks; 0 takes a free one.")
+    configuration: Name = Field(
+        description="Name of the webhook configurations in the cluster. Two installations need two names.",
+    )
 
 
 class Certificate(Strict):
@@ -43,21 +48,27 @@ class Certificate(Strict):
     ``client_ca`` is a file of authorities; only clients with a certificate from one of them reach the webhooks then.
     """
 
-    directory: AbsolutePath
-    file: Annotated[str, Field(min_length=1)] = "tls.crt"
-    key: Annotated[str, Field(min_length=1)] = "tls.key"
-    bootstrap: bool = False
-    secret: Name
-    names: tuple[Name, ...] = ()
-    client_ca: AbsolutePath | None = None
+    directory: AbsolutePath = Field(description="Directory of the server's certificate and key.")
+    file: Annotated[str, Field(min_length=1)] = Field("tls.crt", description="File name of the certificate (PEM).")
+    key: Annotated[str, Field(min_length=1)] = Field("tls.key", description="File name of the private key (PEM).")
+    bootstrap: bool = Field(
+        False,
+        description="The server makes its own certificates and keeps them in `secret`; run `trust` once.",
+    )
+    secret: Name = Field(description="Name of the Secret for `bootstrap`.")
+    names: tuple[Name, ...] = Field((), description="Further names and addresses in certificates of `bootstrap`.")
+    client_ca: AbsolutePath | None = Field(
+        None,
+        description="File of authorities (PEM); only clients with a certificate from one of them may call webhooks.",
+    )
 
 
 class Service(Strict):
     """The Service in front of the server; certificates are for its name."""
 
-    name: Name
-    namespace: Name
-    port: Annotated[int, Field(ge=1, le=65535)] = 443
+    name: Name = Field(description="Name of the Service in front of the server.")
+    namespace: Name = Field(description="Namespace of the Service. Default: `POD_NAMESPACE`, where that is set.")
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(443, description="Port of the Service.")
 
     @property
     def host(self) -> str:
@@ -72,10 +83,19 @@ class Lease(Strict):
     ``duration`` after it last did.
     """
 
-    name: Name
-    duration: Annotated[float, Field(ge=1)] = 15.0
-    deadline: Annotated[float, Field(gt=0)] = 10.0
-    retry: Annotated[float, Field(gt=0)] = 2.0
+    name: Name = Field(description="Name of the Lease that the acting replica holds.")
+    duration: Annotated[float, Field(ge=1)] = Field(
+        15.0,
+        description="Seconds after the last renewal until another replica may take the Lease.",
+    )
+    deadline: Annotated[float, Field(gt=0)] = Field(
+        10.0,
+        description="Seconds without a renewal after which the replica stops acting. Less than `duration`.",
+    )
+    retry: Annotated[float, Field(gt=0)] = Field(
+        2.0,
+        description="Seconds between two attempts to get or renew the Lease. Less than `deadline`.",
+    )
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
@@ -86,9 +106,9 @@ class Lease(Strict):
         return self
 
     @property
-    def timing(self) -> Timing:
+    def timing(self) -> LeaseTiming:
         """The same for an election."""
-        return Timing(duration=self.duration, deadline=self.deadline, retry=self.retry)
+        return LeaseTiming(duration=self.duration, deadline=self.deadline, retry=self.retry)
 
 
 class ServedSettings(Strict):
@@ -98,14 +118,17 @@ class ServedSettings(Strict):
     to learn that nobody is to be sent there.
     """
 
-    version: Literal[1] = 1
+    version: Literal[1] = Field(1, description="Version of the file's format.")
     webhooks: Webhooks
     certificate: Certificate
     service: Service
     lease: Lease
     listen: Listen
     log: Logging = Logging()
-    shutdown_delay: Annotated[float, Field(ge=0, le=300)] = 5.0
+    shutdown_delay: Annotated[float, Field(ge=0, le=300)] = Field(
+        5.0,
+        description="Seconds that a replica continues to answer after it is told to end.",
+    )
 
     @property
     def certified_names(self) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ class Allowed:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Denied:
     """It may not be done. The API server hands ``reason`` to whoever asked, under the HTTP status ``code``."""
 
     reason: str
@@ -67,7 +67,7 @@ class Refused:
     warnings: Sequence[str] = ()
 
 
-Answer = Allowed | Refused
+Answer = Allowed | Denied
 
 
 def decode(data: bytes) -> AdmissionRequest:
@@ -98,7 +98,7 @@ def decode(data: bytes) -> AdmissionRequest:
 def encode(uid: str, answer: Answer) -> bytes:
     """The review that answers the request of this ``uid``."""
     response: Json = {"uid": uid, "allowed": isinstance(answer, Allowed)}
-    if isinstance(answer, Refused):
+    if isinstance(answer, Denied):
         response["status"] = {"code": answer.code, "message": answer.reason}
     elif answer.operations:
         patch = base64.b64encode(orjson.dumps(list(answer.operations))).decode()

@@ -1,4 +1,5 @@
-"""HAMi-core's names: files on a node and in containers, and the variables that it reads (``hami-core.md`` 7.5, 8.3)."""
+"""HAMi-core's names: files on a node and in containers, and the variables that it reads (HAMi 2.10.0
+``pkg/device-plugin/nvidiadevice/nvinternal/plugin/server.go``)."""
 
 from typing import Final
 
@@ -11,7 +12,8 @@ PRELOAD_IN_CONTAINER: Final = "/etc/ld.so.preload"
 LOCK_DIRECTORY: Final = "/tmp/vgpulock"  # noqa: S108 - a path of the protocol, the same in containers
 
 MOST_CARDS: Final = 16
-"""How many cards it keeps account of in a container (``koordinator.md`` 5.2)."""
+"""How many cards it keeps account of in a container (Koordinator 1.7.0
+``pkg/koordlet/runtimehooks/hooks/gpu/gpu.go``)."""
 
 VISIBLE_ENV: Final = "NVIDIA_VISIBLE_DEVICES"
 MEMORY_ENV: Final = "CUDA_DEVICE_MEMORY_LIMIT_"

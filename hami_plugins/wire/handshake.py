@@ -10,7 +10,7 @@ from datetime import datetime, tzinfo
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from hami_plugins.model.vendor import Dialect
+from hami_plugins.model.dialect import Dialect
 
 
 class Word(StrEnum):

@@ -6,7 +6,7 @@
       {"gpu":[{"minor":1,"resources":{"koordinator.sh/gpu-core":"50","koordinator.sh/gpu-memory":"16Gi",
       "koordinator.sh/gpu-memory-ratio":"50"},"id":"GPU-8c25a887-0000-0000-0000-000000000000"}]}
 
-Amounts are of one card each; memory is in bytes. Source: ``koordinator.md`` 1.1 and 2.3.
+Amounts are of one card each; memory is in bytes. Source: Koordinator 1.7.0 ``apis/extension/device_share.go``.
 """
 
 from collections.abc import Mapping
@@ -57,14 +57,15 @@ FOR_DEVICE_PLUGINS: Final = (
     "CAMBRICON_DSMLU_PROFILE",
     "metax-tech.com/gpu-devices-allocated",
 )
-"""The same for device plugins of makers (``koordinator.md`` 2.2), with the gate DevicePluginAdaption; the spelling is
+"""The same for device plugins of makers (Koordinator 1.7.0
+``pkg/scheduler/plugins/deviceshare/device_plugin_adapter.go``), with the gate DevicePluginAdaption; the spelling is
 Koordinator's."""
 
 ISOLATION: Final = "koordinator.sh/gpu-isolation-provider"
 """Label of pods whose limits are to be enforced, and of nodes that can."""
 
 HAMI_CORE: Final = "HAMi-core"
-"""The only value of the label that anybody acts upon; case counts."""
+"""The only value of the label that Koordinator acts upon; case counts."""
 
 INJECTED: Final = "hami-plugins.io/limits"
 """Ours: how many cards' limits the containers take from annotations of the pod."""
@@ -121,6 +122,15 @@ def current(name: str) -> str:
 def is_deprecated(name: str) -> bool:
     """Whether only Koordinator's scheduler still understands the name."""
     return name in RENAMED
+
+
+def misspells_hami_core(provider: str) -> bool:
+    """Whether an isolation provider is meant to be HAMi-core and spelled otherwise, or empty: nothing acts upon it.
+
+    Any other value names a component of the cluster's own, whose limits are not known here.
+    """
+    letters = "".join(filter(str.isalpha, provider)).lower()
+    return provider != HAMI_CORE and (not letters or letters.startswith("hami"))
 
 
 def decode(text: str, *, key: str = ALLOCATED_KEY) -> Allocations:

@@ -10,7 +10,7 @@
                      "koordinator.sh/gpu-memory-ratio": "100"},
        "topology": {"socketID": -1, "nodeID": 0, "pcieID": "pci0000:00", "busID": "0000:00:09.0"}}]}}
 
-Source: ``koordinator.md`` 3.
+Source: Koordinator 1.7.0 ``apis/scheduling/v1alpha1/device_types.go``.
 """
 
 import re
@@ -33,7 +33,7 @@ PARTITIONS_KEY: Final = "scheduling.koordinator.sh/gpu-partitions"
 """Annotation with the sets of linked cards."""
 
 REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", re.ASCII)
-"""What a condition's reason may be, as a whole (``koordinator.md`` 3.2)."""
+"""What a condition's reason may be, as a whole (Koordinator 1.7.0 ``apis/scheduling/v1alpha1/device_types.go``)."""
 
 LARGEST_MINOR: Final = 62
 """Koordinator keeps sets of cards as bits of one integer."""
@@ -48,7 +48,7 @@ class CardPlace(NamedTuple):
     bus: str = ""
 
 
-class Condition(NamedTuple):
+class DeviceCondition(NamedTuple):
     """Something about a device that is so or not: why, in a word and in a sentence, and since when (RFC 3339).
 
     The API server takes the word only as ``REASON`` has it, and refuses the whole object otherwise.
@@ -76,7 +76,7 @@ class PublishedDevice:
     resources: ResourceList = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     place: CardPlace | None = None
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[DeviceCondition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,9 +189,9 @@ def _device(raw: object, place: str) -> PublishedDevice:
     )
 
 
-def _condition(raw: object, place: str) -> Condition:
+def _condition(raw: object, place: str) -> DeviceCondition:
     body = fields.whole(raw, place)
-    return Condition(
+    return DeviceCondition(
         kind=fields.text(body, "type", place),
         holds=fields.text(body, "status", place) == "True",
         reason=fields.text(body, "reason", place),
@@ -228,7 +228,7 @@ def _written(device: PublishedDevice) -> Json:
     }
 
 
-def _said(condition: Condition) -> Json:
+def _said(condition: DeviceCondition) -> Json:
     return {
         "type": condition.kind,
         "status": "True" if condition.holds else "False",

@@ -11,7 +11,7 @@ together, and partitions of linked cards with what a node publishes of them.
     scheduling.koordinator.sh/gpu-partitions (of a Device object):
       {"2":[{"minors":[0,1],"gpuLinkType":"NVLink","ringBusBandwidth":"200Gi","allocationScore":10}]}
 
-Source: ``koordinator.md`` 2.4 to 2.6.
+Source: Koordinator 1.7.0 ``apis/extension/device_share.go``.
 """
 
 from collections.abc import Mapping
@@ -72,7 +72,7 @@ class Joint:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionWish:
+class PartitionRequest:
     """Cards of a partition are wanted: only such (``Restricted``), or rather such, with a bandwidth in bytes."""
 
     policy: str = "BestEffort"
@@ -102,11 +102,11 @@ def decode_joint(text: str) -> Joint:
     return Joint(types, _word(body, "requiredScope", JOINT_KEY, _JOINT_SCOPES))
 
 
-def decode_partition(text: str) -> PartitionWish:
+def decode_partition(text: str) -> PartitionRequest:
     """The wish for a partition. Raises ``WireError``."""
     body = fields.whole(documents.load(PARTITION_KEY, text), PARTITION_KEY)
     policy = _word(body, "allocatePolicy", PARTITION_KEY, _POLICIES | {""}) or "BestEffort"
-    return PartitionWish(policy, _bandwidth(body, PARTITION_KEY))
+    return PartitionRequest(policy, _bandwidth(body, PARTITION_KEY))
 
 
 def decode_partitions(text: str) -> Mapping[int, tuple[Partition, ...]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from hami_plugins.errors import WireError
-from hami_plugins.model.devices import Placement
+from hami_plugins.model.devices import SlicePlacement
 from hami_plugins.model.units import DeviceId
 from hami_plugins.wire import documents, fields
 from hami_plugins.wire.fields import Json
@@ -29,7 +29,7 @@ class MigAllocation(NamedTuple):
     device: int
     gpu: DeviceId
     profile: str
-    placement: Placement
+    placement: SlicePlacement
     runtime: MigRuntime | None = None
 
 
@@ -61,7 +61,7 @@ def _allocation(item: object, place: str) -> MigAllocation:
         device=fields.natural(body, "deviceindex", place),
         gpu=fields.device(body, "gpuuuid", place),
         profile=fields.text(body, "profile", place),
-        placement=Placement(
+        placement=SlicePlacement(
             fields.natural(placement, "start", f"{place}.placement"),
             fields.natural(placement, "size", f"{place}.placement"),
         ),

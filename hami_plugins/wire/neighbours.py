@@ -7,7 +7,7 @@ namespace's name.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from hami_plugins.model.pods import EVERYWHERE, NOBODY, Neighbours, PodTerm, Requirement, Spread
+from hami_plugins.model.pods import EVERYWHERE, NOBODY, Neighbours, PodTerm, Requirement, TopologySpread
 from hami_plugins.wire import fields
 from hami_plugins.wire.fields import Json
 
@@ -60,13 +60,13 @@ def _terms(affinity: Json, name: str, place: str, labels: Mapping[str, str], nam
             yield PodTerm(fields.text(body, "topologyKey", inside), wanted_of_pods, frozenset(named or [namespace]))
 
 
-def _spreads(spec: Json, labels: Mapping[str, str], place: str) -> Iterable[Spread]:
+def _spreads(spec: Json, labels: Mapping[str, str], place: str) -> Iterable[TopologySpread]:
     for at, raw in enumerate(fields.items(spec, "topologySpreadConstraints", place)):
         inside = f"{place}.topologySpreadConstraints[{at}]"
         body = fields.whole(raw, inside)
         wanted = _selector(body, labels, inside)
         if fields.text(body, "whenUnsatisfiable", inside) == _BINDING and wanted is not None:
-            yield Spread(
+            yield TopologySpread(
                 topology=fields.text(body, "topologyKey", inside),
                 max_skew=fields.number(body, "maxSkew", inside, default=1),
                 requirements=wanted,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from hami_plugins.errors import WireError
-from hami_plugins.model.devices import Placement, Profile
+from hami_plugins.model.devices import Profile, SlicePlacement
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.wire import documents, fields, scalars
 from hami_plugins.wire.documents import Scalar
@@ -159,7 +159,7 @@ def _profile(raw: object, place: str) -> Profile:
     for at, item in enumerate(fields.items(body, "placements", place)):
         inside = f"{place}.placements[{at}]"
         slot = documents.folded(item, inside)
-        placements.append(Placement(fields.natural(slot, "start", inside), fields.natural(slot, "size", inside)))
+        placements.append(SlicePlacement(fields.natural(slot, "start", inside), fields.natural(slot, "size", inside)))
     return Profile(
         name=fields.text(body, "name", place),
         memory=MiB(fields.natural(body, "memorymb", place)),

@@ -13,7 +13,7 @@ from hami_plugins.model.cluster import NamespaceQuota, PodGroup, Queue
 from hami_plugins.model.nodes import NodeFacts, Taint
 from hami_plugins.model.pods import ResourceList
 from hami_plugins.model.units import NodeName
-from hami_plugins.model.vendor import Condition, NodeObject
+from hami_plugins.model.vendor import NodeCondition, NodeObject
 from hami_plugins.wire import fields, managed_taints, quantity
 from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import pod
@@ -82,8 +82,8 @@ def node_facts(raw: object) -> NodeFacts:
 def resource_quota(raw: object) -> NamespaceQuota:
     """The hard limits of a ResourceQuota, keys as written there (``limits.nvidia.com/gpumem``).
 
-    Of one with scopes only HAMi's limits of devices: HAMi does not look at scopes (``hami-core.md`` 1.10), and nothing
-    here tells which pods the API server holds to the others.
+    Of one with scopes only HAMi's limits of devices: HAMi does not look at scopes (HAMi 2.10.0
+    ``pkg/device/quota.go``), and nothing here tells which pods the API server holds to the others.
     """
     body, place = _named(raw, "resourcequota")
     metadata, spec = (fields.member(body, member, place) for member in ("metadata", "spec"))
@@ -262,13 +262,13 @@ def _taints(spec: Json, place: str) -> tuple[Taint, ...]:
     return tuple(found)
 
 
-def _conditions(status: Json) -> Iterator[Condition]:
+def _conditions(status: Json) -> Iterator[NodeCondition]:
     """What is reported on a node beside what every kubelet reports."""
     listed = status.get("conditions")
     for raw in listed if isinstance(listed, list) else ():
         if isinstance(raw, dict) and isinstance(kind := raw.get("type"), str) and kind not in _OF_KUBELETS:
             said, reason = raw.get("status"), raw.get("reason")
-            yield Condition(kind, said if isinstance(said, str) else "", reason if isinstance(reason, str) else "")
+            yield NodeCondition(kind, said if isinstance(said, str) else "", reason if isinstance(reason, str) else "")
 
 
 def _ready(status: Json, place: str) -> bool:

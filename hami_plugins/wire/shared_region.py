@@ -1,8 +1,9 @@
 """HAMi-core's shared region: the file in which the processes of a container book what they use of its cards.
 
 Bytes to values; who opens, reads and writes the files is elsewhere. Five layouts were ever released, and neither their
-magic nor their size nor their version words alone tell them apart (``shared-region.md`` 1): all three have to agree. A
-library that was changed under a living file goes on in that file with its own offsets (8.1); such a file is refused.
+magic nor their size nor their version words alone tell them apart (HAMi 2.10.0 ``pkg/monitor/nvidia/cudevshr.go``): all
+three have to agree. A library that was changed under a living file goes on in that file with its own offsets;
+such a file is refused.
 
 The workload can write every byte of it. What is read here is fit to be shown, not to decide by.
 """
@@ -37,7 +38,7 @@ _PIDS: Final = Struct("<2i")
 _TAIL: Final = Struct("<4i")
 
 
-class Reason(StrEnum):
+class UnreadableReason(StrEnum):
     """Why a file is not read."""
 
     MAGIC = "magic"
@@ -51,10 +52,10 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableRegion:
     """A file that is not taken for a region; the text has its magic, size and version, and never its bytes."""
 
-    reason: Reason
+    reason: UnreadableReason
     text: str
 
 
@@ -74,7 +75,7 @@ class Status(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class RegionLayout:
     """Where things are, in bytes from the beginning of the file or, from ``used`` on, of a process's slot.
 
     ``size`` is that of the structure; the file is one byte longer. Without ``version`` there are no version words.
@@ -123,12 +124,12 @@ def _layout(  # noqa: PLR0913 - all that the layouts differ in
     utilization_size: int,
     slot_size: int,
     seqlock: int | None,
-) -> Layout:
+) -> RegionLayout:
     """Everything else lies one after the other."""
     slots = device_num + 8 + DEVICES * (UUID_BYTES + 8 + 8)
     measured = used + DEVICES * used_size
     utilization = measured + DEVICES * 8
-    return Layout(
+    return RegionLayout(
         name=name,
         size=size,
         version=version,
@@ -188,7 +189,7 @@ class DeviceUse(NamedTuple):
         return self[:5]
 
 
-class Process(NamedTuple):
+class RegionProcess(NamedTuple):
     """A process as its slot has it. ``pid`` is the container's, ``hostpid`` the host's (0: not known)."""
 
     pid: int
@@ -220,7 +221,7 @@ class Header:
     ``memory_limits`` are bytes (0: no limit), ``core_limits`` per cent; both have ``DEVICES`` entries.
     """
 
-    layout: Layout
+    layout: RegionLayout
     sm_init_flag: int
     owner_pid: int
     uuids: tuple[str | None, ...]
@@ -228,7 +229,7 @@ class Header:
     core_limits: tuple[int, ...]
 
 
-def layout_of(head: bytes, size: int) -> Layout | NotReady | Unreadable:
+def layout_of(head: bytes, size: int) -> RegionLayout | NotReady | UnreadableRegion:
     """Which layout a file of ``size`` bytes that begins with ``head`` has."""
     if not any(head[:4]):
         return NotReady("no process has filled it yet")
@@ -236,19 +237,21 @@ def layout_of(head: bytes, size: int) -> Layout | NotReady | Unreadable:
     magic, major, minor = words
     found = f"magic {magic}, {size} bytes, version words {major}.{minor}"
     if magic != MAGIC:
-        return Unreadable(Reason.MAGIC, f"not a region of HAMi-core: {found}; want magic {MAGIC}")
+        return UnreadableRegion(UnreadableReason.MAGIC, f"not a region of HAMi-core: {found}; want magic {MAGIC}")
     of_size = [layout for layout in LAYOUTS if size in (layout.size, layout.size + 1)]
     if not of_size:
-        return Unreadable(Reason.SIZE, f"no known layout has that size: {found}")
+        return UnreadableRegion(UnreadableReason.SIZE, f"no known layout has that size: {found}")
     for layout in of_size:
         if layout.version == (major, minor) or (layout.version is None and major == 0):
             return _mixed(layout, head, found) or layout
     if (major, minor) in _VERSIONS or major == 0 or of_size[0].version is None:
-        return Unreadable(Reason.MIXED, f"two versions of the library have written it: {found}; delete the pod")
-    return Unreadable(Reason.VERSION, f"no known layout has that version: {found}")
+        return UnreadableRegion(
+            UnreadableReason.MIXED, f"two versions of the library have written it: {found}; delete the pod"
+        )
+    return UnreadableRegion(UnreadableReason.VERSION, f"no known layout has that version: {found}")
 
 
-def _mixed(layout: Layout, head: bytes, found: str) -> Unreadable | None:
+def _mixed(layout: RegionLayout, head: bytes, found: str) -> UnreadableRegion | None:
     """A file of the interim layout that another 1.x library used before, or uses now: size and version stay."""
     if layout is not V1_1_INTERIM or len(head) < layout.slots:
         return None
@@ -256,20 +259,24 @@ def _mixed(layout: Layout, head: bytes, found: str) -> Unreadable | None:
     taken_over = head[own : own + 4] not in _PREFIXES and head[other : other + 4] in _PREFIXES
     # Every library fills all core limits with at least 1. Zeros are what lay elsewhere before the file grew.
     if taken_over or 0 in _amounts(head, own + DEVICES * (UUID_BYTES + 8)):
-        return Unreadable(Reason.MIXED, f"two versions of the library have written it: {found}; delete the pod")
+        return UnreadableRegion(
+            UnreadableReason.MIXED, f"two versions of the library have written it: {found}; delete the pod"
+        )
     return None
 
 
-def header(head: bytes, size: int) -> Header | NotReady | Unreadable:
+def header(head: bytes, size: int) -> Header | NotReady | UnreadableRegion:
     """The first ``HEADER_BYTES`` of a file of ``size`` bytes."""
     layout = layout_of(head, size)
-    if not isinstance(layout, Layout):
+    if not isinstance(layout, RegionLayout):
         return layout
     if len(head) < layout.slots:
-        return Unreadable(Reason.SHRUNK, f"only {len(head)} bytes of its header were there")
+        return UnreadableRegion(UnreadableReason.SHRUNK, f"only {len(head)} bytes of its header were there")
     (count,) = _NUMBER.unpack_from(head, layout.device_num)
     if count > DEVICES:
-        return Unreadable(Reason.COUNTS, f"{count} devices, there can be {DEVICES} ({size} bytes, {layout.name})")
+        return UnreadableRegion(
+            UnreadableReason.COUNTS, f"{count} devices, there can be {DEVICES} ({size} bytes, {layout.name})"
+        )
     if count == 0:
         return NotReady("its container has not looked at its cards yet")
     start = layout.device_num + 8
@@ -287,26 +294,28 @@ def header(head: bytes, size: int) -> Header | NotReady | Unreadable:
     )
 
 
-def tail(layout: Layout, data: bytes) -> Tail | Unreadable:
+def tail(layout: RegionLayout, data: bytes) -> Tail | UnreadableRegion:
     """The ``layout.tail_bytes`` from ``layout.tail`` on."""
     if len(data) < layout.tail_bytes:
-        return Unreadable(Reason.SHRUNK, f"only {len(data)} bytes of its end were there")
+        return UnreadableRegion(UnreadableReason.SHRUNK, f"only {len(data)} bytes of its end were there")
     proc_num, switch, recent, priority = _TAIL.unpack_from(data)
     if not 0 <= proc_num <= PROCESSES:
-        return Unreadable(Reason.COUNTS, f"{proc_num} processes, there can be {PROCESSES} ({layout.name})")
+        return UnreadableRegion(
+            UnreadableReason.COUNTS, f"{proc_num} processes, there can be {PROCESSES} ({layout.name})"
+        )
     last = None if layout.version is None else _NUMBER.unpack_from(data, _TAIL.size)[0]
     return Tail(proc_num, switch, recent, priority, last if last and last < _LATEST else None)
 
 
-def processes(found: Header, data: bytes) -> tuple[Process, ...]:
-    """The processes in the slots that ``data`` begins with, exited ones included (see ``Process.counts``).
+def processes(found: Header, data: bytes) -> tuple[RegionProcess, ...]:
+    """The processes in the slots that ``data`` begins with, exited ones included (see ``RegionProcess.counts``).
 
     Only as many slots as are in use should be handed over; what lies behind them is left over.
     """
     layout, count = found.layout, len(found.uuids)
     used, measured, utilization = _used(layout, count), Struct(f"<{count}Q"), _utilization(layout, count)
     nothing = (None,) * count
-    read: list[Process] = []
+    read: list[RegionProcess] = []
     for at in range(0, len(data) - layout.slot_size + 1, layout.slot_size):
         pid, hostpid = _PIDS.unpack_from(data, at)
         parts = iter(used.unpack_from(data, at + layout.used))
@@ -315,11 +324,11 @@ def processes(found: Header, data: bytes) -> tuple[Process, ...]:
         (status,) = _SIGNED.unpack_from(data, at + layout.status)
         lock = None if layout.seqlock is None else _NUMBER.unpack_from(data, at + layout.seqlock)[0]
         devices = tuple(map(DeviceUse, parts, parts, parts, parts, parts, driver, shares))
-        read.append(Process(pid, hostpid, status, lock, devices))
+        read.append(RegionProcess(pid, hostpid, status, lock, devices))
     return tuple(read)
 
 
-def unsettled(layout: Layout, before: bytes, after: bytes) -> frozenset[int]:
+def unsettled(layout: RegionLayout, before: bytes, after: bytes) -> frozenset[int]:
     """The slots, by their place, whose booked memory was being written while ``after`` was read.
 
     ``before`` are the same slots, read just before: numbers and lock have to be the same twice, and the lock even. A
@@ -339,7 +348,7 @@ def unsettled(layout: Layout, before: bytes, after: bytes) -> frozenset[int]:
     return frozenset(found)
 
 
-def busiest(first: Sequence[Process], second: Sequence[Process]) -> tuple[Process, ...]:
+def busiest(first: Sequence[RegionProcess], second: Sequence[RegionProcess]) -> tuple[RegionProcess, ...]:
     """``first`` with each device's utilisation as the higher of two reads.
 
     A watcher sets all of them to 0 before it asks the driver, so that a single 0 may be that gap.
@@ -348,7 +357,7 @@ def busiest(first: Sequence[Process], second: Sequence[Process]) -> tuple[Proces
     return tuple(_busier(process, again.get((process.pid, process.hostpid))) for process in first)
 
 
-def _busier(process: Process, again: Process | None) -> Process:
+def _busier(process: RegionProcess, again: RegionProcess | None) -> RegionProcess:
     if again is None or process.devices == again.devices:
         return process
     devices = tuple(
@@ -369,12 +378,12 @@ def _amounts(head: bytes, at: int) -> tuple[int, ...]:
     return _AMOUNTS.unpack_from(head, at)
 
 
-def _used(layout: Layout, count: int) -> Struct:
+def _used(layout: RegionLayout, count: int) -> Struct:
     """The parts of the memory on ``count`` devices, without what is unused."""
     return Struct("<" + f"5Q{layout.used_size - 40}x" * count)
 
 
-def _utilization(layout: Layout, count: int) -> Struct | None:
+def _utilization(layout: RegionLayout, count: int) -> Struct | None:
     """``sm_util`` of ``count`` devices: the third word of each element."""
     size = layout.utilization_size
     return Struct("<" + f"16xQ{size - 24}x" * count) if size else None

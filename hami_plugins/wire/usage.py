@@ -77,7 +77,7 @@ class NodeUsageDocument(TypedDict):
     containers: list[ContainerUsageDocument]
 
 
-class Reading(StrEnum):
+class ReadStatus(StrEnum):
     """What could be read of a container."""
 
     READ = "read"
@@ -86,7 +86,7 @@ class Reading(StrEnum):
     UNREADABLE = "unreadable"
 
 
-class Doubt(StrEnum):
+class UsageDoubt(StrEnum):
     """Why the numbers of a container may be off."""
 
     STALE = "may-be-stale"
@@ -143,14 +143,14 @@ class ContainerUsage:
     container: str
     namespace: str = ""
     pod: str = ""
-    reading: Reading = Reading.READ
+    reading: ReadStatus = ReadStatus.READ
     problem: str = ""
     cards: tuple[CardUsage, ...] = ()
     processes: int = 0
     unconfirmed: int = 0
     gone: int = 0
     last_kernel_age: float | None = None
-    doubts: frozenset[Doubt] = field(default=frozenset())
+    doubts: frozenset[UsageDoubt] = field(default=frozenset())
     foreign: int = 0
 
     @property
@@ -250,7 +250,7 @@ def _decoded(raw: object, place: str) -> ContainerUsage:
         container=fields.text(body, "container", place),
         namespace=fields.text(body, "namespace", place),
         pod=fields.text(body, "pod", place),
-        reading=_one_of(Reading, fields.text(body, "reading", place) or Reading.READ, f"{place}.reading"),
+        reading=_one_of(ReadStatus, fields.text(body, "reading", place) or ReadStatus.READ, f"{place}.reading"),
         problem=fields.text(body, "problem", place),
         cards=tuple(
             _decoded_card(each, f"{place}.cards[{at}]") for at, each in enumerate(fields.items(body, "cards", place))
@@ -259,7 +259,7 @@ def _decoded(raw: object, place: str) -> ContainerUsage:
         unconfirmed=fields.natural(body, "unconfirmedProcesses", place),
         gone=fields.natural(body, "goneProcesses", place),
         last_kernel_age=_ratio(body, "lastKernelAgeSeconds", place),
-        doubts=frozenset(_one_of(Doubt, each, f"{place}.doubts") for each in fields.texts(body, "doubts", place)),
+        doubts=frozenset(_one_of(UsageDoubt, each, f"{place}.doubts") for each in fields.texts(body, "doubts", place)),
     )
 
 

@@ -1,14 +1,15 @@
 """Volcano's device configuration (key ``device-config.yaml`` of its ConfigMap): resource names and MIG geometries.
 
-The text is YAML; this module takes the parsed document, of which it reads the part ``nvidia`` (``volcano.md`` 1.3).
-Settings that neither Volcano's scheduler nor a plan looks at are passed over.
+The text is YAML; this module takes the parsed document, of which it reads the part ``nvidia``
+(volcano-vgpu-device-plugin 1.12.0 ``pkg/util/util.go``). Settings that neither Volcano's scheduler nor a plan looks at
+are passed over.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 from hami_plugins.errors import WireError
-from hami_plugins.model.devices import Placement, Profile
+from hami_plugins.model.devices import Profile, SlicePlacement
 from hami_plugins.model.units import CoreShare, MiB
 from hami_plugins.wire import fields
 
@@ -95,7 +96,7 @@ def _group(raw: object, place: str) -> list[Profile]:
                 memory=MiB(fields.natural(slices, "memory", inside)),
                 cores=CoreShare(0),
                 slices=1,
-                placements=tuple(Placement(start + step, 1) for step in range(count)),
+                placements=tuple(SlicePlacement(start + step, 1) for step in range(count)),
                 group=group,
             )
         )

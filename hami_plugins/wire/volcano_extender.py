@@ -1,4 +1,4 @@
-"""The calls of Volcano's plugin ``extender`` and the replies that it understands (``peers.md`` 3.8).
+"""The calls of Volcano's plugin ``extender`` and the replies that it understands (``trials.md`` V12).
 
 A predicate call carries the whole node with all pods on it, tens of kilobytes, of which only the name is wanted, and a
 prioritize call carries all nodes that are left: the body is cut where Volcano's writer puts the nodes, and only the

@@ -50,7 +50,7 @@ def ddp(
     """
     return training.app(
         script_args,
-        training.Job(
+        training.TrainingJob(
             image=image,
             script=script,
             module=m,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from neuron_topology import names
-from neuron_topology.torchx.resources import NAMED, NamedResource
+from neuron_topology.core import names
+from neuron_topology.core.named_resources import NAMED, NamedResource
 
 SOURCE: Final = "TORCHX_PLUGINS_SOURCE"
 """Where newer releases of TorchX look for plugins; ``1`` is decorated functions alone, without entry points."""

@@ -1,6 +1,6 @@
 """A training job as TorchX' own component makes it, with what Neuron devices and EFA need around it.
 
-Source: ``neuron-torchx.md`` 5.2, 5.7 and 6.3.
+Source: TorchX 0.7.0 ``torchx/schedulers/kubernetes_scheduler.py`` and data-on-eks ``lib/trn1_dist_ddp.py``.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hami_plugins.errors import ConfigError
-from neuron_topology import names
-from neuron_topology.hardware.instances import INSTANCE_TYPES
-from neuron_topology.hypernodes import tiers
-from neuron_topology.jobs.templates import TIER_ENV, TOLERATION
-from neuron_topology.torchx.resources import NAMED, PREFIX, NamedResource
+from neuron_topology.core import names
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.hypernodes import tiers
+from neuron_topology.core.jobs.templates import TIER_ENV, TOLERATION
+from neuron_topology.core.named_resources import NAMED, PREFIX, NamedResource
 
 CACHE_PATH: Final = "/var/cache/neuron"
 """Where the volume for compiled graphs is in the container. One for all: the compiler locks its entries itself."""
@@ -35,7 +35,7 @@ _CACHE_URL: Final = "NEURON_COMPILE_CACHE_URL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class TrainingJob:
     """What the component was asked for; see there."""
 
     image: str
@@ -54,7 +54,7 @@ class Job:
     tier: str = ""
 
 
-def app(script_args: Sequence[str], job: Job) -> Any:
+def app(script_args: Sequence[str], job: TrainingJob) -> Any:
     """TorchX' application. Raises ``ConfigError`` for a resource or a tier that there is not."""
     resource = _resource(job.resource)
     from torchx.components import dist
@@ -91,7 +91,7 @@ def plain_name(role: str) -> str:
     return role.replace("-", "").replace("_", "") or role
 
 
-def environment(job: Job, resource: NamedResource) -> dict[str, str]:
+def environment(job: TrainingJob, resource: NamedResource) -> dict[str, str]:
     """The variables, those of the job last."""
     found = dict(_RUNTIME)
     if names.EFA in resource.devices:
@@ -120,7 +120,7 @@ def _resource(name: str) -> NamedResource:
     return found
 
 
-def _mounts(job: Job) -> list[str]:
+def _mounts(job: TrainingJob) -> list[str]:
     """As TorchX takes them on a command line, one word for each part."""
     cache = [f"type=volume,src={job.cache},dst={CACHE_PATH}"] if job.cache else []
     return [part for mount in (*job.mounts, *cache) for part in mount.split(",")]

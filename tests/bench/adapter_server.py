@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hami_plugins.cli.memory import undisturbed
+from hami_plugins.cli.kit.memory import undisturbed
 from hami_plugins.kube.client import connect_to
 from hami_plugins.kube.counting import api_requests
 from hami_plugins.observe import logging
 from hami_plugins.vendors import builtin
-from koordinator_adapter.app import AdapterServer
-from koordinator_adapter.metrics import AdapterMetrics
-from koordinator_adapter.settings import AdapterSettings
+from koordinator_adapter.server.app import AdapterServer
+from koordinator_adapter.server.metrics import AdapterMetrics
+from koordinator_adapter.server.settings import AdapterSettings
 from tests.bench.processes import serve
 
 

@@ -7,10 +7,10 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
-from hami_plugins.emulator.apiserver.store import Event
-from hami_plugins.emulator.fleet import bare_node
 from hami_plugins.observe import logging
+from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
+from hami_plugins.sandbox.apiserver.store import Event
+from hami_plugins.sandbox.fleet import bare_node
 from tests.bench.processes import serve
 
 REGISTER = "volcano.sh/node-vgpu-register"

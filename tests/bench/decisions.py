@@ -8,10 +8,10 @@ from typing import Any
 
 from hami_plugins.engine.apply import assigned
 from hami_plugins.engine.decide import Decider
-from hami_plugins.engine.intake import Intake, Rules, take_in
+from hami_plugins.engine.intake import PodInfo, Rules, take_in
+from hami_plugins.inputs.listing import ListingReader
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
-from hami_plugins.report.listing import ListingReader
 from hami_plugins.vendors import builtin
 from hami_plugins.wire import objects
 from tests.bench import workload
@@ -28,17 +28,17 @@ def snapshot_of(items: Iterable[dict[str, Any]]) -> ClusterSnapshot:
     return reader.finish()
 
 
-def intakes(count: int = 20) -> list[Intake]:
+def intakes(count: int = 20) -> list[PodInfo]:
     """The requests of the workload, admitted."""
     return [intake_of(limits) for limits in workload.shapes(count)]
 
 
-def intake_of(limits: dict[str, int] | None = None, number: int = 0) -> Intake:
+def intake_of(limits: dict[str, int] | None = None, number: int = 0) -> PodInfo:
     """One request, admitted."""
     return take_in(objects.pod(workload.request_pod(number, limits)), REGISTRY, Rules())
 
 
-def decide(decider: Decider, snapshot: ClusterSnapshot, intake: Intake) -> Placed:
+def decide(decider: Decider, snapshot: ClusterSnapshot, intake: PodInfo) -> Placed:
     """One decision that must find a place."""
     decision = decider.decide(snapshot, intake.demand, intake.policy)
     if not isinstance(decision, Placed):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hami_plugins.emulator.apiserver import KOORDINATOR, ApiServer
-from hami_plugins.emulator.fleet import bare_node
 from hami_plugins.observe import logging
+from hami_plugins.sandbox.apiserver import KOORDINATOR, ApiServer
+from hami_plugins.sandbox.fleet import bare_node
 from tests.bench.processes import serve
 
 REGISTER = "hami.io/node-nvidia-register"

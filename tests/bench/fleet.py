@@ -13,10 +13,10 @@ from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.model.units import DeviceId, MiB
 from hami_plugins.observe import logging
 from tests.bench.processes import serve
-from volcano_vgpu import config
-from volcano_vgpu.app import Agent
-from volcano_vgpu.metrics import AgentMetrics
-from volcano_vgpu.model import Card, CardUse, Inventory
+from volcano_vgpu.agent import config
+from volcano_vgpu.agent.app import Agent
+from volcano_vgpu.agent.metrics import AgentMetrics
+from volcano_vgpu.core.model import DeviceMeasurement, NodeInventory, PhysicalDevice
 
 CARDS = 8
 SWITCH_SECONDS = 1.0
@@ -29,10 +29,10 @@ class StillCards:
 
     def __init__(self, node: str) -> None:
         self._closed = threading.Event()
-        self._inventory = Inventory(
+        self._inventory = NodeInventory(
             driver="550.54.15",
             cards=tuple(
-                Card(
+                PhysicalDevice(
                     uuid=DeviceId(f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{node}/{at}')}"),
                     index=at,
                     minor=at,
@@ -46,13 +46,13 @@ class StillCards:
     def open(self) -> None:
         """See ``Discovery``."""
 
-    def inventory(self) -> Inventory:
+    def inventory(self) -> NodeInventory:
         """See ``Discovery``."""
         return self._inventory
 
-    def use(self, _uuid: DeviceId) -> CardUse:
+    def use(self, _uuid: DeviceId) -> DeviceMeasurement:
         """See ``Discovery``."""
-        return CardUse()
+        return DeviceMeasurement()
 
     def wait(self, timeout: float) -> bool:
         """See ``Discovery``."""

@@ -8,11 +8,12 @@ from typing import Any
 
 import yaml
 
-from hami_plugins.report import documents, manifests, workloads
-from hami_plugins.report.explain.answers import Answers
-from hami_plugins.report.listing import snapshot_of
-from hami_plugins.report.plan import Plan, Planner, Stage, submission
-from tests.bench.ledger import COUNT, MEMORY, NODES, PODS, REGISTRY, node, running
+from hami_plugins.explain.answers import Answers
+from hami_plugins.inputs import manifests, workloads
+from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.output import documents
+from hami_plugins.plan import Plan, Planner, Stage, submission
+from tests.bench.allocations import COUNT, MEMORY, NODES, PODS, REGISTRY, node, running
 from tests.bench.measuring import Figure, figure, timed
 from tests.bench.workload import CARDS
 

@@ -13,28 +13,28 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from hami_plugins.cli.memory import undisturbed
+from hami_plugins.allocator.bindings import Bindings
+from hami_plugins.allocator.locked_cache import LockedAllocationCache
+from hami_plugins.allocator.metrics import AllocatorMetrics
+from hami_plugins.allocator.volcano_extender import Extender
+from hami_plugins.cli.kit.memory import undisturbed
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.errors import KubeError
-from hami_plugins.granting.bindings import Bindings
-from hami_plugins.granting.books import Books
-from hami_plugins.granting.extender import Extender
-from hami_plugins.granting.metrics import GrantMetrics
 from hami_plugins.kube.port import Raw
-from hami_plugins.kube.reflector import Change
+from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.observe import logging
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire import admission_review
 from hami_plugins.wire.admission_review import Allowed
 from hami_plugins.wire.pages import load_page
-from tests.bench.ledger import HERE, NODES, NOW_NS, PODS, ROOT, listed, node, pod, running
+from tests.bench.allocations import HERE, NODES, NOW_NS, PODS, ROOT, listed, node, pod, running
 from tests.bench.loading import pages
 from tests.bench.measuring import Figure, figure, timed
 from tests.bench.workload import CARDS, as_the_server_shows, node_name
-from volcano_vgpu.granting.mode import Mode
-from volcano_vgpu.granting.modes import MARKER_KEY
-from volcano_vgpu.granting.product import METRICS, product_of
+from volcano_vgpu.core.allocator.mode import AllocatorMode
+from volcano_vgpu.core.allocator.names import MARKER_KEY
+from volcano_vgpu.core.allocator.product import METRICS, product_of
 
 PODS_A_NODE = PODS // NODES
 
@@ -43,9 +43,9 @@ class Server:
     """The parts of a server that answer, filled, without sockets."""
 
     def __init__(self) -> None:
-        metrics = GrantMetrics(METRICS)
+        metrics = AllocatorMetrics(METRICS)
         rules = Rules(policies=PolicyDefaults(volcano_orders_cards=True))
-        self.books = Books(product_of(SPEC, rules), keep=90.0, clock=time.monotonic)
+        self.books = LockedAllocationCache(product_of(SPEC, rules), keep=90.0, clock=time.monotonic)
         self.extender = Extender(self.books, read=_unread, weight=10.0, metrics=metrics)
         self.bindings = Bindings(
             books=self.books,
@@ -58,7 +58,7 @@ class Server:
     def feed(self, page: bytes) -> None:
         """What the watches do with one page of the lists that they begin with."""
         for item in load_page("page", page)["items"]:
-            change = Change("added", item, item["metadata"].get("uid") or item["metadata"]["name"])
+            change = ObjectChange("added", item, item["metadata"].get("uid") or item["metadata"]["name"])
             (self.books.node_changed if item["kind"] == "Node" else self.books.pod_changed)(change)
 
     def bind(self, body: bytes) -> Any:
@@ -76,7 +76,7 @@ def asking(turn: int, like: dict[str, Any]) -> dict[str, Any]:
     """One of twenty shapes in turn, as the API server shows a pod that waits."""
     shape = turn % 20
     raw = as_the_server_shows(pod(turn, 2_000 + 700 * shape, 5 * (shape % 7), kind=2), like)
-    raw["metadata"].setdefault("annotations", {})[MARKER_KEY] = Mode.LEDGER.value
+    raw["metadata"].setdefault("annotations", {})[MARKER_KEY] = AllocatorMode.LEDGER.value
     raw["spec"].pop("nodeName", None)
     raw["status"] = {"phase": "Pending"}
     return raw
@@ -141,7 +141,7 @@ def measure(bindings: int = 2_000, pods: int = 20, nodes: int = 100) -> dict[str
     chance = random.Random(3)
     for turn in range(bindings):
         raw = asking(turn, like["pod"])
-        server.books.pod_changed(Change("added", raw, raw["metadata"]["uid"]))
+        server.books.pod_changed(ObjectChange("added", raw, raw["metadata"]["uid"]))
         body = review(raw, node_name(chance.randrange(NODES)))
         took, (_, operations) = timed(server.bind, body)
         found["binding"].append(took)

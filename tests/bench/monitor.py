@@ -13,10 +13,10 @@ from hami_plugins.observe.metrics import Metrics
 from hami_plugins.wire.pod_devices import AssignedDevice
 from tests.bench.measuring import Figure, figure
 from tests.shared_regions import GIB, Booked, Made, Slot, uuid
-from volcano_vgpu.edits import cache_name
+from volcano_vgpu.core.edits import cache_name
+from volcano_vgpu.core.monitor.join import Known
 from volcano_vgpu.monitor import metrics as usage_metrics
 from volcano_vgpu.monitor.files import RegionFiles
-from volcano_vgpu.monitor.join import Known
 from volcano_vgpu.monitor.processes import HostProcesses
 from volcano_vgpu.monitor.scrape import Scraper
 from volcano_vgpu.monitor.writer import FeedbackWriter, WriterLock

@@ -16,13 +16,13 @@ from hami_plugins.model.nodes import NodeEntry, NodeFacts, NodeState
 from hami_plugins.model.units import CoreShare, MiB, NodeName
 from hami_plugins.model.vendor import NodeObject
 from hami_plugins.wire import objects, quantity
-from neuron_topology.allocation.families import Family
-from neuron_topology.allocation.locality import Locality
-from neuron_topology.allocation.tables import Tables, Topology
-from neuron_topology.hardware.instances import INSTANCE_TYPES, InstanceType
-from neuron_topology.names import CORES, DEVICES, INSTANCE_LABEL
-from neuron_topology.nodes import FAMILY_LABEL
-from neuron_topology.vendor import SPEC
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES, InstanceType
+from neuron_topology.core.names import CORES, DEVICES, INSTANCE_LABEL
+from neuron_topology.core.nodes import FAMILY_LABEL
+from neuron_topology.core.sets.families import Family
+from neuron_topology.core.sets.locality import Locality
+from neuron_topology.core.sets.tables import Tables, Topology
+from neuron_topology.core.vendor import SPEC
 from tests.bench.measuring import Figure, figure, timed
 
 TRN1 = INSTANCE_TYPES["trn1.32xlarge"]

@@ -23,19 +23,19 @@ from typing import Any, Self
 
 import yaml
 
-from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
-from hami_plugins.granting.calls import EXTENDER_PATH, SCHEDULER_PATH
-from hami_plugins.granting.webhooks import BINDING_PATH
+from hami_plugins.allocations.manifests.webhooks import BINDING_PATH
+from hami_plugins.allocator.handlers import EXTENDER_PATH, SCHEDULER_PATH
+from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
 from hami_plugins.vendors.awsneuron import IDS_KEY
 from hami_plugins.wire.gang_keys import GROUP_KEY
-from neuron_topology.names import DEVICES
-from neuron_topology.placement.words import MARKED, MARKER_KEY
+from neuron_topology.core.allocator.names import MARKED, MARKER_KEY
+from neuron_topology.core.names import DEVICES
 from tests.bench.granting import review
 from tests.bench.measuring import Figure, figure, timed
 from tests.bench.processes import ROOT
 from tests.bench.workload import as_the_server_shows
 from tests.cluster.ports import free_port
-from tests.integration.neuron_topology.granting.servers import a_node, a_pod
+from tests.integration.neuron_topology.server.servers import a_node, a_pod
 from tests.integration.web.certificates import a_certificate
 
 HERE = Path(__file__).parent

@@ -14,24 +14,24 @@ from typing import Any, cast
 
 import grpc
 
-from hami_plugins.kubelet import checkpoint
-from hami_plugins.kubelet import deviceplugin_pb2 as messages
-from hami_plugins.kubelet.checkpoint import Checkpoint, CheckpointEntry
-from hami_plugins.kubelet.deviceplugin_pb2 import CDIDevice, ContainerAllocateResponse
 from hami_plugins.model.units import DeviceId, MiB, NodeName, PodUid
+from hami_plugins.node.kubelet import checkpoint
+from hami_plugins.node.kubelet import deviceplugin_pb2 as messages
+from hami_plugins.node.kubelet.checkpoint import Checkpoint, CheckpointEntry
+from hami_plugins.node.kubelet.deviceplugin_pb2 import CDIDevice, ContainerAllocateResponse
 from hami_plugins.wire import volcano
 from hami_plugins.wire.node_devices import RegisteredDevice
 from tests.bench.measuring import Figure, figure, timed
 from tests.bench.processes import ROOT, Load, Worker, load
 from tests.bench.starts import environment
 from tests.bench.station import NODE, NUMBER, card_uuid, pod
-from volcano_vgpu.grants import Answers, Question, grants_of, record_of
-from volcano_vgpu.identity import KIND, allocations
-from volcano_vgpu.model import Card, Inventory, SlotId
-from volcano_vgpu.server import Slot, VolcanoDevicePlugin
-from volcano_vgpu.serving import Ports
-from volcano_vgpu.shares import Granted, NodeOffer
-from volcano_vgpu.slots import Slots
+from volcano_vgpu.agent.prestart import Ports
+from volcano_vgpu.agent.server import Slot, VolcanoDevicePlugin
+from volcano_vgpu.core.allocations import AllocationLookup, Answers, grants_of, record_of
+from volcano_vgpu.core.identity import KIND, allocations
+from volcano_vgpu.core.model import NodeInventory, PhysicalDevice, SlotId
+from volcano_vgpu.core.shares import AllocatedContainer, NodeOffer
+from volcano_vgpu.core.slots import Slots
 
 _CARDS = 8
 _BURST = 10
@@ -140,13 +140,13 @@ def pieces(repeats: int = 100) -> Iterator[Figure]:
     yield _repeated("100 pods to what they hold", repeats, lambda: [record_of(raw, offer) for raw in others])
     held = tuple(found for raw in others if (found := record_of(raw, offer)) is not None)
     asked = _bound(_STANDING)
-    question = Question(
+    question = AllocationLookup(
         uid=PodUid(asked["metadata"]["uid"]), held={"main": frozenset({SlotId("vgpu-x-1")})}, others=held
     )
 
     def answered() -> Answers:
         found = grants_of(asked, question, offer)
-        if not isinstance(found["main"], Granted):
+        if not isinstance(found["main"], AllocatedContainer):
             raise TypeError(f"the pod is no longer served: {found}")
         return found
 
@@ -157,8 +157,8 @@ def _repeated(name: str, repeats: int, action: Callable[[], object]) -> Figure:
     return figure(name, [timed(action)[0] for _ in range(repeats)])
 
 
-def _card(number: int) -> Card:
-    return Card(
+def _card(number: int) -> PhysicalDevice:
+    return PhysicalDevice(
         uuid=DeviceId(card_uuid(number)), index=number, minor=number, model="A100", memory=MiB(40960), numa=number // 8
     )
 
@@ -171,7 +171,7 @@ def _offer() -> NodeOffer:
         )
         for card in cards
     )
-    return NodeOffer.of(NodeName(NODE), register, Inventory(cards=cards))
+    return NodeOffer.of(NodeName(NODE), register, NodeInventory(cards=cards))
 
 
 def _bound(number: int) -> dict[str, Any]:

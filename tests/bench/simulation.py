@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from neuron_topology.hardware.instances import INSTANCE_TYPES
-from neuron_topology.simulation import comparison, loss_system, policies
-from neuron_topology.simulation.comparison import Finding, Setting, Study
-from neuron_topology.simulation.estimates import Estimate
-from neuron_topology.simulation.jobs import FOURS_AND_EIGHTS, MIXES, Poisson, jobs_of
-from neuron_topology.simulation.policies import Policy
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.simulation import comparison, loss_system, policies
+from neuron_topology.core.simulation.comparison import PolicyResult, SimulationSetting, Study
+from neuron_topology.core.simulation.estimates import Estimate
+from neuron_topology.core.simulation.jobs import FOURS_AND_EIGHTS, MIXES, Poisson, jobs_of
+from neuron_topology.core.simulation.policies import SelectionPolicy
 from tests.bench.measuring import Figure, figure
 from tests.golden import cases
 
@@ -36,11 +36,11 @@ def speed(repeats: int = 15) -> Iterator[Figure]:
     """
     for nodes, load, target in ((8, 0.9, 300_000), (1_000, 1.1, None)):
         workload = Poisson(FOURS_AND_EIGHTS, load, JOBS)
-        tables = policies.tables(Policy.LINKED, TRN1.fabric, FOURS_AND_EIGHTS.devices)
+        tables = policies.tables(SelectionPolicy.LINKED, TRN1.fabric, FOURS_AND_EIGHTS.devices)
 
         def run(
             seed: int, nodes: int = nodes, workload: Poisson = workload, tables: Any = tables
-        ) -> loss_system.Outcome:
+        ) -> loss_system.SimulationOutcome:
             jobs = jobs_of(workload, random.Random(seed), capacity=nodes * TRN1.devices)
             (outcome,) = loss_system.run(jobs, tables, nodes=nodes, devices=TRN1.devices, warm_up=0.0)
             return outcome
@@ -60,10 +60,10 @@ def reference(seed: int = 0) -> Iterator[Figure]:
     settings = list(dict.fromkeys(key[:3] for key in expected))
     study = Study(
         settings=tuple(
-            Setting(instance=TRN1, nodes=nodes, workload=Poisson(MIXES[mix], load, JOBS))
+            SimulationSetting(instance=TRN1, nodes=nodes, workload=Poisson(MIXES[mix], load, JOBS))
             for mix, nodes, load in settings
         ),
-        policies=tuple(Policy),
+        policies=tuple(SelectionPolicy),
         runs=30,
         seed=seed,
     )
@@ -71,7 +71,7 @@ def reference(seed: int = 0) -> Iterator[Figure]:
     saved: list[float] = []
     for key, findings in zip(settings, comparison.compare(study, random.Random), strict=True):
         rejects = {each.policy: each.frag_rejects.mean for each in findings}
-        saved.append(rejects[Policy.AWS] / rejects[Policy.LINKED])
+        saved.append(rejects[SelectionPolicy.AWS] / rejects[SelectionPolicy.LINKED])
         for each in findings:
             case = expected[(*key, each.policy.value)]
             apart += [
@@ -85,7 +85,7 @@ def reference(seed: int = 0) -> Iterator[Figure]:
     yield figure("the same of the mix that gains least", [min(saved)], unit="x", at_least=1.6)
 
 
-def _measured(finding: Finding) -> Measured:
+def _measured(finding: PolicyResult) -> Measured:
     by_size = {f"acceptance_{size}": each for size, each in finding.acceptance_of.items()}
     return {
         "utilisation": finding.utilisation,

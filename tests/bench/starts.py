@@ -9,17 +9,17 @@ from typing import Any
 
 import grpc
 
-from hami_plugins.cli.memory import rest
+from hami_plugins.cli.kit.memory import rest
 from hami_plugins.kube.client import connect
 from hami_plugins.observe import logging
 from tests.bench.processes import serve
 from tests.bench.station import NODE
-from volcano_vgpu import config
-from volcano_vgpu.app import Agent
+from volcano_vgpu.agent import config
+from volcano_vgpu.agent.app import Agent
+from volcano_vgpu.agent.kubelet import DevicePluginServer
+from volcano_vgpu.agent.metrics import AgentMetrics
+from volcano_vgpu.agent.server import VolcanoDevicePlugin
 from volcano_vgpu.discovery.file import FileDiscovery
-from volcano_vgpu.kubelet import Endpoint
-from volcano_vgpu.metrics import AgentMetrics
-from volcano_vgpu.server import VolcanoDevicePlugin
 
 Ids = tuple[str, ...]
 
@@ -53,7 +53,7 @@ class Watched(Agent):
         self.starts: list[tuple[float, float]] = []
         self._allocated: dict[Ids, tuple[float, float]] = {}
 
-    def _serving(self) -> tuple[VolcanoDevicePlugin, Endpoint]:
+    def _serving(self) -> tuple[VolcanoDevicePlugin, DevicePluginServer]:
         plugin, endpoint = super()._serving()
         allocate, pre_start = plugin.Allocate, plugin.PreStartContainer
 

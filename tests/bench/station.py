@@ -10,12 +10,12 @@ from typing import Any
 
 import yaml
 
-from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
-from hami_plugins.emulator.fleet import bare_node
-from hami_plugins.emulator.kubelet import EmulatedKubelet, Times
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.observe import logging
+from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
+from hami_plugins.sandbox.fleet import bare_node
+from hami_plugins.sandbox.kubelet import EmulatedKubelet, Times
 from tests.bench.processes import serve
 
 NODE = "node-1"

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.edits import made
 from hami_plugins.vendors import builtin
-from koordinator_adapter.translation.model import Fidelity, Settings, Words
-from koordinator_adapter.translation.pods import translate
-from koordinator_adapter.translation.reading import complete
+from koordinator_adapter.core.translation.model import Fidelity, TranslationOptions
+from koordinator_adapter.core.translation.pods import translate
+from koordinator_adapter.core.translation.reader import complete
 from tests.bench.measuring import Figure, figure, timed
 
 REGISTRY = complete(builtin())
-SETTINGS = Settings()
+SETTINGS = TranslationOptions()
 
 
 def pods(count: int) -> list[dict[str, Any]]:
@@ -34,7 +35,7 @@ def translated(given: list[dict[str, Any]]) -> int:
     """How many of them could be translated to Koordinator's words; their new objects are made, too."""
     count = 0
     for raw in given:
-        found = translate(raw, Words.KOORDINATOR, REGISTRY, SETTINGS)
+        found = translate(raw, Dialect.KOORDINATOR, REGISTRY, SETTINGS)
         made(raw, found.edits)
         count += found.fidelity is not Fidelity.REFUSED
     return count

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 from hami_plugins.kube.client import connect
 from hami_plugins.kube.port import Selection
-from hami_plugins.kube.reflector import Change, Reflector
+from hami_plugins.kube.reflector import ObjectChange, Reflector
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.slices import pods
 from tests.cluster.waiting import wait_until
@@ -39,6 +39,6 @@ class Arrivals:
         wait_until(lambda: self.bound.keys() >= set(names), f"{len(names)} pods are bound", timeout, show=show)
         return max(self.bound[name] for name in names)
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: ObjectChange) -> None:
         if change.object is not None and change.kind != "deleted":
             self.bound.setdefault(change.object["metadata"]["name"], time.monotonic())

@@ -29,7 +29,8 @@ _ARGUMENTS: Final = "kubescheduler.config.k8s.io/v1"
 
 
 def _configuration(kubeconfig: Path) -> Object:
-    """What is needed to share cards; the order of ``preFilter`` and of ``reserve`` matters (``koordinator.md`` 6.1)."""
+    """What is needed to share cards; the order of ``preFilter`` and of ``reserve`` matters (Koordinator 1.7.0
+    ``config/manager/scheduler-config.yaml``)."""
     return {
         "apiVersion": _ARGUMENTS,
         "kind": "KubeSchedulerConfiguration",

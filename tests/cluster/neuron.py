@@ -11,11 +11,11 @@ from typing import Any, Final
 import yaml
 
 from hami_plugins.vendors.awsneuron import IDS_KEY
-from neuron_topology.hardware.fabric import mask_of
-from neuron_topology.hardware.instances import INSTANCE_TYPES
-from neuron_topology.names import CORES, DEVICES, EFA, INSTANCE_LABEL
-from neuron_topology.nodes import FAMILY_LABEL
-from neuron_topology.placement.words import MARKER_KEY
+from neuron_topology.core.allocator.names import MARKER_KEY
+from neuron_topology.core.hardware.fabric import mask_of
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.names import CORES, DEVICES, EFA, INSTANCE_LABEL
+from neuron_topology.core.nodes import FAMILY_LABEL
 from tests.cluster.api import ApiError, Object
 from tests.cluster.card_nodes import NODES, Pool
 from tests.cluster.grants import HOOKS, RULES, Replica, command

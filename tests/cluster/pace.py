@@ -38,8 +38,8 @@ from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.machine import Machine
 from tests.cluster.volcano import Volcano
 from tests.cluster.waiting import wait_until
-from volcano_vgpu.granting.conf import FLAGS
-from volcano_vgpu.granting.mode import Mode
+from volcano_vgpu.core.allocator.mode import AllocatorMode
+from volcano_vgpu.core.allocator.scheduler_configuration import FLAGS
 
 REPORT: Final = Path("build") / "pace.md"
 SPACE: Final = "pace"
@@ -50,7 +50,7 @@ QUIET: Final = "-v=2"
 USUAL: Final = ("--schedule-period=1s",)
 """What Volcano does when it is told nothing."""
 
-RECOMMENDED: Final = tuple(FLAGS[Mode.LEDGER])
+RECOMMENDED: Final = tuple(FLAGS[AllocatorMode.LEDGER])
 PODGROUPS: Final = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{SPACE}/podgroups"
 
 

@@ -15,7 +15,7 @@ import yaml
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect
 from hami_plugins.kube.port import KubeApi
-from hami_plugins.kubelet.sockets import KUBELET_SOCKET
+from hami_plugins.node.kubelet.sockets import KUBELET_SOCKET
 from tests.cluster.containerd import CDI_FOLDER, SOCKET
 from tests.cluster.images import BASE
 from tests.cluster.node import DEVICE_PLUGINS, POD_RESOURCES, Node

@@ -164,7 +164,7 @@ def wait_refused(
 def settled(plane: ControlPlane, namespace: str, names: Sequence[str], *, timeout: float = 120.0) -> list[Object]:
     """The pods of these names once each of them runs, or was rejected by the kubelet with a reason.
 
-    Volcano 1.14.1 now and then binds a pod although giving it a card has just failed (``peers.md`` 8.2). The agent
+    Volcano 1.14.1 now and then binds a pod although giving it a card has just failed (``trials.md`` V19). The agent
     refuses it and says to delete it; that is done here, and it is made anew.
     """
     return _settled(plane, namespace, names, timeout)[0]

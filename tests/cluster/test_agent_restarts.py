@@ -33,7 +33,7 @@ from tests.cluster.slices import (
 from tests.cluster.waiting import wait_until
 
 NOT_ADMITTED: Final = "Allocate failed"
-"""How the kubelet rejects pods while no plugin answers for the resource (``real-cluster.md`` 3d)."""
+"""How the kubelet rejects pods while no plugin answers for the resource (``trials.md`` K4)."""
 
 
 class Arrivals:

@@ -38,7 +38,7 @@ from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.openapi import schemas_of
 from tests.cluster.pki import Pki
 from tests.cluster.waiting import wait_until
-from volcano_vgpu.granting.modes import MARKER_KEY
+from volcano_vgpu.core.allocator.names import MARKER_KEY
 
 NOWHERE = {"nodeSelector": {"test/nowhere": "true"}}
 PULLED = {"global": {"imageRegistry": "registry.example"}}

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
-from hami_plugins.granting import allocation_policy
+from hami_plugins.allocations.manifests import allocation_policy
 from hami_plugins.vendors import volcano
-from koordinator_adapter import webhooks as koordinator
-from koordinator_adapter.app import policy_of
-from koordinator_adapter.devices import sums
-from koordinator_adapter.settings import AdapterSettings
-from neuron_topology.placement import manifests as neuron
+from koordinator_adapter.core import webhooks as koordinator
+from koordinator_adapter.core.devices import sums
+from koordinator_adapter.server.app import policy_of
+from koordinator_adapter.server.settings import AdapterSettings
+from neuron_topology.core.allocator import manifests as neuron
 from tests.cluster.api import Object
 from tests.cluster.chart_values import CASES, KOORDINATOR_SETS, REFUSED, REFUSED_BY_THE_UMBRELLA, SETS, Case, Values
 from tests.cluster.helm import (
@@ -37,9 +37,9 @@ from tests.cluster.helm import (
     pod_specs,
 )
 from tests.contract.charts import policies
-from volcano_vgpu.granting import manifests
-from volcano_vgpu.granting.manifests import Target
-from volcano_vgpu.granting.settings import spec_of
+from volcano_vgpu.allocation.settings import spec_of
+from volcano_vgpu.core.allocator import manifests
+from volcano_vgpu.core.allocator.manifests import VgpuWebhookTarget
 
 GOLDEN = Path("tests/golden/charts").absolute()
 FULL_NAME = "one-volcano-vgpu"
@@ -402,7 +402,7 @@ def test_the_webhooks_are_those_of_the_program(one_helm: Helm, name: str, *, mar
     (found,) = of_kind(objects(one_helm.template(VOLCANO_VGPU, values)), "MutatingWebhookConfiguration")
     settings = values["grants"].get("settings", {})
     expected = manifests.webhooks(
-        Target(configuration=f"here.{FULL_NAME}-grants", service=f"{FULL_NAME}-grants", namespace="here"),
+        VgpuWebhookTarget(configuration=f"here.{FULL_NAME}-grants", service=f"{FULL_NAME}-grants", namespace="here"),
         schedulers=settings.get("schedulers", ("volcano",)),
         marked_only=marked_only,
     )
@@ -415,7 +415,7 @@ def test_the_webhooks_of_the_adapter_are_those_of_the_program(one_helm: Helm, na
     values = KOORDINATOR_SETS[name]
     rendered_ones = objects(one_helm.template(KOORDINATOR, values))
     service = "one-koordinator-adapter"
-    target = Target(configuration=f"here.{service}", service=service, namespace="here")
+    target = VgpuWebhookTarget(configuration=f"here.{service}", service=service, namespace="here")
     told = {**values.get("settings", {}), "service": {"namespace": "here"}}
     policy = policy_of(AdapterSettings.model_validate(told))
     expected = (
@@ -434,7 +434,7 @@ def test_the_webhooks_of_neuron_are_those_of_the_program(one_helm: Helm, *, mark
     values = {"webhooks": {"markedOnly": marked_only, "jobs": jobs}}
     (found,) = of_kind(objects(one_helm.template(NEURON, values)), "MutatingWebhookConfiguration")
     service = "one-neuron-topology-grants"
-    target = Target(configuration=f"here.{service}", service=service, namespace="here")
+    target = VgpuWebhookTarget(configuration=f"here.{service}", service=service, namespace="here")
     assert found["webhooks"] == neuron.webhooks(target, marked_only=marked_only, jobs=jobs)["webhooks"]
     assert found["metadata"]["name"] == target.configuration
 
@@ -451,7 +451,7 @@ def test_the_webhooks_ask_for_the_resources_of_the_device_configuration(one_helm
     values = {"deviceConfig": {"nvidia": names}} if names else {}
     (found,) = of_kind(objects(one_helm.template(VOLCANO_VGPU, values)), "MutatingWebhookConfiguration")
     spec = spec_of(yaml.safe_dump({"nvidia": names})) if names else volcano.SPEC
-    expected = manifests.webhooks(Target(), resources=spec.resources)
+    expected = manifests.webhooks(VgpuWebhookTarget(), resources=spec.resources)
     assert found["webhooks"][0]["matchConditions"] == expected["webhooks"][0]["matchConditions"]
 
 

@@ -1,6 +1,6 @@
 """Grants of the real Volcano 1.14.1 put right in both modes, and what comes of the same without us.
 
-The cases are those of ``peers.md`` 7.1 and 8.2. Nodes have no kubelet, so what counts is what the API server says.
+The cases are those of ``trials.md`` V14 and V19. Nodes have no kubelet, so what counts is what the API server says.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def test_a_pod_that_fits_no_card_holds_nobody_back(grants: Grants, case: Case, p
 
 @pytest.mark.parametrize("pause", [0.5, 0.0], ids=["one by one", "at once"])
 def test_ten_tenths_are_on_one_card(grants: Grants, case: Case, pool: Pool, pause: float) -> None:
-    """Volcano alone puts five there (``peers.md`` fact 5)."""
+    """Volcano alone puts five there (``trials.md`` V4)."""
     pool.add()
     names = [f"p{at}" for at in range(10)]
     for name in names:

@@ -20,7 +20,7 @@ from tests.cluster.objects import binding, pod
 from tests.cluster.slices import GRANTED_NODE, gpu, pods
 from tests.cluster.volcano import Volcano
 from tests.cluster.waiting import wait_until
-from volcano_vgpu.granting.modes import GRANT_KEYS
+from volcano_vgpu.core.allocator.names import GRANT_KEYS
 
 HALF: Final = 20000
 POLICIES: Final = {

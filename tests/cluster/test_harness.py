@@ -11,7 +11,7 @@ from subprocess import PIPE
 
 import pytest
 
-from hami_plugins.kubelet.pod_resources import PodResources
+from hami_plugins.node.kubelet.pod_resources import PodResources
 from tests.cluster.api import ApiError
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.machine import Machine, leftovers

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from hami_plugins import library
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.kube.client import connect
-from hami_plugins.report import library
-from hami_plugins.report.plan import Planner, Stage
+from hami_plugins.plan import Planner, Stage
 from hami_plugins.vendors import builtin
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, GPU, MEMORY, RATIO, SHARED
 from tests.cluster.api import ApiError

@@ -9,8 +9,8 @@ import pytest
 
 from hami_plugins.engine import koordinator as rules
 from hami_plugins.wire.koordinator import CORE, GPU, MEMORY, RATIO, SHARED, decode
-from koordinator_adapter import allocations
-from koordinator_adapter.refusals import cause_of
+from koordinator_adapter.core import allocations
+from koordinator_adapter.core.refusals import cause_of
 from tests.cluster.api import ApiError
 from tests.cluster.koordinator import SCHEDULER, Koordinator
 from tests.cluster.koordinator_adapter import ISOLATION, WHOLE, Adapter, CardNodes, a_card, a_pod

@@ -20,9 +20,9 @@ import yaml
 
 from hami_plugins.vendors.awsneuron import IDS_KEY, STATE_KEY, TIME_KEY
 from hami_plugins.wire import quantity
-from neuron_topology.ending import DURATION_KEY, END_KEY
-from neuron_topology.names import CORES, EFA
-from neuron_topology.nodes import HEALTH_KEY
+from neuron_topology.core.capacity_block_end import DURATION_KEY, END_KEY
+from neuron_topology.core.names import CORES, EFA
+from neuron_topology.core.nodes import HEALTH_KEY
 from tests.cluster.agents import Numbers
 from tests.cluster.card_nodes import NODES
 from tests.cluster.dry_runs import as_they_are, patched

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from neuron_topology.names import DEVICES, LAYER_LABELS, ZONE_LABEL
+from neuron_topology.core.names import DEVICES, LAYER_LABELS, ZONE_LABEL
 from tests.cluster.card_nodes import NODES
 from tests.cluster.dry_runs import NAMED_RESOURCES, patched, without_kubelets
 from tests.cluster.grants import command

@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 
 from hami_plugins.wire import quantity
-from neuron_topology.names import DEVICES, EFA
-from neuron_topology.torchx.resources import NAMED
+from neuron_topology.core.named_resources import NAMED
+from neuron_topology.core.names import DEVICES, EFA
 from tests.cluster.api import ApiError, Object
 from tests.cluster.dry_runs import DRY_RUNS, NAMED_RESOURCES, as_they_are, patched, without_kubelets
 from tests.cluster.kubernetes import ControlPlane

@@ -1,4 +1,4 @@
-"""Whoever has never seen the product follows its first page, from a fresh clone to a shared card and back."""
+"""A newcomer follows the first page and the quickstart for Volcano, from a fresh clone to a shared card and back."""
 
 from __future__ import annotations
 
@@ -57,8 +57,10 @@ def test_a_newcomer_gets_from_a_fresh_clone_to_a_shared_card_and_back(
     """Its blocks; but the values, and the pod's network, are those of a node without registry, cards and CNI."""
     terminal.lines(f"git clone --quiet file://{TREE} hami-plugins\n")
     terminal.folder /= "hami-plugins"
-    page = Page(terminal.folder / "README.md")
-    demo = terminal.lines(next(line for line in page.block("make demo").splitlines() if "make demo" in line))
+    first = Page(terminal.folder / "README.md")
+    laptop = Page(terminal.folder / "docs" / "start" / "laptop.md")
+    page = Page(terminal.folder / "docs" / "start" / "volcano-nvidia.md")
+    demo = terminal.lines(next(line for line in first.block("make demo").splitlines() if "make demo" in line))
     assert "fits" in demo
     terminal.programs = {**terminal.programs, "hami-plugins": terminal.folder / ".venv/bin/hami-plugins"}
     terminal.lines(page.block("charts.docker.image"))
@@ -79,7 +81,7 @@ def test_a_newcomer_gets_from_a_fresh_clone_to_a_shared_card_and_back(
         told = terminal.lines(page.block("volcano-vgpu conf"))
         assert f"http://vgpu-volcano-vgpu-grants.vgpu.svc:{release.plain_port}/extender" in told
         seen = terminal.lines(page.block("pod.yaml"))
-        terminal.lines(next(line for line in page.block("hami-plugins plan").splitlines() if "kubectl" in line))
+        terminal.lines(next(line for line in laptop.block("--snapshot cluster.json").splitlines() if "kubectl" in line))
         assert f"default/shared: running on {node.name}" in seen
         assert "4 GiB, 30 %" in seen
         terminal.lines(page.block("helm uninstall"))

@@ -29,7 +29,7 @@ emulator with it. A run of all cases of a suite that all hold, with `--update-go
 versions in `real_run.json`; a case that is younger than that has a dash in its column.
 
 No case is for an emulator alone: faults on purpose and deaths at a chosen step, which a real component has no handle
-for, are no promises of Kubernetes and are tested in `tests/integration/emulator`.
+for, are no promises of Kubernetes and are tested in `tests/integration/sandbox`.
 
     make test-cluster ARGS='-k contract --update-golden'
     python -m tests.contract.readme

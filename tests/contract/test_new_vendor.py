@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from hami_plugins import library
 from hami_plugins.engine.registry import Registry
+from hami_plugins.inputs import manifests
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.report import documents, library, manifests, tables
-from hami_plugins.report.plan import Planner
-from hami_plugins.report.plan.stages import Stage
-from hami_plugins.report.vet import vet
+from hami_plugins.output import documents, tables
+from hami_plugins.plan import Planner
+from hami_plugins.queueing.stages import Stage
 from hami_plugins.vendors import BUILTIN
+from hami_plugins.vet import vet
 from tests import acme
 from tests.machines import plain
 

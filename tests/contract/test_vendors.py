@@ -11,16 +11,17 @@ import pytest
 from hami_plugins.engine.annotate import annotations_of
 from hami_plugins.engine.apply import assigned, record_of, removed, with_pod
 from hami_plugins.engine.decide import Decider
-from hami_plugins.engine.intake import Intake, Rules, take_in
+from hami_plugins.engine.intake import PodInfo, Rules, take_in
 from hami_plugins.engine.inventory import RecordReader
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed, Refused
 from hami_plugins.model.devices import CoreMask, DeviceUsage, Instance
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import NodeEntry, NodeShape, NodeState
 from hami_plugins.model.pods import ContainerGrant, Pod
 from hami_plugins.model.requests import ContainerKind
-from hami_plugins.model.vendor import Dialect, VendorSpec
+from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.model.verdicts import NoFit, Reason
 from tests import acme
 from tests.builders import a_container, a_pod, used
@@ -48,7 +49,7 @@ def a_pod_for(machine: Machine, *asks: Limits, name: str = "p", words: int = 0) 
     return a_pod(*containers, name=name, annotations=annotations, scheduler=scheduler)
 
 
-def taken_in(pod: Pod) -> Intake:
+def taken_in(pod: Pod) -> PodInfo:
     """The pod, admitted; every ask of a machine means something."""
     intake = take_in(pod, REGISTRY, RULES)
     assert intake.refusal == ""
@@ -56,7 +57,7 @@ def taken_in(pod: Pod) -> Intake:
     return intake
 
 
-def decide(entry: NodeEntry, intake: Intake) -> Placed | Refused:
+def decide(entry: NodeEntry, intake: PodInfo) -> Placed | Refused:
     return Decider(REGISTRY).decide(ClusterSnapshot(nodes=(entry,)), intake.demand, intake.policy)
 
 
@@ -134,6 +135,47 @@ def overbooked(entry: NodeEntry, *, cores_too: bool) -> list[str]:
         if any(one & other for one, other in itertools.combinations(masks, 2)):
             wrong.append(f"{name}: cores given twice {masks}")
     return wrong
+
+
+def left_of(entry: NodeEntry, decision: Placed, measure: str, *, less: int) -> NodeEntry:
+    """The node on which the chosen devices have as much left as the decision takes, less so much, and no other device
+    has a slot."""
+    usage = [used(device.slots) for device in entry.state.shape.devices]
+    for at, taken in taken_by(decision, entry, measure).items():
+        usage[at] = used(0)._replace(**{measure: getattr(entry.state.shape.devices[at], measure) - taken + less})
+    return in_state(entry, usage=usage)
+
+
+def taken_by(decision: Placed, entry: NodeEntry, measure: str) -> Counter[int]:
+    """What a decision takes of each device: slots, MiB or cores."""
+    taken = Counter[int]()
+    for share in decision.grants():
+        taken[entry.ids.index(share.device)] += 1 if measure == "slots" else getattr(share, measure)
+    return taken
+
+
+def shares(entry: NodeEntry, intake: PodInfo) -> bool:
+    """Whether the pod takes devices that others use."""
+    return isinstance(decide(in_state(entry, usage=[used(1)] * len(entry.ids)), intake), Placed)
+
+
+@every_machine
+@pytest.mark.parametrize("measure", ["slots", "memory", "cores"])
+def test_the_last_of_a_device_is_given_and_no_more(machine: Machine, measure: str) -> None:
+    """Of what a vendor counts: partitions are counted by their places instead, and Kunlun's slices by their memory."""
+    entry, uncounted = machine.entry(REGISTRY), REGISTRY[machine.vendor].takes_no_cores  # type: ignore[index]
+    for ask in machine.asks:
+        intake = taken_in(a_pod_for(machine, ask))
+        decision = decide(entry, intake)
+        assert isinstance(decision, Placed)
+        if machine.rounds or not all(taken_by(decision, entry, measure).values()):
+            continue
+        requests = intake.demand.devices.containers[0].requests
+        if measure == "cores" and uncounted and all(map(uncounted, requests)):
+            continue
+        if measure != "slots" or shares(entry, intake):
+            assert isinstance(decide(left_of(entry, decision, measure, less=0), intake), Placed), dict(ask)
+        assert isinstance(decide(left_of(entry, decision, measure, less=1), intake), Refused), dict(ask)
 
 
 def filled(machine: Machine, asks: Iterator[Limits]) -> Iterator[NodeEntry]:

@@ -12,7 +12,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Case(NamedTuple):
-    """One vector: ``given`` is its input, ``expect`` what the reference says, ``about`` every member as written."""
+    """One vector: ``given`` is its input, ``expect`` what its source says, ``about`` every member as written."""
 
     id: str
     given: dict[str, Any]
@@ -21,7 +21,7 @@ class Case(NamedTuple):
 
     @property
     def refused(self) -> bool:
-        """Whether the reference expects an error, however the file spells that."""
+        """Whether the source expects an error, however the file spells that."""
         return bool(self.expect.get("error") or self.about.get("expect_error"))
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from hami_plugins.engine import quota
 from hami_plugins.engine.annotate import annotations_of
 from hami_plugins.engine.decide import Decider
-from hami_plugins.engine.intake import Intake, Rules, take_in
+from hami_plugins.engine.intake import PodInfo, Rules, take_in
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
@@ -72,7 +72,7 @@ def answer(case: Case, registry: Registry) -> Answer:
     return Answer(**base, fits=True, reason="", annotations=timed)
 
 
-def situation(case: Case, registry: Registry) -> tuple[NodeEntry, Intake, tuple[str, ...]]:
+def situation(case: Case, registry: Registry) -> tuple[NodeEntry, PodInfo, tuple[str, ...]]:
     """The node with its pods, the new pod as taken in, and what could not be read."""
     problems: list[str] = []
     reader = RecordReader(registry)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from itertools import combinations
 
-from neuron_topology.allocation.families import Family
-from neuron_topology.allocation.locality import Locality
-from neuron_topology.allocation.measures import links_in
-from neuron_topology.allocation.tables import Tables, Topology
-from neuron_topology.hardware.fabric import devices_of, mask_of
-from neuron_topology.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.hardware.fabric import devices_of, mask_of
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.sets.families import Family
+from neuron_topology.core.sets.locality import Locality
+from neuron_topology.core.sets.measures import links_in
+from neuron_topology.core.sets.tables import Tables, Topology
 
 
 def locality_of(instance_type: str) -> Locality:

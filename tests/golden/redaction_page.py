@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hami_plugins.cli import inputs
-from hami_plugins.report.snapshots.published import Published, markdown
+from hami_plugins.cli.kit import inputs
+from hami_plugins.inputs.snapshots.published import Published, markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "redaction.md"
 BEGIN, END = "<!-- words -->\n", "<!-- end of words -->\n"

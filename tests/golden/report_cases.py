@@ -4,7 +4,7 @@ A file of ``reports/`` is a list of cases::
 
     - id: hami-01
       about: what the user wants, and what happens to him upstream
-      source: the reference that decides the verdict
+      source: the section or row that decides the verdict
       cluster: a-name of clusters.yaml, or absent
       manifest: |
         ...
@@ -128,6 +128,7 @@ def _objects(group: Mapping[str, Any]) -> Iterator[Any]:
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": labels, "annotations": {**annotations, **group.get("annotations", {})}},
+        "spec": {"taints": group.get("taints", [])},
         "status": {
             "capacity": amounts,
             "allocatable": amounts,

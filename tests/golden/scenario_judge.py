@@ -15,7 +15,7 @@ from hami_plugins.model.decisions import Placed
 from hami_plugins.model.devices import Device, Instance
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.units import DeviceId
-from hami_plugins.report.plan import PodPlan
+from hami_plugins.plan import PodPlan
 from hami_plugins.vendors.volcano_releases import TRIED
 from hami_plugins.wire import volcano
 from tests.golden.scenario_plans import STAGES, Scenario, during, is_inside, named, plain_key

@@ -14,15 +14,15 @@ from typing import Any, Final
 import yaml
 
 from hami_plugins.config import settings
-from hami_plugins.engine.queues import OVERCOMMIT
+from hami_plugins.engine.intake import OVERCOMMIT
 from hami_plugins.errors import ManifestError
+from hami_plugins.inputs import manifests, workloads
+from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.manifests import Document
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
-from hami_plugins.report import manifests, workloads
-from hami_plugins.report.listing import snapshot_of
-from hami_plugins.report.manifests import Document
-from hami_plugins.report.plan import Plan, Planner, PodPlan, Stage, submission, what_if
+from hami_plugins.plan import Plan, Planner, PodPlan, Stage, submission, what_if
 from hami_plugins.vendors.volcano_releases import TRIED
 
 FOLDER: Final = Path(__file__).parent / "scenarios"

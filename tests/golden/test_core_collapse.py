@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hami_plugins.engine.usage import Held, held_by
+from hami_plugins.engine.usage import HeldDevice, held_by
 from hami_plugins.model.pods import ContainerGrant
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import DeviceId
@@ -51,5 +51,5 @@ def _grants(case: str, vendor: str, containers: list[list[dict[str, Any]]], init
     )
 
 
-def _members(held: Held) -> dict[str, int]:
+def _members(held: HeldDevice) -> dict[str, int]:
     return {"mem": held.memory, "cores": held.cores, "slots": held.slots}

@@ -4,16 +4,16 @@ from dataclasses import replace
 from typing import Any
 
 from hami_plugins.engine.demand import selector_of
-from hami_plugins.engine.fit import Fitter, Refusal
+from hami_plugins.engine.fit import Fitter, RequestRefusal
 from hami_plugins.engine.place import Placer
 from hami_plugins.engine.policies import DEVICE_POLICY_KEY, NUMA_BIND_KEY, PolicyDefaults, policy_of
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.devices import Share
+from hami_plugins.model.devices import DeviceShare
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.policy import DEFAULT_POLICY, Policy
 from hami_plugins.model.requests import Absolute, DeviceRequest, Percent
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName, VendorName
-from hami_plugins.model.vendor import Ask, Candidate, Inventory, NodeObject
+from hami_plugins.model.vendor import Candidate, ContainerRequest, DeviceInventory, NodeObject
 from hami_plugins.model.verdicts import NoFit, Reason
 from hami_plugins.vendors import nvidia
 from hami_plugins.wire import node_devices
@@ -40,10 +40,10 @@ def test_fit_answers_as_its_vector_says(case: cases.Case) -> None:
     inventory = _inventory(rows, case.given["node_annotations"], case.given.get("pair_scores"))
     found = _fitted(request, inventory, rows, _policy(case.given))
     if not case.expect["fit"]:
-        assert isinstance(found, Refusal)
+        assert isinstance(found, RequestRefusal)
         assert found.words == case.expect.get("reason", found.words)
         return
-    assert not isinstance(found, Refusal), found.words
+    assert not isinstance(found, RequestRefusal), found.words
     ids = [inventory.ids[share.position] for share in found]
     assert ids == case.expect.get("uuids", ids)
     assert sorted(ids) == sorted(case.expect.get("uuids_unordered", ids))
@@ -68,7 +68,7 @@ def _policy(given: dict[str, Any]) -> Policy:
     return policy_of({**words, **({DEVICE_POLICY_KEY: given["policy"]} if given["policy"] else {})}, PolicyDefaults())
 
 
-def _inventory(rows: list[dict[str, Any]], annotations: dict[str, str], scores: list[Any] | None) -> Inventory:
+def _inventory(rows: list[dict[str, Any]], annotations: dict[str, str], scores: list[Any] | None) -> DeviceInventory:
     register = node_devices.encode_json(
         RegisteredDevice(
             id=DeviceId(row["uuid"]),
@@ -93,8 +93,8 @@ def _inventory(rows: list[dict[str, Any]], annotations: dict[str, str], scores: 
 
 
 def _fitted(
-    request: DeviceRequest, inventory: Inventory, rows: list[dict[str, Any]], policy: Policy
-) -> tuple[Share, ...] | Refusal:
+    request: DeviceRequest, inventory: DeviceInventory, rows: list[dict[str, Any]], policy: Policy
+) -> tuple[DeviceShare, ...] | RequestRefusal:
     fitter = Fitter.of(nvidia.SPEC, request, policy)
     shape = NodeShape(inventory.devices, inventory.links)
     candidates = [
@@ -106,7 +106,7 @@ def _fitted(
         )
         for at, device in enumerate(inventory.devices)
     ]
-    return fitter.fit(candidates[::-1], Ask(fitter.request, policy, shape))
+    return fitter.fit(candidates[::-1], ContainerRequest(fitter.request, policy, shape))
 
 
 def _words_for_a_stranger(request: DeviceRequest) -> str:

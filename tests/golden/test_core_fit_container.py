@@ -7,7 +7,7 @@ import pytest
 
 from hami_plugins.engine.place import Placer
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.devices import Placement, Profile
+from hami_plugins.model.devices import Profile, SlicePlacement
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.requests import Percent
 from hami_plugins.model.units import CoreShare, MiB, VendorName
@@ -50,5 +50,5 @@ def _device(row: dict[str, Any]) -> Any:
     card = builders.a_device(vendor="NVIDIA", memory=row.get("totalmem", 8192), mode=row.get("mode", "hami-core"))
     if card.mode != "mig":
         return card
-    places = tuple(Placement(at, 1) for at in range(row.get("free_placements", 1)))
+    places = tuple(SlicePlacement(at, 1) for at in range(row.get("free_placements", 1)))
     return replace(card, vendor=VendorName("NVIDIA"), profiles=(Profile("1g.2gb", SMALL, CoreShare(14), 1, places),))

@@ -1,7 +1,7 @@
 """The profiles that HAMi's chart allows per model: of what a card registers, growing needs get them in this order."""
 
 from hami_plugins.engine import mig
-from hami_plugins.model.devices import Placement, Profile
+from hami_plugins.model.devices import Profile, SlicePlacement
 from hami_plugins.model.units import CoreShare, MiB
 from tests.golden import cases
 
@@ -17,4 +17,4 @@ def test_growing_needs_get_the_profiles_in_order(case: cases.Case) -> None:
 
 def _profile(name: str) -> Profile:
     slices, memory = name.removesuffix("gb").split("g.")
-    return Profile(name, MiB(int(memory) * GB), CoreShare(0), int(slices), (Placement(0, int(slices)),))
+    return Profile(name, MiB(int(memory) * GB), CoreShare(0), int(slices), (SlicePlacement(0, int(slices)),))

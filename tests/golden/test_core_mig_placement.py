@@ -5,8 +5,8 @@ from typing import Any
 import yaml
 
 from hami_plugins.engine import mig
-from hami_plugins.engine.fit import Fitter, Refusal
-from hami_plugins.model.devices import Instance, Placement, Profile
+from hami_plugins.engine.fit import Fitter, RequestRefusal
+from hami_plugins.model.devices import Instance, Profile, SlicePlacement
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.requests import Percent
 from hami_plugins.model.units import CoreShare, MiB
@@ -27,7 +27,7 @@ def _profiles() -> tuple[Profile, ...]:
             MiB(each["memoryMB"]),
             CoreShare(each["core"]),
             each["sliceCount"],
-            tuple(Placement(**place) for place in each["placements"]),
+            tuple(SlicePlacement(**place) for place in each["placements"]),
         )
         for each in document["mig_profiles"]
     )
@@ -39,7 +39,7 @@ PROFILES = _profiles()
 @cases.each(FILE)
 def test_partition_is_that_of_its_vector(case: cases.Case) -> None:
     given, expect = case.given, case.expect
-    held = [Instance(each["profile"], Placement(each["start"], each["size"])) for each in given["in_use"]]
+    held = [Instance(each["profile"], SlicePlacement(each["start"], each["size"])) for each in given["in_use"]]
     found = _named(given["request"]["profile"], held) if "profile" in given["request"] else _fitted(given, held)
     assert (found is not None) is expect["feasible"]
     if found is not None:
@@ -73,7 +73,7 @@ def _fitted(given: dict[str, Any], held: list[Instance]) -> tuple[Instance, int,
     usage = builders.used(len(held), asked.get("usedmem", 0), 0, *held)
     fitter = Fitter.of(nvidia.SPEC, request, DEFAULT_POLICY)
     found = fitter.fit([Candidate(0, card, usage)], builders.an_ask(fitter.request, DEFAULT_POLICY, card))
-    if isinstance(found, Refusal):
+    if isinstance(found, RequestRefusal):
         return None
     share = found[-1]
     assert isinstance(share.mark, Instance)

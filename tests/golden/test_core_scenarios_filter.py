@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from hami_plugins.engine.apply import assigned, removed
 from hami_plugins.engine.decide import Decider
-from hami_plugins.engine.intake import Intake, Rules, take_in
+from hami_plugins.engine.intake import PodInfo, Rules, take_in
+from hami_plugins.inputs.listing import snapshot_of
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import UNREGISTERED, Decision, Placed, Refused
-from hami_plugins.model.devices import Device, DeviceUsage, Placement
+from hami_plugins.model.devices import Device, DeviceUsage, SlicePlacement
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
-from hami_plugins.report.listing import snapshot_of
 from hami_plugins.vendors import builtin, nvidia
 from hami_plugins.wire import mig_allocations, node_devices, objects
 from hami_plugins.wire.mig_allocations import MigAllocation
@@ -77,10 +77,10 @@ def places_at(*starts: int, gpu: str = CARD) -> str:
 
 
 def _place(gpu: str, start: int, at: int) -> MigAllocation:
-    return MigAllocation(0, at, DeviceId(gpu), "1g.10gb", Placement(start, 1))
+    return MigAllocation(0, at, DeviceId(gpu), "1g.10gb", SlicePlacement(start, 1))
 
 
-def asking(**annotations: str) -> Intake:
+def asking(**annotations: str) -> PodInfo:
     """A pod that wants a slice of 9,000 MiB."""
     limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "9000"}
     raw = {
@@ -90,7 +90,7 @@ def asking(**annotations: str) -> Intake:
     return take_in(objects.pod(raw), REGISTRY, Rules())
 
 
-def decided(snapshot: ClusterSnapshot, intake: Intake | None = None) -> Decision:
+def decided(snapshot: ClusterSnapshot, intake: PodInfo | None = None) -> Decision:
     intake = intake or asking()
     return Decider(REGISTRY).decide(snapshot, intake.demand, intake.policy)
 

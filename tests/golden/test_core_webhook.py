@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.engine.mutate import Admission, PodChange, WebhookSettings, admit, applied
+from hami_plugins.engine.mutate import PodAdmission, PodChange, WebhookSettings, admit, applied
 from hami_plugins.engine.quota import headroom
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import AdmissionDeniedError
@@ -45,7 +45,7 @@ def test_pod_is_admitted_as_its_vector_says(case: cases.Case) -> None:
         assert "/spec/schedulerName" not in paths
 
 
-def _answer(given: Mapping[str, Any], raw: dict[str, Any]) -> Admission:
+def _answer(given: Mapping[str, Any], raw: dict[str, Any]) -> PodAdmission:
     settings = WebhookSettings(scheduler=given["our_scheduler"], takes_over_default=given["force_overwrite"])
     left = {} if given["quota_ok"] else {nvidia.SPEC.name: Headroom(MiB(-1), CoreShare(-1))}
     return admit(objects.pod(raw), Registry([nvidia.SPEC]), settings, left)
@@ -66,7 +66,7 @@ def _raw(pod: Mapping[str, Any]) -> dict[str, Any]:
     return {"metadata": {"name": "p", "namespace": "default"}, "spec": spec}
 
 
-def _patched(raw: dict[str, Any], answer: Admission) -> list[str]:
+def _patched(raw: dict[str, Any], answer: PodAdmission) -> list[str]:
     if not answer.allowed:
         return []
     return [operation["path"] for operation in admission.patch(raw, admission.applied(raw, answer.changes))]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from hami_plugins.engine.mutate import Admission, WebhookSettings, admit
+from hami_plugins.engine.mutate import PodAdmission, WebhookSettings, admit
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.quantity import NANO
 from hami_plugins.vendors import kunlun, metax, mthreads
@@ -16,7 +16,7 @@ def test_vendor_changes_a_container_as_its_vector_says(case: cases.Case) -> None
     _CHECKS[case.id](case.expect)
 
 
-def _admitted(vendor: str, **amounts: int) -> Admission:
+def _admitted(vendor: str, **amounts: int) -> PodAdmission:
     spec = notation.vendor(vendor)
     limits = {getattr(spec.resources, name): amount for name, amount in amounts.items()}
     return admit(notation.pod(builders.a_container(limits)), Registry([spec]), WebhookSettings())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hami_plugins.cli.inputs import registry_of
+from hami_plugins.cli.kit.inputs import registry_of
 from hami_plugins.config import settings
 from hami_plugins.engine.registry import Registry
 from tests.golden import corpus
@@ -76,7 +76,8 @@ ONE_CARD = "volcano.sh/node-vgpu-register"
 
 def _without_last_colon(case: Case) -> Case | None:
     """A case of a node with one card whose register loses its last colon, as Volcano's code answers it: a value without
-    any colon decodes to no devices (``volcano.md`` 2.2), and the device check passes such a node."""
+    any colon decodes to no devices (Volcano 1.14.1 ``pkg/scheduler/api/devices/nvidia/vgpu/utils.go``), and the device
+    check passes such a node."""
     changed = copy.deepcopy(case)
     annotations = changed["node"]["metadata"].get("annotations") or {}
     register = annotations.get(ONE_CARD, "")

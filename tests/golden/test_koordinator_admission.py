@@ -24,10 +24,10 @@ from hami_plugins.wire.koordinator import (
     SHARED,
     WHOLE_CARDS,
 )
-from koordinator_adapter import injection
-from koordinator_adapter.admission.completeness import objection
-from koordinator_adapter.translation.koordinator_reading import MEBIBYTE, amounts_of
-from koordinator_adapter.translation.vocabulary import HAMI_CORE, INJECTED, ISOLATION, MEMORY_LIMIT, VISIBLE
+from koordinator_adapter.core import injection
+from koordinator_adapter.core.admission.completeness import objection
+from koordinator_adapter.core.translation.koordinator_reader import MEBIBYTE, amounts_of
+from koordinator_adapter.core.translation.vocabulary import HAMI_CORE, INJECTED, ISOLATION, MEMORY_LIMIT, VISIBLE
 from tests.golden.cases import Case, each, of
 from tests.unit.koordinator_adapter.written import moved, pod
 

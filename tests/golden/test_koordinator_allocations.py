@@ -7,7 +7,7 @@ from typing import Any
 from hami_plugins.model.units import DeviceId
 from hami_plugins.wire import koordinator, pod_devices, quantity
 from hami_plugins.wire.documents import dump
-from koordinator_adapter.allocations import Card, assigned, hami_record, synthesised, volcano_record
+from koordinator_adapter.core.allocations import NodeDevice, assigned, hami_record, synthesised, volcano_record
 from tests.golden.cases import Case, each
 
 
@@ -24,7 +24,7 @@ def test_the_record_reads_back_as_the_others_write_it(case: Case) -> None:
 def test_cards_of_others_are_recorded_as_koordinator_would(case: Case) -> None:
     given = case.given
     total = quantity.parse(given["card_memory"], key="card").ceiling
-    cards = [Card(minor, DeviceId(uuid), total) for uuid, minor in given["minor_of_uuid"].items()]
+    cards = [NodeDevice(minor, DeviceId(uuid), total) for uuid, minor in given["minor_of_uuid"].items()]
     (devices,) = pod_devices.decode("record", given["record"])
     found = synthesised(devices, cards)
     assert [item(each) for each in found["gpu"]] == case.expect["items"]

@@ -15,13 +15,13 @@ from hami_plugins.wire import koordinator as wire
 from hami_plugins.wire import koordinator_devices, pod_devices, pods, volcano
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, GPU, GPU_TYPE, MEMORY, RATIO, SHARED
 from hami_plugins.wire.koordinator_devices import VENDOR_LABEL, DeviceObject
-from koordinator_adapter import allocations, injection
-from koordinator_adapter.admission.completeness import objection
-from koordinator_adapter.devices import minors, sums
-from koordinator_adapter.devices.publishing import Leave
-from koordinator_adapter.translation.koordinator_reading import amounts_of
-from koordinator_adapter.translation.model import Fidelity, Settings
-from koordinator_adapter.translation.vocabulary import GANG_NAME, GROUP, HINT, ISOLATION, OLD_GROUP
+from koordinator_adapter.core import allocations, injection
+from koordinator_adapter.core.admission.completeness import objection
+from koordinator_adapter.core.devices import minors, sums
+from koordinator_adapter.core.devices.publication import KeepObject
+from koordinator_adapter.core.translation.koordinator_reader import amounts_of
+from koordinator_adapter.core.translation.model import Fidelity, TranslationOptions
+from koordinator_adapter.core.translation.vocabulary import GANG_NAME, GROUP, HINT, ISOLATION, OLD_GROUP
 from tests.golden.cases import Case, each, of
 from tests.unit.koordinator_adapter.devices.nodes import a_node, card, planned, published
 from tests.unit.koordinator_adapter.doctor.cluster import diagnosis, healthy
@@ -68,7 +68,9 @@ def record(*items: Mapping[str, Any]) -> str:
     return json.dumps({"gpu": [{"minor": at, **each} for at, each in enumerate(items)]})
 
 
-def limits(resources: Mapping[str, str], *, label: bool = True, wants: Mapping[str, object] = HALF) -> injection.Limits:
+def limits(
+    resources: Mapping[str, str], *, label: bool = True, wants: Mapping[str, object] = HALF
+) -> injection.PodLimits:
     raw = pod(wants, labels=LABEL if label else {})
     cards = wire.decode(record({"resources": resources}))[GPU_TYPE]
     return injection.limits_of(raw, pods.pod(raw), cards)
@@ -176,7 +178,7 @@ HOLDS: Mapping[str, Callable[[], object]] = {
             wire.encode(
                 allocations.synthesised(
                     pod_devices.decode(ALLOCATED_KEY, "GPU-0,NVIDIA,1000,10:;")[0],
-                    [allocations.Card(0, DeviceId("GPU-0"), 24564 * MIB)],
+                    [allocations.NodeDevice(0, DeviceId("GPU-0"), 24564 * MIB)],
                 )
             )
         )["gpu"]
@@ -298,7 +300,7 @@ HOLDS: Mapping[str, Callable[[], object]] = {
         ]
         == ["HAMi-core", "HAMi-core", None]
     ),
-    "prose-061": lambda: RATIO not in limits_of(moved(pod(SLICE), "koordinator", Settings(card_memory=None))),
+    "prose-061": lambda: RATIO not in limits_of(moved(pod(SLICE), "koordinator", TranslationOptions(card_memory=None))),
     "prose-062": lambda: all(
         0 <= rules.bytes_of(percent, total * MIB) - total * percent // 100 * MIB < MIB
         for percent in range(101)
@@ -329,7 +331,7 @@ HOLDS: Mapping[str, Callable[[], object]] = {
     ),
     "prose-067": lambda: GPU not in limits_of(spoken(pod({GPU: 50}, labels=LABEL))),
     "prose-068": lambda: all(map(there_and_back, (SLICE, PERCENT, WHOLE))),
-    "prose-069": lambda: isinstance(planned(a_node(card(0)), reported=True).step, Leave),
+    "prose-069": lambda: isinstance(planned(a_node(card(0)), reported=True).step, KeepObject),
 }
 """For each sentence something that is true where our code goes by it."""
 

@@ -10,8 +10,8 @@ from typing import Any
 from hami_plugins.wire import koordinator_devices, quantity
 from hami_plugins.wire.koordinator import CORE, FPGA, GPU, MEMORY, NPU_CORE, NPU_CPU, NPU_DVPP, RATIO, RDMA, SHARED
 from hami_plugins.wire.koordinator_devices import LARGEST_MINOR, MODEL_LABEL, REASON, VENDOR_LABEL
-from koordinator_adapter.devices import sums
-from koordinator_adapter.devices.publishing import Change, Make
+from koordinator_adapter.core.devices import sums
+from koordinator_adapter.core.devices.publication import CreateObject, UpdateObject
 from tests.golden.cases import Case, each
 from tests.unit.koordinator_adapter.devices.nodes import a_node, card, planned, published
 
@@ -127,7 +127,7 @@ def test_a_card_is_reported_as_koordlet_reports_it(case: Case) -> None:
 
 
 def test_of_several_makers_none_is_published_where_koordlet_takes_the_first_ones_labels() -> None:
-    assert not isinstance(planned(SEVERAL_MAKERS).step, Make | Change)
+    assert not isinstance(planned(SEVERAL_MAKERS).step, CreateObject | UpdateObject)
 
 
 @each("koordinator/node-sums.yaml")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hami_plugins.wire.koordinator import CORE, MEMORY, RATIO, RDMA, SHARED
-from koordinator_adapter.translation.model import Fidelity, Settings
-from koordinator_adapter.translation.vocabulary import HINT, ISOLATION, JOINT
+from koordinator_adapter.core.translation.model import Fidelity, TranslationOptions
+from koordinator_adapter.core.translation.vocabulary import HINT, ISOLATION, JOINT
 from tests.golden.cases import Case, each
 from tests.unit.koordinator_adapter.written import Raw, limits_of, moved, pod, translated
 
@@ -27,7 +27,7 @@ class Row(NamedTuple):
     after: Mapping[tuple[object, ...], object] = {}
     back: Raw | None = None
     limits: Mapping[str, object] | None = None
-    settings: Settings = Settings()
+    settings: TranslationOptions = TranslationOptions()
 
 
 def volcanos(**limits: object) -> Raw:
@@ -91,12 +91,12 @@ ROWS: Mapping[str, Row] = {
     "field-type-include-exclude": Row(
         pod(SLICE, annotations={"nvidia.com/use-gputype": "a10"}),
         {("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"): any},
-        settings=Settings(models=("NVIDIA-A10", "NVIDIA-H100")),
+        settings=TranslationOptions(models=("NVIDIA-A10", "NVIDIA-H100")),
     ),
     "field-node-gpu-policy": Row(
         pod(SLICE, annotations={"hami.io/gpu-scheduler-policy": "binpack"}),
         {("spec", "schedulerName"): "koord-packed"},
-        settings=Settings(profiles={"binpack": "koord-packed"}),
+        settings=TranslationOptions(profiles={"binpack": "koord-packed"}),
     ),
     "field-numa-bind": Row(
         pod(SLICE, annotations={"nvidia.com/numa-bind": "true"}),
@@ -117,7 +117,7 @@ ROWS: Mapping[str, Row] = {
         pod({SHARED: 1, MEMORY: "1000Mi", CORE: 10}, env={"GPU_CORE_UTILIZATION_POLICY": "force"}, **LIMITED),
         SLICE,
     ),
-    "field-split-count": Row(hamis(mem=1000), {limit(CORE): 20}, settings=Settings(slices_per_card=5)),
+    "field-split-count": Row(hamis(mem=1000), {limit(CORE): 20}, settings=TranslationOptions(slices_per_card=5)),
     "field-scheduler": Row(hamis(mem=1000, cores=10), {("spec", "schedulerName"): "koord-scheduler"}),
     "field-runtime": Row(hamis(mem=1000, cores=10), {("spec", "runtimeClassName"): "nvidia"}),
     "field-gang": Row(

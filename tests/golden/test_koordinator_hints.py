@@ -38,7 +38,7 @@ def spelled(found: Any) -> dict[str, Any]:
     match found:
         case wire.Joint(types, scope):
             return {"deviceTypes": list(types), "requiredScope": scope}
-        case wire.PartitionWish(policy, bandwidth):
+        case wire.PartitionRequest(policy, bandwidth):
             return {"allocatePolicy": policy, "ringBusBandwidth": None if bandwidth is None else str(bandwidth)}
         case _ if all(isinstance(each, wire.Hint) for each in found.values()):
             return {"hint": {kind: {"requiredTopologyScope": hint.scope} for kind, hint in found.items()}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hami_plugins.wire import koordinator, koordinator_devices, koordinator_hints
-from koordinator_adapter.translation import vocabulary
+from koordinator_adapter.core.translation import vocabulary
 from tests.golden.cases import Case, each, of
 
 LABELS = {

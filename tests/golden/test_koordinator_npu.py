@@ -7,7 +7,7 @@ from typing import Final
 from hami_plugins.vendors.ascend import CHIPS
 from hami_plugins.wire import quantity
 from hami_plugins.wire.koordinator import MEMORY, NPU_CORE, NPU_CPU, NPU_DVPP
-from koordinator_adapter.translation.npu import MEBIBYTE, Numbers, templates_of
+from koordinator_adapter.core.translation.npu import MEBIBYTE, Numbers, templates_of
 from tests.golden.cases import Case, each
 
 CHIP_OF: Final = {

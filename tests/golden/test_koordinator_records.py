@@ -10,8 +10,8 @@ import pytest
 from hami_plugins.engine import koordinator
 from hami_plugins.wire import koordinator_hints
 from hami_plugins.wire.koordinator import CORE, FPGA, RATIO, RDMA, SHARED
-from koordinator_adapter.refusals import cause_of
-from koordinator_adapter.translation.vocabulary import HINT, ISOLATION
+from koordinator_adapter.core.refusals import cause_of
+from koordinator_adapter.core.translation.vocabulary import HINT, ISOLATION
 from tests.golden.cases import Case, each, of
 from tests.unit.koordinator_adapter.written import moved, pod
 

@@ -10,18 +10,20 @@ import pytest
 from hami_plugins.engine import koordinator
 from hami_plugins.engine.demand import WHOLE
 from hami_plugins.engine.koordinator import CardRequest
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.requests import Absolute, DeviceRequest, Percent
 from hami_plugins.model.units import MiB
 from hami_plugins.wire import pods, quantity
 from hami_plugins.wire.koordinator import CORE, MEMORY, RATIO, SHARED
-from koordinator_adapter.refusals import cause_of
-from koordinator_adapter.translation.model import Fidelity, Finding, NoCoreLimit, Settings, Words
-from koordinator_adapter.translation.reading import asked_of
-from koordinator_adapter.translation.vocabulary import CORE_POLICY_ENV, HINT, ISOLATION, JOINT, PARTITION
+from koordinator_adapter.core.refusals import cause_of
+from koordinator_adapter.core.translation.choices import NoCoreLimit
+from koordinator_adapter.core.translation.model import Fidelity, TranslationFinding, TranslationOptions
+from koordinator_adapter.core.translation.reader import asked_of
+from koordinator_adapter.core.translation.vocabulary import CORE_POLICY_ENV, HINT, ISOLATION, JOINT, PARTITION
 from tests.golden.cases import Case, each
 from tests.unit.koordinator_adapter.written import REGISTRY, Raw, limits_of, moved, pod, translated
 
-ABSENT = Settings(no_core_limit=NoCoreLimit.ABSENT)
+ABSENT = TranslationOptions(no_core_limit=NoCoreLimit.ABSENT)
 
 DEVIATIONS = {
     "norm-hami-core-clamp": "101 % of the cores are refused, as the reference wants of a strict policy",
@@ -32,9 +34,9 @@ DEVIATIONS = {
     "to-k-156": "printed without cores, so the setting that books none; usually 10 % stand for a place on the card",
 }
 
-REFUSED: Mapping[str, tuple[Raw, Settings]] = {
+REFUSED: Mapping[str, tuple[Raw, TranslationOptions]] = {
     "refuse-01": (pod({"nvidia.com/gpu": 1}, {"nvidia.com/gpu": 1}), ABSENT),
-    "refuse-02": (pod({"nvidia.com/gpu": 2, "nvidia.com/gpumem": 50000}), Settings(card_memory=MiB(40960))),
+    "refuse-02": (pod({"nvidia.com/gpu": 2, "nvidia.com/gpumem": 50000}), TranslationOptions(card_memory=MiB(40960))),
     "refuse-03": (pod({"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory-percentage": 101}), ABSENT),
     "refuse-04": (pod({"nvidia.com/gpu": 1, "nvidia.com/gpumem": "1500m"}), ABSENT),
     "refuse-05": (pod({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1000, "nvidia.com/gpucores": 101}), ABSENT),
@@ -43,7 +45,7 @@ REFUSED: Mapping[str, tuple[Raw, Settings]] = {
     "refuse-08": (pod({"nvidia.com/gpu": 1, "nvidia.com/mig-1g.10gb": 1}), ABSENT),
     "refuse-09": (pod({"nvidia.com/gpu": 1}, annotations={"nvidia.com/vgpu-mode": "mig"}), ABSENT),
     "refuse-10": (pod({"nvidia.com/gpu": 1}, annotations={"nvidia.com/use-gpuuuid": "GPU-a"}), ABSENT),
-    "refuse-11": (pod({"nvidia.com/gpu": 1}), Settings(unserved=frozenset({"default"}))),
+    "refuse-11": (pod({"nvidia.com/gpu": 1}), TranslationOptions(unserved=frozenset({"default"}))),
     "refuse-12": (pod({"nvidia.com/gpu": 1}, schedulerName="somebody-else"), ABSENT),
 }
 """A pod for each condition."""
@@ -62,11 +64,11 @@ WRONG: Mapping[str, Raw] = {
 
 @each("koordinator/source-normalisation.yaml")
 def test_requests_are_read_alike_whoever_wrote_them(case: Case) -> None:
-    found = asked_of(pods.pod(pod(case.given["limits"])), Words(case.given["dialect"]), REGISTRY)
+    found = asked_of(pods.pod(pod(case.given["limits"])), Dialect(case.given["dialect"]), REGISTRY)
     if case.id in DEVIATIONS or case.expect.get("refused"):
-        assert isinstance(found, Finding)
+        assert isinstance(found, TranslationFinding)
         return
-    assert not isinstance(found, Finding)
+    assert not isinstance(found, TranslationFinding)
     ((request,),) = ([asked.request for asked in found],)
     assert request.count == case.expect["slices"]
     assert request.cores == case.expect.get("cores", request.cores)
@@ -119,14 +121,14 @@ def test_koordinators_pods_become_others(case: Case) -> None:
     assert values(case.expect.get("limits_contain", {})).items() <= limits.items()
     assert not set(case.expect.get("absent", ())) & set(limits)
     if "slices" in case.expect:
-        request = asked(moved(raw, target), Words(target))
+        request = asked(moved(raw, target), Dialect(target))
         assert (request.count, request.memory == WHOLE) == (case.expect["slices"], case.expect["whole"])
 
 
 @each("koordinator/cores-zero.yaml")
 def test_a_container_without_a_limit_of_cores_is_handled_as_set(case: Case) -> None:
     choice = {1: NoCoreLimit.ABSENT, 2: NoCoreLimit.SHARE, 3: NoCoreLimit.WHOLE}[case.given["option"]]
-    settings = Settings(no_core_limit=choice, slices_per_card=case.given.get("k", 10))
+    settings = TranslationOptions(no_core_limit=choice, slices_per_card=case.given.get("k", 10))
     found = moved(pod({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}), "koordinator", settings)
     if choice is NoCoreLimit.WHOLE:
         assert limits_of(found)[RATIO] == 100
@@ -174,14 +176,14 @@ def test_texts_of_others_have_no_cause() -> None:
 @pytest.mark.parametrize("target", ["hami", "volcano"])
 def test_vector_160_keeps_the_granted_total(target: str) -> None:
     raw = pod({SHARED: 2, MEMORY: "16Gi", CORE: 100}, labels={ISOLATION: "HAMi-core"})
-    request = asked(moved(raw, target), Words(target))
+    request = asked(moved(raw, target), Dialect(target))
     assert (request.count, request.memory, request.cores) == (2, Absolute(MiB(8192)), 50)
 
 
-def asked(raw: Raw, words: Words) -> DeviceRequest:
+def asked(raw: Raw, words: Dialect) -> DeviceRequest:
     """The one request of a pod."""
     found = asked_of(pods.pod(raw), words, REGISTRY)
-    assert not isinstance(found, Finding)
+    assert not isinstance(found, TranslationFinding)
     return found[0].request
 
 

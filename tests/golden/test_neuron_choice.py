@@ -5,11 +5,11 @@ from itertools import combinations
 
 import pytest
 
-from neuron_topology.allocation.chances import chances
-from neuron_topology.allocation.families import Family, arcs, windows
-from neuron_topology.allocation.tables import Tables, Topology
-from neuron_topology.hardware.fabric import devices_of, line, mask_of
-from neuron_topology.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.hardware.fabric import devices_of, line, mask_of
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.sets.chances import chances
+from neuron_topology.core.sets.families import Family, arcs, windows
+from neuron_topology.core.sets.tables import Tables, Topology
 from tests.golden import cases
 from tests.golden.cases import Case
 from tests.golden.neuron_tables import tables_of

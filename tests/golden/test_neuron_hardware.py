@@ -2,12 +2,17 @@
 
 import pytest
 
-from neuron_topology.hardware.fabric import Shape
-from neuron_topology.hardware.instances import GIB, INSTANCE_TYPES, InstanceType
+from neuron_topology.core.hardware.fabric import FabricShape
+from neuron_topology.core.hardware.instances import GIB, INSTANCE_TYPES, InstanceType
 from tests.golden import cases, ultraserver
 from tests.golden.cases import Case
 
-SHAPES = {"single": Shape.SINGLE, "line-6": Shape.LINE, "ring-12": Shape.RING, "torus-4x4": Shape.TORUS}
+SHAPES = {
+    "single": FabricShape.SINGLE,
+    "line-6": FabricShape.LINE,
+    "ring-12": FabricShape.RING,
+    "torus-4x4": FabricShape.TORUS,
+}
 """What the reference calls them; Inferentia 1 is a row, as AWS's scheduler treats it."""
 
 UNNAMED = ("trn3-gen1", "trn3-gen2")
@@ -58,7 +63,7 @@ def test_devices_are_wired_as_the_reference_says(case: Case) -> None:
         assert len(links) == expect["edge_count"]
     if case.given["scope"] == "node":
         shape = type_of(case).fabric.shape
-        assert shape is SHAPES.get(expect["kind"], Shape.LINE)
+        assert shape is SHAPES.get(expect["kind"], FabricShape.LINE)
         assert type_of(case).fabric.links == links
 
 

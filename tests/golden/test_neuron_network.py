@@ -1,10 +1,10 @@
 """Tiers of the network, which families stand in which, and the order of hosts."""
 
 from hami_plugins.model.units import NodeName
-from neuron_topology import names
-from neuron_topology.hypernodes import generating, ranking
-from neuron_topology.hypernodes.machines import Machine
-from neuron_topology.hypernodes.tiers import TIERS
+from neuron_topology.core import names
+from neuron_topology.core.hypernodes import generator, ranks
+from neuron_topology.core.hypernodes.machines import TopologyNode
+from neuron_topology.core.hypernodes.tiers import TIERS
 from tests.golden import cases
 from tests.golden.cases import Case
 
@@ -22,17 +22,17 @@ def test_a_family_stands_in_its_tiers(case: Case) -> None:
     family = case.given["family"]
     linked = family == "trn2u"
     parts = tuple(f"part-{tier.number}" if linked or tier.label not in ULTRASERVERS else "" for tier in TIERS)
-    tree = generating.tree([Machine(NodeName("n"), family, parts)])
+    tree = generator.tree([TopologyNode(NodeName("n"), family, parts)])
     assert [each.tier.number for each in tree.hypernodes] == case.expect["tiers"]
 
 
 @cases.each("neuron/rank-order.yaml")
 def test_hosts_are_in_the_order_of_their_places(case: Case) -> None:
     machines = [_machine(each["name"], each["key"]) for each in case.given["hosts"]]
-    assert [each.name for each in ranking.ranked(machines)] == case.expect["order"]
+    assert [each.name for each in ranks.ranked(machines)] == case.expect["order"]
 
 
-def _machine(name: str, key: list[str]) -> Machine:
+def _machine(name: str, key: list[str]) -> TopologyNode:
     """A machine whose key is its three layers from the top, its UltraServer and its place in it."""
     *layers, ultraserver, place = key
-    return Machine(NodeName(name), "trn2u", ("", ultraserver, *reversed(layers), "zone"), place)
+    return TopologyNode(NodeName(name), "trn2u", ("", ultraserver, *reversed(layers), "zone"), place)

@@ -4,10 +4,10 @@ from collections import defaultdict
 from functools import cache
 from math import comb
 
-from neuron_topology.allocation import families
-from neuron_topology.allocation.families import LABELS, Family, subcubes
-from neuron_topology.allocation.measures import Hops, connected, hops, links_in, ring_through
-from neuron_topology.hardware.fabric import Fabric, Shape, devices_of, mask_of, torus
+from neuron_topology.core.hardware.fabric import Fabric, FabricShape, devices_of, mask_of, torus
+from neuron_topology.core.sets import families
+from neuron_topology.core.sets.families import LABELS, Family, subcubes
+from neuron_topology.core.sets.measures import Hops, connected, hops, links_in, ring_through
 from tests.golden import cases, ultraserver
 from tests.golden.cases import Case
 from tests.golden.neuron_tables import bisection, locality_of, tables_of
@@ -93,7 +93,7 @@ def _least_of_all(found: list[int]) -> tuple[int, str]:
 
 
 def test_links_that_are_looked_at_one_by_one_give_the_same_sets_as_the_theorem() -> None:
-    unnamed = Fabric(Shape.IRREGULAR, TORUS.neighbours)
+    unnamed = Fabric(FabricShape.IRREGULAR, TORUS.neighbours)
     assert families.sets_of(unnamed, Family.LINKED) == families.sets_of(TORUS, Family.LINKED)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import random
 from functools import lru_cache
 
-from neuron_topology.hardware.instances import INSTANCE_TYPES
-from neuron_topology.simulation import loss_system, policies
-from neuron_topology.simulation.jobs import MIXES, Job, Mix, Poisson, jobs_of
-from neuron_topology.simulation.policies import Policy
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.simulation import loss_system, policies
+from neuron_topology.core.simulation.jobs import MIXES, Mix, Poisson, SimulatedJob, jobs_of
+from neuron_topology.core.simulation.policies import SelectionPolicy
 from tests.golden import cases
 from tests.golden.cases import Case
 
@@ -23,7 +23,7 @@ SEED = 30
 
 
 @lru_cache(maxsize=1)
-def jobs(mix: str, nodes: int, load: float) -> tuple[Job, ...]:
+def jobs(mix: str, nodes: int, load: float) -> tuple[SimulatedJob, ...]:
     return tuple(jobs_of(Poisson(MIXES[mix], load, JOBS), random.Random(SEED), capacity=nodes * TRN1.devices))
 
 
@@ -35,7 +35,7 @@ def test_the_mixes_are_those_of_the_reference() -> None:
 @cases.each(FILE)
 def test_a_run_is_one_of_those_that_the_mean_is_taken_over(case: Case) -> None:
     mix, nodes, load = case.given["mix"], case.given["nodes"], case.given["load"]
-    tables = policies.tables(Policy(case.given["policy"]), TRN1.fabric, MIXES[mix].devices)
+    tables = policies.tables(SelectionPolicy(case.given["policy"]), TRN1.fabric, MIXES[mix].devices)
     (outcome,) = loss_system.run(jobs(mix, nodes, load), tables, nodes=nodes, devices=TRN1.devices)
     measured = {
         "utilisation": outcome.utilisation or 0.0,

@@ -9,9 +9,9 @@ from hami_plugins.engine.inventory import NodeBuilder
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.pods import Pod
-from neuron_topology.hardware.instances import INSTANCE_TYPES
-from neuron_topology.names import CORES, DEVICES, EFA, LEGACY_DEVICES
-from neuron_topology.vendor import SPEC, on_node
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.names import CORES, DEVICES, EFA, LEGACY_DEVICES
+from neuron_topology.core.vendor import SPEC, on_node
 from tests.builders import a_container, a_pod
 from tests.golden import cases
 from tests.golden.cases import Case

@@ -15,14 +15,14 @@ import yaml
 
 from hami_plugins import examples
 from hami_plugins.cli import main
+from hami_plugins.inputs import fleets, manifests, workloads
+from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.snapshots import files as snapshot_file
+from hami_plugins.inputs.snapshots.pseudonyms import Named
+from hami_plugins.inputs.snapshots.redaction import Redactor
+from hami_plugins.inputs.snapshots.trimming import Trimmer, kinds
 from hami_plugins.model.decisions import Placed
-from hami_plugins.report import fleets, manifests, workloads
-from hami_plugins.report.listing import snapshot_of
-from hami_plugins.report.plan import Plan, Planner, PodPlan, submission
-from hami_plugins.report.snapshots import files as snapshot_file
-from hami_plugins.report.snapshots.pseudonyms import Named
-from hami_plugins.report.snapshots.redaction import Redactor
-from hami_plugins.report.snapshots.trimming import Trimmer, kinds
+from hami_plugins.plan import Plan, Planner, PodPlan, submission
 from hami_plugins.vendors import builtin
 from hami_plugins.wire.pages import with_kind
 from tests.golden import redaction_page

@@ -1,4 +1,5 @@
-"""Clusters of every kind that ``peers.md`` 8 describes and no recorded scenario shows, judged as a folder is."""
+"""Clusters of every kind that ``docs/reference/trials.md`` V18 and V19 describe and no recorded scenario shows, judged
+as a folder is."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import yaml
 
 from tests.golden.scenario_judge import AGREES, EXPLAINED, UNEXPLAINED, Judgement, judged
 from tests.golden.scenario_plans import scenario
-from tests.unit.report.test_turns import GPU, MEMORY, a_group, a_job, a_node, a_pod, a_queue
+from tests.unit.queueing.test_cycle import GPU, MEMORY, a_group, a_job, a_node, a_pod, a_queue
 
 
 def judge(folder: Path, cluster: list[dict[str, Any]], submitted: list[dict[str, Any]], **expect: Any) -> Judgement:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hami_plugins.report.plan import Stage
+from hami_plugins.plan import Stage
 from tests.golden import scenarios
 from tests.golden.scenario_judge import EXPLAINED, UNEXPLAINED, Judgement, judged
 from tests.golden.scenario_plans import FOLDER, Scenario, names, scenario

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from hami_plugins.wire import shared_region
-from hami_plugins.wire.shared_region import Header, NotReady, Process, Reason, Tail, Unreadable
+from hami_plugins.wire.shared_region import Header, NotReady, RegionProcess, Tail, UnreadableReason, UnreadableRegion
 
 FOLDER = Path(__file__).parent / "shared_region"
 EXPECTED = yaml.safe_load((FOLDER / "expected.yaml").read_text(encoding="utf-8"))
@@ -18,14 +18,14 @@ EXPECTED = yaml.safe_load((FOLDER / "expected.yaml").read_text(encoding="utf-8")
 UUIDS = [f"GPU-{'1' * 8}-{'2' * 4}-{'3' * 4}-{'4' * 4}-{'5' * 12}", "GPU-aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"]
 
 REFUSED = {
-    "truncated-mid": Reason.SIZE,
-    "truncated-tiny": Reason.SIZE,
-    "wrong-magic": Reason.MAGIC,
-    "future-major": Reason.VERSION,
-    "future-minor": Reason.VERSION,
-    "oversize-counts": Reason.COUNTS,
-    "negative-counts": Reason.COUNTS,
-    "v0-grown": Reason.MIXED,
+    "truncated-mid": UnreadableReason.SIZE,
+    "truncated-tiny": UnreadableReason.SIZE,
+    "wrong-magic": UnreadableReason.MAGIC,
+    "future-major": UnreadableReason.VERSION,
+    "future-minor": UnreadableReason.VERSION,
+    "oversize-counts": UnreadableReason.COUNTS,
+    "negative-counts": UnreadableReason.COUNTS,
+    "v0-grown": UnreadableReason.MIXED,
 }
 """What the column ``good_reader`` says of these: reject."""
 
@@ -39,7 +39,7 @@ def sample(about: Mapping[str, Any]) -> bytes:
     return data
 
 
-def read(data: bytes) -> tuple[Header, Tail, tuple[Process, ...]]:
+def read(data: bytes) -> tuple[Header, Tail, tuple[RegionProcess, ...]]:
     """As a reader does: header, tail, the slots in use."""
     header = shared_region.header(data[: shared_region.HEADER_BYTES], len(data))
     assert isinstance(header, Header)
@@ -58,7 +58,7 @@ def test_a_sample_is_known_by_magic_size_and_version(name: str) -> None:
     about = EXPECTED["valid"][name]
     data = sample(about)
     layout = shared_region.layout_of(data[:2048], len(data))
-    assert isinstance(layout, shared_region.Layout)
+    assert isinstance(layout, shared_region.RegionLayout)
     assert (layout.name, layout.size, len(data)) == (name, about["struct_size"], about["file_size"])
     assert layout.version == (None if about["version"] is None else tuple(about["version"]))
     assert shared_region.layout_of(data[:2048], about["struct_size"]) == layout
@@ -120,7 +120,7 @@ def test_the_slot_that_is_being_written_is_known_where_there_is_a_lock(name: str
     assert shared_region.unsettled(layout, slots, slots) == locked
 
 
-def as_expected(process: Process) -> Mapping[str, Any]:
+def as_expected(process: RegionProcess) -> Mapping[str, Any]:
     """A process in the words of the samples' description."""
     names = ("context_size", "module_size", "data_size", "offset", "total", "monitorused")
     found: dict[str, Any] = {"pid": process.pid, "hostpid": process.hostpid, "status": process.status, "devices": []}
@@ -148,10 +148,10 @@ def test_every_malformed_sample_is_judged_here() -> None:
 
 
 @pytest.mark.parametrize(("name", "reason"), REFUSED.items())
-def test_a_malformed_sample_is_refused_with_what_it_is(name: str, reason: Reason) -> None:
+def test_a_malformed_sample_is_refused_with_what_it_is(name: str, reason: UnreadableReason) -> None:
     data = sample(EXPECTED["malformed"][name])
     found = outcome(data)
-    assert isinstance(found, Unreadable)
+    assert isinstance(found, UnreadableRegion)
     assert found.reason is reason
     assert str(len(data)) in found.text
 

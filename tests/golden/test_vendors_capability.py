@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from hami_plugins.engine.demand import request_of
-from hami_plugins.engine.fit import Fitter, Refusal
+from hami_plugins.engine.fit import Fitter, RequestRefusal
 from hami_plugins.engine.mutate import WebhookSettings, admit
 from hami_plugins.errors import InvalidRequestError
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.requests import DeviceRequest, Percent
 from hami_plugins.model.units import CoreShare, VendorName
-from hami_plugins.model.vendor import Ask, VendorSpec
+from hami_plugins.model.vendor import ContainerRequest, VendorSpec
 from hami_plugins.vendors import ascend, builtin
 from tests import builders
 from tests.golden import cases
@@ -108,9 +108,9 @@ def _takes_whole_cards(spec: VendorSpec, request: DeviceRequest) -> bool:
     card = builders.a_device(vendor=spec.name, slots=16, memory=memory, mode=ascend.SOFT)
     cards = [replace(card, index=at) for at in range(2)]
     fitter = Fitter.of(spec, replace(request, cores=CoreShare(0)), DEFAULT_POLICY)
-    ask = Ask(fitter.request, DEFAULT_POLICY, NodeShape(tuple(cards)), (), spec.cores_of, spec.memory_of)
+    ask = ContainerRequest(fitter.request, DEFAULT_POLICY, NodeShape(tuple(cards)), (), spec.cores_of, spec.memory_of)
     found = fitter.fit([builders.a_candidate(each)._replace(position=at) for at, each in enumerate(cards)], ask)
-    if isinstance(found, Refusal) or isinstance(request.memory, Percent):
+    if isinstance(found, RequestRefusal) or isinstance(request.memory, Percent):
         return True
     return any(share.memory >= card.memory for share in found)
 

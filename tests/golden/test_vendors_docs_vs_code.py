@@ -11,7 +11,7 @@ from hami_plugins.engine.mutate import WebhookSettings, admit
 from hami_plugins.engine.place import Placer
 from hami_plugins.engine.policies import DEVICE_POLICY_KEY, PolicyDefaults, policy_of
 from hami_plugins.model.cluster import NamespaceQuota
-from hami_plugins.model.devices import Placement, Profile
+from hami_plugins.model.devices import Profile, SlicePlacement
 from hami_plugins.model.policy import DEFAULT_POLICY, SortKey
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import Absolute, ContainerKind, DeviceRequest, Percent
@@ -51,11 +51,11 @@ def denied(limits: Mapping[str, int | str]) -> bool:
 
 
 def mig_needs_no_geometry() -> None:
-    small = Profile("1g.5gb", MiB(5120), CoreShare(14), 1, (Placement(0, 1), Placement(1, 1)))
-    large = Profile("2g.10gb", MiB(10240), CoreShare(28), 2, (Placement(2, 2),))
-    taken = [Placement(0, 1)]
-    assert mig.choose([small, large], MiB(6000), taken) == (large, Placement(2, 2))
-    assert mig.choose([small, large], MiB(5000), taken) == (small, Placement(1, 1))
+    small = Profile("1g.5gb", MiB(5120), CoreShare(14), 1, (SlicePlacement(0, 1), SlicePlacement(1, 1)))
+    large = Profile("2g.10gb", MiB(10240), CoreShare(28), 2, (SlicePlacement(2, 2),))
+    taken = [SlicePlacement(0, 1)]
+    assert mig.choose([small, large], MiB(6000), taken) == (large, SlicePlacement(2, 2))
+    assert mig.choose([small, large], MiB(5000), taken) == (small, SlicePlacement(1, 1))
 
 
 def registers_are_json() -> None:

@@ -26,7 +26,7 @@ def test_slices_are_as_their_vector_says(case: cases.Case) -> None:
 def _parse(case: cases.Case) -> None:
     profiles, memory = drs.profiles_of("test", drs.DrsNode((), {case.given["name"]: "0"}))
     assert [profile.slices for profile in profiles] == [case.expect["slices"]]
-    assert memory == profiles[0].memory == case.expect["gb"] * drs.GB
+    assert memory == profiles[0].memory == case.expect["gb"] * 1024
 
 
 def _cores(case: cases.Case) -> None:

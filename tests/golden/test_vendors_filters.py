@@ -7,9 +7,9 @@ from hami_plugins.engine.demand import selector_of
 from hami_plugins.model.devices import IDLE, Device
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.policy import DEFAULT_POLICY
-from hami_plugins.model.requests import Absolute, DeviceRequest, Selector
+from hami_plugins.model.requests import Absolute, DeviceRequest, DeviceSelector
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
-from hami_plugins.model.vendor import Ask, Candidate, VendorSpec
+from hami_plugins.model.vendor import Candidate, ContainerRequest, VendorSpec
 from tests.golden import cases, notation
 
 
@@ -21,18 +21,21 @@ def _vendors(case: cases.Case) -> list[VendorSpec]:
     return [spec for spec in notation.registry() if (spec.keys.use_ids if by_id else spec.keys.use_models)]
 
 
-def _accepts(selector: Selector, case: cases.Case) -> bool:
+def _accepts(selector: DeviceSelector, case: cases.Case) -> bool:
     if case.given["kind"] == "uuid":
         return selector.accepts_id(DeviceId(case.given["subject"]))
     return accepts_model(selector, model=case.given["subject"])
 
 
-def accepts_model(selector: Selector, *, model: str = "", mode: str = "") -> bool:
+def accepts_model(selector: DeviceSelector, *, model: str = "", mode: str = "") -> bool:
     """Whether a device of this model and mode passes a selection."""
     spec = notation.vendor("NVIDIA")
     device = Device(vendor=spec.name, model=model, slots=1, memory=MiB(1), cores=CoreShare(1), index=0, mode=mode)
     request = DeviceRequest(vendor=spec.name, count=1, memory=Absolute(MiB(0)), selector=selector)
-    return wanted_model(Candidate(0, device, IDLE), Ask(request, DEFAULT_POLICY, NodeShape((device,)))) is None
+    return (
+        wanted_model(Candidate(0, device, IDLE), ContainerRequest(request, DEFAULT_POLICY, NodeShape((device,))))
+        is None
+    )
 
 
 @cases.each("hami-vendors/filters.yaml")

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hami_plugins.engine.fit import Affordable, Fitter, Refusal
+from hami_plugins.engine.fit import Affordable, Fitter, RequestRefusal
 from hami_plugins.engine.policies import PolicyDefaults, policy_of
-from hami_plugins.model.devices import Share
+from hami_plugins.model.devices import DeviceShare
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.units import DeviceId, VendorName
-from hami_plugins.model.vendor import Ask, Candidate, VendorSpec
+from hami_plugins.model.vendor import Candidate, ContainerRequest, VendorSpec
 from hami_plugins.wire import node_devices
 from tests.golden import cases, notation
 
@@ -58,7 +58,7 @@ def problems(case: cases.Case, expect: dict[str, Any]) -> list[str]:
         # A request of another type sees none of this vendor's cards; in HAMi the vendor's Fit notices at last.
         return [] if not shape.positions.get(VendorName(given["request"]["type"])) else ["cards of another vendor"]
     found = _fit(spec, shape, given)
-    if isinstance(found, Refusal):
+    if isinstance(found, RequestRefusal):
         met = not expect["fit"] and expect.get("reason_contains", "") in found.words
         met = met and expect.get("reason", found.words) == found.words
         return [] if met else [found.words]
@@ -67,7 +67,7 @@ def problems(case: cases.Case, expect: dict[str, Any]) -> list[str]:
     return _differing_picks(given, found, expect)
 
 
-def _differing_picks(given: dict[str, Any], found: Sequence[Share], expect: dict[str, Any]) -> list[str]:
+def _differing_picks(given: dict[str, Any], found: Sequence[DeviceShare], expect: dict[str, Any]) -> list[str]:
     ids = [given["devices"][share.position]["id"] for share in found]
     wanted = expect.get("picks", ids)
     unordered = (given.get("extra") or {}).get("picks_unordered")
@@ -95,7 +95,7 @@ def _shape(spec: VendorSpec, given: dict[str, Any]) -> NodeShape:
     return NodeShape(devices, links)
 
 
-def _fit(spec: VendorSpec, shape: NodeShape, given: dict[str, Any]) -> Sequence[Share] | Refusal:
+def _fit(spec: VendorSpec, shape: NodeShape, given: dict[str, Any]) -> Sequence[DeviceShare] | RequestRefusal:
     rows, extra, annotations = given["devices"], given.get("extra") or {}, given.get("annotations") or {}
     policy = policy_of(annotations, PolicyDefaults())
     fitter = Fitter.of(spec, notation.read(spec, given["request"], annotations), policy)
@@ -108,7 +108,7 @@ def _fit(spec: VendorSpec, shape: NodeShape, given: dict[str, Any]) -> Sequence[
         Candidate(at, shape.devices[at], usage[at], selector.accepts_id(DeviceId(names[at])))
         for at in reversed(range(len(rows)))
     ]
-    ask = Ask(fitter.request, policy, shape, held, spec.cores_of, spec.memory_of, usage)
+    ask = ContainerRequest(fitter.request, policy, shape, held, spec.cores_of, spec.memory_of, usage)
     return fitter.fit(candidates, ask, _within(extra.get("quota_limit_mib")))
 
 

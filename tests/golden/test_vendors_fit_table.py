@@ -3,12 +3,12 @@
 import re
 from typing import Any
 
-from hami_plugins.engine.fit import Affordable, Fitter, Refusal
+from hami_plugins.engine.fit import Affordable, Fitter, RequestRefusal
 from hami_plugins.engine.policies import PolicyDefaults, policy_of
 from hami_plugins.model.devices import CoreMask, DeviceUsage, Tenant
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.units import CoreShare, MiB
-from hami_plugins.model.vendor import Ask, Candidate, VendorSpec
+from hami_plugins.model.vendor import Candidate, ContainerRequest, VendorSpec
 from hami_plugins.model.verdicts import Reason
 from tests.golden import cases, notation
 
@@ -86,6 +86,6 @@ def _answer(
     policy = policy_of(annotations, PolicyDefaults())
     fitter = Fitter.of(spec, notation.read(spec, asked, annotations), policy)
     shape = NodeShape((notation.device(spec, row),))
-    ask = Ask(fitter.request, policy, shape, (), spec.cores_of, spec.memory_of, [used])
+    ask = ContainerRequest(fitter.request, policy, shape, (), spec.cores_of, spec.memory_of, [used])
     found = fitter.fit([Candidate(0, shape.devices[0], used)], ask, limit)
-    return {reason for reason, _ in found.reasons} if isinstance(found, Refusal) else set()
+    return {reason for reason, _ in found.reasons} if isinstance(found, RequestRefusal) else set()

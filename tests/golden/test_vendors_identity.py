@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from hami_plugins.model.vendor import Dialect, VendorSpec
+from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.vendor import VendorSpec
 from tests.golden import cases, notation
 
 _ROLES = {

@@ -5,7 +5,7 @@ from typing import Any
 from hami_plugins.errors import WireError
 from hami_plugins.model.devices import Device
 from hami_plugins.model.units import NodeName
-from hami_plugins.model.vendor import Inventory, NodeObject
+from hami_plugins.model.vendor import DeviceInventory, NodeObject
 from hami_plugins.wire import quantity
 from tests.golden import cases, notation
 
@@ -25,7 +25,7 @@ def test_node_has_the_devices_that_its_vector_says(case: cases.Case) -> None:
     try:
         found = _found(case)
     except WireError:
-        found = Inventory()
+        found = DeviceInventory()
     if expect.get("error"):
         # Nothing there and nothing readable are the same to HAMi: the node has no devices of the vendor.
         assert found.devices == ()
@@ -36,7 +36,7 @@ def test_node_has_the_devices_that_its_vector_says(case: cases.Case) -> None:
         assert {member: ours[member] for member in wanted} == wanted
 
 
-def _found(case: cases.Case) -> Inventory:
+def _found(case: cases.Case) -> DeviceInventory:
     given = case.given
     spec = notation.vendor(given["backend"])
     capacity = {name: quantity.parse(amount, key=name) for name, amount in given.get("capacity", {}).items()}

@@ -4,7 +4,7 @@ from typing import Any
 
 from hami_plugins.model.devices import Device
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, VendorName
-from hami_plugins.model.vendor import Inventory
+from hami_plugins.model.vendor import DeviceInventory
 from hami_plugins.vendors import ascend, builtin
 from hami_plugins.wire import drs, node_devices
 from hami_plugins.wire import metax as metax_wire
@@ -93,7 +93,7 @@ def _column(text: str, attribute: str, cards: int) -> list[int]:
     return [int(text)] * cards if text.isdigit() else [getattr(each, attribute) for each in LISTED]
 
 
-def _found(name: str) -> Inventory:
+def _found(name: str) -> DeviceInventory:
     spec = REGISTRY[VendorName(name)]
     text = {
         "Metax-SGPU": metax_wire.encode_cards(SHARED),

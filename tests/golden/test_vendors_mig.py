@@ -5,7 +5,7 @@ from typing import Any
 from hami_plugins.engine import mig
 from hami_plugins.engine.place import Placer
 from hami_plugins.errors import WireError
-from hami_plugins.model.devices import Instance, Placement, Profile
+from hami_plugins.model.devices import Instance, Profile, SlicePlacement
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.model.verdicts import Fit
@@ -87,7 +87,7 @@ def _fit(case: cases.Case) -> None:
 
 
 def _overlap(case: cases.Case) -> None:
-    one, other = (Placement(**case.given[name]) for name in "ab")
+    one, other = (SlicePlacement(**case.given[name]) for name in "ab")
     assert one.overlaps(other) is other.overlaps(one) is case.expect["overlap"]
 
 
@@ -103,7 +103,7 @@ def _allowlist(case: cases.Case) -> None:
 
 def _named(name: str) -> Profile:
     slices, memory = name.removesuffix("gb").split("g.")
-    return Profile(name, MiB(int(memory) * GB), CoreShare(0), int(slices), (Placement(0, int(slices)),))
+    return Profile(name, MiB(int(memory) * GB), CoreShare(0), int(slices), (SlicePlacement(0, int(slices)),))
 
 
 def _as_registered(case: cases.Case) -> None:
@@ -134,11 +134,11 @@ def _profiles(given: dict[str, Any]) -> tuple[Profile, ...]:
             MiB(each["memory"]),
             CoreShare(each["core"]),
             each["slices"],
-            tuple(Placement(start, each["size"]) for start in each["starts"]),
+            tuple(SlicePlacement(start, each["size"]) for start in each["starts"]),
         )
         for each in given["profiles"]
     )
 
 
-def _places(given: dict[str, Any]) -> tuple[Placement, ...]:
-    return tuple(Placement(**each) for each in given["occupied"])
+def _places(given: dict[str, Any]) -> tuple[SlicePlacement, ...]:
+    return tuple(SlicePlacement(**each) for each in given["occupied"])

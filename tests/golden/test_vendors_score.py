@@ -8,7 +8,7 @@ import pytest
 
 from hami_plugins.engine.order import device_scores
 from hami_plugins.engine.place import NEUTRAL_WEIGHT, Placer
-from hami_plugins.model.devices import IDLE, Device, DeviceUsage, Share, Tenant
+from hami_plugins.model.devices import IDLE, Device, DeviceShare, DeviceUsage, Tenant
 from hami_plugins.model.nodes import NodeShape, NodeState
 from hami_plugins.model.policy import DEFAULT_POLICY, NodePolicy, Weights
 from hami_plugins.model.requests import Absolute, DeviceRequest, Percent
@@ -89,7 +89,8 @@ def _score(
     state = NodeState(NodeShape(tuple(devices), (), traits), tuple(usage or [IDLE] * len(devices)))
     asked = request or builders.a_request(vendor=vendor)
     shares = tuple(
-        tuple(Share(at, asked.memory.on(devices[at]), asked.cores) for at in positions) for positions in containers
+        tuple(DeviceShare(at, asked.memory.on(devices[at]), asked.cores) for at in positions)
+        for positions in containers
     )
     policy = replace(DEFAULT_POLICY, node_words=node)
     return spec.score_node(Scoring(state, (asked,) * len(shares), shares, policy))

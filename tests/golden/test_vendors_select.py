@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hami_plugins.engine.fit import Fitter, Refusal
+from hami_plugins.engine.fit import Fitter, RequestRefusal
 from hami_plugins.model.devices import IDLE, Device, DeviceUsage, Tenant
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.requests import DeviceRequest, Percent
-from hami_plugins.model.vendor import Ask, Candidate
+from hami_plugins.model.vendor import Candidate, ContainerRequest
 from hami_plugins.vendors import awsneuron, builtin, kunlun, metax
 from tests import builders
 from tests.golden import cases
@@ -43,10 +43,12 @@ def _picks(given: dict[str, Any]) -> list[int] | None:
     }[given["algorithm"]](given)
     spec = REGISTRY[request.vendor]
     fitter = Fitter.of(spec, request, DEFAULT_POLICY)
-    ask = Ask(fitter.request, DEFAULT_POLICY, NodeShape(tuple(devices)), (), spec.cores_of, spec.memory_of, usage)
+    ask = ContainerRequest(
+        fitter.request, DEFAULT_POLICY, NodeShape(tuple(devices)), (), spec.cores_of, spec.memory_of, usage
+    )
     candidates = [Candidate(at, *pair) for at, pair in enumerate(zip(devices, usage, strict=True))]
     found = fitter.fit(candidates, ask)
-    return None if isinstance(found, Refusal) else [numbers[share.position] for share in found]
+    return None if isinstance(found, RequestRefusal) else [numbers[share.position] for share in found]
 
 
 Situation = tuple[DeviceRequest, Sequence[int], Sequence[Device], Sequence[DeviceUsage]]

@@ -4,12 +4,12 @@ from typing import Any
 
 from hami_plugins.engine.inventory import RecordReader
 from hami_plugins.engine.usage import usage_of
-from hami_plugins.model.devices import CoreMask, Device, DeviceUsage, Placement, Profile
+from hami_plugins.model.devices import CoreMask, Device, DeviceUsage, Profile, SlicePlacement
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
-from hami_plugins.model.vendor import Ask, Candidate, VendorSpec
+from hami_plugins.model.vendor import Candidate, ContainerRequest, VendorSpec
 from tests.golden import cases, notation
 
 DEVIATIONS: dict[str, tuple[str, dict[str, int]]] = {
@@ -61,7 +61,7 @@ def _partition(alloc: dict[str, Any]) -> dict[str, int]:
         MiB(alloc["profile_mem"]),
         CoreShare(alloc["profile_core"]),
         2,
-        (Placement(0, 2),),
+        (SlicePlacement(0, 2),),
     )
     device = Device(
         vendor=spec.name,
@@ -75,5 +75,7 @@ def _partition(alloc: dict[str, Any]) -> dict[str, int]:
     )
     request = DeviceRequest(vendor=spec.name, count=1, memory=Absolute(MiB(alloc["mem"])))
     assert spec.share_of is not None
-    share = spec.share_of(Candidate(0, device, DeviceUsage()), Ask(request, DEFAULT_POLICY, NodeShape((device,))))
+    share = spec.share_of(
+        Candidate(0, device, DeviceUsage()), ContainerRequest(request, DEFAULT_POLICY, NodeShape((device,)))
+    )
     return {"mem": share.memory, "cores": share.cores}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hami_plugins.engine.mutate import Admission, WebhookSettings, admit
+from hami_plugins.engine.mutate import PodAdmission, WebhookSettings, admit
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.vendor import VendorSpec
 from tests.golden import cases, notation
@@ -70,7 +70,7 @@ def problems(spec: VendorSpec, case: cases.Case, expect: dict[str, Any]) -> list
     ]
 
 
-def _env(found: Admission) -> dict[str, str]:
+def _env(found: PodAdmission) -> dict[str, str]:
     return {change.key: change.value for _, change in found.changes if change.kind == "env"}
 
 

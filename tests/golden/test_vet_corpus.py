@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hami_plugins.report import vet
-from hami_plugins.report.vet import Severity
+from hami_plugins import vet
 from hami_plugins.vendors import builtin
+from hami_plugins.vet import VetSeverity
 from tests.golden import corpus
 from tests.golden.rules import Case
 
@@ -20,7 +20,7 @@ def errors(case: Case) -> set[str]:
     """The rules of severity error that speak about the submitted pod."""
     sources = vet.read(json.dumps(case["pod"]), source=case["id"])
     found = vet.vet(sources.documents, builtin(), unreadable=sources.unreadable)
-    return {finding.rule for finding in found if finding.severity is Severity.ERROR}
+    return {finding.rule for finding in found if finding.severity is VetSeverity.ERROR}
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 import yaml
 
-from hami_plugins.kubelet.deviceplugin_pb2 import Device, ListAndWatchResponse
 from hami_plugins.model.units import DeviceId, MiB
+from hami_plugins.node.kubelet.deviceplugin_pb2 import Device, ListAndWatchResponse
 from tests.golden.cases import Case, each, of
-from volcano_vgpu import config, register, rivals, slots
-from volcano_vgpu.health import APPLICATIONS, XidFilter
-from volcano_vgpu.model import Card, Inventory
-from volcano_vgpu.register import HANDSHAKE, HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, desired
-from volcano_vgpu.rivals import Surroundings
-from volcano_vgpu.settings import AgentSettings
+from volcano_vgpu.agent import competing_plugins, config
+from volcano_vgpu.agent.competing_plugins import NodeEnvironment
+from volcano_vgpu.core import register, slots
+from volcano_vgpu.core.health import APPLICATIONS, XidFilter
+from volcano_vgpu.core.model import NodeInventory, PhysicalDevice
+from volcano_vgpu.core.register import HANDSHAKE, HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, desired
+from volcano_vgpu.core.settings import AgentSettings
 
 HEARTBEAT = "a handshake dated far ahead: one write instead of two a minute on every node"
 SUMS = "memory and cores are sums in the node's status: no list of ids, so no limit of 4 MiB and no factor for it"
@@ -54,13 +55,13 @@ DEVIATIONS = {
 MODEL = "NVIDIA A100-SXM4-80GB"
 
 
-def card(**facts: Any) -> Card:
+def card(**facts: Any) -> PhysicalDevice:
     plain: dict[str, Any] = {"uuid": DeviceId("GPU-a"), "index": 0, "minor": 0, "model": MODEL, "memory": MiB(81920)}
-    return Card(**{**plain, **facts})
+    return PhysicalDevice(**{**plain, **facts})
 
 
-def said(*cards: Card, **settings: Any) -> register.NodeWords:
-    return desired(Inventory(cards=cards), AgentSettings(node="n1", **settings))
+def said(*cards: PhysicalDevice, **settings: Any) -> register.NodeWords:
+    return desired(NodeInventory(cards=cards), AgentSettings(node="n1", **settings))
 
 
 @each("volcano/register-encode.yaml")
@@ -84,7 +85,7 @@ def test_the_register_of_healthy_cards_is_the_plugins(case: Case) -> None:
 @each("volcano/handshake-plugin.yaml")
 def test_the_same_annotations_are_written_but_never_again(case: Case) -> None:
     handshake = "handshake_prefix" in case.expect
-    words = desired(Inventory(cards=(card(),)), AgentSettings(node="n1"), handshake=handshake)
+    words = desired(NodeInventory(cards=(card(),)), AgentSettings(node="n1"), handshake=handshake)
     assert set(words.annotations) == set(case.expect["patches"])
     capacity = {name: str(amount) for name, amount in words.capacity.items()}
     assert not register.changes(
@@ -168,7 +169,7 @@ def test_settings_come_from_where_the_plugins_do_and_win_alike(case: Case) -> No
     for name, value in case.expect.get("effective", {}).items():
         assert (values[name] == value) is (case.id not in DEVIATIONS)
     if "scheduler_mode" in case.expect:
-        words = desired(Inventory(cards=(card(),)), found)
+        words = desired(NodeInventory(cards=(card(),)), found)
         assert words.registered[0].mode == case.expect["scheduler_mode"]
     for what, removed in case.expect.get("removed", {}).items():
         assert {"uuid": found.exclude.uuids, "index": found.exclude.indexes}[what] == set(removed)
@@ -220,8 +221,8 @@ def test_the_same_errors_count(case: Case) -> None:
 
 
 def _is_recognised(value: Any) -> bool:
-    around = [Surroundings(sockets=(name,), node={}) for name in value]
-    return all(rivals.rivals(each, resource="volcano.sh/vgpu-number", directory="/x") for each in around)
+    around = [NodeEnvironment(sockets=(name,), node={}) for name in value]
+    return all(competing_plugins.rivals(each, resource="volcano.sh/vgpu-number", directory="/x") for each in around)
 
 
 OURS: dict[str, Callable[[Any], bool]] = {

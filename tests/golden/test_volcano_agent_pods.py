@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.kubelet import deviceplugin_pb2 as messages
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, PodUid
+from hami_plugins.node.kubelet import deviceplugin_pb2 as messages
 from hami_plugins.wire import volcano
 from hami_plugins.wire.pod_devices import AssignedDevice
 from tests.golden.cases import Case, each
 from tests.integration.volcano_vgpu.kubelets import Node
 from tests.unit.volcano_vgpu.granted import LEFT, card, container, instances, offer, pod, question
 from tests.unit.volcano_vgpu.test_grants import GEOMETRY, MIG_SPEC
-from volcano_vgpu.bookkeeping import DONE, settled
-from volcano_vgpu.edits import ContainerEdits, EditSettings, Owner, cdi_device, container_in, edits_of
-from volcano_vgpu.grants import grants_of
-from volcano_vgpu.model import Inventory, MigInstance, Mode
-from volcano_vgpu.refusals import Refusal
-from volcano_vgpu.shares import Granted, Share
-from volcano_vgpu.slots import Slots
+from volcano_vgpu.agent.bookkeeper import DONE, settled
+from volcano_vgpu.core.allocations import grants_of
+from volcano_vgpu.core.edits import ContainerEdits, EditSettings, Owner, cdi_device, container_in, edits_of
+from volcano_vgpu.core.model import MigInstance, NodeInventory, SharingMode
+from volcano_vgpu.core.refusals import ContainerRefusal
+from volcano_vgpu.core.shares import AllocatedContainer, ContainerShare
+from volcano_vgpu.core.slots import Slots
 
 NO_STRATEGIES = "cards are always named by UUID in NVIDIA_VISIBLE_DEVICES, which every runtime understands"
 BY_RECORD = "the kubelet's own record says whose call it is; times and counts are not looked at"
@@ -61,10 +61,10 @@ DEVIATIONS = {
 FLAGS = ("gdrcopy", "gds", "mofed")
 
 
-def granted(segment: Sequence[Mapping[str, Any]], *, visible: str = "") -> Granted:
-    return Granted(
+def granted(segment: Sequence[Mapping[str, Any]], *, visible: str = "") -> AllocatedContainer:
+    return AllocatedContainer(
         tuple(
-            Share(
+            ContainerShare(
                 AssignedDevice(DeviceId(raw["uuid"]), "NVIDIA", MiB(raw["mem"]), CoreShare(raw["cores"])),
                 DeviceId(visible or raw["uuid"]),
                 DeviceId(raw["uuid"]),
@@ -74,16 +74,16 @@ def granted(segment: Sequence[Mapping[str, Any]], *, visible: str = "") -> Grant
     )
 
 
-def made(given: Granted, settings: EditSettings, *, env: Mapping[str, str] | None = None) -> ContainerEdits:
+def made(given: AllocatedContainer, settings: EditSettings, *, env: Mapping[str, str] | None = None) -> ContainerEdits:
     owner = Owner(pod_uid=PodUid("uid-1"), container="c", raw=container_in(pod(container("c", env=env)), "c"))
-    return edits_of(given, owner, settings, Inventory())
+    return edits_of(given, owner, settings, NodeInventory())
 
 
 @each("volcano/allocate-env.yaml")
 def test_environment_of_a_container(case: Case) -> None:
     given = case.given
     settings = EditSettings(
-        mode=Mode(given["mode"]), factor=given["factor"], **{name: given["flags"][name] for name in FLAGS}
+        mode=SharingMode(given["mode"]), factor=given["factor"], **{name: given["flags"][name] for name in FLAGS}
     )
     visible = "MIG-1" if given["mode"] == "mig" else ""
     env = dict(made(granted(given["segment"], visible=visible), settings).env)
@@ -105,7 +105,7 @@ def test_environment_of_a_container(case: Case) -> None:
 def test_mounts_of_a_container(case: Case) -> None:
     given = case.given
     segment = [{"uuid": "GPU-a", "mem": 1, "cores": 0}]
-    settings = EditSettings(mode=Mode(given["mode"]), hook_path=given["hook_path"])
+    settings = EditSettings(mode=SharingMode(given["mode"]), hook_path=given["hook_path"])
     env = dict.fromkeys(given["container_env"], "true")
     mounts = [mount._asdict() for mount in made(granted(segment), settings, env=env).mounts]
     if case.id == "allocate-mounts-04":
@@ -202,11 +202,11 @@ def test_next_container_to_serve(case: Case) -> None:
     )
     if case.refused:
         answers = grants_of(raw, question({first: 1, second: 1}), offer())
-        assert all(isinstance(answer, Granted) for answer in answers.values())
+        assert all(isinstance(answer, AllocatedContainer) for answer in answers.values())
         return
     served = second if case.id in DEVIATIONS else case.expect["container"]
     answer = grants_of(raw, question({served: 1}), offer())[served]
-    assert isinstance(answer, Granted)
+    assert isinstance(answer, AllocatedContainer)
     assert list(answer.cards) == case.expect["uuids"]
     assert settled(raw, [served], failed=False)[LEFT] == case.expect["erased"]
 
@@ -257,7 +257,7 @@ def test_a_mig_instance_is_looked_up_under_its_own_card(case: Case) -> None:
     slot = volcano.encode_slot(volcano.MigSlot(DeviceId("GPU-b"), GEOMETRY.profiles[0].group, position))
     answer = grants_of(pod(ids=f"{slot},NVIDIA,5000,0:"), question(), there)["main"]
     if case.expect["result"]:
-        assert isinstance(answer, Granted)
+        assert isinstance(answer, AllocatedContainer)
         assert [share.visible for share in answer.shares] == ["MIG-b1"]
     else:
-        assert isinstance(answer, Refusal)
+        assert isinstance(answer, ContainerRefusal)

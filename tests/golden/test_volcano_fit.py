@@ -19,9 +19,9 @@ from hami_plugins.model.devices import IDLE, Device, DeviceUsage
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
-from hami_plugins.model.vendor import Ask, Candidate
-from hami_plugins.report.plan import Planner, Unit
-from hami_plugins.report.plan.desk import DEVICE_SHARING
+from hami_plugins.model.vendor import Candidate, ContainerRequest
+from hami_plugins.plan import Planner, PlanUnit
+from hami_plugins.queueing.evaluator import DEVICE_SHARING
 from hami_plugins.vendors import volcano
 from tests.golden import volcano_rows as rows
 from tests.golden.cases import Case, each
@@ -142,7 +142,7 @@ def test_filter_type(case: Case) -> None:
     request = volcano.request(volcano.SPEC, pod.containers[0], pod)
     assert request is not None
     candidate = Candidate(0, _card(model=case.given["card_type"]), IDLE)
-    ask = Ask(request, volcano_policy(PolicyDefaults()), NodeShape(()))
+    ask = ContainerRequest(request, volcano_policy(PolicyDefaults()), NodeShape(()))
     assert (wanted_model(candidate, ask) is None) is case.expect["accepted"]
 
 
@@ -233,9 +233,9 @@ def test_score_places_pods(case: Case) -> None:
     memory = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "4096"}
     pods = [rows.pod_of([{"limits": memory, "requests": memory}], name=f"p{at}") for at in range(5)]
     planner = Planner(registry, Rules(policies=policies))
-    seeded = planner.plan(ClusterSnapshot(nodes=(nodes[0],)), [Unit(name="seed", pods=(pods[0],))]).after
+    seeded = planner.plan(ClusterSnapshot(nodes=(nodes[0],)), [PlanUnit(name="seed", pods=(pods[0],))]).after
     plan = planner.plan(
-        ClusterSnapshot(nodes=(seeded.nodes[0], nodes[1])), [Unit(name=pod.name, pods=(pod,)) for pod in pods[1:]]
+        ClusterSnapshot(nodes=(seeded.nodes[0], nodes[1])), [PlanUnit(name=pod.name, pods=(pod,)) for pod in pods[1:]]
     )
     ours = [each_.decision.node for each_ in plan.pods]  # type: ignore[union-attr]
     if case.id in PLACEMENT:

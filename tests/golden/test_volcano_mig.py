@@ -12,7 +12,7 @@ import yaml
 from hami_plugins.engine import mig
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.devices import Device, DeviceUsage, Instance, Placement, Profile
+from hami_plugins.model.devices import Device, DeviceUsage, Instance, Profile, SlicePlacement
 from hami_plugins.model.units import CoreShare, MiB
 from hami_plugins.vendors import volcano
 from hami_plugins.wire import volcano_config
@@ -86,9 +86,9 @@ def test_choice_of_a_slot(case: Case) -> None:
     ]
     held = []
     if given.get("usage") == "the only slot is taken":
-        held = [Instance("default-0", Placement(0, 1), "default")]
+        held = [Instance("default-0", SlicePlacement(0, 1), "default")]
     elif given.get("usage") == "lists 1g.10gb":
-        held = [Instance("other-0", Placement(0, 1), "other")]
+        held = [Instance("other-0", SlicePlacement(0, 1), "other")]
     found = mig.choose_in_group(profiles, MiB(given["request"]), held)
     if case.expect["id"] is None:
         assert found is None
@@ -114,7 +114,7 @@ def test_memory_of_slots(case: Case) -> None:
         assert profile.memory == wanted
         assert profile.group == case.expect.get("group", profile.group)
     elif given["op"] == "add_pod":
-        used = used.plus(MiB(1), CoreShare(0), (Instance("s", Placement(0, 1), "group1"),))
+        used = used.plus(MiB(1), CoreShare(0), (Instance("s", SlicePlacement(0, 1), "group1"),))
     wanted = case.expect["used_memory"]
     if case.id in HANDLERS and wanted:
         wanted = 10240
@@ -125,10 +125,10 @@ def test_memory_of_slots(case: Case) -> None:
 def test_memory_of_one_slot(case: Case) -> None:
     given = case.given
     if "group" in given:
-        profiles, mark = tuple(cut("group1", [{"memory": 10240}])), Instance("s", Placement(0, 1), given["group"])
+        profiles, mark = tuple(cut("group1", [{"memory": 10240}])), Instance("s", SlicePlacement(0, 1), given["group"])
     else:
         listed = [{"name": given["instance"], "memory": given["memory"], "count": given.get("count", 1)}]
-        profiles, mark = tuple(cut("group1", listed)), Instance("s", Placement(given["position"], 1), "group1")
+        profiles, mark = tuple(cut("group1", listed)), Instance("s", SlicePlacement(given["position"], 1), "group1")
     held = DeviceUsage().plus(MiB(1), CoreShare(0), (mark,))
     assert volcano.booked_memory(_card(profiles), held) == case.expect["add"]
     assert volcano.booked_memory(_card(profiles), DeviceUsage()) == 0

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hami_plugins.errors import WireError
-from hami_plugins.model.devices import Placement
+from hami_plugins.model.devices import SlicePlacement
 from hami_plugins.model.units import DeviceId
 from hami_plugins.wire import mig_allocations
 from hami_plugins.wire.mig_allocations import MigAllocation, MigRuntime
@@ -23,7 +23,7 @@ def allocation(raw: dict[str, Any]) -> MigAllocation:
         device=raw["deviceIndex"],
         gpu=DeviceId(raw["gpuUUID"]),
         profile=raw["profile"],
-        placement=Placement(**raw["placement"]),
+        placement=SlicePlacement(**raw["placement"]),
         runtime=None if ids[0] is None else MigRuntime(*ids),
     )
 

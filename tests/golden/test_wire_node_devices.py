@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hami_plugins.errors import WireError
-from hami_plugins.model.devices import Placement, Profile
+from hami_plugins.model.devices import Profile, SlicePlacement
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.wire import node_devices
 from hami_plugins.wire.node_devices import RegisteredDevice
@@ -42,7 +42,7 @@ def device(members: dict[str, Any]) -> RegisteredDevice:
             MiB(raw["memoryMB"]),
             CoreShare(raw["core"]),
             raw["sliceCount"],
-            tuple(Placement(**placement) for placement in raw["placements"]),
+            tuple(SlicePlacement(**placement) for placement in raw["placements"]),
         )
         for raw in members.get("migProfiles", [])
     )

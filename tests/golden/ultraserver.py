@@ -1,14 +1,15 @@
 """Trn2 UltraServers as the reference has them: four trn2u machines whose devices of equal index form rings.
 
-Nothing is decided by it: no node says which places its UltraServer has in the ring. Source: ``neuron-torchx.md`` 1.6.
-Machines are numbered in the order of that ring; a chip is ``machine * 16 + device``.
+Nothing is decided by it: no node says which places its UltraServer has in the ring. Source: AWS Neuron SDK 2.32
+``src/k8/k8s-ultraserver-init-script.sh``. Machines are numbered in the order of that ring; a chip is ``machine * 16 +
+device``.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from neuron_topology.hardware.fabric import torus
+from neuron_topology.core.hardware.fabric import torus
 
 MACHINES: Final = 4
 """Machines of a whole UltraServer."""

@@ -1,7 +1,7 @@
 """What Volcano 1.14.1 makes of a case: its defects one by one, so that a difference can be traced to them.
 
-Each defect is a change of the case or of the vendor's rules. Facts from ``volcano.md`` 2.3, 2.4, 2.5 and 2.10, and from
-the recorded answers.
+Each defect is a change of the case or of the vendor's rules. Facts from Volcano 1.14.1
+``pkg/scheduler/api/devices/nvidia/vgpu/device_info.go``, ``utils.go`` and ``mig.go``, and from the recorded answers.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from hami_plugins.engine.checks import memory_on
 from hami_plugins.engine.demand import WHOLE
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError
-from hami_plugins.model.devices import Device, DeviceUsage, Instance, Placement, Profile, Share
+from hami_plugins.model.devices import Device, DeviceShare, DeviceUsage, Instance, Profile, SlicePlacement
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand, Percent
 from hami_plugins.model.units import CoreShare, MiB
-from hami_plugins.model.vendor import Ask, Candidate, Scoring, VendorSpec
+from hami_plugins.model.vendor import Candidate, ContainerRequest, Scoring, VendorSpec
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.vendors import volcano
 from hami_plugins.wire import objects
@@ -220,7 +220,7 @@ def _int32(amount: Quantity) -> int:
     return 0 if whole is None else (whole + 2**31) % 2**32 - 2**31
 
 
-def _wraps(candidate: Candidate, ask: Ask) -> Reason | None:
+def _wraps(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
     """What is below zero is a huge unsigned number: no slot is so large, and cores fit only where it wraps around."""
     if candidate.device.mode == volcano.MIG_MODE and memory_on(candidate, ask) < 0:
         return Reason.PARTITION
@@ -322,7 +322,7 @@ class _Slots:
             for entry in filter(None, re.split("[:;]", text)):
                 slot = decode_slot(IDS, entry.split(",")[0])
                 if slot is not None and slot.device in held:
-                    mark = Instance(f"{slot.group}-{slot.position}", Placement(slot.position, 1), slot.group)
+                    mark = Instance(f"{slot.group}-{slot.position}", SlicePlacement(slot.position, 1), slot.group)
                     held[slot.device].append(mark)
         return cls(tuple(tuple(held[card]) for card in cards), defects)
 
@@ -330,7 +330,7 @@ class _Slots:
         """The vendor with this ledger."""
         return replace(spec, late_checks=(self.slot_left,), share_of=self.share_of, score_node=self.score)
 
-    def slot_left(self, candidate: Candidate, ask: Ask) -> Reason | None:
+    def slot_left(self, candidate: Candidate, ask: ContainerRequest) -> Reason | None:
         if candidate.device.mode != volcano.MIG_MODE:
             return None
         need = ask.request.memory.on(candidate.device)
@@ -338,7 +338,7 @@ class _Slots:
             return Reason.MEMORY
         return Reason.PARTITION if self._pick(candidate, need) is None else None
 
-    def share_of(self, candidate: Candidate, ask: Ask) -> Share:
+    def share_of(self, candidate: Candidate, ask: ContainerRequest) -> DeviceShare:
         share = volcano.share_of(candidate, ask)
         if candidate.device.mode != volcano.MIG_MODE:
             return share
@@ -375,7 +375,7 @@ class _Slots:
         marks = (*self.held[candidate.position], *self._new(candidate))
         return sum(_size(candidate.device, mark) for mark in marks)
 
-    def _pick(self, candidate: Candidate, need: MiB) -> tuple[Profile, Placement] | None:
+    def _pick(self, candidate: Candidate, need: MiB) -> tuple[Profile, SlicePlacement] | None:
         held = list(self.held[candidate.position])
         if Defect.ONE_POD not in self.defects:
             held += self._new(candidate)
@@ -396,7 +396,9 @@ def _size(device: Device, mark: Instance) -> int:
     )
 
 
-def _among_listed(profiles: Sequence[Profile], need: MiB, held: Sequence[Instance]) -> tuple[Profile, Placement] | None:
+def _among_listed(
+    profiles: Sequence[Profile], need: MiB, held: Sequence[Instance]
+) -> tuple[Profile, SlicePlacement] | None:
     """Volcano's choice on a card in use: the group named last, and of it only profiles with an entry in the list."""
     listed: dict[str, set[int]] = {}
     for mark in held:

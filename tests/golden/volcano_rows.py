@@ -12,7 +12,7 @@ import yaml
 from hami_plugins.engine.annotate import annotations_of
 from hami_plugins.engine.apply import with_pod
 from hami_plugins.engine.decide import Decider
-from hami_plugins.engine.intake import Intake, Rules, take_in
+from hami_plugins.engine.intake import PodInfo, Rules, take_in
 from hami_plugins.engine.inventory import NodeBuilder
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.engine.registry import Registry
@@ -36,7 +36,7 @@ Json = dict[str, Any]
 class Outcome(NamedTuple):
     """What became of one pod on one node."""
 
-    intake: Intake
+    intake: PodInfo
     decision: Decision | None
     ids: str
 

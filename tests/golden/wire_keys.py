@@ -7,11 +7,19 @@ from typing import Final
 
 from hami_plugins.engine import annotate, policies
 from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.report.vet import scheduling, suppression
-from hami_plugins.vendors import BUILTIN
-from hami_plugins.wire import gang_keys, koordinator, scoring_weights
-from koordinator_adapter.translation import vocabulary
-from neuron_topology import nodes as neuron_nodes
+from hami_plugins.vendors import BUILTIN, awsneuron, volcano
+from hami_plugins.vet import scheduling, suppression
+from hami_plugins.wire import gang_keys, koordinator, koordinator_devices, koordinator_hints, scoring_weights
+from koordinator_adapter.core.devices import wanted
+from koordinator_adapter.core.migration import steps
+from koordinator_adapter.core.translation import vocabulary
+from neuron_topology.core import capacity_block_end
+from neuron_topology.core import names as neuron_names
+from neuron_topology.core import nodes as neuron_nodes
+from neuron_topology.core.hypernodes import objects as hypernodes
+from neuron_topology.core.jobs import templates
+from volcano_vgpu.agent import cdi
+from volcano_vgpu.core import identity, register
 
 FILE: Final = Path(__file__).parent / "wire_keys.txt"
 
@@ -30,12 +38,50 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
         "annotation group": gang_keys.GROUP_KEY,
         "annotation task": gang_keys.TASK_KEY,
         "annotation group minimum": gang_keys.MIN_MEMBER_KEY,
+        "annotation group of a job": gang_keys.VOLCANO_GROUP_KEY,
+        "annotation queue of a job": gang_keys.JOB_QUEUE_KEY,
+        "label place in a task": gang_keys.TASK_INDEX_KEY,
+    },
+    "pods, ours": {
+        "annotation call": identity.NONCE_KEY,
+        "annotation vGPU allocation": volcano.GRANT_MARK,
+        "annotation Neuron allocation": awsneuron.GRANT_MARK,
+        "annotation duration": capacity_block_end.DURATION_KEY,
+        "annotation limited cards": koordinator.INJECTED,
+        "annotation visible cards": koordinator.VISIBLE,
+        "annotation memory of card": koordinator.MEMORY_LIMIT,
+        "label translation": vocabulary.OPT_IN,
     },
     "pods, coscheduling": {"label group": gang_keys.COSCHEDULING_LABEL},
     "nodes, ours": {
         "annotation neuron-ls": neuron_nodes.LINKS_KEY,
         "annotation health": neuron_nodes.HEALTH_KEY,
         "label family of sets": neuron_nodes.FAMILY_LABEL,
+        "annotation end of block": capacity_block_end.END_KEY,
+        "annotation touched": register.TOUCHED_KEY,
+        "annotation agents": register.AGENTS_KEY,
+        "annotation leftovers": register.LEFTOVERS_KEY,
+    },
+    "nodes, Neuron": {
+        "resource former devices": neuron_names.LEGACY_DEVICES,
+        "resource network": neuron_names.EFA,
+        "annotation used devices": neuron_nodes.USAGE_KEYS[0],
+        "annotation used cores": neuron_nodes.USAGE_KEYS[1],
+        "label zone": neuron_names.ZONE_LABEL,
+        "label outer network": neuron_names.LAYER_LABELS[0],
+        "label middle network": neuron_names.LAYER_LABELS[1],
+        "label inner network": neuron_names.LAYER_LABELS[2],
+    },
+    "containers, Neuron": {
+        "variable node": templates.NODE_ENV,
+        "variable order of nodes": templates.ORDER_ENV,
+        "variable tier": templates.TIER_ENV,
+    },
+    "devices of containers, vGPU": {
+        "kind": identity.KIND,
+        "annotation container": cdi.CONTAINER_KEY,
+        "annotation slots": cdi.SLOTS_KEY,
+        "annotation allocation": cdi.GRANT_KEY,
     },
     "pods, Koordinator": {
         "label isolation": vocabulary.ISOLATION,
@@ -48,6 +94,27 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
         "resource cores": koordinator.CORE,
         "resource memory": koordinator.MEMORY,
         "resource memory percentage": koordinator.RATIO,
+        "resource whole cards": koordinator.GPU,
+        "resource network": koordinator.RDMA,
+        "resource FPGA": koordinator.FPGA,
+        "resource NPU cores": koordinator.NPU_CORE,
+        "resource NPU CPUs": koordinator.NPU_CPU,
+        "resource NPU DVPP": koordinator.NPU_DVPP,
+        "annotation joint cards": koordinator_hints.JOINT_KEY,
+        "annotation partition": koordinator_hints.PARTITION_KEY,
+        "annotation gang": gang_keys.KOORDINATOR_GANG_KEY,
+        "annotation gang minimum": gang_keys.KOORDINATOR_LEAST_KEY,
+        "annotation gang mode": gang_keys.KOORDINATOR_MODE_KEY,
+    },
+    "nodes, Koordinator": {
+        "label card model": koordinator_devices.MODEL_LABEL,
+        "label card vendor": koordinator_devices.VENDOR_LABEL,
+        "annotation partitions": koordinator_devices.PARTITIONS_KEY,
+    },
+    "objects, ours": {
+        "annotation migration": steps.MADE_BY,
+        "label publisher": wanted.PUBLISHER_LABEL,
+        "label family of a HyperNode": hypernodes.FAMILY_LABEL,
     },
     "manifests, ours": {"annotation findings to overlook": suppression.KEY},
 }

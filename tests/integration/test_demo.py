@@ -19,7 +19,7 @@ import pytest
 
 from hami_plugins.cli import main
 from hami_plugins.cli.live import processes
-from hami_plugins.cli.live.ending import DemoError
+from hami_plugins.cli.live.signals import DemoError
 
 KEPT: Final = Path(__file__).with_name("demo.txt")
 LONGEST: Final = 240.0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hami_plugins.cli import main
-from hami_plugins.report import fleets
+from hami_plugins.inputs import fleets
 from tests.integration.test_kube_client import ApiServer, Reply, serve
 
 __all__ = ["serve"]

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hami_plugins import library
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ManifestError
-from hami_plugins.report import documents, library, tables
-from hami_plugins.report.explain.answers import Answers
-from hami_plugins.report.plan import Plan, Planner, Stage
+from hami_plugins.explain.answers import Answers
+from hami_plugins.output import documents, tables
+from hami_plugins.plan import Plan, Planner, Stage
 from tests import strategies
 from tests.machines import MACHINES, SPECS
 
@@ -38,7 +39,8 @@ def planned(listed: list[object], wanted: list[Raw]) -> Plan:
     """The plan, and everything that is made of it."""
     snapshot = library.load_snapshot(listed, REGISTRY)
     plan = library.plan(snapshot, json.dumps({"apiVersion": "v1", "kind": "List", "items": wanted}), PLANNER)
-    documents.plan(plan, Answers(plan, PLANNER) if len(plan.pods) <= 2 else None)
+    if len(plan.pods) <= 2:
+        documents.plan(plan, Answers(plan, PLANNER))
     tables.plan(plan, REGISTRY)
     assert all(pod.stage is Stage.PLACED or pod.why or pod.words for pod in plan.pods)
     return plan

@@ -1,4 +1,4 @@
-"""What the pages tell to type is typed by a test: each block of commands here, or where a table says."""
+"""Commands that the pages show are run by a test: here, or where a table says."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from hami_plugins.emulator.apiserver import KOORDINATOR, VOLCANO, ApiServer
+from hami_plugins.inputs import fleets
 from hami_plugins.kube.client import connect_to
-from hami_plugins.report import fleets
+from hami_plugins.sandbox.apiserver import KOORDINATOR, VOLCANO, ApiServer
 
 TREE = Path(__file__).parents[2]
 WORKLOADS = TREE / "hami_plugins" / "examples" / "workloads"
@@ -24,8 +24,14 @@ WORKLOADS = TREE / "hami_plugins" / "examples" / "workloads"
 RUN_BY = {
     "docs/reference/fleet-files.md": ("tests/unit/cli/test_fleets.py",),
     "docs/reference/redaction.md": ("tests/unit/cli/test_snapshot.py",),
+    "docs/reference/settings.md": ("tests/unit/cli/test_settings.py",),
     "charts/README.md": ("tests/unit/cli/test_allocations.py",),
     "README.md": ("tests/cluster/test_newcomer.py", "tests/integration/test_readme.py"),
+    "docs/start/laptop.md": ("tests/cluster/test_newcomer.py", "tests/integration/test_readme.py"),
+    "docs/start/volcano-nvidia.md": ("tests/cluster/test_newcomer.py", "tests/integration/test_readme.py"),
+    "docs/start/kube-scheduler.md": ("tests/integration/test_readme.py",),
+    "docs/start/koordinator.md": ("tests/integration/test_readme.py",),
+    "docs/start/trainium-torchx.md": ("tests/integration/test_readme.py",),
     "charts/hami-plugins/charts/volcano-vgpu/README.md": ("tests/cluster/test_charts_node.py",),
     "charts/hami-plugins/charts/neuron-topology/README.md": ("tests/cluster/test_charts_node.py",),
     "charts/hami-plugins/charts/koordinator-adapter/README.md": ("tests/cluster/test_charts_node.py",),
@@ -33,11 +39,21 @@ RUN_BY = {
 """Pages with blocks of commands, and who runs them."""
 
 NOT_RUN = {
+    "make demo": "the newcomer's walk runs it",
     "make test": "it is what runs this",
-    "kubectl get nodes": "there is no kubectl here: the newcomer's walk runs it",
-    "hami-plugins koordinator serve": "it serves until it is ended: the tests of the cluster do that",
+    "pip install": "the program under test is installed already; TorchX has an environment of its own",
+    "kubectl": "there is no kubectl here: the newcomer's walk and the charts' pages run it on a real cluster",
+    "helm": "there is no Helm here: the newcomer's walk and the charts' pages run it on a real cluster",
+    ".venv/bin/python -m charts.docker.image": "the newcomer's walk builds images",
+    "hami-plugins volcano-vgpu conf": "it reads what kubectl has fetched: the newcomer's walk runs it",
+    "hami-plugins neuron conf": "it reads what kubectl has fetched: the chart's page has the same line",
+    "hami-plugins explain pod default/shared": "it is about a pod that runs: the newcomer's walk runs it",
+    "hami-plugins neuron submit": "TorchX has an environment of its own: tests/torchx",
 }
 """How lines begin that this file leaves out, and why."""
+
+FOLLOWED = ("README.md", *(f"docs/start/{page.name}" for page in sorted((TREE / "docs" / "start").glob("*.md"))))
+"""Pages whose commands are run here, except those left out."""
 
 
 def blocks(page: Path) -> list[str]:
@@ -45,15 +61,23 @@ def blocks(page: Path) -> list[str]:
 
 
 def commands() -> list[str]:
-    """Those of the first page that need no cluster of their own."""
-    (found,) = (each for each in blocks(TREE / "README.md") if "hami-plugins plan" in each)
-    lines = [line.partition("  #")[0].strip() for line in found.splitlines()]
-    return [line for line in lines if line and not line.startswith(tuple(NOT_RUN))]
+    """The commands of the pages that need no cluster of their own, each once."""
+    lines = [
+        line.partition("  #")[0].partition(" # ")[0].strip()
+        for page in FOLLOWED
+        for each in blocks(TREE / page)
+        for line in each.splitlines()
+    ]
+    return list(dict.fromkeys(line for line in lines if line and not line.startswith(tuple(NOT_RUN))))
 
 
-def test_every_block_of_commands_is_run_by_somebody() -> None:
+def pages() -> list[str]:
     listed = subprocess.run(["git", "ls-files", "*.md"], cwd=TREE, capture_output=True, text=True, check=True)  # noqa: S607
-    with_blocks = {name for name in listed.stdout.split() if blocks(TREE / name)}
+    return [name for name in listed.stdout.split() if (TREE / name).exists()]
+
+
+def test_every_block_of_commands_is_run_by_a_test() -> None:
+    with_blocks = {name for name in pages() if blocks(TREE / name)}
     assert with_blocks == set(RUN_BY)
     for page, tests in RUN_BY.items():
         for test in tests:
@@ -100,7 +124,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("command", commands(), ids=lambda command: " ".join(command.split()[1:4]))
-def test_what_the_first_page_tells_to_type_has_an_answer(folder: Path, command: str) -> None:
+def test_a_command_of_the_pages_has_an_answer(folder: Path, command: str) -> None:
     """Fine, or findings; whatever cannot be done would be 2."""
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],  # noqa: S607
@@ -119,8 +143,8 @@ def test_what_the_first_page_tells_to_type_has_an_answer(folder: Path, command: 
     assert done.stdout or (folder / "plan.html").exists() or (folder / "cluster.snapshot.gz").exists()
 
 
-def test_what_the_first_page_shows_is_what_is_printed(folder: Path) -> None:
-    """Of a block with a prompt every line that is not left out (``...``)."""
+def test_the_first_page_shows_what_is_printed(folder: Path) -> None:
+    """Every line of the block with a prompt that is not left out (``...``)."""
     text = (TREE / "README.md").read_text()
     (shown,) = re.findall(r"^```console\n\$ (hami-plugins plan --fleet .*?)^```", text, re.DOTALL | re.MULTILINE)
     command, *lines = shown.splitlines()
@@ -139,7 +163,22 @@ def test_what_the_first_page_shows_is_what_is_printed(folder: Path) -> None:
         assert any(each.startswith(wanted) for each in printed), f"{line}\n{done.stdout}{done.stderr}"
 
 
-def test_the_values_of_the_pages_are_read() -> None:
-    for page in RUN_BY:
+def test_the_program_of_the_page_runs(folder: Path) -> None:
+    text = (TREE / "docs" / "start" / "laptop.md").read_text()
+    (program,) = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "llama-finetune-master-0" in done.stdout
+
+
+def test_every_line_that_is_left_out_is_on_a_page() -> None:
+    shown = [line for page in FOLLOWED for each in blocks(TREE / page) for line in each.splitlines()]
+    assert [start for start in NOT_RUN if not any(line.startswith(start) for line in shown)] == []
+
+
+def test_the_yaml_of_the_pages_is_read() -> None:
+    for page in pages():
         for found in re.findall(r"^```yaml\n(.*?)^```", (TREE / page).read_text(), re.DOTALL | re.MULTILINE):
-            assert yaml.safe_load(found)
+            assert list(yaml.safe_load_all(found)), page

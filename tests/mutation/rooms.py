@@ -31,19 +31,19 @@ def _files(folder: str) -> list[str]:
 
 ROOMS: Final[Mapping[str, Room]] = {
     "ledger": Room(
-        ("hami_plugins/ledger",),
-        ("tests/unit/ledger", "tests/unit/granting", "tests/golden/test_volcano_ledger.py"),
+        ("hami_plugins/allocations",),
+        ("tests/unit/allocations", "tests/unit/allocator", "tests/golden/test_volcano_allocations.py"),
     ),
     "identity": Room(
-        ("volcano_vgpu/identity.py",),
+        ("volcano_vgpu/core/identity.py",),
         ("tests/unit/volcano_vgpu/test_identity.py",),
     ),
     "shares": Room(
-        ("volcano_vgpu/shares.py", "volcano_vgpu/grants.py"),
+        ("volcano_vgpu/core/shares.py", "volcano_vgpu/core/allocations.py"),
         ("tests/unit/volcano_vgpu", "tests/golden/test_volcano_agent_pods.py"),
     ),
     "sets": Room(
-        ("neuron_topology/allocation",),
+        ("neuron_topology/core/sets",),
         (
             "tests/unit/neuron_topology/allocation",
             "tests/golden/test_neuron_choice.py",
@@ -51,7 +51,7 @@ ROOMS: Final[Mapping[str, Room]] = {
         ),
     ),
     "translation": Room(
-        ("koordinator_adapter/translation",),
+        ("koordinator_adapter/core/translation",),
         (
             *_files("tests/unit/koordinator_adapter"),
             "tests/golden/test_koordinator_translation.py",
@@ -59,11 +59,13 @@ ROOMS: Final[Mapping[str, Room]] = {
         ),
     ),
     "queues": Room(
-        ("hami_plugins/engine/queues.py", "hami_plugins/engine/gangs.py", "hami_plugins/report/plan/turns.py"),
+        ("hami_plugins/queueing/queues.py", "hami_plugins/queueing/gangs.py", "hami_plugins/queueing/cycle.py"),
         (
-            "tests/unit/engine/test_queues.py",
-            "tests/unit/engine/test_gangs.py",
-            *_files("tests/unit/report"),
+            "tests/unit/queueing/test_queues.py",
+            "tests/unit/queueing/test_gangs.py",
+            *_files("tests/unit/plan"),
+            *_files("tests/unit/explain"),
+            *_files("tests/unit/queueing"),
             "tests/unit/cli/test_linked_gangs.py",
             "tests/unit/cli/test_linked_odd_nodes.py",
             "tests/golden/test_scenarios.py",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import gc
+import math
 import os
 import resource
 import select
@@ -31,8 +32,12 @@ from tests.mutation.importing import MUTATION
 from tests.mutation.operators import Mutation, mutated
 from tests.mutation.rooms import ROOT, Room
 
-SECONDS: Final = 60.0
-"""How long the tests of one change may take; a change that makes them take longer has been noticed."""
+SECONDS: Final = 5
+"""The processor time that a test may take besides twice what it takes without a change; a change that makes it take
+longer has been noticed."""
+
+PATIENCE: Final = 1200.0
+"""How long they may take on the clock, for a change that makes them wait; a busy machine is no sign of a change."""
 
 FLAGS: Final = ("-q", "-p", "no:randomly", "-p", "no:xdist", "-p", "no:cacheprovider", "--no-header", "-x")
 
@@ -61,7 +66,7 @@ class Trial:
         if self.broken:
             return True
         functions = _functions({str(path) for path in self._room.files()})
-        if trouble := _trouble_unchanged(list(items.values()), functions):
+        if trouble := _trouble_unchanged(list(items.values()), functions, seconds):
             self.broken = [f"the same code, exchanged as a change would be: {trouble}"]
             return True
         pending = list(self._mutations)
@@ -74,7 +79,7 @@ class Trial:
                     self._note(mutation, "no test reaches it")
                     continue
                 chosen = [items[each] for each in tests]
-                running |= _forked(mutation, chosen, functions, self._room)
+                running |= _forked(mutation, chosen, functions, self._room, seconds)
             self._reap(running)
         return True
 
@@ -84,7 +89,7 @@ class Trial:
         select.select([end for _, _, end in running.values()], [], [], 1.0)
         for pid, (mutation, begun, end) in list(running.items()):
             done, status = os.waitpid(pid, os.WNOHANG)
-            if not done and time.monotonic() - begun > SECONDS:
+            if not done and time.monotonic() - begun > PATIENCE:
                 os.killpg(pid, signal.SIGKILL)
                 done, status = os.waitpid(pid, 0)
             if done:
@@ -157,13 +162,16 @@ def _measured(items: Sequence[pytest.Item], room: Room, path: Path, times: Path)
     measuring = coverage.Coverage(data_file=str(path), include=[str(each) for each in room.files()], config_file=False)
     measuring.start()
     lines = []
+    caches = _caches()
     for at, item in enumerate(items):
+        for cache in caches:  # otherwise only the first of the tests that use a cached answer would reach its lines
+            cache.cache_clear()
         measuring.switch_context(item.nodeid)
-        begun = time.monotonic()
+        begun = time.process_time()
         following = items[at + 1] if at + 1 < len(items) else None
         reports = runtestprotocol(item, log=False, nextitem=following)
         outcome = "failed" if any(each.failed for each in reports) else "passed"
-        lines.append(f"{time.monotonic() - begun:.4f} {outcome} {item.nodeid}")
+        lines.append(f"{time.process_time() - begun:.4f} {outcome} {item.nodeid}")
     measuring.stop()
     measuring.save()
     times.write_text("\n".join(lines))
@@ -184,6 +192,7 @@ def _forked(
     tests: Sequence[pytest.Item],
     functions: Mapping[tuple[str, int, str], Iterable[FunctionType]],
     room: Room,
+    seconds: Mapping[str, float],
 ) -> dict[int, tuple[Mutation, float, int]]:
     """Starts the tests against the change; the end of the pipe says when they are through."""
     reading, writing = os.pipe()
@@ -197,7 +206,7 @@ def _forked(
         code = _KILLED
         # Whatever a change does to the tests has been noticed.
         with contextlib.suppress(BaseException):
-            code = _tried(mutation, tests, functions, room)
+            code = _tried(mutation, tests, functions, room, seconds)
         os._exit(code)
     os.close(writing)
     return {pid: (mutation, time.monotonic(), reading)}
@@ -208,25 +217,29 @@ def _tried(
     tests: Sequence[pytest.Item],
     functions: Mapping[tuple[str, int, str], Iterable[FunctionType]],
     room: Room,
+    seconds: Mapping[str, float],
 ) -> int:
     path = str(ROOT / mutation.path)
     owners = functions.get((path, *mutation.function), []) if mutation.function is not None else []
     if not owners:
+        _allow(sum(seconds.values()))
         return _anew(mutation, tests, room)
     module = compile(mutated(Path(path).read_text(), mutation), path, "exec")
     new = next(each for each in _codes(module) if (each.co_firstlineno, each.co_qualname) == mutation.function)
     for each in owners:
         if new.co_freevars != each.__code__.co_freevars:
+            _allow(sum(seconds.values()))
             return _anew(mutation, tests, room)
         each.__code__ = new
-    return _KILLED if _run(tests) else 0
+    return _KILLED if _run(tests, seconds) else 0
 
 
-def _run(tests: Sequence[pytest.Item]) -> str:
+def _run(tests: Sequence[pytest.Item], seconds: Mapping[str, float]) -> str:
     """The first test that fails, from empty caches; empty where all pass."""
-    for cache in [each for each in gc.get_objects() if isinstance(each, _lru_cache_wrapper)]:
+    for cache in _caches():
         cache.cache_clear()
     for at, item in enumerate(tests):
+        _allow(seconds[item.nodeid])
         following = tests[at + 1] if at + 1 < len(tests) else None
         for report in runtestprotocol(item, log=False, nextitem=following):
             if report.failed:
@@ -234,8 +247,20 @@ def _run(tests: Sequence[pytest.Item]) -> str:
     return ""
 
 
+def _allow(seconds: float) -> None:
+    """Lets this process, and each that it starts, go on for ``SECONDS`` more than twice so long."""
+    most = math.ceil(time.process_time() + SECONDS + 2 * seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+
+
+def _caches() -> list[_lru_cache_wrapper[object]]:
+    return [each for each in gc.get_objects() if isinstance(each, _lru_cache_wrapper)]
+
+
 def _trouble_unchanged(
-    tests: Sequence[pytest.Item], functions: Mapping[tuple[str, int, str], Iterable[FunctionType]]
+    tests: Sequence[pytest.Item],
+    functions: Mapping[tuple[str, int, str], Iterable[FunctionType]],
+    seconds: Mapping[str, float],
 ) -> str:
     """What fails where every function has its own code, compiled anew: without this check, nothing could survive."""
     path = ROOT / "build" / f"mutation-{os.getpid()}.control"
@@ -244,7 +269,7 @@ def _trouble_unchanged(
         try:
             _quiet()
             _exchange_all(functions)
-            trouble = _run(tests)
+            trouble = _run(tests, seconds)
         except BaseException:  # noqa: BLE001 - a fork must not run on in the code of its parent
             trouble = traceback.format_exc()
         # Not even a full disk may bring the child back into the parent's code.

@@ -4,9 +4,9 @@ import pytest
 
 from hami_plugins import examples
 from hami_plugins.errors import ManifestError
-from hami_plugins.report import fleets, listing, manifests, workloads
-from hami_plugins.report.fleets.shapes import SHAPES
-from hami_plugins.report.workloads import Submission
+from hami_plugins.inputs import fleets, listing, manifests, workloads
+from hami_plugins.inputs.fleets.shapes import SHAPES
+from hami_plugins.inputs.workloads import Submission
 from hami_plugins.vendors import builtin
 from hami_plugins.wire import objects
 

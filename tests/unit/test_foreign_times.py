@@ -8,14 +8,14 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from hami_plugins.allocations.writers import written_later
 from hami_plugins.errors import WireError
-from hami_plugins.granting.writers import written_later
 from hami_plugins.kube.leases import holder_of
 from hami_plugins.wire import node_lock, objects
-from neuron_topology.ending import END_KEY, end_of, objection
-from volcano_vgpu.bookkeeping import bound_at
-from volcano_vgpu.publishing import touched_at
-from volcano_vgpu.scheduler import leader_of
+from neuron_topology.core.capacity_block_end import END_KEY, end_of, objection
+from volcano_vgpu.agent.bookkeeper import bound_at
+from volcano_vgpu.agent.scheduler import leader_of
+from volcano_vgpu.core.publication import touched_at
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = "volcano.sh/vgpu-ids-new"

@@ -38,8 +38,8 @@ from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.units import INT32_MAX, DeviceId, MiB
 from hami_plugins.wire import quantity
+from volcano_vgpu.core.model import DeviceLink, DeviceMeasurement, MigInstance, NodeInventory, PhysicalDevice
 from volcano_vgpu.discovery.port import DiscoveryError
-from volcano_vgpu.model import Card, CardUse, Inventory, Link, MigInstance
 
 POLL_SECONDS: Final = 0.5
 """How soon a change is seen, at a cost that a thousand agents in one process can bear."""
@@ -119,14 +119,14 @@ class _File(_Strict):
     cards: tuple[Any, ...] = ()
 
 
-class Found(NamedTuple):
+class FileInventory(NamedTuple):
     """What a file says."""
 
-    inventory: Inventory
-    use: Mapping[DeviceId, CardUse]
+    inventory: NodeInventory
+    use: Mapping[DeviceId, DeviceMeasurement]
 
 
-def parse(text: str, source: str) -> Found:
+def parse(text: str, source: str) -> FileInventory:
     """What the text of a file says; raises ``DiscoveryError`` where it is none as a whole."""
     try:
         raw = texts.document(text, f"cards file {source}")
@@ -139,8 +139,8 @@ def parse(text: str, source: str) -> Found:
         raise DiscoveryError(f"cards file {source}: count without memory; say how much memory each of the cards has")
     plain = {"model": file.model, **({} if file.memory is None else {"memory": file.memory})}
     raws: list[Any] = [plain] * file.count + list(file.cards)
-    cards: list[Card] = []
-    use: dict[DeviceId, CardUse] = {}
+    cards: list[PhysicalDevice] = []
+    use: dict[DeviceId, DeviceMeasurement] = {}
     passed_over: dict[str, str] = {}
     for at, each in enumerate(raws):
         try:
@@ -151,15 +151,15 @@ def parse(text: str, source: str) -> Found:
             continue
         card = _card(read, at, file.seed)
         cards.append(card)
-        use[card.uuid] = CardUse(**read.use.model_dump())
+        use[card.uuid] = DeviceMeasurement(**read.use.model_dump())
     cards.sort(key=lambda card: (card.minor, card.uuid))
-    return Found(Inventory(driver=file.driver, cards=tuple(cards), passed_over=passed_over), use)
+    return FileInventory(NodeInventory(driver=file.driver, cards=tuple(cards), passed_over=passed_over), use)
 
 
-def _card(read: _Card, at: int, seed: str) -> Card:
+def _card(read: _Card, at: int, seed: str) -> PhysicalDevice:
     index = at if read.index is None else read.index
     instances = () if isinstance(read.mig, bool) else read.mig
-    return Card(
+    return PhysicalDevice(
         uuid=DeviceId(read.uuid or f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{seed}/{at}')}"),
         index=index,
         minor=index if read.minor is None else read.minor,
@@ -167,7 +167,7 @@ def _card(read: _Card, at: int, seed: str) -> Card:
         memory=MiB(read.memory),
         numa=read.numa,
         pci_bus=read.pci_bus,
-        links=tuple(Link(peer=DeviceId(each.peer), kind=each.kind, lanes=each.lanes) for each in read.links),
+        links=tuple(DeviceLink(peer=DeviceId(each.peer), kind=each.kind, lanes=each.lanes) for each in read.links),
         mig=bool(read.mig),
         instances=tuple(
             MigInstance(
@@ -199,7 +199,7 @@ class FileDiscovery:
         self._path = path
         self._clock = clock
         self._closed = threading.Event()
-        self._found: Found | None = None
+        self._found: FileInventory | None = None
         self._seen: tuple[int, ...] | None = None
         self._log = structlog.get_logger(__name__)
 
@@ -209,16 +209,16 @@ class FileDiscovery:
         if self._found is None:
             raise DiscoveryError(self.problem)
 
-    def inventory(self) -> Inventory:
+    def inventory(self) -> NodeInventory:
         """See ``Discovery``."""
         self._look()
         if self._found is None:
             raise DiscoveryError(self.problem)
         return self._found.inventory
 
-    def use(self, uuid: DeviceId) -> CardUse:
+    def use(self, uuid: DeviceId) -> DeviceMeasurement:
         """See ``Discovery``."""
-        return CardUse() if self._found is None else self._found.use.get(uuid, CardUse())
+        return DeviceMeasurement() if self._found is None else self._found.use.get(uuid, DeviceMeasurement())
 
     def wait(self, timeout: float) -> bool:
         """See ``Discovery``. A file is looked at, not watched, for it may be replaced, mounted anew or gone a while."""

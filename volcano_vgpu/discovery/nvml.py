@@ -21,10 +21,10 @@ from typing import Any, Final
 import structlog
 
 from hami_plugins.model.units import DeviceId
+from volcano_vgpu.core.health import XidFilter
+from volcano_vgpu.core.model import DeviceLink, DeviceMeasurement, NodeInventory, PhysicalDevice
 from volcano_vgpu.discovery.port import DiscoveryError
-from volcano_vgpu.discovery.reading import CardReader, Seen, text
-from volcano_vgpu.health import XidFilter
-from volcano_vgpu.model import Card, CardUse, Inventory, Link
+from volcano_vgpu.discovery.reader import CardReader, ProbedDevice, text
 
 _SLICE_SECONDS: Final = 0.5
 """NVML's wait cannot be broken off, so it is asked to wait so long at a time."""
@@ -81,9 +81,9 @@ class NvmlDiscovery:
         self._events_lock = threading.Lock()
         self._events: Any = None
         self._opened = False
-        self._seen: Mapping[DeviceId, Seen] = {}
-        self._known: dict[int, Card] = {}
-        self._links: dict[DeviceId, tuple[Link, ...]] = {}
+        self._seen: Mapping[DeviceId, ProbedDevice] = {}
+        self._known: dict[int, PhysicalDevice] = {}
+        self._links: dict[DeviceId, tuple[DeviceLink, ...]] = {}
         self._faults: dict[DeviceId, _Fault] = {}
         self._log = structlog.get_logger(__name__)
 
@@ -107,15 +107,15 @@ class NvmlDiscovery:
         self._opened = True
         self._listen()
 
-    def inventory(self) -> Inventory:
+    def inventory(self) -> NodeInventory:
         """See ``Discovery``."""
         try:
             count = self._nvml.nvmlDeviceGetCount()
         except self._nvml.NVMLError as error:
             count = self._begun_again(error)
         reader = CardReader(self._nvml, self._buses)
-        seen: dict[int, Seen] = {}
-        cards: dict[int, Card] = {}
+        seen: dict[int, ProbedDevice] = {}
+        cards: dict[int, PhysicalDevice] = {}
         passed_over: dict[str, str] = {}
         for index in range(count):
             try:
@@ -133,12 +133,12 @@ class NvmlDiscovery:
         self._find_links(reader)
         found = [replace(card, links=self._links.get(card.uuid, ())) for card in cards.values()]
         found.sort(key=lambda card: (card.minor, card.uuid))
-        return Inventory(driver=self._driver(), cards=tuple(found), passed_over=passed_over)
+        return NodeInventory(driver=self._driver(), cards=tuple(found), passed_over=passed_over)
 
-    def use(self, uuid: DeviceId) -> CardUse:
+    def use(self, uuid: DeviceId) -> DeviceMeasurement:
         """See ``Discovery``."""
         seen = self._seen.get(uuid)
-        return CardUse() if seen is None else CardReader(self._nvml, self._buses).use(seen.handle)
+        return DeviceMeasurement() if seen is None else CardReader(self._nvml, self._buses).use(seen.handle)
 
     def wait(self, timeout: float) -> bool:
         """See ``Discovery``: an error that counts, or the time to probe a card anew."""
@@ -189,7 +189,7 @@ class NvmlDiscovery:
         self._listen()
         return count
 
-    def _problems(self, seen: Seen, reader: CardReader) -> tuple[str, ...]:
+    def _problems(self, seen: ProbedDevice, reader: CardReader) -> tuple[str, ...]:
         """What is wrong with a card that can be read."""
         lost = (_lost(seen.lost),) if seen.lost else ()
         uuid = seen.card.uuid

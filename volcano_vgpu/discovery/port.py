@@ -6,7 +6,7 @@ from typing import ClassVar, Protocol
 
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.model.units import DeviceId
-from volcano_vgpu.model import CardUse, Inventory
+from volcano_vgpu.core.model import DeviceMeasurement, NodeInventory
 
 
 class DiscoveryError(HamiPluginsError):
@@ -22,13 +22,13 @@ class Discovery(Protocol):
     def open(self) -> None:
         """Gets ready; raises ``DiscoveryError`` where there is no driver (or no file)."""
 
-    def inventory(self) -> Inventory:
+    def inventory(self) -> NodeInventory:
         """The cards as they are now. A card that cannot be read is told as such and hides no other.
 
         Raises ``DiscoveryError`` where nothing at all can be said.
         """
 
-    def use(self, uuid: DeviceId) -> CardUse:
+    def use(self, uuid: DeviceId) -> DeviceMeasurement:
         """What the driver measures on a card; empty for a card that it does not know."""
 
     def wait(self, timeout: float) -> bool:

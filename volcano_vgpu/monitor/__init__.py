@@ -1,1 +1,2 @@
-"""What containers really use of their cards, read from the files in which HAMi-core books it (``shared-region.md``)."""
+"""What containers really use of their cards, read from the files in which HAMi-core books it (HAMi-core
+``src/multiprocess/multiprocess_memory_limit.h``)."""

@@ -19,10 +19,10 @@ from typing import Final, NamedTuple
 import structlog
 
 from hami_plugins.wire import shared_region
-from hami_plugins.wire.shared_region import Header, NotReady, Reason, Tail, Unreadable
-from volcano_vgpu.containers import owner_of
-from volcano_vgpu.edits import cache_name
-from volcano_vgpu.monitor.regions import Content, Region
+from hami_plugins.wire.shared_region import Header, NotReady, Tail, UnreadableReason, UnreadableRegion
+from volcano_vgpu.agent.containers import owner_of
+from volcano_vgpu.core.edits import cache_name
+from volcano_vgpu.core.monitor.regions import Content, Region
 
 SUFFIX: Final = ".cache"
 MOST_FILES: Final = 64
@@ -53,7 +53,7 @@ class RegionFiles:
 
     def __init__(self, roots: Iterable[Path]) -> None:
         self._roots = tuple(dict.fromkeys(roots))
-        self._told: dict[Path, set[Reason]] = {}
+        self._told: dict[Path, set[UnreadableReason]] = {}
 
     def directories(self) -> Mapping[str, Path]:
         """The directories by name (``<pod UID>_<container>``); a root that is not there has none."""
@@ -74,7 +74,7 @@ class RegionFiles:
         found = {path: read(path) for path in self.directories().values()}
         self._told = {path: reasons for path, reasons in self._told.items() if path in found}
         for path, content in found.items():
-            if isinstance(content, Unreadable) and content.reason not in self._told.setdefault(path, set()):
+            if isinstance(content, UnreadableRegion) and content.reason not in self._told.setdefault(path, set()):
                 self._told[path].add(content.reason)
                 _log.warning("region_unreadable", path=str(path), reason=content.reason.value, error=content.text)
         return found
@@ -86,9 +86,9 @@ def read(directory: Path) -> Content:
         with opened(directory, os.O_RDONLY) as file:
             return None if file is None else _region(file)
     except NotPlainError as error:
-        return Unreadable(Reason.NO_FILE, str(error))
+        return UnreadableRegion(UnreadableReason.NO_FILE, str(error))
     except OSError as error:
-        return Unreadable(Reason.NO_ACCESS, error.strerror or str(error))
+        return UnreadableRegion(UnreadableReason.NO_ACCESS, error.strerror or str(error))
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def opened(directory: Path, mode: int) -> Iterator[int | None]:
         os.close(file)
 
 
-def parts(file: int) -> Parts | NotReady | Unreadable:
+def parts(file: int) -> Parts | NotReady | UnreadableRegion:
     """Reads them, and nothing of the slots."""
     head = os.pread(file, shared_region.HEADER_BYTES, 0)
     header = shared_region.header(head, os.fstat(file).st_size)
@@ -159,6 +159,8 @@ def _region(file: int) -> Content:
         if not unsettled:
             break
     if len(before) < length:
-        return Unreadable(Reason.SHRUNK, f"only {len(before)} bytes of {tail.proc_num} processes were there")
+        return UnreadableRegion(
+            UnreadableReason.SHRUNK, f"only {len(before)} bytes of {tail.proc_num} processes were there"
+        )
     processes = shared_region.processes(header, before)
     return Region(header=header, tail=tail, processes=processes, unsettled=unsettled)

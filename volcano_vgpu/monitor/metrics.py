@@ -15,10 +15,10 @@ import structlog
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from hami_plugins.observe.metrics import Metrics
-from hami_plugins.wire.shared_region import Reason, Unreadable
-from hami_plugins.wire.usage import CardUsage, ContainerUsage, Reading
-from volcano_vgpu.metrics import PRODUCT
-from volcano_vgpu.monitor.regions import Content, reading_of
+from hami_plugins.wire.shared_region import UnreadableReason, UnreadableRegion
+from hami_plugins.wire.usage import CardUsage, ContainerUsage, ReadStatus
+from volcano_vgpu.agent.metrics import PRODUCT
+from volcano_vgpu.core.monitor.regions import Content, reading_of
 from volcano_vgpu.monitor.scrape import Scrape
 
 _CONTAINER: Final = ("namespace", "pod", "container")
@@ -51,7 +51,7 @@ def told(found: Scrape) -> Iterator[Metric]:
         "Cards that containers name in their files and that this node does not have",
         value=float(sum(usage.foreign for usage in found.containers)),
     )
-    shown = [usage for usage in found.containers if usage.reading is Reading.READ and (usage.pod or usage.processes)]
+    shown = [usage for usage in found.containers if usage.reading is ReadStatus.READ and (usage.pod or usage.processes)]
     yield from _containers(shown)
     yield from _cards(shown)
 
@@ -61,13 +61,13 @@ def _files(contents: list[Content]) -> Iterator[Metric]:
     files = GaugeMetricFamily(
         f"{PRODUCT}_region_files", "Directories of containers by what they hold", labels=("state",)
     )
-    for state in Reading:
+    for state in ReadStatus:
         files.add_metric((state.value,), float(states[state]))
-    reasons = Counter(each.reason for each in contents if isinstance(each, Unreadable))
+    reasons = Counter(each.reason for each in contents if isinstance(each, UnreadableRegion))
     refused = GaugeMetricFamily(
         f"{PRODUCT}_region_files_unreadable", "Files of containers that cannot be read, by reason", labels=("reason",)
     )
-    for reason in Reason:
+    for reason in UnreadableReason:
         refused.add_metric((reason.value,), float(reasons[reason]))
     yield from (files, refused)
 

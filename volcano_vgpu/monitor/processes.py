@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from hami_plugins.model.units import PodUid
-from volcano_vgpu.monitor.regions import Presence
+from volcano_vgpu.core.monitor.regions import Presence
 
 _READ_BYTES: Final = 8192
 _KERNEL: Final = b"kthreadd\n"

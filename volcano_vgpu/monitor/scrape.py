@@ -11,10 +11,10 @@ from typing import Final
 
 from hami_plugins.model.units import PodUid
 from hami_plugins.wire.usage import ContainerUsage
+from volcano_vgpu.core.monitor.join import Known, usage_of
+from volcano_vgpu.core.monitor.regions import ContainerRegion, Content, Presence, Region
 from volcano_vgpu.monitor.files import RegionFiles, read
-from volcano_vgpu.monitor.join import Known, usage_of
 from volcano_vgpu.monitor.processes import HostProcesses
-from volcano_vgpu.monitor.regions import Content, Presence, Region, Seen
 
 LOOKS_AT_SILENCE: Final = 2
 """So often a region is read again in which something seems to compute nothing."""
@@ -60,7 +60,10 @@ class Scraper:
             begin = time.perf_counter()
             contents = self._contents()
             look = self._processes.presence if self._processes.visible() else _unseen
-            seen = [Seen(path.name, content, _presence(path.name, content, look)) for path, content in contents.items()]
+            seen = [
+                ContainerRegion(path.name, content, _presence(path.name, content, look))
+                for path, content in contents.items()
+            ]
             usages = usage_of(seen, self._known(), now=self._clock())
             return Scrape(containers=usages, contents=contents, seconds=time.perf_counter() - begin)
 

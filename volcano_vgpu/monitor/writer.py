@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import structlog
 
-from volcano_vgpu.monitor import feedback
-from volcano_vgpu.monitor.feedback import Fields, Standing
+from volcano_vgpu.core.monitor import feedback
+from volcano_vgpu.core.monitor.feedback import Fields, Standing
 from volcano_vgpu.monitor.files import NotPlainError, Parts, RegionFiles, opened, parts
 
 TICK_SECONDS: Final = 5.0

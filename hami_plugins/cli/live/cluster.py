@@ -20,18 +20,19 @@ import structlog
 import yaml
 
 from hami_plugins import examples
-from hami_plugins.cli.live import grants, processes
-from hami_plugins.cli.live.ending import DemoError, Ending
-from hami_plugins.cli.live.grants import Grants
-from hami_plugins.cli.live.processes import Process
-from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
-from hami_plugins.emulator.fleet import bare_node
-from hami_plugins.emulator.kubelet import EmulatedKubelet, Times
-from hami_plugins.emulator.volcano import EmulatedVolcano, ExtenderArguments
+from hami_plugins.cli.live import allocator as grants
+from hami_plugins.cli.live import processes
+from hami_plugins.cli.live.allocator import DemoAllocator
+from hami_plugins.cli.live.processes import DemoProcess
+from hami_plugins.cli.live.signals import DemoError, Ending
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.kube.port import Raw
 from hami_plugins.model.units import DeviceId
+from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
+from hami_plugins.sandbox.fleet import bare_node
+from hami_plugins.sandbox.kubelet import EmulatedKubelet, Times
+from hami_plugins.sandbox.volcano import EmulatedVolcano, ExtenderArguments
 from hami_plugins.vendors import volcano as vendor
 from hami_plugins.wire import volcano
 
@@ -63,7 +64,7 @@ class Sums:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class DemoCluster:
     """The cluster while it lives. It is read where the API server keeps it, so that looking costs no request.
 
     ``volcano`` holds the scheduler of the moment.
@@ -74,11 +75,11 @@ class Cluster:
     root: Path
     ending: Ending
     kubelets: Mapping[str, EmulatedKubelet]
-    grants: Grants
-    agents: dict[str, Process] = field(default_factory=dict)
+    grants: DemoAllocator
+    agents: dict[str, DemoProcess] = field(default_factory=dict)
     volcano: ExitStack = field(default_factory=ExitStack)
 
-    def processes(self) -> list[Process]:
+    def processes(self) -> list[DemoProcess]:
         """Everything that runs beside this process."""
         return [*self.agents.values(), self.grants.process]
 
@@ -105,11 +106,11 @@ class Cluster:
         alone = extender is None
         self.volcano.enter_context(EmulatedVolcano(self.api, period=_CALM, extender=extender, leaves_tries=alone))
 
-    def start_agent(self, node: str) -> Process:
+    def start_agent(self, node: str) -> DemoProcess:
         """Starts the agent of a node."""
         files = {"--cards-file": self._cards_file(node), "--kubeconfig": self.root / f"{node}.kubeconfig"}
         arguments = ["--node-name", node, *(str(word) for option in files.items() for word in option)]
-        started = Process("agent", ["agent", *arguments], self._settings(node), self.root / f"{node}.log")
+        started = DemoProcess("agent", ["agent", *arguments], self._settings(node), self.root / f"{node}.log")
         self.agents[node] = started
         return started
 
@@ -177,7 +178,7 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def staged(ending: Ending) -> Iterator[Cluster]:
+def staged(ending: Ending) -> Iterator[DemoCluster]:
     """The cluster with our programs on their way; at the end processes, threads, sockets and files are gone.
 
     Raises ``DemoError`` where it cannot be had on this machine.
@@ -190,7 +191,7 @@ def staged(ending: Ending) -> Iterator[Cluster]:
         yield cluster
 
 
-def _opened(stack: ExitStack, ending: Ending) -> Cluster:
+def _opened(stack: ExitStack, ending: Ending) -> DemoCluster:
     processes.find()
     stack.enter_context(_quiet())
     root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hami-")))
@@ -207,9 +208,9 @@ def _opened(stack: ExitStack, ending: Ending) -> Cluster:
     (root / "library").mkdir()
     (root / "library" / "libvgpu.so").write_bytes(b"stands in for HAMi-core: nothing runs in these containers\n")
     kubelets = {node: EmulatedKubelet(api, node, root / node, times=Times.fast()) for node in NODES}
-    granting = Grants(root, server.kubeconfig(root / "grants.kubeconfig", token=grants.USER))
+    granting = DemoAllocator(root, server.kubeconfig(root / "grants.kubeconfig", token=grants.USER))
     stack.callback(granting.stop)
-    cluster = Cluster(server=server, api=api, root=root, ending=ending, kubelets=kubelets, grants=granting)
+    cluster = DemoCluster(server=server, api=api, root=root, ending=ending, kubelets=kubelets, grants=granting)
     for node, kubelet in kubelets.items():
         server.put(bare_node(node, capacity=_ROOM))
         server.kubeconfig(root / f"{node}.kubeconfig", token=_user(node))
@@ -223,7 +224,7 @@ def _opened(stack: ExitStack, ending: Ending) -> Cluster:
     return cluster
 
 
-def _stop_all(running: Sequence[Process]) -> None:
+def _stop_all(running: Sequence[DemoProcess]) -> None:
     for process in running:
         process.ask_to_stop()
     for process in running:

@@ -14,7 +14,7 @@ IDS: Final = vendor.SPEC.keys.allocated
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class ContainerSlice:
     """One card in a container: by the grant, or by the container's environment (``40960m``, percent)."""
 
     card: str
@@ -22,19 +22,19 @@ class Slice:
     cores: str
 
 
-def visible(env: Mapping[str, str]) -> tuple[Slice, ...]:
+def visible(env: Mapping[str, str]) -> tuple[ContainerSlice, ...]:
     """The cards that a container sees, with its limits on each; none without an environment."""
     cards = env.get("NVIDIA_VISIBLE_DEVICES", "").split(",") if env else ()
     return tuple(
-        Slice(card, env.get(f"CUDA_DEVICE_MEMORY_LIMIT_{at}", ""), env.get(f"CUDA_DEVICE_SM_LIMIT_{at}", ""))
+        ContainerSlice(card, env.get(f"CUDA_DEVICE_MEMORY_LIMIT_{at}", ""), env.get(f"CUDA_DEVICE_SM_LIMIT_{at}", ""))
         for at, card in enumerate(cards)
     )
 
 
-def granted(pod: Raw) -> tuple[Slice, ...]:
+def granted(pod: Raw) -> tuple[ContainerSlice, ...]:
     """What the only container of a pod was granted, in the words of its environment; nothing before that."""
     text = (pod["metadata"].get("annotations") or {}).get(IDS, "")
     if not text:
         return ()
     (container,) = volcano.decode_assignment(IDS, text)
-    return tuple(Slice(each.device, f"{each.memory}m", str(each.cores)) for each in container)
+    return tuple(ContainerSlice(each.device, f"{each.memory}m", str(each.cores)) for each in container)

@@ -11,8 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from hami_plugins.cli.live.ending import DemoError
-from hami_plugins.cli.plugged import COMMANDS
+from hami_plugins.cli.kit.plugins import COMMANDS
+from hami_plugins.cli.live.signals import DemoError
 
 COMMAND: Final = "volcano-vgpu"
 """The entry point that brings the programs; the core does not know who it is."""
@@ -32,12 +32,12 @@ def find() -> None:
         raise DemoError(f"there is no command {COMMAND}, which brings the node agent; install the package volcano_vgpu")
 
 
-class Process:
+class DemoProcess:
     """One program, running from the start; ``log`` is the file that its output is appended to.
 
     It is in a session of its own, so that a terminal's Ctrl-C reaches it only through ``stop``, and it does not outlive
-    this process (``leash``). Of this process' environment only what Python needs is handed on: settings and proxies of
-    whoever shows the demo are not meant for it.
+    this process (``parent_death_signal``). Of this process' environment only what Python needs is handed on: settings
+    and proxies of whoever shows the demo are not meant for it.
     """
 
     def __init__(self, what: str, arguments: Sequence[str], settings: Mapping[str, str], log: Path) -> None:
@@ -45,7 +45,7 @@ class Process:
         self._what = what
         with log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                _leashed(arguments),
+                _with_death_signal(arguments),
                 env=_environment() | dict(settings),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -94,7 +94,7 @@ def printed(*arguments: str) -> str:
     """What a program prints that only prints. Raises ``DemoError``."""
     try:
         done = subprocess.run(  # noqa: S603 - our own program
-            _leashed(arguments),
+            _with_death_signal(arguments),
             env=_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -110,10 +110,10 @@ def printed(*arguments: str) -> str:
     return done.stdout
 
 
-def _leashed(arguments: Sequence[str]) -> list[str]:
-    leash = Path(__file__).with_name("leash.py")
+def _with_death_signal(arguments: Sequence[str]) -> list[str]:
+    wrapper = Path(__file__).with_name("parent_death_signal.py")
     python = (sys.executable, "-P", "-m", "hami_plugins.cli", COMMAND, *arguments)
-    return [sys.executable, "-I", "-S", str(leash), str(os.getpid()), *python]
+    return [sys.executable, "-I", "-S", str(wrapper), str(os.getpid()), *python]
 
 
 def _environment() -> dict[str, str]:

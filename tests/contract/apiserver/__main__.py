@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from hami_plugins.emulator.apiserver import ApiServer
+from hami_plugins.sandbox.apiserver import ApiServer
 from tests.contract.apiserver import Api, outcomes, table
 
 REAL = "HAMI_PLUGINS_REAL_API"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from hami_plugins.emulator.apiserver import ApiServer
+from hami_plugins.sandbox.apiserver import ApiServer
 from tests.contract.apiserver import CASES, Api, Case
 from tests.contract.apiserver.__main__ import REAL, real_api
 

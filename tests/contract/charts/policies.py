@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from hami_plugins.cli import output
+from hami_plugins.allocations.manifests import allocation_policy
+from hami_plugins.cli.kit import output
 from hami_plugins.engine.registry import Registry
-from hami_plugins.granting import allocation_policy
 from hami_plugins.vendors import BUILTIN
 from tests.contract.charts.schemas import CHARTS
 

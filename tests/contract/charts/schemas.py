@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from koordinator_adapter.settings import AdapterSettings
-from neuron_topology.placement.settings import GrantSettings as NeuronSettings
-from volcano_vgpu import config
-from volcano_vgpu.granting.settings import GrantSettings
-from volcano_vgpu.model import Mode
-from volcano_vgpu.settings import AgentSettings
+from koordinator_adapter.server.settings import AdapterSettings
+from neuron_topology.server.settings import NeuronAllocatorSettings as NeuronSettings
+from volcano_vgpu.agent import config
+from volcano_vgpu.allocation.settings import VgpuAllocatorSettings
+from volcano_vgpu.core.model import SharingMode
+from volcano_vgpu.core.settings import AgentSettings
 
 CHARTS: Final = Path("charts/hami-plugins/charts")
 FILE: Final = "values.schema.json"
@@ -132,10 +132,10 @@ def settings(model: type[BaseModel], without: Sequence[str]) -> tuple[Schema, Ma
 def volcano_vgpu() -> Schema:
     """The values of ``volcano-vgpu``."""
     agent, of_agent = settings(AgentSettings, OF_THE_AGENT)
-    grants, of_grants = settings(GrantSettings, OF_THE_GRANTS)
-    grants["properties"]["lease"] = {"$ref": "#/definitions/GrantLease"}
+    grants, of_grants = settings(VgpuAllocatorSettings, OF_THE_GRANTS)
+    grants["properties"]["lease"] = {"$ref": "#/definitions/VgpuAllocatorLease"}
     definitions = {**of_agent, **of_grants}
-    definitions["GrantLease"]["properties"].pop("name")
+    definitions["VgpuAllocatorLease"]["properties"].pop("name")
     document = members(
         **SHARED,
         deviceConfig=_device_config(),
@@ -191,7 +191,7 @@ def _node_config() -> Schema:
     """The existing plugin's node file as it is; numbers that are not positive count for nothing."""
     numbers = {name: {"type": "number", "minimum": 0} for name in config.NODE_NUMBERS}
     numbers["devicesplitcount"] = COUNT
-    modes = [str(each.value) for each in Mode]
+    modes = [str(each.value) for each in SharingMode]
     unwanted = _some(uuid=NAMES, index={"type": "array", "items": COUNT})
     entry = _some(name=NAME, operatingmode=one_of("", *modes), filterdevices=unwanted, **numbers)
     return members(nodeconfig={"type": "array", "items": {**entry, "required": ["name"]}})
@@ -200,9 +200,9 @@ def _node_config() -> Schema:
 def neuron_topology() -> Schema:
     """The values of ``neuron-topology``."""
     found, definitions = settings(NeuronSettings, OF_NEURON)
-    found["properties"]["lease"] = {"$ref": "#/definitions/GrantLease"}
-    definitions = {name: definitions[name] for name in ("GrantLease", "Logging")}
-    definitions["GrantLease"]["properties"].pop("name")
+    found["properties"]["lease"] = {"$ref": "#/definitions/NeuronAllocatorLease"}
+    definitions = {name: definitions[name] for name in ("NeuronAllocatorLease", "Logging")}
+    definitions["NeuronAllocatorLease"]["properties"].pop("name")
     server = _server(found)
     server["properties"]["webhooks"]["properties"]["jobs"] = FLAG
     document = members(**SHARED, **server["properties"], serviceAccount=ACCOUNT)
@@ -222,7 +222,7 @@ def koordinator_adapter() -> Schema:
     definitions = dict(held)
     found["properties"]["lease"] = {"$ref": "#/definitions/AdapterLease"}
     definitions["AdapterLease"]["properties"].pop("name")
-    part = definitions.pop("NodePart")
+    part = definitions.pop("NodeSettings")
     for name in OF_THE_PART:
         part["properties"].pop(name)
     server = _server(found)

@@ -26,7 +26,7 @@ def repositories(found: object) -> set[str]:
 
 def test_the_page_names_the_versions_that_the_tests_run() -> None:
     """Of everything that is built for them, and of what is locked."""
-    page = Path("charts/README.md").read_text()
+    page = Path("docs/reference/support.md").read_text()
     releases = {module.folder: module.release.partition("@v")[2] for module in building.MODULES}
     for part, words in {
         "kubernetes": "Kubernetes {}:",

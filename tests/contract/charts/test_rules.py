@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hami_plugins.granting.webhooks import Target
-from koordinator_adapter import webhooks as koordinator
-from neuron_topology.placement import manifests as neuron
+from hami_plugins.allocations.manifests.webhooks import WebhookTarget
+from koordinator_adapter.core import webhooks as koordinator
+from neuron_topology.core.allocator import manifests as neuron
 from tests.contract.charts import templates
 from tests.contract.charts.templates import Object
-from volcano_vgpu.granting import manifests as volcano
+from volcano_vgpu.core.allocator import manifests as volcano
 
 VOLCANO_VGPU, NEURON, KOORDINATOR = "volcano-vgpu", "neuron-topology", "koordinator-adapter"
 CHARTS = (VOLCANO_VGPU, NEURON, KOORDINATOR)
@@ -46,7 +46,7 @@ def webhooks(chart: str) -> dict[tuple[str, str], Object]:
 
 def built() -> Mapping[str, list[Object]]:
     """The same configurations as the programs print them, with everything in them."""
-    target = Target(configuration="one", service="one", namespace="here")
+    target = WebhookTarget(configuration="one", service="one", namespace="here")
     return {
         VOLCANO_VGPU: [volcano.webhooks(target)],
         NEURON: [neuron.webhooks(target, jobs=True)],

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from koordinator_adapter.settings import AdapterSettings, NodePart
-from neuron_topology.placement.settings import GrantSettings as NeuronSettings
+from koordinator_adapter.server.settings import AdapterSettings, NodeSettings
+from neuron_topology.server.settings import NeuronAllocatorSettings as NeuronSettings
 from tests.contract.charts import schemas
-from volcano_vgpu.granting.settings import GrantSettings
-from volcano_vgpu.settings import AgentSettings
+from volcano_vgpu.allocation.settings import VgpuAllocatorSettings
+from volcano_vgpu.core.settings import AgentSettings
 
 UMBRELLA = schemas.CHARTS.parent
 CHARTS = tuple(schemas.CHARTS / name for name in schemas.SCHEMAS)
@@ -76,10 +76,10 @@ def test_words_of_other_charts_are_told_by_the_umbrella_as_by_the_chart_itself()
     ("name", "path", "model", "without"),
     [
         ("volcano-vgpu", ("agent", "settings"), AgentSettings, schemas.OF_THE_AGENT),
-        ("volcano-vgpu", ("grants", "settings"), GrantSettings, schemas.OF_THE_GRANTS),
+        ("volcano-vgpu", ("grants", "settings"), VgpuAllocatorSettings, schemas.OF_THE_GRANTS),
         ("neuron-topology", ("settings",), NeuronSettings, schemas.OF_NEURON),
         ("koordinator-adapter", ("settings",), AdapterSettings, schemas.OF_KOORDINATOR),
-        ("koordinator-adapter", ("node", "settings"), NodePart, schemas.OF_THE_PART),
+        ("koordinator-adapter", ("node", "settings"), NodeSettings, schemas.OF_THE_PART),
     ],
 )
 def test_every_setting_of_a_process_is_a_value_or_the_charts_own(

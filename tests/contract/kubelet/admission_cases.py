@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-from hami_plugins.kubelet.deviceplugin_pb2 import ContainerAllocateResponse
+from hami_plugins.node.kubelet.deviceplugin_pb2 import ContainerAllocateResponse
 from tests.contract.kubelet.plugin import RefusedError
 from tests.contract.kubelet.register import case
 from tests.contract.kubelet.trial import Trial, app, init, sidecar
@@ -13,7 +13,7 @@ from tests.contract.kubelet.trial import Trial, app, init, sidecar
 _ADMISSION = ("GetPreferredAllocation", "Allocate")
 
 
-@case("every container is given its devices before any is started, one call each, in the order of the spec", "3a")
+@case("every container is given its devices before any is started, one call each, in the order of the spec", "K1")
 def order_of_calls(trial: Trial) -> None:
     plugin = trial.start_plugin()
     trial.phase(trial.pod("p", init("i1"), app("c1"), app("c2")), "Running")
@@ -29,7 +29,7 @@ def order_of_calls(trial: Trial) -> None:
     ]
 
 
-@case("the preferred devices are the ones that are given", "5")
+@case("the preferred devices are the ones that are given", "K12")
 def preference(trial: Trial) -> None:
     plugin = trial.start_plugin()
     plugin.prefer = lambda available, size: ["slot-3", "slot-1"][:size]
@@ -37,7 +37,7 @@ def preference(trial: Trial) -> None:
     assert [call.ids for call in plugin.verbs("Allocate")] == [("slot-1", "slot-3")]
 
 
-@case("without a preference, or with one that cannot be had, any free devices are given", "5")
+@case("without a preference, or with one that cannot be had, any free devices are given", "K12")
 def no_preference(trial: Trial) -> None:
     plugin = trial.start_plugin()
     plugin.prefer = lambda available, size: ["elsewhere"]
@@ -52,7 +52,7 @@ def last_devices(trial: Trial) -> None:
     assert [len(call.available) for call in plugin.verbs("GetPreferredAllocation")] == [4]
 
 
-@case("a sidecar may take over an init container's device, and keeps it from those that come later", "identity 2")
+@case("a sidecar may take over an init container's device, and keeps it from those that come later", "K13")
 def sidecars_keep(trial: Trial) -> None:
     trial.start_plugin()
     pod = trial.phase(trial.pod("p", init("in1"), sidecar("side"), app("app1"), app("app2", 2)), "Running")
@@ -62,7 +62,7 @@ def sidecars_keep(trial: Trial) -> None:
     assert listed == {"side": ["slot-0"], "app1": ["slot-1"], "app2": ["slot-2", "slot-3"]}
 
 
-@case("while Allocate is under way the pod is listed with empty hands", "3b")
+@case("while Allocate is under way the pod is listed with empty hands", "K2")
 def empty_hands(trial: Trial) -> None:
     plugin = trial.start_plugin()
     seen: list[dict[str, dict[str, list[str]]]] = []
@@ -77,7 +77,7 @@ def empty_hands(trial: Trial) -> None:
     assert [each["p"] for each in seen] == [{"c1": [], "c2": []}, {"c1": ["slot-0"], "c2": []}]
 
 
-@case("at PreStartContainer the owner is listed, and an init container never is", "3b")
+@case("at PreStartContainer the owner is listed, and an init container never is", "K2")
 def listed_at_start(trial: Trial) -> None:
     plugin = trial.start_plugin()
     seen: list[dict[str, dict[str, list[str]]]] = []
@@ -86,7 +86,7 @@ def listed_at_start(trial: Trial) -> None:
     assert [each["p"] for each in seen] == [{"c1": ["slot-0"]}] * 2
 
 
-@case("at the first PreStartContainer the checkpoint has the plugin's answers for all containers", "identity 0")
+@case("at the first PreStartContainer the checkpoint has the plugin's answers for all containers", "K10")
 def recorded_at_start(trial: Trial) -> None:
     plugin = trial.start_plugin()
     seen: list[dict[str, tuple[list[str], str]]] = []
@@ -104,7 +104,7 @@ def recorded_at_start(trial: Trial) -> None:
     }
 
 
-@case("an error from Allocate rejects the pod for good, with the plugin's text", "3e")
+@case("an error from Allocate rejects the pod for good, with the plugin's text", "K5")
 def allocate_error(trial: Trial) -> None:
     plugin = trial.start_plugin()
 
@@ -120,9 +120,7 @@ def allocate_error(trial: Trial) -> None:
     trial.throughout(lambda: len(plugin.verbs("Allocate")) == 1, "it is not asked again")
 
 
-@case(
-    "a pod that asks for more than is left is rejected, and what its earlier containers got is free again", "identity 1"
-)
+@case("a pod that asks for more than is left is rejected, and what its earlier containers got is free again", "K10")
 def too_many(trial: Trial) -> None:
     plugin = trial.start_plugin()
     pod = trial.phase(trial.pod("p", app("c1", 2), app("c2", 3)), "Failed")
@@ -133,7 +131,7 @@ def too_many(trial: Trial) -> None:
     trial.phase(trial.pod("q", app("c1", 4)), "Running")
 
 
-@case("devices of a pod that is gone are given again", "identity 1")
+@case("devices of a pod that is gone are given again", "K10")
 def given_again(trial: Trial) -> None:
     plugin = trial.start_plugin()
     trial.phase(trial.pod("p", app("c1", 4)), "Running")
@@ -142,7 +140,7 @@ def given_again(trial: Trial) -> None:
     assert [call.ids for call in plugin.verbs("Allocate")] == [("slot-0", "slot-1", "slot-2", "slot-3")] * 2
 
 
-@case("a container that asks for nothing causes no call", "identity 1")
+@case("a container that asks for nothing causes no call", "K10")
 def asks_nothing(trial: Trial) -> None:
     plugin = trial.start_plugin()
     trial.phase(trial.pod("p", app("c1", 0)), "Running")

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hami_plugins.emulator.apiserver import ApiServer
-from hami_plugins.emulator.fleet import bare_node
-from hami_plugins.emulator.kubelet import Container, EmulatedKubelet, Times
 from hami_plugins.kube.client import connect_to
 from hami_plugins.kube.port import KubeApi
+from hami_plugins.sandbox.apiserver import ApiServer
+from hami_plugins.sandbox.fleet import bare_node
+from hami_plugins.sandbox.kubelet import EmulatedKubelet, RunningContainer, Times
 
 
 class EmbeddedKubelet:
@@ -53,7 +53,7 @@ class EmbeddedKubelet:
     def start(self) -> None:
         self.kubelet.start()
 
-    def _container(self, pod: Mapping[str, Any], name: str) -> Container:
+    def _container(self, pod: Mapping[str, Any], name: str) -> RunningContainer:
         return self.kubelet.containers(pod["metadata"]["uid"], name)[-1]
 
 

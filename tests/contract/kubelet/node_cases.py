@@ -10,9 +10,9 @@ import grpc
 import pytest
 
 from hami_plugins.kube import paths
-from hami_plugins.kubelet import podresources_pb2 as listing
-from hami_plugins.kubelet.deviceplugin_pb2 import ContainerAllocateResponse
-from hami_plugins.kubelet.podresources_pb2_grpc import PodResourcesListerStub
+from hami_plugins.node.kubelet import podresources_pb2 as listing
+from hami_plugins.node.kubelet.deviceplugin_pb2 import ContainerAllocateResponse
+from hami_plugins.node.kubelet.podresources_pb2_grpc import PodResourcesListerStub
 from tests.contract.kubelet.register import case
 from tests.contract.kubelet.trial import Trial, app
 
@@ -34,7 +34,7 @@ def refused(trial: Trial) -> None:
     assert name.value.details() == 'the ResourceName "slots" is invalid'
 
 
-@case("capacity that others patch is kept and becomes allocatable; allocatable alone is not kept", "3f")
+@case("capacity that others patch is kept and becomes allocatable; allocatable alone is not kept", "K6")
 def foreign_capacity(trial: Trial) -> None:
     trial.start_plugin()
     name = f"contract.example/{trial.name}-memory"
@@ -54,7 +54,7 @@ def foreign_capacity(trial: Trial) -> None:
     trial.kubelet.api.merge_patch(status, {"status": {"capacity": {name: None}, "allocatable": {name: None}}})
 
 
-@case("a list of devices longer than 4 MiB ends the plugin's stream", "3g")
+@case("a list of devices longer than 4 MiB ends the plugin's stream", "K7")
 def too_long(trial: Trial) -> None:
     plugin = trial.start_plugin()
     plugin.offer({f"c0-s{number:07}": True for number in range(_MESSAGE // 22)})
@@ -62,7 +62,7 @@ def too_long(trial: Trial) -> None:
     trial.until(lambda: plugin.streams_ended or None, "the stream has ended")
 
 
-@case("pod-resources answers a hundred calls a second and ten at once, for all clients together", "identity 3")
+@case("pod-resources answers a hundred calls a second and ten at once, for all clients together", "K11")
 def rate(trial: Trial) -> None:
     socket = f"unix://{trial.kubelet.pod_resources_socket}"
 
@@ -81,7 +81,7 @@ def rate(trial: Trial) -> None:
         assert "RESOURCE_EXHAUSTED: rejected by rate limit" in set(clients.map(ask, range(4)))
 
 
-@case("a device is given twice when a pod ends and somebody lists while an Allocate is under way", "3h")
+@case("a device is given twice when a pod ends and somebody lists while an Allocate is under way", "K8")
 def given_twice(trial: Trial) -> None:
     plugin = trial.start_plugin()
     answer, reached, go_on = plugin.allocate, threading.Event(), threading.Event()

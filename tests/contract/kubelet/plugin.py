@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import grpc
 
-from hami_plugins.kubelet import deviceplugin_pb2 as messages
-from hami_plugins.kubelet.deviceplugin_pb2_grpc import (
+from hami_plugins.node.kubelet import deviceplugin_pb2 as messages
+from hami_plugins.node.kubelet.deviceplugin_pb2_grpc import (
     DevicePluginServicer,
     RegistrationStub,
     add_DevicePluginServicer_to_server,
 )
-from hami_plugins.kubelet.sockets import API_VERSION, HEALTHY, KUBELET_SOCKET, UNHEALTHY
+from hami_plugins.node.kubelet.sockets import API_VERSION, HEALTHY, KUBELET_SOCKET, UNHEALTHY
 
 
 class Call(NamedTuple):

@@ -12,7 +12,7 @@ from tests.contract.kubelet.trial import Trial
 class Case:
     """One promise of the kubelet: a sentence, where it was first seen, and a function that goes through it.
 
-    ``source`` is a section of ``real-cluster.md`` or ``identity.md``, or this suite, run against kubelet 1.34.4 and
+    ``source`` is a row of ``docs/reference/trials.md``, or this suite, run against kubelet 1.34.4 and
     containerd 2.1.4.
     """
 

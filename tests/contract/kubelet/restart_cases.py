@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from hami_plugins.kubelet.deviceplugin_pb2 import ContainerAllocateResponse
-from hami_plugins.kubelet.sockets import KUBELET_SOCKET
+from hami_plugins.node.kubelet.deviceplugin_pb2 import ContainerAllocateResponse
+from hami_plugins.node.kubelet.sockets import KUBELET_SOCKET
 from tests.contract.kubelet.plugin import RefusedError
 from tests.contract.kubelet.register import case
 from tests.contract.kubelet.trial import Trial, app, init
 
 
-@case("a kubelet that restarts removes the plugins' sockets and opens its own anew", "3d")
+@case("a kubelet that restarts removes the plugins' sockets and opens its own anew", "K4")
 def sockets_removed(trial: Trial) -> None:
     plugin = trial.start_plugin()
     path = trial.kubelet.plugin_directory / KUBELET_SOCKET
@@ -24,7 +24,7 @@ def sockets_removed(trial: Trial) -> None:
     assert not (plugin.directory / plugin.socket).exists()
 
 
-@case("a running pod does not notice a restart of the kubelet, and no call is made for it", "3d")
+@case("a running pod does not notice a restart of the kubelet, and no call is made for it", "K4")
 def running_untouched(trial: Trial) -> None:
     plugin = trial.start_plugin()
     pod = trial.phase(trial.pod("p", init("i1"), app("c1")), "Running")
@@ -41,7 +41,7 @@ def running_untouched(trial: Trial) -> None:
     assert later[1].ids == ("slot-1",)
 
 
-@case("a plugin that does not come back after a restart of the kubelet costs new pods, not running ones", "3d")
+@case("a plugin that does not come back after a restart of the kubelet costs new pods, not running ones", "K4")
 def not_back(trial: Trial) -> None:
     plugin = trial.start_plugin()
     pod = trial.phase(trial.pod("p", app("c1")), "Running")
@@ -56,7 +56,7 @@ def not_back(trial: Trial) -> None:
     assert trial.see(pod)["status"]["phase"] == "Running"
 
 
-@case("a kubelet that dies between Allocate and PreStartContainer does not call Allocate again", "identity 1")
+@case("a kubelet that dies between Allocate and PreStartContainer does not call Allocate again", "K10")
 def killed_before_start(trial: Trial) -> None:
     plugin = trial.start_plugin()
     refusing = True
@@ -76,7 +76,7 @@ def killed_before_start(trial: Trial) -> None:
     assert [call.ids for call in plugin.verbs("Allocate")] == [("slot-0",), ("slot-0", "slot-1")]
 
 
-@case("a kubelet that dies during an Allocate forgets that one alone, and asks for that container again", "identity 1")
+@case("a kubelet that dies during an Allocate forgets that one alone, and asks for that container again", "K10")
 def killed_during_allocate(trial: Trial) -> None:
     plugin = trial.start_plugin()
     answer, reached, go_on = plugin.allocate, threading.Event(), threading.Event()
@@ -114,7 +114,7 @@ def started_unasked(trial: Trial) -> None:
     assert len(plugin.calls) == calls
 
 
-@case("a plugin that goes away leaves the capacity and nothing allocatable; new pods are rejected", "3d")
+@case("a plugin that goes away leaves the capacity and nothing allocatable; new pods are rejected", "K4")
 def plugin_gone(trial: Trial) -> None:
     plugin = trial.start_plugin()
     pod = trial.phase(trial.pod("p", app("c1")), "Running")
@@ -125,7 +125,7 @@ def plugin_gone(trial: Trial) -> None:
     assert trial.see(pod)["status"]["phase"] == "Running"
 
 
-@case("a container that ends while its plugin is away waits for the plugin", "3d")
+@case("a container that ends while its plugin is away waits for the plugin", "K4")
 def waits_for_plugin(trial: Trial) -> None:
     plugin = trial.start_plugin()
     pod = trial.phase(trial.pod("p", app("c1")), "Running")
@@ -139,7 +139,7 @@ def waits_for_plugin(trial: Trial) -> None:
     trial.until(lambda: trial.state(pod, "c1").get("restartCount") == 1 or None, "it runs again")
 
 
-@case("a device that falls ill lowers what is allocatable, and neither the capacity nor who holds it", "3d")
+@case("a device that falls ill lowers what is allocatable, and neither the capacity nor who holds it", "K4")
 def falls_ill(trial: Trial) -> None:
     plugin = trial.start_plugin()
     pod = trial.phase(trial.pod("p", app("c1")), "Running")
@@ -150,7 +150,7 @@ def falls_ill(trial: Trial) -> None:
     assert plugin.verbs("Allocate")[-1].ids == ("slot-1", "slot-2", "slot-3")
 
 
-@case("a container that ends is started again on its ill device, with PreStartContainer", "3d")
+@case("a container that ends is started again on its ill device, with PreStartContainer", "K4")
 def started_on_ill_device(trial: Trial) -> None:
     plugin = trial.start_plugin()
     pod = trial.phase(trial.pod("p", app("c1")), "Running")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hami_plugins.kubelet.deviceplugin_pb2 import CDIDevice, ContainerAllocateResponse, Mount
+from hami_plugins.node.kubelet.deviceplugin_pb2 import CDIDevice, ContainerAllocateResponse, Mount
 from tests.contract.kubelet.plugin import RefusedError
 from tests.contract.kubelet.register import case
 from tests.contract.kubelet.trial import Trial, app, init
 
 
-@case("an error from PreStartContainer holds the container back, is told, and is tried again until it passes", "3e")
+@case("an error from PreStartContainer holds the container back, is told, and is tried again until it passes", "K5")
 def pre_start_error(trial: Trial) -> None:
     plugin = trial.start_plugin()
     refusing = True
@@ -32,7 +32,7 @@ def pre_start_error(trial: Trial) -> None:
     assert len(plugin.verbs("Allocate")) == 1
 
 
-@case("a container that ends is started again with PreStartContainer and the same devices, never with Allocate", "3d")
+@case("a container that ends is started again with PreStartContainer and the same devices, never with Allocate", "K4")
 def crash_loop(trial: Trial) -> None:
     plugin = trial.start_plugin()
     trial.pod("p", app("c1", 2, ("false",)))
@@ -41,7 +41,7 @@ def crash_loop(trial: Trial) -> None:
     assert {call.ids for call in plugin.verbs("PreStartContainer")} == {("slot-0", "slot-1")}
 
 
-@case("environment and mounts of the answer to Allocate reach the container", "3c")
+@case("environment and mounts of the answer to Allocate reach the container", "K3")
 def plain_answer(trial: Trial) -> None:
     plugin = trial.start_plugin()
     slot = trial.kubelet.scratch / trial.name
@@ -55,7 +55,7 @@ def plain_answer(trial: Trial) -> None:
     assert trial.kubelet.read(pod, "c1", "/slot/who") == "I am slot-0"
 
 
-@case("a CDI name of Allocate means what is written at PreStartContainer", "3c")
+@case("a CDI name of Allocate means what is written at PreStartContainer", "K3")
 def cdi(trial: Trial) -> None:
     plugin = trial.start_plugin()
     slot = trial.kubelet.scratch / trial.name
@@ -72,7 +72,7 @@ def cdi(trial: Trial) -> None:
     assert trial.kubelet.read(pod, "c2", "/slot/who") == "me"
 
 
-@case("a CDI name that means nothing holds the container back until it does; PreStartContainer comes each time", "3c")
+@case("a CDI name that means nothing holds the container back until it does; PreStartContainer comes each time", "K3")
 def cdi_missing(trial: Trial) -> None:
     plugin = trial.start_plugin()
     device = f"{trial.name}-nobody"
@@ -91,7 +91,7 @@ def cdi_missing(trial: Trial) -> None:
     assert trial.kubelet.environment(pod, "c1")["SLOT"] == "late"
 
 
-@case("a CDI name that two files give means nothing", "3c")
+@case("a CDI name that two files give means nothing", "K3")
 def cdi_twice(trial: Trial) -> None:
     plugin = trial.start_plugin()
     device = f"{trial.name}-both"

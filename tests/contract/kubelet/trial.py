@@ -14,10 +14,10 @@ import grpc
 
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
-from hami_plugins.kubelet import checkpoint
-from hami_plugins.kubelet import podresources_pb2 as listing
-from hami_plugins.kubelet.podresources_pb2_grpc import PodResourcesListerStub
-from hami_plugins.kubelet.sockets import CHECKPOINT
+from hami_plugins.node.kubelet import checkpoint
+from hami_plugins.node.kubelet import podresources_pb2 as listing
+from hami_plugins.node.kubelet.podresources_pb2_grpc import PodResourcesListerStub
+from hami_plugins.node.kubelet.sockets import CHECKPOINT
 from tests.contract.kubelet.plugin import ScriptedPlugin
 from tests.contract.kubelet.port import KubeletUnderTest
 

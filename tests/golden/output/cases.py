@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
-from hami_plugins.cli import main, plugged
-from neuron_topology.vendor import SPEC as NEURON
+from hami_plugins.cli import main
+from hami_plugins.cli.kit import plugins
+from neuron_topology.core.vendor import SPEC as NEURON
 
 HERE: Final = Path(__file__).parent
 NOW_NS: Final = 1_767_225_600 * 10**9
@@ -46,7 +47,7 @@ def printed(words: tuple[str, ...]) -> str:
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(io.StringIO()),
         mock.patch.object(time, "time_ns", return_value=NOW_NS),
-        mock.patch.object(plugged, "vendors", return_value=(NEURON,)),
+        mock.patch.object(plugins, "vendors", return_value=(NEURON,)),
         mock.patch.dict(os.environ, {"COLUMNS": "100", "NO_COLOR": "1"}),
     ):
         code = main(words)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.vendor import Ask, Candidate, Unselectable
+from hami_plugins.model.vendor import Candidate, ContainerRequest, Unselectable
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.vendors import ascend
 from tests.golden import corpus
@@ -27,7 +27,7 @@ class _Scripted:
         parts = (part for part in text.split(";") if part)
         self._segments = iter([re.findall(rf"([^:;,]+),{chip.word},", part) for part in parts])
 
-    def __call__(self, candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate] | Unselectable:
+    def __call__(self, candidates: Sequence[Candidate], ask: ContainerRequest) -> Sequence[Candidate] | Unselectable:
         named = {self._ids[each.position]: each for each in candidates}
         theirs = [named[name] for name in next(self._segments, []) if name in named]
         if len(ask.shape.devices) > _STABLE_UP_TO:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.devices import Mark, Share, Tenant
+from hami_plugins.model.devices import DeviceShare, Mark, Tenant
 from hami_plugins.model.requests import ContainerKind
-from hami_plugins.model.vendor import Ask, Candidate, Check, VendorSpec
+from hami_plugins.model.vendor import Candidate, Check, ContainerRequest, VendorSpec
 from hami_plugins.model.verdicts import Reason
 from hami_plugins.vendors import metax
 from hami_plugins.wire import quantity
@@ -36,11 +36,11 @@ class _OneCard:
 
     def __init__(self, kinds: Sequence[ContainerKind]) -> None:
         self._kinds = kinds
-        self._asks: list[Ask] = []
+        self._asks: list[ContainerRequest] = []
         self._taken: list[tuple[ContainerKind, int]] = []
         self._earlier: list[tuple[ContainerKind, int]] = []
 
-    def check(self, candidate: Candidate, ask: Ask) -> Reason | None:
+    def check(self, candidate: Candidate, ask: ContainerRequest) -> Reason | None:
         """The rule, as a check of one card."""
         if not any(ask is each for each in self._asks):
             self._asks.append(ask)
@@ -49,10 +49,10 @@ class _OneCard:
         others = any(kind is of and at != candidate.position for of, at in self._earlier)
         return Reason.VENDOR_RULE if others else None
 
-    def share_of(self, candidate: Candidate, ask: Ask) -> Share:
+    def share_of(self, candidate: Candidate, ask: ContainerRequest) -> DeviceShare:
         """The whole card, remembered."""
         self._taken.append((self._kinds[len(self._asks) - 1], candidate.position))
-        return Share(candidate.position, candidate.device.memory, candidate.device.cores)
+        return DeviceShare(candidate.position, candidate.device.memory, candidate.device.cores)
 
 
 def _one_card_per_pod(case: Case, ours: Answer) -> bool:
@@ -98,7 +98,7 @@ class _Node:
             [used.marks for used in entry.state.usage],
         )
 
-    def quality_as_reported(self, candidate: Candidate, ask: Ask) -> Reason | None:
+    def quality_as_reported(self, candidate: Candidate, ask: ContainerRequest) -> Reason | None:
         """The pod's own containers have changed the card's QoS already; otherwise the report counts."""
         if candidate.position in ask.held or not candidate.used.slots:
             return None
@@ -118,11 +118,11 @@ class _Node:
         """The card with the marks of running pods only."""
         return candidate._replace(used=candidate.used._replace(marks=self.marks[candidate.position]))
 
-    def class_as_running(self, candidate: Candidate, ask: Ask) -> Reason | None:
+    def class_as_running(self, candidate: Candidate, ask: ContainerRequest) -> Reason | None:
         """The classes of running pods, not of the pod's own containers."""
         return metax.class_fits(self.before(candidate), ask)
 
-    def best_as_running(self, candidates: Sequence[Candidate], ask: Ask) -> Sequence[Candidate]:
+    def best_as_running(self, candidates: Sequence[Candidate], ask: ContainerRequest) -> Sequence[Candidate]:
         """The choice that does not see the pod's own containers."""
         back = {each.position: each for each in candidates}
         return [back[each.position] for each in metax.best([self.before(each) for each in candidates], ask)]

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
-from volcano_vgpu.cdi import CdiDirectory
-from volcano_vgpu.containers import ContainerDirectories, Leftovers
+from volcano_vgpu.agent.cdi import CdiDirectory
+from volcano_vgpu.agent.containers import ContainerDirectories, GarbageCollector
 
 
 def main(hook: str, cdi: str, looks: str = "2") -> None:
     """See above."""
     directories = ContainerDirectories(Path(hook), Path(hook) / "lock")
-    leftovers = Leftovers(CdiDirectory(Path(cdi)), directories, recorded=frozenset, live=frozenset)
+    leftovers = GarbageCollector(CdiDirectory(Path(cdi)), directories, recorded=frozenset, live=frozenset)
     removed: set[str] = set()
     with capture_logs() as logs:
         for _ in range(int(looks)):

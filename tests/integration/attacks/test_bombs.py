@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hami_plugins.cli import inputs, main
+from hami_plugins.cli import main
+from hami_plugins.cli.kit import inputs
 from hami_plugins.config import settings, texts
-from hami_plugins.emulator.kubelet.cdi import Cdi, CdiError
 from hami_plugins.errors import ConfigError, HamiPluginsError, ManifestError
-from volcano_vgpu import config
+from hami_plugins.sandbox.kubelet.cdi import Cdi, CdiError
+from volcano_vgpu.agent import config
 from volcano_vgpu.discovery import file as discovery_file
 
 LEVELS = "".join(f"k{at}: &k{at} [{', '.join([f'*k{at - 1}'] * 9)}]\n" for at in range(1, 8))

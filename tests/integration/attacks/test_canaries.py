@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hami_plugins.report.snapshots import files
+from hami_plugins.inputs.snapshots import files
 from hami_plugins.vendors import builtin
 
 REGISTRY = builtin()

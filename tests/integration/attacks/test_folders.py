@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
@@ -16,14 +17,15 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from hami_plugins.emulator.apiserver import ApiServer
-from hami_plugins.hami_core import trees
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect_to
-from volcano_vgpu import config
-from volcano_vgpu.cdi import CdiDirectory
-from volcano_vgpu.cleaning import Cleaner
-from volcano_vgpu.containers import ContainerDirectories, Leftovers
+from hami_plugins.model.units import PodUid
+from hami_plugins.node.hami_core import folders
+from hami_plugins.sandbox.apiserver import ApiServer
+from volcano_vgpu.agent import config
+from volcano_vgpu.agent.cdi import CdiDirectory
+from volcano_vgpu.agent.cleanup import Cleaner
+from volcano_vgpu.agent.containers import ContainerDirectories, GarbageCollector
 
 DEEP = 3000
 """Levels: more than Python recurses, and longer than a path may be."""
@@ -40,7 +42,7 @@ class Node(NamedTuple):
 
     root: Path
     directories: ContainerDirectories
-    leftovers: Leftovers
+    leftovers: GarbageCollector
 
     def folder(self, pod: str) -> Path:
         """The folder of a container, as the agent makes it."""
@@ -54,7 +56,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
     yield Node(
         tmp_path,
         directories,
-        Leftovers(CdiDirectory(tmp_path / "cdi"), directories, recorded=frozenset, live=frozenset),
+        GarbageCollector(CdiDirectory(tmp_path / "cdi"), directories, recorded=frozenset, live=frozenset),
     )
     # pytest removes old folders by recursion, and would stumble as well.
     subprocess.run(["rm", "-rf", str(tmp_path / "hook")], check=True)  # noqa: S607
@@ -218,12 +220,12 @@ def test_one_look_removes_no_more_than_so_many_entries_and_the_next_goes_on(tmp_
         (folder / str(at) / "deep").mkdir(parents=True)
         (folder / str(at) / "file").touch()
     calls = 0
-    while not trees.remove_tree(folder, most=4):
+    while not folders.remove_tree(folder, most=4):
         calls += 1
         assert calls < 10
     assert calls >= 3
     assert not folder.exists()
-    assert trees.remove_tree(folder)
+    assert folders.remove_tree(folder)
 
 
 def test_disk_space_is_measured_without_links_and_each_file_once(tmp_path: Path) -> None:
@@ -235,10 +237,10 @@ def test_disk_space_is_measured_without_links_and_each_file_once(tmp_path: Path)
     (folder / "below" / "one").write_bytes(b"x" * 200_000)
     for at in range(5):
         os.link(folder / "below" / "one", folder / f"again-{at}")
-    found = trees.measure_tree(folder)
+    found = folders.measure_tree(folder)
     assert found.whole
     assert 200_000 <= found.taken < 300_000
-    assert trees.measure_tree(tmp_path / "none") == (0, True)
+    assert folders.measure_tree(tmp_path / "none") == (0, True)
 
 
 def test_a_folder_that_is_too_deep_or_too_wide_is_known_to_be_larger(tmp_path: Path) -> None:
@@ -247,9 +249,9 @@ def test_a_folder_that_is_too_deep_or_too_wide_is_known_to_be_larger(tmp_path: P
     wide.mkdir()
     for at in range(20):
         (wide / str(at)).touch()
-    assert not trees.measure_tree(deep).whole
-    assert trees.measure_tree(wide, most=20).whole
-    assert not trees.measure_tree(wide, most=19).whole
+    assert not folders.measure_tree(deep).whole
+    assert folders.measure_tree(wide, most=20).whole
+    assert not folders.measure_tree(wide, most=19).whole
 
 
 def test_cleaning_the_node_removes_a_deep_folder_and_names_what_stays(node: Node) -> None:
@@ -270,3 +272,18 @@ def test_cleaning_the_node_removes_a_deep_folder_and_names_what_stays(node: Node
     (kept,) = found.kept
     assert str(stays) in kept
     assert "FOWNER" in kept
+
+
+def test_files_that_others_put_among_the_specifications_hide_none_and_keep_no_agent_waiting(tmp_path: Path) -> None:
+    made = CdiDirectory(tmp_path)
+    device = {"name": "n", "annotations": {"volcano.sh/container": "main", "volcano.sh/slots": "a"}}
+    made.path(PodUid("mine")).write_text(json.dumps({"devices": [device]}))
+    made.path(PodUid("deep")).write_text("[" * 200_000)
+    made.path(PodUid("endless")).symlink_to("/dev/zero")
+    made.path(PodUid("folder")).mkdir()
+    os.mkfifo(made.path(PodUid("pipe")))
+    opening = threading.Thread(target=made.open, daemon=True)
+    opening.start()
+    opening.join(20)
+    assert not opening.is_alive()
+    assert made.pods == {"mine"}

@@ -12,9 +12,9 @@ from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect_to
 from tests.integration.attacks.forgeries import NEURON_KEYS
-from tests.integration.neuron_topology.granting.servers import Site, a_node, site
-from tests.integration.volcano_vgpu.granting.servers import Client
-from tests.unit.neuron_topology.placement.cluster import a_pod
+from tests.integration.neuron_topology.server.servers import Site, a_node, site
+from tests.integration.volcano_vgpu.allocation.servers import Client
+from tests.unit.neuron_topology.server.cluster import a_pod
 from tests.waiting import wait_for
 
 
@@ -50,7 +50,7 @@ def test_a_pod_that_brings_its_node_and_an_allocation_is_not_created(
 def test_a_larger_allocation_is_a_finding(server: tuple[Site, Client], monkeypatch: pytest.MonkeyPatch) -> None:
     """The pod comes bound as a server that was away finds it."""
     made, client = server
-    monkeypatch.setattr("hami_plugins.granting.auditing.EVERY", 0.0)
+    monkeypatch.setattr("hami_plugins.allocator.audit.EVERY", 0.0)
     made.put(forged("larger", {"AWS_NEURON_IDS": ",".join(map(str, range(16)))}))
 
     def found() -> list[dict[str, Any]]:

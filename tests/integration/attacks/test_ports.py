@@ -60,6 +60,12 @@ def test_requests_whose_answers_are_never_read_are_not_kept(secure: object, proc
     assert max(taken) < 8 * MIB
 
 
+def test_all_threads_share_one_heap(process: Victim) -> None:
+    """What a burst leaves in a heap of a thread would stay."""
+    assert process.serves()
+    assert process.heaps() == 0
+
+
 @each_port
 def test_thousands_of_connections_are_not_kept(secure: object, process: Victim, grown: list[int]) -> None:
     port = port_of(process, secure)

@@ -16,8 +16,8 @@ import urllib3
 import yaml
 
 from hami_plugins import examples
-from hami_plugins.emulator.apiserver import KOORDINATOR, VOLCANO, ApiServer
-from tests.integration.volcano_vgpu.granting.servers import a_node, a_pod
+from hami_plugins.sandbox.apiserver import KOORDINATOR, VOLCANO, ApiServer
+from tests.integration.volcano_vgpu.allocation.servers import a_node, a_pod
 from tests.integration.web.certificates import a_certificate
 from tests.waiting import wait_for
 
@@ -29,6 +29,7 @@ KINDS: Final = {
     "koordinator": ("koordinator", "serve"),
 }
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+MIB: Final = 1 << 20
 _POD: Final = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -58,6 +59,16 @@ class Victim(NamedTuple):
     def forget_peak(self) -> None:
         """From now on the peak is counted anew."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+    def heaps(self) -> int:
+        """Heaps of threads beside the main one: glibc reserves 64 MiB for each and makes a part of it accessible."""
+        heaps, before, began = 0, "", 0
+        for line in Path(f"/proc/{self.pid}/maps").read_text().splitlines():
+            region, kind, *_ = line.split()
+            begin, end = (int(each, 16) for each in region.split("-"))
+            heaps += (before, kind) == ("rw-p", "---p") and end - began == 64 * MIB
+            before, began = kind, begin
+        return heaps
 
     def descriptors(self) -> int:
         """Open descriptors."""

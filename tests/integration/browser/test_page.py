@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hami_plugins.report import page
+from hami_plugins.output import page
 from tests.builders import a_device, a_node, a_record, a_share, granted
 from tests.integration.browser.conftest import Show, background, faint_words
-from tests.unit.report.plans import REGISTRY, a_plan, asking, cordoned, holding
+from tests.unit.plan.plans import REGISTRY, a_plan, asking, cordoned, holding
 
 EVIL = "<img src=x onerror=window.broken=1>"
 
@@ -20,8 +20,8 @@ def a_document(nodes: int = 4) -> str:
     entries += [cordoned(a_node("box-2", *cards)), a_node(EVIL, *cards)]
     entries += [a_node(f"spare-{at}", *cards) for at in range(nodes - len(entries))]
     plan = a_plan(asking(2048, name="new"), asking(1024, name="newer"), asking(10**6, name="big"), on=entries)
-    refusal = page.Refusal(title="default/big", stage="does not fit", why=EVIL, changes=("ask for less",))
-    held = page.Refusal(
+    refusal = page.RefusalPanel(title="default/big", stage="does not fit", why=EVIL, changes=("ask for less",))
+    held = page.RefusalPanel(
         title="default/held",
         stage="waits",
         why="held at the gate",

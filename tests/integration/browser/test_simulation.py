@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from neuron_topology.hardware.instances import INSTANCE_TYPES
-from neuron_topology.simulation import comparison, page
-from neuron_topology.simulation.comparison import Setting, Study
-from neuron_topology.simulation.jobs import FOURS_AND_EIGHTS, PAIRS, Poisson
-from neuron_topology.simulation.policies import Policy
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.simulation import comparison, page
+from neuron_topology.core.simulation.comparison import SimulationSetting, Study
+from neuron_topology.core.simulation.jobs import FOURS_AND_EIGHTS, PAIRS, Poisson
+from neuron_topology.core.simulation.policies import SelectionPolicy
 from tests.integration.browser.conftest import Show, background, faint_words
 
 TRN1 = INSTANCE_TYPES["trn1.32xlarge"]
@@ -20,10 +20,10 @@ TRN1 = INSTANCE_TYPES["trn1.32xlarge"]
 def document() -> str:
     """Two settings, each run a few times."""
     settings = tuple(
-        Setting(instance=TRN1, nodes=nodes, workload=Poisson(mix, 1.1, 400))
+        SimulationSetting(instance=TRN1, nodes=nodes, workload=Poisson(mix, 1.1, 400))
         for mix, nodes in ((FOURS_AND_EIGHTS, 1), (PAIRS, 2))
     )
-    study = Study(settings=settings, policies=tuple(Policy), runs=3)
+    study = Study(settings=settings, policies=tuple(SelectionPolicy), runs=3)
     return page.render(study, list(comparison.compare(study, random.Random)), source="ours", made_at="today")
 
 

@@ -6,13 +6,13 @@ import pytest
 
 from hami_plugins.engine.inventory import NodeBuilder
 from hami_plugins.engine.registry import Registry
+from hami_plugins.explain.answers import Answers
 from hami_plugins.model.nodes import NodeFacts
-from hami_plugins.report import page
-from hami_plugins.report.explain.answers import Answers
-from hami_plugins.report.plan import Planner, Unit
-from neuron_topology.names import DEVICES
-from neuron_topology.nodes import HEALTH_KEY
-from neuron_topology.vendor import SPEC
+from hami_plugins.output import page
+from hami_plugins.plan import Planner, PlanUnit
+from neuron_topology.core.names import DEVICES
+from neuron_topology.core.nodes import HEALTH_KEY
+from neuron_topology.core.vendor import SPEC
 from tests.builders import a_container, a_pod, a_snapshot
 from tests.integration.browser.conftest import Show, faint_words
 from tests.unit.neuron_topology.nodes import a_neuron_node
@@ -26,7 +26,7 @@ def a_document() -> str:
     entry = NodeBuilder(REGISTRY).entry(a_neuron_node(annotations=health), NodeFacts())
     pods = [a_pod(a_container({DEVICES: count}), name=f"p{at}") for at, count in enumerate((4, 1, 4, 1, 4))]
     planner = Planner(REGISTRY)
-    plan = planner.plan(a_snapshot(entry), [Unit(name=f"pod/{pod.full_name}", pods=(pod,)) for pod in pods])
+    plan = planner.plan(a_snapshot(entry), [PlanUnit(name=f"pod/{pod.full_name}", pods=(pod,)) for pod in pods])
     heading = page.Heading(title="Linked")
     return page.answered(Answers(plan, planner), heading)
 

@@ -15,15 +15,15 @@ import urllib3
 import yaml
 
 from charts.docker.targets import AGENT, GRANTS, KOORDINATOR, NEURON, TARGETS, Target
-from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
-from hami_plugins.emulator.fleet import bare_node
-from hami_plugins.granting.webhooks import Target as Asked
-from koordinator_adapter import webhooks as koordinator
-from neuron_topology.placement import manifests as neuron
+from hami_plugins.allocations.manifests.webhooks import WebhookTarget as Asked
+from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
+from hami_plugins.sandbox.fleet import bare_node
+from koordinator_adapter.core import webhooks as koordinator
+from neuron_topology.core.allocator import manifests as neuron
 from tests.integration.images.trees import Tree
 from tests.integration.volcano_vgpu.machines import NODE, container, machine, pod
 from tests.waiting import wait_for
-from volcano_vgpu.granting import manifests as volcano
+from volcano_vgpu.core.allocator import manifests as volcano
 
 HERE = "127.0.0.1"
 GPU = "GPU-aaaaaaaa-1"

@@ -12,17 +12,17 @@ from typing import Any, Final
 
 import urllib3
 
-from hami_plugins.emulator.apiserver import KOORDINATOR, ApiServer
-from hami_plugins.emulator.fleet import bare_node
-from hami_plugins.granting.webhooks import Target
+from hami_plugins.allocations.manifests.webhooks import WebhookTarget
 from hami_plugins.kube.client import connect_to
 from hami_plugins.kube.counting import api_requests
 from hami_plugins.kube.port import Raw
+from hami_plugins.sandbox.apiserver import KOORDINATOR, ApiServer
+from hami_plugins.sandbox.fleet import bare_node
 from hami_plugins.vendors import builtin
-from koordinator_adapter import webhooks
-from koordinator_adapter.app import AdapterServer
-from koordinator_adapter.metrics import AdapterMetrics
-from koordinator_adapter.settings import AdapterSettings
+from koordinator_adapter.core import webhooks
+from koordinator_adapter.server.app import AdapterServer
+from koordinator_adapter.server.metrics import AdapterMetrics
+from koordinator_adapter.server.settings import AdapterSettings
 from tests.integration.web.certificates import a_certificate
 from tests.waiting import wait_for
 
@@ -100,7 +100,7 @@ class Site:
         """Has the API server ask this replica."""
         assert server.webhook_address is not None
         authority = base64.b64encode((self.folder / "tls.crt").read_bytes()).decode()
-        target = Target(
+        target = WebhookTarget(
             configuration="koordinator-adapter",
             service="x",
             namespace="adapter-system",

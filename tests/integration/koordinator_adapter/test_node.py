@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 import urllib3
 
-from hami_plugins.emulator.fleet import bare_node
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import connect_to
 from hami_plugins.observe.metrics import Metrics
-from koordinator_adapter.node import PRODUCT, NodePart, is_ours
-from koordinator_adapter.settings import AdapterSettings
-from koordinator_adapter.translation.vocabulary import ISOLATION
+from hami_plugins.sandbox.fleet import bare_node
+from koordinator_adapter.agent.app import PRODUCT, NodeAgent, is_ours
+from koordinator_adapter.core.translation.vocabulary import ISOLATION
+from koordinator_adapter.server.settings import AdapterSettings
 from tests.integration.koordinator_adapter.servers import Site, a_pod
 from tests.waiting import wait_for
 
-Start = Callable[..., NodePart]
+Start = Callable[..., NodeAgent]
 
 
 @pytest.fixture
@@ -41,10 +41,10 @@ def library(version: str) -> bytes:
 @pytest.fixture
 def start(cluster: Site, tmp_path: Path, source: Path) -> Iterator[Start]:
     """Starts the part of node ``n1``."""
-    running: list[NodePart] = []
+    running: list[NodeAgent] = []
     cluster.put(bare_node("n1"))
 
-    def begin(mode: str = "auto", **node: Any) -> NodePart:
+    def begin(mode: str = "auto", **node: Any) -> NodeAgent:
         settings = AdapterSettings.model_validate(
             {
                 "listen": {"host": "127.0.0.1", "port": 0},
@@ -56,7 +56,7 @@ def start(cluster: Site, tmp_path: Path, source: Path) -> Iterator[Start]:
                 "node": {"librarySource": str(source), "every": 1, **node},
             }
         )
-        part = NodePart(settings, connect_to(cluster.server.url, component="node"), "n1", metrics=Metrics(PRODUCT))
+        part = NodeAgent(settings, connect_to(cluster.server.url, component="node"), "n1", metrics=Metrics(PRODUCT))
         running.append(part)
         part.start()
         return part
@@ -86,7 +86,7 @@ def test_a_node_promises_limits_once_the_library_is_there(cluster: Site, start: 
     assert "koordinator_adapter_node_library_installed 1.0" in probe(part, "/metrics")[1]
 
 
-def probe(part: NodePart, path: str) -> tuple[int, str]:
+def probe(part: NodeAgent, path: str) -> tuple[int, str]:
     answer = urllib3.request("GET", f"http://127.0.0.1:{part.address[1]}{path}", retries=False, timeout=20)
     return answer.status, answer.data.decode()
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.emulator.apiserver import ApiServer, Fault, Refuse
 from hami_plugins.kube import paths
+from hami_plugins.sandbox.apiserver import ApiServer, Fault, Refuse
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, GPU, MEMORY, RATIO, SHARED
 from hami_plugins.wire.koordinator_devices import MODEL_LABEL, VENDOR_LABEL
-from koordinator_adapter.devices.wanted import PUBLISHER, PUBLISHER_LABEL
+from koordinator_adapter.core.devices.wanted import PUBLISHER, PUBLISHER_LABEL
 from tests.integration.koordinator_adapter.servers import Site, a_node, a_pod, card, register
 from tests.waiting import wait_for
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from hami_plugins.cli import main
-from koordinator_adapter.translation.vocabulary import ISOLATION, OPT_IN
+from koordinator_adapter.core.translation.vocabulary import ISOLATION, OPT_IN
 from tests.integration.koordinator_adapter.servers import Site, a_node
 from tests.waiting import wait_for
 

@@ -14,9 +14,9 @@ from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect, connect_to
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, MEMORY, RATIO, SHARED
-from koordinator_adapter.app import AdapterServer
-from koordinator_adapter.translation.vocabulary import IGNORE, ISOLATION, MEMORY_LIMIT, OPT_IN, TRANSLATE, VISIBLE
-from koordinator_adapter.webhooks import TRANSLATE_PATH
+from koordinator_adapter.core.translation.vocabulary import IGNORE, ISOLATION, MEMORY_LIMIT, OPT_IN, TRANSLATE, VISIBLE
+from koordinator_adapter.core.webhooks import TRANSLATE_PATH
+from koordinator_adapter.server.app import AdapterServer
 from tests.integration.koordinator_adapter.servers import TOKEN, Site, a_node, a_pod
 from tests.integration.web.certificates import a_certificate
 from tests.waiting import wait_for

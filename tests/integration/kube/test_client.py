@@ -93,19 +93,41 @@ def test_a_missing_object_is_an_error_with_status_404(serve: Any, client_of: Any
 
 
 def test_a_forbidden_write_names_the_rule_that_is_missing(serve: Any, client_of: Any) -> None:
-    client = client_of(serve(always(403, {"message": "nodes n1 is forbidden"})))
+    message = 'nodes "n1" is forbidden: User "u" cannot patch resource "nodes/status" in API group ""'
+    client = client_of(serve(always(403, {"message": message})))
     with pytest.raises(KubeError) as caught:
         client.merge_patch(paths.node_status("n1"), {})
     assert str(caught.value) == (
-        "patch /api/v1/nodes/n1/status: 403 nodes n1 is forbidden; this process may not patch nodes/status: "
+        f"patch /api/v1/nodes/n1/status: 403 {message}; this process may not patch nodes/status: "
         'it needs a ClusterRole with verb "patch" on "nodes/status" in apiGroup ""'
     )
 
 
 def test_a_forbidden_read_in_a_namespace_asks_for_a_role_there(serve: Any, client_of: Any) -> None:
-    client = client_of(serve(always(403, {"message": "no"})))
+    client = client_of(serve(always(403, {"message": 'User "u" cannot get resource "leases"'})))
     with pytest.raises(KubeError, match=r'a Role in namespace ns .* verb "get" on "leases" in apiGroup "coordination'):
         client.get(paths.lease("ns", "me"))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1',
+        'admission webhook "w.example.com" denied the request: no',
+        "pods \"p\" is forbidden: ValidatingAdmissionPolicy 'a' with binding 'a' denied request: no",
+    ],
+)
+def test_a_refusal_by_admission_asks_for_no_rule(serve: Any, client_of: Any, message: str) -> None:
+    client = client_of(serve(always(403, {"message": message})))
+    with pytest.raises(KubeError) as caught:
+        client.create(paths.pods("ns"), {})
+    assert str(caught.value) == f"create /api/v1/namespaces/ns/pods: 403 {message}"
+
+
+def test_a_proxy_that_forbids_without_a_word_may_mean_a_missing_rule(serve: Any, client_of: Any) -> None:
+    client = client_of(serve(always(403, {})))
+    with pytest.raises(KubeError, match=r'403 without a word; .* verb "get" on "nodes"'):
+        client.get(NODE)
 
 
 def test_an_unknown_caller_is_told_to_look_at_the_token(serve: Any, client_of: Any) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from hami_plugins.emulator.apiserver import ApiServer, Delay, Fault
 from hami_plugins.kube.client import KubeClient, connect_to
-from hami_plugins.kube.election import Election, Timing
+from hami_plugins.kube.election import Election, LeaseTiming
+from hami_plugins.sandbox.apiserver import ApiServer, Delay, Fault
 from tests.integration.kube.waiting import eventually
 
-TIMING = Timing(duration=2.0, deadline=1.5, retry=0.1)
+TIMING = LeaseTiming(duration=2.0, deadline=1.5, retry=0.1)
 Candidate = Callable[..., Election]
 
 
@@ -33,7 +33,7 @@ def api(server: ApiServer) -> Iterator[KubeClient]:
 def candidate(api: KubeClient) -> Iterator[Candidate]:
     with contextlib.ExitStack() as stack:
 
-        def make(name: str, timing: Timing = TIMING) -> Election:
+        def make(name: str, timing: LeaseTiming = TIMING) -> Election:
             made = Election(api, namespace="kube-system", name="leader", identity=name, timing=timing)
             stack.callback(made.stop)
             made.start()
@@ -48,7 +48,7 @@ def lease(server: ApiServer) -> dict[str, object]:
 
 
 def test_the_next_one_takes_over_as_soon_as_the_lease_is_handed_back(server: ApiServer, candidate: Candidate) -> None:
-    patient = Timing(duration=300, deadline=200, retry=0.05)
+    patient = LeaseTiming(duration=300, deadline=200, retry=0.05)
     one = candidate("one", patient)
     eventually(lambda: one.active)
     other = candidate("other", patient)
@@ -104,7 +104,7 @@ def test_a_request_that_hangs_does_not_hold_the_lease(server: ApiServer, candida
 
 
 def test_two_candidates_that_come_and_go_are_never_active_together(candidate: Candidate) -> None:
-    patient = Timing(duration=60, deadline=40, retry=0.02)
+    patient = LeaseTiming(duration=60, deadline=40, retry=0.02)
     rivals = [candidate(f"c{at}", patient) for at in range(3)]
     seen: set[str] = set()
     while rivals:

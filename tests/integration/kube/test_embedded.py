@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from hami_plugins.emulator.apiserver import ApiServer
 from hami_plugins.errors import AlreadyExistsError, ContentionError, KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.kube.port import KubeApi, Raw, Selection
 from hami_plugins.kube.store import Store
+from hami_plugins.sandbox.apiserver import ApiServer
 from tests.integration.kube.waiting import eventually
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"a": "1"}}}

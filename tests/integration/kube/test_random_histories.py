@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_plugins.emulator.apiserver import ApiServer, CloseWatch, Drop, Fault, Gone, Refuse
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.kube.port import Raw, Selection
-from hami_plugins.kube.reflector import Backoff, Change
+from hami_plugins.kube.reflector import Backoff, ObjectChange
 from hami_plugins.kube.store import Store
+from hami_plugins.sandbox.apiserver import ApiServer, CloseWatch, DropConnection, Fault, Gone, Refuse
 from tests.integration.kube.waiting import eventually
 
 PODS = Selection(paths.PODS, "Pod")
@@ -31,9 +31,9 @@ faults = st.sampled_from(
         Fault(action=Refuse(503), verb="watch", times=2),
         Fault(action=Refuse(429), verb="list"),
         Fault(action=Refuse(500), verb="list", times=6),
-        Fault(action=Drop(), verb="list"),
-        Fault(action=Drop(handled=True), verb="list"),
-        Fault(action=Drop(), verb="watch"),
+        Fault(action=DropConnection(), verb="list"),
+        Fault(action=DropConnection(handled=True), verb="list"),
+        Fault(action=DropConnection(), verb="watch"),
     ]
 )
 steps = st.one_of(
@@ -53,7 +53,7 @@ class Told:
         self.view: dict[str, Raw] = {}
         self.wrong: list[str] = []
 
-    def __call__(self, change: Change) -> None:
+    def __call__(self, change: ObjectChange) -> None:
         known = change.uid in self.view
         match change.kind:
             case "added" | "modified" if change.object is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import Selection
-from hami_plugins.kube.reflector import Backoff, Change, Reflector
+from hami_plugins.kube.reflector import Backoff, ObjectChange, Reflector
 from hami_plugins.kube.store import Store
 from tests.integration.kube.scripted import Asked, Line, ScriptedServer, a_list, an_object
 from tests.integration.kube.waiting import eventually
@@ -19,7 +19,7 @@ PODS = Selection(paths.PODS, "Pod")
 QUICK = Backoff(first=0.01, most=0.02)
 
 
-def told(changes: list[Change]) -> list[tuple[str, str]]:
+def told(changes: list[ObjectChange]) -> list[tuple[str, str]]:
     return [(change.kind, change.uid) for change in changes]
 
 
@@ -38,7 +38,7 @@ def test_a_list_then_a_watch_then_no_list_again(serve: Any, client_of: Any) -> N
             line.hang()
 
     server = serve(script)
-    changes: list[Change] = []
+    changes: list[ObjectChange] = []
     with Reflector(client_of(server), PODS, on_change=changes.append, name="pods", backoff=QUICK) as reflector:
         eventually(lambda: len(changes) == 4)
         assert reflector.healthy
@@ -72,7 +72,7 @@ def test_an_expired_version_is_listed_anew_and_only_differences_are_told(
         else:
             line.answer(410, {"message": "too old"})
 
-    changes: list[Change] = []
+    changes: list[ObjectChange] = []
     with Store(client_of(serve(script)), PODS, name="pods", backoff=QUICK) as store:
         store.subscribe(changes.append)
         eventually(lambda: store.reflector.lists == 2)

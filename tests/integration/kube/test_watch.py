@@ -101,7 +101,9 @@ def test_an_expired_version_in_the_stream_is_an_error_with_its_status(serve: Any
 
 
 def test_a_watch_that_is_refused_is_an_error_before_the_first_event(serve: Any, client_of: Any) -> None:
-    client = client_of(serve(lambda asked, line: line.answer(403, {"message": "no"})))
+    client = client_of(
+        serve(lambda asked, line: line.answer(403, {"message": 'User "u" cannot watch resource "pods"'}))
+    )
     with pytest.raises(KubeError, match='verb "watch" on "pods"'):
         client.watch(PODS, since="5", stop=threading.Event(), timeout=30)
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from hami_plugins.emulator.apiserver import VOLCANO, ApiServer, Fault, Refuse
 from hami_plugins.errors import ConfigError, KubeError, ManifestError
 from hami_plugins.kube.client import connect_to
 from hami_plugins.kube.port import Collection
-from neuron_topology.hypernodes.applying import COLLECTION
+from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer, Fault, Refuse
+from neuron_topology.commands.hypernode_writer import COLLECTION
 from tests.schema import published
 from tests.unit.neuron_topology.hypernodes.nodes import a_node
 from tests.unit.neuron_topology.typing_in import Said, type_in

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
 from hami_plugins.errors import ConfigError
 from hami_plugins.kube.client import connect_to
-from neuron_topology.names import ZONE_LABEL
+from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
+from neuron_topology.core.names import ZONE_LABEL
 from tests.unit.neuron_topology.hypernodes.nodes import an_idle_node
 from tests.unit.neuron_topology.torchx import stand_in
 from tests.unit.neuron_topology.typing_in import Said, type_in

@@ -1,7 +1,7 @@
 """A kubelet's device manager as far as a plugin can tell, and a node for the agent to live on.
 
 The order of calls, the sharing of ids with init containers, the checkpoint and what a restart forgets are as seen on a
-real kubelet (``real-cluster.md`` 3, ``identity.md``).
+real kubelet (``trials.md`` K1 to K13).
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any, Never, Protocol
 import grpc
 
 from hami_plugins.errors import KubeError
-from hami_plugins.kubelet import checkpoint
-from hami_plugins.kubelet import deviceplugin_pb2 as messages
-from hami_plugins.kubelet.checkpoint import Checkpoint, CheckpointEntry
-from hami_plugins.kubelet.pod_resources import Held
 from hami_plugins.model.units import PodUid
+from hami_plugins.node.kubelet import checkpoint
+from hami_plugins.node.kubelet import deviceplugin_pb2 as messages
+from hami_plugins.node.kubelet.checkpoint import Checkpoint, CheckpointEntry
+from hami_plugins.node.kubelet.pod_resources import ContainerDevices
 from tests.unit.volcano_vgpu.granted import COUNT, NODE, card, offer
-from volcano_vgpu.cdi import CdiDirectory
-from volcano_vgpu.containers import ContainerDirectories, Leftovers
-from volcano_vgpu.edits import EditSettings
-from volcano_vgpu.kubelet import CheckpointFile
-from volcano_vgpu.refusals import Refusal
-from volcano_vgpu.server import Slot, VolcanoDevicePlugin
-from volcano_vgpu.serving import Ports
-from volcano_vgpu.shares import Granted, NodeOffer
-from volcano_vgpu.slots import Slots
+from volcano_vgpu.agent.cdi import CdiDirectory
+from volcano_vgpu.agent.containers import ContainerDirectories, GarbageCollector
+from volcano_vgpu.agent.kubelet import CheckpointReader
+from volcano_vgpu.agent.prestart import Ports
+from volcano_vgpu.agent.server import Slot, VolcanoDevicePlugin
+from volcano_vgpu.core.edits import EditSettings
+from volcano_vgpu.core.refusals import ContainerRefusal
+from volcano_vgpu.core.shares import AllocatedContainer, NodeOffer
+from volcano_vgpu.core.slots import Slots
 
 
 class Calls(Protocol):
@@ -123,9 +123,9 @@ class FakeKubelet:
         kept = (entry for entry in record.entries if entry.pod_uid in self.pods)
         self.entries = {(entry.pod_uid, entry.container): entry for entry in kept}
 
-    def listed(self) -> tuple[Held, ...]:
+    def listed(self) -> tuple[ContainerDevices, ...]:
         """What pod-resources lists: not init containers, and nobody's UID."""
-        rows: list[Held] = []
+        rows: list[ContainerDevices] = []
         for uid, raw in self.pods.items():
             names = raw["metadata"]["namespace"], raw["metadata"]["name"]
             for each in _containers(raw):
@@ -133,7 +133,7 @@ class FakeKubelet:
                     continue
                 entry = self.entries.get((uid, each["name"]))
                 held = (entry.resource, entry.device_ids) if entry else ("", frozenset[str]())
-                rows.append(Held(*names, each["name"], *held))
+                rows.append(ContainerDevices(*names, each["name"], *held))
         return tuple(rows)
 
     def names_of(self, uid: str, container: str) -> list[str]:
@@ -220,12 +220,12 @@ class Told:
 
     def __init__(self) -> None:
         self.done: list[tuple[str, tuple[str, ...]]] = []
-        self.refusals: list[tuple[str, str, Refusal]] = []
+        self.refusals: list[tuple[str, str, ContainerRefusal]] = []
 
-    def served(self, uid: PodUid, containers: Mapping[str, Granted]) -> None:
+    def served(self, uid: PodUid, containers: Mapping[str, AllocatedContainer]) -> None:
         self.done.append((uid, tuple(sorted(containers))))
 
-    def refused(self, uid: PodUid, container: str, refusal: Refusal) -> None:
+    def refused(self, uid: PodUid, container: str, refusal: ContainerRefusal) -> None:
         self.refusals.append((uid, container, refusal))
 
 
@@ -255,7 +255,7 @@ class Node:
         self.specifications = CdiDirectory(self.cdi)
         assert self.specifications.open() is None
         self.directories = ContainerDirectories(self.directory / "hook", self.directory / "vgpulock")
-        self.checkpoint = CheckpointFile(self.directory)
+        self.checkpoint = CheckpointReader(self.directory)
         ports = Ports(
             resource=COUNT,
             offer=lambda: self.offer,
@@ -267,7 +267,7 @@ class Node:
             directories=self.directories,
             outcomes=self.told,
         )
-        self.leftovers = Leftovers(
+        self.leftovers = GarbageCollector(
             self.specifications,
             self.directories,
             recorded=self.checkpoint.pods,

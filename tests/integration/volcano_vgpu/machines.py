@@ -10,16 +10,16 @@ from typing import Any
 
 import yaml
 
-from hami_plugins.emulator.apiserver import VOLCANO, ApiServer
-from hami_plugins.emulator.kubelet import EmulatedKubelet, Times
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
-from hami_plugins.kubelet import checkpoint
+from hami_plugins.node.kubelet import checkpoint
+from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
+from hami_plugins.sandbox.kubelet import EmulatedKubelet, Times
 from tests.waiting import wait_for
-from volcano_vgpu import config
-from volcano_vgpu.app import Agent
+from volcano_vgpu.agent import config
+from volcano_vgpu.agent.app import Agent
+from volcano_vgpu.agent.metrics import AgentMetrics
 from volcano_vgpu.discovery.file import FileDiscovery
-from volcano_vgpu.metrics import AgentMetrics
 
 NODE = "node-1"
 NUMBER = "volcano.sh/vgpu-number"
@@ -58,15 +58,16 @@ def pod(name: str, *containers: Mapping[str, Any], ids: str | None, node: str = 
     }
 
 
-@dataclass
-class Machine:
-    """A node: its API server, its kubelet, its cards, and agents to be started on it."""
+@dataclass(kw_only=True)
+class EmulatedNode:
+    """A node: its client of the API server, its kubelet, its cards, and agents to be started on it."""
 
-    server: ApiServer
     api: KubeClient
     kubelet: EmulatedKubelet
     root: Path
     cards: Path
+    name: str = NODE
+    namespace: str = "default"
 
     def write_cards(self, *cards: Mapping[str, Any]) -> None:
         """What the driver reports from now on."""
@@ -88,7 +89,7 @@ class Machine:
         settings = config.load(
             text,
             {
-                "NODE_NAME": NODE,
+                "NODE_NAME": self.name,
                 "HAMI_PLUGINS__VOLCANO_VGPU__KUBELET_DIRECTORY": str(self.kubelet.plugin_directory),
                 "HAMI_PLUGINS__VOLCANO_VGPU__POD_RESOURCES_SOCKET": str(self.kubelet.pod_resources_socket),
                 "HAMI_PLUGINS__VOLCANO_VGPU__CDI_DIRECTORY": str(self.kubelet.cdi_directory),
@@ -116,7 +117,7 @@ class Machine:
 
     def node(self) -> Mapping[str, Any]:
         """The node as the API server has it."""
-        return self.api.get(paths.node(NODE))
+        return self.api.get(paths.node(self.name))
 
     def allocatable(self) -> int:
         """How many slots the node offers."""
@@ -129,16 +130,16 @@ class Machine:
 
     def create(self, body: Mapping[str, Any]) -> str:
         """Creates a pod and gives its UID."""
-        return str(self.api.create(paths.pods("default"), body)["metadata"]["uid"])
+        return str(self.api.create(paths.pods(self.namespace), body)["metadata"]["uid"])
 
     def pod(self, name: str) -> Mapping[str, Any]:
         """A pod as the API server has it."""
-        return self.api.get(paths.pod("default", name))
+        return self.api.get(paths.pod(self.namespace, name))
 
     def find_pod(self, name: str) -> Mapping[str, Any] | None:
         """A pod as the API server has it, ``None`` where there is none."""
         return next(
-            (each for each in self.api.get(paths.pods("default"))["items"] if each["metadata"]["name"] == name),
+            (each for each in self.api.get(paths.pods(self.namespace))["items"] if each["metadata"]["name"] == name),
             None,
         )
 
@@ -165,6 +166,13 @@ class Machine:
         return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
+@dataclass(kw_only=True)
+class Machine(EmulatedNode):
+    """A node of the embedded cluster."""
+
+    server: ApiServer
+
+
 CARDS = (
     {"uuid": "GPU-aaaaaaaa-1", "model": "NVIDIA A100-SXM4-40GB", "memory": 40960, "numa": 0},
     {"uuid": "GPU-bbbbbbbb-2", "model": "NVIDIA A100-SXM4-40GB", "memory": 40960, "numa": 1},
@@ -174,13 +182,27 @@ CARDS = (
 @contextmanager
 def machine(root: Path) -> Iterator[Machine]:
     """A node with two cards and a kubelet, without an agent."""
-    image = root / "image"
-    image.mkdir()
-    (image / "libvgpu.so").write_bytes(b"library")
     with ApiServer(kinds=VOLCANO) as server:
         api = connect_to(server.url, component="test")
-        with EmulatedKubelet(api, NODE, root / "k", times=Times.fast()) as kubelet:
-            built = Machine(server, api, kubelet, root, root / "cards.yaml")
+        with _kubelet(api, NODE, root) as kubelet:
+            built = Machine(server=server, api=api, kubelet=kubelet, root=root, cards=root / "cards.yaml")
             built.write_cards(*CARDS)
             yield built
         api.close()
+
+
+@contextmanager
+def emulated_node(api: KubeClient, name: str, namespace: str, root: Path) -> Iterator[EmulatedNode]:
+    """A node without an agent in a cluster that is there already."""
+    with _kubelet(api, name, root) as kubelet:
+        cards = root / "cards.yaml"
+        yield EmulatedNode(api=api, kubelet=kubelet, root=root, cards=cards, name=name, namespace=namespace)
+
+
+@contextmanager
+def _kubelet(api: KubeClient, name: str, root: Path) -> Iterator[EmulatedKubelet]:
+    image = root / "image"
+    image.mkdir()
+    (image / "libvgpu.so").write_bytes(b"library")
+    with EmulatedKubelet(api, name, root / "k", times=Times.fast()) as kubelet:
+        yield kubelet

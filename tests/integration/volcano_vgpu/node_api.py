@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from hami_plugins.errors import ContentionError, KubeError
-from hami_plugins.kube.port import Collection, Page, Raw, Selection, WatchEvent
-from hami_plugins.kube.reflector import Change
+from hami_plugins.kube.port import Collection, ListPage, Raw, Selection, WatchEvent
+from hami_plugins.kube.reflector import ObjectChange
 
 NODE = "/api/v1/nodes/n1"
 
@@ -25,7 +25,7 @@ class NodeApi:
         self.others: dict[str, Raw] = {}
         self._lock = threading.RLock()
         self._version = 1
-        self._subscribers: list[Callable[[Change], None]] = []
+        self._subscribers: list[Callable[[ObjectChange], None]] = []
         self.node: dict[str, Any] | None = None
         self.come()
 
@@ -39,7 +39,7 @@ class NodeApi:
         """The node is deleted."""
         with self._lock:
             self.node = None
-            self._say(Change("deleted", None, "u1"))
+            self._say(ObjectChange("deleted", None, "u1"))
 
     def edit(self, *, annotations: Mapping[str, str | None] | None = None, **status: Mapping[str, str]) -> None:
         """Somebody else writes."""
@@ -63,12 +63,12 @@ class NodeApi:
     def by_name(self, namespace: str, name: str) -> Raw | None:
         return self.node
 
-    def subscribe(self, callback: Callable[[Change], None]) -> None:
+    def subscribe(self, callback: Callable[[ObjectChange], None]) -> None:
         with self._lock:
             self._subscribers.append(callback)
             if self.node is not None:
-                callback(Change("added", copy.deepcopy(self.node), "u1"))
-            callback(Change("synced", None, ""))
+                callback(ObjectChange("added", copy.deepcopy(self.node), "u1"))
+            callback(ObjectChange("synced", None, ""))
 
     def get(self, path: str) -> Raw:
         with self._lock:
@@ -114,7 +114,7 @@ class NodeApi:
 
     def list_pages(
         self, selection: Selection, *, version: str = "", stop: threading.Event | None = None, page_size: int = 500
-    ) -> Iterator[Page]:
+    ) -> Iterator[ListPage]:
         raise NotImplementedError
 
     def watch(self, selection: Selection, *, since: str, stop: threading.Event, timeout: float) -> Iterator[WatchEvent]:
@@ -124,9 +124,9 @@ class NodeApi:
         assert self.node is not None
         self._version += 1
         self.node["metadata"]["resourceVersion"] = str(self._version)
-        self._say(Change(kind, copy.deepcopy(self.node), self.node["metadata"]["uid"]))
+        self._say(ObjectChange(kind, copy.deepcopy(self.node), self.node["metadata"]["uid"]))
 
-    def _say(self, change: Change) -> None:
+    def _say(self, change: ObjectChange) -> None:
         for tell in self._subscribers:
             tell(change)
 

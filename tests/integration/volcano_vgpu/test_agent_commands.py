@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hami_plugins.cli.edge import Exit
-from hami_plugins.cli.options import Form
+from hami_plugins.cli.kit.edge import Exit
+from hami_plugins.cli.kit.options import Form
 from hami_plugins.kube import paths
 from tests.integration.volcano_vgpu.machines import CARDS, NODE, NUMBER, Machine, container, pod
 from tests.schema import published
 from tests.waiting import wait_for
-from volcano_vgpu.commands import Inputs, list_cards, run_clean
+from volcano_vgpu.commands.agent import AgentInputs, list_cards, run_clean
 
 A = "GPU-aaaaaaaa-1"
 OURS = ("volcano.sh/node-vgpu-register", "volcano.sh/node-vgpu-handshake", "volcano.sh/vgpu-touched")
@@ -31,7 +31,7 @@ def test_cards_are_listed_with_what_they_would_be_registered_as(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = cards_file(tmp_path, CARDS[0], {**CARDS[1], "problems": ["XID 79: gone"]})
-    assert list_cards(Inputs(cards_file=file, node_name="n1"), form=Form.TABLE, headers=False) == Exit.FINE
+    assert list_cards(AgentInputs(cards_file=file, node_name="n1"), form=Form.TABLE, headers=False) == Exit.FINE
     first, second = capsys.readouterr().out.splitlines()
     assert first.split()[0] == A
     assert first.rstrip().endswith("registered")
@@ -41,7 +41,7 @@ def test_cards_are_listed_with_what_they_would_be_registered_as(
 
 def test_cards_are_a_document_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = cards_file(tmp_path, CARDS[0])
-    assert list_cards(Inputs(cards_file=file, node_name="n1"), form=Form.JSON, headers=True) == Exit.FINE
+    assert list_cards(AgentInputs(cards_file=file, node_name="n1"), form=Form.JSON, headers=True) == Exit.FINE
     found = published(capsys.readouterr().out)
     assert found["kind"] == "VolcanoCards"
     assert found["capacity"]["volcano.sh/vgpu-memory"] == "40960"
@@ -50,20 +50,20 @@ def test_cards_are_a_document_for_programs(tmp_path: Path, capsys: pytest.Captur
 
 def test_the_agent_loads_nothing_that_plans() -> None:
     """It runs on every node, within 100 MiB."""
-    loaded = "import sys, volcano_vgpu.commands; print(*sys.modules)"
+    loaded = "import sys, volcano_vgpu.commands.agent; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
-    assert "volcano_vgpu.app" in done.stdout.split()
-    planning = ("hami_plugins.report.plan", "hami_plugins.report.explain", "hami_plugins.engine.relax")
+    assert "volcano_vgpu.agent.app" in done.stdout.split()
+    planning = ("hami_plugins.plan", "hami_plugins.explain", "hami_plugins.suggest")
     assert [name for name in done.stdout.split() if name.startswith(planning)] == []
 
 
 def test_without_cards_it_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    inputs = Inputs(cards_file=str(tmp_path / "none.yaml"), node_name="n1")
+    inputs = AgentInputs(cards_file=str(tmp_path / "none.yaml"), node_name="n1")
     assert list_cards(inputs, form=Form.TABLE, headers=True) == Exit.UNABLE
     assert "none.yaml" in capsys.readouterr().err
 
 
-def inputs_for(node: Machine, folder: Path) -> Inputs:
+def inputs_for(node: Machine, folder: Path) -> AgentInputs:
     config = folder / "clean.yaml"
     config.write_text(
         yaml.safe_dump(
@@ -76,7 +76,7 @@ def inputs_for(node: Machine, folder: Path) -> Inputs:
         )
     )
     kubeconfig = node.server.kubeconfig(folder / "kubeconfig")
-    return Inputs(config=str(config), node_name=NODE, kubeconfig=str(kubeconfig))
+    return AgentInputs(config=str(config), node_name=NODE, kubeconfig=str(kubeconfig))
 
 
 def remains(node: Machine) -> list[str]:

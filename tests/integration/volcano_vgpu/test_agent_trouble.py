@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from hami_plugins.emulator.apiserver import Delay, Fault, Refuse
 from hami_plugins.kube import paths
 from hami_plugins.model.units import DeviceId
+from hami_plugins.sandbox.apiserver import Delay, Fault, Refuse
 from tests.integration.volcano_vgpu.machines import CARDS, NODE, NUMBER, Machine, container, pod
 from tests.waiting import wait_for
-from volcano_vgpu import config
-from volcano_vgpu.app import Agent
-from volcano_vgpu.slots import key_of
-from volcano_vgpu.verifying import verdict
+from volcano_vgpu.agent import config
+from volcano_vgpu.agent.app import Agent
+from volcano_vgpu.commands.verification import verdict
+from volcano_vgpu.core.slots import key_of
 
 A, B = "GPU-aaaaaaaa-1", "GPU-bbbbbbbb-2"
 REGISTER = "volcano.sh/node-vgpu-register"

@@ -10,9 +10,9 @@ import pytest
 
 from hami_plugins.model.units import DeviceId
 from tests.integration.kube.waiting import eventually
+from volcano_vgpu.core.model import DeviceLink, DeviceMeasurement
 from volcano_vgpu.discovery.file import FileDiscovery, parse
 from volcano_vgpu.discovery.port import DiscoveryError
-from volcano_vgpu.model import CardUse, Link
 
 FULL = """
 driver: "550.1"
@@ -51,12 +51,12 @@ def test_a_file_says_all_that_a_driver_does(found: FileDiscovery) -> None:
     first, second = inventory.cards
     assert (first.uuid, first.memory, first.mig, first.instances[0].profile) == ("GPU-a", 40960, True, "1g.5gb")
     assert (second.model, second.memory, second.numa, second.pci_bus) == ("NVIDIA H100", 81920, 1, "00000000:3B:00.0")
-    assert second.links == (Link(peer=DeviceId("GPU-a"), kind="nvlink", lanes=12),)
+    assert second.links == (DeviceLink(peer=DeviceId("GPU-a"), kind="nvlink", lanes=12),)
     assert (second.problems, second.unreadable) == (("XID 79: fallen off the bus",), ("name",))
-    assert found.use(second.uuid) == CardUse(
+    assert found.use(second.uuid) == DeviceMeasurement(
         memory_used=10 * 2**30, utilization=0.5, temperature=60.0, power_watts=250.5
     )
-    assert found.use(DeviceId("GPU-x")) == CardUse()
+    assert found.use(DeviceId("GPU-x")) == DeviceMeasurement()
 
 
 def test_cards_alike_need_be_described_only_once() -> None:
@@ -120,7 +120,7 @@ def test_a_missing_file_is_told_with_what_to_do(path: Path) -> None:
         discovery.open()
     with pytest.raises(DiscoveryError):
         discovery.inventory()
-    assert discovery.use(DeviceId("GPU-a")) == CardUse()
+    assert discovery.use(DeviceId("GPU-a")) == DeviceMeasurement()
     path.write_text(FULL, encoding="utf-8")
     discovery.open()
     assert len(discovery.inventory().cards) == 2

@@ -12,10 +12,10 @@ import pytest
 
 from hami_plugins.model.units import DeviceId
 from tests.integration.volcano_vgpu.fake_nvml import LOST, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, FakeCard, FakeNvml
+from volcano_vgpu.core.health import XidFilter
+from volcano_vgpu.core.model import DeviceLink, DeviceMeasurement, MigInstance
 from volcano_vgpu.discovery.nvml import NvmlDiscovery
 from volcano_vgpu.discovery.port import Discovery, DiscoveryError
-from volcano_vgpu.health import XidFilter
-from volcano_vgpu.model import CardUse, Link, MigInstance
 
 A, B, C = (DeviceId(f"GPU-{name}") for name in "abc")
 
@@ -125,8 +125,8 @@ def test_mig_instances_are_found_with_their_profiles_and_places(found: NvmlDisco
 def test_nvlink_lanes_are_counted_and_other_cards_told_by_their_closeness(nvml: FakeNvml, found: NvmlDiscovery) -> None:
     nvml.cards[0].peers = [nvml.cards[1].bus, None, nvml.cards[1].bus, "00000000:FF:00.0"]
     cards = {card.uuid: card for card in found.inventory().cards}
-    assert cards[A].links == (Link(peer=B, kind="nvlink", lanes=2), Link(peer=C, kind="pcie-system"))
-    assert cards[C].links == (Link(peer=A, kind="pcie-system"), Link(peer=B, kind="pcie-system"))
+    assert cards[A].links == (DeviceLink(peer=B, kind="nvlink", lanes=2), DeviceLink(peer=C, kind="pcie-system"))
+    assert cards[C].links == (DeviceLink(peer=A, kind="pcie-system"), DeviceLink(peer=B, kind="pcie-system"))
 
 
 def test_links_are_asked_for_only_once(nvml: FakeNvml, found: NvmlDiscovery) -> None:
@@ -312,7 +312,9 @@ def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.Monk
 
 def test_what_the_driver_measures_is_told_in_base_units(nvml: FakeNvml, found: NvmlDiscovery) -> None:
     found.inventory()
-    assert found.use(A) == CardUse(memory_used=10240 * 2**20, utilization=0.5, temperature=61.0, power_watts=250.5)
+    assert found.use(A) == DeviceMeasurement(
+        memory_used=10240 * 2**20, utilization=0.5, temperature=61.0, power_watts=250.5
+    )
     nvml.cards[0].broken = {"nvmlDeviceGetUtilizationRates": NOT_SUPPORTED, "nvmlDeviceGetPowerUsage": NOT_SUPPORTED}
-    assert found.use(A) == CardUse(memory_used=10240 * 2**20, temperature=61.0)
-    assert found.use(DeviceId("GPU-x")) == CardUse()
+    assert found.use(A) == DeviceMeasurement(memory_used=10240 * 2**20, temperature=61.0)
+    assert found.use(DeviceId("GPU-x")) == DeviceMeasurement()

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.emulator.apiserver import ApiServer
-from hami_plugins.emulator.apiserver.faults import Fault, Refuse
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
@@ -18,18 +16,20 @@ from hami_plugins.kube.port import Selection
 from hami_plugins.kube.reflector import Backoff
 from hami_plugins.kube.store import Store
 from hami_plugins.model.units import DeviceId
+from hami_plugins.sandbox.apiserver import ApiServer
+from hami_plugins.sandbox.apiserver.faults import Fault, Refuse
 from hami_plugins.vendors.volcano_releases import Version
 from tests.integration.kube.waiting import eventually
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, uuid
-from volcano_vgpu.node import NodePublisher, trimmed
-from volcano_vgpu.publishing import Timing
-from volcano_vgpu.register import HANDSHAKE_KEY, REGISTER_KEY, TOUCHED_KEY
-from volcano_vgpu.scheduler import Leader, Needs, SchedulerWatch, Why
-from volcano_vgpu.settings import Scheduler
+from volcano_vgpu.agent.node import NodePublisher, trimmed
+from volcano_vgpu.agent.scheduler import Leader, Needs, SchedulerWatch, WriteReason
+from volcano_vgpu.core.publication import PublicationTiming
+from volcano_vgpu.core.register import HANDSHAKE_KEY, REGISTER_KEY, TOUCHED_KEY
+from volcano_vgpu.core.settings import Scheduler
 
 COUNT, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
 MOMENT = timedelta(milliseconds=50)
-QUICK = Timing(settle=MOMENT, interval=4 * MOMENT, grace=20 * MOMENT)
+QUICK = PublicationTiming(settle=MOMENT, interval=4 * MOMENT, grace=20 * MOMENT)
 BACKOFF = Backoff(first=0.02, most=0.1)
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/volcano-system/deployments"
@@ -228,7 +228,7 @@ def test_a_scheduler_that_cannot_be_looked_up_needs_everything(
     with Scheduling(api) as seen:
         assert seen.needs == [Needs(None, Scheduler())]
         assert seen.watch.needs.handshake
-        assert seen.watch.needs.touch(Why.BIND)
+        assert seen.watch.needs.touch(WriteReason.BIND)
 
 
 def test_a_version_that_could_not_be_read_at_first_is_read_once_somebody_leads(api: KubeClient) -> None:
@@ -242,7 +242,7 @@ def test_a_version_that_could_not_be_read_at_first_is_read_once_somebody_leads(a
 def test_a_restart_of_the_scheduler_makes_the_node_be_written_once(
     api: KubeClient, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("volcano_vgpu.node.FIRST_SESSION", MOMENT)
+    monkeypatch.setattr("volcano_vgpu.agent.node.FIRST_SESSION", MOMENT)
     api.create(LEASES, lease("vc-0"))
     watch = SchedulerWatch(
         api,

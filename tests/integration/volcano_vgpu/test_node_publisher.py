@@ -18,14 +18,14 @@ from hami_plugins.vendors.volcano_releases import Version
 from tests.integration.kube.waiting import eventually
 from tests.integration.volcano_vgpu.node_api import NodeApi
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, sick, uuid
-from volcano_vgpu.node import NodePublisher, SteadyClock
-from volcano_vgpu.publishing import Timing
-from volcano_vgpu.register import HANDSHAKE, HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, TOUCHED_KEY
-from volcano_vgpu.scheduler import Leader, Needs, Why
+from volcano_vgpu.agent.node import NodePublisher, SteadyClock
+from volcano_vgpu.agent.scheduler import Leader, Needs, WriteReason
+from volcano_vgpu.core.publication import PublicationTiming
+from volcano_vgpu.core.register import HANDSHAKE, HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, TOUCHED_KEY
 
 COUNT, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
 MOMENT = timedelta(milliseconds=20)
-QUICK = Timing(settle=MOMENT, interval=5 * MOMENT, grace=5 * MOMENT)
+QUICK = PublicationTiming(settle=MOMENT, interval=5 * MOMENT, grace=5 * MOMENT)
 TWO = inventory(card(0), card(1))
 
 
@@ -48,7 +48,9 @@ class Kubelet:
 
 
 @contextmanager
-def publishing(api: NodeApi, *, timing: Timing = QUICK, **changes: Any) -> Iterator[tuple[NodePublisher, Kubelet]]:
+def publishing(
+    api: NodeApi, *, timing: PublicationTiming = QUICK, **changes: Any
+) -> Iterator[tuple[NodePublisher, Kubelet]]:
     kubelet = Kubelet(api)
     chosen = settings(**{"start_jitter": 0.0, **changes})
     backoff = Backoff(first=0.01, most=0.05)
@@ -115,7 +117,7 @@ def test_a_restart_that_changes_nothing_writes_nothing(api: NodeApi) -> None:
 def test_whatever_others_break_is_repaired_without_taking_slots_back(
     api: NodeApi, annotations: dict[str, str | None], status: dict[str, dict[str, str]]
 ) -> None:
-    with publishing(api, timing=Timing(grace=timedelta(minutes=1))) as (publisher, kubelet):
+    with publishing(api, timing=PublicationTiming(grace=timedelta(minutes=1))) as (publisher, kubelet):
         publisher.publish(TWO)
         settled(publisher, api, 2)
         said, sums = {key: api.annotations[key] for key in (REGISTER_KEY, HANDSHAKE_KEY)}, api.capacity
@@ -207,7 +209,7 @@ def test_many_touches_are_few_writes(api: NodeApi) -> None:
         settled(publisher, api, 2)
         before, stamp = len(api.writes), api.annotations[TOUCHED_KEY]
         for _ in range(50):
-            publisher.touch(Why.BIND)
+            publisher.touch(WriteReason.BIND)
         eventually(lambda: api.annotations[TOUCHED_KEY] != stamp)
         assert api.annotations[TOUCHED_KEY].endswith(" pod-bound")
         assert len(api.writes) - before == 1
@@ -219,8 +221,8 @@ def test_a_touch_that_the_scheduler_does_not_need_is_not_written(api: NodeApi) -
         publisher.publish(TWO)
         settled(publisher, api, 2)
         before = len(api.writes)
-        publisher.touch(Why.BIND)
-        publisher.touch(Why.UNGRANTED)
+        publisher.touch(WriteReason.BIND)
+        publisher.touch(WriteReason.UNGRANTED)
         eventually(lambda: len(api.writes) > before)
         assert api.annotations[TOUCHED_KEY].endswith(" pod-bound-without-cards")
 
@@ -248,7 +250,7 @@ def test_a_scheduler_that_led_before_the_last_write_needs_no_touch(api: NodeApi)
 
 
 def test_a_new_leader_is_shown_the_node_after_its_first_session(api: NodeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("volcano_vgpu.node.FIRST_SESSION", MOMENT)
+    monkeypatch.setattr("volcano_vgpu.agent.node.FIRST_SESSION", MOMENT)
     with publishing(api) as (publisher, _):
         publisher.publish(TWO)
         settled(publisher, api, 2)
@@ -322,7 +324,7 @@ def test_a_clock_that_is_set_back_holds_nothing_up(api: NodeApi) -> None:
 def test_a_leader_whose_clock_is_ahead_is_shown_the_node_all_the_same(
     api: NodeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("volcano_vgpu.node.FIRST_SESSION", MOMENT)
+    monkeypatch.setattr("volcano_vgpu.agent.node.FIRST_SESSION", MOMENT)
     with publishing(api) as (publisher, _):
         publisher.publish(TWO)
         settled(publisher, api, 2)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from volcano_vgpu import rivals
+from volcano_vgpu.agent import competing_plugins
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ def test_only_sockets_that_answer_are_seen(directory: Path) -> None:
     listening(directory / "dead.sock").close()
     (directory / "kubelet_internal_checkpoint").write_text("{}", encoding="ascii")
     with listening(directory / "nvidia-gpu.sock"), listening(directory / "kubelet.sock"):
-        assert rivals.live_sockets(directory) == ("nvidia-gpu.sock",)
-    assert rivals.live_sockets(directory) == ()
+        assert competing_plugins.live_sockets(directory) == ("nvidia-gpu.sock",)
+    assert competing_plugins.live_sockets(directory) == ()
 
 
 def test_without_a_directory_there_is_nobody(directory: Path) -> None:
-    assert rivals.live_sockets(directory / "none") == ()
+    assert competing_plugins.live_sockets(directory / "none") == ()

@@ -15,8 +15,8 @@ from hami_plugins.kube import paths
 from hami_plugins.model.units import PodUid
 from tests.integration.volcano_vgpu.kubelets import NodePods
 from tests.unit.volcano_vgpu.granted import LEFT, pod
-from volcano_vgpu.bookkeeping import Bookkeeper
-from volcano_vgpu.refusals import Code, Refusal
+from volcano_vgpu.agent.bookkeeper import Bookkeeper
+from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 
 PATIENCE = 10.0
 BOUND = 1_795_246_593
@@ -202,11 +202,11 @@ def test_a_pod_made_again_under_the_same_name_is_not_written(world: World) -> No
 def test_only_refusals_for_good_are_written(world: World) -> None:
     uid: Any = world.add()
     world.keeper.start()
-    world.keeper.refused(uid, "main", Refusal(Code.CARD_FULL, "wait"))
+    world.keeper.refused(uid, "main", ContainerRefusal(RefusalCode.CARD_FULL, "wait"))
     assert world.keeper.settle(PATIENCE)
     assert world.api.bodies == []
     for _ in range(3):
-        world.keeper.refused(uid, "main", Refusal(Code.COUNT, "never", heals=False))
+        world.keeper.refused(uid, "main", ContainerRefusal(RefusalCode.COUNT, "never", heals=False))
         assert world.keeper.settle(PATIENCE)
     assert world.phase(uid) == "failed"
     assert len(world.api.bodies) == 1

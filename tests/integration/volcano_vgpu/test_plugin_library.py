@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hami_plugins.hami_core.library import RECORD, Library, install, installed
-from volcano_vgpu.library import missing, without_mps
-from volcano_vgpu.refusals import Code
+from hami_plugins.node.hami_core.library import RECORD, Library, install, installed
+from volcano_vgpu.agent.library import missing, without_mps
+from volcano_vgpu.core.refusals import RefusalCode
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_containers_are_refused_while_the_nodes_library_has_another_checksum(sou
     install(source, hook)
     refusal = missing(hook, sha256=SECOND)
     assert refusal is not None
-    assert refusal.code is Code.LIBRARY
+    assert refusal.code is RefusalCode.LIBRARY
     assert refusal.text == (
         f"{hook}/libvgpu.so: its SHA-256 is {FIRST}, and librarySha256 is {SECOND}; use an image that has that "
         "library, or correct librarySha256"
@@ -135,7 +135,7 @@ def test_mps_is_missing_until_its_daemon_has_both_directories(tmp_path: Path) ->
     for name in ("pipe", "shm"):
         refusal = without_mps(tmp_path)
         assert refusal is not None
-        assert refusal.code is Code.MPS
+        assert refusal.code is RefusalCode.MPS
         assert str(tmp_path) in refusal.text
         (tmp_path / name).mkdir()
     assert without_mps(tmp_path) is None

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.kubelet import deviceplugin_pb2 as messages
-from hami_plugins.kubelet.checkpoint import CheckpointEntry
 from hami_plugins.model.units import PodUid
+from hami_plugins.node.kubelet import deviceplugin_pb2 as messages
+from hami_plugins.node.kubelet.checkpoint import CheckpointEntry
 from tests.integration.volcano_vgpu.kubelets import Node
 from tests.unit.volcano_vgpu.granted import COUNT, container, pod
-from volcano_vgpu.refusals import Refusal
+from volcano_vgpu.core.refusals import ContainerRefusal
 
 MORE = "hami-plugins.io/vgpu-more-ids"
 SMALL, LARGE = "GPU-a,NVIDIA,1000,10:", "GPU-a,NVIDIA,40000,10:"
@@ -106,7 +106,7 @@ def test_a_pod_that_is_being_served_counts_with_what_was_decided(node: Node) -> 
         assert node.kubelet.admit(each) == ""
     make, refused = node.directories.make, []
 
-    def interrupted(names: Any) -> Refusal | None:
+    def interrupted(names: Any) -> ContainerRefusal | None:
         node.directories.make = make  # type: ignore[method-assign]
         node.pods.put(patched(raw, vgpu_ids_new="GPU-a,NVIDIA,1,10:"))
         refused.append(node.kubelet.start("uid-rival", "main"))

@@ -12,17 +12,17 @@ from pathlib import Path
 import grpc
 import pytest
 
-from hami_plugins.kubelet import deviceplugin_pb2 as messages
-from hami_plugins.kubelet.deviceplugin_pb2_grpc import (
+from hami_plugins.node.kubelet import deviceplugin_pb2 as messages
+from hami_plugins.node.kubelet.deviceplugin_pb2_grpc import (
     DevicePluginStub,
     RegistrationServicer,
     add_RegistrationServicer_to_server,
 )
-from hami_plugins.kubelet.sockets import KUBELET_SOCKET
+from hami_plugins.node.kubelet.sockets import KUBELET_SOCKET
 from tests.integration.volcano_vgpu.kubelets import Node
 from tests.unit.volcano_vgpu.granted import COUNT, pod
-from volcano_vgpu.kubelet import SOCKET, Endpoint
-from volcano_vgpu.server import Slot
+from volcano_vgpu.agent.kubelet import SOCKET, DevicePluginServer
+from volcano_vgpu.agent.server import Slot
 
 PATIENCE = 10.0
 
@@ -70,8 +70,8 @@ def node(tmp_path: Path) -> Node:
 
 
 @pytest.fixture
-def endpoint(node: Node) -> Iterator[Endpoint]:
-    found = Endpoint(node.plugin, directory=node.directory, resource=COUNT, poll=0.05, clock=lambda: 0.0)
+def endpoint(node: Node) -> Iterator[DevicePluginServer]:
+    found = DevicePluginServer(node.plugin, directory=node.directory, resource=COUNT, poll=0.05, clock=lambda: 0.0)
     yield found
     found.stop(0)
 
@@ -90,16 +90,16 @@ def until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_the_kubelet_is_told_what_the_plugin_can_do(kubelet: Registrations, endpoint: Endpoint) -> None:
+def test_the_kubelet_is_told_what_the_plugin_can_do(kubelet: Registrations, endpoint: DevicePluginServer) -> None:
     kubelet.start()
     endpoint.start()
     request = kubelet.requests.get(timeout=PATIENCE)
-    assert (request.version, request.endpoint, request.resource_name) == ("v1beta1", SOCKET, COUNT)
+    assert (request.version, request.endpoint, request.resource_name) == ("v1beta1", "volcano-vgpu.sock", COUNT)
     assert request.options.pre_start_required
     assert request.options.get_preferred_allocation_available
 
 
-def test_the_plugin_waits_for_a_kubelet_that_comes_later(kubelet: Registrations, endpoint: Endpoint) -> None:
+def test_the_plugin_waits_for_a_kubelet_that_comes_later(kubelet: Registrations, endpoint: DevicePluginServer) -> None:
     endpoint.start()
     kubelet.start()
     assert kubelet.requests.get(timeout=PATIENCE).endpoint == SOCKET
@@ -107,7 +107,7 @@ def test_the_plugin_waits_for_a_kubelet_that_comes_later(kubelet: Registrations,
 
 
 def test_every_kubelet_that_starts_gets_a_new_socket_and_a_registration(
-    kubelet: Registrations, endpoint: Endpoint, node: Node
+    kubelet: Registrations, endpoint: DevicePluginServer, node: Node
 ) -> None:
     kubelet.start()
     endpoint.start()
@@ -122,7 +122,9 @@ def test_every_kubelet_that_starts_gets_a_new_socket_and_a_registration(
     assert kubelet.requests.get(timeout=PATIENCE).endpoint == SOCKET
 
 
-def test_a_socket_that_is_taken_away_is_served_again(kubelet: Registrations, endpoint: Endpoint, node: Node) -> None:
+def test_a_socket_that_is_taken_away_is_served_again(
+    kubelet: Registrations, endpoint: DevicePluginServer, node: Node
+) -> None:
     kubelet.start()
     endpoint.start()
     kubelet.requests.get(timeout=PATIENCE)
@@ -131,7 +133,7 @@ def test_a_socket_that_is_taken_away_is_served_again(kubelet: Registrations, end
     assert kubelet.requests.get(timeout=PATIENCE).endpoint == SOCKET
 
 
-def test_a_kubelet_that_refuses_is_asked_again(kubelet: Registrations, endpoint: Endpoint) -> None:
+def test_a_kubelet_that_refuses_is_asked_again(kubelet: Registrations, endpoint: DevicePluginServer) -> None:
     kubelet.refusing = True
     kubelet.start()
     endpoint.start()
@@ -140,7 +142,7 @@ def test_a_kubelet_that_refuses_is_asked_again(kubelet: Registrations, endpoint:
     assert endpoint.registered.wait(PATIENCE)
 
 
-def test_a_kubelet_that_goes_is_noticed(kubelet: Registrations, endpoint: Endpoint, node: Node) -> None:
+def test_a_kubelet_that_goes_is_noticed(kubelet: Registrations, endpoint: DevicePluginServer, node: Node) -> None:
     kubelet.start()
     endpoint.start()
     assert endpoint.registered.wait(PATIENCE)
@@ -149,7 +151,9 @@ def test_a_kubelet_that_goes_is_noticed(kubelet: Registrations, endpoint: Endpoi
     until(lambda: not endpoint.registered.is_set())
 
 
-def test_nothing_is_left_when_the_plugin_stops(kubelet: Registrations, endpoint: Endpoint, node: Node) -> None:
+def test_nothing_is_left_when_the_plugin_stops(
+    kubelet: Registrations, endpoint: DevicePluginServer, node: Node
+) -> None:
     before = threading.active_count()
     kubelet.start()
     endpoint.start()
@@ -161,7 +165,7 @@ def test_nothing_is_left_when_the_plugin_stops(kubelet: Registrations, endpoint:
 
 
 def test_the_list_is_sent_again_whenever_it_changes(
-    kubelet: Registrations, endpoint: Endpoint, node: Node, stub: DevicePluginStub
+    kubelet: Registrations, endpoint: DevicePluginServer, node: Node, stub: DevicePluginStub
 ) -> None:
     kubelet.start()
     endpoint.start()
@@ -180,7 +184,9 @@ def test_the_list_is_sent_again_whenever_it_changes(
     stream.cancel()
 
 
-def test_streams_end_when_the_plugin_stops(kubelet: Registrations, endpoint: Endpoint, stub: DevicePluginStub) -> None:
+def test_streams_end_when_the_plugin_stops(
+    kubelet: Registrations, endpoint: DevicePluginServer, stub: DevicePluginStub
+) -> None:
     kubelet.start()
     endpoint.start()
     assert endpoint.registered.wait(PATIENCE)
@@ -193,7 +199,7 @@ def test_streams_end_when_the_plugin_stops(kubelet: Registrations, endpoint: End
 
 
 def test_a_stream_that_its_kubelet_left_frees_its_thread(
-    kubelet: Registrations, endpoint: Endpoint, stub: DevicePluginStub, node: Node
+    kubelet: Registrations, endpoint: DevicePluginServer, stub: DevicePluginStub, node: Node
 ) -> None:
     kubelet.start()
     endpoint.start()
@@ -206,8 +212,29 @@ def test_a_stream_that_its_kubelet_left_frees_its_thread(
     assert options.pre_start_required
 
 
+def test_streams_that_are_never_read_leave_room_for_calls(
+    kubelet: Registrations, endpoint: DevicePluginServer, node: Node, stub: DevicePluginStub
+) -> None:
+    kubelet.start()
+    endpoint.start()
+    assert endpoint.registered.wait(PATIENCE)
+    streams = [stub.ListAndWatch(messages.Empty()) for _ in range(100)]
+    try:
+        assert stub.GetDevicePluginOptions(messages.Empty(), timeout=PATIENCE).pre_start_required
+        with pytest.raises(grpc.RpcError) as refused:
+            next(streams[-1])
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    finally:
+        for stream in streams:
+            stream.cancel()
+    until(lambda: not node.plugin.listening)
+    again = stub.ListAndWatch(messages.Empty(), timeout=PATIENCE)
+    assert [device.ID for device in next(again).devices] == node.offered
+    again.cancel()
+
+
 def test_calls_work_over_the_socket_and_refusals_arrive_as_text(
-    kubelet: Registrations, endpoint: Endpoint, node: Node, stub: DevicePluginStub
+    kubelet: Registrations, endpoint: DevicePluginServer, node: Node, stub: DevicePluginStub
 ) -> None:
     kubelet.start()
     endpoint.start()
@@ -225,7 +252,7 @@ def test_calls_work_over_the_socket_and_refusals_arrive_as_text(
 
 
 def test_a_plugin_that_nobody_listens_to_registers_again(kubelet: Registrations, node: Node) -> None:
-    endpoint = Endpoint(node.plugin, directory=node.directory, resource=COUNT, poll=0.05)
+    endpoint = DevicePluginServer(node.plugin, directory=node.directory, resource=COUNT, poll=0.05)
     kubelet.start()
     endpoint.start()
     try:
@@ -245,7 +272,7 @@ def test_a_plugin_directory_that_is_no_directory_for_a_while_is_waited_for(tmp_p
     directory = tmp_path / "plugins"
     directory.mkdir()
     kubelet = Registrations(directory)
-    endpoint = Endpoint(node.plugin, directory=directory, resource=COUNT, poll=0.02, clock=lambda: 0.0)
+    endpoint = DevicePluginServer(node.plugin, directory=directory, resource=COUNT, poll=0.02, clock=lambda: 0.0)
     kubelet.start()
     endpoint.start()
     try:
@@ -267,7 +294,9 @@ def test_a_plugin_directory_that_is_no_directory_for_a_while_is_waited_for(tmp_p
 
 def test_a_plugin_in_vain_registers_less_and_less_often(kubelet: Registrations, node: Node) -> None:
     now = [0.0]
-    endpoint = Endpoint(node.plugin, directory=node.directory, resource=COUNT, poll=0.01, clock=lambda: now[0])
+    endpoint = DevicePluginServer(
+        node.plugin, directory=node.directory, resource=COUNT, poll=0.01, clock=lambda: now[0]
+    )
     kubelet.start()
     endpoint.start()
     try:

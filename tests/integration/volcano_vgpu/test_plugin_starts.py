@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.kubelet.pod_resources import Held
 from hami_plugins.model.units import PodUid
+from hami_plugins.node.kubelet.pod_resources import ContainerDevices
 from tests.integration.volcano_vgpu.kubelets import Node
 from tests.unit.volcano_vgpu.granted import COUNT, IDS, card, container, offer, pod
-from volcano_vgpu.refusals import Code, Refusal
+from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 
 ONE = "GPU-a,NVIDIA,2000,30:"
 
@@ -196,7 +196,7 @@ def test_an_id_given_twice_stays_with_the_first_and_the_second_waits(node: Node)
     assert node.kubelet.entries["uid-b", "main"].device_ids == ids
     node.kubelet.start("uid-b", "main")
     assert node.given("uid-b", "main") is None
-    assert [(uid, refusal.code) for uid, _, refusal in node.told.refusals] == [("uid-b", Code.DOUBLED)]
+    assert [(uid, refusal.code) for uid, _, refusal in node.told.refusals] == [("uid-b", RefusalCode.DOUBLED)]
     assert node.kubelet.start("uid-a", "main") == ""
     assert node.given("uid-a", "main")
     node.kubelet.forget("uid-a")
@@ -274,7 +274,7 @@ def test_a_static_pod_is_told_that_nobody_can_grant_it_anything(node: Node) -> N
 
 def test_a_pod_without_a_grant_is_read_once_more_and_refused_with_its_reason(node: Node) -> None:
     assert "Volcano bound it without granting a card" in started(node, pod(ids=None))[0]
-    assert [refusal.code for _, _, refusal in node.told.refusals] == [Code.NO_GRANT]
+    assert [refusal.code for _, _, refusal in node.told.refusals] == [RefusalCode.NO_GRANT]
     assert node.pods.reads == 1
 
 
@@ -319,7 +319,7 @@ def test_pods_that_start_at_the_same_moment_count_each_other(node: Node, monkeyp
         assert node.kubelet.admit(raw) == ""
     make, meanwhile = node.directories.make, list[str]()
 
-    def making(names: Collection[str]) -> Refusal | None:
+    def making(names: Collection[str]) -> ContainerRefusal | None:
         """The second pod starts when the first is decided on and its specification is not written yet."""
         monkeypatch.undo()
         meanwhile.append(node.kubelet.start("uid-q", "main"))
@@ -338,8 +338,8 @@ def test_ids_that_pod_resources_lists_for_another_pod_are_not_served_after_a_res
     assert node.kubelet.admit(raw) == ""
     ids = node.kubelet.entries["uid-p", "main"].device_ids
     listed = [
-        (Held("team", "q", "main", COUNT, ids), "pod-resources list for team/q"),
-        (Held("team", "p", "main", COUNT, ids), ""),
+        (ContainerDevices("team", "q", "main", COUNT, ids), "pod-resources list for team/q"),
+        (ContainerDevices("team", "p", "main", COUNT, ids), ""),
     ]
     node.restart_agent()
     for row, reason in listed:

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.cli import probing
-from hami_plugins.cli.edge import Exit
-from hami_plugins.cli.options import Form
-from hami_plugins.emulator.apiserver import ApiServer
+from hami_plugins.cli.kit import probe
+from hami_plugins.cli.kit.edge import Exit
+from hami_plugins.cli.kit.options import Form
 from hami_plugins.errors import ConfigError, KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
+from hami_plugins.sandbox.apiserver import ApiServer
 from tests.schema import published
 from tests.unit.volcano_vgpu.cards import settings
-from volcano_vgpu.register import AGENTS_KEY
-from volcano_vgpu.uninstalling import Agents, Release, Uninstaller, for_good
-from volcano_vgpu.verifying import verdict, verify
+from volcano_vgpu.commands.uninstallation import AgentRelease, Agents, Uninstaller, for_good
+from volcano_vgpu.commands.verification import verdict, verify
+from volcano_vgpu.core.register import AGENTS_KEY
 
 OURS = "GPU-aaaaaaaa-1,10,40960,NVIDIA-A100,true,hami-core:"
-RELEASE = Release("system", "one-volcano-vgpu")
+RELEASE = AgentRelease("system", "one-volcano-vgpu")
 REGISTER = "volcano.sh/node-vgpu-register"
 SUMS = {"volcano.sh/vgpu-memory": "40960", "volcano.sh/vgpu-cores": "100", "volcano.sh/vgpu-number": "10"}
 
@@ -93,7 +93,7 @@ def test_looking_removes_nothing(api: KubeClient) -> None:
 
 
 def test_a_release_that_is_not_there_leaves_nothing(api: KubeClient) -> None:
-    assert Uninstaller(api, settings(), Release("system", "never")).remove().removed == ()
+    assert Uninstaller(api, settings(), AgentRelease("system", "never")).remove().removed == ()
 
 
 def spoken_for(api: KubeClient, name: str, daemon_set: str) -> None:
@@ -139,7 +139,7 @@ def test_agents_that_do_not_end_are_told_with_their_nodes_and_all_others_are_cle
 @pytest.mark.parametrize("text", ["", "one", "a/b/c", "/one", "system/"])
 def test_a_release_has_a_namespace_and_a_name(text: str) -> None:
     with pytest.raises(ConfigError, match="write NAMESPACE/NAME"):
-        Release.of(text)
+        AgentRelease.of(text)
 
 
 def test_an_agent_goes_for_good_where_its_daemon_set_does(api: KubeClient) -> None:
@@ -221,11 +221,11 @@ def test_an_address_that_is_none_is_not_waited_for(api: KubeClient) -> None:
 
 def test_a_server_alone_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     slept: list[float] = []
-    assert probing.verify("http://127.0.0.1:9", patience=2, sleep=slept.append) == Exit.FINDINGS
+    assert probe.verify("http://127.0.0.1:9", patience=2, sleep=slept.append) == Exit.FINDINGS
     assert "is a replica ready" in capsys.readouterr().out
     assert sum(slept) == 2
     with ApiServer() as server:  # which has a /readyz, too
-        assert probing.verify(server.url, patience=0) == Exit.FINE
+        assert probe.verify(server.url, patience=0) == Exit.FINE
 
 
 def test_it_waits_as_long_as_it_is_told(api: KubeClient, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import socket
 import threading
@@ -20,7 +21,7 @@ from hami_plugins.observe.metrics import Metrics
 from hami_plugins.web.admission import AdmissionMetrics, Handler, admission_route
 from hami_plugins.web.documents import DocumentMetrics, waiting
 from hami_plugins.web.server import WebServer
-from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Refused
+from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied
 from tests.unit.wire.test_admission_review import a_review
 
 Post = Callable[[bytes], tuple[int, str]]
@@ -91,7 +92,7 @@ def test_while_one_handler_waits_for_another_server_others_are_answered() -> Non
 
 
 def test_a_refusal_is_an_answer_with_a_code_and_a_reason() -> None:
-    with a_webhook(lambda request: Refused("no card left on n1", 409)) as (post, metrics, _):
+    with a_webhook(lambda request: Denied("no card left on n1", 409)) as (post, metrics, _):
         status, text = post(a_review())
     response = json.loads(text)["response"]
     assert (status, response["allowed"]) == (200, False)
@@ -126,6 +127,20 @@ def test_what_goes_wrong_on_purpose_has_its_own_status() -> None:
         for _ in range(3):
             assert post(a_review()) == (503, "the API server does not answer")
         assert metrics.value("http_document_failures_total", route="bind") is None
+    assert [line["event"] for line in logs] == ["document_refused"]
+
+
+def test_a_client_that_alternates_good_and_bad_requests_does_not_fill_the_log() -> None:
+    answers: Iterator[Answer | None] = itertools.cycle((None, Allowed()))
+
+    def alternates(_: AdmissionRequest) -> Answer:
+        answer = next(answers)
+        if answer is None:
+            raise UnreachableError("the API server does not answer")
+        return answer
+
+    with capture_logs() as logs, a_webhook(alternates) as (post, _, _port):
+        assert [post(a_review())[0] for _ in range(6)] == [503, 200] * 3
     assert [line["event"] for line in logs] == ["document_refused"]
 
 

@@ -18,10 +18,10 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
-from hami_plugins.emulator.apiserver import ApiServer, Fault, Refuse
 from hami_plugins.errors import ConfigError, KubeError
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.kube.port import KubeApi, Raw
+from hami_plugins.sandbox.apiserver import ApiServer, Fault, Refuse
 from hami_plugins.web.bootstrap import (
     CertificateKeeper,
     SecretName,

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from hami_plugins.web.connections import Connections, listening
+from hami_plugins.web.connections import OpenConnections, listening
 from hami_plugins.web.heads import Guarded
 from hami_plugins.web.server import WebServer
 from tests.integration.kube.waiting import eventually
@@ -136,6 +136,15 @@ def test_empty_lines_do_not_keep_a_connection_open(server: WebServer) -> None:
         assert ends(client)
 
 
+@pytest.mark.parametrize("head", [b"x", b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket"])
+def test_what_a_stranger_sends_is_not_logged(server: WebServer, head: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        with connected(server) as client:
+            client.sendall(head + b"\r\n\r\n")
+            assert client.recv(65536).startswith(b"HTTP/1.1 ")
+    assert caplog.messages == []
+
+
 @pytest.mark.parametrize(
     "more",
     [b"a: b\r\n" * 1_000, b"a: " + b"b" * 100_000 + b"\r\n", b"a" * 100_000 + b": b\r\n"],
@@ -239,7 +248,7 @@ def test_requests_over_tls_that_are_sent_without_reading_answers_end_the_connect
 class Ended:
     """Notes which connections were ended."""
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: OpenConnections) -> None:
         self.connections = connections
         self.numbers: list[int] = []
 
@@ -248,7 +257,7 @@ class Ended:
 
 
 def test_a_connection_whose_request_is_worked_on_is_not_closed_for_others() -> None:
-    ended = Ended(Connections(most=2))
+    ended = Ended(OpenConnections(most=2))
     ended.open(1, "a")
     ended.connections.works(1)
     ended.open(2, "a")
@@ -264,7 +273,7 @@ def test_a_connection_whose_request_is_worked_on_is_not_closed_for_others() -> N
 
 
 def test_the_client_that_reads_least_is_closed_when_unread_answers_take_too_much() -> None:
-    ended = Ended(Connections(unread=100))
+    ended = Ended(OpenConnections(unread=100))
     for number, client in ((1, "a"), (2, "b"), (3, "b")):
         ended.open(number, client)
         ended.connections.unread(number, 30)
@@ -280,7 +289,7 @@ def test_the_client_that_reads_least_is_closed_when_unread_answers_take_too_much
 
 
 def test_a_number_that_is_closed_is_forgotten_when_its_socket_closes() -> None:
-    connections = Connections()
+    connections = OpenConnections()
     with listening("127.0.0.1", 0, connections) as listener:
         listener.listen()
         with socket.create_connection(listener.getsockname()):
@@ -309,7 +318,7 @@ def test_a_handshake_that_fails_is_forgotten_without_the_garbage_collector(count
 
 def test_memory_goes_back_once_many_connections_have_ended() -> None:
     asked: list[int] = []
-    connections = Connections(on_many_closed=lambda: asked.append(1))
+    connections = OpenConnections(on_many_closed=lambda: asked.append(1))
     for number in range(1_000):
         connections.opened(number, "a", lambda: None)
         connections.closed(number)
@@ -317,12 +326,14 @@ def test_memory_goes_back_once_many_connections_have_ended() -> None:
     assert 3 < len(asked) < 20
 
 
-def test_a_flood_is_refused_at_the_door_and_another_client_is_let_in() -> None:
-    connections = Connections(most=10)
+@pytest.mark.parametrize("addresses", [1, 3, 30])
+def test_a_flood_is_refused_at_the_door_and_another_client_is_let_in(addresses: int) -> None:
+    flooding = [f"127.0.1.{at + 1}" for at in range(addresses)]
+    connections = OpenConnections(most=64)
     with ExitStack() as open_until_the_end, listening("127.0.0.1", 0, connections) as listener:
         listener.listen()
         listener.setblocking(False)
-        for host in [OTHER_CLIENT] * 600 + ["127.0.0.1"]:
+        for host in flooding * (600 // addresses) + ["127.0.0.1"]:
             client = socket.create_connection(listener.getsockname(), timeout=20, source_address=(host, 0))
             open_until_the_end.enter_context(client)
         accepted = []
@@ -332,8 +343,8 @@ def test_a_flood_is_refused_at_the_door_and_another_client_is_let_in() -> None:
         for connection, _ in accepted:
             open_until_the_end.enter_context(connection)
         assert len(accepted) < 300
-        assert [address for _, (address, _) in accepted if address != OTHER_CLIENT] == ["127.0.0.1"]
-        later = socket.create_connection(listener.getsockname(), timeout=20, source_address=(OTHER_CLIENT, 0))
+        assert [address for _, (address, _) in accepted if address not in flooding] == ["127.0.0.1"]
+        later = socket.create_connection(listener.getsockname(), timeout=20, source_address=(flooding[0], 0))
         open_until_the_end.enter_context(later)
         connection, _ = listener.accept()
         open_until_the_end.enter_context(connection)

@@ -16,7 +16,7 @@ import urllib3
 from starlette.applications import Starlette
 
 from hami_plugins.observe.metrics import Metrics
-from hami_plugins.web.bodies import Nothing, Room
+from hami_plugins.web.bodies import BodyBudget, Nothing
 from hami_plugins.web.documents import DocumentMetrics, Reply, TakesLongError, document_route, runs_a_loop
 from hami_plugins.web.server import WebServer
 from tests.integration.kube.waiting import eventually
@@ -26,12 +26,12 @@ LARGE = 1_000_000
 
 
 @pytest.fixture
-def room() -> Room:
-    return Room(most=LARGE)
+def room() -> BodyBudget:
+    return BodyBudget(most=LARGE)
 
 
 @pytest.fixture
-def server(room: Room) -> Iterator[WebServer]:
+def server(room: BodyBudget) -> Iterator[WebServer]:
     """One that tells how large a body was, on two paths that share the room."""
     metrics = DocumentMetrics(Metrics("test"))
     routes = [
@@ -51,7 +51,9 @@ def posted(server: WebServer, path: str, size: int) -> tuple[int, str]:
         return answer.status, answer.data.decode()
 
 
-def test_bodies_that_arrive_all_at_once_take_no_more_than_there_is_room_for(server: WebServer, room: Room) -> None:
+def test_bodies_that_arrive_all_at_once_take_no_more_than_there_is_room_for(
+    server: WebServer, room: BodyBudget
+) -> None:
     first = LARGE * 7 // 10
     with socket.create_connection(server.address, timeout=20) as client:
         client.sendall(b"POST /one HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % LARGE + b"x" * first)
@@ -65,7 +67,7 @@ def test_bodies_that_arrive_all_at_once_take_no_more_than_there_is_room_for(serv
     assert room.taken == 0
 
 
-def test_whoever_leaves_or_sends_too_much_leaves_the_room_to_others(server: WebServer, room: Room) -> None:
+def test_whoever_leaves_or_sends_too_much_leaves_the_room_to_others(server: WebServer, room: BodyBudget) -> None:
     with socket.create_connection(server.address, timeout=20) as client:
         client.sendall(b"POST /one HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % LARGE + b"x" * (LARGE // 2))
         eventually(lambda: room.taken == LARGE // 2)
@@ -76,7 +78,7 @@ def test_whoever_leaves_or_sends_too_much_leaves_the_room_to_others(server: WebS
 
 
 def test_a_body_beyond_the_limit_gives_its_room_back_while_the_rest_of_it_arrives(
-    server: WebServer, room: Room
+    server: WebServer, room: BodyBudget
 ) -> None:
     with socket.create_connection(server.address, timeout=20) as client:
         head = b"POST /one HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (LARGE + 2)
@@ -99,7 +101,7 @@ def begun(server: WebServer, path: str, size: int, sent: int, host: str = "127.0
     return client
 
 
-def test_a_client_with_many_bodies_loses_one_to_a_client_with_few(server: WebServer, room: Room) -> None:
+def test_a_client_with_many_bodies_loses_one_to_a_client_with_few(server: WebServer, room: BodyBudget) -> None:
     with begun(server, "/one", LARGE, LARGE // 2, OTHER_CLIENT) as greedy:
         eventually(lambda: room.taken == LARGE // 2)
         with begun(server, "/one", LARGE, LARGE // 4, OTHER_CLIENT):
@@ -109,7 +111,9 @@ def test_a_client_with_many_bodies_loses_one_to_a_client_with_few(server: WebSer
     eventually(lambda: room.taken == 0)
 
 
-def test_a_client_has_few_larger_bodies_read_at_a_time_and_others_do_not_wait(server: WebServer, room: Room) -> None:
+def test_a_client_has_few_larger_bodies_read_at_a_time_and_others_do_not_wait(
+    server: WebServer, room: BodyBudget
+) -> None:
     part = 20_000
     with ExitStack() as open_until_the_end:
         clients = [open_until_the_end.enter_context(begun(server, "/one", 40_000, part)) for _ in range(8)]
@@ -182,7 +186,7 @@ def posted_by(server: WebServer, body: bytes, host: str = "127.0.0.1", timeout: 
 
 def test_a_client_that_used_its_share_of_a_turn_waits_for_the_next() -> None:
     async def shared() -> list[str]:
-        room, order = Room(), list[str]()
+        room, order = BodyBudget(), list[str]()
 
         async def work(client: str, seconds: float) -> None:
             await room.share(client)
@@ -193,6 +197,40 @@ def test_a_client_that_used_its_share_of_a_turn_waits_for_the_next() -> None:
         return order
 
     assert apart(lambda: asyncio.run(shared())) == ["greedy", "other", "other", "greedy", "greedy"]
+
+
+def test_other_connections_have_their_turn_between_the_calls_of_any_clients() -> None:
+    async def shared() -> list[str]:
+        room, order = BodyBudget(), list[str]()
+
+        async def work(client: str) -> None:
+            await room.share(client)
+            order.append("call")
+            room.spent(client, 1.0)
+
+        async def probe() -> None:
+            while order.count("call") < 5:
+                order.append("probe")
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*(work(f"client-{at}") for at in range(5)), probe())
+        return order
+
+    assert "call call" not in " ".join(apart(lambda: asyncio.run(shared())))
+
+
+@pytest.mark.parametrize(("size", "alone"), [(50_000, False), (200_000, True)])
+def test_a_call_that_may_take_long_leaves_the_servers_thread_to_others(size: int, alone: bool) -> None:
+    seen: list[bool] = []
+
+    def answer(_body: bytes) -> Reply:
+        seen.append(runs_a_loop())
+        return Reply(200, b"")
+
+    route = document_route("/", answer, name="x", metrics=DocumentMetrics(Metrics("test")))
+    with WebServer(Starlette(routes=[route])) as server:
+        assert posted_by(server, b"x" * size)[0] == 200
+    assert seen == [not alone]
 
 
 def test_memory_is_given_back_after_a_large_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,9 +246,26 @@ def test_memory_is_given_back_after_a_large_call(monkeypatch: pytest.MonkeyPatch
         assert given == [1]
 
 
+@pytest.mark.parametrize(("limit", "status"), [(LARGE, 200), (LARGE - 1, 413)])
+def test_memory_is_given_back_again_once_a_large_call_is_answered_or_refused(
+    limit: int, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the call is answered its body is there, and those of others."""
+    asked: list[int] = []
+    monkeypatch.setattr("hami_plugins.web.memory.GivingBack.soon", lambda _of: asked.append(1))
+    route = document_route(
+        "/", lambda _: Reply(200, b""), name="x", metrics=DocumentMetrics(Metrics("test")), limit=limit
+    )
+    with WebServer(Starlette(routes=[route])) as server:
+        assert posted_by(server, b"x" * 1_000)[0] == 200
+        assert asked == []
+        assert posted_by(server, b"x" * LARGE)[0] == status
+        eventually(lambda: asked == [1])
+
+
 @pytest.mark.parametrize("size", [10, 100_000, LARGE])
 def test_a_body_that_does_not_matter_is_not_kept(size: int) -> None:
-    metrics, room, seen = DocumentMetrics(Metrics("test")), Room(most=200_000), list[int]()
+    metrics, room, seen = DocumentMetrics(Metrics("test")), BodyBudget(most=200_000), list[int]()
 
     def answer(body: bytes) -> Reply:
         seen.append(len(body))

@@ -13,7 +13,8 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from hami_plugins.granting import calls, questions, slices
+from hami_plugins.allocations import questions
+from hami_plugins.allocator import handlers, time_slices
 from hami_plugins.web import bodies, connections, documents, heads, joining, loops
 from hami_plugins.web import server as web_server
 from hami_plugins.web.server import WebServer
@@ -105,7 +106,7 @@ def test_the_figures_of_calls() -> None:
     shown = {row[0].strip("`"): (int(row[1]), int(row[2])) for row in ROWS if len(row) == 4 and row[1].isdigit()}
     served = {
         call.path: (call.limit, call.limit if call.longest is None else call.longest)
-        for call in (*calls.VOLCANO, *calls.KUBE_SCHEDULER)
+        for call in (*handlers.VOLCANO, *handlers.KUBE_SCHEDULER)
     }
     assert shown == served | {"webhooks": (documents.MAX_BODY, documents.MAX_BODY)}
 
@@ -129,8 +130,8 @@ def test_the_figures_of_calls() -> None:
         ("containers and init", questions.MOST_CONTAINERS),
         ("annotations of", questions.MOST_TEXT),
         ("devices and models", questions.MOST_CHOICES),
-        ("nodes of a call", slices.STRANGERS),
-        ("time for the nodes", slices.BUDGET),
+        ("nodes of a call", time_slices.STRANGERS),
+        ("time for the nodes", time_slices.BUDGET),
     ],
 )
 def test_the_figure_of_a_setting(beginning: str, setting: float) -> None:

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
-from hami_plugins.emulator.apiserver import ApiServer
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.observe.metrics import Metrics
+from hami_plugins.sandbox.apiserver import ApiServer
 from hami_plugins.web.admission import AdmissionMetrics, Handler, admission_route
 from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookConfiguration, establish
 from hami_plugins.web.documents import DocumentMetrics
 from hami_plugins.web.server import WebServer
-from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Refused
+from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied
 from tests.integration.kube.waiting import eventually
 
 OURS = WebhookConfiguration("mutating", "grants")
@@ -124,7 +124,7 @@ def test_a_grant_reaches_the_pod(server: ApiServer, api: KubeClient, tmp_path: P
 
 
 def test_a_refusal_reaches_whoever_binds(server: ApiServer, api: KubeClient, tmp_path: Path) -> None:
-    with serving(server, api, tmp_path, lambda request: Refused("no card left")):
+    with serving(server, api, tmp_path, lambda request: Denied("no card left")):
         a_pod(server, "p")
         with pytest.raises(KubeError, match="denied the request: no card left"):
             bind(api, "p")

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from hami_plugins.errors import ConfigError
 from hami_plugins.observe.metrics import Metrics
 from hami_plugins.web import server as server_module
-from hami_plugins.web.connections import Connections, Listener, listening
+from hami_plugins.web.connections import Listener, OpenConnections, listening
 from hami_plugins.web.probes import probe_routes
 from hami_plugins.web.server import WebServer, _Server
 from hami_plugins.web.tls import Tls
@@ -174,7 +174,7 @@ def test_readiness_follows_its_checks() -> None:
 def test_small_answers_do_not_wait_for_acknowledgements(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Listener] = []
 
-    def recorded(host: str, port: int, connections: Connections) -> Listener:
+    def recorded(host: str, port: int, connections: OpenConnections) -> Listener:
         made.append(listening(host, port, connections))
         return made[-1]
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hami_plugins.cli import main, trust
-from hami_plugins.emulator.apiserver import ApiServer
+from hami_plugins.cli import main
+from hami_plugins.cli.kit import trust
 from hami_plugins.errors import ConfigError, KubeError
 from hami_plugins.kube.client import KubeClient, connect_to
+from hami_plugins.sandbox.apiserver import ApiServer
 from hami_plugins.web.settings import ServedSettings
 
 PRODUCTS = {

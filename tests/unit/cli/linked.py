@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from neuron_topology.names import CORES, DEVICES, INSTANCE_LABEL
-from neuron_topology.nodes import FAMILY_LABEL
+from neuron_topology.core.names import CORES, DEVICES, INSTANCE_LABEL
+from neuron_topology.core.nodes import FAMILY_LABEL
 
 
 def a_node(name: str, *, family: str = "aws", annotations: dict[str, str] | None = None) -> dict[str, object]:

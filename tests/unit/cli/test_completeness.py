@@ -10,7 +10,7 @@ import orjson
 import pytest
 import yaml
 
-from hami_plugins.report import fleets
+from hami_plugins.inputs import fleets
 from tests.schema import published
 from tests.unit.cli.conftest import FITS, Type
 

@@ -7,21 +7,21 @@ import sys
 
 import pytest
 
-from hami_plugins.cli import completing
+from hami_plugins.cli import completion
 
 
 @pytest.mark.parametrize(
     ("found", "offered"),
     [
-        pytest.param(completing.fleets("mi"), ["mixed"], id="fleets"),
-        pytest.param(completing.shapes("h100"), ["h100x8=1", "h100x8-mig=1"], id="shapes"),
-        pytest.param(completing.vendors("nvi"), ["NVIDIA"], id="vendors"),
-        pytest.param(completing.policies("node=s"), ["node=spread"], id="policy"),
-        pytest.param(completing.policies("node=spread,device=n"), ["node=spread,device=numa"], id="second policy"),
-        pytest.param(completing.kinds("j"), ["job"], id="kinds"),
-        pytest.param(completing.shells("z"), ["zsh"], id="shells"),
-        pytest.param(completing.modes("l"), ["ledger"], id="modes"),
-        pytest.param(completing.fleets("none"), [], id="nothing"),
+        pytest.param(completion.fleets("mi"), ["mixed"], id="fleets"),
+        pytest.param(completion.shapes("h100"), ["h100x8=1", "h100x8-mig=1"], id="shapes"),
+        pytest.param(completion.vendors("nvi"), ["NVIDIA"], id="vendors"),
+        pytest.param(completion.policies("node=s"), ["node=spread"], id="policy"),
+        pytest.param(completion.policies("node=spread,device=n"), ["node=spread,device=numa"], id="second policy"),
+        pytest.param(completion.kinds("j"), ["job"], id="kinds"),
+        pytest.param(completion.shells("z"), ["zsh"], id="shells"),
+        pytest.param(completion.modes("l"), ["ledger"], id="modes"),
+        pytest.param(completion.fleets("none"), [], id="nothing"),
     ],
 )
 def test_what_begins_so_is_offered(found: list[str], offered: list[str]) -> None:
@@ -43,7 +43,7 @@ def test_kubectl_is_told_one_completion_on_a_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], offered: set[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["kubectl_complete-hami", *words])
-    assert completing.for_kubectl() == 0
+    assert completion.for_kubectl() == 0
     *lines, directive = capsys.readouterr().out.splitlines()
     assert set(lines) == offered
     assert directive == ":0"

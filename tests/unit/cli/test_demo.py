@@ -30,8 +30,8 @@ def test_a_pod_that_is_held_at_the_gate_is_told_who_holds_it_and_what_frees_it_a
     said = type_in("demo", "--no-live", "--html", page)
     shown = unescape(page.read_text(encoding="utf-8"))
     for words in (
-        "held at Volcano's gate: volcano.sh/vgpu-number: asks 2, queue lab has 1 of 10 left (9 inqueue)",
-        "PodGroup lab/podgroup-sweep of pod lab/sweep (of this plan, Inqueue) can never fit and takes 9 of 10 ",
+        "not enqueued by Volcano: volcano.sh/vgpu-number: asks 2, queue lab has 1 of 10 left (9 inqueue)",
+        "PodGroup lab/podgroup-sweep of pod lab/sweep (of this plan, Inqueue) can never fit and reserves 9 of 10 ",
         "fits without PodGroup lab/podgroup-sweep, which can never fit",
     ):
         assert words in said.out

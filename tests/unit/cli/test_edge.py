@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hami_plugins.cli import edge, inputs, planning
-from hami_plugins.cli.edge import Exit
+from hami_plugins.cli import plan
+from hami_plugins.cli.kit import edge, inputs
+from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.errors import ManifestError
 from tests.unit.cli.conftest import Type
 
@@ -52,8 +53,8 @@ def test_every_error_has_its_code(
     def fail(_: object) -> int:
         raise error
 
-    monkeypatch.setattr(planning, "run", fail)
-    said = type_in("plan", "-f", "x")
+    monkeypatch.setattr(plan, "run", fail)
+    said = type_in("plan", "-f", __file__)
     assert said.code == code
     assert said.out == ""
     assert said.err.count("\n") == (0 if code is Exit.INTERRUPTED else 1)
@@ -76,8 +77,8 @@ def test_a_closed_pipe_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     os.close(read)
     with os.fdopen(write, "w") as pipe:
         monkeypatch.setattr(sys, "stdout", pipe)
-        monkeypatch.setattr(planning, "run", fail)
-        assert edge.run(["plan", "-f", "x"]) == Exit.BROKEN_PIPE
+        monkeypatch.setattr(plan, "run", fail)
+        assert edge.run(["plan", "-f", __file__]) == Exit.BROKEN_PIPE
         pipe.write("nobody reads this")
 
 

@@ -8,7 +8,9 @@ from threading import Thread
 
 import pytest
 
-from hami_plugins.cli.live.ending import SIGNALS, DemoError, Ending
+from hami_plugins.cli.live.signals import DemoError, Ending
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def test_a_signal_is_heeded_when_somebody_looks() -> None:
@@ -41,7 +43,7 @@ def test_ctrl_c_counts_also_when_the_wait_is_over() -> None:
 def test_afterwards_signals_do_what_they_did() -> None:
     before = [signal.getsignal(number) for number in SIGNALS]
     with Ending():
-        assert [signal.getsignal(number) for number in SIGNALS] != before
+        assert all(signal.getsignal(number) != was for number, was in zip(SIGNALS, before, strict=True))
     assert [signal.getsignal(number) for number in SIGNALS] == before
 
 

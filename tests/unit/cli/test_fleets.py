@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from hami_plugins import examples
-from hami_plugins.report import fleets
-from hami_plugins.report.fleets import declared, described
+from hami_plugins.inputs import fleets
+from hami_plugins.inputs.fleets import declared, described
 from tests.schema import published
 from tests.unit.cli.conftest import FITS, Type
 

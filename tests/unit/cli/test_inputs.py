@@ -12,14 +12,14 @@ from typing import Any
 import orjson
 import pytest
 
-from hami_plugins.cli import inputs
-from hami_plugins.cli.inputs import Source
+from hami_plugins.cli.kit import inputs
+from hami_plugins.cli.kit.inputs import ClusterSource
+from hami_plugins.inputs import fleets, listing
 from hami_plugins.model.cluster import ClusterSnapshot
-from hami_plugins.report import fleets, listing
-from hami_plugins.report.plan import Planner, Unit
+from hami_plugins.plan import Planner, PlanUnit
 from tests.builders import a_snapshot
 from tests.unit.cli.test_plan import a_listing
-from tests.unit.report.plans import REGISTRY, asking
+from tests.unit.plan.plans import REGISTRY, asking
 
 
 class Terminal(io.StringIO):
@@ -41,13 +41,13 @@ def a_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        pytest.param(Source(snapshots=("a/b.json", "-")), "b.json, stdin", id="dumps"),
-        pytest.param(Source(fleet="mixed"), "fleet mixed", id="fleet"),
-        pytest.param(Source(context="prod"), "cluster prod", id="context"),
-        pytest.param(Source(), "the cluster of kubeconfig", id="live"),
+        pytest.param(ClusterSource(snapshots=("a/b.json", "-")), "b.json, stdin", id="dumps"),
+        pytest.param(ClusterSource(fleet="mixed"), "fleet mixed", id="fleet"),
+        pytest.param(ClusterSource(context="prod"), "cluster prod", id="context"),
+        pytest.param(ClusterSource(), "the cluster of kubeconfig", id="live"),
     ],
 )
-def test_a_source_is_called_as_people_gave_it(source: Source, words: str) -> None:
+def test_a_source_is_called_as_people_gave_it(source: ClusterSource, words: str) -> None:
     assert source.words() == words
 
 
@@ -56,7 +56,7 @@ def test_a_long_read_tells_a_terminal_what_it_does(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(inputs, "_LONG", 1)
     dump = tmp_path / "dump.json"
     dump.write_bytes(a_listing())
-    assert len(list(inputs.objects(Source(snapshots=(str(dump),))))) == 1
+    assert len(list(inputs.objects(ClusterSource(snapshots=(str(dump),))))) == 1
     assert "reading dump.json" in terminal.getvalue()
     assert "parsing" in terminal.getvalue()
 
@@ -89,7 +89,7 @@ def a_large_listing(pods: int) -> dict[str, Any]:
 def read_into(tmp_path: Path, pods: int) -> ClusterSnapshot:
     dump = tmp_path / "dump.json"
     dump.write_bytes(orjson.dumps(a_large_listing(pods)))
-    return inputs.cluster(Source(snapshots=(str(dump),)), inputs.registry_of(inputs.settings_of(None)))
+    return inputs.cluster(ClusterSource(snapshots=(str(dump),)), inputs.registry_of(inputs.settings_of(None)))
 
 
 def test_a_large_dump_shows_how_far_the_reading_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +131,7 @@ def test_no_garbage_is_looked_for_while_a_large_dump_is_read(tmp_path: Path, mon
 
 def test_several_large_dumps_are_one_piece_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch)
-    with inputs.Reading() as reading:
+    with inputs.BulkRead() as reading:
         for _ in range(2):
             reading.expect(a_large_listing(2_000))
         reading(2_002)
@@ -154,5 +154,5 @@ def test_a_plan_of_many_pods_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch
 def test_a_planner_counts_the_pods_that_it_has_decided() -> None:
     counted: list[int] = []
     pods = tuple(asking(20_000 if at else 1000, name=f"p-{at}") for at in range(5))
-    Planner(REGISTRY).plan(a_snapshot(), [Unit(name="u", pods=pods)], progress=counted.append)
+    Planner(REGISTRY).plan(a_snapshot(), [PlanUnit(name="u", pods=pods)], progress=counted.append)
     assert sum(counted) == 5

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from hami_plugins.cli import plugged
-from neuron_topology.allocation.families import Family
-from neuron_topology.names import INSTANCE_LABEL, LEGACY_DEVICES
-from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY
-from neuron_topology.vendor import SPEC
+from hami_plugins.cli.kit import plugins
+from neuron_topology.core.names import INSTANCE_LABEL, LEGACY_DEVICES
+from neuron_topology.core.nodes import FAMILY_LABEL, HEALTH_KEY
+from neuron_topology.core.sets.families import Family
+from neuron_topology.core.vendor import SPEC
 from tests.unit.cli.conftest import Type
 from tests.unit.cli.linked import a_node, a_pod, held, written
 
@@ -21,7 +21,7 @@ POWERS, POOL = "ask for 1, 4, 8 or 16 devices", f"{FAMILY_LABEL}={Family.LINKED}
 
 
 def test_the_packs_vendor_takes_the_place_of_hamis() -> None:
-    assert list(plugged.vendors()) == [SPEC]
+    assert list(plugins.vendors()) == [SPEC]
 
 
 def test_a_plan_places_pods_on_the_sets_of_each_pool(type_in: Type, tmp_path: Path) -> None:
@@ -198,7 +198,11 @@ def test_both_units_in_one_container_are_refused(type_in: Type, tmp_path: Path) 
     both = written(tmp_path / "both.yaml", a_pod("both", aws_neuron=1, aws_neuroncore=2))
     said = type_in("vet", "-f", both)
     assert said.code == 1
-    assert "keep one of the two: whole devices, or cores of a device" in said.out
+    assert (
+        "the webhook refuses aws.amazon.com/neuron=1, aws.amazon.com/neuroncore=2: aws.amazon.com/neuroncore"
+        in said.out
+    )
+    assert "\n    fix: keep one of the two: whole devices, or cores of a device\n" in said.out
 
 
 def test_what_is_broken_on_a_node_is_left_out_and_what_cannot_be_read_is_a_problem(
@@ -217,10 +221,14 @@ def test_what_is_broken_on_a_node_is_left_out_and_what_cannot_be_read_is_a_probl
 @pytest.mark.parametrize(
     ("selected", "code", "words"),
     [
-        ({}, 1, f"(Inferentia does, linked node pools do); {POWERS}, or select inf"),
-        ({INSTANCE_LABEL: "trn1.32xlarge"}, 1, f"(linked node pools do); {POWERS}, or select a node pool with {POOL}"),
+        ({}, 1, f"(Inferentia does, linked node pools do)\n    fix: {POWERS}, or select inf"),
+        (
+            {INSTANCE_LABEL: "trn1.32xlarge"},
+            1,
+            f"(linked node pools do)\n    fix: {POWERS}, or select a node pool with {POOL}",
+        ),
         ({INSTANCE_LABEL: "trn1.32xlarge", FAMILY_LABEL: "linked"}, 0, "no findings"),
-        ({INSTANCE_LABEL: "trn1.32xlarge", FAMILY_LABEL: "aws"}, 1, "error: Pod lab/pair: container main"),
+        ({INSTANCE_LABEL: "trn1.32xlarge", FAMILY_LABEL: "aws"}, 1, "error: Pod lab/pair, container main"),
     ],
 )
 def test_vet_knows_without_a_cluster_that_linked_pools_grant_other_counts(

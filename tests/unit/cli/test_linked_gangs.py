@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from neuron_topology.names import DEVICES
+from neuron_topology.core.names import DEVICES
 from tests.unit.cli.conftest import Type
 from tests.unit.cli.linked import a_node, a_pod, on, written
 

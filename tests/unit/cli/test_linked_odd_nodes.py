@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from neuron_topology.names import CORES, DEVICES, INSTANCE_LABEL
+from neuron_topology.core.names import CORES, DEVICES, INSTANCE_LABEL
 from tests.unit.cli.conftest import Type
 from tests.unit.cli.linked import a_node, a_pod, held, written
 
@@ -37,7 +37,7 @@ def test_a_type_that_nobody_knows_is_told_and_grants_devices_singly_or_all_toget
     assert "asked 4, which n never grants together; the nearest numbers that it does: 1 or 16" in said.out
     vetted = type_in("vet", "--snapshot", cluster)
     assert vetted.code == 1
-    assert "HP736 warning: Node n: instance type trn9.32xlarge is not known" in vetted.out
+    assert "HP736 warning: Node n\n    instance type trn9.32xlarge is not known" in vetted.out
     whole = written(tmp_path / "whole.yaml", a_pod("whole", aws_neuron=16))
     planned = type_in("plan", "-f", whole, "--snapshot", cluster)
     assert planned.code == 0
@@ -57,7 +57,7 @@ def test_numbers_by_hand_that_meet_are_held_by_both_and_told(type_in: Type, tmp_
         in type_in("explain", "pod", "lab/one", "--snapshot", cluster).out
     )
     said = type_in("vet", "--snapshot", cluster).out
-    assert said.count("HP737 error: Node n: ") == 2
+    assert said.count("HP737 error: Node n\n") == 2
     assert "pod lab/one: n-AWSNeuron-3" in said
     assert "pod lab/half: n-AWSNeuron-8: 3 of 2 cores are promised, to lab/same as well" in said
     page = tmp_path / "page.html"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hami_plugins.cli.memory import undisturbed
+from hami_plugins.cli.kit.memory import undisturbed
 
 
 class Ledger:

@@ -13,13 +13,13 @@ from contextlib import redirect_stdout
 
 import pytest
 
-from hami_plugins.cli import output
-from hami_plugins.cli.options import Form
-from hami_plugins.report.rows import Row, Table
+from hami_plugins.cli.kit import output
+from hami_plugins.cli.kit.options import Form
+from hami_plugins.output.rows import Table, TableRow
 
 CONTENT = Table(
     columns=("NAME", "STATE", "NOTE"),
-    rows=(Row(("one", "good", "n" * 30), "good"), Row(("two\x1b[2J", "bad", "-"), "bad")),
+    rows=(TableRow(("one", "good", "n" * 30), "good"), TableRow(("two\x1b[2J", "bad", "-"), "bad")),
     whole=frozenset({0}),
     optional=(2,),
     toned=1,
@@ -91,6 +91,35 @@ def test_strangers_cannot_move_the_cursor(look: Look) -> None:
     assert "\x1b[2J" not in look(everything)
 
 
+@pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
+def test_a_name_with_line_breaks_writes_no_line_of_its_own(terminal: bool, look: Look) -> None:
+    name = "a\n::error::b\r::error::c\u2028::error::d"
+
+    def everywhere() -> None:
+        output.line(f"{name} fits")
+        output.prose(f"{name} fits")
+        output.table(Table(columns=("NAME",), rows=(TableRow((name,), ""),)))
+
+    with redirect_stdout(io.StringIO()) as piped:
+        everywhere()
+    found = look(everywhere) if terminal else piped.getvalue()
+    assert "error" in found
+    assert not [line for line in found.splitlines() if line.lstrip().startswith("::")]
+
+
+def test_a_remark_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    output.remark("a\n::error::b")
+    assert capsys.readouterr().err == "note: a\\x0a::error::b\n"
+
+
+def test_json_of_strangers_controls_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "a\x9b2J\x7f\x1b\u202e\u2066\u2028b"
+    output.document({"name": name, "rest": iter([{name: name}])}, Form.JSON)
+    found = capsys.readouterr().out
+    assert all(each.isprintable() or each == "\n" for each in found)
+    assert json.loads(found) == {"name": name, "rest": [{name: name}]}
+
+
 def test_a_pipe_gets_one_line_per_row(capsys: pytest.CaptureFixture[str]) -> None:
     output.table(CONTENT)
     header, one, two = capsys.readouterr().out.splitlines()
@@ -123,11 +152,11 @@ def test_a_reader_who_leaves_is_no_finding() -> None:
 PLAN = Table(
     columns=("POD", "STATUS", "NODE", "CARDS", "SLICE", "WHY HERE"),
     rows=(
-        Row(
+        TableRow(
             ("vision/detector-[0-1]", "fits", "h100x8-mig-0", "NVIDIA H100 80GB HBM3 #5-6", "2 x 79 GiB, 100 %", "w"),
             "good",
         ),
-        Row(("vision/smoke-lltf50khzltrhd-smoke-0-0", "does not fit", "-", "-", "-", "-"), "bad"),
+        TableRow(("vision/smoke-lltf50khzltrhd-smoke-0-0", "does not fit", "-", "-", "-", "-"), "bad"),
     ),
     whole=frozenset({0, 1, 2}),
     optional=(5,),
@@ -148,6 +177,51 @@ def test_names_and_numbers_are_never_broken(look: Look, monkeypatch: pytest.Monk
     for name in ("vision/detector-[0-1]", "vision/smoke-lltf50khzltrhd-smoke-0-0", "h100x8-mig-0", "#5-6"):
         assert name in text
     assert max(map(len, lines)) <= width
+
+
+FULL = Table(
+    columns=("POD", "STATUS", "NODE", "CARDS", "SLICE"),
+    rows=(
+        TableRow(("lab/slice", "fits", "h100x8-0", "NVIDIA H100 80GB HBM3 #7", "4000 MiB, 30 %"), "good"),
+        TableRow(("lab/pair-[0-1]", "fits", "inf2-48xlarge-0", "NVIDIA A100-SXM4-80GB #4-7", "2 x 40779 MiB"), "good"),
+        TableRow(("lab/gang-worker-[0-2]", "does not fit", "-", "-", "all 2 cores"), "bad"),
+    ),
+    whole=frozenset({0, 1, 2}),
+    toned=1,
+)
+
+
+@pytest.mark.parametrize("width", [*range(75, 110)])
+def test_nothing_is_cut_off_at_the_edge_of_the_terminal(
+    look: Look, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = plain(look(lambda: output.table(FULL)))
+    words = [word.rstrip(":,") for word in " ".join(lines).split()]
+    for row in FULL.rows:
+        for cell in row.cells:
+            assert [word for word in cell.split() if word.rstrip(",") not in {"-", *words}] == []
+
+
+def test_rows_without_a_state_are_one_sentence_where_columns_have_no_room(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    ranks = Table(
+        ("RANK", "NODE", "ZONE", "LAYER"), (TableRow(("0", "node-with-a-long-name", "z", "")),), frozenset({1})
+    )
+    assert " ".join(plain(look(lambda: output.table(ranks)))) == "0: node   node-with-a-long-name,   zone z"
+
+
+def test_a_remark_is_wrapped_on_a_terminal_and_one_line_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output.remark("aaaa bbbb cccc dddd")
+    assert capsys.readouterr().err == "note: aaaa bbbb cccc dddd\n"
+    monkeypatch.setenv("COLUMNS", "16")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    output.remark("aaaa bbbb cccc dddd")
+    assert terminal.getvalue() == "note: aaaa bbbb\n  cccc dddd\n"
 
 
 @pytest.mark.parametrize("width", [30, 80, 120])

@@ -11,10 +11,10 @@ import orjson
 import pytest
 import yaml
 
-from hami_plugins.report import fleets
+from hami_plugins.inputs import fleets
 from tests.schema import ADAPTER
 from tests.unit.cli.conftest import FITS, SERVICE, TOO_BIG, Type
-from tests.unit.report.test_turns import a_node, a_pod
+from tests.unit.queueing.test_cycle import a_node, a_pod
 
 FLEET = "nodes: [{shape: t4x1, count: 2}]"
 
@@ -151,7 +151,7 @@ def test_the_annotations_of_a_dialect_are_patches(type_in: Type, job: Path, too_
 
 def test_pods_in_another_dialects_words_are_only_named(type_in: Type, job: Path) -> None:
     said = type_in("plan", "-f", job, "--fleet", "t4x1", "--annotations", "volcano")
-    assert said.out == "# default/small: asks in the words of hami\n"
+    assert said.out == "# default/small: requests resources of hami\n"
 
 
 def test_the_page_is_written_beside_the_answer(type_in: Type, job: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.report import fleets
+from hami_plugins.inputs import fleets
 from tests.schema import ADAPTER
 from tests.unit.cli.conftest import FITS, Type
 

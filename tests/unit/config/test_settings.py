@@ -8,7 +8,6 @@ import pytest
 
 from hami_plugins.config import settings
 from hami_plugins.engine.policies import policy_of
-from hami_plugins.engine.queues import OVERCOMMIT
 from hami_plugins.errors import ConfigError
 from hami_plugins.model.policy import NodePolicy
 from hami_plugins.vendors import BUILTIN
@@ -128,7 +127,7 @@ def test_a_broken_volcano_config_names_the_place() -> None:
 
 def test_what_volcanos_configuration_says_of_queues_holds() -> None:
     usual = settings.parse("").rules()
-    assert (usual.queue_plugin, usual.queue_hierarchy, usual.overcommit) == ("", None, OVERCOMMIT)
+    assert (usual.queue_plugin, usual.queue_hierarchy, usual.overcommit) == ("", None, Fraction("1.2"))
     text = "version: 1\nvolcano: {queuePlugin: capacity, queueHierarchy: false, overcommitFactor: 1.05}"
     said = settings.parse(text).rules()
     assert (said.queue_plugin, said.queue_hierarchy, said.overcommit) == ("capacity", False, Fraction(105, 100))
@@ -157,7 +156,7 @@ def test_the_release_of_volcano_is_one() -> None:
 def test_a_name_that_is_no_setting_is_answered_with_the_nearest_one(text: str, complaint: str) -> None:
     with pytest.raises(ConfigError) as error:
         settings.parse(text, source="x.yaml")
-    assert str(error.value) == f"x.yaml: {complaint}"
+    assert str(error.value) == f"x.yaml: {complaint} (`hami-plugins settings` lists all)"
 
 
 def test_a_variable_that_sets_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +164,8 @@ def test_a_variable_that_sets_nothing_is_refused(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(ConfigError) as error:
         settings.parse("")
     assert str(error.value) == (
-        "environment: HAMI_PLUGINS__SCHEDULR__NAME: no such setting; did you mean HAMI_PLUGINS__SCHEDULER?"
+        "environment: HAMI_PLUGINS__SCHEDULR__NAME: no such setting; did you mean HAMI_PLUGINS__SCHEDULER? "
+        "(`hami-plugins settings` lists all)"
     )
 
 

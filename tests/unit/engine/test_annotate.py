@@ -6,11 +6,12 @@ from dataclasses import replace
 from hami_plugins.engine.annotate import annotations_of, labels_of
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.devices import CoreMask, GrantedShare, Instance, Placement
+from hami_plugins.model.devices import CoreMask, GrantedShare, Instance, SlicePlacement
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName, VendorName
-from hami_plugins.model.vendor import AllocationView, Dialect, ResourceNames, VendorSpec
+from hami_plugins.model.vendor import AllocationView, ResourceNames, VendorSpec
 from hami_plugins.model.verdicts import Fit
 from tests import acme
 from tests.builders import COUNT, a_container, a_device, a_node, a_pod, a_share, granted
@@ -95,8 +96,8 @@ def test_volcano_writes_an_empty_list_for_a_pod_that_asks_for_zero_cards() -> No
 
 
 def test_a_slice_of_a_card_that_is_cut_by_a_group_is_named_as_the_slice() -> None:
-    grouped = a_share("GPU-1", 5, 0, Instance("g1-3", Placement(3, 1), "g1"))
-    plain = a_share("GPU-1", 5, 0, Instance("1g.5gb", Placement(3, 1)))
+    grouped = a_share("GPU-1", 5, 0, Instance("g1-3", SlicePlacement(3, 1), "g1"))
+    plain = a_share("GPU-1", 5, 0, Instance("1g.5gb", SlicePlacement(3, 1)))
     (cut,) = (text for key, text in written((grouped,), specs=(VOLCANO,)).items() if key == ALLOCATED)
     assert cut.startswith("GPU-1[g1-3],")
     assert written((plain,))[ALLOCATED].startswith("GPU-1,")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hami_plugins.engine import checks
-from hami_plugins.model.requests import Percent, Selector
+from hami_plugins.model.requests import DeviceSelector, Percent
 from hami_plugins.model.units import CoreShare, MiB
 from hami_plugins.model.verdicts import Reason
 from tests import acme
@@ -25,29 +25,30 @@ def test_a_cordoned_device_takes_nothing() -> None:
 @pytest.mark.parametrize(
     ("selector", "why"),
     [
-        (Selector(), None),
-        (Selector(use_models=("a100", "h100")), None),
-        (Selector(use_models=("h100",)), Reason.MODEL),
-        (Selector(use_models=()), Reason.MODEL),
-        (Selector(avoid_models=("h100",)), None),
-        (Selector(avoid_models=("a100",)), Reason.MODEL),
-        (Selector(use_models=("a100",), avoid_models=("40gb",)), Reason.MODEL),
-        (Selector(avoid_models=()), None),
-        (Selector(modes="hami-core"), None),
-        (Selector(modes="hami-core,mig"), None),
-        (Selector(modes="mig"), Reason.MODEL),
+        (DeviceSelector(), None),
+        (DeviceSelector(use_models=("a100", "h100")), None),
+        (DeviceSelector(use_models=("h100",)), Reason.MODEL),
+        (DeviceSelector(use_models=()), Reason.MODEL),
+        (DeviceSelector(avoid_models=("h100",)), None),
+        (DeviceSelector(avoid_models=("a100",)), Reason.MODEL),
+        (DeviceSelector(use_models=("a100",), avoid_models=("40gb",)), Reason.MODEL),
+        (DeviceSelector(avoid_models=()), None),
+        (DeviceSelector(modes="hami-core"), None),
+        (DeviceSelector(modes="hami-core,mig"), None),
+        (DeviceSelector(modes="mig"), Reason.MODEL),
     ],
 )
-def test_a_model_is_wanted_when_the_lists_say_so(selector: Selector, why: Reason | None) -> None:
+def test_a_model_is_wanted_when_the_lists_say_so(selector: DeviceSelector, why: Reason | None) -> None:
     card = a_candidate(a_device(model="NVIDIA A100-40GB", mode="hami-core"))
     assert checks.wanted_model(card, an_ask(a_request(selector=selector))) is why
 
 
 def test_a_vendor_may_want_the_mode_to_be_the_very_one_that_the_pod_names() -> None:
-    ask = an_ask(a_request(selector=Selector(modes="hami-core,mig")))
+    ask = an_ask(a_request(selector=DeviceSelector(modes="hami-core,mig")))
     assert checks.same_mode(a_candidate(a_device(mode="mig")), ask) is Reason.MODE
     assert (
-        checks.same_mode(a_candidate(a_device(mode="mig")), an_ask(a_request(selector=Selector(modes="mig")))) is None
+        checks.same_mode(a_candidate(a_device(mode="mig")), an_ask(a_request(selector=DeviceSelector(modes="mig"))))
+        is None
     )
 
 
@@ -122,21 +123,27 @@ def test_what_a_request_takes_of_a_device_can_be_a_vendors_word() -> None:
 
 def test_card_checks_look_at_models_only_where_a_pod_selects() -> None:
     assert checks.card_checks(acme.SPEC, a_request()) == (checks.healthy, checks.not_cordoned)
-    for selector in (Selector(use_models=()), Selector(avoid_models=()), Selector(modes="")):
+    for selector in (DeviceSelector(use_models=()), DeviceSelector(avoid_models=()), DeviceSelector(modes="")):
         found = checks.card_checks(acme.SPEC, a_request(selector=selector))
         assert found == (checks.healthy, checks.not_cordoned, checks.wanted_model)
 
 
 def test_card_checks_compare_modes_first_where_a_vendor_wants_the_very_one() -> None:
     exact = replace(acme.SPEC, exact_mode=True)
-    found = checks.card_checks(exact, a_request(selector=Selector(modes="mig")))
+    found = checks.card_checks(exact, a_request(selector=DeviceSelector(modes="mig")))
     assert found == (checks.healthy, checks.not_cordoned, checks.same_mode, checks.wanted_model)
-    assert checks.same_mode not in checks.card_checks(exact, a_request(selector=Selector(use_models=("x",))))
+    assert checks.same_mode not in checks.card_checks(exact, a_request(selector=DeviceSelector(use_models=("x",))))
+
+
+def test_card_checks_look_at_all_signs_of_health_first() -> None:
+    fragile = replace(acme.SPEC, health_checks=(checks.slot_left,))
+    found = checks.card_checks(fragile, a_request(selector=DeviceSelector(use_models=("x",))))
+    assert found == (checks.healthy, checks.slot_left, checks.not_cordoned, checks.wanted_model)
 
 
 def test_room_checks_are_in_the_order_of_the_explanation() -> None:
     spec = replace(acme.SPEC, early_checks=(checks.healthy,), late_checks=(checks.not_cordoned,))
-    request = a_request(selector=Selector(avoid_ids=frozenset()))
+    request = a_request(selector=DeviceSelector(avoid_ids=frozenset()))
     assert checks.room_checks(spec, request, exclusive=True) == (
         checks.healthy,
         checks.wanted_id,

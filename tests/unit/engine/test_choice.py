@@ -13,7 +13,7 @@ from hami_plugins.model.policy import DEFAULT_POLICY, NodePolicy, Policy
 from hami_plugins.model.vendor import VendorSpec
 from tests import acme
 from tests.builders import a_device, a_node, a_request, a_snapshot, used
-from tests.unit.engine.relaxing import a_busy_node, wanting
+from tests.unit.suggest.questions import a_busy_node, wanting
 
 SPREAD = Policy(node=NodePolicy.SPREAD)
 

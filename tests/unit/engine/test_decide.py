@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_plugins import examples
+from hami_plugins import examples, library
 from hami_plugins.engine import decide
 from hami_plugins.engine.apply import assigned
 from hami_plugins.engine.decide import CacheStatistics, Decider, PodDemand
-from hami_plugins.engine.intake import Intake
+from hami_plugins.engine.intake import PodInfo
 from hami_plugins.engine.registry import Registry
+from hami_plugins.inputs import fleets
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import UNREGISTERED, Placed, Refused
 from hami_plugins.model.nodes import NodeEntry, NodeFacts
 from hami_plugins.model.pods import NodeConstraints
 from hami_plugins.model.policy import DEFAULT_POLICY, NodePolicy, Policy
 from hami_plugins.model.quantity import NANO
-from hami_plugins.model.requests import Selector
+from hami_plugins.model.requests import DeviceSelector
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName
 from hami_plugins.model.vendor import Headroom
 from hami_plugins.model.verdicts import Fit, NoFit, Reason
-from hami_plugins.report import fleets, library
 from tests import acme
 from tests.builders import ACME, COUNT, a_demand, a_device, a_node, a_pod, a_request, a_snapshot, amounts, used
 
@@ -114,7 +114,7 @@ class TestRefusal:
 class TestSelectors:
     """Id lists become a mask per node, so equal states still share what they have in common."""
 
-    wanted = PodDemand(a_demand(a_request(selector=Selector(use_ids=frozenset({DeviceId("GPU-1")})))))
+    wanted = PodDemand(a_demand(a_request(selector=DeviceSelector(use_ids=frozenset({DeviceId("GPU-1")})))))
 
     def test_only_the_node_with_the_device_fits(self) -> None:
         nodes = a_snapshot(a_node("a", ids=["GPU-0"]), a_node("b", ids=["GPU-1"]))
@@ -318,7 +318,7 @@ def test_caches_never_change_an_answer(
             assert decider.statistics.columns <= columns
 
 
-def mlu_request(units: int) -> Intake:
+def mlu_request(units: int) -> PodInfo:
     limits = {"cambricon.com/vmlu": "1", "cambricon.com/mlu.smlu.vmemory": str(units)}
     return library.admit(
         {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "resources": {"limits": limits}}]}}

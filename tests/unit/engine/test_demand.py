@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hami_plugins.engine import demand
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError
-from hami_plugins.model.requests import ANY_DEVICE, Absolute, ContainerKind, DeviceRequest, Percent, Selector
+from hami_plugins.model.requests import ANY_DEVICE, Absolute, ContainerKind, DeviceRequest, DeviceSelector, Percent
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.model.vendor import AnnotationKeys, OnBadMemory, RequestRules
 from tests import acme
@@ -137,21 +137,21 @@ def test_vendor_words_of_the_pod_travel_with_the_request() -> None:
         ({"other": "x"}, ANY_DEVICE),
         ({KEYS.use_ids[0]: " "}, ANY_DEVICE),
         ({KEYS.use_models: " "}, ANY_DEVICE),
-        ({KEYS.use_ids[0]: "a, b"}, Selector(use_ids=frozenset({DeviceId("a"), DeviceId("b")}))),
-        ({KEYS.avoid_ids[0]: "a"}, Selector(avoid_ids=frozenset({DeviceId("a")}))),
-        ({KEYS.use_models: "A100, ,H100"}, Selector(use_models=("a100", "h100"))),
-        ({KEYS.use_models: ","}, Selector(use_models=())),
-        ({KEYS.avoid_models: "T4"}, Selector(avoid_models=("t4",))),
+        ({KEYS.use_ids[0]: "a, b"}, DeviceSelector(use_ids=frozenset({DeviceId("a"), DeviceId("b")}))),
+        ({KEYS.avoid_ids[0]: "a"}, DeviceSelector(avoid_ids=frozenset({DeviceId("a")}))),
+        ({KEYS.use_models: "A100, ,H100"}, DeviceSelector(use_models=("a100", "h100"))),
+        ({KEYS.use_models: ","}, DeviceSelector(use_models=())),
+        ({KEYS.avoid_models: "T4"}, DeviceSelector(avoid_models=("t4",))),
     ],
 )
-def test_annotations_select_devices(annotations: dict[str, str], selector: Selector) -> None:
+def test_annotations_select_devices(annotations: dict[str, str], selector: DeviceSelector) -> None:
     assert demand.selector_of(KEYS, annotations) == selector
 
 
 def test_with_two_id_keys_a_device_must_pass_both() -> None:
     keys = AnnotationKeys(allocated="x", use_ids=("u1", "u2"), avoid_ids=("n1", "n2"), mode="m")
     both = demand.selector_of(keys, {"u1": "a,b", "u2": "b,c", "n1": "d", "n2": "e", "m": "mig"})
-    assert both == Selector(
+    assert both == DeviceSelector(
         use_ids=frozenset({DeviceId("b")}), avoid_ids=frozenset({DeviceId("d"), DeviceId("e")}), modes="mig"
     )
     assert demand.selector_of(keys, {"u2": "b", "n2": "e"}).use_ids == frozenset({DeviceId("b")})

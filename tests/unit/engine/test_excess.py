@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hami_plugins.engine.excess import Excess, excess_of, within
+from hami_plugins.engine.excess import DeviceExcess, excess_of, within
 from hami_plugins.model.devices import CoreMask, Device, GrantedShare, Mark
 from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand, Percent
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
@@ -35,7 +35,7 @@ def device_of(name: DeviceId) -> Device | None:
     return Device(vendor=SPEC.name, model="A", slots=10, memory=MiB(40_961), cores=CoreShare(100), index=0)
 
 
-def found(request: DeviceRequest | None, *shares: GrantedShare) -> Excess | None:
+def found(request: DeviceRequest | None, *shares: GrantedShare) -> DeviceExcess | None:
     return excess_of(SPEC, request, shares, device_of)
 
 
@@ -107,12 +107,12 @@ def test_cores_beyond_a_device_are_whole_devices(
 @pytest.mark.parametrize(
     ("excess", "text"),
     [
-        (Excess(MEMORY, 81_920, 1, DeviceId("GPU-a")), f"81920 of {MEMORY} on GPU-a, and 1 requested"),
-        (Excess(COUNT, 2, 1), f"2 of {COUNT}, and 1 requested"),
-        (Excess(CORES, 0, 30, DeviceId("GPU-a")), f"0 of {CORES} on GPU-a (no limit), and 30 requested"),
+        (DeviceExcess(MEMORY, 81_920, 1, DeviceId("GPU-a")), f"81920 of {MEMORY} on GPU-a, and 1 requested"),
+        (DeviceExcess(COUNT, 2, 1), f"2 of {COUNT}, and 1 requested"),
+        (DeviceExcess(CORES, 0, 30, DeviceId("GPU-a")), f"0 of {CORES} on GPU-a (no limit), and 30 requested"),
     ],
 )
-def test_an_excess_names_resource_device_and_both_amounts(excess: Excess, text: str) -> None:
+def test_an_excess_names_resource_device_and_both_amounts(excess: DeviceExcess, text: str) -> None:
     assert str(excess) == text
 
 

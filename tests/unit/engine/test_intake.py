@@ -2,15 +2,16 @@
 
 from dataclasses import replace
 
-from hami_plugins.engine.intake import Rules, dialect_of, take_in
+from hami_plugins.engine.intake import PodInfo, Rules, created, dialect_of, take_in
 from hami_plugins.engine.mutate import WebhookSettings
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.engine.registry import Registry
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.pods import NodeConstraints
 from hami_plugins.model.policy import DEFAULT_POLICY, SortKey
 from hami_plugins.model.requests import ContainerDemand, ContainerKind
-from hami_plugins.model.units import CoreShare, MiB, NodeName, VendorName
-from hami_plugins.model.vendor import AdmissionChange, Admitted, Dialect, Headroom, ResourceNames
+from hami_plugins.model.units import CoreShare, MiB, NodeName, PodUid, VendorName
+from hami_plugins.model.vendor import AdmissionChange, ContainerAdmission, Headroom, ResourceNames
 from tests import acme
 from tests.builders import ACME, CORES, COUNT, MEMORY, a_container, a_demand, a_pod, a_request
 
@@ -38,7 +39,9 @@ def test_an_admitted_pod_comes_with_demand_and_policy() -> None:
 
 
 def test_the_demand_is_what_the_webhook_made_of_the_pod() -> None:
-    spec = replace(acme.SPEC, admit=lambda *_: Admitted(claimed=True, changes=(AdmissionChange("limit", CORES, "70"),)))
+    spec = replace(
+        acme.SPEC, admit=lambda *_: ContainerAdmission(claimed=True, changes=(AdmissionChange("limit", CORES, "70"),))
+    )
     found = take_in(a_pod(), Registry([spec]), Rules())
     assert found.demand.devices == a_demand(a_request(cores=70))
     assert CORES not in found.submitted.containers[0].limits
@@ -131,3 +134,49 @@ def test_one_request_in_volcanos_words_makes_the_pod_volcanos() -> None:
 def test_the_webhooks_settings_are_the_rules() -> None:
     rules = Rules(webhook=WebhookSettings(scheduler="ours"))
     assert take_in(a_pod(), REGISTRY, rules).pod.scheduler == "ours"
+
+
+def uncreated(
+    limits: dict[str, int | str], requests: dict[str, int | str], *, uid: str = "", writes: int = 0
+) -> PodInfo:
+    """What becomes of a pod's container; with ``writes`` the webhook makes that the limit of its memory."""
+    changes = (AdmissionChange("limit", MEMORY, str(writes)),) if writes else ()
+    spec = replace(acme.SPEC, admit=lambda *_: ContainerAdmission(claimed=True, changes=changes))
+    pod = replace(a_pod(a_container(limits, requests=requests)), uid=PodUid(uid))
+    return created(take_in(pod, Registry([spec]), Rules()))
+
+
+def test_a_request_of_devices_without_a_limit_makes_no_pod() -> None:
+    found = uncreated({}, {COUNT: 1})
+    assert found.refusal == (
+        f"not planned: container main: the API server refuses a request of {COUNT} without a limit; write it under "
+        "limits"
+    )
+    assert found.words == ""
+    assert not found.demand.devices.wants_devices
+
+
+def test_a_request_of_devices_beside_another_limit_makes_no_pod() -> None:
+    found = uncreated({COUNT: 1, MEMORY: 100}, {COUNT: 2, MEMORY: 100})
+    assert f"refuses 2 {COUNT} as the request beside a limit of 1" in found.refusal
+
+
+def test_a_limit_that_the_webhook_writes_beside_the_request_makes_no_pod() -> None:
+    found = uncreated({COUNT: 1, MEMORY: 100}, {COUNT: 1, MEMORY: 100}, writes=200)
+    assert f"the webhook makes the limit {MEMORY}: 200, the request stays 100" in found.refusal
+    assert f"leave {MEMORY} out" in found.refusal
+    assert uncreated({COUNT: 1}, {COUNT: 1}, writes=200).refusal == ""
+
+
+def test_of_plain_resources_a_request_may_be_less_than_the_limit() -> None:
+    plain = {"cpu": 4, "kubernetes.io/batch-cpu": 4}
+    assert uncreated({COUNT: 1, **plain}, {COUNT: 1, "cpu": 1, "kubernetes.io/batch-cpu": 1, "memory": 5}).refusal == ""
+
+
+def test_pods_that_exist_have_been_created() -> None:
+    assert uncreated({COUNT: 1}, {COUNT: 2}, uid="u").refusal == ""
+
+
+def test_an_earlier_refusal_stays() -> None:
+    found = uncreated({COUNT: 1, MEMORY: -1}, {COUNT: 2, MEMORY: -1})
+    assert f"{MEMORY}=-1" in found.refusal

@@ -14,7 +14,7 @@ from hami_plugins.engine.inventories import (
 )
 from hami_plugins.errors import WireError
 from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB
-from hami_plugins.model.vendor import Inventory
+from hami_plugins.model.vendor import DeviceInventory
 from hami_plugins.wire import node_devices
 from hami_plugins.wire.node_devices import RegisteredDevice
 from tests import acme
@@ -32,7 +32,7 @@ DEVICE = RegisteredDevice(
     mode="hami-core",
     healthy=True,
 )
-EXPECTED = Inventory((a_device(index=3, numa=1, mode="hami-core"),), (DeviceId("GPU-a"),))
+EXPECTED = DeviceInventory((a_device(index=3, numa=1, mode="hami-core"),), (DeviceId("GPU-a"),))
 
 
 def test_a_json_register_names_its_devices() -> None:
@@ -47,7 +47,7 @@ def test_a_colon_register_names_its_devices() -> None:
 
 @pytest.mark.parametrize("read", [json_register, colon_register])
 def test_a_node_without_a_register_has_no_devices(read: object) -> None:
-    assert read(acme.SPEC, a_node_object()) == Inventory()  # type: ignore[operator]
+    assert read(acme.SPEC, a_node_object()) == DeviceInventory()  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("read", [json_register, colon_register])

@@ -9,12 +9,13 @@ from hami_plugins.engine.inventory import NodeBuilder, RecordReader, add_request
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
 from hami_plugins.model.devices import CoreMask, GrantedShare, GroupMember
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import NodeFacts, Problem
 from hami_plugins.model.pods import Container, ContainerGrant, Pod
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import DeviceId, NodeName, PodUid, VendorName
-from hami_plugins.model.vendor import Dialect, Inventory, NodeObject, ResourceNames, VendorSpec
+from hami_plugins.model.vendor import DeviceInventory, NodeObject, ResourceNames, VendorSpec
 from tests import acme
 from tests.builders import (
     ACME,
@@ -32,13 +33,15 @@ from tests.builders import (
 KEY = acme.SPEC.keys.allocated
 INIT, SIDECAR, APP = ContainerKind.INIT, ContainerKind.SIDECAR, ContainerKind.APP
 NODE = a_node_object()
-NOTHING = Inventory()
+NOTHING = DeviceInventory()
 
 
-def a_vendor(name: str, inventory: Inventory | WireError = NOTHING, dialect: Dialect = Dialect.HAMI) -> VendorSpec:
+def a_vendor(
+    name: str, inventory: DeviceInventory | WireError = NOTHING, dialect: Dialect = Dialect.HAMI
+) -> VendorSpec:
     """A vendor that finds these devices on every node."""
 
-    def found(spec: VendorSpec, node: NodeObject) -> Inventory:
+    def found(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
         if isinstance(inventory, WireError):
             raise inventory
         return inventory
@@ -48,8 +51,10 @@ def a_vendor(name: str, inventory: Inventory | WireError = NOTHING, dialect: Dia
     return replace(acme.SPEC, name=VendorName(name), resources=resources, keys=keys, dialect=dialect, inventory=found)
 
 
-def cards(*names: str, links: tuple[tuple[int, ...], ...] = (), traits: tuple[tuple[str, str], ...] = ()) -> Inventory:
-    return Inventory(tuple(a_device() for _ in names), tuple(map(DeviceId, names)), links, traits)
+def cards(
+    *names: str, links: tuple[tuple[int, ...], ...] = (), traits: tuple[tuple[str, str], ...] = ()
+) -> DeviceInventory:
+    return DeviceInventory(tuple(a_device() for _ in names), tuple(map(DeviceId, names)), links, traits)
 
 
 class TestNodes:
@@ -62,7 +67,7 @@ class TestNodes:
     def test_a_device_that_two_have_registered_is_of_the_one_that_the_node_offers(
         self, offered: tuple[str, ...], vendor: str, told: int
     ) -> None:
-        found = {name: Inventory((a_device(vendor=name),), (DeviceId("x"),)) for name in ("a", "b")}
+        found = {name: DeviceInventory((a_device(vendor=name),), (DeviceId("x"),)) for name in ("a", "b")}
         registry = Registry([a_vendor("a", found["a"]), a_vendor("b", found["b"])])
         node = a_node_object(capacity={f"{name}.example/card": 10 for name in offered})
         entry = NodeBuilder(registry).entry(node, NodeFacts())

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hami_plugins.engine.mutate import OTHER_SCHEDULER, Admission, PodChange, WebhookSettings, admit, applied
+from hami_plugins.engine.mutate import OTHER_SCHEDULER, PodAdmission, PodChange, WebhookSettings, admit, applied
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import AdmissionDeniedError
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, MiB, VendorName
-from hami_plugins.model.vendor import AdmissionChange, Admitted, Dialect, Headroom, ResourceNames, VendorSpec
+from hami_plugins.model.vendor import AdmissionChange, ContainerAdmission, Headroom, ResourceNames, VendorSpec
 from tests import acme
 from tests.builders import ACME, CORES, COUNT, MEMORY, a_container, a_pod
 
@@ -22,7 +23,7 @@ def answered(
     *specs: VendorSpec,
     settings: WebhookSettings = SETTINGS,
     left: Mapping[VendorName, Headroom] | None = None,
-) -> Admission:
+) -> PodAdmission:
     return admit(pod, Registry(specs or (acme.SPEC,)), settings, left)
 
 
@@ -42,7 +43,7 @@ def test_a_pod_with_devices_is_given_to_our_scheduler() -> None:
 
 def test_a_pod_without_devices_is_left_alone() -> None:
     pod = a_pod(a_container({"cpu": 1}, privileged=True), node="n1")
-    assert answered(pod) == Admission(allowed=True, pod=pod)
+    assert answered(pod) == PodAdmission(allowed=True, pod=pod)
 
 
 def test_a_pod_needs_an_application_container() -> None:
@@ -54,7 +55,7 @@ class TestSchedulers:
 
     def test_another_schedulers_pod_is_not_ours(self) -> None:
         pod = a_pod(scheduler="volcano", node="n1")
-        assert answered(pod) == Admission(allowed=True, pod=pod, message=OTHER_SCHEDULER)
+        assert answered(pod) == PodAdmission(allowed=True, pod=pod, message=OTHER_SCHEDULER)
 
     def test_the_default_schedulers_pod_is_taken_over_unless_told_otherwise(self) -> None:
         assert answered(a_pod(scheduler="default-scheduler")).pod.scheduler == "hami-scheduler"
@@ -124,12 +125,12 @@ class TestVendors:
 
     @staticmethod
     def spec(*changes: AdmissionChange, claims: bool = True) -> VendorSpec:
-        return replace(acme.SPEC, admit=lambda *_: Admitted(claims, changes))
+        return replace(acme.SPEC, admit=lambda *_: ContainerAdmission(claims, changes))
 
     def test_changes_are_made_on_the_container_they_are_about(self) -> None:
         spec = replace(
             acme.SPEC,
-            admit=lambda spec, container, pod: Admitted(
+            admit=lambda spec, container, pod: ContainerAdmission(
                 claimed=True,
                 changes=(
                     AdmissionChange("limit", CORES, "50"),
@@ -157,9 +158,9 @@ class TestVendors:
         assert [change.container for change in answer.changes[:2]] == [None, None]
 
     def test_later_containers_see_earlier_changes(self) -> None:
-        def number(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
+        def number(spec: VendorSpec, container: Container, pod: Pod) -> ContainerAdmission:
             seen = int(pod.annotations.get("seen", "0"))
-            return Admitted(claimed=False, changes=(AdmissionChange("annotation", "seen", str(seen + 1)),))
+            return ContainerAdmission(claimed=False, changes=(AdmissionChange("annotation", "seen", str(seen + 1)),))
 
         pod = a_pod(*(a_container(name=f"c{at}") for at in range(3)))
         assert answered(pod, replace(acme.SPEC, admit=number)).pod.annotations["seen"] == "3"
@@ -168,7 +169,7 @@ class TestVendors:
         assert answered(a_pod(), self.spec(claims=False)).pod.scheduler == ""
 
     def test_a_vendors_refusal_is_the_answer(self) -> None:
-        def refuse(spec: VendorSpec, container: Container, pod: Pod) -> Admitted:
+        def refuse(spec: VendorSpec, container: Container, pod: Pod) -> ContainerAdmission:
             raise AdmissionDeniedError("no such slice", 500)
 
         assert denied(a_pod(), replace(acme.SPEC, admit=refuse)) == (500, "no such slice")

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from hami_plugins.engine import neighbours
-from hami_plugins.engine.neighbours import FAR, NEAR, SKEWED, UNLABELLED, UNWELCOME
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeEntry, NodeFacts
 from hami_plugins.model.pods import (
@@ -17,10 +16,15 @@ from hami_plugins.model.pods import (
     PodRecord,
     PodTerm,
     Requirement,
-    Spread,
+    TopologySpread,
 )
 from tests.builders import a_node, a_pod, a_record
 
+NEAR = "node(s) didn't match pod anti-affinity rules"
+FAR = "node(s) didn't match pod affinity rules"
+UNWELCOME = "node(s) didn't satisfy existing pods anti-affinity rules"
+SKEWED = "node(s) didn't match pod topology spread constraints"
+UNLABELLED = "node(s) didn't match pod topology spread constraints (missing required label)"
 WEB = (Requirement("app", "In", ("web",)),)
 HERE = frozenset({"default"})
 
@@ -79,7 +83,7 @@ def test_the_first_of_pods_that_want_each_other_near_may_go_anywhere() -> None:
 
 
 def test_pods_are_spread_evenly_over_the_parts_of_a_topology() -> None:
-    rule = Spread("zone", 1, WEB)
+    rule = TopologySpread("zone", 1, WEB)
     leaving = web(terminating=True)
     found = cluster(a_zone("n1", "a", web()), a_zone("n2", "b", leaving, web("other")), a_zone("n3", None))
     assert barred(found, asking(spread=(rule,))) == {UNLABELLED: {"n3"}, SKEWED: {"n1"}}
@@ -88,17 +92,17 @@ def test_pods_are_spread_evenly_over_the_parts_of_a_topology() -> None:
 
 def test_a_pod_that_the_rule_is_not_about_does_not_add_to_the_skew() -> None:
     found = cluster(a_zone("n1", "a", web()), a_zone("n2", "b"))
-    assert barred(found, asking({"app": "db"}, spread=(Spread("zone", 1, WEB),))) == {}
+    assert barred(found, asking({"app": "db"}, spread=(TopologySpread("zone", 1, WEB),))) == {}
 
 
 def test_parts_that_the_pod_may_not_go_to_do_not_count() -> None:
     found = cluster(a_zone("n1", "a", web()), a_zone("n2", "b"))
     pinned = NodeConstraints(selector=(("zone", "a"),))
-    assert barred(found, replace(asking(spread=(Spread("zone", 1, WEB),)), constraints=pinned)) == {}
+    assert barred(found, replace(asking(spread=(TopologySpread("zone", 1, WEB),)), constraints=pinned)) == {}
 
 
 def test_too_few_parts_count_as_an_empty_one() -> None:
     found = cluster(a_zone("n1", "a", web()), a_zone("n2", "b", web()))
-    assert barred(found, asking(spread=(Spread("zone", 1, WEB),))) == {}
-    assert barred(found, asking(spread=(Spread("zone", 1, WEB, 3),))) == {SKEWED: {"n1", "n2"}}
-    assert barred(cluster(), asking(spread=(Spread("zone", 1, WEB),))) == {}
+    assert barred(found, asking(spread=(TopologySpread("zone", 1, WEB),))) == {}
+    assert barred(found, asking(spread=(TopologySpread("zone", 1, WEB, 3),))) == {SKEWED: {"n1", "n2"}}
+    assert barred(cluster(), asking(spread=(TopologySpread("zone", 1, WEB),))) == {}

@@ -9,12 +9,19 @@ from hypothesis import strategies as st
 from hami_plugins.engine.place import NEUTRAL_WEIGHT, Placer
 from hami_plugins.engine.policies import device_order
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.devices import Instance, Placement, Profile, Share
+from hami_plugins.model.devices import DeviceShare, Instance, Profile, SlicePlacement
 from hami_plugins.model.nodes import NodeShape, NodeState
 from hami_plugins.model.policy import DEFAULT_POLICY, NodePolicy, Policy
-from hami_plugins.model.requests import ContainerDemand, ContainerKind, DeviceDemand, DeviceRequest, Percent, Selector
+from hami_plugins.model.requests import (
+    ContainerDemand,
+    ContainerKind,
+    DeviceDemand,
+    DeviceRequest,
+    DeviceSelector,
+    Percent,
+)
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, VendorName
-from hami_plugins.model.vendor import Ask, Candidate, Headroom, ResourceNames, Scoring, VendorSpec
+from hami_plugins.model.vendor import Candidate, ContainerRequest, Headroom, ResourceNames, Scoring, VendorSpec
 from hami_plugins.model.verdicts import Fit, NoFit, Reason, Verdict
 from tests import acme
 from tests.builders import ACME, a_demand, a_device, a_request, a_state, used
@@ -119,7 +126,7 @@ def test_a_vendor_may_have_words_of_its_own_for_too_few_cards() -> None:
 
 
 def test_id_lists_arrive_as_a_mask_of_positions() -> None:
-    demand = a_demand(a_request(selector=Selector(use_ids=frozenset({DeviceId("a")}))))
+    demand = a_demand(a_request(selector=DeviceSelector(use_ids=frozenset({DeviceId("a")}))))
     assert positions(placed(demand, TWO, mask={ACME: frozenset({0})})) == [[0]]
     found = refusal(placed(demand, TWO, mask={ACME: frozenset()}))
     assert dict(found.reasons) == {Reason.ID: 2}
@@ -129,16 +136,16 @@ def test_id_lists_arrive_as_a_mask_of_positions() -> None:
 class TestPartitionedCards:
     """A card in pieces may serve one request several times, so fewer cards than asked may do."""
 
-    profile = Profile("half", MiB(500), CoreShare(50), 1, (Placement(0, 1), Placement(1, 1)))
+    profile = Profile("half", MiB(500), CoreShare(50), 1, (SlicePlacement(0, 1), SlicePlacement(1, 1)))
     card = a_device(memory=4_000, mode="mig", profiles=(profile,))
 
     @staticmethod
     def spec() -> VendorSpec:
-        def share_of(candidate: Candidate, ask: Ask) -> Share:
-            place = Placement(len(candidate.used.marks), 1)
-            return Share(candidate.position, MiB(500), CoreShare(50), Instance("half", place))
+        def share_of(candidate: Candidate, ask: ContainerRequest) -> DeviceShare:
+            place = SlicePlacement(len(candidate.used.marks), 1)
+            return DeviceShare(candidate.position, MiB(500), CoreShare(50), Instance("half", place))
 
-        def place_left(candidate: Candidate, ask: Ask) -> Reason | None:
+        def place_left(candidate: Candidate, ask: ContainerRequest) -> Reason | None:
             return Reason.PARTITION if len(candidate.used.marks) > 1 else None
 
         return replace(acme.SPEC, partitions=True, share_of=share_of, late_checks=(place_left,))
@@ -151,14 +158,14 @@ class TestPartitionedCards:
         verdict = placed(a_demand(a_request(), a_request()), a_state(self.card), self.spec())
         assert isinstance(verdict, Fit)
         marks = [share.mark for container in verdict.containers for share in container.shares()]
-        assert marks == [Instance("half", Placement(0, 1)), Instance("half", Placement(1, 1))]
+        assert marks == [Instance("half", SlicePlacement(0, 1)), Instance("half", SlicePlacement(1, 1))]
         assert isinstance(placed(a_demand(a_request(count=3)), a_state(self.card), self.spec()), NoFit)
 
     def test_a_mode_that_the_pod_refuses_cannot_serve_twice(self) -> None:
         spec = self.spec()
-        accepted = a_request(count=2, selector=Selector(modes="mig"))
+        accepted = a_request(count=2, selector=DeviceSelector(modes="mig"))
         assert positions(placed(a_demand(accepted), a_state(self.card), spec)) == [[0, 0]]
-        refused = a_request(count=2, selector=Selector(modes="hami-core"))
+        refused = a_request(count=2, selector=DeviceSelector(modes="hami-core"))
         assert dict(refusal(placed(a_demand(refused), a_state(self.card), spec)).reasons) == {Reason.TOO_FEW_CARDS: 1}
 
     def test_a_whole_card_never_serves_twice(self) -> None:
@@ -194,7 +201,7 @@ class TestQuota:
         assert not self.refused(demand, 1_000)
 
     def test_init_and_application_on_different_cards_add_up(self) -> None:
-        lists = a_request(memory=600, selector=Selector(avoid_ids=frozenset()))
+        lists = a_request(memory=600, selector=DeviceSelector(avoid_ids=frozenset()))
         demand = a_demand(init(lists), a_request(memory=600))
         room = {ACME: Headroom(MiB(1_000), None)}
         # The application goes to the emptier card, which is the one that the init container had.
@@ -251,7 +258,7 @@ class TestScore:
 def test_later_containers_try_devices_in_the_order_that_earlier_ones_left() -> None:
     """Among equals the arrangement decides, and sorting for one container arranges them for the next."""
     third = a_state(a_device(slots=0), a_device(slots=0), a_device(slots=0))
-    spec = replace(acme.SPEC, share_of=lambda candidate, ask: Share(candidate.position, MiB(0), CoreShare(0)))
+    spec = replace(acme.SPEC, share_of=lambda candidate, ask: DeviceShare(candidate.position, MiB(0), CoreShare(0)))
     roomy = a_state(*(replace(device, slots=9) for device in third.shape.devices))
     one = a_request(memory=Percent(0))
     assert positions(placed(a_demand(one, one, one), roomy, spec)) == [[2], [1], [0]]

@@ -6,10 +6,11 @@ from hami_plugins.engine.inventory import with_pods
 from hami_plugins.engine.quota import headroom, left_in, used_by, within
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import NamespaceQuota
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, MiB, VendorName
-from hami_plugins.model.vendor import Dialect, Headroom, RequestRules, ResourceNames
+from hami_plugins.model.vendor import Headroom, RequestRules, ResourceNames
 from tests import acme
 from tests.builders import ACME, CORES, MEMORY, a_device, a_node, a_record, a_share, a_snapshot, granted
 

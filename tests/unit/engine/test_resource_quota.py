@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hami_plugins.engine import resource_quota
-from hami_plugins.engine.resource_quota import Excess
+from hami_plugins.engine.resource_quota import ResourceQuotaExcess
 from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.quantity import NANO
@@ -79,8 +79,8 @@ def test_what_would_be_too_much_is_said_as_the_api_server_does() -> None:
     used = {"requests.a.com/mem": 10_000 * NANO}
     broken = resource_quota.excesses(limits, used, resource_quota.counted(wanted))
     assert broken == (
-        Excess("requests.a.com/mem", 8_000 * NANO, 10_000 * NANO, 15_000 * NANO),
-        Excess("requests.memory", 2 * GI, 0, GI),
+        ResourceQuotaExcess("requests.a.com/mem", 8_000 * NANO, 10_000 * NANO, 15_000 * NANO),
+        ResourceQuotaExcess("requests.memory", 2 * GI, 0, GI),
     )
     assert str(broken[0]) == "quota: requests.a.com/mem: asks 8000, 10000 of 15000 are taken"
     assert resource_quota.words(wanted, broken) == (

@@ -5,17 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from hami_plugins.engine.decide import Decider, PodDemand
+from hami_plugins.engine.decide import Decider, DecisionRequest, PodDemand
 from hami_plugins.engine.inventory import with_pods
 from hami_plugins.engine.registry import Registry
-from hami_plugins.engine.relax.changes import Question
 from hami_plugins.engine.shortfall import CardShortage, NodeShortage, Supply, WhyNot, why_not
-from hami_plugins.model.devices import Instance, Placement, Profile
+from hami_plugins.model.devices import Instance, Profile, SlicePlacement
 from hami_plugins.model.nodes import NodeEntry, NodeShape, NodeState, Taint
 from hami_plugins.model.pods import NodeConstraints
 from hami_plugins.model.policy import DEFAULT_POLICY, Policy
 from hami_plugins.model.quantity import NANO
-from hami_plugins.model.requests import Percent, Selector
+from hami_plugins.model.requests import DeviceSelector, Percent
 from hami_plugins.model.units import CoreShare, MiB, NodeName
 from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.model.verdicts import Reason
@@ -32,7 +31,7 @@ from tests.builders import (
     granted,
     used,
 )
-from tests.unit.engine.relaxing import a_busy_node, a_pod_on, facts, wanting
+from tests.unit.suggest.questions import a_busy_node, a_pod_on, facts, wanting
 
 
 def why(
@@ -44,7 +43,7 @@ def why(
 ) -> WhyNot:
     decider = Decider(Registry(specs))
     answers = decider.answers(a_snapshot(*nodes), demand, policy)
-    return why_not(Question(demand, policy), answers, decider.registry, decider.uncounted)
+    return why_not(DecisionRequest(demand, policy), answers, decider.registry, decider.uncounted)
 
 
 def only(found: WhyNot) -> CardShortage:
@@ -129,11 +128,11 @@ def test_cards_that_would_do_are_counted_where_no_set_of_them_does() -> None:
 
 
 def test_partitions_with_a_place_are_what_counts_on_partitioned_cards() -> None:
-    big = Profile("4g.24gb", MiB(24_576), CoreShare(100), 4, (Placement(0, 4),))
-    small = Profile("1g.6gb", MiB(6_144), CoreShare(25), 1, (Placement(0, 1), Placement(1, 1)))
+    big = Profile("4g.24gb", MiB(24_576), CoreShare(100), 4, (SlicePlacement(0, 4),))
+    small = Profile("1g.6gb", MiB(6_144), CoreShare(25), 1, (SlicePlacement(0, 1), SlicePlacement(1, 1)))
     card = a_device(vendor="NVIDIA", mode="mig", memory=49_152, profiles=(big, small))
     plain = a_device(vendor="NVIDIA", mode="hami-core", memory=40_000)
-    held = a_share("gpu-0", 6_144, 25, Instance("1g.6gb", Placement(1, 1)), vendor="NVIDIA")
+    held = a_share("gpu-0", 6_144, 25, Instance("1g.6gb", SlicePlacement(1, 1)), vendor="NVIDIA")
     node = with_pods(
         a_node("a", card, plain, ids=["gpu-0", "gpu-1"]),
         [a_record(granted(held)), a_record(granted(a_share("gpu-1", 39_000, vendor="NVIDIA")), name="other")],
@@ -156,9 +155,9 @@ def test_a_percentage_is_what_was_asked() -> None:
 
 @pytest.mark.parametrize(
     ("selector", "reason"),
-    [(Selector(use_models=("x",)), Reason.MODEL), (Selector(use_ids=frozenset()), Reason.ID)],
+    [(DeviceSelector(use_models=("x",)), Reason.MODEL), (DeviceSelector(use_ids=frozenset()), Reason.ID)],
 )
-def test_what_is_not_an_amount_has_no_supply(selector: Selector, reason: Reason) -> None:
+def test_what_is_not_an_amount_has_no_supply(selector: DeviceSelector, reason: Reason) -> None:
     found = only(why([a_node()], wanting(a_request(selector=selector))))
     assert (found.reason, found.supply) == (reason, None)
 
@@ -229,5 +228,5 @@ def test_nodes_that_have_nothing_of_what_is_asked_come_last() -> None:
 
 
 def test_no_nodes_have_no_reasons() -> None:
-    question = Question(wanting(a_request()), DEFAULT_POLICY)
+    question = DecisionRequest(wanting(a_request()), DEFAULT_POLICY)
     assert why_not(question, (), Registry((acme.SPEC,))) == WhyNot(nodes=0, fitting=0, reasons=())

@@ -1,9 +1,9 @@
 """Cards that are cut by fixed templates."""
 
-from hami_plugins.engine.templates import Cut, CutCard, Template
+from hami_plugins.engine.templates import Cut, CutCard, SliceTemplate
 from hami_plugins.model.units import MiB
 
-SMALL, LARGE = Template("small", MiB(3_072), 1, 1), Template("large", MiB(6_144), 2, 2)
+SMALL, LARGE = SliceTemplate("small", MiB(3_072), 1, 1), SliceTemplate("large", MiB(6_144), 2, 2)
 CARD = CutCard.of(21_527, 24_576, (LARGE, SMALL))
 
 

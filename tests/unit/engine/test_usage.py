@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_plugins.engine.usage import Held, held_by, usage_of
-from hami_plugins.model.devices import IDLE, CoreMask, DeviceUsage, Instance, Mark, Placement
+from hami_plugins.engine.usage import HeldDevice, held_by, usage_of
+from hami_plugins.model.devices import IDLE, CoreMask, DeviceUsage, Instance, Mark, SlicePlacement
 from hami_plugins.model.pods import ContainerGrant
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
@@ -13,17 +13,17 @@ from tests.builders import a_record, a_share, granted
 INIT, SIDECAR, APP = ContainerKind.INIT, ContainerKind.SIDECAR, ContainerKind.APP
 
 
-def held(*grants: ContainerGrant, init_finished: bool = False) -> dict[str, Held]:
+def held(*grants: ContainerGrant, init_finished: bool = False) -> dict[str, HeldDevice]:
     return dict(held_by(grants, init_finished=init_finished).items())
 
 
 def test_containers_that_run_together_add_up() -> None:
     found = held(granted(a_share("a", 100, 10)), granted(a_share("a", 50, 5), a_share("b", 7, 1)))
-    assert found == {"a": Held(2, 150, 15), "b": Held(1, 7, 1)}
+    assert found == {"a": HeldDevice(2, 150, 15), "b": HeldDevice(1, 7, 1)}
 
 
 def test_sidecars_run_with_the_applications() -> None:
-    assert held(granted(a_share("a", 100), kind=SIDECAR), granted(a_share("a", 50))) == {"a": Held(2, 150, 0)}
+    assert held(granted(a_share("a", 100), kind=SIDECAR), granted(a_share("a", 50))) == {"a": HeldDevice(2, 150, 0)}
 
 
 def test_init_containers_run_one_after_another_and_before_the_others() -> None:
@@ -32,32 +32,32 @@ def test_init_containers_run_one_after_another_and_before_the_others() -> None:
         granted(a_share("a", 500, 40), kind=INIT),
         granted(a_share("a", 600, 20)),
     )
-    assert found == {"a": Held(1, 800, 40)}
+    assert found == {"a": HeldDevice(1, 800, 40)}
 
 
 def test_an_init_container_runs_beside_the_sidecars_that_started_before_it() -> None:
     early, late = granted(a_share("a", 100), kind=SIDECAR), granted(a_share("a", 100), kind=INIT)
-    assert held(early, late) == {"a": Held(2, 200, 0)}
-    assert held(late, early) == {"a": Held(1, 100, 0)}
+    assert held(early, late) == {"a": HeldDevice(2, 200, 0)}
+    assert held(late, early) == {"a": HeldDevice(1, 100, 0)}
 
 
 def test_an_init_container_that_holds_a_card_twice_takes_one_slot_and_all_it_names() -> None:
     twice = granted(a_share("a", 100, 5), a_share("a", 200, 6), kind=INIT)
-    assert held(twice) == {"a": Held(1, 300, 11)}
-    assert held(granted(a_share("a", 100, 5), a_share("a", 200, 6))) == {"a": Held(2, 300, 11)}
+    assert held(twice) == {"a": HeldDevice(1, 300, 11)}
+    assert held(granted(a_share("a", 100, 5), a_share("a", 200, 6))) == {"a": HeldDevice(2, 300, 11)}
 
 
 def test_finished_init_containers_hold_nothing() -> None:
     grants = granted(a_share("a", 800), kind=INIT), granted(a_share("b", 100))
-    assert held(*grants, init_finished=True) == {"b": Held(1, 100, 0)}
+    assert held(*grants, init_finished=True) == {"b": HeldDevice(1, 100, 0)}
 
 
 def test_marks_of_init_and_application_that_are_the_same_place_count_once() -> None:
-    place: Mark = Instance("1g", Placement(0, 1))
-    other: Mark = Instance("1g", Placement(1, 1))
+    place: Mark = Instance("1g", SlicePlacement(0, 1))
+    other: Mark = Instance("1g", SlicePlacement(1, 1))
     one, two = a_share("a", 5, mark=place), a_share("a", 5, mark=other)
-    assert held(granted(one, kind=INIT), granted(one)) == {"a": Held(1, 5, 0, (place,))}
-    assert held(granted(one, kind=INIT), granted(two)) == {"a": Held(1, 5, 0, (other, place))}
+    assert held(granted(one, kind=INIT), granted(one)) == {"a": HeldDevice(1, 5, 0, (place,))}
+    assert held(granted(one, kind=INIT), granted(two)) == {"a": HeldDevice(1, 5, 0, (other, place))}
 
 
 def test_usage_is_the_sum_over_pods_in_canonical_order_of_marks() -> None:
@@ -90,7 +90,7 @@ def test_a_pod_holds_at_least_its_applications_and_at_most_everything_it_names(g
     for device in "ab":
         running = [s for g in given_ if g.kind is not INIT for s in g.shares if s.device == device]
         every = [s for g in given_ for s in g.shares if s.device == device]
-        got = found.get(device, Held(0, 0, 0))
+        got = found.get(device, HeldDevice(0, 0, 0))
         assert sum(s.memory for s in running) <= got.memory <= sum(s.memory for s in every)
         assert sum(s.cores for s in running) <= got.cores <= sum(s.cores for s in every)
         assert len(running) <= got.slots <= len(every)

@@ -10,7 +10,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.vendor_objections import barred, noted, vendor_objection
 from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.pods import Pod
-from hami_plugins.model.vendor import Inventory, NodeObject, VendorSpec
+from hami_plugins.model.vendor import DeviceInventory, NodeObject, VendorSpec
 from tests import acme
 from tests.builders import COUNT, a_container, a_node, a_node_object, a_pod
 
@@ -46,7 +46,7 @@ def test_of_a_cluster_those_nodes_are_barred_that_are_noted_and_minded() -> None
 
 
 def test_what_a_vendor_notes_of_a_node_stays_with_it_when_pods_come() -> None:
-    def inventory(spec: VendorSpec, node: NodeObject) -> Inventory:
+    def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
         return replace(acme.SPEC.inventory(spec, node), notes=NIGHT)
 
     registry = Registry([replace(acme.SPEC, inventory=inventory)])

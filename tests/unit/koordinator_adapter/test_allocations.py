@@ -8,9 +8,9 @@ from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.wire import koordinator
 from hami_plugins.wire.pod_devices import AssignedDevice
-from koordinator_adapter.allocations import Card, assigned, grants, synthesised
+from koordinator_adapter.core.allocations import NodeDevice, assigned, grants, synthesised
 
-CARD = Card(2, DeviceId("GPU-a"), 24 << 30)
+CARD = NodeDevice(2, DeviceId("GPU-a"), 24 << 30)
 
 
 def test_an_id_that_is_missing_comes_from_the_node() -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hami_plugins.kube.reflector import Change
+from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.model.edits import made
 from hami_plugins.model.units import NodeName
 from hami_plugins.vendors import builtin
 from hami_plugins.wire import pods
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, MEMORY, RATIO, SHARED
 from hami_plugins.wire.koordinator_devices import MODEL_LABEL
-from koordinator_adapter import injection
-from koordinator_adapter.cluster import Cluster
-from koordinator_adapter.translation.model import Finding
-from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION
+from koordinator_adapter.core import injection
+from koordinator_adapter.core.translation.model import TranslationFinding
+from koordinator_adapter.core.translation.vocabulary import HAMI_CORE, ISOLATION
+from koordinator_adapter.server.cluster import WatchedCluster
 from tests.unit.koordinator_adapter.devices.nodes import a_node, card, published
 
 N = NodeName("n")
@@ -27,13 +27,13 @@ class Seen:
 
     def __init__(self) -> None:
         self.dirty: list[str] = []
-        self.cluster = Cluster(builtin(), on_dirty=self.dirty.append)
+        self.cluster = WatchedCluster(builtin(), on_dirty=self.dirty.append)
 
     def node(self, raw: dict[str, Any], kind: Any = "added") -> None:
-        self.cluster.node_changed(Change(kind, raw, "node-uid"))
+        self.cluster.node_changed(ObjectChange(kind, raw, "node-uid"))
 
     def pod(self, raw: dict[str, Any] | None, kind: Any = "added", uid: str = "pod-uid") -> None:
-        self.cluster.pod_changed(Change(kind, raw, uid))
+        self.cluster.pod_changed(ObjectChange(kind, raw, uid))
 
 
 def a_pod(record: str = RECORD, *, phase: str = "Running", node: str = "n", **labels: str) -> dict[str, Any]:
@@ -70,9 +70,9 @@ def test_a_node_is_read_again_only_when_what_is_read_of_it_changes() -> None:
 def test_a_node_that_a_list_no_longer_has_is_gone() -> None:
     seen = Seen()
     seen.node(a_node(card(0)))
-    seen.cluster.node_changed(Change("deleted", None, "node-uid"))
-    seen.cluster.node_changed(Change("deleted", None, "another"))
-    seen.cluster.node_changed(Change("synced", None, ""))
+    seen.cluster.node_changed(ObjectChange("deleted", None, "node-uid"))
+    seen.cluster.node_changed(ObjectChange("deleted", None, "another"))
+    seen.cluster.node_changed(ObjectChange("synced", None, ""))
     assert seen.cluster.site(N) is None
     assert seen.cluster.names() == ()
 
@@ -95,7 +95,7 @@ def test_a_record_that_cannot_be_read_is_counted_and_hides_no_other() -> None:
     seen.pod(a_pod("{"), uid="broken")
     seen.pod(a_pod(), uid="whole")
     seen.pod({"metadata": {"name": "waits", "annotations": {ALLOCATED_KEY: RECORD}}, "spec": {}}, uid="waiting")
-    seen.cluster.pod_changed(Change("synced", None, ""))
+    seen.cluster.pod_changed(ObjectChange("synced", None, ""))
     assert seen.cluster.sizes()[2] == 1
     assert seen.cluster.problems == 1
 
@@ -153,7 +153,7 @@ def test_a_pod_whose_containers_take_their_limits_from_it_has_limits_without_any
     seen.pod(bare)
     assert seen.cluster.unlimited()
     injected = injection.edits_of(bare, pods.pod(bare), "/hook", "/lock")
-    assert not isinstance(injected, Finding)
+    assert not isinstance(injected, TranslationFinding)
     waits = made(bare, injected)
     seen.pod(made(waits, injection.resolved(waits, pods.pod(waits))), "modified")
     assert seen.cluster.unlimited() == ()
@@ -166,9 +166,9 @@ def test_facts_are_those_of_nodes_objects_and_namespaces() -> None:
     node["metadata"]["labels"] = {MODEL_LABEL: "A100"}
     seen.node(node)
     raw = published(node)
-    seen.cluster.device_changed(Change("added", raw, "device-uid"))
-    seen.cluster.namespace_changed(Change("added", {"metadata": {"name": "system"}}, "ns-uid"))
-    seen.cluster.namespace_changed(Change("synced", None, ""))
+    seen.cluster.device_changed(ObjectChange("added", raw, "device-uid"))
+    seen.cluster.namespace_changed(ObjectChange("added", {"metadata": {"name": "system"}}, "ns-uid"))
+    seen.cluster.namespace_changed(ObjectChange("synced", None, ""))
     facts = seen.cluster.facts()
     assert (facts.models, facts.device_labels, facts.card_memory) == (("A100",), True, 81_920)
     assert facts.card_sizes == {40_960, 81_920}
@@ -178,13 +178,13 @@ def test_facts_are_those_of_nodes_objects_and_namespaces() -> None:
         "metadata": {"name": "m"},
         "spec": {"devices": [{"type": "gpu", "minor": 0, "resources": {MEMORY: "1Gi"}}]},
     }
-    seen.cluster.device_changed(Change("added", theirs, "other-uid"))
+    seen.cluster.device_changed(ObjectChange("added", theirs, "other-uid"))
     assert not seen.cluster.facts().device_labels
     assert seen.cluster.names() == ("n", "m")
-    seen.cluster.device_changed(Change("deleted", None, "other-uid"))
-    seen.cluster.device_changed(Change("deleted", None, "unknown"))
-    seen.cluster.device_changed(Change("modified", {"metadata": {"name": "n"}, "spec": 3}, "device-uid"))
-    seen.cluster.namespace_changed(Change("deleted", None, "ns-uid"))
+    seen.cluster.device_changed(ObjectChange("deleted", None, "other-uid"))
+    seen.cluster.device_changed(ObjectChange("deleted", None, "unknown"))
+    seen.cluster.device_changed(ObjectChange("modified", {"metadata": {"name": "n"}, "spec": 3}, "device-uid"))
+    seen.cluster.namespace_changed(ObjectChange("deleted", None, "ns-uid"))
     facts = seen.cluster.facts()
     assert (facts.device_labels, facts.card_memory, facts.unserved) == (False, None, frozenset())
 
@@ -212,8 +212,8 @@ def test_an_object_that_was_deleted_since_its_write_is_gone() -> None:
     node = a_node(card(0))
     seen.node(versioned(node, 1))
     raw = published(node)
-    seen.cluster.device_changed(Change("added", versioned(raw, 5), "device-uid"))
-    seen.cluster.device_changed(Change("deleted", versioned(raw, 6), "device-uid"))
+    seen.cluster.device_changed(ObjectChange("added", versioned(raw, 5), "device-uid"))
+    seen.cluster.device_changed(ObjectChange("deleted", versioned(raw, 6), "device-uid"))
     seen.cluster.published(N, versioned(raw, 5))
     site = seen.cluster.site(N)
     assert site is not None

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from hami_plugins.kube.reflector import Change
-from koordinator_adapter.gangs import Names
+from hami_plugins.kube.reflector import ObjectChange
+from koordinator_adapter.server.gangs import WatchedNames
 
 
-def added(name: str, namespace: str = "ml") -> Change:
-    return Change("added", {"metadata": {"name": name, "namespace": namespace}}, f"uid-{namespace}-{name}")
+def added(name: str, namespace: str = "ml") -> ObjectChange:
+    return ObjectChange("added", {"metadata": {"name": name, "namespace": namespace}}, f"uid-{namespace}-{name}")
 
 
 def test_names_come_and_go_with_their_objects() -> None:
-    names = Names()
+    names = WatchedNames()
     assert names.all == frozenset()
     names.changed(added("a"))
     names.changed(added("b"))
     before = names.all
     assert before == {"ml/a", "ml/b"}
-    names.changed(Change("modified", {"metadata": {"name": "a", "namespace": "ml"}}, "uid-ml-a"))
-    names.changed(Change("synced", None, ""))
+    names.changed(ObjectChange("modified", {"metadata": {"name": "a", "namespace": "ml"}}, "uid-ml-a"))
+    names.changed(ObjectChange("synced", None, ""))
     assert names.all is before
-    names.changed(Change("deleted", None, "uid-ml-a"))
-    names.changed(Change("deleted", {"metadata": {"name": "b", "namespace": "ml"}}, "uid-ml-b"))
-    names.changed(Change("deleted", None, "uid-never-seen"))
+    names.changed(ObjectChange("deleted", None, "uid-ml-a"))
+    names.changed(ObjectChange("deleted", {"metadata": {"name": "b", "namespace": "ml"}}, "uid-ml-b"))
+    names.changed(ObjectChange("deleted", None, "uid-never-seen"))
     assert names.all == frozenset()
 
 
 def test_a_quota_is_looked_for_by_its_name_alone() -> None:
-    names = Names(bare=True)
+    names = WatchedNames(bare=True)
     names.changed(added("q", "one"))
     names.changed(added("q", "two"))
-    names.changed(Change("deleted", None, "uid-one-q"))
+    names.changed(ObjectChange("deleted", None, "uid-one-q"))
     assert names.all == {"q"}

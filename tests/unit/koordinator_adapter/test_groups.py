@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.engine.annotate import NODE_KEY
-from hami_plugins.model.edits import Drop, Put, made
+from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.edits import DropEdit, PutEdit, made
 from hami_plugins.wire.gang_keys import COSCHEDULING_LABEL, GROUP_KEY, JOB_QUEUE_KEY, QUEUE_KEY
 from hami_plugins.wire.koordinator import ALLOCATED_KEY
-from koordinator_adapter.translation import groups
-from koordinator_adapter.translation.model import Fidelity, Settings, Words
-from koordinator_adapter.translation.vocabulary import (
+from koordinator_adapter.core.translation import groups
+from koordinator_adapter.core.translation.model import Fidelity, TranslationOptions
+from koordinator_adapter.core.translation.vocabulary import (
     GANG_NAME,
     GROUP,
     MIN_AVAILABLE,
@@ -114,7 +115,7 @@ def test_koordinators_priority_classes_have_to_exist() -> None:
     assert "priorityClassName" in about(translated(raw, "hami"), Fidelity.LOSSLESS)
 
 
-THERE = Settings(groups=frozenset({"default/g"}), quotas=frozenset({"q"}))
+THERE = TranslationOptions(groups=frozenset({"default/g"}), quotas=frozenset({"q"}))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ def test_the_queue_of_a_jobs_pod_is_kept_under_whichever_key_it_stands() -> None
     assert about(translated(raw, "hami"), Fidelity.LOSSY) == [JOB_QUEUE_KEY]
 
 
-GANGS = Settings(groups=frozenset({"default/g"}), quotas=frozenset({"q"}), moved=frozenset({"default/g"}))
+GANGS = TranslationOptions(groups=frozenset({"default/g"}), quotas=frozenset({"q"}), moved=frozenset({"default/g"}))
 VOLCANOS: Raw = {"annotations": {GROUP_KEY: "g", QUEUE_KEY: "q"}, "schedulerName": "volcano"}
 KOORDINATORS: Raw = {"labels": {GROUP: "g"}, "schedulerName": "koord-scheduler"}
 HAMIS: Raw = {"labels": {COSCHEDULING_LABEL: "g"}, "schedulerName": "hami-scheduler"}
@@ -194,7 +195,9 @@ def test_the_queue_of_a_gang_stands_in_its_group() -> None:
     assert found.findings[-1].remedy == "write queue: q into the spec of that PodGroup"
     described = koordinators(labels={GROUP: "g", QUOTA: "q"}, annotations={MIN_AVAILABLE: "2"})
     assert about(translated(described, "volcano", THERE), Fidelity.LOSSY) == [MIN_AVAILABLE, QUOTA]
-    assert about(translated(described, "volcano", Settings(quotas=frozenset({"q"}))), Fidelity.LOSSY) == [MIN_AVAILABLE]
+    assert about(translated(described, "volcano", TranslationOptions(quotas=frozenset({"q"}))), Fidelity.LOSSY) == [
+        MIN_AVAILABLE
+    ]
 
 
 DETAILS = {
@@ -239,10 +242,14 @@ def test_of_two_names_of_a_queue_the_pods_own_counts() -> None:
 def test_an_owner_that_names_a_queue_alone_gives_it_to_its_pods() -> None:
     changes = list(
         groups.of_owner(
-            {QUEUE_KEY: "q"}, "web", ("spec", "template"), Words.KOORDINATOR, Settings(quotas=frozenset("q"))
+            {QUEUE_KEY: "q"},
+            "web",
+            ("spec", "template"),
+            Dialect.KOORDINATOR,
+            TranslationOptions(quotas=frozenset("q")),
         )
     )
     assert changes == [
-        Drop(("metadata", "annotations", QUEUE_KEY)),
-        Put(("spec", "template", "metadata", "labels", QUOTA), "q"),
+        DropEdit(("metadata", "annotations", QUEUE_KEY)),
+        PutEdit(("spec", "template", "metadata", "labels", QUOTA), "q"),
     ]

@@ -12,9 +12,9 @@ from hami_plugins.errors import WireError
 from hami_plugins.model.edits import made
 from hami_plugins.wire import pods
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, GPU, MEMORY, NPU_CORE, RATIO, SHARED, decode
-from koordinator_adapter import injection
-from koordinator_adapter.translation.model import Finding
-from koordinator_adapter.translation.vocabulary import INJECTED, ISOLATION, MEMORY_LIMIT, NO_CORE_LIMIT, VISIBLE
+from koordinator_adapter.core import injection
+from koordinator_adapter.core.translation.model import TranslationFinding
+from koordinator_adapter.core.translation.vocabulary import INJECTED, ISOLATION, MEMORY_LIMIT, NO_CORE_LIMIT, VISIBLE
 from tests.unit.koordinator_adapter.written import Raw, pod
 
 LABEL = {ISOLATION: "HAMi-core"}
@@ -27,13 +27,13 @@ RECORD = (
 
 def injected(raw: Raw) -> Raw:
     edits = injection.edits_of(raw, pods.pod(raw), "/opt/vgpu", "/tmp/lock")  # noqa: S108 - a path in a pod
-    assert not isinstance(edits, Finding), edits
+    assert not isinstance(edits, TranslationFinding), edits
     return made(raw, edits)
 
 
-def refusal(raw: Raw) -> Finding:
+def refusal(raw: Raw) -> TranslationFinding:
     found = injection.edits_of(raw, pods.pod(raw), "/opt/vgpu", "/tmp/lock")  # noqa: S108 - a path in a pod
-    assert isinstance(found, Finding)
+    assert isinstance(found, TranslationFinding)
     return found
 
 
@@ -163,7 +163,7 @@ def test_a_pod_is_limited_once_all_its_containers_are_and_the_record_has_come() 
     assert not injection.is_injected(raw, pods.pod(raw))
 
 
-def limits(raw: Raw, *resources: Mapping[str, str] | None) -> injection.Limits:
+def limits(raw: Raw, *resources: Mapping[str, str] | None) -> injection.PodLimits:
     """What becomes of the limits of a pod whose record has these cards; ``None`` for no record."""
     cards = [{"minor": at, "resources": each} for at, each in enumerate(resources)]
     record = None if None in resources else decode(json.dumps({"gpu": cards}))["gpu"]
@@ -175,7 +175,7 @@ PART = {SHARED: "1", CORE: "40", MEMORY: "8Gi"}
 
 def test_limits_hold_where_the_record_says_which_part_of_a_card_it_is() -> None:
     found = limits(pod(PART, labels=LABEL), {CORE: "40", MEMORY: "8Gi", RATIO: "20"})
-    assert found == injection.Limits(shares=True, labelled=True, injected=False)
+    assert found == injection.PodLimits(shares=True, labelled=True, injected=False)
     whole = pod({GPU: "100"}, labels=LABEL)
     assert not limits(whole, {CORE: "100", MEMORY: "40Gi", RATIO: "100"}).shares
 

@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 from hami_plugins.engine import koordinator
 from hami_plugins.engine.demand import WHOLE
 from hami_plugins.engine.koordinator import CardRequest
-from hami_plugins.model.edits import Put, made
+from hami_plugins.model.dialect import Dialect
+from hami_plugins.model.edits import PutEdit, made
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.wire import pods
 from hami_plugins.wire.koordinator import CORE, FPGA, MEMORY, RATIO, RDMA, SHARED
-from koordinator_adapter.translation.koordinator_reading import amounts_of
-from koordinator_adapter.translation.model import Fidelity, Finding, NoCoreLimit, Settings, Words
-from koordinator_adapter.translation.pods import translate
-from koordinator_adapter.translation.reading import asked_of
-from koordinator_adapter.translation.vocabulary import HAMI_CORE, ISOLATION
+from koordinator_adapter.core.translation.choices import NoCoreLimit
+from koordinator_adapter.core.translation.koordinator_reader import amounts_of
+from koordinator_adapter.core.translation.model import Fidelity, TranslationFinding, TranslationOptions
+from koordinator_adapter.core.translation.pods import translate
+from koordinator_adapter.core.translation.reader import asked_of
+from koordinator_adapter.core.translation.vocabulary import HAMI_CORE, ISOLATION
 from tests.unit.koordinator_adapter.written import REGISTRY, Raw, limits_of, pod
 
 counts = st.integers(1, 8)
@@ -124,9 +126,9 @@ def koordinators(draw: st.DrawFn) -> Raw:
 
 
 every_pod = st.one_of(hamis(), volcanos(), koordinators())
-every_target = st.sampled_from(list(Words))
+every_target = st.sampled_from(list(Dialect))
 every_setting = st.builds(
-    Settings,
+    TranslationOptions,
     device_labels=st.booleans(),
     no_core_limit=st.sampled_from([NoCoreLimit.SHARE, NoCoreLimit.ABSENT]),
     slices_per_card=st.integers(1, 100),
@@ -135,21 +137,21 @@ every_setting = st.builds(
 )
 
 
-def read(raw: Any, words: Words) -> DeviceRequest:
+def read(raw: Any, words: Dialect) -> DeviceRequest:
     """The one request of a pod."""
     found = asked_of(pods.pod(raw), words, REGISTRY)
-    assert not isinstance(found, Finding)
+    assert not isinstance(found, TranslationFinding)
     (asked,) = found
     return asked.request
 
 
-def is_cardless(raw: Any, words: Words) -> bool:
+def is_cardless(raw: Any, words: Dialect) -> bool:
     """Whether a pod asks for other devices alone."""
     return asked_of(pods.pod(raw), words, REGISTRY) == ()
 
 
 @given(every_pod, every_target, every_setting)
-def test_what_is_granted_on_each_card_stays(raw: Raw, target: Words, settings: Settings) -> None:
+def test_what_is_granted_on_each_card_stays(raw: Raw, target: Dialect, settings: TranslationOptions) -> None:
     found = translate(raw, target, REGISTRY, settings)
     if found.source is None or found.fidelity is Fidelity.REFUSED or is_cardless(raw, found.source):
         assert not found.edits
@@ -162,9 +164,9 @@ def test_what_is_granted_on_each_card_stays(raw: Raw, target: Words, settings: S
 
 @given(every_pod, every_setting)
 def test_what_is_written_for_koordinator_is_legal_and_the_webhook_finds_nothing_to_do(
-    raw: Raw, settings: Settings
+    raw: Raw, settings: TranslationOptions
 ) -> None:
-    found = translate(raw, Words.KOORDINATOR, REGISTRY, settings)
+    found = translate(raw, Dialect.KOORDINATOR, REGISTRY, settings)
     assume(found.source is not None and found.fidelity is not Fidelity.REFUSED)
     assert found.source is not None
     assume(not is_cardless(raw, found.source))
@@ -173,14 +175,14 @@ def test_what_is_written_for_koordinator_is_legal_and_the_webhook_finds_nothing_
     request = koordinator.request_of(amounts)
     assert isinstance(request, CardRequest)
     assert koordinator.normalised(amounts) == amounts
-    assert not translate(after, Words.KOORDINATOR, REGISTRY, settings).edits
-    if found.source is not Words.KOORDINATOR:
+    assert not translate(after, Dialect.KOORDINATOR, REGISTRY, settings).edits
+    if found.source is not Dialect.KOORDINATOR:
         assert amounts.get(CORE, 0) >= 1 or settings.no_core_limit is NoCoreLimit.ABSENT
         assert request.per_card.get(MEMORY, 0) % (1 << 20) == 0
 
 
 @given(every_pod, every_target, every_setting)
-def test_no_limit_is_weakened_in_silence(raw: Raw, target: Words, settings: Settings) -> None:
+def test_no_limit_is_weakened_in_silence(raw: Raw, target: Dialect, settings: TranslationOptions) -> None:
     found = translate(raw, target, REGISTRY, settings)
     assume(found.source is not None and found.source is not target and found.edits)
     assert found.source is not None
@@ -189,12 +191,12 @@ def test_no_limit_is_weakened_in_silence(raw: Raw, target: Words, settings: Sett
     before, after = read(raw, found.source), pods.pod(becomes)
     if found.fidelity is Fidelity.LOSSLESS:
         assert limits_in_force(becomes, target) == limits_in_force(raw, found.source)
-    if target is Words.KOORDINATOR and before.memory != WHOLE:
+    if target is Dialect.KOORDINATOR and before.memory != WHOLE:
         assert after.labels[ISOLATION] == HAMI_CORE
         assert (ISOLATION, HAMI_CORE) in after.constraints.selector
 
 
-def limits_in_force(raw: Raw, words: Words) -> tuple[object, ...]:
+def limits_in_force(raw: Raw, words: Dialect) -> tuple[object, ...]:
     """What a container is held to: memory and cores of each card, 0 for no limit of cores; nothing without a limit.
 
     Koordinator's hook acts on the label and not on the switch, HAMi's plugin on the switch that is true, Volcano's on
@@ -205,9 +207,9 @@ def limits_in_force(raw: Raw, words: Words) -> tuple[object, ...]:
         return ("whole",)
     switch = env.get("CUDA_DISABLE_CONTROL")
     held = {
-        Words.KOORDINATOR: pods.pod(raw).labels.get(ISOLATION) == HAMI_CORE,
-        Words.HAMI: switch not in {"1", "true"},
-        Words.VOLCANO: switch is None,
+        Dialect.KOORDINATOR: pods.pod(raw).labels.get(ISOLATION) == HAMI_CORE,
+        Dialect.HAMI: switch not in {"1", "true"},
+        Dialect.VOLCANO: switch is None,
     }[words]
     if not held:
         return ()
@@ -224,21 +226,21 @@ def after_env(raw: Any) -> list[dict[str, str]]:
 
 @given(every_pod, every_target, every_setting)
 def test_network_cards_and_fpgas_stay_as_they_are_or_the_pod_is_refused(
-    raw: Raw, target: Words, settings: Settings
+    raw: Raw, target: Dialect, settings: TranslationOptions
 ) -> None:
     asked = {name: amount for name, amount in limits_of(raw).items() if name in {RDMA, FPGA}}
     found = translate(raw, target, REGISTRY, settings)
     assume(found.source is not None and found.fidelity is not Fidelity.REFUSED)
     after = limits_of(made(raw, found.edits))
     assert {name: amount for name, amount in after.items() if name in {RDMA, FPGA}} == asked
-    assert not asked or target is Words.KOORDINATOR
+    assert not asked or target is Dialect.KOORDINATOR
     assert 150 not in asked.values()
 
 
 @given(every_pod, every_setting)
-def test_the_granted_total_stays_in_every_total_that_koordinator_counts(raw: Raw, settings: Settings) -> None:
-    found = translate(raw, Words.KOORDINATOR, REGISTRY, settings)
-    assume(found.source not in {None, Words.KOORDINATOR} and found.fidelity is not Fidelity.REFUSED)
+def test_the_granted_total_stays_in_every_total_that_koordinator_counts(raw: Raw, settings: TranslationOptions) -> None:
+    found = translate(raw, Dialect.KOORDINATOR, REGISTRY, settings)
+    assume(found.source not in {None, Dialect.KOORDINATOR} and found.fidelity is not Fidelity.REFUSED)
     assert found.source is not None
     before, total = read(raw, found.source), amounts_of(pods.pod(made(raw, found.edits)), 0)
     assert total[SHARED] == before.count
@@ -251,19 +253,21 @@ def test_the_granted_total_stays_in_every_total_that_koordinator_counts(raw: Raw
 
 
 @given(every_pod, every_target)
-def test_lossless_forms_return_to_themselves(raw: Raw, target: Words) -> None:
-    settings = Settings(device_labels=True, runtime_class="", groups=frozenset({"default/g"}), quotas=frozenset({"q"}))
+def test_lossless_forms_return_to_themselves(raw: Raw, target: Dialect) -> None:
+    settings = TranslationOptions(
+        device_labels=True, runtime_class="", groups=frozenset({"default/g"}), quotas=frozenset({"q"})
+    )
     there = translate(raw, target, REGISTRY, settings)
     assume(there.source is not None and there.fidelity is Fidelity.LOSSLESS)
     assert there.source is not None
     assume(not is_cardless(raw, there.source))
     # nobody but Koordinator could ever place a pod of HAMi's with network cards
-    assume(there.source is Words.KOORDINATOR or limits_of(raw).keys().isdisjoint({RDMA, FPGA}))
+    assume(there.source is Dialect.KOORDINATOR or limits_of(raw).keys().isdisjoint({RDMA, FPGA}))
     back = translate(made(raw, there.edits), there.source, REGISTRY, settings)
     assert back.fidelity is not Fidelity.REFUSED
     again = made(made(raw, there.edits), back.edits)
     assert read(again, there.source) == read(raw, there.source)
-    canonical = translate(raw, there.source, REGISTRY, settings) if there.source is Words.KOORDINATOR else None
+    canonical = translate(raw, there.source, REGISTRY, settings) if there.source is Dialect.KOORDINATOR else None
     was = pods.pod(made(raw, canonical.edits) if canonical else raw)
     now = pods.pod(again)
     if read(raw, there.source).memory != WHOLE:  # on whole cards the label means nothing
@@ -319,11 +323,11 @@ places = st.sampled_from(
 
 @given(every_pod, every_target, st.lists(st.tuples(places, anything), min_size=1, max_size=2))
 def test_whatever_is_in_a_pod_is_translated_or_refused(
-    raw: Raw, target: Words, broken: list[tuple[tuple[str | int, ...], Any]]
+    raw: Raw, target: Dialect, broken: list[tuple[tuple[str | int, ...], Any]]
 ) -> None:
     for place, value in broken:
         with suppress(LookupError, ValueError):
-            raw = made(raw, [Put(place, value)])
-    found = translate(raw, target, REGISTRY, Settings(device_labels=True, models=("a1",)))
+            raw = made(raw, [PutEdit(place, value)])
+    found = translate(raw, target, REGISTRY, TranslationOptions(device_labels=True, models=("a1",)))
     after = made(raw, found.edits)
     assert (after == raw) is (not found.edits)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from koordinator_adapter.translation.model import Fidelity
-from koordinator_adapter.translation.vocabulary import (
+from koordinator_adapter.core.translation.model import Fidelity
+from koordinator_adapter.core.translation.vocabulary import (
     ISOLATION,
 )
 from tests.unit.koordinator_adapter.written import (

@@ -11,12 +11,13 @@ from textwrap import dedent, indent
 import pytest
 from typer.main import get_command
 
-from hami_plugins.cli import edge
+from hami_plugins.cli.kit import edge
 from hami_plugins.errors import ManifestError
-from hami_plugins.report import manifests
+from hami_plugins.inputs import manifests
+from hami_plugins.model.dialect import Dialect
 from koordinator_adapter.cli import app
-from koordinator_adapter.manifests import File, translated
-from koordinator_adapter.translation.model import Fidelity, Settings, Words
+from koordinator_adapter.core.manifests import File, translated
+from koordinator_adapter.core.translation.model import Fidelity, TranslationOptions
 from tests.schema import ADAPTER
 from tests.unit.koordinator_adapter.written import REGISTRY
 
@@ -40,10 +41,10 @@ spec:
 {CONTAINERS}"""
 
 
-def in_words(text: str, target: str, settings: Settings | None = None) -> File:
+def in_words(text: str, target: str, settings: TranslationOptions | None = None) -> File:
     """One file in other words."""
     documents = manifests.read(text, source="f.yaml")
-    (found,) = translated(documents, Words(target), REGISTRY, settings or Settings(), namespace="default")
+    (found,) = translated(documents, Dialect(target), REGISTRY, settings or TranslationOptions(), namespace="default")
     return found
 
 
@@ -105,7 +106,7 @@ def test_what_an_owner_says_to_volcano_is_said_to_koordinator_by_the_pods() -> N
     text = DEPLOYMENT.replace("{name: web}", f"{{name: web, annotations: {{{keys}}}}}")
     for old, new in (("gpu:", "vgpu-number:"), ("gpumem", "vgpu-memory"), ("gpucores", "vgpu-cores")):
         text = text.replace(f"nvidia.com/{old}", f"volcano.sh/{new}")
-    found = in_words(text, "koordinator", Settings(quotas=frozenset({"q"})))
+    found = in_words(text, "koordinator", TranslationOptions(quotas=frozenset({"q"})))
     assert [each.fidelity for each in found.told] == [Fidelity.LOSSLESS]
     assert [each.about for each in in_words(text, "koordinator").told[0].findings] == ["ElasticQuota"]
     queue = "---\napiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: q}\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.wire.koordinator import CORE, MEMORY, NPU_CORE, NPU_CPU, NPU_DVPP, RATIO, SHARED
-from koordinator_adapter.translation.model import Fidelity
-from koordinator_adapter.translation.vocabulary import MODEL_LABEL, VENDOR_LABEL
+from koordinator_adapter.core.translation.model import Fidelity
+from koordinator_adapter.core.translation.vocabulary import MODEL_LABEL, VENDOR_LABEL
 from tests.unit.koordinator_adapter.written import about, limits_of, moved, pod, translated
 
 SLICE = {NPU_CORE: 2, NPU_CPU: 2, NPU_DVPP: 25, MEMORY: "6Gi", SHARED: 1}
@@ -110,6 +110,8 @@ def test_cores_alone_are_no_npu() -> None:
         ("Ascend910A", 8738, {NPU_CORE: 8, NPU_CPU: 3, MEMORY: "8Gi"}),
         ("Ascend910A", 17476, {NPU_CORE: 16, NPU_CPU: 7, MEMORY: "16Gi"}),
         ("Ascend910B3", 16384, {NPU_CORE: 5, NPU_CPU: 1, MEMORY: "16Gi"}),
+        ("Ascend910B4", 8192, {NPU_CORE: 5, NPU_CPU: 1, NPU_DVPP: 25, MEMORY: "8Gi"}),
+        ("Ascend910B4", 16384, {NPU_CORE: 10, NPU_CPU: 3, NPU_DVPP: 50, MEMORY: "16Gi"}),
     ],
 )
 def test_templates_have_koordinators_numbers_and_go_back(chip: str, memory: int, numbers: dict[str, object]) -> None:

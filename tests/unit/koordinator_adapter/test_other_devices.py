@@ -7,8 +7,8 @@ import json
 import pytest
 
 from hami_plugins.wire.koordinator import CORE, FPGA, RATIO, RDMA, SHARED
-from koordinator_adapter.translation.model import Fidelity
-from koordinator_adapter.translation.vocabulary import HINT, ISOLATION, JOINT, PARTITION
+from koordinator_adapter.core.translation.model import Fidelity
+from koordinator_adapter.core.translation.vocabulary import HINT, ISOLATION, JOINT, PARTITION
 from tests.unit.koordinator_adapter.written import limits_of, moved, pod, translated
 
 SLICE = {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 50, "nvidia.com/gpucores": 30}
@@ -26,13 +26,32 @@ def test_network_cards_and_fpgas_stay_beside_what_becomes_koordinators(other: di
     }
 
 
-def test_a_network_card_alone_is_left_alone_for_koordinator() -> None:
-    found = translated(pod({RDMA: 100}), "koordinator")
+@pytest.mark.parametrize("name", ["nvidia.com/hostdev", "nvidia.com/mlnxnics"])
+def test_network_cards_of_nvidias_operator_stay_as_they_are(name: str) -> None:
+    for target, becomes in (("koordinator", KOORDINATORS), ("hami", SLICE)):
+        assert dict(limits_of(moved(pod({**SLICE, name: 1}), target))) == {**becomes, name: 1}
+
+
+def test_colocated_cpus_of_the_old_name_are_no_cards() -> None:
+    batch: dict[str, object] = {"koordinator.sh/batch-cpu": 1000, "koordinator.sh/batch-memory": "1Gi"}
+    assert translated(pod(batch), "koordinator").findings == ()
+    assert dict(limits_of(moved(pod({**KOORDINATORS, **batch}, labels=LABEL), "koordinator"))) == {
+        **KOORDINATORS,
+        **batch,
+    }
+    found = translated(pod({**KOORDINATORS, **batch}, labels=LABEL), "hami")
+    assert found.fidelity is Fidelity.REFUSED
+    assert found.findings[0].about in batch
+
+
+@pytest.mark.parametrize("limits", [{RDMA: 100}, {RDMA: 100, "cpu": 1}])
+def test_a_network_card_alone_is_left_alone_for_koordinator(limits: dict[str, object]) -> None:
+    found = translated(pod(limits), "koordinator")
     assert (found.edits, found.findings) == ((), ())
 
 
 @pytest.mark.parametrize("target", ["hami", "volcano"])
-@pytest.mark.parametrize("limits", [{RDMA: 1}, {**KOORDINATORS, FPGA: 100}, {**SLICE, RDMA: 1}])
+@pytest.mark.parametrize("limits", [{RDMA: 1}, {RDMA: 1, "cpu": 1}, {**KOORDINATORS, FPGA: 100}, {**SLICE, RDMA: 1}])
 def test_nobody_else_gives_out_network_cards_and_fpgas(limits: dict[str, object], target: str) -> None:
     found = translated(pod(limits, labels=LABEL), target)
     assert found.fidelity is Fidelity.REFUSED
@@ -107,3 +126,13 @@ def test_wishes_stay_where_koordinator_can_read_them(source: dict[str, object], 
 def test_wishes_that_only_koordinator_meets_are_refused_elsewhere(key: str) -> None:
     found = translated(pod(KOORDINATORS, labels=LABEL, annotations={key: "{}"}), "hami")
     assert [each.about for each in found.findings] == [key]
+
+
+@pytest.mark.parametrize(
+    "names", [{"metax-tech.com/sgpu": 1}, {"cambricon.com/mlu.smlu.vcore": 30, "cambricon.com/mlu.smlu.vmemory": 4}]
+)
+def test_names_that_other_makers_want_beside_koordinators_are_its_words(names: dict[str, int]) -> None:
+    raw = pod({SHARED: 1, CORE: 30, RATIO: 50, **names}, schedulerName="koord-scheduler")
+    found = translated(raw, "koordinator")
+    assert (found.edits, found.findings) == ((), ())
+    assert translated(raw, "hami").fidelity is Fidelity.REFUSED

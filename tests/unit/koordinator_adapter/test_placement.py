@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from koordinator_adapter.translation.model import Fidelity, Settings
-from koordinator_adapter.translation.vocabulary import (
+from koordinator_adapter.core.translation.model import Fidelity, TranslationOptions
+from koordinator_adapter.core.translation.vocabulary import (
     ISOLATION,
     SCHEDULER_LABEL,
     VENDOR_LABEL,
@@ -14,6 +14,7 @@ from tests.unit.koordinator_adapter.written import (
     KOORDINATOR_SLICE,
     LABEL,
     SLICE,
+    VOLCANO_SLICE,
     about,
     koordinators,
     moved,
@@ -22,7 +23,7 @@ from tests.unit.koordinator_adapter.written import (
     translated,
 )
 
-PROFILES = Settings(profiles={"binpack": "koord-binpack", "spread": "koord-spread"})
+PROFILES = TranslationOptions(profiles={"binpack": "koord-binpack", "spread": "koord-spread"})
 
 
 @pytest.mark.parametrize("name", ["", "default-scheduler", "hami-scheduler"])
@@ -34,6 +35,21 @@ def test_a_pod_of_a_third_scheduler_is_not_taken() -> None:
     assert refused(pod(SLICE, schedulerName="mine"), "volcano") == "schedulerName"
     raw = koordinators(labels={SCHEDULER_LABEL: "mine"})
     assert refused(raw, "hami") == "schedulerName"
+
+
+@pytest.mark.parametrize(
+    ("limits", "scheduler", "target"),
+    [(SLICE, "volcano", "hami"), (VOLCANO_SLICE, "hami-scheduler", "volcano")],
+)
+def test_a_pod_in_the_words_of_the_target_with_another_scheduler_is_not_called_translated(
+    limits: dict[str, object], scheduler: str, target: str
+) -> None:
+    assert refused(pod(limits, schedulerName=scheduler), target) == "schedulerName"
+    assert translated(pod(limits, schedulerName="mine"), target).findings == ()
+
+
+def test_volcano_places_npus_by_hamis_names() -> None:
+    assert translated(pod({"huawei.com/Ascend910B3": 1}, schedulerName="volcano"), "hami").findings == ()
 
 
 def test_the_label_that_names_koordinators_scheduler_goes() -> None:
@@ -64,6 +80,16 @@ def test_limits_that_nobody_enforced_are_enforced_elsewhere_with_a_word() -> Non
     assert about(found, Fidelity.LOSSY) == [ISOLATION]
 
 
+def test_limits_of_another_component_become_those_of_hami_core_elsewhere() -> None:
+    raw = koordinators(labels={ISOLATION: "MPS"})
+    for target in ("hami", "volcano"):
+        (finding,) = translated(raw, target).findings
+        assert (finding.about, finding.fidelity) == (ISOLATION, Fidelity.LOSSY)
+        assert "'MPS' isolates the pod today" in finding.words
+        assert "labels" not in moved(raw, target)["metadata"]
+    assert translated(raw, "koordinator").findings == ()
+
+
 def test_the_selector_of_isolating_nodes_goes_with_the_label() -> None:
     there = moved(pod(SLICE), "koordinator")
     assert there["spec"]["nodeSelector"] == LABEL
@@ -73,7 +99,7 @@ def test_the_selector_of_isolating_nodes_goes_with_the_label() -> None:
 def test_the_runtime_class_is_added_where_none_is_named() -> None:
     assert moved(pod(SLICE), "koordinator")["spec"]["runtimeClassName"] == "nvidia"
     assert moved(pod(SLICE, runtimeClassName="mine"), "koordinator")["spec"]["runtimeClassName"] == "mine"
-    assert "runtimeClassName" not in moved(pod(SLICE), "koordinator", Settings(runtime_class=""))["spec"]
+    assert "runtimeClassName" not in moved(pod(SLICE), "koordinator", TranslationOptions(runtime_class=""))["spec"]
 
 
 @pytest.mark.parametrize("label", [ISOLATION, VENDOR_LABEL])
@@ -94,13 +120,13 @@ def test_koordinators_profiles_stay_as_they_are() -> None:
 def test_a_policy_becomes_a_scheduler_in_koordinator_and_is_given_up_elsewhere() -> None:
     raw = pod(SLICE, annotations={"hami.io/gpu-scheduler-policy": "binpack"})
 
-    def reported(target: str, settings: Settings) -> list[str]:
+    def reported(target: str, settings: TranslationOptions) -> list[str]:
         return [each.words for each in translated(raw, target, settings).findings if each.about.endswith("policy")]
 
     assert reported("koordinator", PROFILES) == [
         "binpack becomes the scheduler koord-binpack, for nodes and cards alike"
     ]
-    for target, settings in (("volcano", PROFILES), ("koordinator", Settings())):
+    for target, settings in (("volcano", PROFILES), ("koordinator", TranslationOptions())):
         (words,) = reported(target, settings)
         assert words.startswith("binpack is given up")
 

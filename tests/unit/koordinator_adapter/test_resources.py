@@ -7,16 +7,18 @@ from dataclasses import replace
 import pytest
 
 from hami_plugins.engine.registry import Registry
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.edits import made
 from hami_plugins.model.units import MiB
 from hami_plugins.vendors import builtin, volcano
 from hami_plugins.wire import pods
 from hami_plugins.wire.koordinator import CORE, MEMORY, RATIO, SHARED
-from koordinator_adapter.translation import koordinator_reading
-from koordinator_adapter.translation.model import Asked, Fidelity, NoCoreLimit, Settings, Words, at
-from koordinator_adapter.translation.pods import translate
-from koordinator_adapter.translation.reading import complete
-from koordinator_adapter.translation.vocabulary import (
+from koordinator_adapter.core.translation import koordinator_reader
+from koordinator_adapter.core.translation.choices import NoCoreLimit
+from koordinator_adapter.core.translation.model import Fidelity, RequestedDevices, TranslationOptions, at
+from koordinator_adapter.core.translation.pods import translate
+from koordinator_adapter.core.translation.reader import complete
+from koordinator_adapter.core.translation.vocabulary import (
     ISOLATION,
     NO_CORE_LIMIT,
 )
@@ -321,16 +323,16 @@ def test_the_memory_that_is_not_looked_at_is_named(limits: dict[str, object]) ->
 def test_the_unit_of_memory_has_to_divide() -> None:
     options = replace(volcano.SPEC.options, memory_factor=1024)
     registry = Registry(replace(each, options=options) if each.name == volcano.SPEC.name else each for each in REGISTRY)
-    found = translate(pod(SLICE), Words.VOLCANO, registry, Settings())
+    found = translate(pod(SLICE), Dialect.VOLCANO, registry, TranslationOptions())
     assert found.findings[0].about == "volcano.sh/vgpu-memory"
     whole = pod({**SLICE, "nvidia.com/gpumem": 4096})
-    changed = made(whole, translate(whole, Words.VOLCANO, registry, Settings()).edits)
+    changed = made(whole, translate(whole, Dialect.VOLCANO, registry, TranslationOptions()).edits)
     assert limits_of(changed)["volcano.sh/vgpu-memory"] == 4
 
 
 def test_more_than_a_card_has_is_refused_where_that_is_known() -> None:
-    assert refused(pod(SLICE), "koordinator", Settings(card_memory=MiB(2048))) == MEMORY
-    assert translated(pod(SLICE), "koordinator", Settings(card_memory=MiB(4096))).edits
+    assert refused(pod(SLICE), "koordinator", TranslationOptions(card_memory=MiB(2048))) == MEMORY
+    assert translated(pod(SLICE), "koordinator", TranslationOptions(card_memory=MiB(4096))).edits
 
 
 UNLIMITED = {"nvidia.com/gpu": 2, "nvidia.com/gpumem": 3000}
@@ -365,14 +367,14 @@ def test_a_mark_that_says_something_else_is_dropped_and_the_cores_stay() -> None
 
 
 def test_no_limit_of_cores_can_be_set_to_book_nothing() -> None:
-    found = translated(pod(UNLIMITED), "koordinator", Settings(no_core_limit=NoCoreLimit.ABSENT))
+    found = translated(pod(UNLIMITED), "koordinator", TranslationOptions(no_core_limit=NoCoreLimit.ABSENT))
     assert about(found, Fidelity.LOSSY) == [CORE]
     back = translated(koordinators({SHARED: 1, MEMORY: "3000Mi"}), "volcano")
     assert about(back, Fidelity.LOSSY) == [CORE]
 
 
 def test_no_limit_of_cores_can_be_set_to_take_the_card() -> None:
-    raw, settings = pod(UNLIMITED), Settings(no_core_limit=NoCoreLimit.WHOLE)
+    raw, settings = pod(UNLIMITED), TranslationOptions(no_core_limit=NoCoreLimit.WHOLE)
     assert dict(limits_of(moved(raw, "koordinator", settings))) == {SHARED: 2, CORE: 200, RATIO: 200}
     assert about(translated(raw, "koordinator", settings), Fidelity.LOSSY) == [CORE]
 
@@ -393,14 +395,14 @@ def test_the_priority_on_a_card_is_a_resource_or_a_variable() -> None:
 
 
 def test_a_slice_as_large_as_some_card_is_told_because_nothing_limits_its_cores_there() -> None:
-    sizes = Settings(card_sizes=frozenset({MiB(3000), MiB(81_920)}), card_memory=MiB(81_920))
+    sizes = TranslationOptions(card_sizes=frozenset({MiB(3000), MiB(81_920)}), card_memory=MiB(81_920))
     found = translated(pod(SLICE), "koordinator", sizes)
     assert about(found, Fidelity.LOSSY) == [CORE]
     assert "not to 30 % of cores" in found.findings[-1].words
     for less in ({"nvidia.com/gpumem": 2999}, {"nvidia.com/gpucores": 100}, {"nvidia.com/gpucores": 0}):
         found = translated(pod(SLICE | less), "koordinator", sizes)
         assert not any("koordlet" in each.words for each in found.findings)
-    alone = Settings(card_memory=MiB(3000))
+    alone = TranslationOptions(card_memory=MiB(3000))
     assert about(translated(pod(SLICE), "koordinator", alone), Fidelity.LOSSY) == [CORE]
 
 
@@ -416,7 +418,9 @@ def test_booked_cores_are_a_limit_once_somebody_enforces_them(policy: str | None
 
 @pytest.mark.parametrize(("slices", "booked"), [(1, 100), (3, 34), (7, 15), (10, 10), (100, 1)])
 def test_no_more_places_are_booked_on_a_card_than_it_has(slices: int, booked: int) -> None:
-    after = moved(pod({"nvidia.com/gpu": 2, "nvidia.com/gpumem": 100}), "koordinator", Settings(slices_per_card=slices))
+    after = moved(
+        pod({"nvidia.com/gpu": 2, "nvidia.com/gpumem": 100}), "koordinator", TranslationOptions(slices_per_card=slices)
+    )
     assert limits_of(after)[CORE] == 2 * booked
     assert booked * (slices + 1) > 100
 
@@ -449,13 +453,13 @@ def test_all_memory_without_a_limit_of_cores_is_reported_as_such() -> None:
 
 def test_one_percent_of_cores_on_a_card_with_all_its_memory_is_reported() -> None:
     raw = pod({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 81920, "nvidia.com/gpucores": 1})
-    found = translated(raw, "koordinator", Settings(card_sizes=frozenset({MiB(81920)})))
+    found = translated(raw, "koordinator", TranslationOptions(card_sizes=frozenset({MiB(81920)})))
     assert CORE in about(found, Fidelity.LOSSY)
 
 
 def test_percentages_in_volcanos_dialect_are_read_by_a_completed_registry() -> None:
     raw = pod({"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory-percentage": 50})
-    found = translate(raw, Words.HAMI, complete(builtin()), Settings())
+    found = translate(raw, Dialect.HAMI, complete(builtin()), TranslationOptions())
     assert limits_of(made(raw, found.edits)) == {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 50}
 
 
@@ -466,9 +470,9 @@ def test_resources_of_two_schedulers_in_one_pod_are_refused() -> None:
 def test_of_several_containers_the_application_asks_first() -> None:
     raw = pod(KOORDINATOR_SLICE, {**KOORDINATOR_SLICE, CORE: 20})
     raw["spec"]["initContainers"] = [{"name": "i", "resources": {"limits": dict(KOORDINATOR_SLICE)}}]
-    found = koordinator_reading.asked_of(pods.pod(raw))
-    assert isinstance(found, Asked)
-    assert (koordinator_reading.asking_of(pods.pod(raw)), found.container) == ([1, 2, 0], 1)
+    found = koordinator_reader.asked_of(pods.pod(raw))
+    assert isinstance(found, RequestedDevices)
+    assert (koordinator_reader.asking_of(pods.pod(raw)), found.container) == ([1, 2, 0], 1)
 
 
 def test_there_is_nothing_behind_the_end_of_a_list() -> None:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from koordinator_adapter.translation.model import Fidelity, Settings
-from koordinator_adapter.translation.vocabulary import (
+from koordinator_adapter.core.translation.model import Fidelity, TranslationOptions
+from koordinator_adapter.core.translation.vocabulary import (
     HINT,
     MODEL_LABEL,
 )
@@ -22,7 +22,7 @@ from tests.unit.koordinator_adapter.written import (
     translated,
 )
 
-LABELLED = Settings(device_labels=True)
+LABELLED = TranslationOptions(device_labels=True)
 
 
 IDS = {"nvidia.com/use-gpuuuid": "GPU-b,GPU-a", "nvidia.com/nouse-gpuuuid": "GPU-c"}
@@ -99,6 +99,11 @@ def test_one_numa_node_is_a_hint() -> None:
     assert HINT in moved(whole, "koordinator")["metadata"]["annotations"]
 
 
+@pytest.mark.parametrize("hint", ["{", "[]"])
+def test_a_hint_that_cannot_be_read_is_refused_beside_a_wish_for_cards(hint: str) -> None:
+    assert refused(pod(SLICE, annotations={"nvidia.com/numa-bind": "true", HINT: hint}), "koordinator") == HINT
+
+
 @pytest.mark.parametrize("word", ["false", "perhaps"])
 def test_a_wish_for_no_numa_node_is_none(word: str) -> None:
     raw = pod(SLICE, annotations={"nvidia.com/numa-bind": word})
@@ -129,7 +134,7 @@ def test_hints_that_others_cannot_say_are_refused(hint: str) -> None:
     assert refused(koordinators(annotations={HINT: hint}), "hami") == HINT
 
 
-MODELS = Settings(models=("NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3", "Tesla-T4"))
+MODELS = TranslationOptions(models=("NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3", "Tesla-T4"))
 
 
 def test_words_in_models_become_the_models_that_there_are() -> None:
@@ -217,7 +222,7 @@ def test_a_hint_that_also_says_anything_else_is_refused(hint: object) -> None:
 
 
 def test_models_are_added_where_the_affinity_has_no_term_and_to_every_term_it_has() -> None:
-    settings = Settings(models=("NVIDIA-A100", "NVIDIA-L4", "NVIDIA-H100"))
+    settings = TranslationOptions(models=("NVIDIA-A100", "NVIDIA-L4", "NVIDIA-H100"))
     expression = {"key": MODEL_LABEL, "operator": "In", "values": ["NVIDIA-H100"]}
     zone = {"key": "zone", "operator": "In", "values": ["a"]}
     for before, after in (

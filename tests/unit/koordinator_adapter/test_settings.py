@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.errors import ConfigError
-from koordinator_adapter.settings import PREFIX, load
-from koordinator_adapter.translation.model import NoCoreLimit
+from koordinator_adapter.core.translation.choices import NoCoreLimit
+from koordinator_adapter.server.settings import PREFIX, load
 
 
 def test_without_anything_said_devices_are_published_and_nothing_is_injected() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from koordinator_adapter.translation.model import Fidelity
-from koordinator_adapter.translation.submission import submission
+from koordinator_adapter.core.translation.model import Fidelity
+from koordinator_adapter.core.translation.submission import submission
 from tests.unit.koordinator_adapter.written import pod, translated
 
 METADATA = {"name": "a", "namespace": "n", "labels": {"app": "x"}}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hami_plugins.emulator.apiserver.conditions import compiled
-from hami_plugins.granting.webhooks import Target
+from hami_plugins.allocations.manifests.webhooks import WebhookTarget
+from hami_plugins.sandbox.apiserver.conditions import compiled
 from hami_plugins.wire.koordinator import ALLOCATED_KEY
-from koordinator_adapter import webhooks
-from koordinator_adapter.translation.vocabulary import INJECTED, ISOLATION, VISIBLE
+from koordinator_adapter.core import webhooks
+from koordinator_adapter.core.translation.vocabulary import INJECTED, ISOLATION, VISIBLE
 
-TARGET = Target(configuration="koordinator-adapter", service="s", namespace="ns")
+TARGET = WebhookTarget(configuration="koordinator-adapter", service="s", namespace="ns")
 PLAIN: dict[str, Any] = {"metadata": {"name": "p"}}
 RECORDED: dict[str, Any] = {"metadata": {"annotations": {ALLOCATED_KEY: "{}"}}}
 LABELLED: dict[str, Any] = {"metadata": {"labels": {ISOLATION: "HAMi-core"}}}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.edits import made
 from hami_plugins.vendors import builtin
 from hami_plugins.wire.koordinator import CORE, MEMORY, SHARED
-from koordinator_adapter.translation.model import Fidelity, Settings, Translation, Words
-from koordinator_adapter.translation.pods import translate
-from koordinator_adapter.translation.reading import complete
-from koordinator_adapter.translation.vocabulary import ISOLATION
+from koordinator_adapter.core.translation.model import Fidelity, Translation, TranslationOptions
+from koordinator_adapter.core.translation.pods import translate
+from koordinator_adapter.core.translation.reader import complete
+from koordinator_adapter.core.translation.vocabulary import ISOLATION
 
 REGISTRY: Final = complete(builtin())
 Raw = dict[str, Any]
@@ -46,12 +47,12 @@ def pod(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
 
 
-def translated(raw: Raw, target: str, settings: Settings | None = None) -> Translation:
+def translated(raw: Raw, target: str, settings: TranslationOptions | None = None) -> Translation:
     """The translation with usual settings."""
-    return translate(raw, Words(target), REGISTRY, settings or Settings())
+    return translate(raw, Dialect(target), REGISTRY, settings or TranslationOptions())
 
 
-def moved(raw: Raw, target: str, settings: Settings | None = None) -> Raw:
+def moved(raw: Raw, target: str, settings: TranslationOptions | None = None) -> Raw:
     """The pod in other words; one that is refused fails the test."""
     found = translated(raw, target, settings)
     assert found.fidelity is not Fidelity.REFUSED, found.findings
@@ -75,7 +76,7 @@ def koordinators(limits: dict[str, object] | None = None, **more: Any) -> Raw:
     return pod(limits or KOORDINATOR_SLICE, labels=labels, **more)
 
 
-def refused(raw: Raw, target: str, settings: Settings | None = None) -> str:
+def refused(raw: Raw, target: str, settings: TranslationOptions | None = None) -> str:
     """What the one refusal is about; nothing is changed."""
     found = translated(raw, target, settings)
     assert found.fidelity is Fidelity.REFUSED

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hami_plugins.errors import KubeError
-from hami_plugins.kube.port import Page, Raw, Selection, WatchEvent
+from hami_plugins.kube.port import ListPage, Raw, Selection, WatchEvent
 
 
 class ScriptedApi:
@@ -17,7 +17,7 @@ class ScriptedApi:
     """
 
     def __init__(
-        self, lists: Sequence[list[Page] | KubeError], watches: Sequence[Sequence[WatchEvent | Exception]] = ()
+        self, lists: Sequence[list[ListPage] | KubeError], watches: Sequence[Sequence[WatchEvent | Exception]] = ()
     ) -> None:
         self._lists = iter(lists)
         self._watches = iter(watches)
@@ -27,7 +27,7 @@ class ScriptedApi:
 
     def list_pages(
         self, selection: Selection, *, version: str = "", stop: threading.Event | None = None, page_size: int = 500
-    ) -> Iterator[Page]:
+    ) -> Iterator[ListPage]:
         self.listed.append(version)
         answer = next(self._lists)
         if isinstance(answer, KubeError):

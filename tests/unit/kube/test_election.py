@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from hami_plugins.errors import AlreadyExistsError, ConfigError, ContentionError, KubeError
-from hami_plugins.kube.election import Election, Timing
+from hami_plugins.kube.election import Election, LeaseTiming
 from hami_plugins.kube.port import KubeApi, Raw
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-TIMING = Timing(duration=15, deadline=10, retry=2)
+TIMING = LeaseTiming(duration=15, deadline=10, retry=2)
 
 
 class World:
@@ -201,7 +201,7 @@ def test_the_time_that_another_writes_does_not_matter() -> None:
 
 def test_a_holder_counts_for_as_long_as_its_own_record_says() -> None:
     world = World()
-    one = world.candidate("one", timing=Timing(duration=60, deadline=50, retry=2))
+    one = world.candidate("one", timing=LeaseTiming(duration=60, deadline=50, retry=2))
     other = world.candidate("other")
     one.step()
     other.step()
@@ -367,7 +367,7 @@ def test_what_goes_wrong_is_logged_once_and_told_to_probes() -> None:
 )
 def test_times_that_cannot_work_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="duration has to be longer than the deadline"):
-        Timing(**wrong)
+        LeaseTiming(**wrong)
 
 
 def test_a_candidate_has_a_name() -> None:

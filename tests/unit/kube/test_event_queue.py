@@ -7,19 +7,19 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_plugins.kube.event_queue import EventLimits, EventQueue, ObjectRef, Pending, Saying
+from hami_plugins.kube.event_queue import EventKey, EventLimits, EventQueue, ObjectRef, PendingEvent
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LIMITS = EventLimits(burst=2, seconds_per_write=10.0, waiting=3)
 
 
-def saying(message: str) -> Saying:
-    return Saying(ObjectRef("Pod", "p", "uid-p", "ns"), "Refused", message, "Warning")
+def saying(message: str) -> EventKey:
+    return EventKey(ObjectRef("Pod", "p", "uid-p", "ns"), "Refused", message, "Warning")
 
 
-def pending(minute: int = 0, *, due: float = 0.0, tries: int = 0) -> Pending:
+def pending(minute: int = 0, *, due: float = 0.0, tries: int = 0) -> PendingEvent:
     moment = NOON + timedelta(minutes=minute)
-    return Pending(count=1, first=moment, last=moment, due=due, tries=tries)
+    return PendingEvent(count=1, first=moment, last=moment, due=due, tries=tries)
 
 
 def test_the_same_saying_is_added_up() -> None:
@@ -28,7 +28,7 @@ def test_the_same_saying_is_added_up() -> None:
         assert queue.put(saying("a"), pending(minute))
     assert queue.take(0) == (
         saying("a"),
-        Pending(count=3, first=NOON, last=NOON + timedelta(minutes=2)),
+        PendingEvent(count=3, first=NOON, last=NOON + timedelta(minutes=2)),
     )
     assert queue.take(0) is None
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hami_plugins.errors import WireError
-from hami_plugins.kube.leases import Holder, holder_of, lease_selection
+from hami_plugins.kube.leases import LeaseHolder, holder_of, lease_selection
 
 RENEWED = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -19,7 +19,7 @@ def a_lease(**spec: Any) -> dict[str, Any]:
 
 
 def test_a_lease_names_its_holder() -> None:
-    assert holder_of(a_lease()) == Holder("me", RENEWED, timedelta(seconds=15))
+    assert holder_of(a_lease()) == LeaseHolder("me", RENEWED, timedelta(seconds=15))
 
 
 @pytest.mark.parametrize("lease", [None, {}, {"spec": None}, a_lease(holderIdentity=""), a_lease(holderIdentity=None)])

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from hami_plugins.errors import KubeError
-from hami_plugins.kube.port import Page, Selection, WatchEvent
-from hami_plugins.kube.reflector import Backoff, Change, Reflector
+from hami_plugins.kube.port import ListPage, Selection, WatchEvent
+from hami_plugins.kube.reflector import Backoff, ObjectChange, Reflector
 from tests.unit.kube.scripted import ScriptedApi, an_object, expired, torn
 
 PODS = Selection("/api/v1/pods", "Pod")
@@ -24,12 +24,12 @@ AT_ONCE = Backoff(first=0, most=0)
 
 
 def follow(
-    api: ScriptedApi, on_change: Callable[[Change], None] | None = None, selection: Selection = PODS
+    api: ScriptedApi, on_change: Callable[[ObjectChange], None] | None = None, selection: Selection = PODS
 ) -> tuple[Reflector, list[tuple[str, str]]]:
     """A reflector after everything that ``api`` has to tell, stopped, and what it told."""
     told: list[tuple[str, str]] = []
 
-    def note(change: Change) -> None:
+    def note(change: ObjectChange) -> None:
         told.append((change.kind, change.uid))
         if on_change is not None:
             on_change(change)
@@ -41,7 +41,7 @@ def follow(
 
 def test_an_event_about_what_is_known_already_is_not_told_again() -> None:
     api = ScriptedApi(
-        [[Page([an_object("a", 1)], "5")]],
+        [[ListPage([an_object("a", 1)], "5")]],
         [[WatchEvent("ADDED", an_object("a", 1)), WatchEvent("MODIFIED", an_object("a", 6))]],
     )
     assert follow(api)[1] == [("added", "uid-a"), ("synced", ""), ("modified", "uid-a")]
@@ -49,7 +49,7 @@ def test_an_event_about_what_is_known_already_is_not_told_again() -> None:
 
 def test_an_object_that_is_news_is_added_whatever_the_event_says() -> None:
     api = ScriptedApi(
-        [[Page([], "5")]],
+        [[ListPage([], "5")]],
         [
             [
                 WatchEvent("MODIFIED", an_object("a", 6)),
@@ -64,20 +64,20 @@ def test_an_object_that_is_news_is_added_whatever_the_event_says() -> None:
 
 
 def test_an_object_without_a_version_is_told_each_time() -> None:
-    api = ScriptedApi([[Page([an_object("a", "")], "5")]], [[WatchEvent("MODIFIED", an_object("a", ""))]])
+    api = ScriptedApi([[ListPage([an_object("a", "")], "5")]], [[WatchEvent("MODIFIED", an_object("a", ""))]])
     assert follow(api)[1] == [("added", "uid-a"), ("synced", ""), ("modified", "uid-a")]
 
 
 def test_a_watch_goes_on_from_the_last_version_seen() -> None:
     bookmark = WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
-    api = ScriptedApi([[Page([], "5")]], [[WatchEvent("ADDED", an_object("a", 7)), torn()], [bookmark, torn()]])
+    api = ScriptedApi([[ListPage([], "5")]], [[WatchEvent("ADDED", an_object("a", 7)), torn()], [bookmark, torn()]])
     reflector, _ = follow(api)
     assert api.watched == ["5", "7", "9"]
     assert (reflector.restarts, reflector.lists) == (2, 1)
 
 
 def test_only_an_expired_version_asks_for_a_new_list() -> None:
-    page = [Page([an_object("a", 1)], "5")]
+    page = [ListPage([an_object("a", 1)], "5")]
     api = ScriptedApi([page, page], [[torn()], [torn()], [expired()]])
     reflector, told = follow(api)
     assert reflector.lists == 2
@@ -87,10 +87,10 @@ def test_only_an_expired_version_asks_for_a_new_list() -> None:
 def test_a_watch_that_says_nothing_for_minutes_is_followed_by_a_list() -> None:
     """A server that was restored from a backup waits in silence for a version that it does not know yet."""
     api = ScriptedApi(
-        [[Page([an_object("a", 120)], "150")], [Page([an_object("a", 90, text="then")], "90")]],
+        [[ListPage([an_object("a", 120)], "150")], [ListPage([an_object("a", 90, text="then")], "90")]],
         [[torn()], [WatchEvent("MODIFIED", an_object("a", 91))]],
     )
-    seen: list[Change] = []
+    seen: list[ObjectChange] = []
     minutes = itertools.count(step=200.0)
     with Reflector(
         api, PODS, on_change=seen.append, name="test", backoff=AT_ONCE, clock=lambda: next(minutes)
@@ -105,7 +105,7 @@ def test_a_watch_that_says_nothing_for_minutes_is_followed_by_a_list() -> None:
 
 
 def test_a_watch_that_said_something_is_followed_by_another_watch_however_long_it_was() -> None:
-    api = ScriptedApi([[Page([], "5")]], [[WatchEvent("ADDED", an_object("a", 7)), torn()]])
+    api = ScriptedApi([[ListPage([], "5")]], [[WatchEvent("ADDED", an_object("a", 7)), torn()]])
     minutes = itertools.count(step=200.0)
     with Reflector(
         api, PODS, on_change=lambda _: None, name="test", backoff=AT_ONCE, clock=lambda: next(minutes)
@@ -119,16 +119,17 @@ def test_what_a_watch_has_reached_counts_when_versions_go_back() -> None:
         WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "200"}}),
         expired(),
     ]
-    api = ScriptedApi([[Page([an_object("a", 80)], "150")], [Page([an_object("a", 80)], "160")]], [events])
+    api = ScriptedApi([[ListPage([an_object("a", 80)], "150")], [ListPage([an_object("a", 80)], "160")]], [events])
     assert follow(api)[1] == [("added", "uid-a"), ("synced", ""), ("modified", "uid-a")]
 
 
 def test_a_list_that_goes_back_tells_everything_again() -> None:
     """Versions are given out anew after a restore: the same one need not be the same object."""
     api = ScriptedApi(
-        [[Page([an_object("a", 80), an_object("b", 120)], "150")], [Page([an_object("a", 80)], "90")]], [[expired()]]
+        [[ListPage([an_object("a", 80), an_object("b", 120)], "150")], [ListPage([an_object("a", 80)], "90")]],
+        [[expired()]],
     )
-    seen: list[Change] = []
+    seen: list[ObjectChange] = []
     with Reflector(api, PODS, on_change=seen.append, name="test", backoff=AT_ONCE):
         assert api.done.wait(10)
     told = [(each.kind, each.uid, each.listed) for each in seen if each.kind != "synced"]
@@ -141,19 +142,19 @@ def test_a_list_that_goes_back_tells_everything_again() -> None:
 
 
 def test_a_list_from_the_servers_memory_is_allowed_once() -> None:
-    page = [Page([an_object("a", 1)], "5")]
+    page = [ListPage([an_object("a", 1)], "5")]
     api = ScriptedApi([page, page], [[expired()]])
     follow(api, selection=Selection("/api/v1/pods", "Pod", cached=True))
     assert api.listed == ["0", ""]
 
 
 def test_a_list_that_fails_between_pages_is_begun_again_and_nothing_told_twice() -> None:
-    class Torn(list[Page]):
+    class Torn(list[ListPage]):
         def __iter__(self) -> Any:
-            yield Page([an_object("a", 1), an_object("b", 2)], "5")
+            yield ListPage([an_object("a", 1), an_object("b", 2)], "5")
             raise expired()
 
-    api = ScriptedApi([Torn(), [Page([an_object("a", 1), an_object("c", 6)], "7")]])
+    api = ScriptedApi([Torn(), [ListPage([an_object("a", 1), an_object("c", 6)], "7")]])
     assert follow(api)[1] == [
         ("added", "uid-a"),
         ("added", "uid-b"),
@@ -166,7 +167,7 @@ def test_a_list_that_fails_between_pages_is_begun_again_and_nothing_told_twice()
 @pytest.mark.parametrize("bad", [5, None, "text", {}, {"metadata": None}, {"metadata": {"name": "x", "uid": 7}}])
 def test_a_malformed_object_is_counted_and_hides_nothing(bad: Any) -> None:
     api = ScriptedApi(
-        [[Page([bad, an_object("a", 1), bad], "5")]],
+        [[ListPage([bad, an_object("a", 1), bad], "5")]],
         [[WatchEvent("ADDED", bad), WatchEvent("ADDED", an_object("b", 6))]],
     )
     with capture_logs() as logs:
@@ -177,12 +178,12 @@ def test_a_malformed_object_is_counted_and_hides_nothing(bad: Any) -> None:
 
 
 def test_a_handler_that_fails_is_logged_and_told_the_next_change() -> None:
-    def handle(change: Change) -> None:
+    def handle(change: ObjectChange) -> None:
         if change.uid == "uid-a":
             raise KeyError("a")
 
     api = ScriptedApi(
-        [[Page([an_object("a", 1), an_object("b", 2)], "5")]], [[WatchEvent("DELETED", an_object("a", 6))]]
+        [[ListPage([an_object("a", 1), an_object("b", 2)], "5")]], [[WatchEvent("DELETED", an_object("a", 6))]]
     )
     with capture_logs() as logs:
         reflector, told = follow(api, handle)
@@ -202,16 +203,16 @@ def missing(failures: int, watches: list[list[WatchEvent | Exception]]) -> tuple
     at the clock."""
     left, clock = [failures], itertools.count(0.0)
 
-    def handle(change: Change) -> None:
+    def handle(change: ObjectChange) -> None:
         if change.uid == "uid-a" and left[0]:
             left[0] -= 1
             raise KeyError("a")
 
-    page = [Page([an_object("a", 1)], "5")]
+    page = [ListPage([an_object("a", 1)], "5")]
     api = ScriptedApi([page, page], watches)
     told: list[tuple[str, str]] = []
 
-    def note(change: Change) -> None:
+    def note(change: ObjectChange) -> None:
         told.append((change.kind, change.uid))
         handle(change)
 
@@ -242,16 +243,16 @@ def test_a_newer_change_takes_the_place_of_one_that_a_handler_could_not_bear() -
 
 
 def test_within_a_second_nothing_is_told_again() -> None:
-    def handle(change: Change) -> None:
+    def handle(change: ObjectChange) -> None:
         raise KeyError(change.uid)
 
     told: list[str] = []
 
-    def note(change: Change) -> None:
+    def note(change: ObjectChange) -> None:
         told.append(change.uid)
         handle(change)
 
-    api = ScriptedApi([[Page([an_object("a", 1)], "5")]], [[BOOKMARK, BOOKMARK]])
+    api = ScriptedApi([[ListPage([an_object("a", 1)], "5")]], [[BOOKMARK, BOOKMARK]])
     with Reflector(api, PODS, on_change=note, name="test", backoff=AT_ONCE, clock=lambda: 7.0) as reflector:
         assert api.done.wait(10)
     assert told == ["uid-a", ""]
@@ -259,7 +260,7 @@ def test_within_a_second_nothing_is_told_again() -> None:
 
 
 def test_a_broken_api_does_not_end_the_loop() -> None:
-    api = ScriptedApi([[Page([], "5")]], [[ZeroDivisionError("bug")], [WatchEvent("ADDED", an_object("a", 6))]])
+    api = ScriptedApi([[ListPage([], "5")]], [[ZeroDivisionError("bug")], [WatchEvent("ADDED", an_object("a", 6))]])
     with capture_logs() as logs:
         _, told = follow(api)
     assert told == [("synced", ""), ("added", "uid-a")]
@@ -269,7 +270,7 @@ def test_a_broken_api_does_not_end_the_loop() -> None:
 def test_a_failure_that_goes_on_is_logged_ever_more_seldom_and_another_one_at_once() -> None:
     errors = [*["forbidden"] * 39, "other"]
     with capture_logs() as logs:
-        follow(ScriptedApi([*(KubeError(error) for error in errors), [Page([], "5")]]))
+        follow(ScriptedApi([*(KubeError(error) for error in errors), [ListPage([], "5")]]))
     assert [(line["failures"], line["error"]) for line in logs] == [
         *((failures, "forbidden") for failures in (1, 2, 4, 8, 16, 32)),
         (40, "other"),
@@ -286,7 +287,7 @@ def test_a_server_that_ends_every_watch_at_once_is_not_asked_without_a_pause() -
                 stop.set()
             return iter(())
 
-    api = Impatient([[Page([], "5")]])
+    api = Impatient([[ListPage([], "5")]])
     with Reflector(api, PODS, on_change=lambda change: None, name="test", backoff=AT_ONCE) as reflector:
         assert stop.wait(10)
     assert reflector.restarts >= 2
@@ -306,7 +307,7 @@ def test_health_ends_when_the_server_is_out_of_reach_for_too_long() -> None:
             go_on.wait(10)
             return super().watch(*args, **kwargs)
 
-    api = Away([[Page([], "5")]])
+    api = Away([[ListPage([], "5")]])
     reflector = Reflector(
         api,
         PODS,
@@ -349,7 +350,7 @@ def test_after_an_interruption_what_comes_at_once_may_be_old(
                 now[0] = second
                 yield each
 
-    api = Timed([[Page([], "5")]], [[torn()], [event]])
+    api = Timed([[ListPage([], "5")]], [[torn()], [event]])
     reflector = Reflector(api, PODS, on_change=lambda _: None, name="test", backoff=AT_ONCE, clock=lambda: now[0])
     assert reflector.told_until == -math.inf
     with reflector:
@@ -358,7 +359,7 @@ def test_after_an_interruption_what_comes_at_once_may_be_old(
 
 
 def test_a_list_from_the_servers_memory_may_be_old() -> None:
-    api = ScriptedApi([[Page([], "5")]])
+    api = ScriptedApi([[ListPage([], "5")]])
     reflector, _ = follow(api, selection=Selection("/api/v1/pods", "Pod", cached=True))
     assert reflector.told_until == -math.inf
 

@@ -15,13 +15,13 @@ from hami_plugins.model.devices import (
     GroupMember,
     Instance,
     Mark,
-    Placement,
+    SlicePlacement,
     Tenant,
     Unplaced,
 )
 from hami_plugins.model.nodes import NodeShape, NodeState
 from hami_plugins.model.quantity import NANO, Quantity
-from hami_plugins.model.requests import ANY_DEVICE, Absolute, ContainerDemand, ContainerKind, Percent, Selector
+from hami_plugins.model.requests import ANY_DEVICE, Absolute, ContainerDemand, ContainerKind, DeviceSelector, Percent
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName
 from hami_plugins.model.vendor import AnnotationKeys, RequestRules, ResourceNames, VendorOptions
 from hami_plugins.model.verdicts import ContainerShares, Fit, NoFit, Reason
@@ -50,18 +50,21 @@ from tests.builders import (
 @pytest.mark.parametrize(
     ("one", "other", "meet"),
     [
-        (Placement(0, 2), Placement(2, 2), False),
-        (Placement(0, 3), Placement(2, 2), True),
-        (Placement(4, 1), Placement(0, 8), True),
-        (Placement(2, 2), Placement(0, 2), False),
+        (SlicePlacement(0, 2), SlicePlacement(2, 2), False),
+        (SlicePlacement(0, 3), SlicePlacement(2, 2), True),
+        (SlicePlacement(4, 1), SlicePlacement(0, 8), True),
+        (SlicePlacement(2, 2), SlicePlacement(0, 2), False),
     ],
 )
-def test_placements_are_half_open(one: Placement, other: Placement, *, meet: bool) -> None:
+def test_placements_are_half_open(one: SlicePlacement, other: SlicePlacement, *, meet: bool) -> None:
     assert one.overlaps(other) is meet
 
 
-@given(st.builds(Placement, st.integers(0, 8), st.integers(1, 8)), st.builds(Placement, st.integers(0, 8), st.just(1)))
-def test_overlapping_is_mutual(one: Placement, other: Placement) -> None:
+@given(
+    st.builds(SlicePlacement, st.integers(0, 8), st.integers(1, 8)),
+    st.builds(SlicePlacement, st.integers(0, 8), st.just(1)),
+)
+def test_overlapping_is_mutual(one: SlicePlacement, other: SlicePlacement) -> None:
     assert one.overlaps(other) is other.overlaps(one)
 
 
@@ -74,9 +77,9 @@ class TestUsage:
     def test_marks_have_one_order_whoever_came_first(self) -> None:
         marks: list[Mark] = [
             Tenant("online", ""),
-            Instance("2g", Placement(2, 2)),
+            Instance("2g", SlicePlacement(2, 2)),
             CoreMask(3),
-            Instance("1g", Placement(0, 1)),
+            Instance("1g", SlicePlacement(0, 1)),
             GroupMember("ns/g"),
             Unplaced("why"),
         ]
@@ -117,16 +120,16 @@ class TestSelector:
         assert not ANY_DEVICE.names_ids
 
     def test_an_allow_list_accepts_its_members_only(self) -> None:
-        only = Selector(use_ids=frozenset({self.a}))
+        only = DeviceSelector(use_ids=frozenset({self.a}))
         assert only.names_ids
         assert only.accepts_id(self.a)
         assert not only.accepts_id(self.b)
-        assert not Selector(use_ids=frozenset()).accepts_id(self.a)
+        assert not DeviceSelector(use_ids=frozenset()).accepts_id(self.a)
 
     def test_the_deny_list_wins(self) -> None:
-        both = Selector(use_ids=frozenset({self.a}), avoid_ids=frozenset({self.a}))
+        both = DeviceSelector(use_ids=frozenset({self.a}), avoid_ids=frozenset({self.a}))
         assert not both.accepts_id(self.a)
-        assert Selector(avoid_ids=frozenset({self.a})).accepts_id(self.b)
+        assert DeviceSelector(avoid_ids=frozenset({self.a})).accepts_id(self.b)
 
 
 class TestDemand:
@@ -146,8 +149,8 @@ class TestDemand:
         assert len(set(kinds)) == 3
 
     def test_it_knows_whether_ids_matter(self) -> None:
-        assert a_demand(a_request(), a_request(selector=Selector(use_ids=frozenset()))).names_ids
-        assert not a_demand(a_request(selector=Selector(use_models=("a",)))).names_ids
+        assert a_demand(a_request(), a_request(selector=DeviceSelector(use_ids=frozenset()))).names_ids
+        assert not a_demand(a_request(selector=DeviceSelector(use_models=("a",)))).names_ids
 
     def test_vendor_words_are_found_by_name(self) -> None:
         request = a_request(options=(("a", "1"), ("b", "2")))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hami_plugins.model.vendor import NodeObject
-from neuron_topology.hardware.instances import INSTANCE_TYPES
-from neuron_topology.names import CORES, DEVICES, INSTANCE_LABEL
-from neuron_topology.nodes import FAMILY_LABEL
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.names import CORES, DEVICES, INSTANCE_LABEL
+from neuron_topology.core.nodes import FAMILY_LABEL
 from tests.builders import a_node_object
 
 TRN1, TRN2, INF1, INF2 = "trn1.32xlarge", "trn2.48xlarge", "inf1.6xlarge", "inf2.48xlarge"

@@ -22,10 +22,10 @@ from hami_plugins.model.pods import Pod, PodRecord
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import NodeObject
-from neuron_topology.hardware.fabric import mask_of
-from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
-from neuron_topology.nodes import HEALTH_KEY, wiring_of
-from neuron_topology.vendor import SPEC
+from neuron_topology.core.hardware.fabric import mask_of
+from neuron_topology.core.names import CORES, DEVICES, LEGACY_DEVICES
+from neuron_topology.core.nodes import HEALTH_KEY, wiring_of
+from neuron_topology.core.vendor import SPEC
 from tests.builders import a_container, a_pod, a_snapshot
 from tests.unit.neuron_topology.nodes import INF1, INF2, TRN1, TRN2, a_neuron_node
 

@@ -15,10 +15,10 @@ from hami_plugins.model.decisions import Placed
 from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.vendor import NodeObject
-from neuron_topology.hardware.instances import INSTANCE_TYPES
-from neuron_topology.names import CORES, DEVICES, INSTANCE_LABEL, LEGACY_DEVICES
-from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY
-from neuron_topology.vendor import SPEC
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.names import CORES, DEVICES, INSTANCE_LABEL, LEGACY_DEVICES
+from neuron_topology.core.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY
+from neuron_topology.core.vendor import SPEC
 from tests.builders import a_container, a_node_object, a_pod, a_snapshot
 from tests.strategies import json_values, words
 from tests.unit.neuron_topology.hardware.printed import TRN1_TABLE, as_json

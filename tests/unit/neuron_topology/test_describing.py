@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.errors import ConfigError
-from neuron_topology.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 from tests.schema import published
 from tests.unit.neuron_topology.typing_in import type_in
 

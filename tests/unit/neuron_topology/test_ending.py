@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from neuron_topology.ending import DURATION_KEY, END_KEY, declared, end_of, objection, seconds_of
-from neuron_topology.placement.marking import mark
-from tests.unit.neuron_topology.placement.cluster import Cluster, a_pod
+from neuron_topology.core.allocator.marks import mark
+from neuron_topology.core.capacity_block_end import DURATION_KEY, END_KEY, declared, end_of, objection, seconds_of
+from tests.unit.neuron_topology.server.cluster import Cluster, a_pod
 
 END = 1_800_000_000.0
 

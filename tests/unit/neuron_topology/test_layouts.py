@@ -9,17 +9,17 @@ import pytest
 
 from hami_plugins.engine.inventory import NodeBuilder
 from hami_plugins.engine.registry import Registry
+from hami_plugins.explain.drawings import Drawing, drawings
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, NodeShape
-from hami_plugins.report import grids
-from hami_plugins.report.drawings import Drawing, drawings
-from hami_plugins.report.page.wiring import picture
-from neuron_topology.hardware.instances import INSTANCE_TYPES, InstanceType
-from neuron_topology.layouts import layout
-from neuron_topology.nodes import HEALTH_KEY, LINKS_KEY
-from neuron_topology.vendor import SPEC
+from hami_plugins.output import grids
+from hami_plugins.output.page.wiring import picture
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES, InstanceType
+from neuron_topology.core.layouts import layout
+from neuron_topology.core.nodes import HEALTH_KEY, LINKS_KEY
+from neuron_topology.core.vendor import SPEC
 from tests.builders import a_record, a_share, granted
 from tests.unit.neuron_topology.nodes import INF2, TRN1, a_neuron_node
-from tests.unit.report.plans import holding
+from tests.unit.plan.plans import holding
 
 REGISTRY = Registry([SPEC])
 

@@ -13,14 +13,14 @@ from hami_plugins.model.devices import CoreMask
 from hami_plugins.model.nodes import NodeEntry, NodeFacts
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.observe.metrics import Metrics
-from neuron_topology.allocation.chances import chances
-from neuron_topology.allocation.families import Family
-from neuron_topology.allocation.tables import Topology
-from neuron_topology.figures import DeviceState, Figures, Linkage, figures_of, recognition
-from neuron_topology.hardware.fabric import ring, torus
-from neuron_topology.metrics import families
-from neuron_topology.nodes import HEALTH_KEY
-from neuron_topology.vendor import SPEC
+from neuron_topology.core.device_metrics import DeviceMetrics, DeviceState, Linkage, figures_of, recognition
+from neuron_topology.core.hardware.fabric import ring, torus
+from neuron_topology.core.nodes import HEALTH_KEY
+from neuron_topology.core.sets.chances import chances
+from neuron_topology.core.sets.families import Family
+from neuron_topology.core.sets.tables import Topology
+from neuron_topology.core.vendor import SPEC
+from neuron_topology.server.metrics import families
 from tests.builders import a_device, a_node, a_record, a_share, a_snapshot, granted
 from tests.unit.neuron_topology.nodes import INF2, TRN1, a_neuron_node
 
@@ -40,7 +40,7 @@ def holding(entry: NodeEntry, name: str, devices: tuple[int, ...], bits: int = 0
     return replace(a_record(granted(*shares), name=short or name), group=group)
 
 
-def figures(*entries: NodeEntry) -> Figures:
+def figures(*entries: NodeEntry) -> DeviceMetrics:
     return figures_of(a_snapshot(*entries))
 
 
@@ -135,7 +135,7 @@ def test_gangs_count_by_whether_they_have_the_same_devices_everywhere() -> None:
 
 
 def test_nodes_without_these_devices_say_nothing() -> None:
-    assert figures(a_node("plain", a_device())) == Figures()
+    assert figures(a_node("plain", a_device())) == DeviceMetrics()
 
 
 def samples(*given: Metric) -> dict[tuple[str, ...], float]:

@@ -8,12 +8,12 @@ from hami_plugins.engine.inventory import NodeBuilder
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.vendor_objections import vendor_objection
 from hami_plugins.model.nodes import NodeFacts
-from hami_plugins.model.vendor import Condition, NodeObject
+from hami_plugins.model.vendor import NodeCondition, NodeObject
 from hami_plugins.vendors import nvidia
-from neuron_topology.ending import DURATION_KEY, END_KEY
-from neuron_topology.names import DEVICES
-from neuron_topology.nodes import HEALTH_KEY
-from neuron_topology.vendor import SPEC
+from neuron_topology.core.capacity_block_end import DURATION_KEY, END_KEY
+from neuron_topology.core.names import DEVICES
+from neuron_topology.core.nodes import HEALTH_KEY
+from neuron_topology.core.vendor import SPEC
 from tests.builders import a_container, a_pod
 from tests.unit.neuron_topology.nodes import a_neuron_node
 
@@ -30,7 +30,7 @@ def why(node: NodeObject, *, now: float = 0.0, asks: str = DEVICES, **annotation
 
 def reporting(kind: str, status: str, reason: str, *, health: str = "") -> NodeObject:
     node = a_neuron_node(annotations={HEALTH_KEY: health} if health else {})
-    return node._replace(conditions=(Condition("KernelReady", "False", "X"), Condition(kind, status, reason)))
+    return node._replace(conditions=(NodeCondition("KernelReady", "False", "X"), NodeCondition(kind, status, reason)))
 
 
 @pytest.mark.parametrize(

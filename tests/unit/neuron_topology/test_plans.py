@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from hami_plugins.engine.registry import Registry
-from hami_plugins.report import manifests, workloads
-from hami_plugins.report.explain import explain
-from hami_plugins.report.explain.answers import Answers
-from hami_plugins.report.listing import snapshot_of
-from hami_plugins.report.plan import Plan, Planner, Stage, submission
+from hami_plugins.explain import explain
+from hami_plugins.explain.answers import Answers
+from hami_plugins.inputs import manifests, workloads
+from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.plan import Plan, Planner, Stage, submission
 from hami_plugins.wire.gang_keys import GROUP_KEY
-from neuron_topology.ending import DURATION_KEY, END_KEY
-from neuron_topology.nodes import HEALTH_KEY
-from neuron_topology.vendor import SPEC
+from neuron_topology.core.capacity_block_end import DURATION_KEY, END_KEY
+from neuron_topology.core.nodes import HEALTH_KEY
+from neuron_topology.core.vendor import SPEC
 from tests.unit.neuron_topology.hypernodes.nodes import an_idle_node
 from tests.unit.neuron_topology.jobs.submitted import NEURON, a_container, a_job, a_task
 
@@ -149,5 +149,8 @@ def test_devices_that_stay_free_because_some_are_broken_are_told() -> None:
     cores["spec"]["containers"][0]["resources"] = {"limits": {"aws.amazon.com/neuroncore": "16"}}
     found, planner = planned(cores, node, holder)
     (refusal,) = Answers(found, planner).refusals()
-    assert "8 of 16 devices are free, but the node has broken ones and does not say which" in refusal.answer.why
+    assert (
+        "8 of 16 devices are free but reserved: the node reports that many broken devices without naming them"
+        in refusal.answer.why
+    )
     assert any("not allocatable" in problem.what for problem in found.before.problems)

@@ -20,17 +20,19 @@ from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import NodeObject
 from hami_plugins.model.verdicts import Fit
+from hami_plugins.model.wiring import Relabelled
 from hami_plugins.vendors import awsneuron, nvidia
 from hami_plugins.wire.quantity import parse
-from neuron_topology.names import CORES, DEVICES, LEGACY_DEVICES
-from neuron_topology.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY, wiring_of
-from neuron_topology.vendor import ALIKE_GAINS, BROKEN_COSTS, PARTS, SPEC
+from neuron_topology.core.names import CORES, DEVICES, LEGACY_DEVICES
+from neuron_topology.core.nodes import FAMILY_LABEL, HEALTH_KEY, LINKS_KEY, wiring_of
+from neuron_topology.core.vendor import ALIKE_GAINS, SPEC
 from tests.builders import a_container, a_node_object, a_pod, a_snapshot
 from tests.unit.neuron_topology.hardware.printed import TRN1_TABLE, as_json
 from tests.unit.neuron_topology.nodes import INF1, INF2, TRN1, TRN2, a_neuron_node
 from tests.unit.vendors.placing import NOW_NS, holder, place
 
 IDS, KIND, LIST = "AWS_NEURON_IDS", "NEURON_RESOURCE_TYPE", SPEC.keys.allocated
+DEVICE_MAP, CORE_MAP = "NEURON_DEV_USAGE_MAP", "NEURON_CORE_USAGE_MAP"
 
 
 def asking(*containers: Mapping[str, int | str], annotations: Mapping[str, str] | None = None, name: str = "p") -> Pod:
@@ -51,6 +53,10 @@ def told(node: NodeObject, pod: Pod, *running: Pod, remarked: bool = False) -> s
 
 def problems_of(node: NodeObject) -> list[str]:
     return [each.what for each in NodeBuilder(Registry([SPEC])).entry(node, NodeFacts()).problems]
+
+
+def shape_of(node: NodeObject) -> NodeShape:
+    return NodeBuilder(Registry([SPEC])).entry(node, NodeFacts()).state.shape
 
 
 @pytest.mark.parametrize(
@@ -284,8 +290,8 @@ def test_a_node_is_as_full_as_its_devices_that_work() -> None:
         (share,) = fit.containers[0].shares()
         left = free & ~(1 << share.position)
         lost = (wiring.tables.value(free) - wiring.tables.value(left)) / wiring.worth
-        scores.append(fit.score - PARTS * (1 - lost))
-    assert scores == pytest.approx([PARTS * 9 / 16, PARTS * 7 / 14 - 2 * BROKEN_COSTS])
+        scores.append(fit.score - 10 * (1 - lost))
+    assert scores == pytest.approx([10 * 9 / 16, 10 * 7 / 14 - 2])
 
 
 @pytest.mark.parametrize(("policy", "gained"), [(None, ALIKE_GAINS), ("spread", -ALIKE_GAINS)])
@@ -361,9 +367,12 @@ def _of(node: str, pod: Pod) -> Pod:
     return a_pod(*pod.containers, name=pod.name, annotations=listed)
 
 
-def test_the_id_lists_of_a_pod_are_obeyed_by_sets_too() -> None:
-    pod = asking({DEVICES: 4}, annotations={"aws.amazon.com/nouse-neuron-uuid": "n-AWSNeuron-2"})
+@pytest.mark.parametrize("word", ["neuron-uuid", "gpuuuid"], ids=["HAMi's code", "HAMi's documents"])
+def test_the_id_lists_of_a_pod_are_obeyed_by_sets_too(word: str) -> None:
+    pod = asking({DEVICES: 4}, annotations={f"aws.amazon.com/nouse-{word}": "n-AWSNeuron-2"})
     assert told(a_neuron_node(), pod) == "4,5,6,7"
+    pod = asking({DEVICES: 1}, annotations={f"aws.amazon.com/use-{word}": "n-AWSNeuron-9"})
+    assert told(a_neuron_node(), pod) == "9"
 
 
 def test_what_the_machine_shows_wins_over_its_type() -> None:
@@ -392,12 +401,25 @@ def test_what_the_machine_shows_wins_over_its_type() -> None:
         (a_neuron_node(annotations={LINKS_KEY: "?"}), f"left out of account: {LINKS_KEY}: neither JSON nor a table"),
         (a_neuron_node(annotations={HEALTH_KEY: "?"}), f"left out of account: {HEALTH_KEY}: not JSON"),
         (a_neuron_node(annotations={HEALTH_KEY: '{"devices": [44]}'}), "health names device 44, the node has 16"),
+        (
+            a_neuron_node(annotations={DEVICE_MAP: "true,false"}),
+            f"{DEVICE_MAP} has 2 words, and the node has 16 devices",
+        ),
+        (a_neuron_node(annotations={CORE_MAP: "true"}), f"{CORE_MAP} has 1 words, and the node has 32 cores"),
+        (a_neuron_node(annotations={DEVICE_MAP: "1,0"}), f"{DEVICE_MAP} is no list of true and false: '1,0'"),
     ],
 )
 def test_what_cannot_be_taken_at_its_word_is_told_and_the_devices_stay(node: NodeObject, problem: str) -> None:
     (said,) = problems_of(node)
     assert said.startswith(problem)
     assert SPEC.inventory(SPEC, node).devices
+
+
+@pytest.mark.parametrize(("family", "other"), [("aws", "linked"), ("linked", "aws")])
+def test_with_the_label_of_the_other_family_a_node_is_as_one_of_that_pool(family: str, other: str) -> None:
+    assert SPEC.relabelled is not None
+    (found,) = SPEC.relabelled(shape_of(a_neuron_node(TRN2, family=family)))
+    assert found == Relabelled("hami-plugins.io/neuron-sets", other, shape_of(a_neuron_node(TRN2, family=other)))
 
 
 @pytest.mark.parametrize("gone", [3, 15])
@@ -451,8 +473,8 @@ def with_allocatable(devices: int, name: str = DEVICES, **annotations: str) -> N
 @pytest.mark.parametrize("name", [DEVICES, LEGACY_DEVICES])
 def test_devices_that_are_not_allocatable_are_told_until_somebody_says_which(name: str) -> None:
     assert problems_of(with_allocatable(15, name)) == [
-        "1 of 16 devices are not allocatable, and nobody says which: as many stay free; say which in "
-        "hami-plugins.io/neuron-health"
+        "1 of 16 devices are not allocatable, and the node does not name them: as many free ones stay unused; name "
+        "them in hami-plugins.io/neuron-health"
     ]
     assert problems_of(with_allocatable(15, name, health='{"devices": [7]}')) == []
 
@@ -465,7 +487,7 @@ def test_a_name_that_the_node_has_no_devices_under_says_nothing_of_those_that_it
 
 
 WITHHELD = (
-    "{} of 16 devices are not allocatable, and nobody says which: of the {} that are free as many have to stay so"
+    "{} of 16 devices are not allocatable, and the node does not name them: as many of the {} free ones stay unused"
 )
 
 

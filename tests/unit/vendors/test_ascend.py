@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from hami_plugins.engine.demand import request_of
-from hami_plugins.engine.mutate import Admission, WebhookSettings, admit
+from hami_plugins.engine.mutate import PodAdmission, WebhookSettings, admit
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.devices import Share
+from hami_plugins.model.devices import DeviceShare
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.requests import Absolute, Percent
 from hami_plugins.model.units import CoreShare, MiB, VendorName
@@ -59,12 +59,12 @@ def admitted(
     annotations: Mapping[str, str] | None = None,
     requests: Mapping[str, int | str] | None = None,
     runtime_class: str | None = None,
-) -> Admission:
+) -> PodAdmission:
     pod = a_pod(a_container(given, requests=requests), annotations=annotations, runtime_class=runtime_class)
     return admit(pod, Registry([spec]), WebhookSettings(scheduler=""))
 
 
-def changes(admission: Admission) -> dict[tuple[str, str], str]:
+def changes(admission: PodAdmission) -> dict[tuple[str, str], str]:
     return {(each.change.kind, each.change.key): each.change.value for each in admission.changes}
 
 
@@ -284,7 +284,7 @@ def test_a_node_scores_by_how_well_containers_keep_to_a_ring(
     rings: str, containers: list[tuple[int, ...]], score: float
 ) -> None:
     devices = [a_device(vendor=B3.name, group=None if ring == "-" else ring) for ring in rings]
-    shares = tuple(tuple(Share(at, MiB(0), CoreShare(0)) for at in positions) for positions in containers)
+    shares = tuple(tuple(DeviceShare(at, MiB(0), CoreShare(0)) for at in positions) for positions in containers)
     assert B3.score_node is not None
     assert B3.score_node(Scoring(a_state(*devices), (), shares, DEFAULT_POLICY)) == score
     assert P310.score_node is None

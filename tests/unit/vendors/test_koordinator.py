@@ -15,10 +15,11 @@ from hami_plugins.errors import InvalidRequestError
 from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.requests import Absolute, ContainerKind, DeviceRequest, Percent
-from hami_plugins.model.vendor import NodeObject
+from hami_plugins.model.units import NodeName
+from hami_plugins.model.vendor import AllocationView, NodeObject
 from hami_plugins.vendors.koordinator import ISOLATION, SPEC, asked_by
 from hami_plugins.wire import koordinator_hints
-from tests.builders import a_container, a_node_object, a_pod
+from tests.builders import a_container, a_device, a_node_object, a_pod, a_share
 from tests.unit.vendors.placing import place
 
 REGISTRY = Registry([SPEC])
@@ -185,6 +186,23 @@ def test_a_card_whose_memory_is_no_whole_mib_is_recorded_by_the_byte() -> None:
     assert found["resources"][MEMORY] == "12878610433"
 
 
+def test_what_was_given_out_for_a_request_that_means_nothing_is_recorded_as_it_is() -> None:
+    card = a_device(memory=20_480)
+    share = a_share("GPU-0", memory=5_120, cores=30)
+    view = AllocationView(
+        spec=SPEC,
+        pod=a_pod_of(a_container({SHARED: 1}, requests={SHARED: "1500m"})),
+        node=NodeName("n"),
+        containers=((share,),),
+        indexes={share.device: 0},
+        devices={share.device: card},
+        now_ns=0,
+    )
+    assert SPEC.annotate is not None
+    (found,) = record_of(SPEC.annotate(view))
+    assert found["resources"] == {CORE: "30", MEMORY: "5Gi", RATIO: "25"}
+
+
 def test_parts_of_cards_are_counted_whoever_wrote_the_record() -> None:
     held = a_running_pod({"minor": 0, "resources": {CORE: "60", MEMORY: "20Gi", RATIO: "83"}, "id": "GPU-0"})
     (found,) = record_of(place(SPEC, a_node(), a_pod_of(a_container_of(gpu=50)), [held]))
@@ -264,3 +282,15 @@ def test_a_hint_that_means_nothing_keeps_the_pod_waiting() -> None:
     said = place(SPEC, a_node(), hinted(requiredTopologyScope="Rack"))
     assert isinstance(said, str)
     assert "requiredTopologyScope" in said
+
+
+@pytest.mark.parametrize("name", ["nvidia.com/gpu", "amd.com/gpu"])
+def test_whole_cards_of_a_device_plugin_go_with_none_of_koordinators_names(name: str) -> None:
+    asked: dict[str, int | str] = {SHARED: 1, CORE: 50, RATIO: 50, name: 1}
+    container = a_container(asked, requests=asked)
+    with pytest.raises(InvalidRequestError, match=f"invalid resource device requests: .* {name}") as refused:
+        demand_of(a_pod_of(container), REGISTRY)
+    assert f"leave {name} out" in refused.value.remedy
+    assert demand_of(a_pod(container, scheduler="hami-scheduler"), REGISTRY).wants_devices
+    none: dict[str, int | str] = {**asked, name: 0}
+    assert demand_of(a_pod_of(a_container(none, requests=none)), REGISTRY).wants_devices

@@ -6,7 +6,7 @@ import pytest
 
 from hami_plugins.engine.intake import Rules, take_in
 from hami_plugins.engine.registry import Registry
-from hami_plugins.model.devices import IDLE, Share
+from hami_plugins.model.devices import IDLE, DeviceShare
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.requests import Absolute
@@ -205,7 +205,7 @@ def test_an_exclusive_pod_is_told_of_the_cards_that_only_others_keep_it_from() -
 
 def test_a_node_with_other_accelerators_is_not_scored_by_wings() -> None:
     cards = [a_device(vendor="kunlun", index=at) for at in range(2)]
-    shares = tuple(Share(at, CARD_MEMORY, CoreShare(100)) for at in range(2))
+    shares = tuple(DeviceShare(at, CARD_MEMORY, CoreShare(100)) for at in range(2))
     assert score_node(Scoring(a_state(*cards), (), (shares,), DEFAULT_POLICY)) == 1000
     assert score_node(Scoring(a_state(*cards, a_device(vendor="NVIDIA")), (), (shares,), DEFAULT_POLICY)) == 0
 
@@ -216,5 +216,5 @@ def test_a_node_with_other_accelerators_is_not_scored_by_wings() -> None:
 def test_nodes_whose_wings_stay_whole_score_best(before: tuple[int, ...], now: tuple[int, ...], score: int) -> None:
     devices = [a_device(vendor="kunlun", index=at) for at in range(8)]
     state = a_state(*devices, usage=[used() if at in before else IDLE for at in range(8)])
-    shares = tuple(Share(at, CARD_MEMORY, CoreShare(100)) for at in now)
+    shares = tuple(DeviceShare(at, CARD_MEMORY, CoreShare(100)) for at in now)
     assert score_node(Scoring(state, (), (shares,), DEFAULT_POLICY)) == score

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from hami_plugins.engine.demand import request_of
-from hami_plugins.engine.mutate import Admission, WebhookSettings, admit
+from hami_plugins.engine.mutate import PodAdmission, WebhookSettings, admit
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError
-from hami_plugins.model.devices import IDLE, DeviceUsage, Share, Tenant
+from hami_plugins.model.devices import IDLE, DeviceShare, DeviceUsage, Tenant
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand, Percent
@@ -124,7 +124,7 @@ def test_a_node_scores_by_the_table_of_its_policy(table: Words, policy: str, sco
     assert SPEC.score_node is not None
     state = a_state(*found.devices)
     shape = type(state.shape)(state.shape.devices, (), found.traits)
-    share = Share(0, MiB(65536), CoreShare(100))
+    share = DeviceShare(0, MiB(65536), CoreShare(100))
     words = replace(DEFAULT_POLICY, node_words=policy)
     assert SPEC.score_node(Scoring(type(state).idle(shape), (), ((share,),), words)) == score
 
@@ -195,7 +195,7 @@ def test_the_pod_overrides_the_setting_when_it_says_something(words: Words, flag
     assert (found.option(TOPOLOGY_KEY) is not None) is near
 
 
-def admitted(given: Mapping[str, int | str], words: Words) -> Admission:
+def admitted(given: Mapping[str, int | str], words: Words) -> PodAdmission:
     return admit(a_pod(a_container(given), annotations=words), Registry([SHARED]), WebhookSettings(scheduler=""))
 
 
@@ -312,7 +312,7 @@ def score(
     zones: str, taken: tuple[int, ...], usage: list[DeviceUsage], words: tuple[tuple[str, str], ...], cores: int
 ) -> float:
     devices = [a_device(vendor=SHARED.name, group=None if zone == "0" else zone) for zone in zones]
-    shares = tuple(Share(at, MiB(0), CoreShare(cores)) for at in taken)
+    shares = tuple(DeviceShare(at, MiB(0), CoreShare(cores)) for at in taken)
     request = a_request(vendor=SHARED.name, options=words)
     return score_shared(Scoring(a_state(*devices, usage=usage), (request,), (shares,), DEFAULT_POLICY))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hami_plugins.model.devices import IDLE
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.policy import DEFAULT_POLICY
-from hami_plugins.model.vendor import Ask, Candidate
+from hami_plugins.model.vendor import Candidate, ContainerRequest
 from hami_plugins.vendors.nvidia import nearest
 from tests.builders import a_device, a_request
 
@@ -23,7 +23,7 @@ def shares_of(cards: Sequence[int]) -> list[Candidate]:
 
 def chosen(cards: Sequence[int], count: int, links: Links) -> list[int]:
     shape = NodeShape(tuple(a_device(index=at) for at in range(len(cards))), links)
-    ask = Ask(a_request(count=count), DEFAULT_POLICY, shape)
+    ask = ContainerRequest(a_request(count=count), DEFAULT_POLICY, shape)
     return [candidate.position for candidate in nearest(shares_of(cards), ask)]
 
 

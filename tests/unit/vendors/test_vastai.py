@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.model.devices import IDLE, Device, Share
+from hami_plugins.model.devices import IDLE, Device, DeviceShare
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.units import CoreShare, MiB
 from hami_plugins.model.vendor import Candidate, NodeObject, Scoring
@@ -96,7 +96,7 @@ def test_neighbours_do_not_matter_for_whole_cards_and_dies_without_a_card() -> N
 
 
 def score(devices: list[Device], *containers: tuple[int, ...]) -> float:
-    shares = tuple(tuple(Share(at, MiB(0), CoreShare(0)) for at in positions) for positions in containers)
+    shares = tuple(tuple(DeviceShare(at, MiB(0), CoreShare(0)) for at in positions) for positions in containers)
     return score_node(Scoring(a_state(*devices), (), shares, DEFAULT_POLICY))
 
 

@@ -15,7 +15,7 @@ from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.devices import Instance, Placement, Unplaced
+from hami_plugins.model.devices import Instance, SlicePlacement, Unplaced
 from hami_plugins.model.nodes import NodeEntry, NodeFacts
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.requests import Absolute, ContainerKind, Percent
@@ -312,7 +312,7 @@ class TestMig:
         entry = self.cut("GPU-m[group1-0],NVIDIA,3000,0:;GPU-m[group1-0],NVIDIA,3000,0:")
         marks = entry.state.usage[0].marks
         assert [mark for mark in marks if isinstance(mark, Instance)] == [
-            Instance("group1-0", Placement(0, 1), "group1")
+            Instance("group1-0", SlicePlacement(0, 1), "group1")
         ]
         assert sum(isinstance(mark, Unplaced) for mark in marks) == 1
         assert ids(entry, a_container({MEMORY: 3000})).startswith("GPU-m[group1-1]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.vendors import volcano_releases
-from hami_plugins.vendors.volcano_releases import EVERY, Grants, Quirk, Span, Version, version_of_image
+from hami_plugins.vendors.volcano_releases import EVERY, DeviceAssigner, Quirk, ReleaseRange, Version, version_of_image
 
 
 @pytest.mark.parametrize(
@@ -28,13 +28,18 @@ def test_the_version_is_read_off_the_images_tag(image: str, version: tuple[int, 
 @pytest.mark.parametrize(
     ("span", "inside", "outside", "words"),
     [
-        (Span(), ["0.1.0", "9.0.0"], [], "of any release"),
-        (Span(Version(1, 13, 0)), ["1.13.0", "2.0.0"], ["1.12.9"], "from 1.13.0 on"),
-        (Span(None, Version(1, 16, 0)), ["1.15.9"], ["1.16.0"], "before 1.16.0"),
-        (Span(Version(1, 14, 1), Version(1, 14, 2)), ["1.14.1"], ["1.14.0", "1.14.2"], "from 1.14.1 to before 1.14.2"),
+        (ReleaseRange(), ["0.1.0", "9.0.0"], [], "of any release"),
+        (ReleaseRange(Version(1, 13, 0)), ["1.13.0", "2.0.0"], ["1.12.9"], "from 1.13.0 on"),
+        (ReleaseRange(None, Version(1, 16, 0)), ["1.15.9"], ["1.16.0"], "before 1.16.0"),
+        (
+            ReleaseRange(Version(1, 14, 1), Version(1, 14, 2)),
+            ["1.14.1"],
+            ["1.14.0", "1.14.2"],
+            "from 1.14.1 to before 1.14.2",
+        ),
     ],
 )
-def test_spans_end_before_their_end(span: Span, inside: list[str], outside: list[str], words: str) -> None:
+def test_spans_end_before_their_end(span: ReleaseRange, inside: list[str], outside: list[str], words: str) -> None:
     def covered(text: str) -> bool:
         version = volcano_releases.version_of(text)
         assert version is not None
@@ -46,15 +51,15 @@ def test_spans_end_before_their_end(span: Span, inside: list[str], outside: list
 
 
 def test_a_quirk_holds_for_its_releases_unless_somebody_puts_it_right() -> None:
-    quirk = Quirk(spans=(Span(None, Version(1, 16, 0)),), cured_by=frozenset({Grants.GUARD}))
-    assert quirk.holds(Version(1, 14, 1), Grants.VOLCANO)
-    assert quirk.holds(Version(1, 14, 1), Grants.LEDGER)
-    assert not quirk.holds(Version(1, 14, 1), Grants.GUARD)
-    assert not quirk.holds(Version(1, 16, 0), Grants.VOLCANO)
+    quirk = Quirk(spans=(ReleaseRange(None, Version(1, 16, 0)),), cured_by=frozenset({DeviceAssigner.GUARD}))
+    assert quirk.holds(Version(1, 14, 1), DeviceAssigner.VOLCANO)
+    assert quirk.holds(Version(1, 14, 1), DeviceAssigner.LEDGER)
+    assert not quirk.holds(Version(1, 14, 1), DeviceAssigner.GUARD)
+    assert not quirk.holds(Version(1, 16, 0), DeviceAssigner.VOLCANO)
 
 
 def test_of_an_unknown_release_the_worst_is_assumed() -> None:
-    assert Quirk(spans=(Span(None, Version(1, 0, 0)),)).holds(None, Grants.VOLCANO)
+    assert Quirk(spans=(ReleaseRange(None, Version(1, 0, 0)),)).holds(None, DeviceAssigner.VOLCANO)
 
 
 def test_quirks_say_which_releases_they_are_about() -> None:

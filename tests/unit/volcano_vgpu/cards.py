@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from hami_plugins.model.units import DeviceId, MiB
-from volcano_vgpu.model import Card, Inventory
-from volcano_vgpu.settings import AgentSettings
+from volcano_vgpu.core.model import NodeInventory, PhysicalDevice
+from volcano_vgpu.core.settings import AgentSettings
 
 MODEL = "NVIDIA A100-SXM4-40GB"
 
@@ -17,7 +17,7 @@ def uuid(number: int) -> DeviceId:
     return DeviceId(f"GPU-{number:08x}-5bb1-4c3e-9d2a-{number:012x}")
 
 
-def card(number: int = 0, **facts: Any) -> Card:
+def card(number: int = 0, **facts: Any) -> PhysicalDevice:
     """A healthy card."""
     plain: dict[str, Any] = {
         "uuid": uuid(number),
@@ -26,15 +26,15 @@ def card(number: int = 0, **facts: Any) -> Card:
         "model": MODEL,
         "memory": MiB(40960),
     }
-    return Card(**{**plain, **facts})
+    return PhysicalDevice(**{**plain, **facts})
 
 
-def inventory(*cards: Card, **facts: Any) -> Inventory:
+def inventory(*cards: PhysicalDevice, **facts: Any) -> NodeInventory:
     """The cards of a node."""
-    return Inventory(driver="550.54.15", cards=cards, **facts)
+    return NodeInventory(driver="550.54.15", cards=cards, **facts)
 
 
-def sick(*numbers: int) -> Iterable[Card]:
+def sick(*numbers: int) -> Iterable[PhysicalDevice]:
     """Cards that cannot be used."""
     return tuple(card(number, problems=("XID 79: fallen off the bus; reboot the node",)) for number in numbers)
 

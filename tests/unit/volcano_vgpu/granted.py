@@ -10,9 +10,9 @@ from hami_plugins.model.units import DeviceId, MiB, NodeName, PodUid
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire import volcano
 from hami_plugins.wire.node_devices import RegisteredDevice
-from volcano_vgpu.grants import Question
-from volcano_vgpu.model import Card, Inventory, MigInstance, SlotId
-from volcano_vgpu.shares import NodeOffer
+from volcano_vgpu.core.allocations import AllocationLookup
+from volcano_vgpu.core.model import MigInstance, NodeInventory, PhysicalDevice, SlotId
+from volcano_vgpu.core.shares import NodeOffer
 
 NODE = NodeName("n1")
 COUNT, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
@@ -86,9 +86,9 @@ def _with(each: dict[str, Any], amounts: Mapping[str, str]) -> dict[str, Any]:
     return {**each, "resources": {"limits": limits, "requests": limits}}
 
 
-def card(uuid: str, *, memory: int = 40960, problems: tuple[str, ...] = (), **more: Any) -> Card:
+def card(uuid: str, *, memory: int = 40960, problems: tuple[str, ...] = (), **more: Any) -> PhysicalDevice:
     index = more.pop("index", ord(uuid[-1]) - ord("a"))
-    return Card(
+    return PhysicalDevice(
         uuid=DeviceId(uuid), index=index, minor=index, model="T4", memory=MiB(memory), problems=problems, **more
     )
 
@@ -101,7 +101,7 @@ def instances(*profiles: str) -> tuple[MigInstance, ...]:
     )
 
 
-def offer(*cards: Card, slots: int = 10, mode: str = "hami-core", spec: Any = SPEC, **more: Any) -> NodeOffer:
+def offer(*cards: PhysicalDevice, slots: int = 10, mode: str = "hami-core", spec: Any = SPEC, **more: Any) -> NodeOffer:
     """A node that registered its healthy cards, with 40960 MiB each unless a card says otherwise."""
     found = cards or (card("GPU-a"), card("GPU-b"))
     register = volcano.encode_register(
@@ -111,10 +111,12 @@ def offer(*cards: Card, slots: int = 10, mode: str = "hami-core", spec: Any = SP
         for each in found
         if each.healthy
     )
-    return NodeOffer.of(NODE, register, Inventory(cards=found), spec=spec, **more)
+    return NodeOffer.of(NODE, register, NodeInventory(cards=found), spec=spec, **more)
 
 
-def question(held: Mapping[str, int | Iterable[str]] | None = None, *, uid: str = "uid-p", **more: Any) -> Question:
+def question(
+    held: Mapping[str, int | Iterable[str]] | None = None, *, uid: str = "uid-p", **more: Any
+) -> AllocationLookup:
     """What the kubelet gave to each container: so many slots of its own, or slots by name."""
     given = {"main": 1} if held is None else held
     slots = {
@@ -123,4 +125,4 @@ def question(held: Mapping[str, int | Iterable[str]] | None = None, *, uid: str 
         )
         for name, ids in given.items()
     }
-    return Question(uid=PodUid(uid), held=slots, **more)
+    return AllocationLookup(uid=PodUid(uid), held=slots, **more)

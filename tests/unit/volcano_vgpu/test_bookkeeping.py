@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.volcano_vgpu.granted import IDS, LEFT, container, pod
-from volcano_vgpu.bookkeeping import DONE, bound_at, settled
+from volcano_vgpu.agent.bookkeeper import DONE, bound_at, settled
 
 A, B = "GPU-a,NVIDIA,2000,0:", "GPU-b,NVIDIA,3000,0:"
 PHASE, TIME = "volcano.sh/bind-phase", "volcano.sh/vgpu-time"

@@ -12,24 +12,24 @@ import pytest
 from hami_plugins.model.units import DeviceId, NodeName
 from hami_plugins.vendors.volcano import SPEC
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, sick, uuid
-from volcano_vgpu import register
-from volcano_vgpu.cards import CardKeeper, Sharing
+from volcano_vgpu.agent.devices import CardKeeper, SlotSettings
+from volcano_vgpu.agent.server import Slot
+from volcano_vgpu.core import register
+from volcano_vgpu.core.health import HealthEventReason, Transition
+from volcano_vgpu.core.model import DeviceMeasurement, NodeInventory
+from volcano_vgpu.core.register import NodeWords
 from volcano_vgpu.discovery.port import DiscoveryError
-from volcano_vgpu.health import Transition, Turn
-from volcano_vgpu.model import CardUse, Inventory
-from volcano_vgpu.register import NodeWords
-from volcano_vgpu.server import Slot
 
 
 class Cards:
     """A driver that reports what it is told to, and fails where it is told nothing."""
 
     def __init__(self) -> None:
-        self.reports: Inventory | None = None
+        self.reports: NodeInventory | None = None
         self.opened = 0
         self._changed = threading.Event()
 
-    def report(self, found: Inventory | None) -> None:
+    def report(self, found: NodeInventory | None) -> None:
         self.reports = found
         self._changed.set()
 
@@ -38,13 +38,13 @@ class Cards:
         if self.reports is None:
             raise DiscoveryError("no driver; install one")
 
-    def inventory(self) -> Inventory:
+    def inventory(self) -> NodeInventory:
         if self.reports is None:
             raise DiscoveryError("the driver has gone; load it")
         return self.reports
 
-    def use(self, uuid: DeviceId) -> CardUse:
-        return CardUse()
+    def use(self, uuid: DeviceId) -> DeviceMeasurement:
+        return DeviceMeasurement()
 
     def wait(self, timeout: float) -> bool:
         found = self._changed.wait(timeout)
@@ -57,9 +57,9 @@ class Cards:
 
 class Publisher:
     def __init__(self) -> None:
-        self.published: list[Inventory] = []
+        self.published: list[NodeInventory] = []
 
-    def publish(self, found: Inventory) -> NodeWords:
+    def publish(self, found: NodeInventory) -> NodeWords:
         self.published.append(found)
         return register.desired(found, settings(device_split_count=2))
 
@@ -77,7 +77,7 @@ def keeper(*, lost: float = 60) -> Iterator[Bench]:
     changes: list[Transition] = []
     made = CardKeeper(
         driver,
-        Sharing(node=NodeName("n1"), split_count=2, spec=SPEC),
+        SlotSettings(node=NodeName("n1"), split_count=2, spec=SPEC),
         on_change=changes.extend,
         look=60,
         retry=0.01,
@@ -151,7 +151,7 @@ def test_people_are_told_what_becomes_of_cards() -> None:
         until(lambda: len(bench.changes) == 1)
         bench.driver.report(inventory(card(1)))
         until(lambda: len(bench.changes) == 2)
-        assert [change.turn for change in bench.changes] == [Turn.FAILED, Turn.RECOVERED]
+        assert [change.turn for change in bench.changes] == [HealthEventReason.FAILED, HealthEventReason.RECOVERED]
 
 
 def test_a_driver_that_breaks_down_is_opened_again_and_the_cards_stay_known() -> None:
@@ -179,7 +179,7 @@ def test_cards_whose_driver_stays_away_are_not_handed_out_until_it_is_back() -> 
         assert bench.keeper.trouble
         bench.driver.report(inventory(card(1)))
         until(lambda: len(bench.changes) == 2)
-        assert [change.turn for change in bench.changes] == [Turn.FAILED, Turn.RECOVERED]
+        assert [change.turn for change in bench.changes] == [HealthEventReason.FAILED, HealthEventReason.RECOVERED]
         assert bench.keeper.sight.words.registered
         assert len(bench.publisher.published) == 3
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hami_plugins.errors import ConfigError
-from volcano_vgpu.config import load
-from volcano_vgpu.model import Mode
+from tests.unit.volcano_vgpu.granted import card, offer, pod
+from tests.unit.volcano_vgpu.test_grants import refused
+from volcano_vgpu.agent.config import load
+from volcano_vgpu.core.model import SharingMode
 
 ENV = {"NODE_NAME": "n1"}
 OURS = "HAMI_PLUGINS__VOLCANO_VGPU__"
@@ -33,7 +37,12 @@ nvidia:
 
 def test_without_anything_said_the_defaults_hold() -> None:
     found = load("", ENV)
-    assert (found.node, found.device_split_count, found.gpu_memory_factor, found.mode) == ("n1", 10, 1, Mode.HAMI_CORE)
+    assert (found.node, found.device_split_count, found.gpu_memory_factor, found.mode) == (
+        "n1",
+        10,
+        1,
+        SharingMode.HAMI_CORE,
+    )
     assert found.resources.count == "volcano.sh/vgpu-number"
     assert found.concerns == ()
 
@@ -109,7 +118,7 @@ def test_the_node_file_is_taken_as_it_is_and_wins() -> None:
       {"name": "n1", "operatingmode": "mps", "devicesplitcount": 4, "devicememoryscaling": 0, "migstrategy": "none",
        "filterdevices": {"uuid": ["GPU-a"], "index": [1]}}]}"""
     found = load("deviceSplitCount: 6", {**ENV, f"{OURS}DEVICE_SPLIT_COUNT": "5"}, node_config=node_file)
-    assert (found.device_split_count, found.device_memory_scaling, found.mode) == (4, 1.0, Mode.MPS)
+    assert (found.device_split_count, found.device_memory_scaling, found.mode) == (4, 1.0, SharingMode.MPS)
     assert found.exclude.uuids == {"GPU-a"}
     assert found.exclude.indexes == {1}
     assert load("", {"NODE_NAME": "elsewhere"}, node_config=node_file).device_split_count == 10
@@ -178,6 +187,19 @@ def test_a_wrong_value_in_the_node_file_is_said_to_be_there(text: str, says: str
 def test_resources_with_other_names_are_allowed_with_a_warning() -> None:
     (concern,) = load("resources: {cores: example.com/cores}", ENV).concerns
     assert "example.com/cores instead of volcano.sh/vgpu-cores" in concern
+
+
+def test_the_vendor_has_the_names_of_resources_that_are_set() -> None:
+    text = "resources: {count: example.com/gpu, memory: example.com/mib, cores: example.com/share}"
+    names = load(text, ENV, device_config=DEVICE_CONFIG).spec.resources
+    assert (names.count, names.memory, names.cores) == ("example.com/gpu", "example.com/mib", "example.com/share")
+    assert names.memory_percentage == "volcano.sh/vgpu-memory-percentage"
+
+
+def test_the_vendor_cuts_cards_by_the_geometries_that_are_set() -> None:
+    a30 = replace(card("GPU-a", mig=True), model="NVIDIA A30")
+    node = offer(a30, mode="mig", spec=load("", ENV, device_config=DEVICE_CONFIG).spec)
+    assert "(known groups: group1)" in refused(pod(ids="GPU-a[group9-0],NVIDIA,5000,0:"), on=node).text
 
 
 def test_an_override_wins_over_the_node_file_before_and_after_labels_are_known() -> None:

@@ -9,11 +9,12 @@ import pytest
 
 from hami_plugins.model.units import PodUid
 from tests.unit.volcano_vgpu.granted import container, offer, pod, question
-from volcano_vgpu.edits import ContainerEdits, EditSettings, Owner, answer, cdi_device, container_in, edits_of
-from volcano_vgpu.grants import grants_of
-from volcano_vgpu.identity import NONCE_KEY
-from volcano_vgpu.model import Mode
-from volcano_vgpu.shares import Granted
+from volcano_vgpu.agent.config import load
+from volcano_vgpu.core.allocations import grants_of
+from volcano_vgpu.core.edits import ContainerEdits, EditSettings, Owner, answer, cdi_device, container_in, edits_of
+from volcano_vgpu.core.identity import NONCE_KEY
+from volcano_vgpu.core.model import SharingMode
+from volcano_vgpu.core.shares import AllocatedContainer
 
 SETTINGS = EditSettings()
 TWO = "GPU-a,NVIDIA,2000,30:GPU-b,NVIDIA,3000,40:"
@@ -22,7 +23,7 @@ TWO = "GPU-a,NVIDIA,2000,30:GPU-b,NVIDIA,3000,40:"
 def made(settings: EditSettings = SETTINGS, uid: str = "uid-p", **about: Any) -> ContainerEdits:
     raw = pod(container("main", count=2, **about), ids=TWO)
     granted = grants_of(raw, question({"main": 2}), offer())["main"]
-    assert isinstance(granted, Granted)
+    assert isinstance(granted, AllocatedContainer)
     owner = Owner(pod_uid=PodUid(uid), container="main", raw=container_in(raw, "main"))
     return edits_of(granted, owner, settings, offer().inventory)
 
@@ -51,12 +52,42 @@ def test_the_cache_is_the_same_at_every_start_and_another_for_every_pod() -> Non
         ({"active_oom_killer": True}, "ACTIVE_OOM_KILLER", "true"),
         ({"memory_scaling": 1.5}, "CUDA_OVERSUBSCRIBE", "true"),
         ({"priority": "volcano.sh/vgpu-number"}, "CUDA_TASK_PRIORITY", "2"),
-        ({"mode": Mode.MPS}, "CUDA_MPS_PIPE_DIRECTORY", "/mps/pipe"),
+        ({"mode": SharingMode.MPS}, "CUDA_MPS_PIPE_DIRECTORY", "/mps/pipe"),
     ],
 )
 def test_a_setting_is_a_variable(change: dict[str, Any], name: str, value: str) -> None:
     assert name not in dict(made().env)
     assert dict(made(replace(SETTINGS, **change)).env)[name] == value
+
+
+def test_the_agents_settings_reach_the_containers() -> None:
+    text = """
+mode: mps
+gpuMemoryFactor: 4
+deviceMemoryScaling: 1.5
+hookPath: /opt/vgpu
+lockPath: /opt/lock
+disableCoreLimit: true
+resources: {priority: example.com/priority}
+container: {corePolicy: force, logLevel: 3, activeOomKiller: true, gdrcopy: false, gds: false, mofed: false}
+"""
+    assert EditSettings.of(load(text, {"NODE_NAME": "n1"}), ("/dev/nvidiactl",)) == EditSettings(
+        mode=SharingMode.MPS,
+        factor=4,
+        memory_scaling=1.5,
+        hook_path="/opt/vgpu",
+        lock_path="/opt/lock",
+        disable_core_limit=True,
+        core_policy="force",
+        log_level=3,
+        active_oom_killer=True,
+        gdrcopy=False,
+        gds=False,
+        mofed=False,
+        priority="example.com/priority",
+        device_nodes=("/dev/nvidiactl",),
+    )
+    assert EditSettings.of(load("", {"NODE_NAME": "n1"})) == SETTINGS
 
 
 @pytest.mark.parametrize(("value", "loaded"), [("true", False), ("1", False), ("maybe", False), ("false", True)])

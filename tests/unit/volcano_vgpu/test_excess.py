@@ -10,9 +10,9 @@ from hami_plugins.vendors.volcano import configured
 from hami_plugins.wire.volcano_config import VolcanoConfig
 from tests.unit.volcano_vgpu.granted import COUNT, container, offer, pod, question
 from tests.unit.volcano_vgpu.test_grants import MORE, mig
-from volcano_vgpu.grants import grants_of
-from volcano_vgpu.refusals import Code, Refusal
-from volcano_vgpu.shares import Granted, NodeOffer
+from volcano_vgpu.core.allocations import grants_of, record_of
+from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
+from volcano_vgpu.core.shares import AllocatedContainer, NodeOffer
 
 PERCENTAGE = "volcano.sh/vgpu-memory-percentage"
 SIDECAR = {"restartPolicy": "Always"}
@@ -24,8 +24,8 @@ def answer(raw: dict[str, Any], held: Any = None, name: str = "main", *, on: Nod
 
 def larger(raw: dict[str, Any], held: Any = None, name: str = "main", *, on: NodeOffer | None = None) -> str:
     found = answer(raw, held, name, on=on)
-    assert isinstance(found, Refusal), found
-    assert (found.code, found.heals) == (Code.LARGER, False)
+    assert isinstance(found, ContainerRefusal), found
+    assert (found.code, found.heals) == (RefusalCode.LARGER, False)
     return found.text
 
 
@@ -63,7 +63,7 @@ def test_an_application_gets_no_more_memory_and_cores_than_it_requests(amounts: 
     ],
 )
 def test_an_allocation_by_the_schedulers_rules_is_handed_over(amounts: Any, ids: str) -> None:
-    assert isinstance(answer(pod(container("main", count=1, **amounts), ids=ids)), Granted)
+    assert isinstance(answer(pod(container("main", count=1, **amounts), ids=ids)), AllocatedContainer)
 
 
 def test_memory_that_is_not_named_is_the_whole_card_and_cores_that_are_not_named_are_none() -> None:
@@ -74,7 +74,7 @@ def test_memory_that_is_not_named_is_the_whole_card_and_cores_that_are_not_named
         raw["spec"]["containers"] = [main]
         return raw
 
-    assert isinstance(answer(bound("GPU-a,NVIDIA,40960,0:")), Granted)
+    assert isinstance(answer(bound("GPU-a,NVIDIA,40960,0:")), AllocatedContainer)
     larger(bound("GPU-a,NVIDIA,40960,100:"))
 
 
@@ -91,7 +91,7 @@ def test_each_container_is_compared_with_its_own_request() -> None:
     )
     held = {"main": 1, "b": 1}
     larger(raw, held)
-    assert isinstance(answer(raw, held, "b"), Granted)
+    assert isinstance(answer(raw, held, "b"), AllocatedContainer)
 
 
 @pytest.mark.parametrize("more", [{}, SIDECAR], ids=["init container", "sidecar"])
@@ -101,7 +101,7 @@ def test_init_containers_and_sidecars_get_no_more_than_they_request(more: dict[s
         raw["metadata"]["annotations"][MORE] = f"first=GPU-b,NVIDIA,{memory},0:"
         return raw, {"first": ["s0"], "main": ["s1"]}, "first"
 
-    assert isinstance(answer(*first(9000)), Granted)
+    assert isinstance(answer(*first(9000)), AllocatedContainer)
     assert MORE in larger(*first(9001))
 
 
@@ -120,23 +120,31 @@ def of_percent(ids: str) -> dict[str, Any]:
 
 def test_a_percentage_is_compared_with_the_memory_of_the_card() -> None:
     node = offer(spec=PERCENT_SPEC)
-    assert isinstance(answer(of_percent("GPU-a,NVIDIA,20480,0:"), on=node), Granted)
+    assert isinstance(answer(of_percent("GPU-a,NVIDIA,20480,0:"), on=node), AllocatedContainer)
     larger(of_percent("GPU-a,NVIDIA,20481,0:"), on=node)
 
 
 def test_a_mig_slot_may_be_larger_than_the_request_and_the_memory_in_it_may_not() -> None:
     raw = pod(container("main", count=1, memory=5000), ids="GPU-a[group4-0],NVIDIA,5000,0:")
-    assert isinstance(answer(raw, on=mig("7g.40gb")), Granted)
+    assert isinstance(answer(raw, on=mig("7g.40gb")), AllocatedContainer)
     larger(pod(container("main", count=1, memory=5000), ids="GPU-a[group4-0],NVIDIA,5001,0:"), on=mig("7g.40gb"))
 
 
 def test_a_request_that_means_nothing_is_refused() -> None:
     limits = {COUNT: "1", "volcano.sh/vgpu-memory": "1.5"}
     found = answer(pod({"name": "main", "resources": {"limits": limits, "requests": limits}}, ids="GPU-a,NVIDIA,1,0:"))
-    assert isinstance(found, Refusal)
-    assert found.code is Code.REQUEST
+    assert isinstance(found, ContainerRefusal)
+    assert found.code is RefusalCode.REQUEST
+
+
+def test_what_is_allocated_for_a_request_that_means_nothing_holds_no_card() -> None:
+    limits = {COUNT: "1", "volcano.sh/vgpu-memory": "1.5"}
+    raw = pod({"name": "main", "resources": {"limits": limits, "requests": limits}}, ids="GPU-a,NVIDIA,40960,0:")
+    found = record_of(raw, offer())
+    assert found is not None
+    assert [grant.shares for grant in found.grants] == [()]
 
 
 def test_a_container_that_was_served_keeps_what_it_has() -> None:
     raw = pod(container("main", count=1, memory=1000), ids="GPU-a,NVIDIA,30000,0:")
-    assert isinstance(grants_of(raw, question(served=frozenset({"main"})), offer())["main"], Granted)
+    assert isinstance(grants_of(raw, question(served=frozenset({"main"})), offer())["main"], AllocatedContainer)

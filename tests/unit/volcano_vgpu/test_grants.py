@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.model.devices import Placement, Profile
+from hami_plugins.model.devices import Profile, SlicePlacement
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import CoreShare, MiB
 from hami_plugins.vendors.volcano import SPEC, configured
+from hami_plugins.wire.volcano import decode_assignment
 from hami_plugins.wire.volcano_config import Geometry, VolcanoConfig
-from tests.unit.volcano_vgpu.granted import LEFT, card, container, instances, offer, pod, question
-from volcano_vgpu.grants import granted_cards, grants_of, is_static, record_of
-from volcano_vgpu.refusals import Code, Refusal
-from volcano_vgpu.shares import Granted, NodeOffer
+from tests.unit.volcano_vgpu.granted import IDS, LEFT, card, container, instances, offer, pod, question
+from volcano_vgpu.core.allocations import granted_cards, grants_of, is_static, record_of
+from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
+from volcano_vgpu.core.shares import AllocatedContainer, NodeOffer
 
 MORE = SPEC.keys.more
 
@@ -26,21 +27,27 @@ def answer(
     return grants_of(raw, question(held, **more), on or offer())[name]
 
 
-def refused(raw: dict[str, Any], name: str = "main", **more: Any) -> Refusal:
+def record(raw: dict[str, Any], served: dict[str, str] | None = None) -> PodRecord:
+    """What the pod holds on node n1; ``served`` are the cards that were handed to its containers."""
+    handed = {name: decode_assignment(IDS, text)[0] for name, text in (served or {}).items()}
+    found = record_of(raw, offer(), handed or None)
+    assert found is not None
+    return found
+
+
+def refused(raw: dict[str, Any], name: str = "main", **more: Any) -> ContainerRefusal:
     found = answer(raw, name, **more)
-    assert isinstance(found, Refusal), found
+    assert isinstance(found, ContainerRefusal), found
     return found
 
 
 def cards(found: object) -> list[tuple[str, int, int]]:
-    assert isinstance(found, Granted), found
+    assert isinstance(found, AllocatedContainer), found
     return [(share.card, share.assigned.memory, share.assigned.cores) for share in found.shares]
 
 
 def other(ids: str, name: str = "other", **more: Any) -> PodRecord:
-    found = record_of(pod(ids=ids, name=name, **more), offer())
-    assert found is not None
-    return found
+    return record(pod(ids=ids, name=name, **more))
 
 
 def test_a_container_gets_what_volcano_wrote_for_it() -> None:
@@ -88,7 +95,7 @@ def test_segments_that_were_served_before_do_not_matter(left: str | None) -> Non
 @pytest.mark.parametrize("left", ["GPU-b,NVIDIA,2000,30:", "GPU-a,NVIDIA,2000,30:;GPU-b,NVIDIA,1,0:"])
 def test_what_is_left_to_serve_must_agree_with_the_grant(left: str) -> None:
     found = refused(pod(devices_to_allocate=left))
-    assert found.code is Code.CONTRADICTED
+    assert found.code is RefusalCode.CONTRADICTED
     assert not found.heals
 
 
@@ -99,13 +106,13 @@ def test_every_refusal_names_the_pod() -> None:
 
 def test_a_pod_that_volcano_bound_without_a_grant_is_told_why() -> None:
     found = refused(pod(ids=None))
-    assert found.code is Code.NO_GRANT
+    assert found.code is RefusalCode.NO_GRANT
     assert "delete this one" in found.text
 
 
 def test_a_pod_of_another_scheduler_is_told_which_to_name() -> None:
     found = refused(pod(ids=None, scheduler="default-scheduler"))
-    assert found.code is Code.NOT_VOLCANO
+    assert found.code is RefusalCode.NOT_VOLCANO
     assert "schedulerName: volcano" in found.text
 
 
@@ -114,18 +121,18 @@ def test_a_static_pod_has_no_grant(key: str) -> None:
     raw = pod()
     raw["metadata"]["annotations"][key] = "file"
     assert is_static(raw)
-    assert refused(raw).code is Code.STATIC_POD
+    assert refused(raw).code is RefusalCode.STATIC_POD
 
 
 def test_the_grant_of_another_node_is_not_served() -> None:
     found = refused(pod(granted_for="n2"))
-    assert (found.code, found.heals) == (Code.OTHER_NODE, False)
+    assert (found.code, found.heals) == (RefusalCode.OTHER_NODE, False)
     assert "n2" in found.text
-    assert refused(pod(node="n2")).code is Code.OTHER_NODE
+    assert refused(pod(node="n2")).code is RefusalCode.OTHER_NODE
 
 
 def test_a_pod_that_was_made_again_under_its_name_is_not_the_one_that_starts() -> None:
-    assert refused(pod(), uid="uid-of-before").code is Code.POD_GONE
+    assert refused(pod(), uid="uid-of-before").code is RefusalCode.POD_GONE
 
 
 @pytest.mark.parametrize(
@@ -133,36 +140,36 @@ def test_a_pod_that_was_made_again_under_its_name_is_not_the_one_that_starts() -
 )
 def test_a_grant_that_nobody_can_read_is_not_served(ids: str) -> None:
     found = refused(pod(ids=ids))
-    assert found.code in {Code.MALFORMED, Code.COUNT}
+    assert found.code in {RefusalCode.MALFORMED, RefusalCode.COUNT}
     assert not found.heals
 
 
 def test_a_grant_of_no_memory_is_not_taken_for_all_of_it() -> None:
-    assert refused(pod(ids="GPU-a,NVIDIA,0,0:")).code is Code.MALFORMED
+    assert refused(pod(ids="GPU-a,NVIDIA,0,0:")).code is RefusalCode.MALFORMED
 
 
 def test_a_card_named_twice_is_not_served() -> None:
     raw = pod(container("main", count=2), ids="GPU-a,NVIDIA,1,0:GPU-a,NVIDIA,1,0:")
-    assert refused(raw, held={"main": 2}).code is Code.MALFORMED
+    assert refused(raw, held={"main": 2}).code is RefusalCode.MALFORMED
 
 
 @pytest.mark.parametrize("ids", ["GPU-a,NVIDIA,1,0:;GPU-b,NVIDIA,1,0:", ";;", ""])
 def test_there_is_one_segment_for_each_container_that_asks(ids: str) -> None:
     raw = pod(container("main", count=1), ids=ids) if ids else pod(container("main", count=1), container("b", count=1))
     found = refused(raw)
-    assert (found.code, found.heals) == (Code.SEGMENTS, False)
+    assert (found.code, found.heals) == (RefusalCode.SEGMENTS, False)
 
 
 def test_as_many_cards_as_the_kubelet_gave_slots() -> None:
     found = refused(pod(), held={"main": 2})
-    assert (found.code, found.heals) == (Code.COUNT, False)
+    assert (found.code, found.heals) == (RefusalCode.COUNT, False)
     assert "kubelet gave 2 slots, Volcano granted 1 cards (GPU-a,NVIDIA,2000,30:)" in found.text
 
 
 def test_an_unknown_card_is_named_with_the_nearest_that_there_is() -> None:
     node = offer(card("GPU-5bb1e1d8-a"))
     found = refused(pod(ids="GPU-5bb1e1d9-a,NVIDIA,1,0:"), on=node)
-    assert found.code is Code.UNKNOWN_CARD
+    assert found.code is RefusalCode.UNKNOWN_CARD
     assert "the nearest is GPU-5bb1e1d8-a" in found.text
 
 
@@ -174,13 +181,13 @@ def test_a_card_that_is_passed_over_is_named_with_the_reason() -> None:
 def test_an_unhealthy_card_is_refused_until_it_is_well() -> None:
     node = offer(card("GPU-a", problems=("XID 79: fallen off the bus",)), card("GPU-b"))
     found = refused(pod(), on=node)
-    assert (found.code, found.heals) == (Code.UNHEALTHY_CARD, True)
+    assert (found.code, found.heals) == (RefusalCode.UNHEALTHY_CARD, True)
     assert "XID 79" in found.text
 
 
 def test_more_than_a_card_has_is_refused() -> None:
-    assert refused(pod(ids="GPU-a,NVIDIA,40961,0:")).code is Code.CARD_MEMORY
-    assert refused(pod(ids="GPU-a,NVIDIA,1,101:")).code is Code.CARD_CORES
+    assert refused(pod(ids="GPU-a,NVIDIA,40961,0:")).code is RefusalCode.CARD_MEMORY
+    assert refused(pod(ids="GPU-a,NVIDIA,1,101:")).code is RefusalCode.CARD_CORES
 
 
 def test_containers_of_a_pod_may_fill_a_card_and_no_more() -> None:
@@ -190,9 +197,10 @@ def test_containers_of_a_pod_may_fill_a_card_and_no_more() -> None:
         )
         return answer(raw, held={"main": 1, "b": 1})
 
-    assert isinstance(two(960), Granted)
-    assert two(961).code is Code.CARD_FULL
+    assert isinstance(two(960), AllocatedContainer)
+    assert two(961).code is RefusalCode.CARD_FULL
     assert "for this pod alone" in two(961).text
+    assert two(961).text.endswith("Delete the pod")
     assert not two(961).heals
 
 
@@ -202,39 +210,56 @@ def test_containers_of_a_pod_may_fill_a_card_and_no_more() -> None:
 )
 def test_a_card_that_others_had_first_is_not_promised_again(held: str, asked: str, word: str) -> None:
     found = refused(pod(ids=f"GPU-a,NVIDIA,{asked}:"), others=(other(f"GPU-a,NVIDIA,{held}:"),))
-    assert (found.code, found.heals) == (Code.CARD_FULL, True)
+    assert (found.code, found.heals) == (RefusalCode.CARD_FULL, True)
     assert word in found.text
     assert "team/other" in found.text
-    assert isinstance(answer(pod(ids="GPU-b,NVIDIA,2000,30:"), others=(other(f"GPU-a,NVIDIA,{held}:"),)), Granted)
+    assert "It starts when there is room" in found.text
+    assert isinstance(
+        answer(pod(ids="GPU-b,NVIDIA,2000,30:"), others=(other(f"GPU-a,NVIDIA,{held}:"),)), AllocatedContainer
+    )
 
 
 def test_no_more_containers_than_a_card_has_slots() -> None:
     others = tuple(other("GPU-a,NVIDIA,1,0:", name=f"o{at}") for at in range(2))
-    assert isinstance(answer(pod(), on=offer(slots=3), others=others), Granted)
-    assert refused(pod(), on=offer(slots=2), others=others).code is Code.CARD_FULL
+    assert isinstance(answer(pod(), on=offer(slots=3), others=others), AllocatedContainer)
+    assert refused(pod(), on=offer(slots=2), others=others).code is RefusalCode.CARD_FULL
 
 
 def test_a_pod_that_was_served_keeps_what_it_has_whatever_came_after() -> None:
     raw = pod(bind_phase="failed")
     full = (other("GPU-a,NVIDIA,40960,100:"),)
-    assert isinstance(answer(raw, others=full, served=frozenset({"main"})), Granted)
+    assert isinstance(answer(raw, others=full, served=frozenset({"main"})), AllocatedContainer)
 
 
 def test_a_container_that_was_not_served_with_the_others_has_to_wait_for_room() -> None:
     raw = pod(container("main", count=1), container("b", count=1), ids="GPU-a,NVIDIA,1,0:;GPU-b,NVIDIA,1,0:")
     full = (other("GPU-b,NVIDIA,40960,0:"),)
     found = refused(raw, "b", held={"main": 1, "b": 1}, others=full, served=frozenset({"main"}))
-    assert found.code is Code.CARD_FULL
+    assert found.code is RefusalCode.CARD_FULL
 
 
 def test_a_pod_that_was_marked_as_failed_is_not_served() -> None:
-    assert refused(pod(bind_phase="failed")).code is Code.MARKED_FAILED
+    assert refused(pod(bind_phase="failed")).code is RefusalCode.MARKED_FAILED
 
 
 def test_pods_that_have_ended_hold_nothing() -> None:
     assert record_of(pod(phase="Succeeded"), offer()) is None
     assert record_of(pod(node="n2"), offer()) is None
     assert record_of({"metadata": 1}, offer()) is None
+
+
+def test_a_pod_that_was_served_holds_what_each_container_was_handed_and_not_what_it_says_now() -> None:
+    side = container("side", count=1, memory=9000) | {"restartPolicy": "Always"}
+    raw = pod(
+        container("main", count=1, memory=2000),
+        container("plain"),
+        init=[container("first", count=1, memory=2000), container("idle"), side],
+        ids="GPU-b,NVIDIA,1,0:",
+    )
+    lent = "GPU-a,NVIDIA,2000,0:"
+    held = record(raw, {"main": lent, "first": lent, "side": "GPU-b,NVIDIA,9000,0:"})
+    by_container = [[(share.device, share.memory) for share in grant.shares] for grant in held.grants]
+    assert by_container == [[("GPU-a", 2000)], [], [("GPU-b", 9000)], [("GPU-a", 2000)], []]
 
 
 def test_an_init_container_gets_the_slice_of_the_container_that_uses_its_ids() -> None:
@@ -257,22 +282,28 @@ def test_an_init_container_that_names_no_amount_takes_the_slice_as_it_is() -> No
 def test_an_init_container_that_asks_for_more_than_the_slice_is_told_so(more: Any) -> None:
     raw = pod(init=[container("init", count=1, **more)])
     found = refused(raw, "init", held={"init": ["s0"], "main": ["s0"]})
-    assert (found.code, found.heals) == (Code.INIT_CONTAINER, False)
+    assert (found.code, found.heals) == (RefusalCode.INIT_CONTAINER, False)
     assert "2000 of memory, 30 cores" in found.text
 
 
 def test_an_init_container_may_name_any_cores_where_the_slice_is_not_limited() -> None:
     raw = pod(ids="GPU-a,NVIDIA,2000,0:", init=[container("init", count=1, cores=50)])
-    assert isinstance(answer(raw, "init", held={"init": ["s0"], "main": ["s0"]}), Granted)
+    assert isinstance(answer(raw, "init", held={"init": ["s0"], "main": ["s0"]}), AllocatedContainer)
 
 
 def test_an_init_container_with_ids_that_no_application_uses_gets_nothing() -> None:
     raw = pod(init=[container("init", count=2)])
     found = grants_of(raw, question({"init": ["s0", "s1"], "main": ["s0"]}), offer())
-    assert isinstance(found["main"], Granted)
+    assert isinstance(found["main"], AllocatedContainer)
     init = found["init"]
-    assert isinstance(init, Refusal)
-    assert init.code is Code.INIT_CONTAINER
+    assert isinstance(init, ContainerRefusal)
+    assert init.code is RefusalCode.INIT_CONTAINER
+
+
+def test_an_init_container_that_asks_for_nothing_gets_nothing_of_a_slice() -> None:
+    raw = pod(init=[container("init")])
+    found = refused(raw, "init", held={"init": ["s0"], "main": ["s0"]})
+    assert (found.code, found.heals) == (RefusalCode.INIT_CONTAINER, False)
 
 
 @pytest.mark.parametrize("always", [{}, {"restartPolicy": "Always"}], ids=["init container", "sidecar"])
@@ -291,36 +322,42 @@ def test_a_pod_of_which_only_the_sidecar_has_cards_is_served() -> None:
     assert cards(answer(raw, "side", held={"side": 1})) == [("GPU-b", 9000, 0)]
 
 
+def test_a_sidecar_is_served_beside_an_application_that_asks_for_no_card_at_all() -> None:
+    raw = pod(container("main", count=0), init=[container("side", count=1) | {"restartPolicy": "Always"}], ids="")
+    raw["metadata"]["annotations"][MORE] = "side=GPU-b,NVIDIA,9000,0:"
+    assert cards(answer(raw, "side", held={"side": 1})) == [("GPU-b", 9000, 0)]
+
+
 def test_a_list_by_name_of_more_cards_than_slots_is_refused() -> None:
     raw = pod(init=[container("side", count=1) | {"restartPolicy": "Always"}])
     raw["metadata"]["annotations"][MORE] = "side=GPU-a,NVIDIA,1,0:GPU-b,NVIDIA,1,0:"
-    assert refused(raw, "side", held={"side": 1}).code is Code.COUNT
+    assert refused(raw, "side", held={"side": 1}).code is RefusalCode.COUNT
 
 
 @pytest.mark.parametrize("more", ["nobody=GPU-b,NVIDIA,1,0:", "main=GPU-b,NVIDIA,1,0:", "side"])
 def test_a_list_by_name_that_means_nothing_is_refused(more: str) -> None:
     raw = pod()
     raw["metadata"]["annotations"][MORE] = more
-    assert refused(raw).code is Code.MALFORMED
+    assert refused(raw).code is RefusalCode.MALFORMED
     assert granted_cards(raw, offer()) == {}
 
 
 def test_a_sidecar_gets_nothing_and_is_told_what_to_write_instead() -> None:
     raw = pod(init=[container("side", count=1) | {"restartPolicy": "Always"}])
     found = grants_of(raw, question({"side": 1, "main": 1}), offer())
-    assert isinstance(found["main"], Granted)
+    assert isinstance(found["main"], AllocatedContainer)
     side = found["side"]
-    assert isinstance(side, Refusal)
-    assert side.code is Code.SIDECAR
+    assert isinstance(side, ContainerRefusal)
+    assert side.code is RefusalCode.SIDECAR
     assert "ordinary container" in side.text
 
 
 GEOMETRY = Geometry(
     ("T4",),
     (
-        Profile("2g.10gb", MiB(10240), CoreShare(0), 1, (Placement(0, 1), Placement(1, 1)), group="group2"),
-        Profile("1g.5gb", MiB(5120), CoreShare(0), 1, (Placement(2, 1),), group="group2"),
-        Profile("7g.40gb", MiB(40960), CoreShare(0), 1, (Placement(0, 1),), group="group4"),
+        Profile("2g.10gb", MiB(10240), CoreShare(0), 1, (SlicePlacement(0, 1), SlicePlacement(1, 1)), group="group2"),
+        Profile("1g.5gb", MiB(5120), CoreShare(0), 1, (SlicePlacement(2, 1),), group="group2"),
+        Profile("7g.40gb", MiB(40960), CoreShare(0), 1, (SlicePlacement(0, 1),), group="group4"),
     ),
 )
 MIG_SPEC = configured(VolcanoConfig(geometries=(GEOMETRY,)))
@@ -333,26 +370,40 @@ def mig(*profiles: str) -> NodeOffer:
 @pytest.mark.parametrize(("position", "uuid"), [(0, "MIG-1"), (1, "MIG-2"), (2, "MIG-0")])
 def test_a_mig_slot_means_the_instance_in_its_place(position: int, uuid: str) -> None:
     found = answer(pod(ids=f"GPU-a[group2-{position}],NVIDIA,5000,0:"), on=mig("1g.5gb", "2g.10gb", "2g.10gb"))
-    assert isinstance(found, Granted)
+    assert isinstance(found, AllocatedContainer)
     assert [share.visible for share in found.shares] == [uuid]
 
 
 @pytest.mark.parametrize(
     ("ids", "profiles", "code"),
     [
-        ("GPU-a[group2-0],NVIDIA,5000,0:", ("7g.40gb",), Code.PARTITION),
-        ("GPU-a[group2-3],NVIDIA,5000,0:", ("1g.5gb", "2g.10gb", "2g.10gb"), Code.PARTITION),
-        ("GPU-a[group9-0],NVIDIA,5000,0:", ("7g.40gb",), Code.PARTITION),
-        ("GPU-a,NVIDIA,5000,0:", ("7g.40gb",), Code.MODE),
-        ("GPU-a[group2],NVIDIA,5000,0:", ("7g.40gb",), Code.MALFORMED),
+        ("GPU-a[group2-0],NVIDIA,5000,0:", ("7g.40gb",), RefusalCode.PARTITION),
+        ("GPU-a[group2-3],NVIDIA,5000,0:", ("1g.5gb", "2g.10gb", "2g.10gb"), RefusalCode.PARTITION),
+        ("GPU-a[group9-0],NVIDIA,5000,0:", ("7g.40gb",), RefusalCode.PARTITION),
+        ("GPU-a,NVIDIA,5000,0:", ("7g.40gb",), RefusalCode.MODE),
+        ("GPU-a[group2],NVIDIA,5000,0:", ("7g.40gb",), RefusalCode.MALFORMED),
     ],
 )
-def test_a_mig_slot_that_the_card_does_not_have_is_refused(ids: str, profiles: tuple[str, ...], code: Code) -> None:
+def test_a_mig_slot_that_the_card_does_not_have_is_refused(
+    ids: str, profiles: tuple[str, ...], code: RefusalCode
+) -> None:
     assert refused(pod(ids=ids), on=mig(*profiles)).code is code
 
 
+def test_an_allocation_with_a_mig_slot_that_cannot_be_read_names_no_card() -> None:
+    assert granted_cards(pod(ids="GPU-a[group2-0],NVIDIA,5000,0:"), offer()) == {"main": ("GPU-a",)}
+    assert granted_cards(pod(ids="GPU-a[group2],NVIDIA,5000,0:"), offer()) == {}
+
+
+def test_a_mig_slot_of_an_unknown_group_is_refused_with_the_groups_that_there_are() -> None:
+    assert "(known groups: group2, group4)" in refused(pod(ids="GPU-a[group9-0],NVIDIA,5000,0:"), on=mig()).text
+    models = (replace(card("GPU-a", mig=True), model="V100"), card("GPU-b", mig=True))
+    node = offer(*models, mode="mig", spec=MIG_SPEC)
+    assert "(known groups: none)" in refused(pod(ids="GPU-a[group9-0],NVIDIA,5000,0:"), on=node).text
+
+
 def test_a_mig_slot_means_nothing_on_a_card_that_is_not_cut() -> None:
-    assert refused(pod(ids="GPU-a[group2-0],NVIDIA,5000,0:")).code is Code.MODE
+    assert refused(pod(ids="GPU-a[group2-0],NVIDIA,5000,0:")).code is RefusalCode.MODE
 
 
 def test_a_mig_slot_is_held_by_one_pod() -> None:
@@ -360,26 +411,26 @@ def test_a_mig_slot_is_held_by_one_pod() -> None:
     first = record_of(pod(ids="GPU-a[group4-0],NVIDIA,5000,0:", name="other"), node)
     assert first is not None
     found = refused(pod(ids="GPU-a[group4-0],NVIDIA,5000,0:"), on=node, others=(first,))
-    assert found.code is Code.CARD_FULL
+    assert found.code is RefusalCode.CARD_FULL
     assert "team/other" in found.text
 
 
 def test_a_broken_pod_is_refused_and_not_a_crash() -> None:
     raw = pod()
     raw["spec"]["containers"] = "none"
-    assert refused(raw).code is Code.MALFORMED
+    assert refused(raw).code is RefusalCode.MALFORMED
 
 
 def test_a_container_that_the_pod_does_not_have_gets_nothing() -> None:
     found = grants_of(pod(), question({"main": 1, "ghost": 1}), offer())
     ghost = found["ghost"]
-    assert isinstance(ghost, Refusal)
-    assert isinstance(found["main"], Granted)
+    assert isinstance(ghost, ContainerRefusal)
+    assert isinstance(found["main"], AllocatedContainer)
 
 
 def test_the_offer_of_a_node_without_cards_refuses_everything() -> None:
     node = replace(offer(), entry=replace(offer().entry, ids=()))
-    assert refused(pod(), on=node).code is Code.UNKNOWN_CARD
+    assert refused(pod(), on=node).code is RefusalCode.UNKNOWN_CARD
 
 
 @pytest.mark.parametrize(
@@ -390,13 +441,17 @@ def test_the_offer_of_a_node_without_cards_refuses_everything() -> None:
 def test_a_card_whose_cores_are_all_allocated_is_shared_with_no_other_pod(held: str, asked: str, word: str) -> None:
     others = (other(f"GPU-a,NVIDIA,{held}:"),)
     found = refused(pod(ids=f"GPU-a,NVIDIA,{asked}:"), others=others)
-    assert (found.code, found.heals) == (Code.CARD_FULL, True)
+    assert (found.code, found.heals) == (RefusalCode.CARD_FULL, True)
     assert word in found.text
     assert "team/other" in found.text
-    assert isinstance(answer(pod(ids=f"GPU-b,NVIDIA,{asked}:"), others=others), Granted)
-    assert isinstance(answer(pod(ids=f"GPU-a,NVIDIA,{asked}:")), Granted)
+    assert isinstance(answer(pod(ids=f"GPU-b,NVIDIA,{asked}:"), others=others), AllocatedContainer)
+    assert isinstance(answer(pod(ids=f"GPU-a,NVIDIA,{asked}:")), AllocatedContainer)
 
 
 def test_a_card_with_some_cores_left_takes_a_pod_without_a_limit() -> None:
-    assert isinstance(answer(pod(ids="GPU-a,NVIDIA,2000,0:"), others=(other("GPU-a,NVIDIA,1,99:"),)), Granted)
-    assert isinstance(answer(pod(ids="GPU-a,NVIDIA,2000,99:"), others=(other("GPU-a,NVIDIA,1,0:"),)), Granted)
+    assert isinstance(
+        answer(pod(ids="GPU-a,NVIDIA,2000,0:"), others=(other("GPU-a,NVIDIA,1,99:"),)), AllocatedContainer
+    )
+    assert isinstance(
+        answer(pod(ids="GPU-a,NVIDIA,2000,99:"), others=(other("GPU-a,NVIDIA,1,0:"),)), AllocatedContainer
+    )

@@ -5,16 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_plugins.kubelet.checkpoint import Checkpoint, CheckpointEntry
-from hami_plugins.kubelet.deviceplugin_pb2 import CDIDevice, ContainerAllocateResponse
 from hami_plugins.model.units import PodUid
-from volcano_vgpu.identity import (
+from hami_plugins.node.kubelet.checkpoint import Checkpoint, CheckpointEntry
+from hami_plugins.node.kubelet.deviceplugin_pb2 import CDIDevice, ContainerAllocateResponse
+from volcano_vgpu.core.identity import (
     KIND,
     NONCE_KEY,
     Adopted,
+    AllocateCall,
     Allocation,
-    Call,
-    Doubt,
+    IdentityDoubt,
     Starting,
     Unclear,
     allocations,
@@ -22,7 +22,7 @@ from volcano_vgpu.identity import (
     in_use,
     remembered,
 )
-from volcano_vgpu.model import SlotId
+from volcano_vgpu.core.model import SlotId
 
 RESOURCE = "volcano.sh/vgpu-number"
 
@@ -37,8 +37,8 @@ def held(pod: str, container: str, *slots: str, nonce: str | None = None) -> All
     return Allocation(pod_uid=PodUid(pod), container=container, slots=ids(*slots), nonce=name)
 
 
-def call(nonce: str, *slots: str, at: float = 0.0) -> Call:
-    return Call(nonce, ids(*slots), at)
+def call(nonce: str, *slots: str, at: float = 0.0) -> AllocateCall:
+    return AllocateCall(nonce, ids(*slots), at)
 
 
 def entry(response: ContainerAllocateResponse, resource: str = RESOURCE) -> CheckpointEntry:
@@ -79,7 +79,7 @@ def test_all_containers_of_the_pod_are_found_with_the_one_that_starts() -> None:
 def test_ids_that_are_not_recorded_yet_are_asked_for_again() -> None:
     found = identify([held("a", "main", "s0", "s1")], ids("s0"))
     assert isinstance(found, Unclear)
-    assert found.doubt is Doubt.UNRECORDED
+    assert found.doubt is IdentityDoubt.UNRECORDED
     assert "container main of pod a (s0, s1)" in found.text
 
 
@@ -114,7 +114,7 @@ def test_calls_from_before_a_restart_came_before_those_after_it() -> None:
 def test_two_owners_of_whom_nobody_knows_the_first_both_wait() -> None:
     found = identify([held("a", "main", "s0"), held("b", "main", "s0")], ids("s0"))
     assert isinstance(found, Unclear)
-    assert found.doubt is Doubt.DOUBLED
+    assert found.doubt is IdentityDoubt.DOUBLED
     assert "container main of pod b" in found.text
 
 
@@ -129,14 +129,14 @@ def test_an_id_that_is_part_of_what_an_earlier_container_holds_is_doubled_too() 
     first, second = held("a", "main", "s0", "s1"), held("b", "main", "s1")
     found = identify([first, second], ids("s1"), served=[first])
     assert isinstance(found, Unclear)
-    assert found.doubt is Doubt.DOUBLED
+    assert found.doubt is IdentityDoubt.DOUBLED
 
 
 def test_what_a_kubelet_forgot_is_still_held_by_whom_it_was_served_to() -> None:
     forgotten, later = held("a", "main", "s0"), held("b", "main", "s0")
     found = identify([later], ids("s0"), served=[forgotten])
     assert isinstance(found, Unclear)
-    assert found.doubt is Doubt.DOUBLED
+    assert found.doubt is IdentityDoubt.DOUBLED
 
 
 def test_one_container_of_a_pod_can_be_withheld_while_the_others_are_served() -> None:
@@ -151,13 +151,13 @@ def test_a_name_for_two_containers_serves_neither() -> None:
     record = [held("a", "main", "s0", nonce="n"), held("b", "main", "s1", nonce="n")]
     found = identify(record, ids("s0"))
     assert isinstance(found, Unclear)
-    assert found.doubt is Doubt.CONTRADICTED
+    assert found.doubt is IdentityDoubt.CONTRADICTED
 
 
 def test_a_name_beside_other_ids_than_it_was_given_for_serves_nobody() -> None:
     found = identify([held("a", "main", "s0")], ids("s0"), calls=[call("a-main", "s1")])
     assert isinstance(found, Unclear)
-    assert found.doubt is Doubt.CONTRADICTED
+    assert found.doubt is IdentityDoubt.CONTRADICTED
 
 
 def test_a_contradiction_about_other_pods_hides_nobody() -> None:
@@ -207,7 +207,7 @@ def test_no_id_is_served_to_two_pods_whatever_the_record(record: list[Allocation
     served = data.draw(st.lists(st.sampled_from(record), max_size=1) if record else st.just([]))
     order = data.draw(st.permutations(record))
     remembered_ones = order[: data.draw(st.integers(0, len(order)))]
-    calls = [Call(each.nonce, each.slots, 0.0) for each in remembered_ones]
+    calls = [AllocateCall(each.nonce, each.slots, 0.0) for each in remembered_ones]
     given_out = list(served)
     for each in record:
         found = identify(record, each.slots, served=served, calls=calls)

@@ -12,23 +12,23 @@ from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName, PodUid
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire.pod_devices import AssignedDevice
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, sick, uuid
-from volcano_vgpu import register
-from volcano_vgpu.cards import Sight
-from volcano_vgpu.containers import DirectoryTotals
-from volcano_vgpu.metrics import AgentMetrics, Sources, stranded
-from volcano_vgpu.model import CardUse
-from volcano_vgpu.refusals import Code, Refusal
-from volcano_vgpu.shares import NodeOffer
-from volcano_vgpu.slots import Slots
+from volcano_vgpu.agent.containers import DirectoryTotals
+from volcano_vgpu.agent.devices import CurrentView
+from volcano_vgpu.agent.metrics import AgentMetrics, MetricSources, stranded
+from volcano_vgpu.core import register
+from volcano_vgpu.core.model import DeviceMeasurement
+from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
+from volcano_vgpu.core.shares import NodeOffer
+from volcano_vgpu.core.slots import Slots
 
 MIB = 1 << 20
 
 
-def sight() -> Sight:
+def sight() -> CurrentView:
     found = inventory(card(1), *sick(2))
     words = register.desired(found, settings(device_split_count=2))
     offer = NodeOffer.of(NodeName("n1"), words.annotations[register.REGISTER_KEY], found, spec=SPEC)
-    return Sight(found, words, Slots.of(words.cards, 2), offer)
+    return CurrentView(found, words, Slots.of(words.cards, 2), offer)
 
 
 def pod(name: str, ids: str) -> dict[str, Any]:
@@ -59,7 +59,9 @@ def exposed(**changes: Any) -> Mapping[str, float]:
         "sight": sight,
         "pods": lambda: [pod("one", f"{uuid(1)},NVIDIA,1024,25:")],
         "grants": lambda: held,
-        "use": lambda found: CardUse(memory_used=5, utilization=0.5) if found == uuid(1) else CardUse(),
+        "use": lambda found: (
+            DeviceMeasurement(memory_used=5, utilization=0.5) if found == uuid(1) else DeviceMeasurement()
+        ),
         "registered": lambda: True,
         "offered": lambda: 1,
         "unwritten": lambda: 3,
@@ -67,7 +69,7 @@ def exposed(**changes: Any) -> Mapping[str, float]:
         "factor": 2,
     }
     metrics = AgentMetrics()
-    metrics.read_from(Sources(**{**sources, **changes}))
+    metrics.read_from(MetricSources(**{**sources, **changes}))
     text, _ = metrics.metrics.text()
     lines = [line for line in text.decode().splitlines() if line.startswith("volcano_vgpu_")]
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
@@ -130,8 +132,8 @@ def test_memory_is_stranded_where_no_slot_or_core_is_left_for_it(used: DeviceUsa
 def test_calls_and_refusals_are_counted_by_what_came_of_them() -> None:
     metrics = AgentMetrics()
     metrics.called("Allocate", 0.001, "")
-    metrics.called("PreStartContainer", 0.002, Code.NO_GRANT)
-    metrics.refused(Refusal(Code.NO_GRANT, "text"))
+    metrics.called("PreStartContainer", 0.002, RefusalCode.NO_GRANT)
+    metrics.refused(ContainerRefusal(RefusalCode.NO_GRANT, "text"))
     assert metrics.metrics.value("kubelet_calls_total", method="Allocate", code="ok") == 1
     assert metrics.metrics.value("kubelet_calls_total", method="PreStartContainer", code="no-grant") == 1
     assert metrics.metrics.value("refusals_total", reason="no-grant") == 1
@@ -141,7 +143,7 @@ def test_a_node_without_cards_is_told_as_such() -> None:
     empty = register.desired(inventory(), settings())
     offer = NodeOffer.of(NodeName("n1"), "", inventory(), spec=SPEC)
     found = exposed(
-        sight=lambda: Sight(inventory(), empty, Slots.of((), 2), offer), pods=list, grants=dict, directories=dict
+        sight=lambda: CurrentView(inventory(), empty, Slots.of((), 2), offer), pods=list, grants=dict, directories=dict
     )
     assert found == {
         "volcano_vgpu_registered": 1.0,
@@ -153,9 +155,9 @@ def test_a_node_without_cards_is_told_as_such() -> None:
 def test_use_is_asked_only_for_cards_that_are_there() -> None:
     asked: list[DeviceId] = []
 
-    def use(found: DeviceId) -> CardUse:
+    def use(found: DeviceId) -> DeviceMeasurement:
         asked.append(found)
-        return CardUse()
+        return DeviceMeasurement()
 
     exposed(use=use)
     assert set(asked) == {uuid(1), uuid(2)}

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.unit.volcano_vgpu.granted import IDS, container, offer, pod, question
-from volcano_vgpu.grants import grants_of
-from volcano_vgpu.refusals import Code, Refusal
-from volcano_vgpu.shares import Granted
+from volcano_vgpu.core.allocations import grants_of
+from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
+from volcano_vgpu.core.shares import AllocatedContainer
 
 MORE, NODE = "hami-plugins.io/vgpu-more-ids", "volcano.sh/vgpu-node"
 ONE = "GPU-a,NVIDIA,2000,30:"
@@ -20,9 +20,9 @@ def answer(raw: Any, first: Any = None, *, served: frozenset[str] = frozenset())
     return grants_of(raw, question(first=first, served=served), offer())["main"]
 
 
-def refused(raw: Any, first: Any = None) -> Refusal:
+def refused(raw: Any, first: Any = None) -> ContainerRefusal:
     found = answer(raw, first)
-    assert isinstance(found, Refusal), found
+    assert isinstance(found, ContainerRefusal), found
     return found
 
 
@@ -39,7 +39,7 @@ def refused(raw: Any, first: Any = None) -> Refusal:
 )
 def test_an_allocation_that_changed_since_the_node_first_saw_the_pod_is_refused(first: dict[str, str]) -> None:
     found = refused(pod(ids=ONE), first)
-    assert (found.code, found.heals) == (Code.GRANT_CHANGED, True)
+    assert (found.code, found.heals) == (RefusalCode.GRANT_CHANGED, True)
     key = next(key for key in (IDS, MORE, NODE) if first.get(key) != {IDS: ONE, NODE: "n1"}.get(key))
     assert f"{key} was {first.get(key, '')!r} when this node first saw the pod" in found.text
     assert "delete the pod" in found.text
@@ -47,18 +47,18 @@ def test_an_allocation_that_changed_since_the_node_first_saw_the_pod_is_refused(
 
 @pytest.mark.parametrize("first", [None, {IDS: ONE, NODE: "n1"}, {IDS: ONE, NODE: "n1", "volcano.sh/bind-phase": "x"}])
 def test_an_allocation_that_stayed_as_it_was_is_handed_over(first: dict[str, str] | None) -> None:
-    assert isinstance(answer(pod(ids=ONE), first), Granted)
+    assert isinstance(answer(pod(ids=ONE), first), AllocatedContainer)
 
 
 def test_a_container_that_was_served_has_what_it_was_served() -> None:
     """Its file says what that is; an agent that restarts may see a changed annotation first."""
-    assert isinstance(answer(pod(ids=ONE), {}, served=frozenset({"main"})), Granted)
+    assert isinstance(answer(pod(ids=ONE), {}, served=frozenset({"main"})), AllocatedContainer)
 
 
 def test_an_init_container_that_would_borrow_a_changed_slice_is_refused() -> None:
     raw = pod(ids=ONE, init=[container("init", count=1)])
     found = grants_of(raw, question({"init": ["s0"], "main": ["s0"]}, first={}), offer())
-    assert all(isinstance(each, Refusal) and each.code is Code.GRANT_CHANGED for each in found.values())
+    assert all(isinstance(each, ContainerRefusal) and each.code is RefusalCode.GRANT_CHANGED for each in found.values())
 
 
 def owned(*entries: Any, bound: str = BOUND) -> dict[str, Any]:
@@ -77,14 +77,14 @@ def entry(manager: str, time: str, *, node: bool = False, key: str = "") -> dict
 
 def test_an_allocation_on_a_pod_whose_author_chose_the_node_is_refused() -> None:
     found = refused(owned(entry("kubectl-create", BOUND, node=True, key=IDS)))
-    assert (found.code, found.heals) == (Code.NOT_VOLCANO, False)
+    assert (found.code, found.heals) == (RefusalCode.NOT_VOLCANO, False)
     assert "kubectl-create set spec.nodeName" in found.text
 
 
 @pytest.mark.parametrize("key", [IDS, MORE, NODE])
 def test_an_allocation_that_was_written_after_the_pod_was_bound_is_refused(key: str) -> None:
     found = refused(owned(entry("kubectl-annotate", LATER, key=key)))
-    assert (found.code, found.heals) == (Code.GRANT_CHANGED, False)
+    assert (found.code, found.heals) == (RefusalCode.GRANT_CHANGED, False)
     assert f"kubectl-annotate (at {LATER})" in found.text
 
 
@@ -99,4 +99,4 @@ def test_an_allocation_that_was_written_after_the_pod_was_bound_is_refused(key: 
     ],
 )
 def test_what_schedulers_agents_and_templates_write_is_no_reason(raw: dict[str, Any]) -> None:
-    assert isinstance(answer(raw), Granted)
+    assert isinstance(answer(raw), AllocatedContainer)

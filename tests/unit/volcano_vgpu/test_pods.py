@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from volcano_vgpu.pods import trimmed
+from volcano_vgpu.agent.pods import trimmed
 
 
 def test_what_the_agent_reads_is_kept_and_the_rest_is_not() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.volcano_vgpu.granted import container, offer, pod
-from volcano_vgpu.preferred import Admitted, Listed, admitted, preferred
+from volcano_vgpu.core.preferred import AdmittedPod, Listed, admitted, preferred
 
 A, B = ("a0", "a1", "a2"), ("b0", "b1")
 ALL = (*A, *B)
@@ -19,7 +19,7 @@ def listed(name: str, **held: tuple[str, ...]) -> list[Listed]:
     return [Listed("team", name, each, frozenset(slots)) for each, slots in held.items()]
 
 
-def found(rows: list[Listed], *pods: Mapping[str, Any]) -> Admitted | None:
+def found(rows: list[Listed], *pods: Mapping[str, Any]) -> AdmittedPod | None:
     by_name = {(raw["metadata"]["namespace"], raw["metadata"]["name"]): raw for raw in pods}
     return admitted(rows, lambda namespace, name: by_name.get((namespace, name)), offer())
 

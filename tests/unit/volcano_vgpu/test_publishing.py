@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, sick, uuid
-from volcano_vgpu import publishing
-from volcano_vgpu.publishing import Duties, Offer, Step, Timing, Touch
-from volcano_vgpu.register import HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, TOUCHED_KEY, NodeWords, desired
+from volcano_vgpu.core import publication
+from volcano_vgpu.core.publication import Duties, Offer, PublicationStep, PublicationTiming, Touch
+from volcano_vgpu.core.register import HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, TOUCHED_KEY, NodeWords, desired
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-TIMING = Timing()
+TIMING = PublicationTiming()
 COUNT = "volcano.sh/vgpu-number"
 BOTH = desired(inventory(card(0), card(1)), settings())
 NONE = desired(inventory(*sick(0, 1)), settings())
@@ -34,11 +34,11 @@ def node(words: NodeWords | None = None, *, number: str = "20", **annotations: s
     }
 
 
-def step(found: dict[str, Any], now: datetime = NOW, **duties: Any) -> Step:
-    return publishing.next_step(found, Duties(**duties), settings(), now, TIMING)
+def step(found: dict[str, Any], now: datetime = NOW, **duties: Any) -> PublicationStep:
+    return publication.next_step(found, Duties(**duties), settings(), now, TIMING)
 
 
-def notes(found: Step) -> dict[str, Any]:
+def notes(found: PublicationStep) -> dict[str, Any]:
     """The annotations that a step writes."""
     assert found.patch is not None
     assert not found.patch.status
@@ -54,11 +54,11 @@ def touch(first: float, last: float | None = None) -> Touch:
 
 
 def test_before_the_first_inventory_nothing_is_written() -> None:
-    assert step(node()) == Step()
+    assert step(node()) == PublicationStep()
 
 
 def test_a_node_that_says_it_all_is_left_alone() -> None:
-    assert step(node(BOTH), words=BOTH) == Step()
+    assert step(node(BOTH), words=BOTH) == PublicationStep()
 
 
 def test_the_register_comes_before_the_sums() -> None:
@@ -74,13 +74,13 @@ def test_the_register_comes_before_the_sums() -> None:
 
 
 def test_the_first_write_after_a_start_waits_for_its_turn() -> None:
-    assert step(node(), words=BOTH, not_before=at(2)) == Step(wake=at(2))
+    assert step(node(), words=BOTH, not_before=at(2)) == PublicationStep(wake=at(2))
     assert step(node(), at(2), words=BOTH, not_before=at(2)).patch is not None
-    assert step(node(BOTH), words=BOTH, not_before=at(2)) == Step()
+    assert step(node(BOTH), words=BOTH, not_before=at(2)) == PublicationStep()
 
 
 def test_the_register_goes_only_when_no_slot_is_on_offer() -> None:
-    assert step(node(BOTH, number="20"), words=NONE) == Step()
+    assert step(node(BOTH, number="20"), words=NONE) == PublicationStep()
     assert notes(step(node(BOTH, number="0"), words=NONE))[REGISTER_KEY] == ""
 
 
@@ -97,7 +97,7 @@ def test_a_register_that_is_broken_already_is_set_right_at_once() -> None:
 
 def test_a_touch_is_written_when_it_is_due_and_not_before() -> None:
     found = node(BOTH, **touched(-60))
-    assert step(found, words=BOTH, touch=touch(1)) == Step(wake=at(1))
+    assert step(found, words=BOTH, touch=touch(1)) == PublicationStep(wake=at(1))
     assert notes(step(found, at(1), words=BOTH, touch=touch(1))) == {
         TOUCHED_KEY: "2026-11-21T12:00:01.000000+00:00 pod-bound"
     }
@@ -105,11 +105,13 @@ def test_a_touch_is_written_when_it_is_due_and_not_before() -> None:
 
 @pytest.mark.parametrize("before", [0.0, 3.5])
 def test_two_touches_are_five_seconds_apart(before: float) -> None:
-    assert step(node(BOTH, **touched(before)), at(4), words=BOTH, touch=touch(3.6)) == Step(wake=at(before + 5))
+    assert step(node(BOTH, **touched(before)), at(4), words=BOTH, touch=touch(3.6)) == PublicationStep(
+        wake=at(before + 5)
+    )
 
 
 def test_a_touch_that_was_overtaken_by_another_write_is_not_written() -> None:
-    assert step(node(BOTH, **touched(3)), at(9), words=BOTH, touch=touch(1, 3)) == Step()
+    assert step(node(BOTH, **touched(3)), at(9), words=BOTH, touch=touch(1, 3)) == PublicationStep()
 
 
 def test_a_write_between_two_requests_leaves_the_later_one() -> None:
@@ -123,7 +125,7 @@ def test_a_stamp_that_means_nothing_or_is_of_the_future_does_not_hold_a_touch_up
 
 @pytest.mark.parametrize("words", [None, NONE])
 def test_a_node_without_cards_is_not_touched(words: NodeWords | None) -> None:
-    assert step(node(words, number="0"), words=words, touch=touch(0)) == Step()
+    assert step(node(words, number="0"), words=words, touch=touch(0)) == PublicationStep()
 
 
 def test_a_change_of_the_register_is_a_touch_too() -> None:
@@ -157,7 +159,7 @@ def test_a_lock_is_released_that_was_taken_for_a_pod_that_is_served(
     found = node(BOTH) if lock is None else node(BOTH, **{LOCK_KEY: lock})
     done = step(found, words=BOTH, served_until=None if until is None else at(until))
     if not released:
-        assert done == Step()
+        assert done == PublicationStep()
         return
     assert notes(done)[LOCK_KEY] is None
     assert done.patch is not None
@@ -165,7 +167,7 @@ def test_a_lock_is_released_that_was_taken_for_a_pod_that_is_served(
 
 
 def test_withdrawing_waits_for_the_number_to_reach_zero() -> None:
-    assert step(node(BOTH), words=BOTH, withdraw_by=at(9)) == Step(wake=at(9))
+    assert step(node(BOTH), words=BOTH, withdraw_by=at(9)) == PublicationStep(wake=at(9))
     found = notes(step(node(BOTH, number="0"), words=BOTH, withdraw_by=at(9)))
     assert found == {REGISTER_KEY: None, HANDSHAKE_KEY: None}
 
@@ -184,11 +186,11 @@ def test_after_the_register_the_sums_go_and_then_it_is_finished() -> None:
     assert found.patch is not None
     gone = {"volcano.sh/vgpu-memory": None, "volcano.sh/vgpu-cores": None, COUNT: None}
     assert found.patch.body == {"status": {"capacity": gone, "allocatable": gone}}
-    assert step({"metadata": {}, "status": {"capacity": {}}}, withdraw_by=at(9)) == Step(finished=True)
+    assert step({"metadata": {}, "status": {"capacity": {}}}, withdraw_by=at(9)) == PublicationStep(finished=True)
 
 
 def offered(found: dict[str, Any] | None, before: Offer | None = None, now: datetime = NOW, **duties: Any) -> Offer:
-    return publishing.offer(found, Duties(**duties), before or Offer(), now, TIMING)
+    return publication.offer(found, Duties(**duties), before or Offer(), now, TIMING)
 
 
 def test_cards_are_offered_once_the_node_registers_them() -> None:

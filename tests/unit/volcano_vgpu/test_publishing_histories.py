@@ -12,12 +12,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from hami_plugins.model.units import DeviceId
 from tests.unit.volcano_vgpu.cards import card, inventory, settings
-from volcano_vgpu import publishing, register
-from volcano_vgpu.publishing import Duties, Offer, Timing, Touch
-from volcano_vgpu.register import HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, desired
+from volcano_vgpu.core import publication, register
+from volcano_vgpu.core.publication import Duties, Offer, PublicationTiming, Touch
+from volcano_vgpu.core.register import HANDSHAKE_KEY, LOCK_KEY, REGISTER_KEY, desired
 
 COUNT = "volcano.sh/vgpu-number"
-TIMING = Timing()
+TIMING = PublicationTiming()
 STEPS = 8
 """Writes after which an agent that nobody disturbs has come to rest."""
 
@@ -107,9 +107,9 @@ class Histories(RuleBasedStateMachine):
     def look(self) -> bool:
         """One look; whether it wrote."""
         assert self.duties is not None
-        self.offer = publishing.offer(self.node, self.duties, self.offer, self.now, TIMING)
+        self.offer = publication.offer(self.node, self.duties, self.offer, self.now, TIMING)
         self.listed = self.offer.cards
-        found = publishing.next_step(self.node, self.duties, settings(), self.now, TIMING)
+        found = publication.next_step(self.node, self.duties, settings(), self.now, TIMING)
         assert found.wake is None or found.wake > self.now
         if found.patch is None:
             return False

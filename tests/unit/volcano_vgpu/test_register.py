@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hami_plugins.model.units import DeviceId, MiB
 from hami_plugins.wire import volcano
 from tests.unit.volcano_vgpu.cards import GEOMETRIES, card, inventory, settings, sick, uuid
-from volcano_vgpu import register
-from volcano_vgpu.model import Mode
-from volcano_vgpu.register import HANDSHAKE, HANDSHAKE_KEY, REGISTER_KEY, TOUCHED_KEY, desired
+from volcano_vgpu.core import register
+from volcano_vgpu.core.model import SharingMode
+from volcano_vgpu.core.register import HANDSHAKE, HANDSHAKE_KEY, REGISTER_KEY, TOUCHED_KEY, desired
 
 MEMORY, CORES, NUMBER = "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores", "volcano.sh/vgpu-number"
 
@@ -171,11 +171,11 @@ def test_a_percentage_that_has_a_name_is_offered() -> None:
 
 
 def test_mps_is_hami_core_to_volcano() -> None:
-    assert desired(inventory(card()), settings(mode=Mode.MPS)).registered[0].mode == "hami-core"
+    assert desired(inventory(card()), settings(mode=SharingMode.MPS)).registered[0].mode == "hami-core"
 
 
 def test_a_card_in_mig_mode_is_registered_whole_and_unscaled_where_a_geometry_is_for_it() -> None:
-    chosen = settings(mode=Mode.MIG, known_mig_geometries=GEOMETRIES, device_memory_scaling=2.0)
+    chosen = settings(mode=SharingMode.MIG, known_mig_geometries=GEOMETRIES, device_memory_scaling=2.0)
     words = desired(inventory(card(0, mig=True)), chosen)
     assert words.annotations[REGISTER_KEY].endswith(",40960,NVIDIA-NVIDIA A100-SXM4-40GB,true,mig:")
 
@@ -183,13 +183,13 @@ def test_a_card_in_mig_mode_is_registered_whole_and_unscaled_where_a_geometry_is
 @pytest.mark.parametrize(
     ("mode", "facts", "why"),
     [
-        (Mode.MIG, {}, "MIG is off"),
-        (Mode.MIG, {"mig": True, "model": "NVIDIA H100"}, "no geometry"),
-        (Mode.HAMI_CORE, {"mig": True}, "cut by MIG"),
-        (Mode.MPS, {"mig": True}, "cut by MIG"),
+        (SharingMode.MIG, {}, "MIG is off"),
+        (SharingMode.MIG, {"mig": True, "model": "NVIDIA H100"}, "no geometry"),
+        (SharingMode.HAMI_CORE, {"mig": True}, "cut by MIG"),
+        (SharingMode.MPS, {"mig": True}, "cut by MIG"),
     ],
 )
-def test_a_card_whose_mode_is_not_the_nodes_is_passed_over(mode: Mode, facts: dict[str, Any], why: str) -> None:
+def test_a_card_whose_mode_is_not_the_nodes_is_passed_over(mode: SharingMode, facts: dict[str, Any], why: str) -> None:
     words = desired(inventory(card(0, **facts)), settings(mode=mode, known_mig_geometries=GEOMETRIES))
     assert words.registered == ()
     assert why in words.passed_over[uuid(0)]

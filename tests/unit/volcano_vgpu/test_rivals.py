@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.unit.volcano_vgpu.cards import uuid
-from volcano_vgpu import rivals
-from volcano_vgpu.rivals import Rival, Surroundings
+from volcano_vgpu.agent import competing_plugins
+from volcano_vgpu.agent.competing_plugins import CompetingPlugin, NodeEnvironment
 
 COUNT, DIRECTORY = "volcano.sh/vgpu-number", "/var/lib/kubelet/device-plugins"
 
@@ -28,9 +28,9 @@ def pod(name: str, image: str, *, path: str = DIRECTORY, uid: str = "u", **facts
 EXISTING = pod("volcano-device-plugin-x7k2p", "projecthami/volcano-vgpu-device-plugin:v1.12.0")
 
 
-def found(**facts: Any) -> tuple[Rival, ...]:
+def found(**facts: Any) -> tuple[CompetingPlugin, ...]:
     facts = {"sockets": (), "node": node(), **facts}
-    return rivals.rivals(Surroundings(**facts), resource=COUNT, directory=DIRECTORY)
+    return competing_plugins.rivals(NodeEnvironment(**facts), resource=COUNT, directory=DIRECTORY)
 
 
 def test_a_node_of_ones_own_has_no_rivals() -> None:

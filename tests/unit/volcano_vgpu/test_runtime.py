@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from volcano_vgpu.runtime import cdi_support
+from volcano_vgpu.core.runtime import cdi_support
 
 
 def node(kubelet: str, runtime: str) -> dict[str, object]:

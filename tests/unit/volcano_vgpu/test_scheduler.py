@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from hami_plugins.vendors.volcano_releases import Version, version_of
-from volcano_vgpu import scheduler
-from volcano_vgpu.scheduler import Leader, Needs, Why
-from volcano_vgpu.settings import Choice, Scheduler
+from volcano_vgpu.agent import scheduler
+from volcano_vgpu.agent.scheduler import Leader, Needs, WriteReason
+from volcano_vgpu.core.settings import Choice, Scheduler
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def test_which_versions_need_a_handshake(version: str | None, needed: bool) -> N
 )
 def test_which_versions_need_a_touch(version: str | None, after_a_bind: bool) -> None:
     found = None if version is None else version_of(version)
-    assert scheduler.needs_touch(found, Why.BIND) is after_a_bind
-    assert scheduler.needs_touch(found, Why.RESTART)
-    assert scheduler.needs_touch(found, Why.UNGRANTED)
+    assert scheduler.needs_touch(found, WriteReason.BIND) is after_a_bind
+    assert scheduler.needs_touch(found, WriteReason.RESTART)
+    assert scheduler.needs_touch(found, WriteReason.UNGRANTED)
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_which_versions_need_a_touch(version: str | None, after_a_bind: bool) ->
 )
 def test_a_setting_wins_over_what_the_version_needs(choice: Choice, handshake: bool, touch: bool) -> None:
     needs = Needs(Version(1, 16, 0), Scheduler(handshake=choice, touch=choice))
-    assert (needs.handshake, needs.touch(Why.BIND)) == (handshake, touch)
+    assert (needs.handshake, needs.touch(WriteReason.BIND)) == (handshake, touch)
 
 
 def test_a_scheduler_of_which_nothing_is_known_needs_everything() -> None:
     assert Needs().handshake
-    assert all(Needs().touch(why) for why in Why)
+    assert all(Needs().touch(why) for why in WriteReason)
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_plugins.kubelet import sockets
-from hami_plugins.kubelet.deviceplugin_pb2 import Device, ListAndWatchResponse, NUMANode, TopologyInfo
 from hami_plugins.model.units import DeviceId
+from hami_plugins.node.kubelet import sockets
+from hami_plugins.node.kubelet.deviceplugin_pb2 import Device, ListAndWatchResponse, NUMANode, TopologyInfo
 from tests.unit.volcano_vgpu.cards import card, uuid
-from volcano_vgpu import slots
-from volcano_vgpu.slots import MOST_SLOTS, SlotCollisionError, Slots
+from volcano_vgpu.core import slots
+from volcano_vgpu.core.slots import MOST_SLOTS, SlotCollisionError, Slots
 
 UUIDS = st.text(st.characters(codec="utf-8", exclude_characters=",:;"), min_size=1, max_size=60).map(DeviceId)
 

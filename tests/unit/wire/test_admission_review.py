@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_plugins.errors import WireError
-from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Refused, User, decode, encode
+from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied, User, decode, encode
 
 
 def a_review(**changes: Any) -> bytes:
@@ -109,13 +109,13 @@ def test_operations_travel_as_base64() -> None:
 
 
 def test_a_refusal_carries_its_reason_and_its_code() -> None:
-    assert answered(Refused("no card left", 409)) == {
+    assert answered(Denied("no card left", 409)) == {
         "allowed": False,
         "status": {"code": 409, "message": "no card left"},
     }
 
 
-@pytest.mark.parametrize("answer", [Allowed(warnings=("beware",)), Refused("no", warnings=("beware",))])
+@pytest.mark.parametrize("answer", [Allowed(warnings=("beware",)), Denied("no", warnings=("beware",))])
 def test_warnings_travel_with_every_answer(answer: Answer) -> None:
     assert answered(answer)["warnings"] == ["beware"]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_plugins.model.vendor import Dialect
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.wire import handshake
 from hami_plugins.wire.handshake import Handshake, Word
 

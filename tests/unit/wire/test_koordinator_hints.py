@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from hami_plugins.errors import WireError
@@ -43,3 +45,14 @@ def test_a_hint_that_means_nothing_names_the_member(text: str, place: str) -> No
     with pytest.raises(WireError) as caught:
         wire.decode(text)
     assert place in caught.value.key
+
+
+def test_partitions_are_kept_by_their_number_of_cards() -> None:
+    found = wire.decode_partitions('{"2":[{"minors":[0,1]},{"minors":[2,3]}],"4":[]}')
+    assert {size: [each.minors for each in parts] for size, parts in found.items()} == {2: [(0, 1), (2, 3)], 4: []}
+
+
+@pytest.mark.parametrize("size", ["two", "-2", "", "\u00b2"])
+def test_partitions_of_no_number_of_cards_are_refused(size: str) -> None:
+    with pytest.raises(WireError, match="not a number of cards"):
+        wire.decode_partitions(json.dumps({size: []}))

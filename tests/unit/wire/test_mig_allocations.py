@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_plugins.errors import WireError
-from hami_plugins.model.devices import Placement
+from hami_plugins.model.devices import SlicePlacement
 from hami_plugins.model.units import INT32_MAX, DeviceId
 from hami_plugins.wire import mig_allocations
 from hami_plugins.wire.mig_allocations import MigAllocation, MigRuntime
@@ -28,7 +28,7 @@ allocations = st.lists(
         device=st.integers(0, 9),
         gpu=words.map(DeviceId),
         profile=words,
-        placement=st.builds(Placement, naturals, st.integers(1, INT32_MAX)),
+        placement=st.builds(SlicePlacement, naturals, st.integers(1, INT32_MAX)),
         runtime=st.none() | st.builds(MigRuntime, words, naturals, naturals),
     ),
     max_size=4,
@@ -42,7 +42,7 @@ def test_decode_undoes_encode(given_allocations: tuple[MigAllocation, ...]) -> N
 
 
 def test_members_are_written_in_hamis_order() -> None:
-    allocation = MigAllocation(0, 0, DeviceId("GPU-1"), "1g.5gb", Placement(6, 1), MigRuntime("MIG-1", 13, 0))
+    allocation = MigAllocation(0, 0, DeviceId("GPU-1"), "1g.5gb", SlicePlacement(6, 1), MigRuntime("MIG-1", 13, 0))
     assert mig_allocations.encode([allocation]) == TEXT
     assert mig_allocations.encode([]) == ""
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hami_plugins.errors import WireError
-from hami_plugins.model.pods import EVERYWHERE, NOBODY, PodTerm, Requirement, Spread
+from hami_plugins.model.pods import EVERYWHERE, NOBODY, PodTerm, Requirement, TopologySpread
 from hami_plugins.wire import neighbours, pods
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -74,7 +74,7 @@ def test_only_binding_spread_constraints_count() -> None:
     loose = {**WEB, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
     blind = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
     found = decoded({"topologySpreadConstraints": [binding, loose, blind]})
-    assert found.spread == (Spread("zone", 2, (IS_WEB,), 3),)
+    assert found.spread == (TopologySpread("zone", 2, (IS_WEB,), 3),)
 
 
 def test_unknown_operators_are_refused() -> None:

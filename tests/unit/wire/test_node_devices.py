@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_plugins.errors import WireError
-from hami_plugins.model.devices import Placement, Profile
+from hami_plugins.model.devices import Profile, SlicePlacement
 from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB
 from hami_plugins.wire import node_devices
 from hami_plugins.wire.node_devices import RegisteredDevice
@@ -28,7 +28,7 @@ profiles = st.builds(
     memory=mebibytes,
     cores=shares,
     slices=naturals,
-    placements=st.lists(st.builds(Placement, naturals, naturals), max_size=3).map(tuple),
+    placements=st.lists(st.builds(SlicePlacement, naturals, naturals), max_size=3).map(tuple),
 )
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), any_text)
 text_devices = st.builds(

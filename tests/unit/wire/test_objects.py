@@ -12,7 +12,7 @@ from hami_plugins.errors import WireError
 from hami_plugins.model.cluster import NamespaceQuota, PodGroup, Queue
 from hami_plugins.model.nodes import Taint
 from hami_plugins.model.quantity import NANO
-from hami_plugins.model.vendor import Condition
+from hami_plugins.model.vendor import NodeCondition
 from hami_plugins.wire import objects
 from tests.unit.wire import mutations
 
@@ -76,13 +76,13 @@ def test_a_node_gives_what_inventories_are_made_from() -> None:
         ([{"type": "Ready", "status": "False"}, {"type": "DiskPressure", "status": "True"}], ()),
         (
             [{"type": "A", "status": "True", "reason": "Why"}, {"type": "B"}],
-            (Condition("A", "True", "Why"), Condition("B", "")),
+            (NodeCondition("A", "True", "Why"), NodeCondition("B", "")),
         ),
-        (["odd", {"status": "True"}, {"type": 1}, {"type": "A", "status": 1, "reason": []}], (Condition("A", ""),)),
+        (["odd", {"status": "True"}, {"type": 1}, {"type": "A", "status": 1, "reason": []}], (NodeCondition("A", ""),)),
     ],
 )
 def test_a_node_gives_what_others_than_its_kubelet_report_of_it(
-    conditions: object, read: tuple[Condition, ...]
+    conditions: object, read: tuple[NodeCondition, ...]
 ) -> None:
     assert objects.node_object(NODE | {"status": {"conditions": conditions}}).conditions == read
 

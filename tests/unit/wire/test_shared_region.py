@@ -10,14 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_plugins.wire import shared_region
-from hami_plugins.wire.shared_region import DeviceUse, Header, Layout, NotReady, Process, Reason, Tail, Unreadable
+from hami_plugins.wire.shared_region import (
+    DeviceUse,
+    Header,
+    NotReady,
+    RegionLayout,
+    RegionProcess,
+    Tail,
+    UnreadableReason,
+    UnreadableRegion,
+)
 from tests.shared_regions import GIB, OFFSETS, Booked, Made, Slot, uuid
 
 LAYOUTS = {layout.name: layout for layout in shared_region.LAYOUTS}
 every_layout = pytest.mark.parametrize("name", OFFSETS)
 
 
-def header_of(data: bytes | bytearray) -> Header | NotReady | Unreadable:
+def header_of(data: bytes | bytearray) -> Header | NotReady | UnreadableRegion:
     return shared_region.header(bytes(data[: shared_region.HEADER_BYTES]), len(data))
 
 
@@ -27,13 +36,13 @@ def header(data: bytes | bytearray) -> Header:
     return found
 
 
-def refused(data: bytes | bytearray) -> Reason:
+def refused(data: bytes | bytearray) -> UnreadableReason:
     found = header_of(data)
-    assert isinstance(found, Unreadable), found
+    assert isinstance(found, UnreadableRegion), found
     return found.reason
 
 
-def tail_of(layout: Layout, data: bytes | bytearray) -> Tail | Unreadable:
+def tail_of(layout: RegionLayout, data: bytes | bytearray) -> Tail | UnreadableRegion:
     return shared_region.tail(layout, bytes(data[layout.tail : layout.tail + layout.tail_bytes]))
 
 
@@ -111,7 +120,7 @@ def test_a_size_beside_the_version_of_another_layout_is_a_file_that_two_librarie
 ) -> None:
     data = Made(layout=name).data()
     struct.pack_into("<2I", data, 4, *version)
-    assert refused(data) is Reason.MIXED
+    assert refused(data) is UnreadableReason.MIXED
 
 
 @pytest.mark.parametrize("version", [(1, 0), (1, 3), (1, 9), (2, 0), (2**32 - 1, 0)])
@@ -119,7 +128,7 @@ def test_a_version_that_nobody_released_is_refused(version: tuple[int, int]) -> 
     for name in ("v1.2", "v1.1-interim"):
         data = Made(layout=name).data()
         struct.pack_into("<2I", data, 4, *version)
-        assert refused(data) is Reason.VERSION
+        assert refused(data) is UnreadableReason.VERSION
 
 
 @pytest.mark.parametrize("size", [4, 8, 804679, 804682, 1197895, 1500000, 2008951, 2008954, 2008986, 2140033])
@@ -128,7 +137,7 @@ def test_a_size_that_no_layout_has_is_refused(size: int) -> None:
     struct.pack_into("<i", data, 0, shared_region.MAGIC)
     if size > 8:
         struct.pack_into("<2I", data, 4, 1, 2)
-    assert refused(data) is Reason.SIZE
+    assert refused(data) is UnreadableReason.SIZE
 
 
 def test_a_file_of_the_interim_layout_that_1_2_took_over_is_refused() -> None:
@@ -136,7 +145,7 @@ def test_a_file_of_the_interim_layout_that_1_2_took_over_is_refused() -> None:
     text = uuid(1).encode()
     struct.pack_into("<Q", data, 56, 1)
     data[64 : 64 + len(text)] = text
-    assert refused(data) is Reason.MIXED
+    assert refused(data) is UnreadableReason.MIXED
 
 
 def test_a_file_of_1_1_that_the_interim_library_grew_is_refused_for_its_limits_lie_elsewhere() -> None:
@@ -146,7 +155,7 @@ def test_a_file_of_1_1_that_the_interim_library_grew_is_refused_for_its_limits_l
     text = uuid(1).encode()
     struct.pack_into("<Q", data, 88, 1)
     data[96 : 96 + len(text)] = text
-    assert refused(data) is Reason.MIXED
+    assert refused(data) is UnreadableReason.MIXED
 
 
 def test_the_interim_layout_is_read_while_its_container_has_not_looked_at_its_cards() -> None:
@@ -157,26 +166,26 @@ def test_a_header_that_was_cut_off_while_it_was_read_is_refused() -> None:
     for name in ("v1.2", "v1.1-interim"):
         data = Made(layout=name).data()
         found = shared_region.header(bytes(data[:100]), len(data))
-        assert isinstance(found, Unreadable)
-        assert found.reason is Reason.SHRUNK
+        assert isinstance(found, UnreadableRegion)
+        assert found.reason is UnreadableReason.SHRUNK
 
 
 def test_a_tail_that_was_cut_off_while_it_was_read_is_refused() -> None:
     found = shared_region.tail(LAYOUTS["v1.2"], bytes(20))
-    assert isinstance(found, Unreadable)
-    assert found.reason is Reason.SHRUNK
+    assert isinstance(found, UnreadableRegion)
+    assert found.reason is UnreadableReason.SHRUNK
 
 
 @pytest.mark.parametrize("count", [17, 70000, 2**64 - 1])
 def test_more_devices_than_there_can_be_is_refused(count: int) -> None:
-    assert refused(Made(counts={"device_num": count}).data()) is Reason.COUNTS
+    assert refused(Made(counts={"device_num": count}).data()) is UnreadableReason.COUNTS
 
 
 @pytest.mark.parametrize("count", [-5, 1025, 70000])
 def test_more_or_less_processes_than_there_can_be_is_refused(count: int) -> None:
     found = tail_of(LAYOUTS["v1.2"], Made(counts={"proc_num": count}).data())
-    assert isinstance(found, Unreadable)
-    assert found.reason is Reason.COUNTS
+    assert isinstance(found, UnreadableRegion)
+    assert found.reason is UnreadableReason.COUNTS
 
 
 @pytest.mark.parametrize(
@@ -203,7 +212,7 @@ def test_sixteen_devices_and_1024_processes_are_read() -> None:
 
 @pytest.mark.parametrize(("pid", "status", "counts"), [(7, 1, True), (7, 2, True), (7, 0, False), (0, 1, False)])
 def test_exited_processes_do_not_count_and_suspended_ones_do(pid: int, status: int, *, counts: bool) -> None:
-    assert Process(pid, 0, status, None, ()).counts is counts
+    assert RegionProcess(pid, 0, status, None, ()).counts is counts
 
 
 def test_a_counter_below_zero_is_handed_on_as_the_huge_number_that_it_has_become() -> None:
@@ -240,8 +249,8 @@ def test_a_layout_without_lock_is_taken_as_it_is() -> None:
     assert twice([Slot(booked=[Booked(data=1)])], [Slot(booked=[Booked(data=2)])], "v0") == set()
 
 
-def process(pid: int, *utilization: int | None) -> Process:
-    return Process(pid, pid, 1, 0, tuple(DeviceUse(0, 0, 0, 0, 0, 0, each) for each in utilization))
+def process(pid: int, *utilization: int | None) -> RegionProcess:
+    return RegionProcess(pid, pid, 1, 0, tuple(DeviceUse(0, 0, 0, 0, 0, 0, each) for each in utilization))
 
 
 def test_the_higher_of_two_reads_is_the_utilisation() -> None:
@@ -265,7 +274,7 @@ def test_whatever_a_workload_writes_it_is_read_or_refused(name: str, junk: bytes
 @given(st.binary(max_size=2048), st.sampled_from([0, *(layout.size + 1 for layout in shared_region.LAYOUTS)]))
 def test_no_bytes_are_taken_for_a_region_by_chance(head: bytes, size: int) -> None:
     if head[:4] != struct.pack("<i", shared_region.MAGIC):
-        assert isinstance(shared_region.header(head, size), NotReady | Unreadable)
+        assert isinstance(shared_region.header(head, size), NotReady | UnreadableRegion)
 
 
 def test_memory_limits_are_bytes() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hami_plugins.errors import WireError
 from hami_plugins.model.units import DeviceId, NodeName, PodUid
 from hami_plugins.wire import documents, usage
-from hami_plugins.wire.usage import CardUsage, ContainerUsage, Doubt, MemoryUse, NodeUsage, Reading
+from hami_plugins.wire.usage import CardUsage, ContainerUsage, MemoryUse, NodeUsage, ReadStatus, UsageDoubt
 from tests.unit.wire import mutations
 
 GIB = 1 << 30
@@ -35,14 +35,14 @@ containers = st.builds(
     container=names,
     namespace=names,
     pod=names,
-    reading=st.sampled_from(Reading),
+    reading=st.sampled_from(ReadStatus),
     problem=names,
     cards=st.lists(cards, max_size=3).map(tuple),
     processes=st.integers(0, 1024),
     unconfirmed=st.integers(0, 1024),
     gone=st.integers(0, 1024),
     last_kernel_age=st.none() | ratios,
-    doubts=st.frozensets(st.sampled_from(Doubt)),
+    doubts=st.frozensets(st.sampled_from(UsageDoubt)),
 )
 nodes = st.builds(
     NodeUsage, node=names.map(NodeName), time=names, containers=st.lists(containers, max_size=3).map(tuple)
@@ -62,7 +62,7 @@ def a_document(**changes: Any) -> dict[str, Any]:
 
 def test_what_is_not_said_is_not_known() -> None:
     (container,) = usage.decode(a_document()).containers
-    assert container.reading is Reading.READ
+    assert container.reading is ReadStatus.READ
     assert container.cards == (CardUsage(card=DeviceId("GPU-a"), granted=20 * GIB),)
 
 

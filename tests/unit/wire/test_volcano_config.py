@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hami_plugins.errors import WireError
-from hami_plugins.model.devices import Placement
+from hami_plugins.model.devices import SlicePlacement
 from hami_plugins.wire import volcano_config
 
 
@@ -44,8 +44,8 @@ def test_slices_are_numbered_through_a_group() -> None:
         ("1g", "group2", 5120),
     ]
     assert [each.placements for each in found.profiles] == [
-        (Placement(0, 1), Placement(1, 1), Placement(2, 1)),
-        (Placement(3, 1),),
+        (SlicePlacement(0, 1), SlicePlacement(1, 1), SlicePlacement(2, 1)),
+        (SlicePlacement(3, 1),),
     ]
 
 

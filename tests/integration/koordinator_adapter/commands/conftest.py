@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from hami_plugins.cli import main
-from hami_plugins.emulator.apiserver import KOORDINATOR, VOLCANO, ApiServer
 from hami_plugins.kube.client import KubeClient, connect_to
-from koordinator_adapter import migrating
+from hami_plugins.sandbox.apiserver import KOORDINATOR, VOLCANO, ApiServer
+from koordinator_adapter.commands import migrate
 from tests.integration.koordinator_adapter.commands.cluster import put_all, state
 
 
@@ -86,7 +86,7 @@ class Interrupted:
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, server: ApiServer, at: int, *, late: bool) -> None:
     real = connect_to(server.url)
-    monkeypatch.setattr(migrating, "connect", lambda **_: Interrupted(real, at, late=late))
+    monkeypatch.setattr(migrate, "connect", lambda **_: Interrupted(real, at, late=late))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hami_plugins.cli import main
-from hami_plugins.emulator.apiserver import ApiServer, Fault, Refuse
+from hami_plugins.sandbox.apiserver import ApiServer, Fault, Refuse
 from tests.integration.koordinator_adapter.commands.conftest import Type
 from tests.schema import ADAPTER
 from tests.unit.koordinator_adapter.doctor.cluster import Raw, healthy

@@ -11,25 +11,23 @@ from typing import Any
 import pytest
 
 from hami_plugins.cli import main
-from hami_plugins.emulator.apiserver import ApiServer
 from hami_plugins.errors import KubeError
+from hami_plugins.inputs import manifests
 from hami_plugins.kube.client import KubeClient, connect_to
-from hami_plugins.report import manifests
+from hami_plugins.sandbox.apiserver import ApiServer
 from hami_plugins.wire.koordinator import CORE, MEMORY, SHARED
-from koordinator_adapter import migrating
-from koordinator_adapter.doctor import reading
-from tests.integration.koordinator_adapter.commands.cluster import (
+from koordinator_adapter.commands import doctor_evidence, migrate
+from tests.integration.koordinator_adapter.commands.cluster import PATHS, state
+from tests.integration.koordinator_adapter.commands.conftest import Type
+from tests.unit.koordinator_adapter.migration.cluster import (
     HAMI,
     HAMI_RECORD,
-    PATHS,
     RECORD,
     a_cluster,
     a_pod,
     a_template,
     a_workload,
-    state,
 )
-from tests.integration.koordinator_adapter.commands.conftest import Type
 
 
 def test_a_plan_writes_nothing(server: ApiServer, before: dict[str, Any], type_in: Type, journal: Path) -> None:
@@ -320,10 +318,13 @@ def test_a_dump_that_lacks_what_is_to_be_moved_is_told_with_the_command_that_mak
     assert "no workloads and no pods of namespace other" in type_in("migrate", "-n", "other", "--snapshot", dump).err
 
 
-@pytest.mark.parametrize("command", [migrating.DUMP, reading.DUMP])
-def test_the_page_says_how_a_dump_is_made(command: str) -> None:
-    page = Path(migrating.__file__).with_name("README.md").read_text(encoding="utf-8")
-    assert f"{command} > dump.json\n" in page
+@pytest.mark.parametrize(
+    ("page", "command"),
+    [("docs/tasks/migrate.md", migrate.DUMP), ("koordinator_adapter/README.md", doctor_evidence.DUMP)],
+)
+def test_the_page_says_how_a_dump_is_made(page: str, command: str) -> None:
+    text = (Path(__file__).parents[4] / page).read_text(encoding="utf-8")
+    assert f"{command} > dump.json\n" in text
 
 
 def test_an_object_of_a_dump_with_a_name_that_none_can_have_is_told_and_hides_no_other(

@@ -13,23 +13,21 @@ from typing import Any
 import pytest
 
 from hami_plugins.cli import main
-from hami_plugins.emulator.apiserver import ApiServer
+from hami_plugins.inputs import manifests
 from hami_plugins.kube.client import KubeClient, connect_to
-from hami_plugins.report import manifests
-from koordinator_adapter import migrating
-from koordinator_adapter.migration.kinds import remade
-from tests.integration.koordinator_adapter.commands.cluster import (
+from hami_plugins.sandbox.apiserver import ApiServer
+from koordinator_adapter.commands import migrate
+from tests.integration.koordinator_adapter.commands.cluster import PATHS, state
+from tests.integration.koordinator_adapter.commands.conftest import Type
+from tests.unit.koordinator_adapter.migration.cluster import (
     HAMI,
-    PATHS,
     Raw,
     a_cluster,
     a_group,
     a_pod,
     a_template,
     a_workload,
-    state,
 )
-from tests.integration.koordinator_adapter.commands.conftest import Type
 
 
 def test_a_group_that_somebody_made_is_neither_planned_nor_taken_back(
@@ -182,24 +180,6 @@ def test_cards_of_other_makers_that_koordinator_would_give_out_again_are_told(
     assert said.code == 1
 
 
-@pytest.mark.parametrize(
-    ("kind", "spec", "words"),
-    [
-        ("Deployment", {}, "one after another"),
-        ("Deployment", {"strategy": {"type": "Recreate"}}, "end, and are made anew"),
-        ("StatefulSet", {"updateStrategy": {"type": "OnDelete"}}, "kubectl -n ml delete pods -l app=x"),
-        ("DaemonSet", {"updateStrategy": {"type": "OnDelete"}}, "kubectl -n ml delete pods -l app=x"),
-        ("ReplicaSet", {}, "kubectl -n ml delete pods -l app=x"),
-        ("ReplicationController", {"selector": {"app": "y"}}, "kubectl -n ml delete pods -l app=y"),
-        ("ReplicaSet", {"selector": {"matchExpressions": []}}, "kubectl -n ml delete pods ..."),
-        ("CronJob", {}, "next Jobs"),
-    ],
-)
-def test_a_plan_says_when_running_pods_become_others(kind: str, spec: Raw, words: str) -> None:
-    raw = a_workload("w", a_template(HAMI, "hami-scheduler"), kind=kind)
-    assert words in remade({**raw, "spec": {**raw["spec"], **spec}})
-
-
 def test_a_bare_member_without_cards_is_made_anew_beside_its_group(
     server: ApiServer,
     before: dict[str, Any],
@@ -269,7 +249,7 @@ def test_whoever_writes_between_a_look_and_a_write_wins(
     if words:
         type_in("migrate", "-n", "ml", "--apply", "--journal", journal)
     with monkeypatch.context() as patched:
-        patched.setattr(migrating, "connect", lambda **_: Raced(connect_to(server.url), verb, PATHS[name], change))
+        patched.setattr(migrate, "connect", lambda **_: Raced(connect_to(server.url), verb, PATHS[name], change))
         said = type_in("migrate", "-n", "ml", *words, "--apply", "--journal", journal)
     assert said.code == 1
     assert "has been changed by somebody else; it is left as it is" in said.out

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 import yaml
 
-from hami_plugins.cli import edge
-from hami_plugins.cli.edge import Exit
+from hami_plugins.cli.kit import edge
+from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.kube import paths
 from hami_plugins.wire import usage
-from hami_plugins.wire.usage import Doubt, Reading
+from hami_plugins.wire.usage import ReadStatus, UsageDoubt
 from tests.integration.volcano_vgpu.machines import NODE, Machine, container, machine, pod
 from tests.integration.volcano_vgpu.monitor.trees import OTHER, host, process, put
 from tests.shared_regions import GIB, Booked, Made, Slot, uuid
 from tests.waiting import wait_for
-from volcano_vgpu.app import Agent
-from volcano_vgpu.monitor import running
+from volcano_vgpu.agent.app import Agent
+from volcano_vgpu.monitor import monitor as running
 
 A = uuid(1)
 CARD = {"uuid": A, "model": "NVIDIA A100-SXM4-40GB", "memory": 40960}
@@ -129,12 +129,12 @@ def test_the_document_can_be_read_again(node: Machine, capsys: pytest.CaptureFix
     assert shown(node, capsys, "-o", "json") == Exit.FINE
     found = usage.decode(json.loads(capsys.readouterr().out))
     assert (found.node, found.containers[0].pod_uid) == (NODE, uid)
-    assert found.containers[0].reading is Reading.NO_FILE
+    assert found.containers[0].reading is ReadStatus.NO_FILE
     assert found.containers[0].cards[0].granted == 20 * GIB
     put(regions(node), Made(slots=[USING], uuids=(A,)), whose=f"{uid}_main")
     assert shown(node, capsys, "-o", "yaml") == Exit.FINE
     found = usage.decode(yaml.safe_load(capsys.readouterr().out))
-    assert found.containers[0].doubts == {Doubt.STALE}
+    assert found.containers[0].doubts == {UsageDoubt.STALE}
     assert found.containers[0].cards[0].utilization == 0.25
 
 

@@ -15,13 +15,13 @@ import pytest
 import yaml
 from structlog.testing import capture_logs
 
-from hami_plugins.wire.shared_region import NotReady, Reason, Unreadable
+from hami_plugins.wire.shared_region import NotReady, UnreadableReason, UnreadableRegion
 from tests.integration.volcano_vgpu.monitor.trees import OTHER, UID, WHOSE, put
 from tests.shared_regions import OFFSETS, Booked, Made, Slot, uuid
-from volcano_vgpu.edits import cache_name
+from volcano_vgpu.core.edits import cache_name
+from volcano_vgpu.core.monitor.regions import Region
 from volcano_vgpu.monitor import files
 from volcano_vgpu.monitor.files import MOST_FILES, MOST_LOOKS, RegionFiles, read
-from volcano_vgpu.monitor.regions import Region
 
 SAMPLES = Path(__file__).parents[3] / "golden" / "shared_region"
 EXPECTED = yaml.safe_load((SAMPLES / "expected.yaml").read_text(encoding="utf-8"))
@@ -33,9 +33,9 @@ def region(directory: Path) -> Region:
     return found
 
 
-def reason(directory: Path) -> Reason:
+def reason(directory: Path) -> UnreadableReason:
     found = read(directory)
-    assert isinstance(found, Unreadable), found
+    assert isinstance(found, UnreadableRegion), found
     return found.reason
 
 
@@ -55,7 +55,7 @@ def test_every_sample_is_read_or_refused_and_none_is_an_error(tmp_path: Path, ki
         found = read(tmp_path / whose)
         good = kind == "valid" or name == "garbage-uuid"
         later = name in ("uninitialised", "zero-size")
-        assert isinstance(found, Region if good else NotReady if later else Unreadable), name
+        assert isinstance(found, Region if good else NotReady if later else UnreadableRegion), name
 
 
 def test_only_slots_in_use_are_read(tmp_path: Path) -> None:
@@ -128,14 +128,14 @@ def test_whatever_is_no_plain_file_is_not_even_opened(tmp_path: Path, make: Call
         make(path, tmp_path)
     except PermissionError:
         pytest.skip("only root can make a device")
-    assert reason(path.parent) is Reason.NO_FILE
+    assert reason(path.parent) is UnreadableReason.NO_FILE
 
 
 def test_a_directory_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     put(tmp_path / "elsewhere", Made())
     (tmp_path / WHOSE).symlink_to(tmp_path / "elsewhere" / WHOSE)
     assert RegionFiles([tmp_path]).read_all() == {}
-    assert reason(tmp_path / WHOSE) is Reason.NO_ACCESS
+    assert reason(tmp_path / WHOSE) is UnreadableReason.NO_ACCESS
 
 
 @pytest.mark.parametrize("left", [0, 3, 100, 2000, 3000, 100_000, 2_008_900])
@@ -153,7 +153,7 @@ def test_a_file_that_is_cut_while_it_is_read_is_refused_or_waited_for(
         return really(file, length, at)
 
     monkeypatch.setattr(os, "pread", pread)
-    assert reason(path.parent) is Reason.SHRUNK
+    assert reason(path.parent) is UnreadableReason.SHRUNK
 
 
 def test_a_file_that_is_cut_between_its_end_and_its_slots_is_refused(
@@ -170,7 +170,7 @@ def test_a_file_that_is_cut_between_its_end_and_its_slots_is_refused(
         return really(file, length, at)
 
     monkeypatch.setattr(os, "pread", pread)
-    assert reason(path.parent) is Reason.SHRUNK
+    assert reason(path.parent) is UnreadableReason.SHRUNK
 
 
 def test_slots_that_are_being_written_are_read_again_and_at_last_taken_as_they_are(
@@ -287,7 +287,7 @@ def test_one_broken_file_hides_no_other(tmp_path: Path) -> None:
     put(tmp_path, None).write_bytes(b"\x01" * 4096)
     put(tmp_path, Made(), whose=f"{OTHER}_main")
     found = {path.name: content for path, content in RegionFiles([tmp_path]).read_all().items()}
-    assert isinstance(found[WHOSE], Unreadable)
+    assert isinstance(found[WHOSE], UnreadableRegion)
     assert isinstance(found[f"{OTHER}_main"], Region)
 
 

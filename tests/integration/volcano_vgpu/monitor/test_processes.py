@@ -9,8 +9,8 @@ import pytest
 
 from hami_plugins.model.units import PodUid
 from tests.integration.volcano_vgpu.monitor.trees import OTHER, UID, host, process
+from volcano_vgpu.core.monitor.regions import Presence
 from volcano_vgpu.monitor.processes import HostProcesses
-from volcano_vgpu.monitor.regions import Presence
 
 
 @pytest.fixture

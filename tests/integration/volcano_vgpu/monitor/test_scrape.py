@@ -14,9 +14,9 @@ from hami_plugins.observe.metrics import Metrics
 from hami_plugins.wire.pod_devices import AssignedDevice
 from tests.integration.volcano_vgpu.monitor.trees import OTHER, UID, WHOSE, host, process, put
 from tests.shared_regions import GIB, LAST_KERNEL, Booked, Made, Slot, uuid
+from volcano_vgpu.core.monitor.join import Known
 from volcano_vgpu.monitor import metrics as usage_metrics
 from volcano_vgpu.monitor.files import RegionFiles
-from volcano_vgpu.monitor.join import Known
 from volcano_vgpu.monitor.processes import HostProcesses
 from volcano_vgpu.monitor.scrape import LOOKS_AT_SILENCE, PAUSE_SECONDS, Scrape, Scraper
 

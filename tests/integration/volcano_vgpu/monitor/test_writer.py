@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from tests.integration.volcano_vgpu.monitor.trees import OTHER, UID, put
 from tests.shared_regions import OFFSETS, Made, uuid
 from tests.waiting import wait_for
-from volcano_vgpu.monitor import feedback
+from volcano_vgpu.core.monitor import feedback
 from volcano_vgpu.monitor.files import RegionFiles
 from volcano_vgpu.monitor.writer import FeedbackLoop, FeedbackWriter, WriterLock
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.shared_regions import Made
-from volcano_vgpu.edits import cache_name
+from volcano_vgpu.core.edits import cache_name
 
 UID = "0a1b2c3d-0000-4000-8000-00000000000a"
 OTHER = "0a1b2c3d-0000-4000-8000-00000000000b"

@@ -6,15 +6,15 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hami_plugins.emulator.apiserver.patches import json_patch
-from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Refused, User
-from koordinator_adapter.admission.mutating import mutate
-from koordinator_adapter.admission.policy import Facts, Policy
+from hami_plugins.sandbox.apiserver.patches import json_patch
+from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied, User
+from koordinator_adapter.core.admission.mutation import mutate
+from koordinator_adapter.core.admission.policy import AdmissionPolicy, ClusterFacts
 from tests.unit.koordinator_adapter.written import REGISTRY, Raw
 
 SOMEBODY: Final = User("jane", ("system:authenticated",))
 SCHEDULER: Final = User("system:serviceaccount:koordinator-system:koord-scheduler", ("system:serviceaccounts",))
-POLICY: Final = Policy()
+POLICY: Final = AdmissionPolicy()
 
 
 def creation(raw: Raw | None, *, user: User = SOMEBODY, namespace: str = "team") -> AdmissionRequest:
@@ -39,12 +39,16 @@ def change(before: Raw, after: Raw, *, user: User = SOMEBODY) -> AdmissionReques
     )
 
 
-def answered(raw: Raw, policy: Policy = POLICY, facts: Facts | None = None, user: User = SOMEBODY) -> Answer:
+def answered(
+    raw: Raw, policy: AdmissionPolicy = POLICY, facts: ClusterFacts | None = None, user: User = SOMEBODY
+) -> Answer:
     """What the mutating part says."""
-    return mutate(creation(raw, user=user), REGISTRY, policy, facts or Facts())
+    return mutate(creation(raw, user=user), REGISTRY, policy, facts or ClusterFacts())
 
 
-def admitted(raw: Raw, policy: Policy = POLICY, facts: Facts | None = None, user: User = SOMEBODY) -> Raw:
+def admitted(
+    raw: Raw, policy: AdmissionPolicy = POLICY, facts: ClusterFacts | None = None, user: User = SOMEBODY
+) -> Raw:
     """The pod as it comes in; one that is refused fails the test."""
     answer = answered(raw, policy, facts, user)
     assert isinstance(answer, Allowed), answer
@@ -59,7 +63,7 @@ def patched(raw: Raw, answer: Allowed) -> Raw:
 
 def reason(answer: Answer) -> str:
     """Why not; an answer that allows fails the test."""
-    assert isinstance(answer, Refused), answer
+    assert isinstance(answer, Denied), answer
     return answer.reason
 
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from hami_plugins.model.units import MiB
 from hami_plugins.wire import pods
-from hami_plugins.wire.admission_review import Allowed, Refused
+from hami_plugins.wire.admission_review import Allowed, Denied
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, GPU, MEMORY, NPU_CORE, RATIO, SHARED
-from koordinator_adapter.admission.mutating import mutate
-from koordinator_adapter.admission.policy import Facts
-from koordinator_adapter.admission.resolving import resolve
-from koordinator_adapter.admission.validating import validate
-from koordinator_adapter.translation.koordinator_reading import amounts_of
-from koordinator_adapter.translation.vocabulary import INJECTED, ISOLATION, NO_CORE_LIMIT, OPT_IN, VISIBLE
+from koordinator_adapter.core.admission.mutation import mutate
+from koordinator_adapter.core.admission.policy import ClusterFacts
+from koordinator_adapter.core.admission.resolution import resolve
+from koordinator_adapter.core.admission.validation import validate
+from koordinator_adapter.core.translation.koordinator_reader import amounts_of
+from koordinator_adapter.core.translation.vocabulary import INJECTED, ISOLATION, NO_CORE_LIMIT, OPT_IN, VISIBLE
 from tests.unit.koordinator_adapter.admission.asking import POLICY, SCHEDULER, change, creation, patched
 from tests.unit.koordinator_adapter.written import REGISTRY, pod
 
@@ -52,7 +52,7 @@ JUNK = st.recursive(
     max_leaves=8,
 )
 INJECTING = replace(POLICY, injects="always")
-FACTS = Facts(models=("NVIDIA-A100",), device_labels=True, card_memory=MiB(81_920))
+FACTS = ClusterFacts(models=("NVIDIA-A100",), device_labels=True, card_memory=MiB(81_920))
 
 
 @st.composite
@@ -77,7 +77,7 @@ def raws(draw: st.DrawFn) -> dict[str, Any]:
 @settings(max_examples=300, deadline=None)
 def test_every_pod_is_answered_and_one_that_comes_in_is_complete(raw: dict[str, Any]) -> None:
     answer = mutate(creation(raw, user=SCHEDULER), REGISTRY, INJECTING, FACTS)
-    assert isinstance(answer, Allowed | Refused)
+    assert isinstance(answer, Allowed | Denied)
     if not isinstance(answer, Allowed) or not answer.operations:
         return
     found = patched(raw, answer)
@@ -103,5 +103,5 @@ def _amounts(raw: dict[str, Any]) -> list[Any]:
 @settings(max_examples=300, deadline=None)
 def test_every_change_is_answered(before: dict[str, Any], after: dict[str, Any]) -> None:
     for request in (creation(after), change(before, after), change(before, after, user=SCHEDULER)):
-        assert isinstance(validate(request, POLICY), Allowed | Refused)
-        assert isinstance(resolve(request), Allowed | Refused)
+        assert isinstance(validate(request, POLICY), Allowed | Denied)
+        assert isinstance(resolve(request), Allowed | Denied)

@@ -9,13 +9,13 @@ import pytest
 from hami_plugins.engine import koordinator
 from hami_plugins.model.units import MiB
 from hami_plugins.wire import pods
-from hami_plugins.wire.admission_review import Allowed, Refused
+from hami_plugins.wire.admission_review import Allowed, Denied
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, MEMORY, RATIO, SHARED
-from koordinator_adapter.admission.mutating import mutate, warnings_of
-from koordinator_adapter.admission.policy import Facts, Policy
-from koordinator_adapter.translation.koordinator_reading import amounts_of
-from koordinator_adapter.translation.model import Settings, lost
-from koordinator_adapter.translation.vocabulary import HINT, IGNORE, INJECTED, ISOLATION, OPT_IN
+from koordinator_adapter.core.admission.mutation import mutate, warnings_of
+from koordinator_adapter.core.admission.policy import AdmissionPolicy, ClusterFacts
+from koordinator_adapter.core.translation.koordinator_reader import amounts_of
+from koordinator_adapter.core.translation.model import TranslationOptions, lost
+from koordinator_adapter.core.translation.vocabulary import HINT, IGNORE, INJECTED, ISOLATION, OPT_IN
 from tests.unit.koordinator_adapter.admission.asking import (
     POLICY,
     admitted,
@@ -101,23 +101,23 @@ def test_pods_without_cards_unwilling_ones_and_placed_ones_are_left_alone(raw: R
 
 
 def test_a_deletion_is_nothing_to_be_translated() -> None:
-    assert mutate(creation(None), REGISTRY, POLICY, Facts()) == Allowed()
+    assert mutate(creation(None), REGISTRY, POLICY, ClusterFacts()) == Allowed()
 
 
 def test_the_namespace_of_the_request_counts_where_the_pod_names_none() -> None:
-    why = reason(answered(pod(HAMI), facts=Facts(unserved=frozenset({"team"}))))
+    why = reason(answered(pod(HAMI), facts=ClusterFacts(unserved=frozenset({"team"}))))
     assert "control-plane" in why
-    assert not isinstance(answered(pod(HAMI), facts=Facts(unserved=frozenset({"default"}))), Refused)
+    assert not isinstance(answered(pod(HAMI), facts=ClusterFacts(unserved=frozenset({"default"}))), Denied)
 
 
 def test_what_the_cluster_says_counts_unless_it_is_set() -> None:
-    facts = Facts(device_labels=True, card_memory=MiB(4096), models=("NVIDIA-A10",))
+    facts = ClusterFacts(device_labels=True, card_memory=MiB(4096), models=("NVIDIA-A10",))
     assert (
         HINT
         in admitted(pod(HAMI | {"nvidia.com/gpumem": 1000}, annotations=BY_ID), facts=facts)["metadata"]["annotations"]
     )
     assert "largest card" in reason(answered(pod(HAMI), facts=facts))
-    fixed = Policy(translation=Settings(card_memory=MiB(80_000)), fixed=frozenset({"card_memory"}))
+    fixed = AdmissionPolicy(translation=TranslationOptions(card_memory=MiB(80_000)), fixed=frozenset({"card_memory"}))
     assert isinstance(answered(pod(HAMI), fixed, facts), Allowed)
 
 
@@ -138,10 +138,10 @@ def test_a_pod_that_cannot_be_read_is_refused_with_the_place() -> None:
 def test_limits_come_with_the_translation_where_they_are_ours_to_give() -> None:
     auto = replace(POLICY, injects="auto")
     assert INJECTED in admitted(pod(HAMI), auto)["metadata"]["annotations"]
-    assert "annotations" not in admitted(pod(HAMI), auto, Facts(lacks_hook=False))["metadata"]
+    assert "annotations" not in admitted(pod(HAMI), auto, ClusterFacts(lacks_hook=False))["metadata"]
     assert "annotations" not in admitted(pod(HAMI))["metadata"]
     always = replace(POLICY, injects="always")
-    injected = admitted(pod(HAMI), always, Facts(lacks_hook=False))
+    injected = admitted(pod(HAMI), always, ClusterFacts(lacks_hook=False))
     assert answered(injected, always) == Allowed()
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from hami_plugins.wire.admission_review import Allowed
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, MEMORY, SHARED
-from koordinator_adapter.admission.resolving import resolve
-from koordinator_adapter.translation.vocabulary import ISOLATION, VISIBLE
+from koordinator_adapter.core.admission.resolution import resolve
+from koordinator_adapter.core.translation.vocabulary import ISOLATION, VISIBLE
 from tests.unit.koordinator_adapter.admission.asking import POLICY, admitted, annotated, change, patched, reason
 from tests.unit.koordinator_adapter.written import pod
 

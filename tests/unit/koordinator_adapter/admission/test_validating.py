@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.wire.admission_review import Allowed, Answer, Refused
+from hami_plugins.wire.admission_review import Allowed, Answer, Denied
 from hami_plugins.wire.koordinator import CORE, MEMORY, RATIO, RDMA, SHARED
-from koordinator_adapter.admission import validating
-from koordinator_adapter.admission.validating import SENSELESS
-from koordinator_adapter.translation.vocabulary import IGNORE, ISOLATION, OPT_IN
+from koordinator_adapter.core.admission import validation
+from koordinator_adapter.core.translation.vocabulary import IGNORE, ISOLATION, OPT_IN
 from tests.unit.koordinator_adapter.admission.asking import (
     POLICY,
     admitted,
@@ -27,7 +26,7 @@ SLICE = pod(SHARE, labels=LABEL)
 
 
 def of_new(raw: Raw) -> Answer:
-    return validating.validate(creation(raw), POLICY)
+    return validation.validate(creation(raw), POLICY)
 
 
 def test_an_init_container_and_an_application_may_ask_for_half_a_card_each() -> None:
@@ -41,15 +40,27 @@ def test_a_label_that_nobody_acts_upon_is_refused_with_the_one_that_is_meant() -
     assert "write HAMi-core" in why
 
 
+def test_a_pod_that_another_component_isolates_comes_in() -> None:
+    """Only a pod that names HAMi-core, or nothing, is the business of this server."""
+    strict = replace(POLICY, without_limits="refuse")
+    for policy in (POLICY, strict):
+        assert validation.validate(creation(pod(SHARE, labels={ISOLATION: "MPS"})), policy) == Allowed()
+
+
+@pytest.mark.parametrize("value", ["hami-core", "HAMI-CORE", "HAMi", "hami_core", ""])
+def test_other_spellings_of_hami_core_are_refused(value: str) -> None:
+    assert f"{value!r} is not HAMi-core" in reason(of_new(pod(SHARE, labels={ISOLATION: value})))
+
+
 def test_a_pod_that_shares_a_card_without_limits_is_told_of_or_refused() -> None:
     answer = of_new(pod(SHARE))
     assert isinstance(answer, Allowed)
     assert "without limits" in answer.warnings[0]
     strict = replace(POLICY, without_limits="refuse")
-    assert "without limits" in reason(validating.validate(creation(pod(SHARE)), strict))
+    assert "without limits" in reason(validation.validate(creation(pod(SHARE)), strict))
     lenient = replace(POLICY, without_limits="allow")
-    assert validating.validate(creation(pod(SHARE)), lenient) == Allowed()
-    assert validating.validate(creation(pod(SHARE, labels={OPT_IN: IGNORE})), strict) == Allowed()
+    assert validation.validate(creation(pod(SHARE)), lenient) == Allowed()
+    assert validation.validate(creation(pod(SHARE, labels={OPT_IN: IGNORE})), strict) == Allowed()
 
 
 OVERRIDES = {
@@ -135,7 +146,7 @@ def test_whole_cards_have_no_limits_to_override() -> None:
 
 @pytest.mark.parametrize("junk", [{"env": "x"}, {"env": [3, {"value": 1}]}, {"envFrom": {}}, {"envFrom": [None]}])
 def test_variables_that_cannot_be_read_break_nothing(junk: Raw) -> None:
-    assert isinstance(of_new(with_env("own", **junk)), Allowed | Refused)
+    assert isinstance(of_new(with_env("own", **junk)), Allowed | Denied)
 
 
 def test_limits_that_this_server_has_put_there_are_none_of_the_containers_own() -> None:
@@ -161,7 +172,7 @@ def test_limits_that_this_server_has_put_there_are_none_of_the_containers_own() 
 def test_what_koordinator_would_refuse_is_refused_at_once_in_its_words(limits: Raw, said: str) -> None:
     answer = of_new(pod(limits))
     assert said in reason(answer)
-    assert getattr(answer, "code", 0) == SENSELESS
+    assert getattr(answer, "code", 0) == 400
 
 
 @pytest.mark.parametrize("raw", [pod({"cpu": 1}), pod({"nvidia.com/gpu": 1}), pod({SHARED: 1, CORE: 100, RATIO: 100})])
@@ -171,7 +182,7 @@ def test_pods_without_koordinators_words_and_with_whole_cards_come_in(raw: Raw) 
 
 def test_what_cannot_be_read_is_refused_with_the_place_and_a_deletion_is_let_through() -> None:
     assert "annotations" in reason(of_new({"metadata": {"annotations": 3}}))
-    assert validating.validate(creation(None), POLICY) == Allowed()
+    assert validation.validate(creation(None), POLICY) == Allowed()
 
 
 def test_network_cards_of_all_containers_are_looked_at_in_sum() -> None:

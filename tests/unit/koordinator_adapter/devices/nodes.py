@@ -6,11 +6,17 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from hami_plugins.emulator.fleet import bare_node
+from hami_plugins.sandbox.fleet import bare_node
 from hami_plugins.vendors import builtin
 from hami_plugins.wire import objects
-from koordinator_adapter.devices.cards import NodeCards, cards_of
-from koordinator_adapter.devices.publishing import Change, Make, Plan, Site, plan_of
+from koordinator_adapter.core.devices.cards import NodeCards, cards_of
+from koordinator_adapter.core.devices.publication import (
+    CreateObject,
+    NodeToPublish,
+    PublishingPlan,
+    UpdateObject,
+    plan_of,
+)
 
 NOW = "2026-11-22T12:00:00Z"
 LATER = "2026-11-22T13:00:00Z"
@@ -36,15 +42,15 @@ def read(node: dict[str, Any], only: Collection[str] = ()) -> NodeCards:
     return cards_of(objects.node_object(node), builtin(), only)
 
 
-def planned(node: dict[str, Any], live: Any = None, *, now: str = NOW, **site: Any) -> Plan:
+def planned(node: dict[str, Any], live: Any = None, *, now: str = NOW, **site: Any) -> PublishingPlan:
     """What to do about the node's object."""
-    return plan_of(Site(found=read(node), uid="uid-n", **site), live, now=now)
+    return plan_of(NodeToPublish(found=read(node), uid="uid-n", **site), live, now=now)
 
 
 def published(node: dict[str, Any], live: Any = None, *, now: str = NOW, **site: Any) -> dict[str, Any]:
     """The object that is written; a plan that writes nothing fails the test."""
     plan = planned(node, live, now=now, **site)
-    assert isinstance(plan.step, Make | Change), plan
+    assert isinstance(plan.step, CreateObject | UpdateObject), plan
     return dict(plan.step.body)
 
 

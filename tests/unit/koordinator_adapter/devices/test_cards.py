@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from hami_plugins.model.vendor import Dialect
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.vendors import BUILTIN
 from hami_plugins.wire.koordinator import NPU_CORE, NPU_DVPP
-from koordinator_adapter.devices.cards import NodeCards, label_value
+from koordinator_adapter.core.devices.cards import NodeCards, label_value
 from tests.unit.koordinator_adapter.devices.nodes import REGISTER, a_node, card, read
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from koordinator_adapter.devices.koordlet import Koordlet, koordlet_of
+from koordinator_adapter.core.devices.koordlet import Koordlet, koordlet_of
 
 
 def a_koordlet(*args: str, command: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hami_plugins.wire import koordinator_devices
-from koordinator_adapter.devices import sums
-from koordinator_adapter.devices.publishing import Change, Leave, Make
-from koordinator_adapter.devices.wanted import PUBLISHER, PUBLISHER_LABEL
+from koordinator_adapter.core.devices import sums
+from koordinator_adapter.core.devices.publication import CreateObject, KeepObject, UpdateObject
+from koordinator_adapter.core.devices.wanted import PUBLISHER, PUBLISHER_LABEL
 from tests.unit.koordinator_adapter.devices.nodes import LATER, a_node, card, devices, planned
 
 JUNK = st.recursive(
@@ -44,11 +44,11 @@ def test_whatever_stands_there_is_left_or_written_whole(
         "spec": {"devices": listed},
     }
     step = planned(node, live, held=held).step
-    if isinstance(step, Leave):
+    if isinstance(step, KeepObject):
         return
     body = dict(step.body)
     assert {f"GPU-{each['index']}" for each in cards} <= set(devices(body))
-    assert planned(node, stored(body), held=held, now=LATER).step == Leave()
+    assert planned(node, stored(body), held=held, now=LATER).step == KeepObject()
 
 
 @given(st.lists(st.tuples(CARDS, ILL, HELD), min_size=1, max_size=6))
@@ -61,9 +61,9 @@ def test_in_any_history_numbers_are_unique_kept_and_each_step_is_one_write(
     for cards, ill, held in history:
         node = a_node(*({**each, "health": each["index"] not in ill} for each in cards))
         step = planned(node, live, held=held).step
-        if isinstance(step, Make | Change):
+        if isinstance(step, CreateObject | UpdateObject):
             live = stored(dict(step.body))
-        assert planned(node, live, held=held, now=LATER).step == Leave()
+        assert planned(node, live, held=held, now=LATER).step == KeepObject()
         if live is None:
             continue
         found = {name: each["minor"] for name, each in devices(live).items()}

@@ -6,12 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_plugins.model.units import DeviceId
-from hami_plugins.wire.koordinator_devices import LARGEST_MINOR
-from koordinator_adapter.devices.minors import numbered
+from koordinator_adapter.core.devices.minors import numbered
 
 IDS = st.integers(0, 80).map(lambda at: DeviceId(f"GPU-{at}"))
 CARDS = st.lists(st.tuples(IDS, st.integers(-1, 80)), max_size=80, unique_by=lambda each: each[0])
-MINORS = st.integers(0, LARGEST_MINOR)
+MINORS = st.integers(0, 62)
 
 
 def ids(*names: str) -> list[tuple[DeviceId, int]]:
@@ -44,7 +43,7 @@ def test_numbers_are_unique_in_range_kept_and_not_taken(
     taken -= set(known.values())
     found = numbered(cards, known, taken)
     assert len(set(found.of.values())) == len(found.of)
-    assert all(0 <= minor <= LARGEST_MINOR for minor in found.of.values())
+    assert all(0 <= minor <= 62 for minor in found.of.values())
     assert not set(found.of.values()) & taken
     assert {*found.of, *found.without} == {name for name, _ in cards}
     assert all(found.of[name] == known[name] for name, _ in cards if name in known)

@@ -9,8 +9,8 @@ import pytest
 
 from hami_plugins.wire.koordinator import MEMORY
 from hami_plugins.wire.koordinator_devices import MODEL_LABEL, VENDOR_LABEL
-from koordinator_adapter.devices.publishing import Change, Leave, Make, is_ours
-from koordinator_adapter.devices.wanted import PUBLISHER, PUBLISHER_LABEL
+from koordinator_adapter.core.devices.publication import CreateObject, KeepObject, UpdateObject, contested, is_ours
+from koordinator_adapter.core.devices.wanted import PUBLISHER, PUBLISHER_LABEL
 from tests.unit.koordinator_adapter.devices.nodes import (
     LATER,
     NOW,
@@ -34,23 +34,23 @@ def stored(body: dict[str, Any]) -> dict[str, Any]:
 
 def test_what_has_been_written_is_not_written_again() -> None:
     body = published(TWO)
-    assert planned(TWO, stored(body), now=LATER).step == Leave()
+    assert planned(TWO, stored(body), now=LATER).step == KeepObject()
     ill = a_node(card(0), card(1, health=False))
     again = published(ill, stored(body))
-    assert planned(ill, stored(again), now=LATER).step == Leave()
+    assert planned(ill, stored(again), now=LATER).step == KeepObject()
 
 
 def test_amounts_may_be_spelled_otherwise_by_who_stores_them() -> None:
     live = stored(published(TWO))
     assert live["spec"]["devices"][0]["resources"][MEMORY] == "40Gi"
     live["spec"]["devices"][0]["resources"][MEMORY] = "41943040Ki"
-    assert planned(TWO, live).step == Leave()
+    assert planned(TWO, live).step == KeepObject()
 
 
 def test_a_change_holds_only_for_the_version_that_was_read() -> None:
     live = stored(published(TWO))
     step = planned(a_node(card(0)), live).step
-    assert isinstance(step, Change)
+    assert isinstance(step, UpdateObject)
     assert step.body["metadata"]["resourceVersion"] == "3"
     assert "managedFields" not in step.body["metadata"]
 
@@ -92,16 +92,16 @@ def test_an_object_of_somebody_elses_is_left_with_the_way_to_change_that() -> No
     live["metadata"]["labels"] = {VENDOR_LABEL: "nvidia"}
     live["metadata"]["managedFields"] = [{"manager": "koordlet"}, "nonsense"]
     step = planned(TWO, live).step
-    assert isinstance(step, Leave)
+    assert isinstance(step, KeepObject)
     assert "(koordlet)" in step.why
     assert "kubectl delete devices.scheduling.koordinator.sh n" in step.why
-    assert planned(a_node(), live).step == Leave()
+    assert planned(a_node(), live).step == KeepObject()
 
 
 @pytest.mark.parametrize("live", [None, {"metadata": {"labels": {PUBLISHER_LABEL: PUBLISHER}, "name": "n"}}])
 def test_a_node_whose_koordlet_reports_cards_is_left(live: Any) -> None:
     step = planned(TWO, live, reported=True).step
-    assert isinstance(step, Leave)
+    assert isinstance(step, KeepObject)
     assert "Accelerators" in step.why
 
 
@@ -139,8 +139,8 @@ def test_a_node_that_was_made_anew_owns_its_object() -> None:
 
 
 def test_a_node_without_cards_gets_no_object() -> None:
-    assert planned(a_node()).step == Leave()
-    assert isinstance(planned(TWO).step, Make)
+    assert planned(a_node()).step == KeepObject()
+    assert isinstance(planned(TWO).step, CreateObject)
 
 
 def test_labels_of_maker_and_model_are_those_of_the_first_card() -> None:
@@ -157,14 +157,14 @@ def test_an_id_that_is_no_value_of_a_label_is_no_label() -> None:
 def test_cards_for_which_there_is_no_number_are_told() -> None:
     plan = planned(a_node(*map(card, range(64))))
     assert "63" in plan.remarks[0]
-    assert isinstance(plan.step, Make)
+    assert isinstance(plan.step, CreateObject)
     assert len(plan.step.body["spec"]["devices"]) == 63
 
 
 def test_a_register_that_cannot_be_read_takes_no_card_out_of_service() -> None:
     live = stored(published(a_node(card(0), card(1, health=False)), now=NOW))
     unreadable = planned(a_node(**{REGISTER: "[{"}), live, now=LATER)
-    assert unreadable.step == Leave()
+    assert unreadable.step == KeepObject()
     assert REGISTER in unreadable.remarks[0]
 
 
@@ -172,13 +172,13 @@ def test_cards_of_a_second_maker_take_no_card_of_the_first_out_of_service() -> N
     live = stored(published(TWO))
     both = a_node(card(0), card(1), **{"hami.io/node-dcu-register": "DCU-0,4,16384,100,DCU-Z100,0,true,0,:"})
     plan = planned(both, live, now=LATER)
-    assert plan.step == Leave()
+    assert plan.step == KeepObject()
     assert "dcu and nvidia" in plan.remarks[0]
 
 
 def test_a_card_that_had_vanished_stays_so_while_a_register_cannot_be_read() -> None:
     live = stored(published(a_node(card(1)), stored(published(TWO)), held=frozenset({0})))
-    assert planned(a_node(**{REGISTER: "[{"}), live, held=frozenset({0}), now=LATER).step == Leave()
+    assert planned(a_node(**{REGISTER: "[{"}), live, held=frozenset({0}), now=LATER).step == KeepObject()
 
 
 NIC = {
@@ -197,7 +197,7 @@ WITHOUT_NUMBER = {"type": "fpga", "health": True}
 def test_devices_of_others_keep_all_that_stands_there_also_what_cannot_be_read() -> None:
     live = stored(published(TWO))
     live["spec"]["devices"] = [NIC, *live["spec"]["devices"], UNKNOWN]
-    assert planned(TWO, live, now=LATER).step == Leave()
+    assert planned(TWO, live, now=LATER).step == KeepObject()
     ill = published(a_node(card(0, health=False), card(1)), live)
     assert [each for each in ill["spec"]["devices"] if each["type"] != "gpu"] == [NIC, UNKNOWN]
     assert not devices(ill)["GPU-0"]["health"]
@@ -208,7 +208,7 @@ def test_a_device_without_a_number_is_taken_out_because_it_ends_the_scheduler() 
     live["spec"]["devices"] += [WITHOUT_NUMBER, NIC]
     body = published(TWO, live)
     assert [each for each in body["spec"]["devices"] if each["type"] != "gpu"] == [NIC]
-    assert planned(TWO, stored(body), now=LATER).step == Leave()
+    assert planned(TWO, stored(body), now=LATER).step == KeepObject()
 
 
 def test_a_number_that_is_no_place_any_more_is_told_because_the_hook_shows_cards_by_number() -> None:
@@ -232,3 +232,9 @@ def test_no_two_cards_are_said_to_share_a_switch_of_which_nobody_tells() -> None
     places = [each["topology"] for each in body["spec"]["devices"]]
     assert len({place["pcieID"] for place in places}) == 3
     assert [place["nodeID"] for place in places] == [0, 0, 1]
+
+
+def test_who_changes_or_deletes_our_object_again_and_again_is_named() -> None:
+    changed = contested("n1", {"metadata": {"managedFields": [{"manager": "koordlet"}, {"manager": "adapter"}]}})
+    assert changed.startswith("node n1: somebody else (adapter, koordlet) changes its Device object each time")
+    assert contested("n1", None).startswith("node n1: somebody else deletes its Device object each time")

@@ -8,7 +8,7 @@ from hami_plugins.errors import WireError
 from hami_plugins.wire import koordinator_devices
 from hami_plugins.wire.koordinator import CORE, GPU, MEMORY, SHARED
 from hami_plugins.wire.koordinator_devices import MODEL_LABEL, VENDOR_LABEL, DeviceObject
-from koordinator_adapter.devices import sums
+from koordinator_adapter.core.devices import sums
 from tests.unit.koordinator_adapter.devices.nodes import a_node, card, published
 
 NODE = a_node(card(0), card(1))

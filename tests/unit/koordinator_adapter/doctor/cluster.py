@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from koordinator_adapter.doctor.diagnosis import Diagnosis, diagnosed
-from koordinator_adapter.doctor.reading import Reader
+from koordinator_adapter.commands.doctor_evidence import Reader
+from koordinator_adapter.core.doctor.diagnosis import Diagnosis, diagnosed
 
 Raw = dict[str, Any]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from koordinator_adapter.doctor import diagnosis as diagnoses
-from koordinator_adapter.doctor.evidence import Finding, Severity
+from koordinator_adapter.core.doctor import diagnosis as diagnoses
+from koordinator_adapter.core.doctor.evidence import DoctorFinding, DoctorSeverity
 from tests.unit.koordinator_adapter.doctor.cluster import (
     ISOLATION,
     RECORD,
@@ -24,21 +24,21 @@ from tests.unit.koordinator_adapter.doctor.cluster import (
 
 Cluster = dict[str, Raw]
 Break = Callable[[Cluster], Any]
-ERROR, WARNING, NOTE = Severity
+ERROR, WARNING, NOTE = DoctorSeverity
 
 
-def broken(change: Break) -> tuple[Finding, ...]:
+def broken(change: Break) -> tuple[DoctorFinding, ...]:
     objects = healthy()
     change(objects)
     return diagnosis(objects).findings
 
 
-def only(change: Break) -> Finding:
+def only(change: Break) -> DoctorFinding:
     (found,) = broken(change)
     return found
 
 
-def the(check: str, change: Break) -> list[Finding]:
+def the(check: str, change: Break) -> list[DoctorFinding]:
     return [each for each in broken(change) if each.check == check]
 
 
@@ -214,7 +214,7 @@ def test_nothing_is_wrong_with_a_cluster_in_which_nothing_is_wrong() -> None:
     ],
 )
 def test_each_thing_that_can_be_wrong_is_found_with_what_to_do(
-    change: Break, check: str, severity: Severity, about: str, words: str
+    change: Break, check: str, severity: DoctorSeverity, about: str, words: str
 ) -> None:
     found = the(check, change)
     assert [each for each in found if words in each.words and about in each.about and each.severity is severity], found
@@ -241,7 +241,7 @@ def test_one_broken_thing_makes_one_finding() -> None:
     )
 
 
-def patched(finding: Finding, objects: Cluster, name: str) -> Cluster:
+def patched(finding: DoctorFinding, objects: Cluster, name: str) -> Cluster:
     """The cluster after the command of a finding, which patches the arguments of one container."""
     words = shlex.split(finding.fix)
     (change,) = json.loads(words[words.index("-p") + 1])
@@ -444,6 +444,26 @@ def test_a_node_without_the_label_matters_more_where_pods_want_it() -> None:
     assert {each.check for each in broken(waits)} == {"isolation-label", "no-selector"}
 
 
+def test_nodes_and_pods_of_another_isolation_provider_are_fine() -> None:
+    def change(objects: Cluster) -> None:
+        objects["node"]["metadata"]["labels"][ISOLATION] = "MPS"
+        objects["pod"]["metadata"]["labels"] = {ISOLATION: "MPS"}
+
+    assert the("isolation-label", change) == []
+    assert the("no-limits", change) == []
+    assert the("no-selector", change) == []
+
+
+def test_a_pod_without_a_selector_is_told_of_the_nodes_of_another_isolation_provider() -> None:
+    def change(objects: Cluster) -> None:
+        objects["node"]["metadata"]["labels"][ISOLATION] = "MPS"
+        objects["pod"] = a_pod(node=None)
+        objects["pod"]["spec"].pop("nodeSelector", None)
+
+    (finding,) = the("no-selector", change)
+    assert "gpu-1" in finding.words
+
+
 def with_npus(labels: dict[str, str]) -> Break:
     """A second node, whose cards are Huawei's."""
 
@@ -477,7 +497,7 @@ def test_the_label_of_hami_core_on_a_node_of_another_vendor_is_to_be_removed() -
 
 
 @pytest.mark.parametrize(("ours", "severity"), [("a-koordinator-adapter", NOTE), ("z-koordinator-adapter", WARNING)])
-def test_hamis_webhook_matters_more_where_it_comes_before_the_translation(ours: str, severity: Severity) -> None:
+def test_hamis_webhook_matters_more_where_it_comes_before_the_translation(ours: str, severity: DoctorSeverity) -> None:
     def change(objects: Cluster) -> None:
         for name in ("hami-webhook", ours):
             objects[name] = {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuron_topology.allocation.cores import longest_run, run_of
+from neuron_topology.core.sets.cores import longest_run, run_of
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,7 @@ from neuron_topology.allocation.cores import longest_run, run_of
         (0b1110, 2, 0b1100),  # starts at a multiple of two
         (0b0110, 2, 0b0110),  # nothing else is left
         (0b1111_1011, 2, 0b0000_0011),  # the shorter stretch
+        (0b0111_0110, 1, 0b0000_0010),  # the shorter stretch, and the lower of its cores
         (0b1111_1100, 4, 0b1111_0000),
         (0b0111, 3, 0b0111),
     ],

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuron_topology.allocation.measures import connected, hops, path_through, ring_through
-from neuron_topology.hardware.fabric import Fabric, Shape, devices_of, line, mask_of, ring, torus
+from neuron_topology.core.hardware.fabric import Fabric, FabricShape, devices_of, line, mask_of, ring, torus
+from neuron_topology.core.sets.measures import connected, hops, path_through, ring_through
 
 TORUS = torus().masks
 LINE = line(6).masks
-TRIANGLE = Fabric(Shape.IRREGULAR, ((1, 2), (0, 2), (0, 1), ()))
+TRIANGLE = Fabric(FabricShape.IRREGULAR, ((1, 2), (0, 2), (0, 1), ()))
 
 
 def test_nothing_is_not_connected() -> None:
@@ -48,6 +48,23 @@ def test_links_between_three_devices_make_a_ring_of_an_odd_number() -> None:
     assert ring_through(0b11, TRIANGLE.masks) == ()
     assert ring_through(mask_of(range(6)), LINE) == ()
     assert ring_through(mask_of(range(12)), ring(12).masks) == tuple(range(12))
+
+
+def between(fewer: int, more: int) -> tuple[int, ...]:
+    """The neighbours where each device of one class is linked to all of another, and to none of its own."""
+    return ((((1 << more) - 1) << fewer),) * fewer + (((1 << fewer) - 1),) * more
+
+
+def test_where_one_class_of_devices_is_too_large_no_way_is_searched() -> None:
+    """There are so many beginnings of ways between 9 and 11 devices that a search would not end."""
+    assert path_through((1 << 20) - 1, between(9, 11)) == ()
+    assert ring_through((1 << 19) - 1, between(9, 10)) == ()
+
+
+def test_ways_through_two_classes_take_them_in_turn() -> None:
+    assert path_through(0b11111, between(2, 3)) == (2, 0, 3, 1, 4)
+    assert path_through(0b1111, between(2, 2)) == (0, 2, 1, 3)
+    assert ring_through(0b1111, between(2, 2)) == (0, 2, 1, 3)
 
 
 @given(st.integers(1, (1 << 16) - 1))

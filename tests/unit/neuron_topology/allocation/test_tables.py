@@ -1,36 +1,138 @@
 """The choice among free sets: what it prefers, and what stays true of it whatever is free or broken."""
 
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise, product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuron_topology.allocation.families import Family, subcubes
-from neuron_topology.allocation.locality import Locality
-from neuron_topology.allocation.measures import connected
-from neuron_topology.allocation.tables import Tables, Topology
-from neuron_topology.hardware.fabric import Fabric, Shape, devices_of, line, mask_of, ring, single, torus
+from neuron_topology.core.hardware.fabric import Fabric, FabricShape, devices_of, line, mask_of, ring, single, torus
+from neuron_topology.core.sets.families import Family, subcubes
+from neuron_topology.core.sets.locality import Locality
+from neuron_topology.core.sets.measures import connected
+from neuron_topology.core.sets.tables import Tables, Topology
 
-LINKED = Topology(torus(), Family.LINKED).tables
-AWS = Topology(torus()).tables
 ALL = 0xFFFF
+SQUARE_WITH_TAIL = Fabric(FabricShape.IRREGULAR, ((1, 3), (0, 2), (1, 3), (0, 2, 4), (3,)))
+SMALL = (
+    Topology(line(5)),
+    Topology(line(5), Family.LINKED),
+    Topology(ring(6)),
+    Topology(ring(6), Family.LINKED),
+    Topology(ring(6), Family.LINKED, Locality((0, 1, 1, 0, 0, 1), ((0, 2), (1, 4), (3, 5)))),
+    Topology(ring(6), Family.LINKED, dead=((2, 3),)),
+    Topology(SQUARE_WITH_TAIL, Family.LINKED),
+)
+"""Machines of few devices, of which every mask of free ones can be tried."""
+
+every_small_machine = pytest.mark.parametrize("topology", SMALL, ids=range(len(SMALL)))
 free_masks = st.integers(0, ALL)
 counts = st.integers(0, 17)
 
 
+def linked() -> Tables:
+    """All linked sets of the torus; asked for within a test, as the product makes them once."""
+    return Topology(torus(), Family.LINKED).tables
+
+
+def aws() -> Tables:
+    """AWS's own sets of the torus."""
+    return Topology(torus()).tables
+
+
 def islands(devices: int) -> Fabric:
     """Devices that nobody knows the links of."""
-    return Fabric(Shape.IRREGULAR, ((),) * devices)
+    return Fabric(FabricShape.IRREGULAR, ((),) * devices)
 
 
 def chosen(tables: Tables, free: int, count: int, **wishes: int) -> list[int]:
     return list(devices_of(tables.choose(free, count, **wishes)))
 
 
+def situations(topology: Topology) -> Iterator[tuple[int, int]]:
+    """Everything that can be free, with every count, those that no machine has among them."""
+    return product(range(1 << topology.fabric.devices), range(topology.fabric.devices + 2))
+
+
+def within(sets: Iterable[int], free: int) -> list[int]:
+    return [each for each in sets if each | free == free]
+
+
+def several_within(tables: Tables, free: int) -> int:
+    """How many sets of several devices are free."""
+    return sum(len(within(sets, free)) for count, sets in tables.sets.items() if count > 1)
+
+
+@every_small_machine
+def test_of_the_free_sets_that_is_chosen_which_leaves_most_then_by_the_host_then_the_lowest(topology: Topology) -> None:
+    tables = topology.tables
+    for free, count in situations(topology):
+        options = within(tables.sets.get(count, ()), free)
+        assert list(tables.options(free, count)) == options
+        ranked = sorted(
+            options,
+            key=lambda each: (-several_within(tables, free & ~each), topology.locality.spread(each), devices_of(each)),
+        )
+        assert tables.choose(free, count) == (ranked[0] if ranked else 0)
+
+
+@every_small_machine
+def test_shunned_devices_are_taken_only_where_no_set_is_free_without_them(topology: Topology) -> None:
+    tables = topology.tables
+    for free, count in situations(topology):
+        for shunned in (0b1, 0b110, 0b10101):
+            expected = tables.choose(free & ~shunned, count) or tables.choose(free, count)
+            assert tables.choose(free, count, shunned=shunned) == expected
+
+
+@every_small_machine
+def test_a_wished_set_is_granted_exactly_if_it_is_one_of_the_count_and_free(topology: Topology) -> None:
+    tables = topology.tables
+    for free, count in situations(topology):
+        for wished in range(1 << topology.fabric.devices):
+            granted = wished in within(tables.sets.get(count, ()), free)
+            expected = wished if granted else tables.choose(free, count, shunned=0b1)
+            assert tables.choose(free, count, shunned=0b1, wished=wished) == expected
+
+
+@every_small_machine
+def test_a_range_of_cores_gets_neighbouring_numbers(topology: Topology) -> None:
+    """Of free sets of neighbouring numbers the one with the fewest shunned devices, then the one that leaves most, then
+    the lowest. AWS's own sets are such ranges."""
+    tables = topology.tables
+    for free, count in situations(topology):
+        sets = [
+            mask_of(range(first, first + count))
+            for first in range(topology.fabric.devices)
+            if mask_of(range(first, first + count)) in tables.sets.get(count, ())
+        ]
+        assert list(tables.runs(count)) == list(tables.ranged(count)) == sets
+        assert list(tables.options(free, count, run=True)) == within(sets, free)
+        assert tables.choose_run(free, count) == tables.choose_run(free, count, shunned=0)
+        for shunned in (0, 0b1, 0b110):
+            found = tables.choose_run(free, count, shunned=shunned)
+            if topology.family is Family.AWS:
+                assert found == tables.choose(free, count, shunned=shunned)
+            else:
+                ranked = sorted(
+                    within(sets, free),
+                    key=lambda each: ((each & shunned).bit_count(), -several_within(tables, free & ~each), each),
+                )
+                assert found == (ranked[0] if ranked else 0)
+
+
+@every_small_machine
+def test_free_devices_are_worth_the_sets_of_several_that_they_hold(topology: Topology) -> None:
+    tables = topology.tables
+    for free in range(1 << topology.fabric.devices):
+        assert tables.value(free) == several_within(tables, free)
+        assert tables.largest(free) == max((count for count in tables.counts if tables.choose(free, count)), default=0)
+
+
 @given(free=free_masks, count=counts)
 def test_a_choice_is_free_and_a_set_of_the_family_and_made_exactly_if_there_is_one(free: int, count: int) -> None:
-    for tables in (LINKED, AWS):
+    for tables in (linked(), aws()):
         members, options = tables.choose(free, count), tables.options(free, count)
         assert bool(members) is bool(options)
         assert not members or members in options
@@ -38,41 +140,27 @@ def test_a_choice_is_free_and_a_set_of_the_family_and_made_exactly_if_there_is_o
 
 @given(free=free_masks, count=counts)
 def test_no_other_set_would_leave_more(free: int, count: int) -> None:
-    members = LINKED.choose(free, count)
-    left = [LINKED.value(free & ~each) for each in LINKED.options(free, count)]
-    assert not members or LINKED.value(free & ~members) == max(left)
-
-
-@given(free=free_masks, count=counts, shunned=free_masks)
-def test_shunned_devices_are_taken_only_without_another_set(free: int, count: int, shunned: int) -> None:
-    members = LINKED.choose(free, count, shunned=shunned)
-    assert bool(members) is bool(LINKED.choose(free, count))
-    assert not members & shunned or not LINKED.options(free & ~shunned, count)
-
-
-@given(free=free_masks, wished=free_masks)
-def test_a_wish_is_granted_if_it_is_a_free_set(free: int, wished: int) -> None:
-    count = wished.bit_count()
-    members = LINKED.choose(free, count, wished=wished)
-    assert (members == wished != 0) or wished not in LINKED.options(free, count)
-    assert bool(members) is bool(LINKED.choose(free, count))
+    members = linked().choose(free, count)
+    left = [linked().value(free & ~each) for each in linked().options(free, count)]
+    assert not members or linked().value(free & ~members) == max(left)
 
 
 def test_the_torus_is_worth_its_halves_quarters_and_itself() -> None:
-    assert LINKED.value(ALL) == 64 + 8 * 8 + 24
-    assert AWS.value(ALL) == 64 + 8 * 2 + 4
-    assert LINKED.value(mask_of(range(8))) == 8 + len([each for each in subcubes(4) if each < 256])
+    assert linked().value(ALL) == 64 + 8 * 8 + 24
+    assert aws().value(ALL) == 64 + 8 * 2 + 4
+    assert linked().value(mask_of(range(8))) == 8 + len([each for each in subcubes(4) if each < 256])
 
 
 def test_the_largest_count_that_is_left() -> None:
-    assert [LINKED.largest(free) for free in (0, 1, 0b11, 0xF, 0xFF, ALL)] == [0, 1, 2, 4, 8, 16]
+    assert [linked().largest(free) for free in (0, 1, 0b11, 0xF, 0xFF, ALL)] == [0, 1, 2, 4, 8, 16]
 
 
 @pytest.mark.parametrize(
-    ("tables", "count", "near"),
-    [(AWS, 7, (4, 8)), (AWS, 2, (1, 4)), (AWS, 17, (16,)), (Topology(single()).tables, 2, (1,)), (AWS, 0, (1,))],
+    ("fabric", "count", "near"),
+    [(torus(), 7, (4, 8)), (torus(), 2, (1, 4)), (torus(), 17, (16,)), (single(), 2, (1,)), (torus(), 0, (1,))],
 )
-def test_the_nearest_counts_are_named(tables: Tables, count: int, near: tuple[int, ...]) -> None:
+def test_the_nearest_counts_are_named(fabric: Fabric, count: int, near: tuple[int, ...]) -> None:
+    tables = Topology(fabric).tables
     assert count not in tables.counts
     assert tables.nearest(count) == near
     assert not tables.choose(tables.full, count)
@@ -89,14 +177,18 @@ def test_an_arc_is_counted_from_its_first_device_over_the_wrap() -> None:
     tables = Topology(ring(12), Family.LINKED).tables
     assert tables.order(mask_of((0, 1, 10, 11))) == (10, 11, 0, 1)
     assert tables.order(tables.full) == tuple(range(12))
+    for members in chain.from_iterable(tables.sets[count] for count in range(1, 12)):
+        order = tables.order(members)
+        assert mask_of(order) == members
+        assert all(other == (one + 1) % 12 for one, other in pairwise(order))
     assert Topology(ring(12)).tables.choose(mask_of((0, 11)), 2) == 0
 
 
 @given(free_masks)
 def test_a_set_is_counted_from_link_to_link(free: int) -> None:
-    for count in LINKED.counts:
-        members = LINKED.choose(free, count)
-        order = LINKED.order(members) if members else ()
+    for count in linked().counts:
+        members = linked().choose(free, count)
+        order = linked().order(members) if members else ()
         assert mask_of(order) == members
         assert all(other in torus().neighbours[one] for one, other in pairwise(order))
 
@@ -116,25 +208,25 @@ def test_devices_without_known_links_go_singly_or_all_together(family: Family) -
 
 
 @pytest.mark.parametrize("family", Family)
-def test_more_devices_than_a_table_holds_go_singly_or_all_together(family: Family) -> None:
-    tables = Topology(islands(20), family).tables
-    assert tables.counts == (1, 20)
+def test_more_than_sixteen_devices_go_singly_or_all_together(family: Family) -> None:
+    circle = Fabric(FabricShape.IRREGULAR, ring(17).neighbours)
+    tables = Topology(circle, family).tables
+    assert tables.counts == (1, 17)
     assert chosen(tables, 0b110, 1) == [1]
-    assert tables.choose(tables.full, 20) == tables.full
-    assert tables.choose(tables.full - 1, 20) == 0
+    assert tables.choose(tables.full, 17) == tables.full
+    assert tables.choose(tables.full - 1, 17) == 0
     assert tables.value(tables.full) == 0
-    assert tables.largest(tables.full) == 20
+    assert tables.largest(tables.full) == 17
 
 
 def test_an_odd_graph_gives_its_best_connected_sets() -> None:
-    square_with_tail = Fabric(Shape.IRREGULAR, ((1, 3), (0, 2), (1, 3), (0, 2, 4), (3,)))
-    tables = Topology(square_with_tail, Family.LINKED).tables
+    tables = Topology(SQUARE_WITH_TAIL, Family.LINKED).tables
     assert [devices_of(each) for each in tables.sets[4]] == [(0, 1, 2, 3)]
-    assert Topology(square_with_tail).tables.counts == (1, 5)
+    assert Topology(SQUARE_WITH_TAIL).tables.counts == (1, 5)
 
 
 def test_of_sets_with_equally_many_links_an_odd_graph_gives_those_whose_members_are_nearest() -> None:
-    star_with_tail = Fabric(Shape.IRREGULAR, ((4,), (4,), (3, 4), (2,), (0, 1, 2)))
+    star_with_tail = Fabric(FabricShape.IRREGULAR, ((4,), (4,), (3, 4), (2,), (0, 1, 2)))
     tables = Topology(star_with_tail, Family.LINKED).tables
     assert [devices_of(each) for each in tables.sets[4]] == [(0, 1, 2, 4)]
 
@@ -177,7 +269,7 @@ def test_a_set_that_a_dead_link_parts_is_none() -> None:
 def test_among_equal_sets_the_host_decides_and_then_the_index() -> None:
     numa = (0, 0, 1, 1) * 4
     buses = ((0, 1, 12, 13), (4, 5, 8, 9), (2, 3, 14, 15), (6, 7, 10, 11))
-    assert chosen(LINKED, ALL, 4) == [0, 1, 2, 3]
+    assert chosen(linked(), ALL, 4) == [0, 1, 2, 3]
     assert chosen(Topology(torus(), Family.LINKED, Locality(numa)).tables, ALL, 4) == [0, 1, 4, 5]
     assert chosen(Topology(torus(), Family.LINKED, Locality(numa, buses)).tables, ALL, 4) == [0, 1, 12, 13]
 
@@ -189,5 +281,5 @@ def test_tables_of_equal_topologies_are_shared() -> None:
 
 @given(st.integers(1, ALL))
 def test_every_set_is_connected(free: int) -> None:
-    for count in LINKED.counts:
-        assert all(connected(each, torus().masks) for each in LINKED.options(free, count))
+    for count in linked().counts:
+        assert all(connected(each, torus().masks) for each in linked().options(free, count))

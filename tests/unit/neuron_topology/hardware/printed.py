@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
-from neuron_topology.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 
 TRN1 = "trn1.32xlarge"
 

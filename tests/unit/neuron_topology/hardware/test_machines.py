@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from hami_plugins.errors import WireError
-from neuron_topology.hardware.fabric import Shape, line, recognised, ring, single, torus
-from neuron_topology.hardware.instances import INSTANCE_TYPES
-from neuron_topology.hardware.machines import Health, Machine, decode_health, machine_of, with_health
-from neuron_topology.hardware.neuron_ls import decode
+from neuron_topology.core.hardware.fabric import FabricShape, line, recognised, ring, single, torus
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.hardware.machines import MachineHealth, NeuronMachine, decode_health, machine_of, with_health
+from neuron_topology.core.hardware.neuron_ls import decode
 from tests.unit.neuron_topology.hardware.printed import INF1_TABLE, TRN1, TRN1_TABLE, as_json
 
 INF2 = "inf2.48xlarge"
 
 
-def seen(printed: str, *, name: str = TRN1, devices: int = 16) -> Machine:
+def seen(printed: str, *, name: str = TRN1, devices: int = 16) -> NeuronMachine:
     return machine_of(name, devices, decode("x", printed))
 
 
@@ -46,7 +46,7 @@ def test_a_machine_of_a_known_type_is_as_the_table_says() -> None:
 def test_without_known_links_nothing_is_linked_and_it_is_said(name: str, devices: int, remark: str) -> None:
     found = machine_of(name, devices)
     assert found.fabric.links == frozenset()
-    assert found.fabric.shape is (Shape.SINGLE if devices == 1 else Shape.IRREGULAR)
+    assert found.fabric.shape is (FabricShape.SINGLE if devices == 1 else FabricShape.IRREGULAR)
     assert found.remarks[0].startswith(remark)
 
 
@@ -95,7 +95,7 @@ def test_links_beside_those_of_the_table_are_told_and_take_nothing_away() -> Non
 
 def test_a_machine_with_other_links_is_what_it_shows_and_the_difference_is_told() -> None:
     found = seen(as_json(INF2, more={0: [6]}, cut=[(0, 1)]), name=INF2, devices=12)
-    assert found.fabric.shape is Shape.IRREGULAR
+    assert found.fabric.shape is FabricShape.IRREGULAR
     assert (0, 6) in found.fabric.links
     assert found.dead == ()
     assert found.remarks == (f"neuron-ls differs from the table of {INF2}: no link 0-1, a link 0-6 more",)
@@ -103,7 +103,7 @@ def test_a_machine_with_other_links_is_what_it_shows_and_the_difference_is_told(
 
 def test_links_of_no_known_shape_are_told() -> None:
     found = seen(as_json("trn2.48xlarge", cut=[(0, 1)]), name="trn2n.48xlarge")
-    assert found.fabric.shape is Shape.IRREGULAR
+    assert found.fabric.shape is FabricShape.IRREGULAR
     assert found.remarks[0].startswith("neuron-ls shows links of no known shape: devices are granted one by one")
 
 
@@ -156,7 +156,7 @@ def test_links_to_devices_that_are_not_there_are_told_and_left_out() -> None:
 
 def test_health_takes_devices_and_links_out_and_tells_what_it_does_not_know() -> None:
     health, odd = decode_health("k", '{"devices": [3, 99], "links": [[5, 4], [0, 10], [4, 5]], "repaired": [9]}')
-    assert health == Health(devices=frozenset({3, 99}), links=((0, 10), (4, 5)), repaired=frozenset({9}))
+    assert health == MachineHealth(devices=frozenset({3, 99}), links=((0, 10), (4, 5)), repaired=frozenset({9}))
     assert odd == ()
     found = with_health(machine_of(TRN1, 16), health)
     assert (found.sick, found.dead, found.worn) == (frozenset({3}), ((4, 5),), frozenset({9}))
@@ -186,8 +186,8 @@ def test_health_that_is_no_object_is_refused(written: str) -> None:
 )
 def test_a_slip_in_the_health_leaves_the_rest_of_it_in_force(slip: str, told: str) -> None:
     health, (odd,) = decode_health("k", f'{{"devices": [0, -1, 2], {slip}}}'.replace("-1", "1"))
-    assert health == Health(devices=frozenset({0, 1, 2}))
+    assert health == MachineHealth(devices=frozenset({0, 1, 2}))
     assert told in odd
     health, odds = decode_health("k", f'{{"devices": [0, -1, 2], {slip}}}')
-    assert health == Health(devices=frozenset({0, 2}))
+    assert health == MachineHealth(devices=frozenset({0, 2}))
     assert len(odds) == 2

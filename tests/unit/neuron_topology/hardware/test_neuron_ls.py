@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_plugins.errors import WireError
-from neuron_topology.hardware.instances import INSTANCE_TYPES
-from neuron_topology.hardware.machines import machine_of
-from neuron_topology.hardware.neuron_ls import decode
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.hardware.machines import machine_of
+from neuron_topology.core.hardware.neuron_ls import decode
 from tests.unit.neuron_topology.hardware.printed import INF1_TABLE, TRN1, TRN1_TABLE, TRN2_TABLE, as_json
 
 

@@ -7,18 +7,18 @@ from typing import Any
 from hypothesis import strategies as st
 
 from hami_plugins.model.units import NodeName
-from neuron_topology.hypernodes.machines import Machine
-from neuron_topology.hypernodes.tiers import TIERS
+from neuron_topology.core.hypernodes.machines import TopologyNode
+from neuron_topology.core.hypernodes.tiers import TIERS
 
 NEAREST_FIRST = {tier.name: at for at, tier in enumerate(TIERS)}
 
 
-def a_machine(name: str, family: str = "trn1", place: str = "", **parts: str) -> Machine:
+def a_machine(name: str, family: str = "trn1", place: str = "", **parts: str) -> TopologyNode:
     """A machine; ``parts`` are spelled with underscores: ``network_layer_3="a"``."""
     found = [""] * len(TIERS)
     for tier, part in parts.items():
         found[NEAREST_FIRST[tier.replace("_", "-")]] = part
-    return Machine(NodeName(name), family, tuple(found), place)
+    return TopologyNode(NodeName(name), family, tuple(found), place)
 
 
 def a_node(name: str, kind: str = "trn1.32xlarge", **parts: str) -> dict[str, Any]:
@@ -42,11 +42,11 @@ def an_idle_node(name: str) -> dict[str, Any]:
 
 
 @st.composite
-def machines(draw: st.DrawFn) -> list[Machine]:
+def machines(draw: st.DrawFn) -> list[TopologyNode]:
     """Any machines, with labels that fit each other no better than chance has it."""
     part = st.sampled_from(["", "a", "b", "c"])
     return [
-        Machine(
+        TopologyNode(
             NodeName(f"n{at}"),
             draw(st.sampled_from(["trn1", "trn2u", "Odd!"])),
             tuple(draw(part) for _ in TIERS),

@@ -10,27 +10,27 @@ import pytest
 from hypothesis import given
 
 from hami_plugins.errors import WireError
-from neuron_topology.hypernodes import differences, generating, objects, reading
-from neuron_topology.hypernodes.differences import Comparison, Step, Verb
-from neuron_topology.hypernodes.machines import Machine
+from neuron_topology.core.hypernodes import differences, generator, objects, reader
+from neuron_topology.core.hypernodes.differences import Comparison, HyperNodeStep, Verb
+from neuron_topology.core.hypernodes.machines import TopologyNode
 from tests.unit.neuron_topology.hypernodes import nodes
 from tests.unit.neuron_topology.hypernodes.nodes import a_machine, a_node
 
 Store = dict[str, dict[str, Any]]
 
 
-def stored(machines: list[Machine]) -> Store:
-    return {each.name: objects.encode(each) for each in generating.tree(machines).hypernodes}
+def stored(machines: list[TopologyNode]) -> Store:
+    return {each.name: objects.encode(each) for each in generator.tree(machines).hypernodes}
 
 
 def compared(
-    machines: list[Machine], store: Mapping[str, Any], *, prune: bool = True, labels: Any = None
+    machines: list[TopologyNode], store: Mapping[str, Any], *, prune: bool = True, labels: Any = None
 ) -> Comparison:
     found = [objects.decode(raw) for raw in store.values()]
-    return differences.compare(generating.tree(machines).hypernodes, found, labels or {}, prune=prune)
+    return differences.compare(generator.tree(machines).hypernodes, found, labels or {}, prune=prune)
 
 
-def made(step: Step, store: Store) -> Store:
+def made(step: HyperNodeStep, store: Store) -> Store:
     if step.verb is Verb.DELETE:
         return {name: raw for name, raw in store.items() if name != step.name}
     assert (step.name in store) is (step.verb is Verb.UPDATE)
@@ -51,7 +51,7 @@ def exactly(name: str, kind: str = "Node") -> dict[str, Any]:
 
 @given(nodes.machines(), nodes.machines())
 def test_the_steps_lead_to_what_is_wanted_and_nothing_ever_has_two_parents(
-    before: list[Machine], after: list[Machine]
+    before: list[TopologyNode], after: list[TopologyNode]
 ) -> None:
     store = stored(before)
     for step in compared(after, store).steps:
@@ -66,7 +66,9 @@ def test_the_steps_lead_to_what_is_wanted_and_nothing_ever_has_two_parents(
 
 
 @given(nodes.machines(), nodes.machines())
-def test_without_pruning_nothing_is_lost_or_nothing_is_written(before: list[Machine], after: list[Machine]) -> None:
+def test_without_pruning_nothing_is_lost_or_nothing_is_written(
+    before: list[TopologyNode], after: list[TopologyNode]
+) -> None:
     store = stored(before)
     found = compared(after, store, prune=False)
     kept = store.keys() - stored(after).keys()
@@ -125,7 +127,7 @@ def test_somebody_elses_hypernodes_elsewhere_are_let_alone() -> None:
 
 def test_a_second_parent_for_one_of_our_hypernodes_is_a_conflict_and_one_above_all_is_not() -> None:
     machines = [a_machine("a", zone="z", network_layer_3="l")]
-    leaf, zone = generating.tree(machines).hypernodes
+    leaf, zone = generator.tree(machines).hypernodes
     store = stored(machines)
     above = {"top": a_hypernode("top", exactly(zone.name, "HyperNode"))}
     beside = {"top": a_hypernode("top", exactly(leaf.name, "HyperNode"))}
@@ -168,7 +170,7 @@ def test_members_by_pattern_in_one_of_ours_are_written_out() -> None:
     ],
 )
 def test_a_broken_hypernode_hides_no_other(broken: Any) -> None:
-    cluster = reading.read(
+    cluster = reader.read(
         [
             {"kind": "HyperNode", **a_hypernode("bad", broken)},
             {"kind": "HyperNode", **a_hypernode("good", exactly("x"))},
@@ -189,7 +191,7 @@ def test_a_hypernode_of_ours_whose_tier_is_no_number_is_told_and_hides_no_other(
         for name in ("bad", "good")
     )
     bad["spec"]["tier"] = tier
-    cluster = reading.read([bad, good, a_node("n", zone="z")])
+    cluster = reader.read([bad, good, a_node("n", zone="z")])
     assert [each.name for each in cluster.found] == ["good"]
     (problem,) = cluster.problems
     assert problem.startswith("hypernode bad: spec.tier: expected an integer")
@@ -217,7 +219,7 @@ def test_nodes_of_others_and_pods_that_are_nowhere_do_not_matter() -> None:
         {"kind": "Pod", "metadata": {"name": "c"}, "spec": {"nodeName": "n"}},
         {"kind": "Pod", "metadata": 3, "spec": 3},
     ]
-    cluster = reading.read([plain, *pods])
+    cluster = reader.read([plain, *pods])
     assert (cluster.machines, cluster.problems) == ((), ())
     assert [(pod.namespace, pod.name) for pod in cluster.pods] == [("default", "a")]
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 
 from hami_plugins.errors import WireError
-from neuron_topology.hypernodes import generating
-from neuron_topology.hypernodes import machines as reading
-from neuron_topology.hypernodes.generating import HyperNode
-from neuron_topology.hypernodes.machines import Machine
-from neuron_topology.hypernodes.tiers import BY_NAME, TIERS
+from neuron_topology.core.hypernodes import generator
+from neuron_topology.core.hypernodes import machines as reading
+from neuron_topology.core.hypernodes.generator import HyperNode
+from neuron_topology.core.hypernodes.machines import TopologyNode
+from neuron_topology.core.hypernodes.tiers import BY_NAME, TIERS
 from tests.unit.neuron_topology.hypernodes import nodes
 from tests.unit.neuron_topology.hypernodes.nodes import a_machine, a_node
 
@@ -22,13 +22,13 @@ HIGHEST_TIER_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0
 """What the definition of Volcano's Job lets a job say."""
 
 
-def by_part(machines: list[Machine]) -> dict[str, HyperNode]:
-    return {each.part or each.name: each for each in generating.tree(machines).hypernodes}
+def by_part(machines: list[TopologyNode]) -> dict[str, HyperNode]:
+    return {each.part or each.name: each for each in generator.tree(machines).hypernodes}
 
 
 @given(nodes.machines())
-def test_everything_has_one_parent_but_the_one_root(machines: list[Machine]) -> None:
-    made = generating.tree(machines).hypernodes
+def test_everything_has_one_parent_but_the_one_root(machines: list[TopologyNode]) -> None:
+    made = generator.tree(machines).hypernodes
     parents = Counter(member for each in made for member in (*each.nodes, *each.children))
     expected = {*(each.name for each in made), *(each.name for each in machines)}
     assert len(expected) - len(parents) == (1 if machines else 0)
@@ -37,22 +37,22 @@ def test_everything_has_one_parent_but_the_one_root(machines: list[Machine]) -> 
 
 
 @given(nodes.machines())
-def test_a_parent_is_of_a_higher_tier_and_holds_nodes_or_hypernodes(machines: list[Machine]) -> None:
-    made = {each.name: each for each in generating.tree(machines).hypernodes}
+def test_a_parent_is_of_a_higher_tier_and_holds_nodes_or_hypernodes(machines: list[TopologyNode]) -> None:
+    made = {each.name: each for each in generator.tree(machines).hypernodes}
     for each in made.values():
         assert bool(each.nodes) != bool(each.children)
         assert all(made[child].tier.number < each.tier.number for child in each.children)
 
 
 @given(nodes.machines())
-def test_the_order_of_the_nodes_makes_no_difference(machines: list[Machine]) -> None:
+def test_the_order_of_the_nodes_makes_no_difference(machines: list[TopologyNode]) -> None:
     shuffled = random.Random(1).sample(machines, len(machines))
-    assert generating.tree(shuffled) == generating.tree(machines)
+    assert generator.tree(shuffled) == generator.tree(machines)
 
 
 @given(nodes.machines())
-def test_machines_of_one_part_and_family_are_joined_unless_that_is_remarked(machines: list[Machine]) -> None:
-    tree = generating.tree(machines)
+def test_machines_of_one_part_and_family_are_joined_unless_that_is_remarked(machines: list[TopologyNode]) -> None:
+    tree = generator.tree(machines)
     made = [each.name for each in tree.hypernodes]
     assert len(set(made)) == len(made)
     if tree.remarks:
@@ -79,7 +79,7 @@ def test_an_ultraserver_stands_in_its_leaf_spine_and_zone() -> None:
 
 def test_families_share_a_zone_and_nothing_below() -> None:
     shared = {"network_layer_1": "spine", "zone": "z"}
-    tree = generating.tree([a_machine("a", "trn1", **shared), a_machine("b", "trn2", **shared)])
+    tree = generator.tree([a_machine("a", "trn1", **shared), a_machine("b", "trn2", **shared)])
     spines = [each for each in tree.hypernodes if each.tier.name == "network-layer-1"]
     assert sorted((each.family, each.nodes) for each in spines) == [("trn1", ("a",)), ("trn2", ("b",))]
     (zone,) = [each for each in tree.hypernodes if each.tier.name == "zone"]
@@ -96,7 +96,7 @@ def test_an_ultraserver_in_two_leaves_is_left_out_of_them_and_whole_above() -> N
         a_machine(f"n{at}", "trn2u", ultraserver_4="u", network_layer_3=f"l{at}", network_layer_2="m") for at in (0, 1)
     ]
     whole = a_machine("n2", "trn2u", ultraserver_4="v", network_layer_3="l0", network_layer_2="m")
-    tree = generating.tree([*torn, whole])
+    tree = generator.tree([*torn, whole])
     made = {each.part: each for each in tree.hypernodes}
     assert made["l0"].children == (made["v"].name,)
     assert made["m"].children == tuple(sorted((made["l0"].name, made["u"].name)))
@@ -105,7 +105,7 @@ def test_an_ultraserver_in_two_leaves_is_left_out_of_them_and_whole_above() -> N
 
 
 def test_an_ultraserver_of_which_one_machine_has_no_leaf_is_remarked() -> None:
-    tree = generating.tree(
+    tree = generator.tree(
         [a_machine("a", "trn2u", ultraserver_4="u", network_layer_3="l"), a_machine("b", "trn2u", ultraserver_4="u")]
     )
     assert "without topology.k8s.aws/network-node-layer-3" in tree.remarks[0]
@@ -127,15 +127,15 @@ def test_a_machine_with_a_wrong_label_takes_nobody_else_out_of_a_layer_or_zone()
         a_machine("w", zone="z1", network_layer_3="c"),
         a_machine("w", network_layer_3="c", network_layer_2="b"),
     ):
-        alone, found = generating.tree(right), generating.tree([*right, wrong])
+        alone, found = generator.tree(right), generator.tree([*right, wrong])
         wanted = {each.name: each.nodes for each in alone.hypernodes if each.tier.name.startswith("network")}
         assert wanted.items() <= {each.name: each.nodes for each in found.hypernodes}.items()
         assert found.remarks[0].startswith("machines with topology.k8s.aws/network-node-layer-3=c disagree about")
 
 
 def test_names_depend_on_nothing_but_what_machines_say() -> None:
-    (first,) = generating.tree([a_machine("a", zone="z", network_layer_3="nn-1")]).hypernodes[:1]
-    (again,) = generating.tree([a_machine("b", zone="z", network_layer_3="nn-1")]).hypernodes[:1]
+    (first,) = generator.tree([a_machine("a", zone="z", network_layer_3="nn-1")]).hypernodes[:1]
+    (again,) = generator.tree([a_machine("b", zone="z", network_layer_3="nn-1")]).hypernodes[:1]
     assert first.name == again.name == "neuron-trn1-network-layer-3-38d858c3a045"
 
 
@@ -164,12 +164,12 @@ def test_a_machine_beside_hypernodes_of_several_tiers_gets_one_of_the_widest_of_
         a_machine("b", zone="z", network_layer_3="l"),
         a_machine("c", zone="z"),
     ]
-    (alone,) = [each for each in generating.tree(machines).hypernodes if each.nodes == ("c",)]
+    (alone,) = [each for each in generator.tree(machines).hypernodes if each.nodes == ("c",)]
     assert alone.tier.name == "network-layer-3"
 
 
 def test_one_machine_without_labels_is_a_cluster() -> None:
-    (only,) = generating.tree([a_machine("a")]).hypernodes
+    (only,) = generator.tree([a_machine("a")]).hypernodes
     assert (only.tier.name, only.nodes) == ("cluster", ("a",))
 
 

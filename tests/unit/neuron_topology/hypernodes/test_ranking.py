@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from neuron_topology.hypernodes import ranking
-from neuron_topology.hypernodes.machines import Machine
+from neuron_topology.core.hypernodes import ranks
+from neuron_topology.core.hypernodes.machines import TopologyNode
 from tests.unit.neuron_topology.hypernodes import nodes
 from tests.unit.neuron_topology.hypernodes.nodes import a_machine
 
 
-def names(*machines: Machine) -> list[str]:
-    return [each.name for each in ranking.ranked(machines)]
+def names(*machines: TopologyNode) -> list[str]:
+    return [each.name for each in ranks.ranked(machines)]
 
 
 def test_places_in_an_ultraserver_are_numbers() -> None:
@@ -27,7 +27,7 @@ def test_who_has_no_label_comes_last() -> None:
 
 
 @given(nodes.machines())
-def test_machines_of_a_part_stand_together(machines: list[Machine]) -> None:
-    zones = [each.parts[-1] for each in ranking.ranked(machines)]
+def test_machines_of_a_part_stand_together(machines: list[TopologyNode]) -> None:
+    zones = [each.parts[-1] for each in ranks.ranked(machines)]
     assert zones == sorted(zones, key=lambda zone: (not zone, zone))
-    assert sorted(ranking.ranked(machines)) == sorted(machines)
+    assert sorted(ranks.ranked(machines)) == sorted(machines)

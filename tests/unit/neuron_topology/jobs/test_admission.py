@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.emulator.apiserver.patches import json_patch
-from hami_plugins.wire.admission_review import Allowed, Answer, Refused
-from neuron_topology.jobs import patching
-from neuron_topology.jobs.admission import admit
+from hami_plugins.sandbox.apiserver.patches import json_patch
+from hami_plugins.wire.admission_review import Allowed, Answer, Denied
+from neuron_topology.core.jobs import patch
+from neuron_topology.core.jobs.admission import admit
 from tests.unit.neuron_topology.jobs.submitted import DRY_RUNS, NEURON, a_container, a_dry_run, a_job, a_task
 
 
@@ -20,8 +20,8 @@ def allowed(answer: Answer) -> Allowed:
     return answer
 
 
-def refused(answer: Answer) -> Refused:
-    assert isinstance(answer, Refused)
+def refused(answer: Answer) -> Denied:
+    assert isinstance(answer, Denied)
     return answer
 
 
@@ -31,12 +31,12 @@ def test_every_job_of_torchx_becomes_what_the_command_makes_of_it(file: Path) ->
     before = copy.deepcopy(raw)
     answer = allowed(admit(raw))
     assert answer.operations
-    assert json_patch(raw, list(answer.operations)) == patching.patch(raw).job
+    assert json_patch(raw, list(answer.operations)) == patch.patch(raw).job
     assert raw == before
 
 
 def test_a_job_that_is_patched_already_and_whatever_is_no_job_for_neuron_are_left_alone() -> None:
-    patched = patching.patch(a_job()).job
+    patched = patch.patch(a_job()).job
     plain = a_job(a_task(a_container({"cpu": 1})))
     for raw in (patched, plain, {"kind": "Job", "apiVersion": "batch/v1", "spec": {}}, {}):
         assert allowed(admit(raw)) == Allowed()

@@ -14,8 +14,8 @@ import typer
 import yaml
 
 from hami_plugins.errors import ConfigError, ManifestError
-from neuron_topology.hypernodes import tiers
-from neuron_topology.jobs import patching, templates
+from neuron_topology.core.hypernodes import tiers
+from neuron_topology.core.jobs import patch, templates
 from tests.unit.neuron_topology.hypernodes.nodes import a_node
 from tests.unit.neuron_topology.jobs.submitted import DRY_RUNS, NEURON, a_container, a_dry_run, a_job, a_task
 from tests.unit.neuron_topology.typing_in import type_in
@@ -113,6 +113,18 @@ def test_a_tier_that_the_nodes_of_a_cluster_do_not_make_is_told(
     assert templates.ORDER_ENV not in said.out
 
 
+def test_the_clusters_own_nodes_decide_what_a_pod_may_request(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    node = a_node("n", zone="z")
+    node["status"]["allocatable"] = {"cpu": "100", "memory": "400Gi"}
+    dump = tmp_path / "dump.json"
+    dump.write_text(json.dumps({"kind": "List", "items": [node]}))
+    said = type_in(capsys, "patch", "-f", str(DRY_RUN), "--snapshot", str(dump))
+    assert "cpu 99500m instead of" in said.err
+    assert "the most that the cluster's trn1.32xlarge nodes leave beside the daemons" in said.err
+
+
 def test_files_are_printed_one_after_another(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.yaml").write_text(SERVICE.replace("front", name))
@@ -126,7 +138,7 @@ def test_the_comments_and_the_order_of_a_dry_run_stay(path: Path, capsys: pytest
     text = path.read_text()
     assert "written anew" not in said.err
     assert said.out.splitlines()[:4] == text.splitlines()[:4]
-    assert yaml.safe_load(said.out) == patching.patch(a_dry_run(path)).job
+    assert yaml.safe_load(said.out) == patch.patch(a_dry_run(path)).job
     gone = Counter(text.splitlines()) - Counter(said.out.splitlines())
     touched = ("neurondevice", "requests: {}", "cpu: ", "memory: ", "maxRetry: 0")
     assert [line for line in gone if not any(each in line for each in touched)] == []

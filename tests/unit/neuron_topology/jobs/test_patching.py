@@ -18,10 +18,11 @@ from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.quantity import NANO
 from hami_plugins.wire import admission, quantity
 from hami_plugins.wire import pods as wire_pods
-from neuron_topology import vendor
-from neuron_topology.hardware.instances import INSTANCE_TYPES
-from neuron_topology.jobs import naming, patching, room, templates
-from neuron_topology.jobs.patching import Wishes
+from neuron_topology.core import vendor
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.jobs import names, node_capacity, patch, templates
+from neuron_topology.core.jobs.node_capacity import HostCapacity
+from neuron_topology.core.jobs.patch import Wishes
 from tests.unit.neuron_topology.jobs.submitted import DRY_RUNS, EFA, NEURON, a_container, a_dry_run, a_job, a_task
 
 CORES, LEGACY, SETS = "aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice", "hami-plugins.io/neuron-sets"
@@ -30,7 +31,7 @@ every_dry_run = pytest.mark.parametrize("path", DRY_RUNS, ids=lambda path: path.
 
 
 def patched(job: dict[str, Any], **wishes: Any) -> dict[str, Any]:
-    return patching.patch(job, Wishes(**wishes)).job
+    return patch.patch(job, Wishes(**wishes)).job
 
 
 def containers(job: dict[str, Any]) -> list[dict[str, Any]]:
@@ -57,7 +58,7 @@ def test_volcano_sees_the_accelerators_of_what_torchx_submits(path: Path) -> Non
 @every_dry_run
 def test_what_torchx_submits_fits_beside_the_daemons_of_its_node(path: Path) -> None:
     for pod in pods(patched(a_dry_run(path))):
-        left = room.for_pods(INSTANCE_TYPES[pod["nodeSelector"]["node.kubernetes.io/instance-type"]])
+        left = node_capacity.for_pods(INSTANCE_TYPES[pod["nodeSelector"]["node.kubernetes.io/instance-type"]])
         requests = pod["containers"][0]["resources"]["requests"]
         assert quantity.parse(requests.get("cpu", 0), key="cpu").nano <= left.millicpu * NANO // 1000
         assert quantity.parse(requests.get("memory", 0), key="memory").nano <= left.memory * NANO
@@ -96,8 +97,8 @@ def test_the_loss_of_a_pod_restarts_the_job_a_stated_number_of_times(path: Path)
 
 @every_dry_run
 def test_patching_twice_changes_nothing_more(path: Path) -> None:
-    once = patching.patch(a_dry_run(path)).job
-    again = patching.patch(once)
+    once = patch.patch(a_dry_run(path)).job
+    again = patch.patch(once)
     assert again.changes == ()
     assert again.job is once
 
@@ -115,7 +116,7 @@ def test_the_given_job_is_left_alone_and_nothing_else_of_it_changes(path: Path) 
 
 def test_a_job_without_neuron_is_none_of_our_business() -> None:
     job = a_job(a_task(a_container({"nvidia.com/gpu": 1})))
-    assert patching.patch(job) == (job, (), ())
+    assert patch.patch(job) == (job, (), ())
 
 
 def test_what_the_job_says_itself_stays() -> None:
@@ -160,7 +161,7 @@ def test_policies_that_are_none_are_refused_with_their_place(policy: object, key
     jobs = {"spec": a_job(policies=[policy]), "spec.tasks[0]": a_job(a_task(policies=[policy]))}
     for place, job in jobs.items():
         with pytest.raises(WireError) as refused:
-            patching.patch(job, place="job train:")
+            patch.patch(job, place="job train:")
         assert refused.value.key == f"job train: {place}.policies{key}"
 
 
@@ -181,13 +182,13 @@ def test_a_tier_in_the_environment_wins_over_the_wish() -> None:
 def test_a_tier_in_the_environment_that_there_is_not_is_refused() -> None:
     named = a_task(a_container(env=[{"name": templates.TIER_ENV, "value": "rack"}]), replicas=2)
     with pytest.raises(WireError, match="expected one of ultraserver-2"):
-        patching.patch(a_job(named))
+        patch.patch(a_job(named))
 
 
 def test_names_of_pods_that_no_cluster_takes_are_found() -> None:
     tasks = [a_task(name="w"), a_task(name="x" * 40, replicas=11), {"template": {}}]
     job = {**a_job(*tasks), "metadata": {"name": "j" * 20}}
-    assert list(naming.too_long(job)) == [f"{'j' * 20}-{'x' * 40}-10"]
+    assert list(names.too_long(job)) == [f"{'j' * 20}-{'x' * 40}-10"]
 
 
 def test_soft_topology_and_a_nearer_tier_can_be_asked_for() -> None:
@@ -224,7 +225,7 @@ def test_the_old_name_beside_the_new_one_with_the_same_amount_is_dropped() -> No
 )
 def test_requests_that_no_node_can_meet_are_refused_with_their_place(container: dict[str, Any], said: str) -> None:
     with pytest.raises(WireError) as refused:
-        patching.patch(a_job(a_task(container)), place="job train:")
+        patch.patch(a_job(a_task(container)), place="job train:")
     assert said in str(refused.value)
     assert refused.value.key.startswith("job train: spec.tasks[0].template.spec.containers")
 
@@ -245,14 +246,14 @@ def test_what_the_scheduler_refuses_everywhere_is_refused_and_nothing_else_is(am
         demand_of(wire_pods.pod(pod), Registry([vendor.SPEC]))
     except InvalidRequestError:
         with pytest.raises(WireError):
-            patching.patch(job)
+            patch.patch(job)
     else:
-        patching.patch(job)
+        patch.patch(job)
 
 
 def test_devices_in_one_container_and_cores_in_another_are_refused_with_their_place() -> None:
     with pytest.raises(WireError, match="asks in the other unit") as refused:
-        patching.patch(a_job(a_task(a_container({NEURON: 4}), a_container({CORES: 2}))), place="job train:")
+        patch.patch(a_job(a_task(a_container({NEURON: 4}), a_container({CORES: 2}))), place="job train:")
     assert refused.value.key.startswith("job train: spec.tasks[0].template.spec.containers[0].resources.limits[")
 
 
@@ -262,7 +263,7 @@ def test_none_of_a_unit_is_nothing_asked_for() -> None:
 
 def test_too_much_is_told_with_the_container_that_asks_for_most() -> None:
     with pytest.raises(WireError, match=r"a pod asks for 20, and trn1\.32xlarge has 16") as refused:
-        patching.patch(a_job(a_task(a_container({NEURON: 4}), a_container({NEURON: 16}))), place="job train:")
+        patch.patch(a_job(a_task(a_container({NEURON: 4}), a_container({NEURON: 16}))), place="job train:")
     assert refused.value.key == f"job train: spec.tasks[0].template.spec.containers[1].resources.limits[{NEURON}]"
 
 
@@ -271,20 +272,20 @@ def test_a_sidecar_asks_beside_the_containers_and_an_init_container_before_them(
     job = a_job(a_task(a_container({NEURON: 16}), spec={"initContainers": [init]}))
     assert patched(job)
     with pytest.raises(WireError, match="a pod asks for 24"):
-        patching.patch(
+        patch.patch(
             a_job(a_task(a_container({NEURON: 16}), spec={"initContainers": [{**init, "restartPolicy": "Always"}]}))
         )
 
 
 def test_devices_that_default_pools_never_grant_together_are_patched_with_a_remark() -> None:
-    found = patching.patch(a_job(a_task(a_container({NEURON: 7}))), place="job train:")
+    found = patch.patch(a_job(a_task(a_container({NEURON: 7}))), place="job train:")
     (remark,) = found.remarks
     assert str(remark) == (
         f"job train: spec.tasks[0].template.spec.containers[0].resources.limits[{NEURON}]: "
         "7 devices of trn1.32xlarge are never granted together; ask for 4 or 8, "
         "or select a node pool with hami-plugins.io/neuron-sets=linked"
     )
-    assert patching.patch(found.job, place="job train:") == (found.job, (), (remark,))
+    assert patch.patch(found.job, place="job train:") == (found.job, (), (remark,))
 
 
 @pytest.mark.parametrize("kind", INSTANCE_TYPES.values(), ids=lambda kind: kind.name)
@@ -292,26 +293,26 @@ def test_a_linked_pool_grants_every_number_of_devices_that_its_machine_has(kind:
     for count in range(1, kind.devices + 1):
         selector = {"node.kubernetes.io/instance-type": kind.name, SETS: "linked"}
         job = a_job(a_task(a_container({NEURON: count}), spec={"nodeSelector": selector}))
-        assert patching.patch(job).remarks == ()
+        assert patch.patch(job).remarks == ()
 
 
 def test_devices_that_the_selected_pool_never_grants_together_are_refused() -> None:
     selector = {"node.kubernetes.io/instance-type": "trn1.32xlarge", SETS: "aws"}
     with pytest.raises(WireError, match=r"never granted together; ask for 4 or 8, or select .*=linked"):
-        patching.patch(a_job(a_task(a_container({NEURON: 7}), spec={"nodeSelector": selector})))
+        patch.patch(a_job(a_task(a_container({NEURON: 7}), spec={"nodeSelector": selector})))
 
 
 @pytest.mark.parametrize("broken", [{"tasks": [3]}, {"tasks": "x"}, {"tasks": [{"template": {"spec": []}}]}])
 def test_what_is_shaped_like_no_job_is_refused(broken: dict[str, Any]) -> None:
     with pytest.raises(WireError):
-        patching.patch({**a_job(), "spec": broken})
+        patch.patch({**a_job(), "spec": broken})
 
 
 def test_cores_of_trainium_2_are_counted_at_the_finer_setting() -> None:
     selector = {"nodeSelector": {"node.kubernetes.io/instance-type": "trn2.48xlarge"}}
     assert patched(a_job(a_task(a_container({CORES: 128}), spec=selector)))
     with pytest.raises(WireError, match="has 128"):
-        patching.patch(a_job(a_task(a_container({CORES: 129}), spec=selector)))
+        patch.patch(a_job(a_task(a_container({CORES: 129}), spec=selector)))
 
 
 def test_on_an_unknown_or_unnamed_machine_amounts_stay() -> None:
@@ -328,17 +329,34 @@ def test_the_largest_container_gives_what_the_node_has_not() -> None:
         assert [each["resources"]["requests"].get("cpu") for each in containers(job)] == left
 
 
+def test_a_cut_names_the_limit_and_its_origin() -> None:
+    job = a_job(a_task(a_container({NEURON: 16, "cpu": 128})))
+    usual = "127110m, the most that EKS usually leaves on a"
+    own = "120000m, the most that the cluster's"
+    for rooms, most in (({}, usual), ({"trn1.32xlarge": HostCapacity(120_000, 10**12)}, own)):
+        changes = patch.patch(job, Wishes(rooms=rooms)).changes
+        told = f"instead of 128000m: the pod may ask for {most} trn1.32xlarge"
+        assert sum(told in each.what for each in changes) == 1
+
+
+def test_a_request_that_the_clusters_nodes_meet_stays() -> None:
+    job = a_job(a_task(a_container({NEURON: 16, "cpu": 128})))
+    kept = patch.patch(job, Wishes(rooms={"trn1.32xlarge": HostCapacity(128_000, 10**12)})).job
+    assert containers(kept)[0]["resources"]["limits"]["cpu"] == 128
+    assert "cpu" not in containers(kept)[0]["resources"]["requests"]
+
+
 def test_a_pod_of_many_containers_that_needs_more_than_a_node_is_refused() -> None:
     several = [a_container({NEURON: 1}, {"cpu": 60}), *(a_container({}, {"cpu": 60}) for _ in range(3))]
-    with pytest.raises(WireError, match="beyond its node's"):
-        patching.patch(a_job(a_task(*several)))
+    with pytest.raises(WireError, match=r"the most that EKS usually leaves on a trn1\.32xlarge"):
+        patch.patch(a_job(a_task(*several)))
 
 
 def test_no_container_is_left_with_nothing() -> None:
-    all_there_is = f"{room.for_pods(INSTANCE_TYPES['trn1.32xlarge']).millicpu}m"
+    all_there_is = f"{node_capacity.for_pods(INSTANCE_TYPES['trn1.32xlarge']).millicpu}m"
     several = [a_container({NEURON: 1}, {"cpu": all_there_is}), a_container({}, {"cpu": all_there_is})]
-    with pytest.raises(WireError, match="beyond its node's"):
-        patching.patch(a_job(a_task(*several)))
+    with pytest.raises(WireError, match=r"the most that EKS usually leaves on a trn1\.32xlarge"):
+        patch.patch(a_job(a_task(*several)))
 
 
 def test_init_containers_ask_one_at_a_time() -> None:
@@ -381,14 +399,14 @@ def test_a_hyphen_in_a_role_does_not_break_the_rendezvous() -> None:
 
 def test_members_are_told_the_order_of_the_nodes_once() -> None:
     order = ("n3", "n1")
-    once = patching.patch(a_job(a_task(a_container(env=[{"name": "A", "value": "b"}]))), Wishes(node_order=order))
+    once = patch.patch(a_job(a_task(a_container(env=[{"name": "A", "value": "b"}]))), Wishes(node_order=order))
     assert containers(once.job)[0]["env"] == [
         {"name": "A", "value": "b"},
         {"name": templates.NODE_ENV, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
         {"name": templates.ORDER_ENV, "value": "n3,n1"},
     ]
-    assert patching.patch(once.job, Wishes(node_order=order)).changes == ()
-    other = patching.patch(once.job, Wishes(node_order=("n1",))).job
+    assert patch.patch(once.job, Wishes(node_order=order)).changes == ()
+    other = patch.patch(once.job, Wishes(node_order=("n1",))).job
     assert [each.get("value") for each in containers(other)[0]["env"]] == ["b", None, "n1"]
 
 
@@ -396,17 +414,17 @@ def test_members_are_told_the_order_of_the_nodes_once() -> None:
     ("name", "millicpu"), [("trn1.32xlarge", 127_610), ("trn1.2xlarge", 7_910), ("inf1.xlarge", 3_920)]
 )
 def test_eks_keeps_of_the_processor_what_its_nodes_show(name: str, millicpu: int) -> None:
-    assert room.allocatable(INSTANCE_TYPES[name]).millicpu == millicpu
+    assert node_capacity.allocatable(INSTANCE_TYPES[name]).millicpu == millicpu
 
 
 @pytest.mark.parametrize(("name", "mebibytes"), [("trn1.32xlarge", 500_211), ("trn1.2xlarge", 29_892)])
 def test_the_memory_of_a_node_is_its_machines_less_the_kernels_and_the_kubelets(name: str, mebibytes: int) -> None:
-    assert room.allocatable(INSTANCE_TYPES[name]).memory == mebibytes << 20
+    assert node_capacity.allocatable(INSTANCE_TYPES[name]).memory == mebibytes << 20
 
 
 @pytest.mark.parametrize("kind", INSTANCE_TYPES.values(), ids=lambda kind: kind.name)
 def test_every_machine_has_room_for_pods_beside_its_daemons(kind: Any) -> None:
-    whole, left = room.allocatable(kind), room.for_pods(kind)
+    whole, left = node_capacity.allocatable(kind), node_capacity.for_pods(kind)
     assert 0 < left.millicpu < whole.millicpu < kind.vcpus * 1000
     assert 0 < left.memory < whole.memory < kind.memory_gib << 30
 
@@ -426,10 +444,10 @@ def test_any_job_is_refused_or_patched_for_good(
     amounts = [{name: held for name, held in each.items() if held is not None} for each in (limits, requests)]
     more: dict[str, Any] = {} if least is None else {"minAvailable": least}
     try:
-        once = patching.patch(a_job(a_task(a_container(*amounts), **more), maxRetry=retries))
+        once = patch.patch(a_job(a_task(a_container(*amounts), **more), maxRetry=retries))
     except WireError:
         return
-    assert patching.patch(once.job).changes == ()
+    assert patch.patch(once.job).changes == ()
 
 
 def places(held: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -462,12 +480,12 @@ def test_whatever_stands_anywhere_in_a_job_it_is_refused_or_patched(place: tuple
         held = held[step]
     held[place[-1]] = value
     with contextlib.suppress(WireError):
-        patching.patch(job, Wishes(node_order=("n",), known=frozenset({"zone"})))
+        patch.patch(job, Wishes(node_order=("n",), known=frozenset({"zone"})))
 
 
 def test_how_long_a_job_runs_is_written_where_it_does_not_say_so_itself() -> None:
     key = "hami-plugins.io/expected-duration"
-    found = patching.patch(a_job(), Wishes(duration="6h"))
+    found = patch.patch(a_job(), Wishes(duration="6h"))
     assert found.job["metadata"] == {"name": "train", "annotations": {key: "6h"}}
     assert str(found.changes[-1]) == (
         f"job: metadata.annotations[{key}]: 6h, so that it begins on no machine that goes before"

@@ -8,7 +8,7 @@ import pytest
 
 from hami_plugins.errors import WireError
 from hami_plugins.wire.fields import Json
-from neuron_topology.jobs.patching import Wishes, patch
+from neuron_topology.core.jobs.patch import Wishes, patch
 
 
 def a_job(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from neuron_topology.hardware.instances import INSTANCE_TYPES
-from neuron_topology.simulation.comparison import Finding, Setting, Study
-from neuron_topology.simulation.estimates import Estimate
-from neuron_topology.simulation.jobs import PAIRS, Job, Poisson, Trace, Workload
-from neuron_topology.simulation.policies import Policy
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.simulation.comparison import PolicyResult, SimulationSetting, Study
+from neuron_topology.core.simulation.estimates import Estimate
+from neuron_topology.core.simulation.jobs import PAIRS, Poisson, SimulatedJob, Trace, Workload
+from neuron_topology.core.simulation.policies import SelectionPolicy
 
-TRACE = Trace("ours.csv", (Job(0.0, 1, 5.0), Job(1.0, 4, 5.0), Job(2.0, 4, 5.0)))
+TRACE = Trace("ours.csv", (SimulatedJob(0.0, 1, 5.0), SimulatedJob(1.0, 4, 5.0), SimulatedJob(2.0, 4, 5.0)))
 MIXED = Poisson(PAIRS, 0.9, 1_000)
 
 
-def a_setting(workload: Workload = MIXED, nodes: int = 8) -> Setting:
-    return Setting(instance=INSTANCE_TYPES["trn1.32xlarge"], nodes=nodes, workload=workload)
+def a_setting(workload: Workload = MIXED, nodes: int = 8) -> SimulationSetting:
+    return SimulationSetting(instance=INSTANCE_TYPES["trn1.32xlarge"], nodes=nodes, workload=workload)
 
 
 def a_share(mean: float, half_width: float | None = 0.01) -> Estimate:
@@ -21,9 +21,13 @@ def a_share(mean: float, half_width: float | None = 0.01) -> Estimate:
 
 
 def a_finding(
-    policy: Policy, rejects: float, *, setting: Setting | None = None, half_width: float | None = 0.01
-) -> Finding:
-    return Finding(
+    policy: SelectionPolicy,
+    rejects: float,
+    *,
+    setting: SimulationSetting | None = None,
+    half_width: float | None = 0.01,
+) -> PolicyResult:
+    return PolicyResult(
         setting=setting or a_setting(),
         policy=policy,
         utilisation=a_share(0.7, half_width),
@@ -33,9 +37,14 @@ def a_finding(
     )
 
 
-def both(aws: float = 0.04, linked: float = 0.01, *, setting: Setting | None = None) -> tuple[Finding, ...]:
-    return (a_finding(Policy.AWS, aws, setting=setting), a_finding(Policy.LINKED, linked, setting=setting))
+def both(
+    aws: float = 0.04, linked: float = 0.01, *, setting: SimulationSetting | None = None
+) -> tuple[PolicyResult, ...]:
+    return (
+        a_finding(SelectionPolicy.AWS, aws, setting=setting),
+        a_finding(SelectionPolicy.LINKED, linked, setting=setting),
+    )
 
 
-def a_study(*settings: Setting) -> Study:
-    return Study(settings=settings or (a_setting(),), policies=(Policy.AWS, Policy.LINKED), runs=10)
+def a_study(*settings: SimulationSetting) -> Study:
+    return Study(settings=settings or (a_setting(),), policies=(SelectionPolicy.AWS, SelectionPolicy.LINKED), runs=10)

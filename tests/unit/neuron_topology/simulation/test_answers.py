@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from neuron_topology.simulation import answers
-from neuron_topology.simulation.comparison import Finding
-from neuron_topology.simulation.jobs import Trace
-from neuron_topology.simulation.policies import Policy
+from neuron_topology.core.simulation import answers
+from neuron_topology.core.simulation.comparison import PolicyResult
+from neuron_topology.core.simulation.jobs import Trace
+from neuron_topology.core.simulation.policies import SelectionPolicy
 from tests.schema import ADAPTER
 from tests.unit.neuron_topology.simulation.findings import MIXED, TRACE, a_finding, a_setting, a_study, both
 
@@ -19,7 +19,7 @@ def test_a_row_says_every_share_in_per_cent_with_its_interval() -> None:
 
 
 def test_a_single_run_has_figures_alone() -> None:
-    found = [a_finding(Policy.AWS, 0.04, setting=a_setting(TRACE), half_width=None)]
+    found = [a_finding(SelectionPolicy.AWS, 0.04, setting=a_setting(TRACE), half_width=None)]
     assert answers.table(found).rows[0].cells == ("aws", "70.00", "4.00", "90.00", "99.50", "50.00")
     assert answers.title(found[0].setting) == "ours.csv, 8 x trn1.32xlarge"
     assert answers.effort(a_study(), found[0].setting) == "per cent; one run of 3 jobs, too few for intervals"
@@ -53,7 +53,7 @@ def test_where_linked_may_reject_nothing_the_gain_is_what_the_intervals_leave() 
 
 
 @pytest.mark.parametrize("found", [both()[:1], both()[1:], both(aws=0.0)], ids=["aws alone", "linked alone", "nothing"])
-def test_without_both_or_without_rejects_there_is_no_gain(found: tuple[Finding, ...]) -> None:
+def test_without_both_or_without_rejects_there_is_no_gain(found: tuple[PolicyResult, ...]) -> None:
     assert answers.gain(found) is None
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuron_topology.simulation import chart
-from neuron_topology.simulation.chart import LEFT, RIGHT
-from neuron_topology.simulation.policies import Policy
+from neuron_topology.core.simulation import chart
+from neuron_topology.core.simulation.chart import LEFT, RIGHT
+from neuron_topology.core.simulation.policies import SelectionPolicy
 from tests.unit.neuron_topology.simulation.findings import a_finding, both
 
 shares = st.floats(0, 100)
@@ -47,7 +47,7 @@ def test_no_interval_leaves_what_a_share_can_be() -> None:
 
 
 def test_a_single_run_is_drawn_without_interval() -> None:
-    (dot,) = chart.panels([a_finding(Policy.AWS, 0.04, half_width=None)])[1].dots
+    (dot,) = chart.panels([a_finding(SelectionPolicy.AWS, 0.04, half_width=None)])[1].dots
     assert not dot.interval
     assert dot.low == dot.x == dot.high
 

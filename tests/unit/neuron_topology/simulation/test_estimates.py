@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from neuron_topology.simulation.estimates import Estimate, estimate, quantile
+from neuron_topology.core.simulation.estimates import Estimate, estimate, quantile
 
 
 def test_one_run_has_a_mean_and_no_interval() -> None:

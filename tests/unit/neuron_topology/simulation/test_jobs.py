@@ -8,13 +8,13 @@ import statistics
 
 import pytest
 
-from neuron_topology.simulation import jobs
-from neuron_topology.simulation.jobs import Durations, Job, Mix, Poisson, Trace
+from neuron_topology.core.simulation import jobs
+from neuron_topology.core.simulation.jobs import Durations, Mix, Poisson, SimulatedJob, Trace
 
 MANY = 40_000
 
 
-def drawn(*, load: float = 1.0, durations: Durations = Durations(), seed: int = 1) -> list[Job]:  # noqa: B008 - frozen
+def drawn(*, load: float = 1.0, durations: Durations = Durations(), seed: int = 1) -> list[SimulatedJob]:  # noqa: B008 - frozen
     workload = Poisson(jobs.PAIRS, load, MANY, durations)
     return list(jobs.jobs_of(workload, random.Random(seed), capacity=128))
 
@@ -51,7 +51,7 @@ def test_equal_seeds_draw_equal_jobs() -> None:
 
 
 def test_a_trace_is_what_it_is() -> None:
-    trace = Trace("ours", (Job(0.0, 4, 1.0), Job(1.0, 1, 1.0), Job(1.0, 4, 2.0)))
+    trace = Trace("ours", (SimulatedJob(0.0, 4, 1.0), SimulatedJob(1.0, 1, 1.0), SimulatedJob(1.0, 4, 2.0)))
     assert jobs.jobs_of(trace, random.Random(1), capacity=16) == trace.jobs
     assert jobs.sizes_of(trace) == (1, 4)
 
@@ -79,4 +79,4 @@ class Highest:
 def test_the_last_size_is_drawn_at_the_very_end_however_weights_are_rounded(weights: tuple[float, float]) -> None:
     mix = Mix("two", ((1, weights[0]), (4, weights[1])))
     (job,) = jobs.jobs_of(Poisson(mix, 1.0, 1), Highest(), capacity=16)
-    assert job == Job(1.0, 4, 1.0)
+    assert job == SimulatedJob(1.0, 4, 1.0)

@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuron_topology.hardware.fabric import ring, torus
-from neuron_topology.simulation import loss_system, policies
-from neuron_topology.simulation.jobs import Job
-from neuron_topology.simulation.loss_system import Nodes, Outcome, Table
-from neuron_topology.simulation.policies import Policy
+from neuron_topology.core.hardware.fabric import ring, torus
+from neuron_topology.core.simulation import loss_system, policies
+from neuron_topology.core.simulation.jobs import SimulatedJob
+from neuron_topology.core.simulation.loss_system import AllocationTable, Nodes, SimulationOutcome
+from neuron_topology.core.simulation.policies import SelectionPolicy
 
 SIZES = (1, 2, 4, 8, 16)
 
 
 def a_run(
-    *jobs: tuple[float, int, float], policy: Policy = Policy.AWS, nodes: int = 1, warm_up: float = 0.0
-) -> Outcome:
-    found = [Job(*job) for job in jobs]
-    tables = policies.tables(Policy.AWS, torus(), SIZES)
+    *jobs: tuple[float, int, float], policy: SelectionPolicy = SelectionPolicy.AWS, nodes: int = 1, warm_up: float = 0.0
+) -> SimulationOutcome:
+    found = [SimulatedJob(*job) for job in jobs]
+    tables = policies.tables(SelectionPolicy.AWS, torus(), SIZES)
     (outcome,) = loss_system.run(found, tables, nodes=nodes, devices=16, warm_up=warm_up)
     return outcome
 
@@ -57,8 +57,8 @@ def test_what_is_in_use_before_the_warm_up_ends_counts_after_it() -> None:
 
 
 def test_a_run_can_be_told_of_in_parts_that_make_up_the_whole() -> None:
-    tables = policies.tables(Policy.AWS, torus(), SIZES)
-    jobs = [Job(float(at), (1, 4, 8)[at % 3], 7.5) for at in range(50)]
+    tables = policies.tables(SelectionPolicy.AWS, torus(), SIZES)
+    jobs = [SimulatedJob(float(at), (1, 4, 8)[at % 3], 7.5) for at in range(50)]
     parts = loss_system.run(jobs, tables, nodes=1, devices=16, parts=4)
     assert [sum(part.offered.values()) for part in parts] == [11, 11, 11, 12]
     (together,) = loss_system.run(jobs, tables, nodes=1, devices=16)
@@ -67,8 +67,8 @@ def test_a_run_can_be_told_of_in_parts_that_make_up_the_whole() -> None:
 
 
 def test_a_part_without_time_or_without_jobs_of_a_size_says_nothing_of_them() -> None:
-    tables = policies.tables(Policy.AWS, torus(), SIZES)
-    jobs = [Job(0.0, 1, 1.0), Job(0.0, 1, 1.0), Job(0.0, 4, 1.0), Job(9.0, 4, 1.0)]
+    tables = policies.tables(SelectionPolicy.AWS, torus(), SIZES)
+    jobs = [SimulatedJob(0.0, 1, 1.0), SimulatedJob(0.0, 1, 1.0), SimulatedJob(0.0, 4, 1.0), SimulatedJob(9.0, 4, 1.0)]
     early, late = loss_system.run(jobs, tables, nodes=1, devices=16, warm_up=0.0, parts=2)
     assert (early.utilisation, early.acceptance_of(4)) == (None, None)
     assert late.utilisation is not None
@@ -80,7 +80,7 @@ def test_every_arrival_and_every_departure_before_the_last_arrival_is_an_event()
 
 
 def test_the_fullest_node_that_has_a_set_takes_a_job_and_of_equals_the_first() -> None:
-    nodes, tables = Nodes(3, 16), policies.tables(Policy.AWS, torus(), SIZES)
+    nodes, tables = Nodes(3, 16), policies.tables(SelectionPolicy.AWS, torus(), SIZES)
     assert nodes.take(tables[8], 8) == (0, 0x00FF)
     assert nodes.take(tables[16], 16) == (1, 0xFFFF)
     assert nodes.take(tables[1], 1) == (0, 0x0100)
@@ -93,7 +93,7 @@ def test_the_fullest_node_that_has_a_set_takes_a_job_and_of_equals_the_first() -
 
 
 def test_a_node_with_devices_but_no_set_is_passed_over() -> None:
-    nodes, tables = Nodes(2, 16), policies.tables(Policy.AWS, torus(), SIZES)
+    nodes, tables = Nodes(2, 16), policies.tables(SelectionPolicy.AWS, torus(), SIZES)
     first = nodes.take(tables[1], 1)
     assert first is not None
     assert nodes.take(tables[8], 8) == (0, 0xFF00)
@@ -111,7 +111,7 @@ some_jobs = st.lists(st.tuples(times, st.sampled_from(SIZES), times), min_size=2
 class _Watched(dict[int, int]):
     """A table that counts what it grants of a mask."""
 
-    def __init__(self, table: Table, size: int) -> None:
+    def __init__(self, table: AllocationTable, size: int) -> None:
         super().__init__()
         self._table, self._size = table, size
 
@@ -122,12 +122,12 @@ class _Watched(dict[int, int]):
         return granted
 
 
-@given(st.sampled_from(list(Policy)), some_jobs, st.integers(1, 4))
+@given(st.sampled_from(list(SelectionPolicy)), some_jobs, st.integers(1, 4))
 def test_only_free_devices_are_granted_and_nothing_is_lost(
-    policy: Policy, raw: list[tuple[float, int, float]], nodes: int
+    policy: SelectionPolicy, raw: list[tuple[float, int, float]], nodes: int
 ) -> None:
-    jobs = sorted(Job(*each) for each in raw)
-    tables: Mapping[int, Table] = {
+    jobs = sorted(SimulatedJob(*each) for each in raw)
+    tables: Mapping[int, AllocationTable] = {
         size: _Watched(table, size) for size, table in policies.tables(policy, torus(), SIZES).items()
     }
     (outcome,) = loss_system.run(jobs, tables, nodes=nodes, devices=16, warm_up=0.0)
@@ -138,8 +138,8 @@ def test_only_free_devices_are_granted_and_nothing_is_lost(
     assert 0 <= outcome.utilisation <= 1 + 1e-9
 
 
-@given(st.sampled_from(list(Policy)), st.lists(st.tuples(st.sampled_from((1, 4)), st.booleans()), max_size=40))
-def test_everything_given_back_makes_the_nodes_new(policy: Policy, steps: list[tuple[int, bool]]) -> None:
+@given(st.sampled_from(list(SelectionPolicy)), st.lists(st.tuples(st.sampled_from((1, 4)), st.booleans()), max_size=40))
+def test_everything_given_back_makes_the_nodes_new(policy: SelectionPolicy, steps: list[tuple[int, bool]]) -> None:
     nodes, tables = Nodes(2, 16), policies.tables(policy, torus(), SIZES)
     held = []
     for size, gives_back in steps:
@@ -155,6 +155,8 @@ def test_everything_given_back_makes_the_nodes_new(policy: Policy, steps: list[t
 
 
 def test_other_machines_than_a_torus_can_be_simulated() -> None:
-    tables = policies.tables(Policy.LINKED, ring(12), (12, 3))
-    (outcome,) = loss_system.run([Job(0, 3, 9), Job(1, 12, 1), Job(2, 3, 1)], tables, nodes=1, devices=12, warm_up=0.0)
+    tables = policies.tables(SelectionPolicy.LINKED, ring(12), (12, 3))
+    (outcome,) = loss_system.run(
+        [SimulatedJob(0, 3, 9), SimulatedJob(1, 12, 1), SimulatedJob(2, 3, 1)], tables, nodes=1, devices=12, warm_up=0.0
+    )
     assert outcome.accepted == {3: 2, 12: 0}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from neuron_topology.simulation import page
-from neuron_topology.simulation.jobs import Job, Trace
+from neuron_topology.core.simulation import page
+from neuron_topology.core.simulation.jobs import SimulatedJob, Trace
 from tests.unit.neuron_topology.simulation.findings import TRACE, a_setting, a_study, both
-from tests.unit.report.test_page import read
+from tests.unit.output.test_page import read
 
 EVIL = "<img src=x onerror=window.broken=1>"
 
@@ -42,7 +42,7 @@ def test_a_trace_is_not_said_to_be_drawn() -> None:
 
 
 def test_names_run_nothing_and_the_frame_lets_nothing_in() -> None:
-    setting = a_setting(Trace(EVIL, (Job(0, 1, 1), Job(1, 1, 1))))
+    setting = a_setting(Trace(EVIL, (SimulatedJob(0, 1, 1), SimulatedJob(1, 1, 1))))
     text = rendered(both(setting=setting), source=EVIL)
     assert EVIL not in text
     assert "default-src 'none'" in text

@@ -9,11 +9,11 @@ import pytest
 
 from hami_plugins.config import texts
 from hami_plugins.errors import ConfigError
-from neuron_topology.hardware.instances import INSTANCE_TYPES
-from neuron_topology.simulation import reading
-from neuron_topology.simulation.comparison import Study
-from neuron_topology.simulation.jobs import MIXES, Durations, Job, Poisson, Trace
-from neuron_topology.simulation.policies import Policy
+from neuron_topology.commands import study_reader
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.simulation.comparison import Study
+from neuron_topology.core.simulation.jobs import MIXES, Durations, Poisson, SimulatedJob, Trace
+from neuron_topology.core.simulation.policies import SelectionPolicy
 
 TRN1 = INSTANCE_TYPES["trn1.32xlarge"]
 OURS = """
@@ -29,7 +29,7 @@ seed: 7
 """
 
 
-PAGE = resources.files("neuron_topology.simulation").joinpath("README.md").read_text(encoding="utf-8")
+PAGE = resources.files("neuron_topology.core.simulation").joinpath("README.md").read_text(encoding="utf-8")
 
 
 def fenced(language: str) -> str:
@@ -38,17 +38,17 @@ def fenced(language: str) -> str:
 
 
 def study(text: str = "", *traces: Trace) -> Study:
-    return reading.study(reading.order(texts.mapping(text, "s.yaml"), "s.yaml"), "s.yaml", traces)
+    return study_reader.study(study_reader.order(texts.mapping(text, "s.yaml"), "s.yaml"), "s.yaml", traces)
 
 
-def trace(*lines: str) -> reading.TraceRead:
-    return reading.trace("\n".join(lines), "t.csv", TRN1)
+def trace(*lines: str) -> study_reader.TraceRead:
+    return study_reader.trace("\n".join(lines), "t.csv", TRN1)
 
 
 def test_nothing_said_is_every_mix_of_the_pack_and_every_policy() -> None:
     found = study()
     assert [each.workload for each in found.settings] == [Poisson(mix, 0.9, 20_000) for mix in MIXES.values()]
-    assert found.policies == tuple(Policy)
+    assert found.policies == tuple(SelectionPolicy)
     assert {(each.nodes, each.instance.name) for each in found.settings} == {(8, "trn1.32xlarge")}
 
 
@@ -61,7 +61,7 @@ def test_everything_can_be_said() -> None:
     assert dict(workload.mix.shares) == {1: 3, 8: 1}
     assert (workload.load, workload.count) == (0.5, 500)
     assert workload.durations == Durations(2.5, 0)
-    assert found.policies == (Policy.LINKED, Policy.AWS)
+    assert found.policies == (SelectionPolicy.LINKED, SelectionPolicy.AWS)
     assert (found.runs, found.seed) == (3, 7)
 
 
@@ -76,7 +76,7 @@ def test_mixes_of_the_pack_can_be_named_beside_those_of_the_file() -> None:
 
 
 def test_a_trace_takes_the_place_of_mixes_that_nobody_names() -> None:
-    ours = Trace("t", (Job(0, 1, 1), Job(1, 1, 1)))
+    ours = Trace("t", (SimulatedJob(0, 1, 1), SimulatedJob(1, 1, 1)))
     assert [each.workload for each in study("", ours).settings] == [ours]
     assert len(study("only: [pairs]", ours).settings) == 2
 
@@ -116,7 +116,7 @@ def test_a_policy_that_there_is_not_is_one_complaint() -> None:
 
 def test_a_trace_is_sorted_by_arrival_and_other_columns_are_passed_over() -> None:
     found = trace("job, duration, devices, arrival", "b, 1.5, 4, 10", "a, 2, 1, 3")
-    assert found.trace == Trace("t.csv", (Job(3.0, 1, 2.0), Job(10.0, 4, 1.5)))
+    assert found.trace == Trace("t.csv", (SimulatedJob(3.0, 1, 2.0), SimulatedJob(10.0, 4, 1.5)))
     assert found.problems == ()
 
 
@@ -167,7 +167,7 @@ def test_what_is_no_trace_is_refused(lines: tuple[str, ...], said: str) -> None:
 
 
 def test_the_study_of_the_page_says_what_holds_without_it_but_for_its_mix() -> None:
-    said, nothing = (reading.order(texts.mapping(text, "README"), "README") for text in (fenced("yaml"), ""))
+    said, nothing = (study_reader.order(texts.mapping(text, "README"), "README") for text in (fenced("yaml"), ""))
     assert said.model_dump(exclude={"mixes"}) == nothing.model_dump(exclude={"mixes"})
     assert said.mixes == {"ours": {1: 0.5, 2: 0.2, 8: 0.3}}
 

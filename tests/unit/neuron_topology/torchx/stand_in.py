@@ -65,7 +65,7 @@ def with_runner(monkeypatch: pytest.MonkeyPatch, answer: Any, *options: str, ins
 
     install(monkeypatch, runner={"get_runner": get_runner})
     found = object() if installed else None
-    monkeypatch.setattr("neuron_topology.torchx.driving.find_spec", lambda _: found)
+    monkeypatch.setattr("neuron_topology.torchx.driver.find_spec", lambda _: found)
     return runner
 
 

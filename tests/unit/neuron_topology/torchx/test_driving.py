@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.errors import ConfigError
-from neuron_topology.torchx import driving
+from neuron_topology.torchx import driver
 from tests.unit.neuron_topology.torchx import stand_in
 
 JOB = {"kind": "Job", "metadata": {"name": "j"}, "spec": {"queue": "q"}}
@@ -13,35 +13,35 @@ JOB = {"kind": "Job", "metadata": {"name": "j"}, "spec": {"queue": "q"}}
 
 def test_torchx_is_asked_for_a_dry_run(monkeypatch: pytest.MonkeyPatch) -> None:
     runner = stand_in.with_runner(monkeypatch, JOB)
-    assert driving.requested("dist.ddp", ("-j", "1x2"), {"queue": "q"}) == JOB
+    assert driver.requested("dist.ddp", ("-j", "1x2"), {"queue": "q"}) == JOB
     assert runner.asked == [("dist.ddp", ["-j", "1x2"], "kubernetes", {"queue": "q"})]
 
 
 def test_a_torchx_that_would_ask_the_cluster_is_told_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
     runner = stand_in.with_runner(monkeypatch, JOB, "validate_spec")
-    driving.requested("dist.ddp", (), {})
+    driver.requested("dist.ddp", (), {})
     assert runner.asked[0][-1] == {"validate_spec": False}
 
 
 def test_what_torchx_refuses_is_told_in_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in.with_runner(monkeypatch, KeyError("No named resource found for `x`"))
     with pytest.raises(ConfigError, match=r"TorchX: .*No named resource found"):
-        driving.requested("dist.ddp", (), {})
+        driver.requested("dist.ddp", (), {})
 
 
 def test_what_our_component_refuses_is_told_in_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in.with_runner(monkeypatch, ConfigError("no tier"))
     with pytest.raises(ConfigError, match=r"^no tier$"):
-        driving.requested("dist.ddp", (), {})
+        driver.requested("dist.ddp", (), {})
 
 
 def test_an_option_that_torchx_does_not_know_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in.with_runner(monkeypatch, JOB)
     with pytest.raises(ConfigError, match="TorchX knows no option queues; there are namespace, queue"):
-        driving.requested("dist.ddp", (), {"queues": "q"})
+        driver.requested("dist.ddp", (), {"queues": "q"})
 
 
 def test_without_torchx_the_way_to_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in.with_runner(monkeypatch, JOB, installed=False)
     with pytest.raises(ConfigError, match=r"pip install '\.\[torchx\]'"):
-        driving.requested("dist.ddp", (), {})
+        driver.requested("dist.ddp", (), {})

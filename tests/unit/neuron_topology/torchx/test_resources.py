@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from neuron_topology.hardware.instances import INSTANCE_TYPES
-from neuron_topology.jobs import room
+from neuron_topology.core.hardware.instances import INSTANCE_TYPES
+from neuron_topology.core.jobs import node_capacity
+from neuron_topology.core.named_resources import NAMED, NamedResource
 from neuron_topology.torchx import named
-from neuron_topology.torchx.resources import NAMED, PARTS, NamedResource
 from tests.unit.neuron_topology.torchx import stand_in
 
 ROOT = Path(__file__).parents[4]
@@ -28,7 +28,7 @@ every_resource = pytest.mark.parametrize("resource", NAMED.values(), ids=lambda 
 @pytest.mark.parametrize("kind", INSTANCE_TYPES.values(), ids=lambda kind: kind.name)
 def test_every_machine_has_a_name_and_each_part_of_it(kind: Any) -> None:
     ours = {each.devices[NEURON] for each in NAMED.values() if each.instance_type == kind.name}
-    assert ours == {kind.devices, *(part for part in PARTS if part < kind.devices)}
+    assert ours == {kind.devices, *(part for part in (1, 2, 4, 8, 16) if part < kind.devices)}
     whole = NAMED[f"neuron_{kind.name}"]
     assert (whole.devices[NEURON], whole.devices.get(EFA, 0)) == (kind.devices, kind.efa_interfaces)
 
@@ -51,16 +51,16 @@ def test_no_name_counts_more_devices_than_the_machine_has() -> None:
 def test_as_many_pods_as_there_are_devices_for_fit_beside_the_daemons(resource: NamedResource) -> None:
     kind = INSTANCE_TYPES[resource.instance_type]
     pods = kind.devices // resource.devices[NEURON]
-    left = room.for_pods(kind)
+    left = node_capacity.for_pods(kind)
     assert pods * (resource.cpu * 1000 - 100) <= left.millicpu
-    assert pods * resource.memory_mb * room.MEGA <= left.memory
+    assert pods * resource.memory_mb * node_capacity.MEGA <= left.memory
     assert pods * resource.devices.get(EFA, 0) <= kind.efa_interfaces
 
 
 @every_resource
 def test_no_core_of_a_part_is_wasted(resource: NamedResource) -> None:
     kind = INSTANCE_TYPES[resource.instance_type]
-    share = room.for_pods(kind).share(resource.devices[NEURON], kind.devices)
+    share = node_capacity.for_pods(kind).share(resource.devices[NEURON], kind.devices)
     assert (resource.cpu + 1) * 1000 - 100 > share.millicpu
     assert resource.cpu >= 1
 
@@ -108,7 +108,7 @@ def test_decorated_functions_are_for_those_who_read_no_entry_points(monkeypatch:
     named.register("some.module", {})
     assert registered == {}
     monkeypatch.setenv(named.SOURCE, "1")
-    runpy.run_path(str(ROOT / "torchx_plugins/named_resources/neuron.py"), run_name="some.module")
+    runpy.run_path(str(ROOT / "neuron_topology/torchx/plugin.py"), run_name="some.module")
     assert registered.keys() == NAMED.keys()
     assert {factory.__module__ for factory in registered.values()} == {"some.module"}
     assert registered["neuron_trn1.32xlarge_8"]().devices == {NEURON: 8, EFA: 4}

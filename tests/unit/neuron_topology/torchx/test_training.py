@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from hami_plugins.errors import ConfigError
+from neuron_topology.core.named_resources import NAMED
 from neuron_topology.torchx import training
-from neuron_topology.torchx.driving import COMPONENT
-from neuron_topology.torchx.resources import NAMED
-from neuron_topology.torchx.training import Job
+from neuron_topology.torchx.driver import COMPONENT
+from neuron_topology.torchx.training import TrainingJob
 from tests.unit.neuron_topology.torchx import stand_in
 
 
-def a_job(resource: str = "neuron_trn1.32xlarge", **more: Any) -> Job:
-    return Job(**{"image": "i", "script": "train.py", "resource": resource, "env": {}, **more})
+def a_job(resource: str = "neuron_trn1.32xlarge", **more: Any) -> TrainingJob:
+    return TrainingJob(**{"image": "i", "script": "train.py", "resource": resource, "env": {}, **more})
 
 
 def environment(**more: Any) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Who is blocked, and whose core limit is enforced: the tables of ``shared-region.md`` 5."""
+"""Who is blocked, and whose core limit is enforced: the tables of HAMi 2.10.0 ``cmd/vGPUmonitor/feedback.go``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcano_vgpu.monitor.feedback import Fields, Standing, other_monitor, released, tick
+from volcano_vgpu.core.monitor.feedback import Fields, Standing, other_monitor, released, tick
 
 A, B = "GPU-a", "GPU-b"
 

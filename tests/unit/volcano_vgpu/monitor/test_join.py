@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName, PodUid
 from hami_plugins.wire import documents, shared_region, usage
 from hami_plugins.wire.pod_devices import AssignedDevice
-from hami_plugins.wire.shared_region import Header, NotReady, Reason, Tail, Unreadable
-from hami_plugins.wire.usage import CardUsage, ContainerUsage, Doubt, MemoryUse, NodeUsage, Reading
+from hami_plugins.wire.shared_region import Header, NotReady, Tail, UnreadableReason, UnreadableRegion
+from hami_plugins.wire.usage import CardUsage, ContainerUsage, MemoryUse, NodeUsage, ReadStatus, UsageDoubt
 from tests.shared_regions import GIB, LAST_KERNEL, Booked, Made, Slot, uuid
-from volcano_vgpu.monitor.join import Known, usage_of
-from volcano_vgpu.monitor.regions import Content, Presence, Region, Seen
+from volcano_vgpu.core.monitor.join import Known, usage_of
+from volcano_vgpu.core.monitor.regions import ContainerRegion, Content, Presence, Region
 
 A, B = DeviceId(uuid(1)), DeviceId(uuid(2))
 HERE, GONE, UNSEEN = Presence.RUNNING, Presence.GONE, Presence.UNKNOWN
@@ -49,7 +49,7 @@ def known(*grants: AssignedDevice, **changes: Any) -> Known:
 def only(
     content: Content, presence: Sequence[Presence] = (), about: Known | None = None, now: float = LAST_KERNEL
 ) -> ContainerUsage:
-    (found,) = usage_of([Seen(WHOSE, content, presence)], about or known(), now=now)
+    (found,) = usage_of([ContainerRegion(WHOSE, content, presence)], about or known(), now=now)
     return found
 
 
@@ -95,12 +95,12 @@ def test_what_exited_or_was_killed_does_not_count() -> None:
 def test_who_may_have_been_killed_counts_and_is_doubted() -> None:
     found = only(region(Slot(booked=[Booked(data=5)])), [UNSEEN])
     assert found.cards[0].used == MemoryUse(0, 0, 5, 0)
-    assert (found.unconfirmed, found.doubts) == (1, frozenset({Doubt.STALE}))
+    assert (found.unconfirmed, found.doubts) == (1, frozenset({UsageDoubt.STALE}))
 
 
 def test_what_was_being_written_counts_and_is_doubted_where_it_counts() -> None:
     slots = [Slot(pid=1, booked=[Booked(data=5)]), Slot(pid=2, booked=[Booked(data=9)])]
-    assert only(region(*slots, unsettled=[0]), [HERE, GONE]).doubts == {Doubt.UNSETTLED}
+    assert only(region(*slots, unsettled=[0]), [HERE, GONE]).doubts == {UsageDoubt.UNSETTLED}
     assert only(region(*slots, unsettled=[1]), [HERE, GONE]).doubts == frozenset()
 
 
@@ -108,20 +108,20 @@ def test_a_wrapped_counter_is_no_usage_and_hides_no_other_process() -> None:
     slots = [Slot(pid=1, booked=[Booked(total=2**64 - 4096)]), Slot(pid=2, booked=[Booked(data=7)])]
     found = only(region(*slots), [HERE, HERE])
     assert found.cards[0].used == MemoryUse(0, 0, 7, 0)
-    assert found.doubts == {Doubt.INVALID}
+    assert found.doubts == {UsageDoubt.INVALID}
 
 
 def test_more_than_card_and_limit_is_no_usage() -> None:
     slots = [Slot(booked=[Booked(data=5 * GIB)])]
     assert only(region(*slots), [HERE], known(sizes={A: 5 * GIB})).doubts == frozenset()
-    assert only(region(*slots), [HERE], known(sizes={A: 4 * GIB})).doubts == {Doubt.INVALID}
+    assert only(region(*slots), [HERE], known(sizes={A: 4 * GIB})).doubts == {UsageDoubt.INVALID}
     assert only(region(*slots, limits=(6 * GIB,)), [HERE], known(sizes={A: 4 * GIB})).doubts == frozenset()
 
 
 def test_more_than_any_card_has_is_no_usage_and_no_limit() -> None:
     found = only(region(Slot(booked=[Booked(data=2**60)]), limits=(2**64 - 1,)), [HERE])
     assert (found.cards[0].used, found.cards[0].limit) == (MemoryUse(0, 0, 0, 0), None)
-    assert found.doubts == {Doubt.INVALID}
+    assert found.doubts == {UsageDoubt.INVALID}
 
 
 @given(
@@ -143,7 +143,7 @@ def test_whatever_a_workload_writes_becomes_a_document_that_can_be_read(
     tail = shared_region.tail(header.layout, whole[header.layout.tail :])
     assert isinstance(tail, Tail)
     read = Region(header=header, tail=tail, processes=shared_region.processes(header, whole[start : start + 4 * size]))
-    containers = usage_of([Seen(WHOSE, read, [presence] * 4)], known(), now=0)
+    containers = usage_of([ContainerRegion(WHOSE, read, [presence] * 4)], known(), now=0)
     found = NodeUsage(node=NodeName("n"), time="", containers=containers)
     assert usage.decode(documents.load("usage", documents.dump(usage.encode(found)))) == found
 
@@ -161,7 +161,7 @@ def test_what_belongs_to_no_kind_is_told_beside_them() -> None:
 def test_a_card_without_a_name_is_passed_over_and_doubted() -> None:
     found = only(region(Slot(booked=[Booked(data=1), Booked(data=2)]), uuids=(b"\x80", uuid(2))), [HERE])
     assert [(card.card, card.used) for card in found.cards] == [(B, MemoryUse(0, 0, 2, 0))]
-    assert found.doubts == {Doubt.UNNAMED}
+    assert found.doubts == {UsageDoubt.UNNAMED}
 
 
 def test_each_card_has_its_own_numbers_and_a_granted_one_that_is_not_seen_is_told() -> None:
@@ -178,13 +178,13 @@ def test_each_card_has_its_own_numbers_and_a_granted_one_that_is_not_seen_is_tol
 @pytest.mark.parametrize(
     ("content", "reading", "problem"),
     [
-        (None, Reading.NO_FILE, ""),
-        (NotReady("being made"), Reading.NOT_READY, "being made"),
-        (Unreadable(Reason.SIZE, "3 bytes"), Reading.UNREADABLE, "3 bytes"),
+        (None, ReadStatus.NO_FILE, ""),
+        (NotReady("being made"), ReadStatus.NOT_READY, "being made"),
+        (UnreadableRegion(UnreadableReason.SIZE, "3 bytes"), ReadStatus.UNREADABLE, "3 bytes"),
     ],
 )
 def test_a_container_that_cannot_be_read_is_told_with_its_grant(
-    content: Content, reading: Reading, problem: str
+    content: Content, reading: ReadStatus, problem: str
 ) -> None:
     found = only(content, about=known(granted()))
     assert (found.reading, found.problem) == (reading, problem)
@@ -193,7 +193,7 @@ def test_a_container_that_cannot_be_read_is_told_with_its_grant(
 
 def test_a_container_without_a_directory_is_told_with_its_grant() -> None:
     (found,) = usage_of([], known(granted()), now=0)
-    assert (found.full_name, found.reading) == ("ml/p", Reading.NO_FILE)
+    assert (found.full_name, found.reading) == ("ml/p", ReadStatus.NO_FILE)
 
 
 def test_a_pod_that_nobody_knows_is_told_by_its_uid() -> None:
@@ -209,11 +209,11 @@ def test_a_grant_of_a_pod_that_is_gone_is_not_told() -> None:
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_has_ended_is_not_told(phase: str) -> None:
     about = known(granted(), pods=(pod(phase=phase),))
-    assert usage_of([Seen(WHOSE, region(Slot()), [HERE])], about, now=0) == ()
+    assert usage_of([ContainerRegion(WHOSE, region(Slot()), [HERE])], about, now=0) == ()
 
 
 def test_everything_behind_the_first_underscore_is_the_container() -> None:
-    (found,) = usage_of([Seen("u1_a_b", None)], known(), now=0)
+    (found,) = usage_of([ContainerRegion("u1_a_b", None)], known(), now=0)
     assert (found.pod_uid, found.container) == ("u1", "a_b")
 
 
@@ -230,5 +230,7 @@ def test_layouts_that_do_not_say_tell_no_age_and_no_utilisation() -> None:
 
 def test_containers_are_told_in_the_order_of_their_names() -> None:
     about = known(pods=(pod("b", "u2"), pod("a", "u1")))
-    found = usage_of([Seen("u2_x", None), Seen("u1_y", None), Seen("u1_x", None)], about, now=0)
+    found = usage_of(
+        [ContainerRegion("u2_x", None), ContainerRegion("u1_y", None), ContainerRegion("u1_x", None)], about, now=0
+    )
     assert [(each.pod, each.container) for each in found] == [("a", "x"), ("a", "y"), ("b", "x")]

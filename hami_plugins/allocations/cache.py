@@ -1,0 +1,249 @@
+"""The ledger of grants: one place that knows who holds what, and that answers, reserves and grants from it.
+
+It is fed what a watch shows (``facts``) and what a scheduler asks. Everything is keyed by pod UID, so that a pod that
+was created again is another one.
+
+One process owns a ledger, and one thread at a time uses it. Times are any clock that only goes forward, in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from hami_plugins.allocations.answers import AllocationSource, Assumption, DeclineCode, Declined, PodAllocation
+from hami_plugins.allocations.state import CacheState
+from hami_plugins.engine.annotate import annotations_with
+from hami_plugins.engine.apply import record_with
+from hami_plugins.engine.decide import Decider, DecisionRequest, PodDemand, granted
+from hami_plugins.engine.holdings import flaws_of
+from hami_plugins.engine.intake import PodInfo
+from hami_plugins.engine.shortfall import WhyNot, why_not
+from hami_plugins.model.decisions import NodeObjection, Refusal
+from hami_plugins.model.nodes import NodeEntry, NodeState
+from hami_plugins.model.pods import ContainerGrant, Pod
+from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.model.verdicts import Fit, NoFit
+
+KEEP: Final = 90.0
+"""Seconds that an answer is believed to come true: the API server may carry out a request for 60 s."""
+
+HOLD: Final = 15.0
+"""Seconds that a reservation lasts for which no Binding has come: a scheduler that died gives nothing back."""
+
+UNKNOWN_NODE: Final = NodeObjection("node is not known")
+
+
+class AllocationCache(CacheState):
+    """Who holds what, and what else can be had. ``decider`` decides, with the registry that it was made with.
+
+    What nothing else ends lasts ``hold`` seconds after it was last asked for, and ``keep`` seconds after a Binding was
+    answered with it. ``changes`` counts the changes of what is held or to be had.
+    """
+
+    def __init__(self, decider: Decider, *, keep: float = KEEP, hold: float = HOLD, capped: bool = False) -> None:
+        super().__init__(decider.registry, keep=keep, capped=capped)
+        self.decider = decider
+        self.hold = hold
+
+    def answer(self, node: NodeName, intake: PodInfo) -> Fit | Refusal:
+        """Whether the node's devices can hold the pod; what it is assumed to hold there itself does not count.
+
+        Labels, taints and plain resources are the scheduler's own matter. ``intake.refusal`` must be empty.
+        """
+        entry = self.entry_without(node, intake.pod.uid)
+        if entry is None:
+            return UNKNOWN_NODE
+        return self.decider.answer(entry, _devices_only(intake), intake.policy)
+
+    def answers(self, nodes: Iterable[NodeName], intake: PodInfo) -> dict[NodeName, Fit | Refusal]:
+        """What ``answer`` says of each of many nodes. Nodes in one state fit alike, unless names of cards matter."""
+        demand = _devices_only(intake)
+        named = demand.devices.names_ids
+        fits: dict[NodeState, Fit] = {}
+        found: dict[NodeName, Fit | Refusal] = {}
+        for node in nodes:
+            entry = self.entry_without(node, intake.pod.uid)
+            if entry is None:
+                found[node] = UNKNOWN_NODE
+                continue
+            known = fits.get(entry.state)
+            found[node] = answer = known or self.decider.answer(entry, demand, intake.policy)
+            if not named and isinstance(answer, Fit):
+                fits[entry.state] = answer
+        return found
+
+    def why_not(self, node: NodeName, intake: PodInfo, refusal: Refusal) -> WhyNot | None:
+        """The numbers behind a node's refusal: asked, largest free, total; ``None`` where cards are not the reason."""
+        entry = self.entry_without(node, intake.pod.uid)
+        if entry is None or not isinstance(refusal, NoFit):
+            return None
+        return why_not(DecisionRequest(_devices_only(intake), intake.policy), [(entry, refusal)], self._registry)
+
+    def reserve(
+        self, node: NodeName, intake: PodInfo, now: float, *, wish: PodDemand | None = None, job: str = ""
+    ) -> PodAllocation | Declined:
+        """Hold what the pod would get on the node, instead of any reservation that it has elsewhere.
+
+        Asked again for the same node, the pod keeps what it has there, if that is still right. With a ``wish`` the node
+        is asked that in its name; it has to be a narrower demand for the same. ``job`` as in ``Assumption``.
+        """
+        return self._grant(node, intake, now, wish=wish, job=job, answered=False, dry=False)
+
+    def release(self, uid: PodUid) -> bool:
+        """Give up a pod's reservation, and say whether there was one.
+
+        What a Binding was answered with stays, because it may be in effect: the watch or the time ends it.
+        """
+        held = self._assumed.get(uid, {})
+        waiting = [each.node for each in held.values() if not each.answered]
+        for node in waiting:
+            self._end(uid, node)
+        return bool(waiting)
+
+    def look_again(self, uid: PodUid) -> None:
+        """A scheduler looks for a node for the pod once more: what it reserved before has come to nothing.
+
+        The same is true of what it reserved later for others of the job, because it binds them together or not at all.
+        Volcano gives nothing back where it leaves one of them to wait for a pod that is ending (a task that is
+        *pipelined*), and then asks about the first of them again, for which the cards of the others look taken.
+        """
+        own = next((each for each in self.assumptions(uid) if not each.answered), None)
+        if own is None:
+            return
+        void = [
+            each
+            for held in self._assumed.values()
+            for each in held.values()
+            if not each.answered and (each is own or (own.job and each.job == own.job and each.made >= own.made))
+        ]
+        for each in void:
+            self._end(each.record.uid, each.node)
+
+    def grant(  # noqa: PLR0913 - one question with all that may go with it
+        self,
+        node: NodeName,
+        intake: PodInfo,
+        now: float,
+        *,
+        carried: Mapping[str, str] | None = None,
+        dry: bool = False,
+        wish: PodDemand | None = None,
+    ) -> PodAllocation | Declined:
+        """The answer to a Binding: what is reserved there, else what ``carried`` annotations name if that is right,
+        else the pod is placed on that node anew. It is refused only if the node cannot hold it at all.
+
+        A ``dry`` run gets the same answer, and nothing is kept of it. ``wish`` as in ``reserve``.
+        """
+        return self._grant(node, intake, now, carried=carried, wish=wish, answered=True, dry=dry)
+
+    def annotations(self, granted: PodAllocation, pod: Pod, *, now_ns: int) -> dict[str, str]:
+        """What is to be written on the pod for a grant of this ledger, in its scheduler's words.
+
+        ``now_ns`` is the time to write, in Unix nanoseconds.
+        """
+        entry = self.entry(granted.node)
+        if entry is None:
+            return {}
+        return annotations_with(pod, granted.containers, entry, self._registry, now_ns=now_ns)
+
+    def _grant(  # noqa: PLR0913 - one question in its two forms
+        self,
+        node: NodeName,
+        intake: PodInfo,
+        now: float,
+        *,
+        carried: Mapping[str, str] | None = None,
+        wish: PodDemand | None,
+        job: str = "",
+        answered: bool,
+        dry: bool,
+    ) -> PodAllocation | Declined:
+        pod = intake.pod
+        declined = self._out_of_question(node, intake)
+        if declined is not None:
+            return declined
+        demand = _devices_only(intake)
+        if not demand.devices.wants_devices:
+            nothing = tuple(ContainerGrant(container.kind) for container in pod.containers)
+            return PodAllocation(uid=pod.uid, node=node, containers=nothing, source=AllocationSource.NOTHING)
+        found = self._chosen(node, intake, demand, carried, wish or demand)
+        if isinstance(found, Declined) or dry:
+            return found
+        held = self._assumed.get(pod.uid, {})
+        for other in [each.node for each in held.values() if each.node != node and not each.answered]:
+            self._end(pod.uid, other)
+        made, until, before = now, now + (self.keep if answered else self.hold), held.get(node)
+        if before is not None and before.answered and not answered:
+            # Who tries again after a Binding does not make that one last longer.
+            made, until, answered = before.made, before.until, True
+        record = record_with(pod, found.containers)
+        self._assume(
+            Assumption(
+                node=node, record=record, devices=demand.devices, made=made, until=until, answered=answered, job=job
+            )
+        )
+        return found
+
+    def _out_of_question(self, node: NodeName, intake: PodInfo) -> Declined | None:
+        """Why the pod gets nothing at all, whatever is free."""
+        uid = intake.pod.uid
+        if not uid:
+            return Declined(uid=uid, node=node, code=DeclineCode.REQUEST, text=f"pod {intake.pod.full_name} has no UID")
+        if uid in self._gone:
+            text = f"pod {intake.pod.full_name} (UID {uid}) is gone; nothing to do"
+            return Declined(uid=uid, node=node, code=DeclineCode.GONE, text=text)
+        bound = self.bound_to(uid)
+        if bound is not None:
+            text = f"pod {intake.pod.full_name} is bound to {bound} already and keeps what it holds there"
+            return Declined(uid=uid, node=node, code=DeclineCode.BOUND, text=text)
+        if intake.refusal:
+            return Declined(uid=uid, node=node, code=DeclineCode.REQUEST, text=intake.refusal)
+        return None
+
+    def _chosen(
+        self, node: NodeName, intake: PodInfo, demand: PodDemand, carried: Mapping[str, str] | None, wish: PodDemand
+    ) -> PodAllocation | Declined:
+        """Reserved, else carried, else placed anew, else refused."""
+        uid = intake.pod.uid
+        kept = self._kept(node, uid, demand)
+        if kept is not None:
+            return PodAllocation(uid=uid, node=node, containers=kept.record.grants, source=AllocationSource.RESERVED)
+        entry = self.entry_without(node, uid)
+        if entry is None:
+            text = f"node {node} is not known; it has no devices to give"
+            return Declined(uid=uid, node=node, code=DeclineCode.NODE, text=text, refusal=UNKNOWN_NODE)
+        if carried is not None:
+            grants = self._records.record(replace(intake.pod, annotations=carried))[0].grants
+            if self.decider.accepts(entry, demand, intake.policy, grants):
+                return PodAllocation(uid=uid, node=node, containers=grants, source=AllocationSource.CARRIED)
+        answer = self.decider.answer(entry, wish, intake.policy)
+        if not isinstance(answer, Fit):
+            return self._refused(entry, intake, answer)
+        grants = granted(entry, answer, demand.devices, self._registry)
+        return PodAllocation(uid=uid, node=node, containers=grants, source=AllocationSource.PLACED)
+
+    def _refused(self, entry: NodeEntry, intake: PodInfo, refusal: Refusal) -> Declined:
+        problems = "; ".join(problem.what for problem in entry.problems)
+        return Declined(
+            uid=intake.pod.uid,
+            node=entry.name,
+            code=DeclineCode.CARDS if isinstance(refusal, NoFit) else DeclineCode.NODE,
+            text=f"node {entry.name}: {refusal.words}{f' ({problems})' if problems else ''}",
+            refusal=refusal,
+            why=self.why_not(entry.name, intake, refusal),
+        )
+
+    def _kept(self, name: NodeName, uid: PodUid, demand: PodDemand) -> Assumption | None:
+        """What the pod is assumed to hold on the node, if that is what it asks for and nothing is wrong with it."""
+        assumed = self._assumed.get(uid, {}).get(name)
+        entry = self.entry(name)
+        if assumed is None or entry is None or assumed.devices != demand.devices:
+            return None
+        record = next(record for record in entry.pods if record.uid == uid)
+        return None if flaws_of(record, entry) else assumed
+
+
+def _devices_only(intake: PodInfo) -> PodDemand:
+    return PodDemand(intake.demand.devices)

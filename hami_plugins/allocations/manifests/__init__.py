@@ -1,0 +1,1 @@
+"""What an operator installs for the allocator: webhooks, the admission policy, the schedulers' configuration."""

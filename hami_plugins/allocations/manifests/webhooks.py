@@ -1,0 +1,167 @@
+"""The configuration of the webhooks of a server of grants, as an operator installs it in the API server.
+
+Which expressions work on a Binding, and what it carries, is known from trials (``trials.md`` V15): a missing member has
+to be asked for with ``has``, and a condition that fails is a refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hami_plugins.model.vendor import ResourceNames
+
+POD_PATH: Final = "/webhooks/pods"
+JOB_PATH: Final = "/webhooks/jobs"
+BINDING_PATH: Final = "/webhooks/bindings"
+
+FAIL_SECONDS: Final = 10
+"""How long a Binding that must have a grant waits for the server: longer than a takeover's list, shorter than the
+caller's own patience."""
+
+IGNORE_SECONDS: Final = 2
+"""How long everybody else waits while the server is away."""
+
+EXEMPT: Final = ("kube-system",)
+NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
+
+CREATION: Final = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "scope": "Namespaced"}
+BINDINGS: Final = {**CREATION, "resources": ["pods/binding", "bindings"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookTarget:
+    """Where the API server reaches the webhooks: a Service, or a ``url`` instead of it. ``ca`` is PEM in base64.
+
+    ``configuration`` is the name of the object that says so.
+    """
+
+    configuration: str
+    service: str
+    namespace: str
+    port: int = 443
+    url: str = ""
+    ca: str = ""
+
+    def client(self, path: str) -> dict[str, Any]:
+        """The ``clientConfig`` of a webhook."""
+        service = {"name": self.service, "namespace": self.namespace, "port": self.port, "path": path}
+        where = {"url": f"{self.url.rstrip('/')}{path}"} if self.url else {"service": service}
+        return where | ({"caBundle": self.ca} if self.ca else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """What the webhooks of a product are called and about.
+
+    ``domain`` is what ends their names. ``marker`` is the annotation of pods
+    that must not be bound without a grant. Pods are marked that ask for one of ``resources``; with ``schedulers`` only
+    those of these schedulers. ``keys`` are the annotations of an allocation.
+    """
+
+    domain: str
+    marker: str
+    resources: ResourceNames
+    keys: Sequence[str]
+    schedulers: Sequence[str] = ()
+
+    @property
+    def marked(self) -> str:
+        """The condition of a Binding that carries the marker."""
+        return f"has(object.metadata.annotations) && '{self.marker}' in object.metadata.annotations"
+
+
+def webhooks(
+    hooks: Hooks, target: WebhookTarget, *, exempt: Iterable[str] = EXEMPT, marked_only: bool = False
+) -> dict[str, Any]:
+    """The MutatingWebhookConfiguration.
+
+    A marked pod is not bound without a grant, so its Binding waits for the server. All others, plain pods and pods from
+    before the webhooks, pass while it is away; with ``marked_only`` it is never asked about them. Nobody in ``exempt``
+    namespaces is ever asked about: nothing of the cluster's own waits, not even a second. New pods beside the server
+    are not marked, so that none of them waits for it; they are granted devices like all others.
+
+    A new pod that brings a node and an allocation is never right, whatever its scheduler and its namespace: it is not
+    created while the server is away.
+    """
+    exempt = tuple(exempt)
+    common = {"admissionReviewVersions": ["v1"], "matchPolicy": "Equivalent"}
+    pods = {
+        "name": f"pods.{hooks.domain}",
+        "clientConfig": target.client(POD_PATH),
+        "rules": [{**CREATION, "resources": ["pods"]}],
+        "matchConditions": _of_pods(hooks),
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": IGNORE_SECONDS,
+        "reinvocationPolicy": "IfNeeded",
+        "sideEffects": "None",
+        "namespaceSelector": elsewhere([*exempt, target.namespace]),
+    }
+    marked = _of_bindings(hooks, target, "marked", hooks.marked, waits=True)
+    unmarked = _of_bindings(hooks, target, "unmarked", f"!({hooks.marked})", waits=False)
+    placed = _of_placed(hooks, target)
+    for hook in (placed, marked, unmarked):
+        hook["namespaceSelector"] = elsewhere(exempt)
+    found = (pods, placed, marked) if marked_only else (pods, placed, marked, unmarked)
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": target.configuration},
+        "webhooks": [{**hook, **common} for hook in found],
+    }
+
+
+def _of_placed(hooks: Hooks, target: WebhookTarget) -> dict[str, Any]:
+    """The webhook for new pods that bring a node and an allocation; see ``arrivals``."""
+    keys = ", ".join(f"'{key}'" for key in sorted(hooks.keys))
+    carries = f"has(object.metadata.annotations) && [{keys}].exists(key, key in object.metadata.annotations)"
+    return {
+        "name": f"placed.{hooks.domain}",
+        "clientConfig": target.client(POD_PATH),
+        "rules": [{**CREATION, "resources": ["pods"]}],
+        "matchConditions": [
+            {"name": "brings-a-node", "expression": "has(object.spec.nodeName) && object.spec.nodeName != ''"},
+            {"name": "brings-an-allocation", "expression": carries},
+        ],
+        "failurePolicy": "Fail",
+        "timeoutSeconds": FAIL_SECONDS,
+        "sideEffects": "None",
+    }
+
+
+def _of_bindings(hooks: Hooks, target: WebhookTarget, name: str, condition: str, *, waits: bool) -> dict[str, Any]:
+    """The webhook for Bindings of some pods; with ``waits`` none is made while nobody answers."""
+    return {
+        "name": f"{name}.{hooks.domain}",
+        "clientConfig": target.client(BINDING_PATH),
+        "rules": [BINDINGS],
+        "matchConditions": [{"name": name, "expression": condition}],
+        "failurePolicy": "Fail" if waits else "Ignore",
+        "timeoutSeconds": FAIL_SECONDS if waits else IGNORE_SECONDS,
+        "sideEffects": "NoneOnDryRun",
+    }
+
+
+def _of_pods(hooks: Hooks) -> list[dict[str, str]]:
+    """Pods that ask for devices in any container, of these schedulers."""
+    names = ", ".join(f"'{name}'" for name in hooks.schedulers)
+    asked = ", ".join(f"'{name}'" for name in hooks.resources.all())
+    containers = "(object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : []))"
+    asks = (
+        f"{containers}.exists(c, has(c.resources) && has(c.resources.limits) && "
+        f"[{asked}].exists(name, name in c.resources.limits))"
+    )
+    of_scheduler = {
+        "name": "of-volcano",
+        "expression": f"has(object.spec.schedulerName) && object.spec.schedulerName in [{names}]",
+    }
+    return [*([of_scheduler] if names else []), {"name": "asks-for-cards", "expression": asks}]
+
+
+def elsewhere(exempt: Iterable[str]) -> dict[str, Any]:
+    """The selector of all namespaces but these."""
+    wanted = list(dict.fromkeys(exempt))
+    if not wanted:
+        return {}
+    return {"matchExpressions": [{"key": NAMESPACE_LABEL, "operator": "NotIn", "values": wanted}]}

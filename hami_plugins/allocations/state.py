@@ -1,0 +1,262 @@
+"""What is held now, node by node: facts of a watch, and what is assumed until it shows them.
+
+A pod that the watch shows on a node holds what its annotations say there and then, whatever was assumed before; until
+then an ``Assumption`` holds its place. What they say later frees nothing: whoever may write a pod's annotations does
+not end what runs on its cards. Times are any clock that only goes forward, in seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hami_plugins.allocations.answers import Assumption, AuditFinding, Statistics
+from hami_plugins.allocations.findings import AuditSnapshot, BoundPod, all_particular, wanting
+from hami_plugins.allocations.nodes import CacheNode
+from hami_plugins.allocations.requests import Compared, compared, cut, excess
+from hami_plugins.engine.inventory import NodeBuilder, RecordReader
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
+from hami_plugins.model.pods import FINISHED, ContainerGrant, Pod, PodRecord
+from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.model.vendor import NodeObject
+
+
+class CacheState:
+    """Who holds what: bound pods as a watch shows them, and assumptions until it does.
+
+    Nothing that is answered with lasts longer than ``keep`` seconds after its Binding; a pod that is gone is remembered
+    as long. ``changes`` counts the changes of what is held or to be had. With ``capped`` node agents hand over at
+    most what a container requests, so that a larger allocation counts with the request.
+    """
+
+    def __init__(self, registry: Registry, *, keep: float, capped: bool) -> None:
+        self.keep = keep
+        self.capped = capped
+        self.changes = 0
+        self._registry = registry
+        self._builder = NodeBuilder(registry)
+        self._records = RecordReader(registry)
+        self._nodes: dict[NodeName, CacheNode] = {}
+        self._bound: dict[PodUid, BoundPod] = {}
+        self._assumed: dict[PodUid, dict[NodeName, Assumption]] = {}
+        self._gone: dict[PodUid, float] = {}
+
+    # What a watch shows
+
+    def see_node(self, node: NodeObject) -> tuple[Problem, ...]:
+        """The node as it is now. What cannot be read of it is a problem, and then it has none of those devices."""
+        bare = self._builder.entry(node, NodeFacts())
+        self.changes += self._node(node.name).see(bare)
+        return bare.problems
+
+    def forget_node(self, name: NodeName) -> None:
+        """The node is gone. Pods that hold something there do so until they are gone, too."""
+        self.changes += self._node(name).see(None)
+        self._tidy(name)
+
+    def see_pod(self, pod: Pod, now: float, *, fault: str = "", edited: str = "") -> tuple[Problem, ...]:
+        """The pod as it is now: on a node it holds what it said when it got there, and nothing else, and nowhere else.
+
+        Who had nothing there may be given something. A pod without a node changes nothing, one that has finished holds
+        nothing. What cannot be read is a problem, and so is what was changed. With a ``fault`` (why the pod cannot be
+        read) nothing but its grant is known, and that counts until the pod can be read. ``edited`` is who wrote its
+        grant after it was bound; where the pod comes bound, that is a finding.
+        """
+        if pod.phase in FINISHED:
+            self.forget_pod(pod.uid, now)
+            return ()
+        self._gone.pop(pod.uid, None)
+        if pod.node is None:
+            return ()
+        record, problems = self._records.record(pod)
+        unreadable = "; ".join(problem.what for problem in problems)
+        first = self._first(pod.uid, pod.node, fault)
+        if first is not None and fault:
+            return problems
+        before = self._bound.get(pod.uid)
+        said = record.grants, record.unlocated
+        written = said if before is None or first is None else before.written_first(said)
+        changed = written != said
+        if changed:
+            what = "the grant in its annotations was changed after it was bound; it keeps what it was bound with"
+            problems = (*problems, Problem(f"pod {pod.full_name}", what))
+        larger, uncompared = ("", ()) if fault else self._larger(pod, pod.node, record)
+        if first is not None:
+            unlocated = first.unlocated if all_particular(first.unlocated) else record.unlocated
+            record = replace(record, grants=first.grants, unlocated=unlocated)
+        elif larger:
+            record = self._allowed(pod, pod.node, record)
+        bound = BoundPod(
+            node=pod.node,
+            unreadable=unreadable,
+            wanting=wanting(pod, record, self._registry),
+            changed=changed,
+            fault=fault,
+            edited=edited if before is None or before.edited else "",
+            remedied=any(problem.remedied for problem in problems),
+            larger=larger,
+            uncompared=uncompared,
+            written=written,
+        )
+        holds = bound.is_wrong or record.unlocated or any(grant.shares for grant in record.grants)
+        self._drop(pod.uid, but=pod.node if holds else None)
+        if holds:
+            self._bound[pod.uid] = bound
+            self._put(pod.node, record)
+        return problems
+
+    def forget_pod(self, uid: PodUid, now: float) -> None:
+        """The pod is gone, and with it all that it held. For a while it is remembered, so that it gets nothing new."""
+        self._drop(uid)
+        self._gone[uid] = now + self.keep
+
+    def expire(self, now: float, *, shown: float = math.inf) -> tuple[Assumption, ...]:
+        """End the assumptions whose time is up, and say which.
+
+        ``shown`` is up to when the watch has told all that happened: what a Binding was answered with may have come
+        true since, so that its time is up only by then.
+        """
+        assumed = [each for held in self._assumed.values() for each in held.values()]
+        ended = [each for each in assumed if each.until <= (min(now, shown) if each.answered else now)]
+        for each in ended:
+            self._end(each.record.uid, each.node)
+        self._gone = {uid: until for uid, until in self._gone.items() if until > now}
+        return tuple(ended)
+
+    def overdue(self, now: float, *, after: float) -> tuple[Assumption, ...]:
+        """What Bindings were answered with ``after`` seconds ago or earlier, and no watch has shown since."""
+        assumed = (each for held in self._assumed.values() for each in held.values())
+        return tuple(each for each in assumed if each.answered and each.made + after <= now)
+
+    def fail(self, assumption: Assumption) -> bool:
+        """A Binding is known to have failed: what it was answered with ends, unless it was answered again since."""
+        uid, node = assumption.record.uid, assumption.node
+        now = self._assumed.get(uid, {}).get(node)
+        if now is None or not now.answered or now.made != assumption.made:
+            return False
+        self._end(uid, node)
+        return True
+
+    # What it knows
+
+    def entry(self, name: NodeName) -> NodeEntry | None:
+        """The node with everybody who holds something there, or ``None``."""
+        node = self._nodes.get(name)
+        return None if node is None else node.entry()
+
+    def entry_without(self, name: NodeName, uid: PodUid) -> NodeEntry | None:
+        """The same as if one pod held nothing there."""
+        node = self._nodes.get(name)
+        return None if node is None else node.entry_without(uid)
+
+    def holdings(self, uid: PodUid) -> tuple[tuple[NodeName, tuple[ContainerGrant, ...]], ...]:
+        """What a pod holds, or is assumed to hold, and on which nodes."""
+        bound = self._bound.get(uid)
+        names = (*self._assumed.get(uid, ()), *(() if bound is None else (bound.node,)))
+        return tuple((name, self._nodes[name].record(uid).grants) for name in names)
+
+    def snapshot(self) -> ClusterSnapshot:
+        """All nodes, with devices and who holds them, and nothing else of the cluster."""
+        return ClusterSnapshot(nodes=tuple(self.entries()))
+
+    def entries(self) -> Iterator[NodeEntry]:
+        """All nodes that are known, in no order."""
+        return (entry for node in self._nodes.values() if (entry := node.entry()) is not None)
+
+    def assumptions(self, uid: PodUid) -> tuple[Assumption, ...]:
+        """What a pod is assumed to hold."""
+        return tuple(self._assumed.get(uid, {}).values())
+
+    def bound_to(self, uid: PodUid) -> NodeName | None:
+        """The node on which the watch has shown the pod, if it holds devices there or asks for some."""
+        bound = self._bound.get(uid)
+        return None if bound is None else bound.node
+
+    def findings(self) -> tuple[AuditFinding, ...]:
+        """What is wrong with what bound pods hold, node by node; see ``AuditSnapshot``."""
+        return self.sheet().findings()
+
+    def sheet(self) -> AuditSnapshot:
+        """What is held now, to be looked through while the ledger goes on."""
+        return AuditSnapshot(self.snapshot().nodes, dict(self._bound))
+
+    def statistics(self) -> Statistics:
+        """Sizes, for metrics."""
+        assumed = [each for held in self._assumed.values() for each in held.values()]
+        known = [node.entry() for node in self._nodes.values()]
+        answered = sum(each.answered for each in assumed)
+        return Statistics(
+            nodes=sum(entry is not None for entry in known),
+            devices=sum(len(entry.ids) for entry in known if entry is not None),
+            holders=len(self._bound),
+            reservations=len(assumed) - answered,
+            answered=answered,
+        )
+
+    def _assume(self, assumption: Assumption) -> None:
+        self._assumed.setdefault(assumption.record.uid, {})[assumption.node] = assumption
+        self._put(assumption.node, assumption.record)
+
+    def _end(self, uid: PodUid, name: NodeName) -> None:
+        """End what a pod is assumed to hold on a node."""
+        held = self._assumed[uid]
+        del held[name]
+        if not held:
+            del self._assumed[uid]
+        self._take(name, uid)
+
+    def _first(self, uid: PodUid, name: NodeName, fault: str) -> PodRecord | None:
+        """What the pod has held since the watch showed it on the node; ``None`` for one that had no devices there.
+
+        What was taken from a pod that could not be read counts for as long as it cannot. A pod that may use every
+        device of its node has none in particular, so that it may be told which.
+        """
+        bound = self._bound.get(uid)
+        if bound is None or bound.node != name or (bound.fault and not fault):
+            return None
+        record = self._nodes[name].record(uid)
+        told = record.unlocated and all_particular(record.unlocated)
+        return record if told or any(grant.shares for grant in record.grants) else None
+
+    def _larger(self, pod: Pod, name: NodeName, record: PodRecord) -> tuple[str, tuple[Compared, ...]]:
+        """What is larger than the pod requests; and what can be compared only once its node is known."""
+        containers = compared(pod, record, self._registry)
+        node = self._nodes.get(name) or CacheNode()
+        uncompared = () if node.known else tuple(each for each in containers if each.needs_devices)
+        return excess(containers, record, node.device), uncompared
+
+    def _allowed(self, pod: Pod, node: NodeName, record: PodRecord) -> PodRecord:
+        """What a pod holds that comes bound with more than it requests: what its Binding was answered with."""
+        answered = self._assumed.get(pod.uid, {}).get(node)
+        if answered is not None and answered.answered:
+            return replace(record, grants=answered.record.grants, unlocated=())
+        return cut(record, compared(pod, record, self._registry)) if self.capped else record
+
+    def _drop(self, uid: PodUid, but: NodeName | None = None) -> None:
+        """The pod is neither bound nor assumed anywhere; what it holds on one node can be left there for now."""
+        bound = self._bound.pop(uid, None)
+        for name in {*self._assumed.pop(uid, ()), *(() if bound is None else (bound.node,))}:
+            if name != but:
+                self._take(name, uid)
+
+    def _put(self, name: NodeName, record: PodRecord) -> None:
+        self.changes += self._node(name).put(record)
+
+    def _take(self, name: NodeName, uid: PodUid) -> None:
+        self._nodes[name].take(uid)
+        self.changes += 1
+        self._tidy(name)
+
+    def _node(self, name: NodeName) -> CacheNode:
+        node = self._nodes.get(name)
+        if node is None:
+            node = self._nodes[name] = CacheNode()
+        return node
+
+    def _tidy(self, name: NodeName) -> None:
+        """Forget a node that does not exist and on which nobody is."""
+        if self._nodes[name].idle:
+            del self._nodes[name]

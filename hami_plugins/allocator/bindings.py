@@ -1,0 +1,182 @@
+"""The webhook on Bindings: whatever a scheduler believed, the grant that goes with a Binding is the ledger's.
+
+The API server lays the Binding's annotations over the pod's in the write that sets the node, so all keys of a grant are
+written always: what an earlier try left behind would stay otherwise. A refusal breaks gangs, and schedulers do not back
+off (``trials.md`` V16): only what the node cannot hold at all is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import structlog
+
+from hami_plugins.allocations.answers import AllocationSource, DeclineCode, Declined, PodAllocation
+from hami_plugins.allocator.locked_cache import LockedAllocationCache
+from hami_plugins.allocator.memory import LogOnce
+from hami_plugins.allocator.metrics import AllocatorMetrics
+from hami_plugins.allocator.reader import ReadPod
+from hami_plugins.engine.intake import PodInfo
+from hami_plugins.errors import KubeError, WireError
+from hami_plugins.model.units import NodeName
+from hami_plugins.wire import admission, fields
+from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied
+from hami_plugins.wire.fields import Json
+
+UNTOUCHED: Final = Allowed()
+_UNREADABLE: Final = 422
+_AWAY: Final = 503
+
+_PASS: Final = frozenset({DeclineCode.GONE, DeclineCode.BOUND})
+"""Bindings that the API server itself refuses, and says why."""
+
+_log = structlog.get_logger(__name__)
+
+
+class BindingRequest(NamedTuple):
+    """What a Binding wants: a pod, by its UID if that is told, on a node; and the annotations that it carries."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: NodeName
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bindings:
+    """``read`` asks the API server for a pod that the watch has not shown yet; ``touch`` is told of the node of each
+    answer that a scheduler's own ledger has wrong now; ``now_ns`` gives Unix nanoseconds."""
+
+    books: LockedAllocationCache
+    metrics: AllocatorMetrics
+    read: ReadPod
+    now_ns: Callable[[], int]
+    touch: Callable[[NodeName], None]
+    _heard: LogOnce = field(default_factory=LogOnce, init=False, repr=False)
+
+    def __call__(self, request: AdmissionRequest) -> Answer:
+        """The answer to one Binding."""
+        try:
+            binding = _read(request)
+        except WireError as error:
+            self.metrics.answered("binding", "unreadable")
+            return Denied(str(error), _UNREADABLE)
+        if binding is None:
+            return self._untouched("no-node")
+        intake = self._intake(binding)
+        if not isinstance(intake, PodInfo):
+            return intake
+        if intake.refusal:
+            return self._refused(binding, intake.refusal, DeclineCode.REQUEST)
+        return self._granted(binding, intake, request)
+
+    def _intake(self, binding: BindingRequest) -> PodInfo | Answer:
+        """What the pod asks for, or the answer where that does not matter or cannot be found out.
+
+        A Binding without a UID may be for a pod that was made again under its name: that one is read, too.
+        """
+        seen = self.books.seen(binding.namespace, binding.name)
+        if seen is None or binding.uid != seen.uid:
+            return self._read_now(binding)
+        if seen.fault:
+            return self._refused(binding, seen.fault, DeclineCode.REQUEST)
+        return seen.intake or self._without_cards(binding)
+
+    def _read_now(self, binding: BindingRequest) -> PodInfo | Answer:
+        """The same for a pod that the watch has not shown yet."""
+        try:
+            raw = self.read(binding.namespace, binding.name)
+            if raw is None or binding.uid not in ("", (raw.get("metadata") or {}).get("uid")):
+                return self._untouched(DeclineCode.GONE)
+            bound = (raw.get("spec") or {}).get("nodeName")
+            return self._untouched(DeclineCode.BOUND) if bound else self.books.intake(raw)
+        except WireError as error:
+            return self._refused(binding, str(error), DeclineCode.REQUEST)
+        except KubeError as error:
+            if self.books.product.marker[0] not in binding.annotations:
+                _log.warning("binding_unknown", pod=f"{binding.namespace}/{binding.name}", error=str(error))
+                return self._untouched("unknown")
+            reason = f"pod {binding.namespace}/{binding.name} is not known yet and cannot be read: {error}; try again"
+            return self._refused(binding, reason, "unknown", status=_AWAY)
+
+    def _granted(self, binding: BindingRequest, intake: PodInfo, request: AdmissionRequest) -> Answer:
+        """All keys of the grant; those that it has no use for are emptied where the pod has them from somebody."""
+        carried = self.books.product.carried(binding.node, intake, binding.annotations)
+        found = self.books.grant(binding.node, intake, carried=carried, dry=request.dry_run, now_ns=self.now_ns())
+        if isinstance(found, Declined):
+            if found.code in _PASS:
+                return self._untouched(found.code)
+            if not request.dry_run:
+                self.touch(binding.node)
+            return self._refused(binding, self.books.words(found, intake), found.code)
+        granted, annotations = found
+        if granted.source is AllocationSource.NOTHING:
+            return self._without_cards(binding)
+        if not request.dry_run:
+            self.touch(binding.node)
+            self._tell(binding, granted)
+        keys = self.books.product.keys
+        emptied = {key: "" for key in keys if key not in annotations and intake.pod.annotations.get(key)}
+        return Allowed(_operations(request.object or {}, annotations | emptied, keys))
+
+    def _tell(self, binding: BindingRequest, granted: PodAllocation) -> None:
+        self.metrics.answered("binding", granted.source)
+        _log.info(
+            "granted",
+            pod=f"{binding.namespace}/{binding.name}",
+            uid=granted.uid,
+            node=binding.node,
+            source=granted.source.value,
+            cards=[share.device for share in granted.shares()],
+        )
+
+    def _without_cards(self, binding: BindingRequest) -> Answer:
+        """Nothing is granted. A grant that the Binding carries all the same is emptied: the pod may carry it, too."""
+        stale = {key: "" for key in self.books.product.keys if binding.annotations.get(key)}
+        if not stale:
+            return self._untouched("without-cards")
+        self.metrics.answered("binding", "emptied")
+        before, after = (
+            {"metadata": {"annotations": each}} for each in (binding.annotations, {**binding.annotations, **stale})
+        )
+        return Allowed(admission.patch(before, after))
+
+    def _untouched(self, why: str) -> Answer:
+        self.metrics.answered("binding", why)
+        return UNTOUCHED
+
+    def _refused(self, binding: BindingRequest, reason: str, code: str, *, status: int = 403) -> Denied:
+        self.metrics.answered("binding", "refused")
+        self.metrics.refused(code)
+        pod = f"{binding.namespace}/{binding.name}"
+        if self._heard.first(pod, binding.uid, binding.node, reason):
+            _log.warning("binding_refused", pod=pod, node=binding.node, reason=reason)
+        return Denied(reason, status)
+
+
+def _read(request: AdmissionRequest) -> BindingRequest | None:
+    """What the Binding says; ``None`` for one without a node, which the API server refuses itself."""
+    place = "Binding:"
+    body = fields.whole(request.object, place)
+    metadata, target = fields.member(body, "metadata", place), fields.member(body, "target", place)
+    node = fields.text(target, "name", f"{place} target")
+    if not node or fields.text(target, "kind", f"{place} target") not in ("", "Node"):
+        return None
+    return BindingRequest(
+        namespace=request.namespace or fields.text(metadata, "namespace", f"{place} metadata"),
+        name=fields.text(metadata, "name", f"{place} metadata") or request.name,
+        uid=fields.text(metadata, "uid", f"{place} metadata"),
+        node=NodeName(node),
+        annotations=fields.text_map(metadata, "annotations", f"{place} metadata"),
+    )
+
+
+def _operations(before: Json, annotations: Mapping[str, str], keys: Collection[str]) -> list[Json]:
+    """What makes the Binding say just this. Of the ``keys`` of a grant nothing stays that an earlier try left there."""
+    metadata = before.get("metadata") or {}
+    others = {key: text for key, text in (metadata.get("annotations") or {}).items() if key not in keys}
+    after = {**metadata, "annotations": {**others, **annotations}}
+    return admission.patch({"metadata": metadata}, {"metadata": after})

@@ -1,0 +1,168 @@
+"""The calls of kube-scheduler's extender, answered from the ledger: filter, prioritize, bind.
+
+Errors go into the reply, whose status is always 200: of anything else the scheduler tells nobody more than the number.
+The calls come over plain HTTP, so that anybody may make them: a Binding is made only for a pod that waits for devices
+according to the API server, and with what it asks for there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+
+from hami_plugins.allocations.answers import Declined
+from hami_plugins.allocations.questions import intake_of
+from hami_plugins.allocator.locked_cache import LockedAllocationCache
+from hami_plugins.allocator.memory import LogOnce
+from hami_plugins.allocator.metrics import AllocatorMetrics
+from hami_plugins.allocator.reader import ReadPod
+from hami_plugins.engine.intake import PodInfo
+from hami_plugins.errors import KubeError, WireError
+from hami_plugins.kube import paths
+from hami_plugins.model.units import PodUid
+from hami_plugins.wire import scheduler_extender
+from hami_plugins.wire.scheduler_extender import ToBind
+
+_REFUSED: Final = range(400, 500)
+"""Statuses with which the API server says that it has not done something, and will not."""
+
+_CONFLICT: Final = 409
+"""It says this of a pod that is bound already, which may be the work of an earlier Binding whose answer was lost."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerExtender:
+    """``read`` is asked for a pod that the watch has not shown yet, ``create`` posts a Binding (``KubeError``).
+
+    Without ``create`` nobody is bound. ``marker`` is the annotation that sends a Binding to the webhook; ``now_ns``
+    gives Unix nanoseconds.
+    """
+
+    books: LockedAllocationCache
+    read: ReadPod
+    create: Callable[[str, Mapping[str, Any]], object] | None
+    marker: Mapping[str, str]
+    metrics: AllocatorMetrics
+    now_ns: Callable[[], int]
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _on_their_way: set[PodUid] = field(default_factory=set, init=False, repr=False)
+    _heard: LogOnce = field(default_factory=LogOnce, init=False, repr=False)
+
+    def filter(self, body: bytes) -> bytes:
+        """Which nodes can hold a pod."""
+        try:
+            call = scheduler_extender.candidates(body)
+            intake = intake_of(call.pod, self.books.intake)
+        except WireError as error:
+            self.metrics.answered("filter", "unreadable")
+            return scheduler_extender.filter_error(str(error))
+        if obstacle := self.books.obstacle(intake):
+            refused = dict.fromkeys(call.names, obstacle)
+        else:
+            wants = intake.demand.devices.wants_devices
+            refused = self.books.refusals(call.names, intake) if wants else {}
+        self.metrics.answered("filter", "refused" if len(refused) == len(call.names) else "fits")
+        return scheduler_extender.filter_reply(call, refused)
+
+    def prioritize(self, body: bytes) -> bytes:
+        """How well a pod would fit on each of some nodes."""
+        try:
+            call = scheduler_extender.candidates(body)
+            intake = intake_of(call.pod, self.books.intake)
+        except WireError as error:
+            self.metrics.answered("prioritize", "unreadable")
+            if self._heard.first("prioritize"):  # the words of the error are the caller's
+                _log.warning("call_unreadable", verb="prioritize", error=str(error))
+            return scheduler_extender.prioritize_reply((), {})
+        scores = {} if self.books.obstacle(intake) else self.books.scores(call.names, intake)
+        self.metrics.answered("prioritize", "ranked")
+        return scheduler_extender.prioritize_reply(call.names, scores)
+
+    def bind(self, body: bytes) -> bytes:
+        """Grants, and binds with the grant; waits for the API server."""
+        try:
+            error = self._bound(scheduler_extender.to_bind(body))
+        except WireError as wrong:
+            self.metrics.answered("bind", "unreadable")
+            return scheduler_extender.bind_reply(str(wrong))
+        self.metrics.answered("bind", "refused" if error else "bound")
+        return scheduler_extender.bind_reply(error)
+
+    def _bound(self, call: ToBind) -> str:
+        """Why the pod could not be bound; empty where it is."""
+        try:
+            intake = self._waiting(call)
+        except KubeError as error:
+            return f"pod {call.namespace}/{call.name} is not known yet: {error}"
+        if intake is None:
+            name = f"pod {call.namespace}/{call.name}"
+            return f"{name} is bound, or asks for no {self.books.product.word} devices: its scheduler has to bind it"
+        if self.create is None:
+            return "this server binds nobody (its setting binds is false); take bindVerb out of the extender"
+        if obstacle := self.books.obstacle(intake):
+            return obstacle
+        with self._alone(call.uid) as alone:
+            if not alone:
+                return f"pod {call.namespace}/{call.name} is being bound already: an earlier call waits for its answer"
+            return self._granted(self.create, call, intake)
+
+    @contextmanager
+    def _alone(self, uid: PodUid) -> Iterator[bool]:
+        """Whether no other call binds the pod: the failure of one must not free what another has bound it with."""
+        with self._lock:
+            alone = uid not in self._on_their_way
+            self._on_their_way.add(uid)
+        try:
+            yield alone
+        finally:
+            if alone:
+                with self._lock:
+                    self._on_their_way.discard(uid)
+
+    def _granted(self, create: Callable[[str, Mapping[str, Any]], object], call: ToBind, intake: PodInfo) -> str:
+        again = self.books.answered(call.uid)
+        found = self.books.grant(call.node, intake, carried=None, dry=False, now_ns=self.now_ns())
+        if isinstance(found, Declined):
+            self.metrics.refused(found.code)
+            return self.books.words(found, intake)
+        _, annotations = found
+        error = self._posted(create, call, {**self.marker, **annotations})
+        if error is None:
+            return ""
+        # An earlier Binding of the pod may still be carried out, or have been: then only the watch or the time ends it.
+        if error.status in _REFUSED and error.status != _CONFLICT and not again:
+            self.books.undo(call.uid, call.node)
+        _log.warning("binding_failed", pod=f"{call.namespace}/{call.name}", node=call.node, error=str(error))
+        return str(error)
+
+    def _posted(
+        self, create: Callable[[str, Mapping[str, Any]], object], call: ToBind, annotations: Mapping[str, str]
+    ) -> KubeError | None:
+        metadata = {"name": call.name, "namespace": call.namespace, "uid": call.uid, "annotations": dict(annotations)}
+        target = {"apiVersion": "v1", "kind": "Node", "name": call.node}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        try:
+            create(paths.pod_binding(call.namespace, call.name), body)
+        except KubeError as error:
+            return error
+        return None
+
+    def _waiting(self, call: ToBind) -> PodInfo | None:
+        """What the pod asks for; ``None`` for one that asks for no devices. Raises ``KubeError``."""
+        seen = self.books.seen(call.namespace, call.name)
+        if seen is not None and seen.uid == call.uid:
+            if seen.fault:
+                raise KubeError(seen.fault)
+            return seen.intake
+        raw = self.read(call.namespace, call.name)
+        if raw is None or (raw.get("metadata") or {}).get("uid") != call.uid:
+            raise KubeError(f"the API server has none with the UID {call.uid}")
+        intake = self.books.intake(raw)
+        return intake if intake.refusal or intake.demand.devices.wants_devices else None

@@ -1,0 +1,423 @@
+"""The ledger behind its lock, kept up to date by the watches of nodes and pods.
+
+Of an object nothing is kept but what an answer needs: of a node its cards, of a pod that waits what it asks for, of a
+pod that is bound what it holds, of all others that they are there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from hami_plugins.allocations import unread, writers
+from hami_plugins.allocations.answers import (
+    AllocationSource,
+    Assumption,
+    AuditFinding,
+    DeclineCode,
+    Declined,
+    PodAllocation,
+    Statistics,
+)
+from hami_plugins.allocations.cache import HOLD, AllocationCache
+from hami_plugins.allocations.product import Product
+from hami_plugins.allocator.time_slices import BUDGET, listed, slices
+from hami_plugins.engine.decide import Decider, PodDemand
+from hami_plugins.engine.intake import PodInfo, take_in
+from hami_plugins.engine.registry import Registry
+from hami_plugins.errors import WireError
+from hami_plugins.explain.wording import reason_words
+from hami_plugins.kube.reflector import ObjectChange
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import Refusal
+from hami_plugins.model.nodes import NodeState
+from hami_plugins.model.pods import FINISHED
+from hami_plugins.model.policy import NodePolicy, Policy
+from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.model.verdicts import Fit
+from hami_plugins.wire import objects
+
+Raw = Mapping[str, Any]
+
+_DEMANDS: Final = 64
+_STATES: Final = 1_000
+"""Reasons in words that are remembered: of so many kinds of pods, for so many states of nodes each."""
+
+_LONGEST_REASON: Final = 2_000
+"""Characters: a reason stands once for each node, and names containers and models as the pod spells them."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedPod:
+    """A pod as the watch shows it.
+
+    ``intake`` is what it asks for, while it waits; ``None`` for one that asks for no cards, and for one that is bound
+    or has finished. ``fault`` is why it cannot be read.
+    """
+
+    uid: PodUid
+    intake: PodInfo | None = None
+    fault: str = ""
+
+
+class LockedAllocationCache:
+    """Safe to call from any thread. ``keep`` and ``hold`` are as in ``AllocationCache``, ``clock`` gives the time."""
+
+    def __init__(self, product: Product, *, keep: float, hold: float = HOLD, clock: Callable[[], float]) -> None:
+        self.product = product
+        self.problems = 0
+        self._named: dict[str, tuple[str, ...]] = {}
+        self._clock = clock
+        self._registry, cap = Registry([product.spec]), product.capped
+        self._empty: Callable[[], AllocationCache] = lambda: AllocationCache(
+            Decider(self._registry), keep=keep, hold=hold, capped=cap
+        )
+        self._ledger, self._planner = self._empty(), product.planner()
+        self._lock = threading.Lock()
+        self._nodes: dict[str, NodeName] = {}
+        self._unreadable: dict[str, tuple[object, str]] = {}
+        self._pods: dict[tuple[str, str], WatchedPod] = {}
+        self._names: dict[str, tuple[str, str]] = {}
+        self._groups: dict[str, tuple[str, str]] = {}
+        self._reasons: OrderedDict[tuple[PodDemand, Policy], dict[NodeState, str]] = OrderedDict()
+        self._asked = frozenset(product.spec.resources.all())
+
+    # What the watches show
+
+    def node_changed(self, change: ObjectChange) -> None:
+        """A node came, changed or went."""
+        if change.kind == "deleted":
+            self._named.pop(change.uid, None)
+            self._unreadable.pop(change.uid, None)
+            with self._lock:
+                name = self._nodes.pop(change.uid, None)
+                if name is not None and name not in self._nodes.values():
+                    self._ledger.forget_node(name)
+            return
+        if change.object is None:
+            return
+        try:
+            node = objects.node_object(change.object)
+        except WireError as error:
+            self._malformed("node_unreadable", change.uid, [str(error)])
+            self._unreadable[change.uid] = (change.object.get("metadata") or {}).get("name"), str(error)
+            return
+        self._unreadable.pop(change.uid, None)
+        try:
+            with self._lock:
+                self._nodes[change.uid] = node.name
+                problems = self._ledger.see_node(node)
+        except Exception as error:  # noqa: BLE001 - a bug that one node meets is not to end all the others' grants
+            with self._lock:
+                self._ledger.forget_node(node.name)
+            self._broken("node_not_taken_in", f"node {node.name}", error)
+            return
+        self._malformed("node_problem", change.uid, [f"{problem.place}: {problem.what}" for problem in problems])
+
+    def pod_changed(self, change: ObjectChange) -> None:
+        """A pod came, changed or went."""
+        if change.kind == "deleted":
+            self._named.pop(change.uid, None)
+            name = self._names.pop(change.uid, ("", ""))
+            with self._lock:
+                if (seen := self._pods.get(name)) is not None and seen.uid == change.uid:
+                    del self._pods[name]
+                self._ledger.forget_pod(PodUid(change.uid), self._clock())
+                self._planner.pod_gone(PodUid(change.uid))
+            return
+        if change.object is None:
+            return
+        metadata = change.object.get("metadata") or {}
+        name = (str(metadata.get("namespace")), str(metadata.get("name")))
+        uid = PodUid(change.uid)
+        try:
+            seen = self._read(change.object, uid)
+        except Exception as error:  # noqa: BLE001 - a bug that one pod meets is not to free what it holds
+            self._broken("pod_not_taken_in", f"pod {'/'.join(name)}", error)
+            seen = self._unread(change.object, uid, repr(error))
+        with self._lock:
+            self._pods[name] = seen
+        self._names[change.uid] = name
+
+    def group_changed(self, change: ObjectChange) -> None:
+        """A PodGroup came, changed or went."""
+        if change.kind == "deleted":
+            self._named.pop(change.uid, None)
+            if (key := self._groups.pop(change.uid, None)) is not None:
+                with self._lock:
+                    self._planner.group_gone(*key)
+            return
+        if change.object is None:
+            return
+        try:
+            group, wrong = objects.readable_pod_group(change.object)
+        except WireError as error:
+            self._malformed("group_unreadable", change.uid, [str(error)])
+            return
+        self._malformed("group_problem", change.uid, map(str, wrong))
+        self._groups[change.uid] = (group.namespace, group.name)
+        with self._lock:
+            self._planner.group_seen(group)
+
+    def _read(self, raw: Raw, uid: PodUid) -> WatchedPod:
+        if not self._concerns(raw):
+            return WatchedPod(uid)
+        try:
+            pod = objects.pod(raw)
+        except WireError as error:
+            self._malformed("pod_unreadable", uid, [str(error)])
+            return self._unread(raw, uid, str(error))
+        if pod.node is None and pod.phase not in FINISHED:
+            intake = take_in(pod, self._registry, self.product.rules)
+            with self._lock:
+                self._ledger.see_pod(pod, self._clock())
+                self._planner.pod_seen(pod, intake)
+            return WatchedPod(uid, intake)
+        edited = writers.written_later(raw, self.product.held)
+        with self._lock:
+            problems = self._ledger.see_pod(pod, self._clock(), edited=edited)
+            if pod.phase in FINISHED:
+                self._planner.pod_gone(uid)
+            else:
+                self._planner.pod_seen(pod, None)
+        self._malformed("pod_problem", uid, [f"{problem.place}: {problem.what}" for problem in problems])
+        return WatchedPod(uid)
+
+    def _unread(self, raw: Raw, uid: PodUid, fault: str) -> WatchedPod:
+        """A pod of which nothing can be told but its node and its annotations."""
+        with self._lock:
+            self._ledger.see_pod(unread.pod(raw, uid, self.product.told), self._clock(), fault=fault)
+        return WatchedPod(uid, fault=fault)
+
+    def _concerns(self, raw: Raw) -> bool:
+        """Whether a pod asks for cards, or is bound with some; most pods of a cluster do neither."""
+        spec, annotations = raw.get("spec") or {}, (raw.get("metadata") or {}).get("annotations") or {}
+        if spec.get("nodeName") and any(key in annotations for key in self.product.held):
+            return True
+        return any(
+            not self._asked.isdisjoint(resources.get(kind) or ())
+            for name in ("containers", "initContainers")
+            for container in spec.get(name) or ()
+            if (resources := container.get("resources"))
+            for kind in ("limits", "requests")
+        )
+
+    def _malformed(self, event: str, uid: str, reasons: Iterable[str]) -> None:
+        """All that is wrong with an object now: counted each time, and named once, however often the object says so."""
+        before, now = self._named.pop(uid, ()), tuple(reasons)
+        if not now:
+            return
+        self._named[uid] = now
+        with self._lock:
+            self.problems += len(now)
+        for reason in dict.fromkeys(now):
+            if reason not in before:
+                _log.warning(event, reason=reason)
+
+    def _broken(self, event: str, subject: str, error: Exception) -> None:
+        """A mistake of this program: with its trace, so that it can be reported."""
+        with self._lock:
+            self.problems += 1
+        _log.error(event, subject=subject, exc_info=error)
+
+    def forget(self) -> None:
+        """Nothing is known any more, whoever has this still."""
+        with self._lock:
+            self._ledger, self._planner = self._empty(), self.product.planner()
+            for known in (self._nodes, self._pods, self._names, self._groups, self._named, self._reasons):
+                known.clear()
+
+    # What is asked
+
+    def nodes_with_cards(self) -> tuple[NodeName, ...]:
+        """The nodes that have registered cards."""
+        with self._lock:
+            entries = [self._ledger.entry(name) for name in self._nodes.values()]
+        return tuple(entry.name for entry in entries if entry is not None and entry.ids)
+
+    def seen(self, namespace: str, name: str) -> WatchedPod | None:
+        """The pod of that name, as the watch has it."""
+        with self._lock:
+            return self._pods.get((namespace, name))
+
+    def intake(self, raw: Raw) -> PodInfo:
+        """What a pod asks for. Raises ``WireError`` where it cannot be read."""
+        return take_in(objects.pod(raw), self._registry, self.product.rules)
+
+    def obstacle(self, intake: PodInfo) -> str:
+        """Why a pod gets no cards whatever is free; empty where nothing is in its way."""
+        return intake.refusal or self.product.obstacle(intake.pod)
+
+    def answer(self, node: NodeName, intake: PodInfo) -> str:
+        """Why the node's cards cannot hold the pod, with numbers; empty where they can.
+
+        A scheduler that asks so begins anew with the pod: see ``AllocationCache.look_again``.
+        """
+        with self._lock:
+            self._ledger.look_again(intake.pod.uid)
+            answer = self._ledger.answer(node, intake)
+            return self._why_not(node, intake, answer, self._told(intake))
+
+    def refusals(self, nodes: Iterable[NodeName], intake: PodInfo) -> dict[NodeName, str]:
+        """The nodes that cannot hold the pod, each with the reason; see ``answer`` and ``slices``."""
+        asked = listed(nodes, self._nodes.values())
+        left = dict.fromkeys(asked, f"{self.product.word}: not looked at within {BUDGET:.0f} s; try again")
+        for answers in self._answers(asked, intake):
+            told = self._told(intake)
+            for node, each in answers.items():
+                left[node] = self._why_not(node, intake, each, told)
+        return {node: why for node, why in left.items() if why}
+
+    def scores(self, nodes: Iterable[NodeName], intake: PodInfo) -> dict[NodeName, float]:
+        """How well the pod fits on each node that can hold it, by the policy for cards: the highest is the best."""
+        asked = listed(nodes, self._nodes.values())
+        fits: dict[NodeName, float] = {}
+        for answers in self._answers(asked, intake):
+            fits |= {node: answer.score for node, answer in answers.items() if isinstance(answer, Fit)}
+        with self._lock:
+            bonus = self._planner.bonus(asked, intake, self._ledger)
+        sign = -1.0 if intake.policy.node is NodePolicy.SPREAD else 1.0
+        return {node: sign * score + bonus.get(node, 0.0) for node, score in fits.items()}
+
+    def _answers(self, nodes: tuple[NodeName, ...], intake: PodInfo) -> Iterator[Mapping[NodeName, Fit | Refusal]]:
+        return slices(nodes, lambda some: self._ledger.answers(some, intake), self._lock)
+
+    def reserve(self, node: NodeName, intake: PodInfo, *, job: str = "") -> PodAllocation | Declined:
+        """See ``AllocationCache``."""
+        with self._lock:
+            if why := self._planner.objection(node, intake, self._ledger):
+                return Declined(uid=intake.pod.uid, node=node, code=DeclineCode.NODE, text=f"node {node}: {why}")
+            wish = self._planner.wish(node, intake, self._ledger)
+            return self._ledger.reserve(node, intake, self._clock(), wish=wish, job=job)
+
+    def release(self, uid: PodUid) -> bool:
+        """See ``AllocationCache``."""
+        with self._lock:
+            return self._ledger.release(uid)
+
+    def grant(
+        self, node: NodeName, intake: PodInfo, *, carried: Mapping[str, str] | None, dry: bool, now_ns: int
+    ) -> tuple[PodAllocation, dict[str, str]] | Declined:
+        """What a Binding is answered with, and the annotations that say so; see ``AllocationCache``."""
+        with self._lock:
+            if why := self._planner.objection(node, intake, self._ledger):
+                return Declined(uid=intake.pod.uid, node=node, code=DeclineCode.NODE, text=f"node {node}: {why}")
+            wish = self._planner.wish(node, intake, self._ledger)
+            found = self._ledger.grant(node, intake, self._clock(), carried=carried, dry=dry, wish=wish)
+            if isinstance(found, Declined):
+                return found
+            if found.source is AllocationSource.NOTHING:
+                return found, {}
+            return found, self._ledger.annotations(found, intake.pod, now_ns=now_ns)
+
+    def words(self, declined: Declined, intake: PodInfo) -> str:
+        """Why nothing was given, in words with numbers."""
+        if declined.refusal is None:
+            return declined.text
+        with self._lock:
+            reason = self._reason(declined.node, intake, declined.refusal, self._told(intake))
+            return f"node {declined.node}: {reason}"
+
+    def expire(self, shown: float) -> tuple[Assumption, ...]:
+        """End what was promised too long ago, and say what that was; ``shown`` as in ``AllocationCache``."""
+        with self._lock:
+            return self._ledger.expire(self._clock(), shown=shown)
+
+    def overdue(self, after: float) -> tuple[Assumption, ...]:
+        """See ``AllocationCache``."""
+        with self._lock:
+            return self._ledger.overdue(self._clock(), after=after)
+
+    def fail(self, assumption: Assumption) -> bool:
+        """See ``AllocationCache``."""
+        with self._lock:
+            return self._ledger.fail(assumption)
+
+    def answered(self, uid: PodUid) -> bool:
+        """Whether a Binding of the pod was answered that may be in effect, or come into effect still."""
+        with self._lock:
+            return any(each.answered for each in self._ledger.assumptions(uid))
+
+    def undo(self, uid: PodUid, node: NodeName) -> bool:
+        """A Binding was refused: what it was answered with is free again."""
+        with self._lock:
+            answered = (each for each in self._ledger.assumptions(uid) if each.node == node and each.answered)
+            return any(self._ledger.fail(each) for each in answered)
+
+    def findings(self) -> tuple[AuditFinding, ...]:
+        """What is wrong with what bound pods hold; see ``AllocationCache``. Nobody waits while it is looked for."""
+        with self._lock:
+            sheet = self._ledger.sheet()
+        return sheet.findings()
+
+    def snapshot(self) -> ClusterSnapshot:
+        """All nodes, with devices and who holds them; see ``AllocationCache``."""
+        with self._lock:
+            return self._ledger.snapshot()
+
+    @property
+    def statistics(self) -> Statistics:
+        """Sizes, for metrics."""
+        with self._lock:
+            return self._ledger.statistics()
+
+    def __len__(self) -> int:
+        """How many pods are known, whatever they ask for."""
+        return len(self._pods)
+
+    def _why_not(
+        self, node: NodeName, intake: PodInfo, answer: Fit | Refusal, told: dict[NodeState, str] | None
+    ) -> str:
+        """Why the pod does not go to the node."""
+        why = self._planner.objection(node, intake, self._ledger)
+        if not why and not isinstance(answer, Fit):
+            return self._reason(node, intake, answer, told)
+        why = why or self._planner.obstacle(intake, self._ledger)
+        return f"{self.product.word}: {why}" if why else ""
+
+    def _reason(self, node: NodeName, intake: PodInfo, refusal: Refusal, told: dict[NodeState, str] | None) -> str:
+        """A refusal in words that do not name the node: Volcano counts nodes by their words."""
+        entry = self._ledger.entry(node)
+        if entry is None:
+            why = next((why for name, why in tuple(self._unreadable.values()) if name == node), "")
+            return f"{self.product.word}: the node {f'cannot be read: {why}' if why else 'is not known'}"
+        known = None if told is None else told.get(entry.state)
+        if known is not None:
+            return known
+        text = self._spelled(node, intake, refusal)
+        if told is not None and not entry.problems:
+            if len(told) >= _STATES:
+                told.clear()
+            told[entry.state] = text
+        return text
+
+    def _told(self, intake: PodInfo) -> dict[NodeState, str] | None:
+        """The reasons that are remembered for such a pod, by state; ``None`` where they depend on names of cards."""
+        devices = intake.demand.devices
+        if any(request.selector.names_ids for each in devices.containers for request in each.requests):
+            return None
+        key = (PodDemand(devices), intake.policy)
+        told = self._reasons.setdefault(key, {})
+        self._reasons.move_to_end(key)
+        if len(self._reasons) > _DEMANDS:
+            self._reasons.popitem(last=False)
+        return told
+
+    def _spelled(self, node: NodeName, intake: PodInfo, refusal: Refusal) -> str:
+        why = self._ledger.why_not(node, intake, refusal)
+        entry = self._ledger.entry(node)
+        problems = [problem.what for problem in entry.problems] if entry is not None else []
+        if why is None or not why.reasons:
+            return f"{self.product.word}: {self.product.unregistered(problems)}"
+        names, reason = [container.name for container in intake.pod.containers], why.reasons[0]
+        told = self.product.wording(reason, refusal) or reason_words(reason, self._registry, names)
+        words = f"{self.product.word} {told}".replace(f" ({node})", "")
+        remedy = self.product.remedy(reason, entry)
+        return (f"{words}; {remedy}" if remedy else words)[:_LONGEST_REASON]

@@ -1,0 +1,99 @@
+"""What the server of grants tells Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from hami_plugins.allocations.answers import AuditFindingKind, Statistics
+from hami_plugins.observe.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocatorSizes:
+    """What is looked up at each reading, where this replica has the lease. ``active`` is whether it answers."""
+
+    active: bool
+    statistics: Statistics
+    pods: int
+    problems: int
+    missed: int
+    findings: Mapping[AuditFindingKind, int]
+
+
+class AllocatorMetrics:
+    """The server's metrics, whose names begin with ``prefix``."""
+
+    def __init__(self, prefix: str) -> None:
+        self.metrics = Metrics(prefix)
+        self._prefix = prefix
+        self._answers = self.metrics.counter(
+            "answers_total", "Answers to the scheduler and to the API server, by kind and outcome", ("kind", "outcome")
+        )
+        self._refusals = self.metrics.counter("refusals_total", "Reservations and Bindings refused", ("reason",))
+        self._reads = self.metrics.counter(
+            "pod_reads_total", "Pods that were read alone: the watch had not shown them, or no end of their Bindings"
+        )
+        self._expired = self.metrics.counter(
+            "assumptions_expired_total", "What was promised and never came, by state", ("state",)
+        )
+
+    def answered(self, kind: str, outcome: str) -> None:
+        """Something was answered."""
+        self._answers.labels(kind, outcome).inc()
+
+    def refused(self, reason: str) -> None:
+        """A reservation or a Binding was refused."""
+        self._refusals.labels(reason).inc()
+
+    def read(self) -> None:
+        """A pod had to be read from the API server."""
+        self._reads.inc()
+
+    def expired(self, state: str) -> None:
+        """An assumption ended without having come true."""
+        self._expired.labels(state).inc()
+
+    def read_from(self, sizes: Callable[[], AllocatorSizes | None]) -> None:
+        """Adds what is looked up at each reading."""
+        self.metrics.collected(lambda: _collected(self._prefix, sizes()))
+
+
+def _collected(prefix: str, sizes: AllocatorSizes | None) -> Iterable[Metric]:
+    yield _one(prefix, "active", "Whether this replica answers", float(sizes is not None and sizes.active))
+    if sizes is not None:
+        yield from _sized(prefix, sizes)
+
+
+def _sized(prefix: str, sizes: AllocatorSizes) -> Iterator[Metric]:
+    found = sizes.statistics
+    yield _one(prefix, "nodes", "Nodes that are known", found.nodes)
+    yield _one(prefix, "cards", "Cards that are registered", found.devices)
+    yield _one(prefix, "pods", "Pods that are known, whatever they ask for", sizes.pods)
+    yield _one(prefix, "holders", "Bound pods that hold cards", found.holders)
+    unreadable = CounterMetricFamily(
+        f"{prefix}_unreadable_total", "Nodes and pods, or parts of them, that could not be read; the log names them"
+    )
+    unreadable.add_metric((), sizes.problems)
+    yield unreadable
+    yield _one(
+        prefix, "missed_changes", "Nodes and pods whose last change broke this program; see the log", sizes.missed
+    )
+    wrong = GaugeMetricFamily(
+        f"{prefix}_findings", "What is wrong with the grants of bound pods; /findings names them", labels=("finding",)
+    )
+    for finding, number in sizes.findings.items():
+        wrong.add_metric((finding.value,), number)
+    yield wrong
+    family = GaugeMetricFamily(
+        f"{prefix}_assumptions", "What is promised and not seen to be in effect, by state", labels=("state",)
+    )
+    family.add_metric(("reserved",), found.reservations)
+    family.add_metric(("answered",), found.answered)
+    yield family
+
+
+def _one(prefix: str, name: str, what: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"{prefix}_{name}", what, value=value)

@@ -1,0 +1,314 @@
+"""A server of grants put together: everything that does IO is made, started and ended here."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import nullcontext
+from typing import Final, Protocol
+
+from starlette.routing import Route
+
+from hami_plugins.allocations import arrivals
+from hami_plugins.allocations.answers import AuditFinding
+from hami_plugins.allocations.manifests.webhooks import BINDING_PATH, JOB_PATH, POD_PATH
+from hami_plugins.allocations.product import Product
+from hami_plugins.allocator import audit as auditing
+from hami_plugins.allocator.bindings import Bindings
+from hami_plugins.allocator.handlers import KUBE_SCHEDULER, VOLCANO, HandledPath, Handlers
+from hami_plugins.allocator.kube_extender import SchedulerExtender
+from hami_plugins.allocator.metrics import AllocatorMetrics, AllocatorSizes
+from hami_plugins.allocator.reader import RateLimitedRead, reading
+from hami_plugins.allocator.session import Filling, LeaderSession
+from hami_plugins.allocator.settings import AllocatorSettings
+from hami_plugins.allocator.volcano_extender import Extender
+from hami_plugins.errors import HamiPluginsError
+from hami_plugins.kube.election import BoundedApi, Election
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.units import NodeName
+from hami_plugins.web.admission import AdmissionMetrics, Handler, admission_route
+from hami_plugins.web.bodies import BodyBudget
+from hami_plugins.web.documents import DocumentMetrics, Reply, document_route, waiting
+from hami_plugins.web.endpoints import Endpoints
+from hami_plugins.web.pages import JsonPage
+from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied
+
+FINDINGS_PATH: Final = "/findings"
+READ_SECONDS: Final = 1.5
+"""How long a Binding waits for a pod that the watch has not shown yet."""
+
+BIND_SECONDS: Final = 10.0
+"""How long a Binding may take that is made for a scheduler: the API server asks us, and others, before it answers."""
+
+LINGER_SECONDS: Final = 3.0
+"""The API server carries out a Binding within milliseconds of our answer, unless its store is slow."""
+
+_LOOK_SECONDS: Final = 0.02
+
+
+class StandbyError(HamiPluginsError):
+    """Another replica answers, or this one does not know the cluster yet."""
+
+    retryable = True
+    http_status = 503
+
+
+class NodeWriter(Protocol):
+    """Writes nodes whose devices a scheduler counts wrong after an answer."""
+
+    def touch(self, node: NodeName) -> None:
+        """Has a node written soon, and returns at once."""
+
+    def start(self) -> None:
+        """Begins."""
+
+    def stop(self) -> None:
+        """Ends. May be called twice."""
+
+
+class AllocatorServer:
+    """One replica. ``identity`` is this process alone, among those that stand for the lease. It can be started once.
+
+    ``writer`` is told of the node of each answer, where a scheduler counts devices itself.
+    ``filling`` is entered while the ledger takes in the whole cluster. ``linger`` is how many seconds it waits at its
+    end for what it has answered to be in effect, because the next one knows only what is.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it is made of
+        self,
+        settings: AllocatorSettings,
+        api: BoundedApi,
+        product: Product,
+        *,
+        metrics: AllocatorMetrics,
+        identity: str,
+        filling: Filling = nullcontext,
+        linger: float = LINGER_SECONDS,
+        writer: NodeWriter | None = None,
+    ) -> None:
+        self._linger = linger
+        self._settings = settings
+        self._api = api
+        self._hasty = api.within(READ_SECONDS)
+        self._read = waiting(reading(self._hasty.get, told=metrics.read))
+        self._rationed = waiting(RateLimitedRead(self._read, clock=time.monotonic))
+        self._product = product
+        self._metrics = metrics
+        self._filling = filling
+        self._term: Handlers | None = None
+        self._ending: threading.Thread | None = None
+        self._stopping = threading.Event()
+        namespace = settings.service.namespace
+        self._election = Election(
+            api,
+            namespace=namespace,
+            name=settings.lease.name,
+            identity=identity,
+            timing=settings.lease.timing,
+            on_started=self._begin,
+            on_stopped=self._end,
+        )
+        self._writer = writer
+        documents = DocumentMetrics(metrics.metrics)
+        self._endpoints = Endpoints(
+            settings,
+            api,
+            plain=self._plain(documents),
+            webhooks=self._over_tls(AdmissionMetrics(metrics.metrics, documents)),
+            ready={"lease": self._election.check, "ledger": self._ledger_check},
+            metrics=metrics.metrics,
+        )
+        metrics.read_from(self._sizes)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where the extender, probes and metrics are served."""
+        return self._endpoints.address
+
+    @property
+    def webhook_address(self) -> tuple[str, int] | None:
+        """Where the webhooks are served; ``None`` before the certificate is there."""
+        return self._endpoints.webhook_address
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing is answered; empty where it is."""
+        return self._endpoints.trouble
+
+    def snapshot(self) -> ClusterSnapshot | None:
+        """All nodes with who holds what, where this replica answers; ``None`` elsewhere."""
+        office = self._term
+        return None if office is None or not office.term.ready else office.term.books.snapshot()
+
+    def start(self) -> None:
+        """Begins. Raises ``ConfigError`` or ``KubeError`` where there is no certificate to serve with."""
+        self._endpoints.start()
+        if self._writer is not None:
+            self._writer.start()
+        self._election.start()
+
+    def stop(self) -> None:
+        """Ends: is not ready, answers no more, hands the lease back, lets go of its clients. May be called twice."""
+        self._endpoints.leave()
+        self._stopping.set()
+        self._settle()
+        self._election.stop()
+        self._endpoints.stop()
+        if self._ending is not None:
+            self._ending.join()
+        if self._writer is not None:
+            self._writer.stop()
+
+    def _settle(self) -> None:
+        """Waits for Bindings that the API server is still carrying out."""
+        office, until = self._term, time.monotonic() + self._linger
+        while office is not None and office.term.books.statistics.answered and time.monotonic() < until:
+            time.sleep(_LOOK_SECONDS)
+
+    def _begin(self) -> None:
+        """The lease is ours."""
+        term = LeaderSession(
+            self._api,
+            self._settings,
+            self._product,
+            metrics=self._metrics,
+            read=self._read,
+            filling=self._filling,
+            on_filled=lambda: self._heal(term),
+        )
+        self._term = Handlers(
+            term=term,
+            bindings=self._bindings(term),
+            extender=self._extender(term),
+            scheduler=self._scheduler(term),
+        )
+        term.start()
+
+    def _end(self) -> None:
+        """The lease is ours no longer: what is known may be wrong from now on."""
+        office, self._term = self._term, None
+        if office is not None:
+            office.term.stop(timeout=0.0)
+            self._ending = threading.Thread(target=office.term.end, name="grants-ending", daemon=True)
+            self._ending.start()
+
+    def _heal(self, term: LeaderSession) -> None:
+        """While nobody answered, every Binding that failed left its cards booked in the scheduler's own ledger."""
+        if self._writer is not None:
+            for node in term.books.nodes_with_cards():
+                self._writer.touch(node)
+
+    def _bindings(self, term: LeaderSession) -> Bindings:
+        return Bindings(
+            books=term.books,
+            metrics=self._metrics,
+            read=self._read,
+            now_ns=time.time_ns,
+            touch=_leave if self._writer is None else self._writer.touch,
+        )
+
+    def _extender(self, term: LeaderSession) -> Extender:
+        settings = self._settings
+        return Extender(term.books, read=self._rationed, weight=settings.weight, metrics=self._metrics)
+
+    def _scheduler(self, term: LeaderSession) -> SchedulerExtender:
+        return SchedulerExtender(
+            books=term.books,
+            read=self._rationed,
+            create=self._api.within(BIND_SECONDS).create if self._product.binds else None,
+            marker=dict((self._product.marker,)),
+            metrics=self._metrics,
+            now_ns=time.time_ns,
+        )
+
+    def _active(self) -> Handlers:
+        """What answers. Raises ``StandbyError``."""
+        if self._stopping.is_set():
+            raise StandbyError("this replica does not answer any more: the process ends")
+        office = self._term
+        if office is None or not self._election.active:
+            raise StandbyError(f"this replica does not answer: {self._election.check() or 'it is about to begin'}")
+        if not office.term.ready:
+            raise StandbyError(f"this replica does not answer yet: {office.term.check()}")
+        return office
+
+    def _sizes(self) -> AllocatorSizes | None:
+        office = self._term
+        if office is None:
+            return None
+        term = office.term
+        return AllocatorSizes(
+            active=term.ready,
+            statistics=term.books.statistics,
+            pods=len(term.books),
+            problems=term.books.problems,
+            missed=term.missed,
+            findings=auditing.counts(term.findings),
+        )
+
+    def _over_tls(self, metrics: AdmissionMetrics) -> list[Route]:
+        paths: list[tuple[str, Handler, str]] = [(POD_PATH, self._mark, "pods"), (BINDING_PATH, self._bind, "bindings")]
+        if self._product.jobs:
+            paths.append((JOB_PATH, self._patch, "jobs"))
+        room = BodyBudget()
+        return [admission_route(path, handler, name=name, metrics=metrics, room=room) for path, handler, name in paths]
+
+    def _plain(self, metrics: DocumentMetrics) -> list[Route]:
+        calls = (*VOLCANO, *(KUBE_SCHEDULER if self._product.kube_scheduler else ()))
+        room = BodyBudget()
+        return [Route(FINDINGS_PATH, self._findings().answer), *(self._call(each, metrics, room) for each in calls)]
+
+    def _findings(self) -> JsonPage[tuple[AuditFinding, ...]]:
+        """What the replica that answers has found wrong with the grants of bound pods."""
+        audit = self._product.audit
+        return JsonPage(lambda: self._active().term.findings, lambda found: auditing.document(found, audit))
+
+    def _call(self, call: HandledPath, metrics: DocumentMetrics, room: BodyBudget) -> Route:
+        def reply(body: bytes) -> Reply:
+            return Reply(200, call.answer(self._active(), body))
+
+        return document_route(
+            call.path,
+            reply,
+            name=call.name,
+            metrics=metrics,
+            limit=call.limit,
+            longest=call.longest,
+            collecting=call.collecting,
+            room=room,
+        )
+
+    def _mark(self, request: AdmissionRequest) -> Answer:
+        """New pods are marked by any replica, active or not: nothing of the ledger is needed for it."""
+        if request.object is None:
+            return Allowed()
+        why = arrivals.objection(request.object, self._product.keys)
+        answer = Denied(why) if why else self._product.mark(request.object)
+        outcome = ("marked" if answer.operations else "untouched") if isinstance(answer, Allowed) else "refused"
+        self._metrics.answered("pod", outcome)
+        return answer
+
+    def _patch(self, request: AdmissionRequest) -> Answer:
+        """New jobs are patched by any replica, as pods are marked."""
+        if request.object is None or self._product.jobs is None:
+            return Allowed()
+        answer = self._product.jobs(request.object)
+        outcome = ("patched" if answer.operations else "untouched") if isinstance(answer, Allowed) else "refused"
+        self._metrics.answered("job", outcome)
+        return answer
+
+    def _bind(self, request: AdmissionRequest) -> Answer:
+        office = self._active()
+        answer = office.bindings(request)
+        # The pod may have had to be read: the lease may be another's by now, or ours anew, with another ledger.
+        if self._active() is not office:
+            raise StandbyError("this replica has another ledger than the one that was asked; try again")
+        return answer
+
+    def _ledger_check(self) -> str:
+        office = self._term
+        return "kept by the replica that has the lease" if office is None else office.term.check()
+
+
+def _leave(_node: NodeName) -> None:
+    """No scheduler counts devices, so that no node has to be written."""

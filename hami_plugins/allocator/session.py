@@ -1,0 +1,200 @@
+"""What exists while this replica is the active one: the ledger, the watches that fill it, the time that ends things.
+
+It begins empty, with lists that are no older than the lease, and so finds all that an earlier replica brought about.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final
+
+import structlog
+
+from hami_plugins.allocations.answers import Assumption, AuditFinding
+from hami_plugins.allocations.product import Product
+from hami_plugins.allocator.audit import Auditor
+from hami_plugins.allocator.locked_cache import LockedAllocationCache
+from hami_plugins.allocator.metrics import AllocatorMetrics
+from hami_plugins.allocator.reader import ReadPod
+from hami_plugins.allocator.settings import REQUEST_SECONDS, AllocatorSettings
+from hami_plugins.errors import KubeError
+from hami_plugins.kube import paths
+from hami_plugins.kube.port import Selection, Watching
+from hami_plugins.kube.reflector import Backoff, Reflector, ReflectorOptions
+
+EXPIRY_SECONDS: Final = 1.0
+"""Between two looks for what was promised too long ago."""
+
+UNHEALTHY_SECONDS: Final = 20.0
+"""How long a watch may be interrupted before nothing is answered any more: other pods are bound meanwhile."""
+
+LOOK_BEFORE: Final = 30.0
+"""Seconds before an answer ends by time in which the API server is asked whether its Binding failed."""
+
+LOOKS: Final = 4
+"""Such questions in one turn: while one waits, nothing else ends by time."""
+
+LONGEST_PAUSE: Final = 5.0
+"""Seconds between two tries to reach the API server."""
+
+POD_GROUPS: Final = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
+
+LONGEST_ABSENCE: Final = 300.0
+"""Seconds between two looks for PodGroups in a cluster that has none."""
+
+Filling = Callable[[], AbstractContextManager[None]]
+
+_log = structlog.get_logger(__name__)
+
+
+class LeaderSession:
+    """From ``start`` to ``stop``. ``ready`` is whether the ledger knows the whole cluster and hears what happens there.
+
+    ``filling`` is entered while the lists are taken in, ``on_filled`` called when that is done. ``read`` is asked for
+    pods of which nothing was heard after their Bindings.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it is made of
+        self,
+        api: Watching,
+        settings: AllocatorSettings,
+        product: Product,
+        *,
+        metrics: AllocatorMetrics,
+        read: ReadPod,
+        filling: Filling = nullcontext,
+        on_filled: Callable[[], object] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.books = LockedAllocationCache(product, keep=settings.reservation, hold=settings.hold, clock=clock)
+        self._auditor = Auditor(self.books)
+        self._metrics = metrics
+        self._read = read
+        self._look_after = max(REQUEST_SECONDS, settings.reservation - LOOK_BEFORE)
+        self._clock = clock
+        self._filling = filling
+        self._on_filled = on_filled
+        self._stop = threading.Event()
+        nodes, pods = Selection(paths.NODES, "Node"), Selection(paths.PODS, "Pod")
+        usual = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
+        self._nodes = Reflector(api, nodes, on_change=self.books.node_changed, name="grants-nodes", **usual)
+        self._pods = Reflector(api, pods, on_change=self.books.pod_changed, name="grants-pods", **usual)
+        # A cluster may do without PodGroups, so that nobody waits for them, and they are asked for seldom.
+        rare = ReflectorOptions(backoff=Backoff(most=LONGEST_ABSENCE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
+        groups = Selection(POD_GROUPS, "PodGroup")
+        changed = self.books.group_changed
+        self._groups = (
+            Reflector(api, groups, on_change=changed, name="grants-groups", **rare) if product.groups else None
+        )
+        self._thread = threading.Thread(target=self._run, name="grants-expiry", daemon=True)
+
+    @property
+    def ready(self) -> bool:
+        """Whether nodes and pods are all known, and what becomes of them, too."""
+        return not self.check()
+
+    def check(self) -> str:
+        """What is missing, in words for an operator; empty where nothing is."""
+        for reflector, what in ((self._nodes, "nodes"), (self._pods, "pods")):
+            if not reflector.synced.is_set():
+                why = f": {reflector.last_error}" if reflector.last_error else ""
+                return f"the API server has not told of all {what} yet{why}"
+            if not reflector.healthy:
+                return f"the watch of {what} is broken: {reflector.last_error}"
+            if missed := reflector.missed:
+                return f"the last change of some {what} ({missed}) could not be taken in; the log says why"
+        return ""
+
+    @property
+    def missed(self) -> int:
+        """How many nodes and pods there are whose last change could not be taken in."""
+        return self._nodes.missed + self._pods.missed
+
+    @property
+    def findings(self) -> tuple[AuditFinding, ...]:
+        """What was wrong with the grants of bound pods a short while ago."""
+        return self._auditor.found
+
+    def start(self) -> None:
+        """Begins to fill the ledger."""
+        self._thread.start()
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """Ends; the threads may live on for a moment after ``timeout`` seconds. May be called twice."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+        for reflector in (self._nodes, self._pods, self._groups):
+            if reflector is not None:
+                reflector.stop(timeout)
+
+    def end(self) -> None:
+        """Ends for good: what was known goes, whoever has this still, and a replica that waits has its memory back."""
+        self.stop()
+        self.books.forget()
+
+    def _run(self) -> None:
+        began = self._clock()
+        with self._filling():
+            if not self._filled():
+                return
+        self._spared("ledger_not_told", lambda: self._tell(began))
+        while not self._stop.wait(EXPIRY_SECONDS):
+            self._spared("expiry_failed", self._expire)
+            self._spared("audit_failed", lambda: self._auditor.look(self._clock()))
+
+    def _spared(self, event: str, act: Callable[[], object]) -> None:
+        """Does it; whatever goes wrong, the thread lives on, for without it cards would stay promised for ever."""
+        try:
+            act()
+        except Exception:  # noqa: BLE001 - the outermost loop
+            _log.exception(event)
+
+    def _tell(self, began: float) -> None:
+        sizes = self.books.statistics
+        _log.info(
+            "ledger_filled",
+            seconds=round(self._clock() - began, 3),
+            nodes=sizes.nodes,
+            pods=len(self.books),
+            holders=sizes.holders,
+        )
+        self._on_filled()
+
+    def _expire(self) -> None:
+        for ended in self.books.expire(self._pods.told_until):
+            self._metrics.expired("answered" if ended.answered else "reserved")
+            _log.info("assumption_expired", pod=ended.record.full_name, node=ended.node, answered=ended.answered)
+        for overdue in self.books.overdue(self._look_after)[:LOOKS]:
+            if self._failed(overdue) and self.books.fail(overdue):
+                self._metrics.expired("failed")
+                _log.info("binding_failed", pod=overdue.record.full_name, node=overdue.node)
+
+    def _failed(self, overdue: Assumption) -> bool:
+        """Whether the Binding that was answered so long ago cannot come true any more: the pod is there and waits.
+
+        By now the API server has given up the request; before that nobody can tell, for it may still be writing.
+        """
+        try:
+            raw = self._read(overdue.record.namespace, overdue.record.name)
+        except KubeError:
+            return False
+        if raw is None or (raw.get("metadata") or {}).get("uid") != overdue.record.uid:
+            return False
+        return not (raw.get("spec") or {}).get("nodeName")
+
+    def _filled(self) -> bool:
+        """Begins to follow nodes and pods; whether all are known before the end."""
+        for reflector in (self._nodes, self._pods, self._groups):
+            if reflector is not None:
+                reflector.start()
+        return all(self._came(reflector) for reflector in (self._nodes, self._pods))
+
+    def _came(self, reflector: Reflector) -> bool:
+        while not reflector.synced.wait(0.05):
+            if self._stop.is_set():
+                return False
+        return True

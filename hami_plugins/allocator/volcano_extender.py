@@ -1,0 +1,142 @@
+"""The calls of Volcano's plugin ``extender``, answered from the ledger (``trials.md`` V12).
+
+A reply always has the status 200: of anything else Volcano shows its users nothing but the number.
+
+The calls come over plain HTTP, so that anybody may make them. A question gives nobody cards: at most it ends what an
+earlier try of the scheduler reserved. Cards are held only for a pod that waits according to the API server, and only
+what it asks for there, whatever the call says about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from hami_plugins.allocations.answers import Declined
+from hami_plugins.allocations.questions import intake_of
+from hami_plugins.allocator.locked_cache import LockedAllocationCache
+from hami_plugins.allocator.memory import LogOnce, LruCache
+from hami_plugins.allocator.metrics import AllocatorMetrics
+from hami_plugins.allocator.reader import ReadPod
+from hami_plugins.engine.intake import PodInfo
+from hami_plugins.errors import KubeError, WireError
+from hami_plugins.model.units import NodeName
+from hami_plugins.wire import volcano_extender
+from hami_plugins.wire.volcano_extender import Task
+
+REMEMBERED: Final = 4 * 1024 * 1024
+"""Bytes of tasks that are remembered as read: each comes once for every node, and once more when these are ranked.
+
+What is read takes up to fourteen times the room of its text, and some kilobytes at the least.
+"""
+
+LARGEST_REMEMBERED: Final = 32 * 1024
+"""Bytes of a task. A larger one is read each time, so that it drives no others out."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Extender:
+    """``weight`` is what the score of a card counts beside those of other plugins; 0 leaves the nodes to them.
+
+    ``read`` is asked for a pod that the watch has not shown yet.
+    """
+
+    def __init__(
+        self, books: LockedAllocationCache, *, read: ReadPod, weight: float, metrics: AllocatorMetrics
+    ) -> None:
+        self._books = books
+        self._read = read
+        self._weight = weight
+        self._metrics = metrics
+        self._heard = LogOnce()
+        self._remembered = LruCache(self._of_text, most=REMEMBERED, largest=LARGEST_REMEMBERED)
+
+    def predicate(self, body: bytes) -> bytes:
+        """Whether a node can hold a pod."""
+        try:
+            call = volcano_extender.predicate(body)
+            intake, obstacle = self._remembered(call.task)
+        except WireError as error:
+            self._metrics.answered("predicate", "unreadable")
+            return volcano_extender.predicate_reply(str(error), code=volcano_extender.ERROR)
+        reason = obstacle or self._books.answer(call.node, intake)
+        self._metrics.answered("predicate", "refused" if reason else "fits")
+        return volcano_extender.predicate_reply(reason)
+
+    def prioritize(self, body: bytes) -> bytes:
+        """How well a pod would fit on each of some nodes."""
+        try:
+            call = volcano_extender.prioritize(body)
+            intake, _ = self._remembered(call.task)
+        except WireError as error:
+            self._metrics.answered("prioritize", "unreadable")
+            return volcano_extender.event_reply(str(error))
+        scores = self._books.scores(call.nodes, intake) if self._weight else {}
+        self._metrics.answered("prioritize", "ranked")
+        return volcano_extender.prioritize_reply({node: score * self._weight for node, score in scores.items()})
+
+    def allocate(self, body: bytes) -> bytes:
+        """A session wants the pod on a node: its cards are held from now on."""
+        return self._event("allocate", body, self._reserve)
+
+    def deallocate(self, body: bytes) -> bytes:
+        """A session gave the pod up."""
+        return self._event("deallocate", body, self._release)
+
+    def _event(self, verb: str, body: bytes, act: Callable[[Task], tuple[str, str]]) -> bytes:
+        try:
+            outcome, error = act(volcano_extender.event(body))
+        except WireError as wrong:
+            outcome, error = "unreadable", str(wrong)
+        self._metrics.answered(verb, outcome)
+        return volcano_extender.event_reply(error)
+
+    def _reserve(self, task: Task) -> tuple[str, str]:
+        try:
+            intake, obstacle = self._waiting(task)
+        except KubeError as error:
+            return "unknown", f"pod {task.namespace}/{task.name} is not known yet: {error}"
+        if obstacle:
+            return "refused", obstacle
+        if intake is None:
+            return "nothing", ""
+        found = self._books.reserve(NodeName(task.node), intake, job=task.job)
+        if not isinstance(found, Declined):
+            return "reserved", ""
+        self._metrics.refused(found.code)
+        reason = self._books.words(found, intake)
+        if self._heard.first(task.uid, task.node, reason):
+            _log.info("reservation_refused", pod=intake.pod.full_name, node=task.node, reason=reason)
+        return "refused", reason
+
+    def _waiting(self, task: Task) -> tuple[PodInfo | None, str]:
+        """What the pod asks for, and what is in its way; ``None`` for one that asks for no cards or has a node.
+
+        Raises ``KubeError`` where the API server has no such pod or cannot be asked.
+        """
+        seen = self._books.seen(task.namespace, task.name)
+        if seen is not None and seen.uid == task.uid:
+            intake, fault = seen.intake, seen.fault
+        else:
+            intake, fault = self._read_now(task), ""
+        return intake, fault if intake is None else self._books.obstacle(intake)
+
+    def _read_now(self, task: Task) -> PodInfo | None:
+        raw = self._read(task.namespace, task.name)
+        if raw is None or (raw.get("metadata") or {}).get("uid") != task.uid:
+            raise KubeError(f"the API server has none with the UID {task.uid}")
+        return None if (raw.get("spec") or {}).get("nodeName") else self._books.intake(raw)
+
+    def _release(self, task: Task) -> tuple[str, str]:
+        return ("released" if self._books.release(task.uid) else "nothing"), ""
+
+    def _of_text(self, text: bytes) -> tuple[PodInfo, str]:
+        return self._of_task(volcano_extender.task(text))
+
+    def _of_task(self, task: Task) -> tuple[PodInfo, str]:
+        """What the pod asks for, as the scheduler has it: its watch may be ahead of ours. And what is in its way."""
+        intake = intake_of(task.pod, self._books.intake)
+        return intake, self._books.obstacle(intake)

@@ -1,0 +1,182 @@
+"""The options that several commands share, those of the products included, and those of ``plan``: each once."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from hami_plugins.cli import completion
+from hami_plugins.model.dialect import Dialect
+
+
+class Form(StrEnum):
+    """How an answer is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+class ReportForm(StrEnum):
+    """How a report beside the answer is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+
+
+class VetForm(StrEnum):
+    """How findings are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+    SARIF = "sarif"
+
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
+Snapshot = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--snapshot",
+        metavar="FILE",
+        help="A cluster as `kubectl get nodes,pods,resourcequotas -A -o json` prints it (or yaml, or our own snapshot "
+        "file; .gz too; - for stdin). With Volcano get queues.scheduling.volcano.sh and "
+        "podgroups.scheduling.volcano.sh, too, with Koordinator devices.scheduling.koordinator.sh. Repeatable.",
+    ),
+]
+Fleet = Annotated[
+    str | None,
+    typer.Option(
+        "--fleet",
+        metavar="NAME|FILE",
+        help="A declared fleet: a file, or a shipped one (`fleets` lists them).",
+        autocompletion=completion.fleets,
+    ),
+]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Refuse a dump that lacks what the answer depends on, such as the pods."),
+]
+Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")]
+Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig file.")]
+Settings = Annotated[
+    str | None,
+    typer.Option(
+        "--settings",
+        metavar="FILE",
+        help="Our settings (`settings` lists them), or HAMi's device-config.yaml as it is.",
+    ),
+]
+Namespace = Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace.")]
+OfManifests = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", metavar="NAME", help="The namespace of manifests that name none."),
+]
+AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]
+Output = Annotated[Form, typer.Option("--output", "-o", help="How to print the answer.")]
+NoHeaders = Annotated[bool, typer.Option("--no-headers", help="Tables without their first line.")]
+Files = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filename", "-f", metavar="FILE|DIR|-", help="Manifests: a file, a folder, - for stdin. Repeatable."
+    ),
+]
+Recursive = Annotated[bool, typer.Option("--recursive", "-R", help="Look into the folders of a folder, too.")]
+
+Config = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Settings of the process (YAML); `hami-plugins settings` lists them. Default: built-in ones.",
+    ),
+]
+NodeName = Annotated[
+    str | None, typer.Option("--node-name", metavar="NAME", help="The node. Default: $NODE_NAME.", show_default=False)
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be written or removed, and change nothing.")]
+
+ServerUrl = Annotated[str, typer.Argument(metavar="URL", help="Where it is: http://NAME.NAMESPACE.svc:9396.")]
+Wait = Annotated[float, typer.Option("--wait", metavar="SECONDS", help="Wait so long for all to be well.")]
+Patience = Annotated[
+    float, typer.Option("--wait", metavar="SECONDS", help="Try again for up to SECONDS while the API server refuses.")
+]
+Url = Annotated[str, typer.Option("--url", metavar="URL", help="Reach the server there, and not by its Service.")]
+CaFile = Annotated[
+    str | None,
+    typer.Option(
+        "--ca-file", metavar="FILE", help="The authority of its certificate. With bootstrap omit it, and run `trust`."
+    ),
+]
+Exempt = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exempt",
+        metavar="NAMESPACE",
+        help="Ask about nothing in a namespace. Default: kube-system. Repeatable.",
+    ),
+]
+CheckFile = Annotated[
+    str | None, typer.Option("--check", metavar="FILE|-", help="Check this configuration instead of printing one.")
+]
+Live = Annotated[bool, typer.Option("--live", help="Check the one in the cluster.")]
+VolcanoNamespace = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="Where Volcano runs.")]
+
+Without = Annotated[
+    list[str] | None,
+    typer.Option("--without", metavar="pod/NS/NAME", help="Leave out a running pod (or node/NAME). Repeatable."),
+]
+AddNodes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--add-nodes",
+        metavar="SHAPE=N",
+        help="Add nodes of a shape, such as h100x8=2, with the node agent of the cluster's own. Repeatable.",
+        autocompletion=completion.shapes,
+    ),
+]
+Policy = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="node=P,device=P",
+        help="Defaults for pods that name no policy themselves.",
+        autocompletion=completion.policies,
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        metavar="volcano-RELEASE",
+        help="Also report known misbehaviour of this Volcano release, such as volcano-1.14.",
+    ),
+]
+Grants = Annotated[
+    str | None,
+    typer.Option(
+        "--grants",
+        metavar="MODE",
+        help="Which component assigns devices: volcano, or volcano-vgpu in mode policy, guard, or ledger. Volcano "
+        "defects that it fixes are not reported.",
+        autocompletion=completion.modes,
+    ),
+]
+Annotations = Annotated[
+    Dialect | None,
+    typer.Option("--annotations", help="Print the annotations that the scheduler of this dialect would write."),
+]
+Html = Annotated[
+    str | None, typer.Option("--html", metavar="FILE", help="Write the plan as one self-contained page, too.")
+]
+Usage = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--usage",
+        metavar="FILE",
+        help="What containers use, as `hami-plugins volcano-vgpu usage -o json` prints it on a node. Repeatable.",
+    ),
+]

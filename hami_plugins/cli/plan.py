@@ -1,0 +1,221 @@
+"""The work of ``plan``: read, ask, print."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from hami_plugins.cli.kit import inputs, output
+from hami_plugins.cli.kit.edge import Exit
+from hami_plugins.cli.kit.inputs import ClusterSource
+from hami_plugins.cli.kit.options import Form
+from hami_plugins.errors import ManifestError
+from hami_plugins.explain.answers import Answers
+from hami_plugins.explain.wording import counted
+from hami_plugins.inputs import workloads
+from hami_plugins.model.dialect import Dialect
+from hami_plugins.output import documents, tables
+from hami_plugins.plan import Planner, Stage, completeness, replica_rows, submission, what_if
+from hami_plugins.queueing import releases
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hami_plugins.explain.drawings import Drawing
+    from hami_plugins.inputs.workloads import Submission
+    from hami_plugins.model.cluster import ClusterSnapshot
+    from hami_plugins.output.rows import Table, TextLine
+    from hami_plugins.plan import Plan, PlanUnit
+    from hami_plugins.plan.completeness import Gap
+
+NANOSECONDS: Final = 10**9
+
+MOST_ROWS: Final = 1_000
+"""Rows of the table that are printed."""
+
+MOST_PROBLEMS: Final = 10
+"""Unreadable things of the cluster that are named beside a table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """What somebody wants to have planned, and how the answer is to be given."""
+
+    files: tuple[str, ...]
+    recursive: bool
+    source: ClusterSource
+    namespace: str
+    without: tuple[str, ...]
+    add_nodes: tuple[str, ...]
+    policy: str
+    scheduler: str
+    grants: str
+    annotations: Dialect | None
+    html: str | None
+    form: Form
+    headers: bool
+    settings: str | None
+    usage: tuple[str, ...] = ()
+    strict: bool = False
+
+
+def run(order: PlanOptions) -> int:
+    """Plan, print, and say whether every pod found a place; workloads that are skipped have found none."""
+    if not order.files:
+        raise ManifestError("nothing to plan; give manifests with -f FILE, a folder, or - for stdin")
+    if order.usage and order.html is None:
+        raise ManifestError("--usage is shown on the page; give --html FILE, too")
+    if order.html is not None and not Path(order.html).absolute().parent.is_dir():
+        raise ManifestError(
+            f"--html {order.html}: there is no folder {Path(order.html).absolute().parent}; make it first"
+        )
+    if order.files.count(inputs.STDIN) + order.source.snapshots.count(inputs.STDIN) > 1:
+        raise ManifestError("stdin can be read once: only one of -f and --snapshot may be -")
+    settings = inputs.settings_of(order.settings)
+    registry, rules = inputs.registry_of(settings), settings.rules()
+    read = inputs.documents(order.files, recursive=order.recursive)
+    if not read:
+        names = ", ".join("stdin" if each == inputs.STDIN else each for each in order.files)
+        raise ManifestError(f"{names}: nothing to plan, there is no object in it")
+    snapshot = inputs.cluster(order.source, registry)
+    snapshot = what_if.with_nodes(what_if.without(snapshot, order.without), order.add_nodes, registry)
+    submitted = workloads.read(read, namespace=order.namespace, pod_groups=snapshot.pod_groups)
+    snapshot = submission.with_objects(snapshot, submitted)
+    release = releases.release_of(order.scheduler) if order.scheduler else None
+    grants = releases.grants_of(order.grants) if order.grants else settings.volcano.grants
+    now_ns, rules = time.time_ns(), what_if.with_policy(rules, order.policy)
+    planner = Planner(registry, rules, release=release, grants=grants, now=now_ns / NANOSECONDS)
+    found = _planned(planner, snapshot, submission.units(submitted, snapshot), now_ns)
+    if order.strict:
+        inputs.without_gaps(found.gaps, order.source)
+    _answer(order, found, submitted, planner)
+    return Exit.FINE if found.complete and not submitted.skipped else Exit.FINDINGS
+
+
+def _planned(planner: Planner, snapshot: ClusterSnapshot, units: tuple[PlanUnit, ...], now_ns: int) -> Plan:
+    pods = sum(len(unit.pods) for unit in units)
+    with inputs.advancing(f"planning {counted(pods, 'pod')}", pods) as progress:
+        return planner.plan(snapshot, units, now_ns=now_ns, progress=progress)
+
+
+def _answer(order: PlanOptions, found: Plan, submitted: Submission, planner: Planner) -> None:
+    dialect = None if order.annotations is None else Dialect(order.annotations)
+    if dialect is not None and order.form is Form.TABLE and order.html is None:
+        _print_annotations(found, dialect)
+        for gap in found.gaps:
+            output.remark(gap.message)
+        return
+    with inputs.working("looking for reasons and changes", when=len(found.pods) >= MOST_ROWS):
+        answers = Answers(found, planner)
+    if order.html is not None:
+        title = f"Plan of {counted(len(found.pods), 'pod')}"
+        write_page(order.html, answers, submitted, title=title, source=order.source.words(), usage=order.usage)
+        output.remark(f"page: {Path(order.html).absolute().as_uri()}")
+    if order.form is not Form.TABLE:
+        output.document(documents.streamed_plan(found, answers, submitted=submitted, dialect=dialect), order.form)
+    elif dialect is not None:
+        _print_annotations(found, dialect)
+    else:
+        print_table(tables.plan(found, planner.registry), headers=order.headers)
+        tell(found, answers, submitted)
+        _tell_what_was_left_out(found, submitted)
+
+
+def _print_annotations(found: Plan, dialect: Dialect) -> None:
+    """One YAML document per pod that the dialect's scheduler places; the others as comments that say why not."""
+    for each in found.pods:
+        document = documents.written(each, dialect)
+        if document is not None:
+            output.line("---")
+            output.lines(output.as_yaml(document).rstrip())
+        elif not each.annotations and each.stage is Stage.PLACED:
+            output.line(f"# {each.pod.full_name}: asks for no devices, so nothing is written")
+        elif each.stage is Stage.PLACED:
+            output.line(f"# {each.pod.full_name}: requests resources of {each.intake.dialect}")
+        else:
+            output.line(f"# {each.pod.full_name}: {tables.status(each)}")
+
+
+def tell(found: Plan, answers: Answers, submitted: Submission | None = None) -> None:
+    """In words: of every pod that is not placed why not and what would help, and how many are."""
+    for line in tables.pictures(found, answers.registry):
+        print_line(line)
+    drawn: set[Drawing] = set()
+    for refusal in answers.refusals():
+        output.line()
+        for line in tables.refusal(refusal, drawn):
+            print_line(line)
+    _note(found)
+    print_gaps(found.gaps)
+    output.line()
+    last = tables.summary(found, submitted)
+    output.line(last.words, last.tone)
+
+
+def print_table(table: Table, *, headers: bool = True) -> None:
+    """The first rows of a table; the others are counted."""
+    output.table(replace(table, rows=table.rows[:MOST_ROWS]), headers=headers)
+    if len(table.rows) > MOST_ROWS:
+        output.line(f"and {counted(len(table.rows) - MOST_ROWS, 'more row')}; -o json has all pods", "dim")
+
+
+def print_line(line: TextLine) -> None:
+    """A sentence, or a line of a drawing."""
+    if line.fixed:
+        output.line(line.words, line.tone)
+    else:
+        output.prose(line.words, line.tone)
+
+
+def print_gaps(gaps: Sequence[Gap]) -> None:
+    """What the listing of the cluster lacks, so that the answer may be about another cluster."""
+    for at, gap in enumerate(gaps):
+        if not at:
+            output.line()
+        output.prose(f"note: {gap.why}", "warn")
+    if gaps:
+        output.prose(f"  -> {completeness.REMEDY}", "good")
+
+
+def _note(found: Plan) -> None:
+    """Where the upstream scheduler may do otherwise, each once with the pods that it is about."""
+    pods: dict[str, list[str]] = {}
+    for each in found.pods:
+        for note in each.notes:
+            pods.setdefault(note, []).append(each.pod.full_name)
+    if pods:
+        output.line()
+    for note, names in pods.items():
+        first, *others = replica_rows.ranged(names)
+        more = f" and {len(others)} more" if others else ""
+        output.prose(f"note: {first}{more}: {note}", "warn")
+
+
+def write_page(
+    path: str, answers: Answers, submitted: Submission, *, title: str, source: str, usage: tuple[str, ...] = ()
+) -> None:
+    """The plan as a page in a file. ``usage`` are files that say what containers use."""
+    from hami_plugins.output import page
+
+    made_at = datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
+    heading = page.Heading(title=title, source=source, made_at=made_at)
+    usages = inputs.usages(usage) if usage else None
+    text = page.answered(answers, heading, submitted=submitted, usages=usages)
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def _tell_what_was_left_out(found: Plan, submitted: Submission) -> None:
+    """On stderr, because it is about the input: skipped documents, and what could not be read."""
+    for each in submitted.ignored:
+        if each.silent:
+            continue
+        place = f"{each.document.source} line {each.document.line}"
+        output.remark(f"{place}: {each.kind} {each.name} is left out: {each.why}")
+    problems = found.before.problems
+    for problem in problems[:MOST_PROBLEMS]:
+        output.remark(f"{problem.place}: {problem.what}")
+    if len(problems) > MOST_PROBLEMS:
+        output.remark(f"and {len(problems) - MOST_PROBLEMS:,} more; -o json has all of them")

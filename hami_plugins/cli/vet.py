@@ -1,0 +1,181 @@
+"""The work of ``vet``: read, look, print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hami_plugins import vet
+from hami_plugins.cli.kit import inputs, output
+from hami_plugins.cli.kit.edge import Exit, program_name
+from hami_plugins.cli.kit.inputs import ClusterSource
+from hami_plugins.cli.kit.options import Form, VetForm
+from hami_plugins.errors import ManifestError, ManifestPlace
+from hami_plugins.output import findings
+from hami_plugins.vendors.volcano_releases import DeviceAssigner, Version, version_of
+from hami_plugins.vet import cluster_objects
+from hami_plugins.vet.cluster_objects import ClusterObjects
+
+if TYPE_CHECKING:
+    from hami_plugins.config.settings import Settings
+    from hami_plugins.engine.registry import Registry
+    from hami_plugins.inputs.manifests import Document
+    from hami_plugins.vet import VetFinding, VetSources
+
+_TONES = {"error": "bad", "warning": "warn", "note": "dim"}
+_DOCUMENTS = {VetForm.JSON: Form.JSON, VetForm.SARIF: Form.JSON, VetForm.YAML: Form.YAML}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VetOptions:
+    """What somebody wants to have looked at; ``source`` is ``None`` without a cluster to hold it against.
+
+    ``scheduler`` is the release of Volcano (``volcano-1.14``) and ``grants`` who grants cards there; empty to take what
+    is set or found.
+    """
+
+    files: tuple[str, ...]
+    recursive: bool
+    source: ClusterSource | None
+    namespace: str
+    ignore: tuple[str, ...]
+    form: VetForm
+    settings: str | None
+    scheduler: str = ""
+    grants: str = ""
+
+
+def run(order: VetOptions) -> int:
+    """Look, print, and say whether anything is wrong; notes are not."""
+    if not order.files and order.source is None:
+        raise ManifestError(
+            "nothing to look at; give manifests with -f FILE, a folder, or - for stdin, or a cluster with --snapshot"
+        )
+    snapshots = () if order.source is None else order.source.snapshots
+    if order.files.count(inputs.STDIN) + snapshots.count(inputs.STDIN) > 1:
+        raise ManifestError("stdin can be read once: only one of -f and --snapshot may be -")
+    ignored = _ignored(order.ignore)
+    settings = inputs.settings_of(order.settings)
+    registry = inputs.registry_of(settings)
+    names = tuple(name for path in order.files for name in inputs.manifest_files(path, recursive=order.recursive))
+    sources = vet.joined(map(_read, names))
+    found = vet.vet(
+        sources.documents,
+        registry,
+        vet.VetSettings(
+            rules=settings.rules(),
+            namespace=order.namespace,
+            ignore=ignored,
+            release=_release(order.scheduler, settings),
+            grants=_grants(order.grants, settings),
+        ),
+        None if order.source is None else _cluster(order.source, registry),
+        unreadable=sources.unreadable,
+    )
+    _answer(found, order.form, files=len(names), cluster=order.source is not None)
+    return Exit.FINDINGS if findings.fails(found) else Exit.FINE
+
+
+def _release(scheduler: str, settings: Settings) -> Version | None:
+    """The release of Volcano that is asked about, else the one that is set."""
+    if not scheduler:
+        return version_of(settings.volcano.release)
+    from hami_plugins.queueing.releases import release_of
+
+    return release_of(scheduler)
+
+
+def _grants(named: str, settings: Settings) -> DeviceAssigner | None:
+    """Who grants cards: the same."""
+    if not named:
+        return settings.volcano.grants
+    from hami_plugins.queueing.releases import grants_of
+
+    return grants_of(named)
+
+
+def _cluster(source: ClusterSource, registry: Registry) -> ClusterObjects:
+    """The cluster, and those of its own objects that are looked at."""
+    kept: list[Document] = []
+    snapshot = inputs.cluster(source, registry, also=lambda raw, place: kept.extend(cluster_objects.of(raw, place)))
+    return ClusterObjects(snapshot, tuple(kept))
+
+
+def list_rules(form: VetForm) -> int:
+    """Print the table of rules."""
+    if form is VetForm.TEXT:
+        for rule in vet.RULES:
+            output.prose(f"{rule.id}  {rule.severity:<8}{rule.name}: {rule.summary}")
+    elif form is VetForm.SARIF:
+        _print_sarif(())
+    else:
+        output.document(findings.rules_document(vet.RULES), _DOCUMENTS[form])
+    return Exit.FINE
+
+
+def _answer(found: tuple[VetFinding, ...], form: VetForm, *, files: int, cluster: bool) -> None:
+    if form is VetForm.SARIF:
+        _print_sarif(found)
+    elif form is VetForm.TEXT:
+        _print_text(found)
+        output.line(findings.summary(found, files, cluster=cluster), "" if found else "good")
+    else:
+        output.document(findings.document(found), _DOCUMENTS[form])
+
+
+def _print_text(found: tuple[VetFinding, ...]) -> None:
+    """The findings by file, and how many of each rule there are."""
+    file = found[0].file if found else ""
+    for group in findings.groups(found):
+        if group.first.file != file:
+            file = group.first.file
+            output.line()
+        output.prose(findings.heading(group.first), _TONES[group.first.severity])
+        output.prose(f"    {group.first.what}")
+        output.prose(f"    fix: {group.first.fix}")
+        if group.others:
+            output.prose(f"    also: {findings.also(group)}")
+    if found:
+        output.line()
+        output.table(findings.by_rule(found, vet.RULES), headers=False)
+        output.line()
+        output.prose(f"`{program_name()} vet --explain {found[0].rule}` explains a rule.", "dim")
+
+
+def explain_rule(name: str, form: VetForm) -> int:
+    """Print one rule in full."""
+    rule = next((each for each in vet.RULES if name.lower() in {each.id.lower(), each.name}), None)
+    if rule is None:
+        raise ManifestError(f"--explain {name}: there is no such rule; --list-rules shows them")
+    if form in _DOCUMENTS:
+        output.document(findings.rules_document((rule,)), _DOCUMENTS[form])
+    else:
+        for paragraph in findings.explanation(rule):
+            output.prose(paragraph)
+    return Exit.FINE
+
+
+def _print_sarif(found: tuple[VetFinding, ...]) -> None:
+    from hami_plugins.observe.build import version
+    from hami_plugins.output import sarif
+
+    output.document(sarif.log(found, vet.RULES, version=version()), Form.JSON)
+
+
+def _ignored(given: tuple[str, ...]) -> frozenset[str]:
+    """The rules to leave out, by id or name, each option a list of them."""
+    known = {name for rule in vet.RULES for name in (rule.id.lower(), rule.name)}
+    words = {word.strip() for text in given for word in text.split(",") if word.strip()}
+    strange = sorted(word for word in words if word.lower() not in known)
+    if strange:
+        raise ManifestError(f"--ignore {strange[0]}: there is no such rule; --list-rules shows them")
+    return frozenset(words)
+
+
+def _read(name: str) -> VetSources:
+    """The objects of a file; one that is no text is set aside as a whole."""
+    source = "stdin" if name == inputs.STDIN else name
+    try:
+        return vet.read(inputs.read_text(name), source=source)
+    except ManifestError as error:
+        return vet.VetSources((), (vet.UnreadableManifest(ManifestPlace(source, 1, 1, 1), error.why),))

@@ -1,0 +1,1 @@
+"""What people hand over: listings, manifests, workloads, fleets, snapshots and their redaction."""

@@ -1,0 +1,200 @@
+"""Kubernetes objects cut down to what a snapshot is read from; everything else never reaches a snapshot file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from hami_plugins.engine.policies import DEVICE_POLICY_KEY, NODE_POLICY_KEY, NUMA_BIND_KEY
+from hami_plugins.engine.registry import Registry
+from hami_plugins.wire import gang_keys, scoring_weights
+from hami_plugins.wire.pages import with_kind
+
+Keep: TypeAlias = "bool | Keep_ | list[Keep]"
+Keep_: TypeAlias = "Mapping[str, Keep]"
+"""What stays of a value: all of it, some members, or that of each item of a list."""
+
+ANNOTATIONS: Final = "annotations"
+
+GROUP_KEYS: Final = (
+    gang_keys.GROUP_KEY,
+    gang_keys.VOLCANO_GROUP_KEY,
+    gang_keys.COSCHEDULING_LABEL,
+    gang_keys.KOORDINATOR_GROUP_LABEL,
+    gang_keys.KOORDINATOR_OLD_GROUP_LABEL,
+    gang_keys.KOORDINATOR_GANG_KEY,
+)
+QUEUE_KEYS: Final = (gang_keys.QUEUE_KEY, gang_keys.JOB_QUEUE_KEY)
+TASK_KEYS: Final = (gang_keys.TASK_KEY,)
+"""Annotations and labels that name a pod's group, queue and task."""
+
+_NAMED: Final[Keep_] = {
+    "name": True,
+    "namespace": True,
+    "uid": True,
+    "creationTimestamp": True,
+    "deletionTimestamp": True,
+    "labels": True,
+    ANNOTATIONS: True,
+}
+_CONTAINERS: Final[list[Keep]] = [
+    {
+        "name": True,
+        "image": True,
+        "restartPolicy": True,
+        "resources": {"limits": True, "requests": True},
+        "securityContext": {"privileged": True},
+        "env": [{"name": True}],
+    }
+]
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_KEPT: Final[Mapping[str, Keep_]] = {
+    "Node": {
+        "metadata": _NAMED,
+        "spec": {"taints": [{"key": True, "value": True, "effect": True}], "unschedulable": True},
+        "status": {
+            "capacity": True,
+            "allocatable": True,
+            "conditions": [{"type": True, "status": True, "reason": True}],
+            "nodeInfo": {"kubeletVersion": True},
+        },
+    },
+    "Pod": {
+        "metadata": _NAMED,
+        "spec": {
+            "nodeName": True,
+            "schedulerName": True,
+            "priority": True,
+            "priorityClassName": True,
+            "runtimeClassName": True,
+            "schedulingGates": True,
+            "overhead": True,
+            "resources": {"limits": True, "requests": True},
+            "nodeSelector": True,
+            "affinity": {
+                "nodeAffinity": {_REQUIRED: True},
+                "podAffinity": {_REQUIRED: True},
+                "podAntiAffinity": {_REQUIRED: True},
+            },
+            "topologySpreadConstraints": True,
+            "tolerations": True,
+            "initContainers": _CONTAINERS,
+            "containers": _CONTAINERS,
+        },
+        "status": {
+            "phase": True,
+            "initContainerStatuses": [{"name": True, "state": {"terminated": {"exitCode": True}}}],
+        },
+    },
+    "ResourceQuota": {
+        "metadata": _NAMED,
+        "spec": {"hard": True, "scopes": True, "scopeSelector": {"matchExpressions": [{"scopeName": True}]}},
+        "status": {"used": True},
+    },
+    "Queue": {
+        "metadata": _NAMED,
+        "spec": {
+            "weight": True,
+            "capability": True,
+            "deserved": True,
+            "guarantee": True,
+            "parent": True,
+            "priority": True,
+            "reclaimable": True,
+        },
+        "status": {"state": True, "allocated": True},
+    },
+    "PodGroup": {
+        "metadata": _NAMED,
+        "spec": {
+            "minMember": True,
+            "minTaskMember": True,
+            "minResources": True,
+            "queue": True,
+            "priorityClassName": True,
+        },
+        "status": {"phase": True},
+    },
+    "PriorityClass": {"metadata": _NAMED, "value": True},
+    "Device": {
+        "metadata": {"name": True, "labels": True},
+        "spec": {
+            "devices": [
+                {
+                    "type": True,
+                    "id": True,
+                    "minor": True,
+                    "health": True,
+                    "resources": True,
+                    "labels": True,
+                    "topology": True,
+                }
+            ]
+        },
+    },
+}
+
+
+def kinds() -> tuple[str, ...]:
+    """The kinds that a snapshot file holds."""
+    return tuple(_KEPT)
+
+
+def one_by_one(raw: object) -> Iterator[Mapping[str, object]]:
+    """The objects of a list, of lists in lists, or the object itself; what is no object is left out."""
+    waiting = [raw]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, list):
+            waiting.extend(reversed(current))
+        elif isinstance(current, Mapping):
+            items = current.get("items")
+            if not isinstance(items, list):
+                yield current
+                continue
+            kind = str(current.get("kind", "List")).removesuffix("List")
+            waiting.extend(with_kind(item, kind) for item in reversed(items))
+
+
+class Trimmer:
+    """Cuts objects down. Annotations stay if a vendor or a scheduler's policy reads or writes them."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._known = frozenset(key for spec in registry for key in spec.keys.all()) | {
+            NODE_POLICY_KEY,
+            DEVICE_POLICY_KEY,
+            NUMA_BIND_KEY,
+            scoring_weights.KEY,
+            *GROUP_KEYS,
+            *QUEUE_KEYS,
+            *TASK_KEYS,
+        }
+
+    def objects(self, raws: Iterable[object]) -> Iterator[dict[str, object]]:
+        """The trimmed objects of the kinds that a snapshot holds, lists taken apart."""
+        for raw in raws:
+            for each in one_by_one(raw):
+                keep = _KEPT.get(str(each.get("kind")))
+                if keep is not None:
+                    yield self._object(each, keep)
+
+    def _object(self, raw: Mapping[str, object], keep: Keep_) -> dict[str, object]:
+        found: dict[str, object] = {"apiVersion": raw.get("apiVersion", "v1"), "kind": raw["kind"]}
+        found.update(_members(raw, keep))
+        metadata = found.get("metadata")
+        if isinstance(metadata, dict) and isinstance(metadata.get(ANNOTATIONS), Mapping):
+            metadata[ANNOTATIONS] = {key: value for key, value in metadata[ANNOTATIONS].items() if key in self._known}
+        return found
+
+
+def _kept(value: object, keep: Keep) -> object:
+    """The value cut down; one of another type than expected stays, so that reading it says what is wrong with it."""
+    if isinstance(keep, Mapping):
+        return _members(value, keep) if isinstance(value, Mapping) else value
+    if isinstance(keep, list):
+        return [_kept(item, keep[0]) for item in value] if isinstance(value, list) else value
+    return value
+
+
+def _members(value: Mapping[str, object], keep: Keep_) -> dict[str, object]:
+    return {key: _kept(value[key], keep[key]) for key in keep if key in value}

@@ -1,0 +1,387 @@
+"""Answers as JSON-able documents, which ``schema`` describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, cast
+
+from hami_plugins.explain import Explanation, PendingExplanation, RunningExplanation, flaws
+from hami_plugins.explain.answers import PodAnswer
+from hami_plugins.explain.enqueue import holder_words
+from hami_plugins.explain.wording import choice_words
+from hami_plugins.inputs.workloads import Submission
+from hami_plugins.model.decisions import Placed
+from hami_plugins.output import explanations
+from hami_plugins.output.schema import API_VERSION
+from hami_plugins.plan import Plan, PodPlan, Stage
+from hami_plugins.plan.slices import PlannedSlice, planned_slices
+from hami_plugins.queueing.queues import shown
+from hami_plugins.wire.usage import ContainerUsage, encode_container
+
+if TYPE_CHECKING:
+    from hami_plugins.engine.mutate import PodAdmission
+    from hami_plugins.engine.registry import Registry
+    from hami_plugins.explain.answers import Answers, CountedReason
+    from hami_plugins.explain.drawings import Drawing
+    from hami_plugins.inputs.fleets.catalog import ShippedFleet, ShippedShape
+    from hami_plugins.inputs.workloads import Ignored
+    from hami_plugins.model.dialect import Dialect
+    from hami_plugins.model.nodes import Problem
+    from hami_plugins.model.pods import ResourceList
+    from hami_plugins.model.vendor import VendorSpec
+    from hami_plugins.output import schema
+    from hami_plugins.plan.completeness import Gap
+    from hami_plugins.queueing.queues import QueueShortage
+
+
+def plan(
+    content: Plan,
+    answers: Answers,
+    *,
+    submitted: Submission | None = None,
+    dialect: Dialect | None = None,
+) -> schema.PlanDocument:
+    """A whole plan, in the order in which its pods were decided.
+
+    With ``dialect`` only the scheduler of that dialect writes annotations; otherwise each pod's own does.
+    """
+    made = streamed_plan(content, answers, submitted=submitted, dialect=dialect)
+    return cast("schema.PlanDocument", {**made, "pods": list(cast("Iterator[schema.PodDocument]", made["pods"]))})
+
+
+def streamed_plan(
+    content: Plan,
+    answers: Answers,
+    *,
+    submitted: Submission | None = None,
+    dialect: Dialect | None = None,
+) -> Mapping[str, object]:
+    """The same, with the pods as an iterator: a plan may have very many."""
+    submitted = submitted or Submission()
+    listing = content.before.listing
+    placed = sum(1 for each in content.pods if each.stage is Stage.PLACED)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Plan",
+        "summary": {
+            "pods": len(content.pods),
+            "placed": placed,
+            "refused": len(content.pods) - placed,
+            "nodes": len(content.before.nodes),
+            "workloads": submitted.objects,
+            "skipped": len(submitted.skipped),
+        },
+        "pods": (pod(each, dialect=dialect) for each in answers.all),
+        "ignored": [_ignored(each) for each in submitted.ignored],
+        "problems": problems(content.before.problems),
+        "warnings": warnings(content.gaps),
+        "listed": {} if listing is None else dict(sorted(listing.kinds.items())),
+    }
+
+
+def pod(answer: PodAnswer, *, dialect: Dialect | None = None) -> schema.PodDocument:
+    """One pod of a plan."""
+    content = answer.plan
+    found = content.pod
+    placed = content.decision if isinstance(content.decision, Placed) else None
+    writes = dialect in {None, content.intake.dialect}
+    return {
+        "namespace": found.namespace,
+        "name": found.name,
+        "workload": content.unit,
+        "dialect": content.intake.dialect.value,
+        "scheduler": found.scheduler,
+        "admission": _admission(content.intake.admission),
+        "stage": content.stage.value,
+        "verdict": "refused" if placed is None else "placed",
+        "node": None if placed is None else placed.node,
+        "score": None if placed is None else placed.fit.score,
+        "candidates": 0 if placed is None else placed.candidates,
+        "choice": "" if placed is None else answer.why,
+        "containers": _containers(content),
+        "reason": answer.why if placed is None else "",
+        "hamiReason": content.words,
+        "reasons": [_reason(each) for each in answer.causes],
+        "gate": _gate(answer),
+        "counterfactuals": [
+            {"changes": list(each.changes), "words": each.sentence, "node": each.node} for each in answer.ways_out
+        ],
+        "annotations": dict(sorted(content.annotations.items())) if writes else {},
+        "labels": dict(sorted(content.labels.items())) if writes else {},
+        "notes": list(content.notes),
+    }
+
+
+def explanation(
+    found: Explanation, registry: Registry, usages: Iterable[ContainerUsage] = ()
+) -> schema.ExplanationDocument:
+    """All about one pod; ``usages`` are the containers that are to be told of beside it."""
+    about = found.about
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Explanation",
+        "pod": found.pod,
+        "state": "pending" if isinstance(about, PendingExplanation) else "running",
+        "asksNothing": found.asks_nothing,
+        "pending": pod(explanations.answer_of(about, registry)) if isinstance(about, PendingExplanation) else None,
+        "running": _running(about, registry) if isinstance(about, RunningExplanation) else None,
+        "usage": [encode_container(each) for each in usages],
+        "problems": problems(found.problems),
+        "warnings": warnings(found.gaps),
+    }
+
+
+def explanation_list(items: Iterable[schema.ExplanationDocument]) -> schema.ExplanationListDocument:
+    """Several explanations."""
+    return {"apiVersion": API_VERSION, "kind": "ExplanationList", "items": list(items)}
+
+
+def fleet_list(shipped: Iterable[ShippedFleet], shapes: Iterable[ShippedShape]) -> schema.FleetListDocument:
+    """The shipped fleets, and the shapes that fleet files can name."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "FleetList",
+        "fleets": [{"name": each.name, "nodes": each.nodes, "devices": each.devices} for each in shipped],
+        "shapes": [
+            {
+                "name": each.name,
+                "instanceType": each.instance_type,
+                "devices": each.devices,
+                "vendor": each.vendor,
+                "model": each.model,
+                "memoryMiB": each.memory,
+            }
+            for each in shapes
+        ],
+    }
+
+
+def written(content: PodPlan, dialect: Dialect) -> schema.WrittenDocument | None:
+    """The part of a placed pod that the scheduler of a dialect writes; ``None`` where it writes nothing."""
+    if content.stage is not Stage.PLACED or content.intake.dialect is not dialect or not content.annotations:
+        return None
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "namespace": content.pod.namespace,
+            "name": content.pod.name,
+            "annotations": dict(sorted(content.annotations.items())),
+            "labels": dict(sorted(content.labels.items())),
+        },
+    }
+
+
+def warnings(found: Iterable[Gap]) -> list[schema.WarningDocument]:
+    """What the listing of a cluster lacks."""
+    return [{"kind": each.kind, "message": each.message} for each in found]
+
+
+def problems(found: Iterable[Problem]) -> list[schema.ProblemDocument]:
+    """What could not be read."""
+    return [{"place": each.place, "what": each.what} for each in found]
+
+
+def vendor_list(specs: Iterable[VendorSpec]) -> schema.VendorListDocument:
+    """Vendors with everything that one has to know to ask for them."""
+    return {"apiVersion": API_VERSION, "kind": "VendorList", "items": [_vendor(spec) for spec in specs]}
+
+
+def _running(about: RunningExplanation, registry: Registry) -> schema.RunningDocument:
+    again = about.again if isinstance(about.again, Placed) else None
+    return {
+        "node": about.node.name,
+        "terminating": about.record.terminating,
+        "slices": [_slice(each) for each in explanations.held_slices(about)],
+        "flaws": [
+            {
+                "kind": flaw.kind.value,
+                "device": flaw.device,
+                "others": list(flaw.others),
+                "words": flaws.flaw_words(flaw),
+            }
+            for flaw in about.flaws
+        ],
+        "again": {
+            "verdict": "refused" if again is None else "placed",
+            "node": None if again is None else again.node,
+            "stays": about.stays,
+            "choice": "" if about.choice is None else choice_words(about.choice),
+            "reasons": [_reason(each) for each in explanations.causes_again(about, registry)],
+        },
+    }
+
+
+def _reason(cause: CountedReason) -> schema.ReasonDocument:
+    return {
+        "nodes": cause.nodes,
+        "words": cause.words,
+        "examples": list(cause.examples),
+        "nearest": None if cause.drawing is None else _nearest(cause.drawing),
+    }
+
+
+def _nearest(drawing: Drawing) -> schema.NearestDocument:
+    meant = [spot for spot in drawing.spots if spot.meant]
+    holders: dict[str, list[int]] = {}
+    for spot in meant:
+        for pod in spot.pods:
+            holders.setdefault(pod, []).append(spot.index)
+    return {
+        "node": drawing.node,
+        "devices": [spot.index for spot in meant],
+        "holders": [{"pod": pod, "devices": devices} for pod, devices in holders.items()],
+    }
+
+
+def _admission(admission: PodAdmission) -> schema.AdmissionDocument:
+    names = [container.name for container in admission.pod.containers]
+    ours = admission.unusable is not None
+    return {
+        "allowed": admission.allowed or ours,
+        "code": 200 if ours else admission.code,
+        "message": "" if ours else admission.message,
+        "changes": [
+            {
+                "container": None if each.container is None else names[each.container],
+                "kind": each.change.kind,
+                "key": each.change.key,
+                "value": each.change.value,
+            }
+            for each in admission.changes
+        ],
+    }
+
+
+def _gate(answer: PodAnswer) -> schema.GateDocument | None:
+    hold = answer.plan.hold
+    if hold is None:
+        return None
+    return {
+        "queue": hold.queue,
+        "lacks": [_lack(each) for each in hold.lacks],
+        "heldBy": [
+            {
+                "name": each.name,
+                "prospect": each.prospect.value,
+                "phase": each.phase,
+                "ageSeconds": each.age,
+                "planned": each.planned,
+                "pods": list(each.pods),
+                "resource": each.resource,
+                "takes": shown(each.resource, each.takes),
+                "limit": shown(each.resource, each.limit),
+                "words": holder_words(each),
+            }
+            for each in answer.holders
+        ],
+    }
+
+
+def _lack(lack: QueueShortage) -> schema.LackDocument:
+    return {
+        "resource": lack.resource,
+        "queue": lack.queue or None,
+        "byWeight": lack.by_weight,
+        "asked": shown(lack.resource, lack.asked),
+        "allocated": shown(lack.resource, lack.allocated),
+        "inqueue": shown(lack.resource, lack.inqueue),
+        "elastic": shown(lack.resource, lack.elastic),
+        "limit": shown(lack.resource, lack.limit),
+    }
+
+
+def _containers(content: PodPlan) -> list[schema.ContainerDocument]:
+    slices = planned_slices(content)
+    found: dict[int, list[schema.SliceDocument]] = {}
+    for each in slices:
+        found.setdefault(each.at, []).append(_slice(each))
+    return [
+        {
+            "name": container.name,
+            "kind": container.kind.value,
+            "limits": _amounts(container.limits),
+            "requests": _amounts(container.requests),
+            "slices": found.get(at, []),
+        }
+        for at, container in enumerate(content.pod.containers)
+    ]
+
+
+def _slice(content: PlannedSlice) -> schema.SliceDocument:
+    return {
+        "id": content.device,
+        "vendor": content.vendor,
+        "model": content.model,
+        "index": content.index,
+        "memoryMiB": content.memory,
+        "cores": content.cores,
+        "partition": content.partition,
+    }
+
+
+def _amounts(amounts: ResourceList) -> dict[str, str]:
+    return {name: str(amount) for name, amount in sorted(amounts.items())}
+
+
+def _ignored(content: Ignored) -> schema.IgnoredDocument:
+    document = content.document
+    return {
+        "file": document.source,
+        "document": document.number,
+        "line": document.line,
+        "kind": content.kind,
+        "name": content.name,
+        "why": content.why,
+        "hasPods": content.has_pods,
+    }
+
+
+def _vendor(spec: VendorSpec) -> schema.VendorDocument:
+    names, keys, options = spec.resources, spec.keys, spec.options
+    return {
+        "name": spec.name,
+        "title": spec.title,
+        "maker": spec.maker,
+        "dialect": spec.dialect.value,
+        "resources": _set(
+            {
+                "count": names.count,
+                "memory": names.memory,
+                "memoryPercentage": names.memory_percentage,
+                "cores": names.cores,
+                "priority": names.priority,
+            }
+        ),
+        "annotations": {
+            "useIds": list(keys.use_ids),
+            "avoidIds": list(keys.avoid_ids),
+            "useModels": _listed(keys.use_models),
+            "avoidModels": _listed(keys.avoid_models),
+            "mode": _listed(keys.mode),
+            "read": list(keys.inputs),
+            "register": _listed(keys.register),
+            "handshake": _listed(keys.handshake),
+            "lock": _listed(keys.lock),
+            "toAllocate": _listed(keys.to_allocate),
+            "allocated": _listed(keys.allocated),
+            "written": list(keys.extra),
+        },
+        "memoryUnitMiB": spec.memory_factor() if names.memory else 0,
+        "memoryStep": spec.memory_step,
+        "coreStep": spec.core_step,
+        "severalCards": spec.several,
+        "defaults": {
+            "count": options.default_count,
+            "memoryMiB": options.default_memory,
+            "cores": options.default_cores,
+        },
+    }
+
+
+def _set(words: Mapping[str, str]) -> dict[str, str]:
+    return {key: word for key, word in words.items() if word}
+
+
+def _listed(word: str) -> list[str]:
+    return [word] if word else []

@@ -1,0 +1,37 @@
+"""What an answer looks like before anybody prints it: rows, tables, lines. Widths are the printer's matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """The cells of a row; ``tone`` is good, bad, warn, dim or nothing."""
+
+    cells: tuple[str, ...]
+    tone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns and rows.
+
+    ``whole`` are columns that should not be broken, ``optional`` those that go first where there is no room (in this
+    order), ``toned`` is the one that shows the tone.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[TableRow, ...]
+    whole: frozenset[int] = frozenset()
+    optional: tuple[int, ...] = ()
+    toned: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A line of text with a tone; a ``fixed`` one is part of a drawing and is not wrapped."""
+
+    words: str
+    tone: str = ""
+    fixed: bool = False

@@ -1,0 +1,408 @@
+"""The documents that ``-o json`` and ``-o yaml`` print, as types; ``schemas/`` holds them as JSON Schema.
+
+Members are spelled as JSON spells them. A member is never left out: what is not known is ``null`` or empty.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from typing_extensions import TypedDict
+
+from hami_plugins.wire.usage import ContainerUsageDocument
+
+API_VERSION: Final = "hami-plugins.io/v1alpha1"
+"""Of every document. A change that breaks a reader gets another version."""
+
+
+class SliceDocument(TypedDict):
+    """One container's share of one card."""
+
+    id: str
+    """What the vendor calls the card."""
+    vendor: str
+    """HAMi's common word of the backend."""
+    model: str
+    index: int | None
+    """The card's index on its node; null for a card that the node does not report."""
+    memoryMiB: int
+    cores: int
+    """In the vendor's unit: per cent of a card on most, 16ths on Moore Threads."""
+    partition: str
+    """The hardware partition (``1g.10gb@0``) or the core numbers; empty for a plain share."""
+
+
+class ContainerDocument(TypedDict):
+    """A container after the webhook's changes, and what it gets."""
+
+    name: str
+    kind: Literal["init", "sidecar", "app"]
+    limits: dict[str, str]
+    requests: dict[str, str]
+    slices: list[SliceDocument]
+
+
+class ChangeDocument(TypedDict):
+    """One change that the webhook makes."""
+
+    container: str | None
+    """Null when the pod itself is changed."""
+    kind: str
+    """limit, request, env, annotation, runtimeClassName or schedulerName."""
+    key: str
+    value: str
+
+
+class AdmissionDocument(TypedDict):
+    """The webhook's answer."""
+
+    allowed: bool
+    code: int
+    message: str
+    changes: list[ChangeDocument]
+
+
+class NearestHolderDocument(TypedDict):
+    """A pod that holds a part of the nearest set."""
+
+    pod: str
+    devices: list[int]
+    """The devices of the set that it holds, by index."""
+
+
+class NearestDocument(TypedDict):
+    """The set of linked devices that the fewest pods keep from the one that asks."""
+
+    node: str
+    devices: list[int]
+    """By index."""
+    holders: list[NearestHolderDocument]
+
+
+class ReasonDocument(TypedDict):
+    """One reason why nodes refuse the pod."""
+
+    nodes: int
+    """How many nodes gave it."""
+    words: str
+    """What was asked, the most that there is, and what there is in all."""
+    examples: list[str]
+    """Some of the nodes, by name."""
+    nearest: NearestDocument | None
+    """Null unless enough devices are free and no set of them that goes together."""
+
+
+class CounterfactualDocument(TypedDict):
+    """A change with which the pod would fit. It has been tried: ``node`` is where the pod would go."""
+
+    changes: list[str]
+    """What has to change; several changes are needed together."""
+    words: str
+    """The same as one sentence."""
+    node: str
+
+
+class LackDocument(TypedDict):
+    """A resource of which a limit leaves too little, in the amounts that people write."""
+
+    resource: str
+    queue: str | None
+    """Whose limit it is; null for the whole cluster's."""
+    byWeight: bool
+    """Whether the limit is a share beside other queues that ask, too."""
+    asked: str
+    allocated: str
+    """What pods hold."""
+    inqueue: str
+    """What gangs wait for that were let in."""
+    elastic: str
+    """What is held beyond what gangs need, which does not count."""
+    limit: str
+
+
+class HolderDocument(TypedDict):
+    """Somebody who takes part of what a pod lacks at Volcano's gate."""
+
+    name: str
+    """A PodGroup (namespace and name), or a queue where the prospect is ``kept``."""
+    prospect: Literal["never", "lacking", "waits", "runs", "kept"]
+    """``never``: its pods do not fit on the cluster without any other. ``lacking``: some of its pods do not exist yet.
+    ``waits``: it would fit without others. ``runs``: its pods hold it. ``kept``: it is guaranteed to a queue."""
+    phase: str
+    ageSeconds: int | None
+    planned: bool
+    """Whether it is of the plan itself."""
+    pods: list[str]
+    """Its pods that wait."""
+    resource: str
+    takes: str
+    limit: str
+    words: str
+
+
+class GateDocument(TypedDict):
+    """What holds a pod back at Volcano's gate."""
+
+    queue: str
+    lacks: list[LackDocument]
+    """Empty where the queue takes no pods at all."""
+    heldBy: list[HolderDocument]
+
+
+class PodDocument(TypedDict):
+    """What happens to one pod of a plan."""
+
+    namespace: str
+    name: str
+    workload: str
+    """The workload it comes from, as ``Kind/namespace/name``."""
+    dialect: Literal["hami", "volcano", "koordinator"]
+    scheduler: str
+    """The scheduler that the pod names after admission."""
+    admission: AdmissionDocument
+    stage: Literal["placed", "admission", "request", "quota", "gate", "gang", "nodes", "elsewhere"]
+    """How far the pod gets. ``gate``: something holds it back before any node is looked at. ``gang``: it would fit, but
+    its gang is not complete. ``elsewhere``: its scheduler does not look at the devices it asks for."""
+    verdict: Literal["placed", "refused"]
+    node: str | None
+    score: float | None
+    candidates: int
+    """How many nodes would take the pod."""
+    choice: str
+    """Why this node; empty for a refused pod."""
+    containers: list[ContainerDocument]
+    reason: str
+    """Why it is not placed, in our words; empty for a placed pod."""
+    hamiReason: str
+    """The same as the upstream scheduler spells it."""
+    reasons: list[ReasonDocument]
+    gate: GateDocument | None
+    """Null for a pod that no queue and no limit of the cluster holds back."""
+    counterfactuals: list[CounterfactualDocument]
+    annotations: dict[str, str]
+    """What the scheduler of the dialect writes on the pod."""
+    labels: dict[str, str]
+    notes: list[str]
+    """Where the upstream scheduler may do otherwise."""
+
+
+class FlawDocument(TypedDict):
+    """Something wrong with what a running pod holds."""
+
+    kind: str
+    """stranger, unhealthy, cordoned, over-slots, over-memory, over-cores, unplaced or overlap."""
+    device: str
+    others: list[str]
+    """Other pods that it concerns."""
+    words: str
+
+
+class AgainDocument(TypedDict):
+    """What would become of a pod that asks for what a running one holds, if that were not there."""
+
+    verdict: Literal["placed", "refused"]
+    node: str | None
+    stays: bool
+    """Whether it is the same node."""
+    choice: str
+    reasons: list[ReasonDocument]
+
+
+class RunningDocument(TypedDict):
+    """A pod on a node."""
+
+    node: str
+    terminating: bool
+    slices: list[SliceDocument]
+    flaws: list[FlawDocument]
+    again: AgainDocument
+
+
+class WarningDocument(TypedDict):
+    """Something that the listing of the cluster lacks, so that the answer may be about another cluster."""
+
+    kind: str
+    """The kind of which objects are missing."""
+    message: str
+
+
+class ExplanationDocument(TypedDict):
+    """The answer of ``hami-plugins explain``: all about one pod."""
+
+    apiVersion: str
+    kind: Literal["Explanation"]
+    pod: str
+    """Namespace and name, with a slash between."""
+    state: Literal["pending", "running"]
+    asksNothing: bool
+    """Whether it asks for no devices, or holds none."""
+    pending: PodDocument | None
+    """The pod as a plan of it alone has it now; it may fit by now."""
+    running: RunningDocument | None
+    usage: list[ContainerUsageDocument]
+    """What its containers use, as far as usage was given; of a pod that waits: whose grants are left unused."""
+    problems: list[ProblemDocument]
+    """What could not be read of it."""
+    warnings: list[WarningDocument]
+
+
+class ExplanationListDocument(TypedDict):
+    """Explanations of several pods."""
+
+    apiVersion: str
+    kind: Literal["ExplanationList"]
+    items: list[ExplanationDocument]
+
+
+class WrittenMetadata(TypedDict):
+    """Which pod, and what is written on it."""
+
+    namespace: str
+    name: str
+    annotations: dict[str, str]
+    labels: dict[str, str]
+
+
+class WrittenDocument(TypedDict):
+    """What a scheduler writes on a pod when it places it: a patch that kubectl takes."""
+
+    apiVersion: str
+    kind: Literal["Pod"]
+    metadata: WrittenMetadata
+
+
+class IgnoredDocument(TypedDict):
+    """A document that makes no difference to the plan."""
+
+    file: str
+    document: int
+    line: int
+    kind: str
+    name: str
+    why: str
+    hasPods: bool
+    """Whether its controller creates pods, which the plan does not contain."""
+
+
+class ProblemDocument(TypedDict):
+    """Something in the snapshot that could not be read; everything else counts."""
+
+    place: str
+    what: str
+
+
+class SummaryDocument(TypedDict):
+    """The counts."""
+
+    pods: int
+    placed: int
+    refused: int
+    nodes: int
+    workloads: int
+    """Objects that run pods, skipped ones included."""
+    skipped: int
+    """Those of them whose pods the plan does not contain; ``ignored`` has them."""
+
+
+class PlanDocument(TypedDict):
+    """The answer of ``hami-plugins plan``."""
+
+    apiVersion: str
+    kind: Literal["Plan"]
+    summary: SummaryDocument
+    pods: list[PodDocument]
+    ignored: list[IgnoredDocument]
+    problems: list[ProblemDocument]
+    warnings: list[WarningDocument]
+    listed: dict[str, int]
+    """How many objects of each kind the dump of the cluster has; empty for a live cluster and for a fleet."""
+
+
+class FleetDocument(TypedDict):
+    """A shipped fleet."""
+
+    name: str
+    nodes: int
+    devices: int
+
+
+class ShapeDocument(TypedDict):
+    """A shape of nodes that fleet files can name."""
+
+    name: str
+    instanceType: str
+    devices: int
+    vendor: str
+    model: str
+    memoryMiB: int
+    """Of one device; 0 where the vendor registers none."""
+
+
+class FleetListDocument(TypedDict):
+    """The answer of ``hami-plugins fleets``."""
+
+    apiVersion: str
+    kind: Literal["FleetList"]
+    fleets: list[FleetDocument]
+    shapes: list[ShapeDocument]
+
+
+class SettingDocument(TypedDict):
+    """A setting of a program."""
+
+    key: str
+    """Its path in the file; ``[]`` stands for the members of a list."""
+    variable: str
+    """The environment variable that sets it; empty for members of lists, which the list's variable sets as JSON."""
+    values: str
+    default: str
+    """As a file spells it; ``not set`` and ``required`` for settings without one."""
+    meaning: str
+
+
+class ProgramDocument(TypedDict):
+    """The settings of a program."""
+
+    name: str
+    option: str
+    """The option that gives the file."""
+    commands: str
+    """Which commands take the option."""
+    settings: list[SettingDocument]
+
+
+class SettingListDocument(TypedDict):
+    """The answer of ``hami-plugins settings``."""
+
+    apiVersion: str
+    kind: Literal["SettingList"]
+    programs: list[ProgramDocument]
+
+
+class VendorDocument(TypedDict):
+    """One vendor's words and units."""
+
+    name: str
+    title: str
+    maker: str
+    dialect: Literal["hami", "volcano", "koordinator"]
+    resources: dict[str, str]
+    """By meaning: count, memory, memoryPercentage, cores, priority."""
+    annotations: dict[str, list[str]]
+    """By meaning: useIds, avoidIds, useModels, avoidModels, mode and read are read from pods and nodes; register,
+    handshake and lock stand on nodes; toAllocate, allocated and written are what the scheduler writes on pods."""
+    memoryUnitMiB: int
+    """How many MiB one unit of the memory resource means; 0 without such a resource."""
+    memoryStep: str
+    coreStep: str
+    severalCards: str
+    """What asking for more than one card means."""
+    defaults: dict[str, int]
+
+
+class VendorListDocument(TypedDict):
+    """The answer of ``hami-plugins vendors``."""
+
+    apiVersion: str
+    kind: Literal["VendorList"]
+    items: list[VendorDocument]

@@ -1,0 +1,218 @@
+"""Answers as plain table rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from hami_plugins.engine.registry import Registry
+from hami_plugins.explain import drawings, wording
+from hami_plugins.explain.answers import WorkloadRefusal, briefly
+from hami_plugins.explain.drawings import Drawing
+from hami_plugins.explain.enqueue import holder_lines
+from hami_plugins.inputs.fleets.catalog import ShippedFleet, ShippedShape
+from hami_plugins.inputs.workloads import Submission
+from hami_plugins.model.decisions import Placed
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.output import grids
+from hami_plugins.output.rows import Table, TableRow, TextLine
+from hami_plugins.plan import Plan, PodPlan, Stage, replica_rows
+from hami_plugins.plan.slices import cards_words, planned_slices, shares_words
+
+MOST_DRAWN: Final = 3
+"""Nodes that are drawn below the table of a plan."""
+
+
+def plan(content: Plan, registry: Registry) -> Table:
+    """What happens to each pod, where it goes, what it gets; a row for equal replicas that follow each other."""
+    requests = (each for pod in content.pods for one in pod.intake.demand.devices.containers for each in one.requests)
+    noun = registry.noun({request.vendor for request in requests})
+    rows = tuple(
+        TableRow((name, *cells_of(pods)), "good" if _is_placed(pods[0]) else "bad")
+        for name, pods in replica_rows.grouped(content.pods, alike)
+    )
+    columns = ("POD", "STATUS", "NODE", f"{noun.upper()}S", "SLICE", "WHY HERE")
+    if all(row.cells[-1] in {"", "-"} for row in rows):
+        return Table(
+            columns=columns[:-1],
+            rows=tuple(TableRow(row.cells[:-1], row.tone) for row in rows),
+            whole=frozenset({0, 1, 2}),
+            toned=1,
+        )
+    return Table(columns=columns, rows=rows, whole=frozenset({0, 1, 2}), optional=(5,), toned=1)
+
+
+def status(pod: PodPlan) -> str:
+    """How far a pod gets, in a word or two."""
+    return _STATUS[pod.stage]
+
+
+_STATUS = {
+    Stage.PLACED: "fits",
+    Stage.ADMISSION: "denied",
+    Stage.REQUEST: "bad request",
+    Stage.QUOTA: "over quota",
+    Stage.GATE: "waits",
+    Stage.GANG: "waits for gang",
+    Stage.NODES: "does not fit",
+    Stage.ELSEWHERE: "wrong scheduler",
+}
+
+
+def refusal(content: WorkloadRefusal, drawn: set[Drawing] | None = None) -> tuple[TextLine, ...]:
+    """Why some pods are not placed, and what would help, as lines of text.
+
+    What is ``drawn`` already is not drawn again, and what is drawn here is added to it.
+    """
+    drawn = set() if drawn is None else drawn
+    answer = content.answer
+    lines = [TextLine(f"{content.title}: {status(answer.plan)}", "bad")]
+    if answer.causes:
+        lines += [TextLine(f"  {cause.tally}: {cause.words}") for cause in answer.causes]
+    else:
+        lines.append(TextLine(f"  {answer.why}"))
+    for cause in answer.causes:
+        if cause.drawing is not None and cause.drawing not in drawn:
+            drawn.add(cause.drawing)
+            lines += [TextLine(f"    {row}", fixed=True) for row in grids.lines(cause.drawing)]
+    lines += [TextLine(f"  {words}", "warn") for words in holder_lines(answer.holders)]
+    lines += [TextLine(f"  -> {way_out.sentence}", "good") for way_out in answer.ways_out]
+    upstream = answer.plan.words
+    if upstream and upstream not in answer.why:
+        lines.append(TextLine(f"  scheduler event: {upstream}", "dim"))
+    return tuple(lines)
+
+
+def summary(content: Plan, submitted: Submission | None = None) -> TextLine:
+    """How many pods are placed, and how many workloads are not planned at all."""
+    placed = sum(1 for each in content.pods if each.stage is Stage.PLACED)
+    words = f"{placed:,} of {wording.counted(len(content.pods), 'pod')} placed"
+    if submitted is None or not submitted.skipped:
+        return TextLine(words, "good" if content.complete else "bad")
+    return TextLine(f"{words}; {skipped(submitted)}", "bad")
+
+
+def skipped(submitted: Submission) -> str:
+    """How many objects run pods that the plan does not contain."""
+    return f"{len(submitted.skipped):,} of {wording.counted(submitted.objects, 'workload')} skipped"
+
+
+def pictures(content: Plan, registry: Registry) -> tuple[TextLine, ...]:
+    """The first nodes on which pods of a plan get linked devices, drawn; how many more there are."""
+    found = list(drawings.of_plan(content, registry))
+    lines: list[TextLine] = []
+    for drawing in found[:MOST_DRAWN]:
+        lines += [TextLine(""), *(TextLine(row, fixed=True) for row in grids.lines(drawing))]
+    if len(found) > MOST_DRAWN:
+        lines.append(
+            TextLine(f"and {wording.counted(len(found) - MOST_DRAWN, 'more node')}; --html draws them all", "dim")
+        )
+    return tuple(lines)
+
+
+def vendors(specs: Iterable[VendorSpec]) -> Table:
+    """A row per vendor: how it is asked for."""
+    return Table(
+        columns=("VENDOR", "DEVICE", "COUNT", "MEMORY", "CORES", "MEMORY IN", "CORES IN"),
+        rows=tuple(
+            TableRow(
+                (
+                    spec.name,
+                    spec.title,
+                    spec.resources.count,
+                    _or_dash(spec.resources.memory),
+                    _or_dash(spec.resources.cores),
+                    _or_dash(spec.memory_step),
+                    _or_dash(spec.core_step),
+                )
+            )
+            for spec in specs
+        ),
+        whole=frozenset({0, 2, 3, 4}),
+        optional=(6, 1, 5, 4),
+    )
+
+
+def fleets(found: Iterable[ShippedFleet]) -> Table:
+    """A row per shipped fleet."""
+    rows = tuple(TableRow((each.name, str(each.nodes), str(each.devices))) for each in found)
+    return Table(columns=("FLEET", "NODES", "DEVICES"), rows=rows, whole=frozenset({0, 1, 2}))
+
+
+def shapes(found: Iterable[ShippedShape]) -> Table:
+    """A row per shape of nodes."""
+    return Table(
+        columns=("SHAPE", "DEVICES", "MODEL", "MEMORY EACH", "INSTANCE TYPE"),
+        rows=tuple(
+            TableRow((each.name, str(each.devices), each.model, _gibibytes(each.memory), each.instance_type))
+            for each in found
+        ),
+        whole=frozenset({0, 1, 3}),
+        optional=(4,),
+    )
+
+
+def _gibibytes(memory: int) -> str:
+    return f"{memory / 1024:.1f} GiB" if memory else "-"
+
+
+def vendor(spec: VendorSpec) -> Table:
+    """One vendor in full, a row per fact."""
+    names, keys, options = spec.resources, spec.keys, spec.options
+    facts: Sequence[tuple[str, str]] = (
+        ("vendor", spec.name),
+        ("device", spec.title),
+        ("maker", spec.maker),
+        ("scheduler", spec.dialect),
+        ("count", names.count),
+        ("memory", names.memory),
+        ("memory percentage", names.memory_percentage),
+        ("cores", names.cores),
+        ("priority", names.priority),
+        ("memory in", spec.memory_step),
+        ("cores in", spec.core_step),
+        (f"several {spec.noun}s", spec.several),
+        ("default count", str(options.default_count or "")),
+        ("default memory", f"{options.default_memory} MiB" if options.default_memory else ""),
+        ("default cores", str(options.default_cores or "")),
+        (f"choose {spec.noun}s", ", ".join(keys.use_ids)),
+        (f"avoid {spec.noun}s", ", ".join(keys.avoid_ids)),
+        ("choose models", keys.use_models),
+        ("avoid models", keys.avoid_models),
+        ("choose mode", keys.mode),
+        ("annotations read", ", ".join(keys.inputs)),
+        ("node register", keys.register),
+        ("handshake", keys.handshake),
+        ("node lock", keys.lock),
+        ("written on pods", ", ".join(dict.fromkeys(filter(None, (keys.to_allocate, keys.allocated, *keys.extra))))),
+    )
+    return Table(
+        columns=("FACT", "VALUE"), rows=tuple(TableRow(fact) for fact in facts if fact[1]), whole=frozenset({0})
+    )
+
+
+def _is_placed(pod: PodPlan) -> bool:
+    return pod.stage is Stage.PLACED and isinstance(pod.decision, Placed)
+
+
+def alike(pod: PodPlan) -> tuple[str, ...]:
+    """What replicas in one row have in common: how far they get, their node, and the shape of their slices."""
+    placed = pod.decision
+    if not isinstance(placed, Placed) or pod.stage is not Stage.PLACED:
+        return (status(pod),)
+    return status(pod), placed.node, shares_words(planned_slices(pod))
+
+
+def cells_of(pods: Sequence[PodPlan]) -> tuple[str, ...]:
+    """All of the row of some replicas but their name."""
+    placed = pods[0].decision
+    if pods[0].stage is not Stage.PLACED or not isinstance(placed, Placed):
+        return status(pods[0]), "-", "-", "-", "-"
+    slices = [each for pod in pods for each in planned_slices(pod)]
+    share = shares_words(planned_slices(pods[0]))
+    each = f"{share} each" if share and len(pods) > 1 else share
+    return status(pods[0]), placed.node, cards_words(slices) or "-", each or "-", briefly(pods[0]) or "-"
+
+
+def _or_dash(text: str) -> str:
+    return text or "-"

@@ -1,0 +1,60 @@
+"""What a listing lacks although every cluster has it: a decision without it answers another question than was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from hami_plugins.inputs.workloads.pods import VOLCANO
+from hami_plugins.model.cluster import ClusterSnapshot, Listing
+from hami_plugins.model.pods import Pod
+from hami_plugins.wire.gang_keys import GROUP_KEY
+
+REMEDY: Final = "list the whole cluster: kubectl get nodes,pods,resourcequotas,queues,podgroups -A -o json"
+"""How to list what a decision depends on; without Volcano there are no queues and pod groups."""
+
+SYSTEM_NAMESPACE: Final = "kube-system"
+"""A new cluster has pods in this namespace alone."""
+
+
+class Gap(NamedTuple):
+    """A kind of which the listing has no object, or too few, and what that means for a decision."""
+
+    kind: str
+    why: str
+
+    @property
+    def message(self) -> str:
+        """The reason and the remedy."""
+        return f"{self.why}; {REMEDY}"
+
+
+def gaps(snapshot: ClusterSnapshot, pods: Iterable[Pod]) -> tuple[Gap, ...]:
+    """What the listing of the snapshot lacks for decisions about these pods; nothing for a complete source.
+
+    Only kinds count of which every cluster has objects, so that a missing one is certain. A cluster may well have no
+    ResourceQuota.
+    """
+    listing = snapshot.listing
+    return () if listing is None else tuple(_gaps(listing, snapshot, tuple(pods)))
+
+
+def _gaps(listing: Listing, snapshot: ClusterSnapshot, pods: tuple[Pod, ...]) -> Iterator[Gap]:
+    if not listing.kinds.get("Pod"):
+        yield Gap("Pod", "no pods in this listing: planned on an idle cluster")
+    elif len(listing.pod_namespaces) == 1 and SYSTEM_NAMESPACE not in listing.pod_namespaces:
+        (only,) = listing.pod_namespaces
+        why = f"this listing has pods of namespace {only} only: pods of other namespaces count as absent"
+        yield Gap("Pod", why)
+    if not any(pod.scheduler == VOLCANO for pod in pods):
+        return
+    if not snapshot.queues:
+        yield Gap("Queue", "no queues in this listing: limits of Volcano's queues are not checked")
+    if not listing.kinds.get("PodGroup") and _names_groups(snapshot):
+        why = "no pod groups in this listing, but pods name some: what gangs wait for is not known"
+        yield Gap("PodGroup", why)
+
+
+def _names_groups(snapshot: ClusterSnapshot) -> bool:
+    running = any(record.group for entry in snapshot.nodes for record in entry.pods)
+    return running or any(pod.annotations.get(GROUP_KEY) for pod in snapshot.pending)

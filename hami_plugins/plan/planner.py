@@ -1,0 +1,110 @@
+"""Would these workloads fit, where, and with which annotations: the main job, without a cluster.
+
+Pods are decided one after another, each on the snapshot that the ones before left; gangs are all or nothing. What
+happens before a decision (quotas, gates, the order of turns) is in ``turns``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from hami_plugins.engine.decide import Decider
+from hami_plugins.engine.intake import Rules
+from hami_plugins.engine.registry import Registry
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.plan import completeness
+from hami_plugins.plan.completeness import Gap
+from hami_plugins.plan.remarks import remarked
+from hami_plugins.queueing.context import PlanContext
+from hami_plugins.queueing.cycle import SchedulingCycle
+from hami_plugins.queueing.evaluator import PodEvaluator
+from hami_plugins.queueing.releases import differences
+from hami_plugins.queueing.stages import PlanUnit, PodPlan, Stage
+from hami_plugins.vendors.volcano_releases import DeviceAssigner, Version
+
+__all__ = ["Plan", "PlanUnit", "Planner", "PodPlan", "Stage"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The whole answer: the pods in the order in which they were decided, and the cluster before and after.
+
+    ``units`` are what was planned; ``standing`` is the cluster afterwards as its scheduler sees it, with the PodGroups
+    of the plan and the pods that wait.
+    """
+
+    before: ClusterSnapshot
+    after: ClusterSnapshot
+    pods: tuple[PodPlan, ...]
+    units: tuple[PlanUnit, ...] = ()
+    standing: ClusterSnapshot = field(default_factory=ClusterSnapshot)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every pod found a place."""
+        return all(pod.stage is Stage.PLACED for pod in self.pods)
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """What the listing of the cluster lacks for this plan."""
+        return completeness.gaps(self.before, (each.pod for each in self.pods))
+
+
+class Planner:
+    """Plans units on snapshots. Keeps a decider, so that planning again on a similar snapshot is fast.
+
+    With ``release`` it notes where that release of Volcano will do otherwise; what ``grants`` puts right it does not.
+    Without them it is what the mark on each pod says. ``now`` is when the pods would begin (Unix seconds), for rules
+    about time; without it, that is when the snapshot was taken.
+    """
+
+    def __init__(  # noqa: PLR0913 - what every plan of it depends on
+        self,
+        registry: Registry,
+        rules: Rules | None = None,
+        decider: Decider | None = None,
+        *,
+        release: Version | None = None,
+        grants: DeviceAssigner | None = None,
+        now: float | None = None,
+    ) -> None:
+        self.registry = registry
+        self.release = release
+        self.grants = grants
+        self.rules = rules or Rules()
+        self.decider = decider or Decider(registry)
+        self._now = now
+
+    def moment(self, snapshot: ClusterSnapshot) -> float:
+        """When pods would begin that are planned on a snapshot (Unix seconds)."""
+        return float(snapshot.taken_at or 0) if self._now is None else self._now
+
+    def plan(
+        self,
+        snapshot: ClusterSnapshot,
+        units: Iterable[PlanUnit],
+        *,
+        now_ns: int = 0,
+        progress: Callable[[int], None] | None = None,
+    ) -> Plan:
+        """Decide every unit in its turn. ``now_ns`` is the time that goes into annotations (Unix nanoseconds).
+
+        ``progress`` gets 1 for each pod that is decided; members of a gang may be decided twice.
+        """
+        wanted = tuple(units)
+        desk = PodEvaluator(self.registry, self.rules, self.decider, now_ns=now_ns, moment=self.moment(snapshot))
+        turns = SchedulingCycle(desk, snapshot, wanted, progress)
+        turns.take()
+        told = differences(PlanContext(snapshot, turns.plans, wanted, self.registry), self.release, self.grants)
+        noted = [
+            replace(plan, notes=tuple(each.words for each in found), differences=found) if found else plan
+            for plan, found in zip(turns.plans, told, strict=True)
+        ]
+        return Plan(
+            before=snapshot,
+            after=turns.snapshot,
+            pods=tuple(remarked(noted, wanted, snapshot, self.registry)),
+            units=wanted,
+            standing=turns.standing(),
+        )

@@ -1,0 +1,121 @@
+"""From what people submit to what a plan decides: units of pods that start together, and the objects around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from hami_plugins.engine.eligibility import objection
+from hami_plugins.inputs.workloads import Submission, Workload
+from hami_plugins.inputs.workloads.gangs import Gang
+from hami_plugins.inputs.workloads.pods import PodCopy
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.pods import NodeConstraints, Pod, Toleration
+from hami_plugins.plan.planner import PlanUnit
+from hami_plugins.wire import objects
+from hami_plugins.wire.gang_keys import TASK_KEY
+
+
+def with_objects(snapshot: ClusterSnapshot, submission: Submission) -> ClusterSnapshot:
+    """The snapshot with the queues, pod groups and quotas that are submitted along; the submitted ones win."""
+    return replace(
+        snapshot,
+        queues={**snapshot.queues, **submission.queues},
+        pod_groups={**snapshot.pod_groups, **submission.pod_groups},
+        quotas={**snapshot.quotas, **submission.quotas},
+        priorities={**snapshot.priorities, **submission.priorities},
+    )
+
+
+def units(submission: Submission, snapshot: ClusterSnapshot) -> tuple[PlanUnit, ...]:
+    """What to plan, in the order of the documents; the members of one gang stand where its first member stood."""
+    made: dict[str, PlanUnit] = {}
+    for workload in submission.workloads:
+        pods = tuple(_pods(workload, snapshot))
+        key = f"gang {workload.gang.group}" if workload.gang is not None else f"{workload.kind} {workload.full_name}"
+        known = made.get(key)
+        if known is not None:
+            made[key] = replace(known, pods=known.pods + pods, tasks=known.tasks + _tasks(pods))
+        else:
+            made[key] = _unit(workload, pods)
+    return tuple(made.values())
+
+
+def in_gang(unit: PlanUnit, gang: Gang) -> PlanUnit:
+    """The unit, its pods held together."""
+    return replace(
+        unit,
+        gang=True,
+        group=gang.group,
+        exists=gang.exists,
+        queue=gang.queue,
+        min_member=gang.min_member,
+        tasks=_tasks(unit.pods),
+        min_by_task=tuple(sorted(gang.min_by_task.items())),
+    )
+
+
+def _unit(workload: Workload, pods: tuple[Pod, ...]) -> PlanUnit:
+    alone = PlanUnit(
+        name=f"{workload.kind.lower()}/{workload.full_name}",
+        pods=pods,
+        queue=workload.queue,
+        tasks=_tasks(pods),
+        priority_class=workload.priority_class,
+    )
+    if workload.gang is None:
+        return alone
+    return replace(in_gang(alone, workload.gang), made_late=workload.is_volcano_job)
+
+
+def _tasks(pods: tuple[Pod, ...]) -> tuple[str, ...]:
+    return tuple(pod.annotations.get(TASK_KEY, "") for pod in pods)
+
+
+def _pods(workload: Workload, snapshot: ClusterSnapshot) -> Iterator[Pod]:
+    of_group = workload.gang.annotations if workload.gang is not None else {}
+    template: tuple[object, Pod] | None = None
+    for copy in workload.pods:
+        if template is not None and template[0] is copy.raw["spec"]:
+            pod = _replica(template[1], copy)
+        else:
+            pod = objects.pod(copy.raw)
+            pod = replace(pod, of_group=of_group) if of_group else pod
+            template = copy.raw["spec"], pod
+        if workload.per_node:
+            yield from _one_per_node(pod, snapshot)
+        else:
+            yield pod
+
+
+def _replica(pod: Pod, copy: PodCopy) -> Pod:
+    """Another pod of the same spec: what was read of that need not be read again."""
+    metadata = copy.raw["metadata"]
+    if not isinstance(metadata, Mapping) or any(pod.neighbours):
+        return replace(objects.pod(copy.raw), of_group=pod.of_group)
+    return replace(pod, name=copy.name, labels=metadata["labels"], annotations=metadata["annotations"])
+
+
+_OF_DAEMON_SETS: Final = (
+    *(
+        Toleration(key=f"node.kubernetes.io/{condition}", operator="Exists", effect="NoExecute")
+        for condition in ("not-ready", "unreachable")
+    ),
+    *(
+        Toleration(key=f"node.kubernetes.io/{condition}", operator="Exists", effect="NoSchedule")
+        for condition in ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
+    ),
+)
+"""What the DaemonSet controller adds to its pods, so that they run on cordoned and troubled nodes, too."""
+
+
+def _one_per_node(pod: Pod, snapshot: ClusterSnapshot) -> Iterator[Pod]:
+    """A DaemonSet's pod for every node that its selectors and tolerations allow, whether it has room or not."""
+    tolerant = replace(pod.constraints, tolerations=(*pod.constraints.tolerations, *_OF_DAEMON_SETS))
+    pod = replace(pod, constraints=tolerant)
+    unlimited = [resource for resource, _ in tolerant.requests]
+    for entry in snapshot.nodes:
+        if objection(replace(entry, requested={}), tolerant, unlimited) is None:
+            pinned: NodeConstraints = replace(pod.constraints, node=entry.name)
+            yield replace(pod, name=f"{pod.name}-{entry.name}", constraints=pinned)

@@ -1,0 +1,1 @@
+"""Volcano's enqueue and allocate cycle: queues, shares, usage, gangs, turns, and what releases do otherwise."""

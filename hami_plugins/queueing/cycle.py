@@ -1,0 +1,404 @@
+"""Whose turn it is in a plan: what stops pods before they are decided, gangs, and the order of all of it.
+
+The order of Volcano 1.14 (``trials.md`` V18 and V19): quotas when pods are created; its gate, by priority and age; then
+gangs that are not complete, before the surplus of those that are; Volcano Jobs one session later than pods that exist.
+Pods of other schedulers are decided by priority and age alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from hami_plugins.engine import alike, neighbours, resource_quota
+from hami_plugins.engine.alike import Sets
+from hami_plugins.engine.apply import assigned
+from hami_plugins.engine.intake import PodInfo
+from hami_plugins.engine.vendor_objections import noted
+from hami_plugins.inputs import old_names, spelling
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import Placed
+from hami_plugins.model.pods import Pod
+from hami_plugins.model.quantity import NANO
+from hami_plugins.queueing import gangs, queues, result, usage
+from hami_plugins.queueing.evaluator import PodEvaluator
+from hami_plugins.queueing.jobs import JobMember, QueuedJob, Trial, in_order, job_of, least_of, without_gated
+from hami_plugins.queueing.queues import Amounts, EnqueueAdmission, QueueSortKey
+from hami_plugins.queueing.refused import RefusalState, RefusedReplicas
+from hami_plugins.queueing.stages import EnqueueBlock, PlanUnit, PodPlan, Stage
+from hami_plugins.wire.gang_keys import GROUP_KEY
+
+GATED: Final = "it has scheduling gates; no scheduler looks at it before they are removed"
+
+JOBS: Final = "count/jobs.batch.volcano.sh"
+"""A quota's key for the number of Volcano Jobs."""
+
+_CREATED: Final = frozenset({Stage.REQUEST, Stage.GATE, Stage.GANG, Stage.NODES, Stage.ELSEWHERE})
+"""Stages of pods that exist without a node."""
+
+_Rank = tuple[int, bool, float, int]
+
+
+class _Stop(NamedTuple):
+    """Where a pod stops before any decision, and why."""
+
+    stage: Stage
+    why: str
+    words: str = ""
+    hold: EnqueueBlock | None = None
+
+
+class SchedulingCycle:
+    """One run of a planner: ``plans`` grow in the order of the decisions, ``snapshot`` is the cluster after them."""
+
+    def __init__(
+        self,
+        desk: PodEvaluator,
+        snapshot: ClusterSnapshot,
+        units: Iterable[PlanUnit],
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self._progress = progress or (lambda _amount: None)
+        self.snapshot = snapshot
+        self.plans: list[PodPlan] = []
+        self._desk = desk
+        self._jobs = [job_of(snapshot, at, unit) for at, unit in enumerate(units)]
+        known = any(job.volcano for job in self._jobs)
+        self._gate: EnqueueAdmission | None = usage.gate_by(snapshot, desk.rules) if known else None
+        self._taken: dict[str, dict[str, int]] = {}
+        self._taken_of_jobs: dict[str, dict[str, int]] = {}
+        self._neighbours_matter = neighbours.matter(snapshot)
+        self._noted = noted(snapshot.nodes)
+        self._refused = RefusedReplicas()
+
+    def take(self) -> None:
+        """Decide every pod of every unit."""
+        for job in self._jobs:
+            if not job.unit.made_late:
+                self._create(job)
+            elif job.known is None and (stop := self._beyond_count(job.unit)):
+                self._emit_all(job, stop)
+        self._gate = self._divided()
+        for job in self._by_age():
+            self._admit(job)
+        for made_late in (False, True):
+            self._session([job for job in self._jobs if job.unit.made_late is made_late and job.members])
+
+    def standing(self) -> ClusterSnapshot:
+        """The cluster afterwards as Volcano sees it."""
+        waiting = [(plan.unit, plan.pod) for plan in self.plans if plan.stage in _CREATED]
+        return result.standing(self.snapshot, self._jobs, waiting)
+
+    def _create(self, job: QueuedJob) -> None:
+        """What happens when the pods are created: webhooks, then quotas. Those that remain are the job's members."""
+        created: list[JobMember] = []
+        for member in job.members:
+            elsewhere = self._desk.left_alone(member.pod)
+            if elsewhere:
+                self._emit(job, member, _Stop(Stage.ELSEWHERE, elsewhere))
+                continue
+            if member.waits:
+                created.append(member)
+                continue
+            read = self._read(job, member)
+            if read.intake is not None and (read.intake.refusal or not read.intake.admission.allowed):
+                self.plans.append(self._desk.refused(self.snapshot, job.unit.name, read.intake))
+            elif self._within_quota(job, read):
+                created.append(read)
+        job.members = deque(in_order(member for member in created if not member.pod.gated))
+        job.gated = [member for member in created if member.pod.gated]
+        for member in job.gated:
+            self._emit(job, member, _Stop(Stage.GATE, GATED))
+
+    def _read(self, job: QueuedJob, member: JobMember) -> JobMember:
+        """The member as the webhook leaves it, where that is needed now; HAMi's own quota is looked at in its turn."""
+        if not job.volcano and member.pod.namespace not in self.snapshot.quotas:
+            return member
+        intake = self._desk.read(member.pod)
+        return replace(member, intake=intake)
+
+    def _within_quota(self, job: QueuedJob, member: JobMember) -> bool:
+        quota = self.snapshot.quotas.get(member.pod.namespace)
+        if quota is None or member.intake is None:
+            return True
+        pod = member.intake.pod
+        missing = resource_quota.unnamed(quota, pod)
+        if missing:
+            why = f"quota: every container has to name {', '.join(missing)}"
+            words = f'pods "{pod.name}" is forbidden: failed quota: must specify {",".join(missing)}'
+            self._emit(job, member, _Stop(Stage.QUOTA, why, words))
+            return False
+        taken = self._taken.get(pod.namespace)
+        if taken is None:
+            taken = self._taken[pod.namespace] = resource_quota.taken(self.snapshot, pod.namespace)
+        counts = resource_quota.counted(pod)
+        broken = resource_quota.excesses(quota, taken, counts)
+        if broken:
+            why = "; ".join(map(str, broken))
+            self._emit(job, member, _Stop(Stage.QUOTA, why, resource_quota.words(pod, broken)))
+            return False
+        resource_quota.add(taken, counts)
+        return True
+
+    def _beyond_count(self, unit: PlanUnit) -> _Stop | None:
+        """Why the API server does not take one more Volcano Job: a quota on their number is used up."""
+        namespace = unit.group.partition("/")[0]
+        quota = self.snapshot.quotas.get(namespace)
+        if quota is None or JOBS not in quota.hard:
+            return None
+        taken = self._taken_of_jobs.setdefault(namespace, {JOBS: quota.used.get(JOBS, 0)})
+        broken = resource_quota.excesses(quota, taken, {JOBS: NANO})
+        resource_quota.add(taken, {} if broken else {JOBS: NANO})
+        return _Stop(Stage.ADMISSION, "; ".join(map(str, broken))) if broken else None
+
+    def _admit(self, job: QueuedJob) -> None:
+        """Volcano's gate. The pods of a Volcano Job are created only when it has passed."""
+        stop = self._closed(job) or self._held(job)
+        if stop is not None:
+            self._emit_all(job, stop)
+            return
+        if job.unit.made_late:
+            self._create(job)
+            job.created = True
+        there = job.have + Counter(member.task for member in (*job.members, *job.gated))
+        missing = gangs.missing(job.need, there)
+        if missing:
+            self._emit_all(job, _Stop(Stage.GANG, _incomplete(missing, "exist")))
+
+    def _closed(self, job: QueuedJob) -> _Stop | None:
+        """Why the gang cannot even be made."""
+        stage = Stage.ADMISSION if job.unit.made_late else Stage.GATE
+        if not job.unit.exists and job.known is None:
+            why = f"it names the PodGroup {job.unit.group}, which nobody has made; make it, or drop {GROUP_KEY}"
+            return _Stop(stage, why)
+        if not self.snapshot.queues:
+            return None
+        hold = EnqueueBlock(job.queue, least_of(job) or {})
+        queue = self.snapshot.queues.get(job.queue)
+        if queue is None:
+            return _Stop(
+                stage, f"there is no queue {job.queue}; {spelling.instead(job.queue, self.snapshot.queues)}", hold=hold
+            )
+        below = usage.below(self.snapshot.queues.values(), queue.name)
+        if below and (job.unit.made_late or usage.reads_parents(self._desk.rules)):
+            why = f"queue {job.queue} has child queues, and jobs go into queues without, as {below[0]}"
+            return _Stop(stage, why, hold=hold)
+        return None if queue.open else _Stop(stage, f"queue {job.queue} is closed; open it, or use another", hold=hold)
+
+    def _held(self, job: QueuedJob) -> _Stop | None:
+        """Why the gang has to wait before its pods are looked at; ``None`` lets it in."""
+        least = least_of(job)
+        if least is None or self._gate is None:
+            return None
+        lacks = self._gate.objections(job.queue, least)
+        if lacks:
+            said = "; ".join(f"{lack}{old_names.remark(lack.resource)}" for lack in lacks)
+            why = f"not enqueued by Volcano: {said}"
+            return _Stop(Stage.GATE, why, queues.words(lacks), EnqueueBlock(job.queue, least, lacks))
+        job.counts = without_gated(job, least)
+        self._gate = self._gate.let_in(job.queue, job.counts)
+        return None
+
+    def _session(self, jobs: Sequence[QueuedJob]) -> None:
+        """Give every job its turns until nobody has anything left to try; the queue with the smallest part first."""
+        self._gate = self._divided()
+        lanes: dict[str, list[tuple[_Rank, QueuedJob]]] = {}
+        for job in jobs:
+            heapq.heappush(lanes.setdefault(_lane(job), []), (self._rank(job), job))
+        while lanes:
+            name = min(lanes, key=lambda lane: (self._turn(lane), lanes[lane][0][1].at))
+            _, job = heapq.heappop(lanes[name])
+            going_on = self._complete(job) if not job.ready else self._one_more(job)
+            if going_on:
+                heapq.heappush(lanes[name], (self._rank(job), job))
+            if not lanes[name]:
+                del lanes[name]
+
+    def _divided(self) -> EnqueueAdmission | None:
+        """The gate with the shares of the queues, for what waits in them now: planned pods that exist, and others."""
+        if self._gate is None:
+            return None
+        asked: dict[str, Amounts] = {}
+        planned: set[str] = set()
+        for job in self._jobs:
+            for member in (*job.members, *job.held) if job.volcano and job.created else ():
+                asked[job.queue] = queues.plus(asked.get(job.queue, {}), queues.requests_of(member.pod))
+                planned.add(member.pod.full_name)
+        for pod in self.snapshot.pending:
+            group = self.snapshot.pod_groups.get(f"{pod.namespace}/{pod.annotations.get(GROUP_KEY, '')}")
+            if group is not None and pod.full_name not in planned:
+                asked[group.queue] = queues.plus(asked.get(group.queue, {}), queues.requests_of(pod))
+        return self._gate.divided(asked)
+
+    def _by_age(self) -> list[QueuedJob]:
+        """Volcano's jobs in their order at the gate: queue by queue, and in a queue by priority and age."""
+        jobs = [job for job in self._jobs if job.volcano and job.members]
+        return sorted(jobs, key=lambda job: (self._turn(job.queue), -job.priority, job.at))
+
+    def _turn(self, lane: str) -> QueueSortKey:
+        """Which queue comes first."""
+        return self._gate.turn(lane) if self._gate is not None and lane else QueueSortKey()
+
+    def _rank(self, job: QueuedJob) -> _Rank:
+        """Priority, then incomplete gangs, then who holds the smallest part of the cluster, then age."""
+        part = 0.0
+        if job.volcano and self._gate is not None:
+            total = self._gate.total
+            part = max((held / total[name] for name, held in job.holds.items() if total.get(name)), default=0.0)
+        return -job.priority, job.volcano and job.ready, part, job.at
+
+    def _complete(self, job: QueuedJob) -> bool:
+        """Try to find places for the members that have to start together. Without all of them none gets one.
+
+        Returns whether the gang is complete and has further members. Where members got different sets of devices, those
+        of the last ones are tried first once more.
+        """
+        trial = self._tried(job, job.sets)
+        missing = gangs.missing(job.need, trial.have)
+        if missing:
+            self.plans.extend(_held_back(plan, _incomplete(missing, "would fit")) for plan in trial.plans)
+            return False
+        if any(len(given) > 1 for given in trial.sets.values()):
+            again = self._tried(job, alike.turned(trial.sets))
+            if not gangs.missing(job.need, again.have) and alike.spread_of(again.used) < alike.spread_of(trial.used):
+                trial = again
+        self.plans.extend(trial.plans)
+        self.snapshot, self._gate = trial.snapshot, trial.gate
+        job.have, job.holds, job.members, job.sets = trial.have, trial.holds, trial.left, trial.used
+        return bool(job.members)
+
+    def _tried(self, job: QueuedJob, sets: Sets) -> Trial:
+        """What becomes of a gang that has yet to start; ``sets`` are devices that its members should have."""
+        trial = Trial(self.snapshot, self._gate, job.have.copy(), dict(job.holds), sets, job.sets)
+        members = list(job.members)
+        order = gangs.in_turn([member.task for member in members], job.need, trial.have)
+        for at in order:
+            member = members[at]
+            plan = self._decide(job, member, trial.snapshot, trial.gate, trial.sets)
+            trial.plans.append(plan)
+            if isinstance(plan.decision, Placed):
+                trial.sets = self._desk.given(trial.sets, plan, plan.decision)
+                trial.used = self._desk.given(trial.used, plan, plan.decision)
+                trial.snapshot = assigned(trial.snapshot, plan.pod, plan.decision)
+                trial.gate = _given(trial.gate, job, plan.pod)
+                trial.holds = queues.plus(trial.holds, queues.requests_of(plan.pod))
+                trial.have[member.task] += 1
+                if not gangs.missing(job.need, trial.have):
+                    break
+        trial.left = deque(members[at] for at in sorted(order[len(trial.plans) :]))
+        return trial
+
+    def _one_more(self, job: QueuedJob) -> bool:
+        """Members beyond the least, each for itself, and whether any is left. Volcano places one of them a turn."""
+        while job.members:
+            member = job.members.popleft()
+            plan = self._decide(job, member, self.snapshot, self._gate, job.sets)
+            self.plans.append(plan)
+            if isinstance(plan.decision, Placed):
+                job.sets = self._desk.given(job.sets, plan, plan.decision)
+                self.snapshot = assigned(self.snapshot, plan.pod, plan.decision)
+                self._gate = _given(self._gate, job, plan.pod)
+                job.holds = queues.plus(job.holds, queues.requests_of(plan.pod))
+                if job.volcano:
+                    break
+        return bool(job.members)
+
+    def _decide(
+        self, job: QueuedJob, member: JobMember, snapshot: ClusterSnapshot, gate: EnqueueAdmission | None, sets: Sets
+    ) -> PodPlan:
+        """One member on the cluster as it is in this turn; ``sets`` are the devices that other members have.
+
+        A replica of a pod that found no place gets the same answer, as long as nothing has changed since.
+        """
+        self._progress(1)
+        state = RefusalState(job, snapshot, gate, sets)
+        known = self._refused.answer(state, member.pod)
+        if known is not None:
+            return known
+        plan = self._decided(job, member, snapshot, gate, sets)
+        self._refused.keep(state, member.pod, plan)
+        return plan
+
+    def _decided(
+        self, job: QueuedJob, member: JobMember, snapshot: ClusterSnapshot, gate: EnqueueAdmission | None, sets: Sets
+    ) -> PodPlan:
+        if not job.volcano:
+            intake = self._desk.read_within_quota(snapshot, member.pod)
+        else:
+            intake = member.intake or self._desk.read(member.pod)
+        if intake.refusal or not intake.admission.allowed:
+            return self._desk.refused(snapshot, job.unit.name, intake)
+        if job.volcano and gate is not None:
+            lacks = gate.overdrawn(job.queue, queues.requests_of(intake.pod))
+            if lacks:
+                why = f"its queue may hold no more: {'; '.join(map(str, lacks))}"
+                hold = EnqueueBlock(job.queue, queues.requests_of(intake.pod), lacks, inside=True)
+                return _stopped(job, intake, snapshot, _Stop(Stage.GATE, why, queues.words(lacks), hold))
+        demand = replace(intake.demand, devices=alike.wishing(intake.demand.devices, sets)) if sets else intake.demand
+        intake = self._among_others(snapshot, replace(intake, demand=demand) if sets else intake)
+        return self._desk.decided(snapshot, job.unit.name, intake)
+
+    def _among_others(self, snapshot: ClusterSnapshot, intake: PodInfo) -> PodInfo:
+        """What the pod asks, with the nodes that vendors and other pods keep it from."""
+        pod = intake.pod
+        barred = self._desk.barred(self._noted, pod)
+        if self._neighbours_matter or any(pod.neighbours):
+            self._neighbours_matter = self._neighbours_matter or bool(pod.neighbours.apart)
+            barred += neighbours.barred(snapshot, pod)
+        if not barred:
+            return intake
+        constraints = replace(intake.demand.constraints, barred=barred)
+        return replace(intake, demand=replace(intake.demand, constraints=constraints))
+
+    def _emit_all(self, job: QueuedJob, stop: _Stop) -> None:
+        for member in job.members:
+            self._emit(job, member, stop)
+        job.held.extend(job.members)
+        job.members.clear()
+
+    def _emit(self, job: QueuedJob, member: JobMember, stop: _Stop) -> None:
+        """The plan of a member that does not come to a decision."""
+        self._progress(1)
+        intake = member.intake or self._desk.read(member.pod)
+        self.plans.append(_stopped(job, intake, self.snapshot, stop))
+
+
+def _lane(job: QueuedJob) -> str:
+    """The queue whose turn it has to be; other schedulers know none."""
+    return job.queue if job.volcano else ""
+
+
+def _given(gate: EnqueueAdmission | None, job: QueuedJob, pod: Pod) -> EnqueueAdmission | None:
+    return gate.given(job.queue, queues.requests_of(pod)) if gate is not None and job.volcano else gate
+
+
+def _incomplete(missing: Sequence[gangs.Missing], what: str) -> str:
+    """Why a gang waits: too few of it altogether, or else of some of its tasks."""
+    whole = [each for each in missing if not each.task]
+    parts = [
+        f"{each.needed} {f'of task {each.task} ' if each.task else ''}have to start together and {each.have} {what}"
+        for each in whole or missing
+    ]
+    return f"its gang waits: {', '.join(parts)}"
+
+
+def _stopped(job: QueuedJob, intake: PodInfo, snapshot: ClusterSnapshot, stop: _Stop) -> PodPlan:
+    return PodPlan(
+        unit=job.unit.name,
+        intake=intake,
+        stage=stop.stage,
+        before=snapshot,
+        why=stop.why,
+        words=stop.words,
+        hold=stop.hold,
+    )
+
+
+def _held_back(plan: PodPlan, why: str) -> PodPlan:
+    """A gang member that would have fitted, or not, but must wait for the others either way."""
+    if plan.stage is not Stage.PLACED:
+        return plan
+    return PodPlan(unit=plan.unit, intake=plan.intake, stage=Stage.GANG, before=plan.before, why=why)

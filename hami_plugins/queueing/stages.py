@@ -1,0 +1,102 @@
+"""What a plan is about and what it says of each pod: values alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from hami_plugins.engine.intake import PodInfo
+from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.decisions import Decision
+from hami_plugins.model.pods import Pod
+from hami_plugins.queueing.queues import Amounts, QueueShortage
+
+
+class Stage(StrEnum):
+    """How far a pod gets.
+
+    ``GATE``: something holds it back before any node is looked at (a queue's limit, Volcano's admission of gangs, a
+    scheduling gate). ``GANG``: it would fit, but its gang is not complete. ``ELSEWHERE``: its scheduler does not look
+    at the devices it asks for.
+    """
+
+    PLACED = "placed"
+    ADMISSION = "admission"
+    REQUEST = "request"
+    QUOTA = "quota"
+    GATE = "gate"
+    GANG = "gang"
+    NODES = "nodes"
+    ELSEWHERE = "elsewhere"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanUnit:
+    """Pods that are planned together. ``min_member`` of them (and ``min_by_task`` of each task) start, or none does.
+
+    ``name`` is the workload's ``kind/namespace/name``; ``tasks`` names each pod's task, where there are tasks.
+    ``group`` is the PodGroup's full name, ``exists`` whether anybody has made it, ``queue`` the Volcano queue.
+    ``made_late`` says that the pods are made only when the gang has been let in (a Volcano Job's).
+    """
+
+    name: str
+    pods: tuple[Pod, ...]
+    min_member: int = 1
+    gang: bool = False
+    group: str = ""
+    queue: str = ""
+    tasks: tuple[str, ...] = ()
+    min_by_task: tuple[tuple[str, int], ...] = ()
+    priority_class: str = ""
+    exists: bool = True
+    made_late: bool = False
+
+
+class EnqueueBlock(NamedTuple):
+    """What holds a pod back at Volcano's gate: what its gang asks of which queue, and of what too little is left.
+
+    ``lacks`` is empty where the queue takes nobody: it is closed, or there is none of that name. ``inside`` says that
+    the gang was let in, and the queue may hold no more for now.
+    """
+
+    queue: str
+    asked: Amounts
+    lacks: tuple[QueueShortage, ...] = ()
+    inside: bool = False
+
+
+class Difference(NamedTuple):
+    """One thing that a release of Volcano does otherwise with one pod: which rule it is, and the sentence."""
+
+    rule: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodPlan:
+    """What happens to one pod.
+
+    ``before`` is the snapshot it was decided on; ``decision`` is ``None`` when it never came to one; ``words`` is the
+    reason as the upstream scheduler spells it (empty when placed), ``why`` the reason in ours. ``notes`` say where the
+    upstream scheduler may do otherwise, and what of the cluster one may not expect; ``differences`` are those of them
+    that are about a release of Volcano. ``hold`` is set where a queue or the cluster's gate is the reason.
+    """
+
+    unit: str
+    intake: PodInfo
+    stage: Stage
+    before: ClusterSnapshot
+    decision: Decision | None = None
+    why: str = ""
+    words: str = ""
+    annotations: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    hold: EnqueueBlock | None = None
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def pod(self) -> Pod:
+        """The pod as admitted."""
+        return self.intake.pod

@@ -1,0 +1,309 @@
+"""Volcano's gate as a cluster stands: what every queue may hold, what its pods hold, and who has been let in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from hami_plugins.engine.intake import OVERCOMMIT, Rules
+from hami_plugins.model.cluster import ClusterSnapshot, PodGroup, Queue
+from hami_plugins.model.nodes import NodeEntry
+from hami_plugins.queueing.queues import (
+    DEFAULT,
+    EVERYWHERE,
+    INQUEUE,
+    RUNNING,
+    Amounts,
+    EnqueueAdmission,
+    QueueUsage,
+    minus,
+    plain,
+    plus,
+    summed,
+)
+from hami_plugins.wire.gang_keys import GROUP_KEY
+
+CAPACITY: Final = "capacity"
+PROPORTION: Final = "proportion"
+ROOT: Final = "root"
+"""The queue above all that name no other."""
+
+
+class _Group(NamedTuple):
+    """A PodGroup (``namespace/name``) and its queue."""
+
+    name: str
+    queue: str
+
+
+class _Held(NamedTuple):
+    """What the pods of PodGroups hold, how many there are, and which groups have members that are being deleted."""
+
+    amounts: Mapping[_Group, Amounts]
+    members: Mapping[str, int]
+    leaving: frozenset[str]
+
+
+class _Counting(NamedTuple):
+    """By PodGroup: what it needs at least, what it waits for, and what its pods hold."""
+
+    least: Mapping[str, Amounts]
+    waiting: Mapping[str, Amounts]
+    held: _Held
+
+
+class PodGroupUsage(NamedTuple):
+    """What one PodGroup (``namespace/name``) counts for: what its pods hold, and what it was let in for beside that."""
+
+    group: str
+    queue: str
+    held: Amounts
+    waited_for: Amounts
+
+
+def claims_of(snapshot: ClusterSnapshot) -> tuple[PodGroupUsage, ...]:
+    """Every PodGroup that counts for anything at the gate."""
+    counting = _counting(snapshot)
+    waiting = dict(counting.waiting)
+    if snapshot.queues:
+        _, returned = _returned(_standing(snapshot, counting), snapshot, counting)
+        waiting |= returned
+    amounts_of = counting.held.amounts
+    found = [
+        PodGroupUsage(name, queue, amounts, waiting.pop(name, {})) for (name, queue), amounts in amounts_of.items()
+    ]
+    return (
+        *found,
+        *(PodGroupUsage(name, snapshot.pod_groups[name].queue, {}, least) for name, least in waiting.items()),
+    )
+
+
+def gate_by(snapshot: ClusterSnapshot, rules: Rules) -> EnqueueAdmission | None:
+    """The gate of a cluster that has these rules."""
+    return gate_of(snapshot, rules.queue_plugin, nested=rules.queue_hierarchy, overcommit=rules.overcommit)
+
+
+def gate_of(
+    snapshot: ClusterSnapshot, plugin: str = "", *, nested: bool | None = None, overcommit: Fraction = OVERCOMMIT
+) -> EnqueueAdmission | None:
+    """The gate as the cluster is, or ``None`` when the listing has no queues, so that nobody knows of one.
+
+    ``plugin`` is the one that divides the cluster among queues, ``proportion`` or ``capacity``; where nobody says, it
+    is ``capacity`` if any queue has something ``deserved``, which ``proportion`` does not read. ``nested`` says whether
+    ``capacity`` reads parents (``enableHierarchy``, which is off unless somebody turns it on: then a parent's limit
+    does not hold for its children, and guarantees of all queues are kept from all others); where nobody says, it is on
+    if any queue has a parent. ``overcommit`` is how much of the cluster may be held and waited for together.
+    """
+    if not snapshot.queues:
+        return None
+    counting = _counting(snapshot)
+    return _returned(_standing(snapshot, counting, plugin, nested, overcommit), snapshot, counting)[0]
+
+
+def reads_parents(rules: Rules) -> bool:
+    """Whether the cluster is said to hold queues to the limits of those above them."""
+    return bool(rules.queue_hierarchy) and rules.queue_plugin != PROPORTION
+
+
+def below(queues: Iterable[Queue], name: str) -> list[str]:
+    """The names of the child queues of one, sorted."""
+    return sorted(queue.name for queue in queues if queue.parent == name)
+
+
+def _counting(snapshot: ClusterSnapshot) -> _Counting:
+    held, least = _held(snapshot), _least(snapshot)
+    return _Counting(least, _waiting(snapshot, least, held), held)
+
+
+def _standing(
+    snapshot: ClusterSnapshot,
+    counting: _Counting,
+    plugin: str = "",
+    nested: bool | None = None,
+    overcommit: Fraction = OVERCOMMIT,
+) -> EnqueueAdmission:
+    """The gate before groups come back to it whose pods are being deleted."""
+    total = _total(snapshot.nodes)
+    by_weight = plugin == PROPORTION if plugin else not _has_deserved(snapshot.queues.values())
+    accounts = _Accounts(snapshot, total, counting, nested=not by_weight and nested is not False)
+    return EnqueueAdmission(
+        by_weight=by_weight,
+        total=total,
+        most={resource: int(amount * overcommit) for resource, amount in total.items()},
+        used=summed(entry.requested for entry in snapshot.nodes),
+        waited_for=summed(counting.waiting.values()),
+        accounts={name: accounts.account(queue) for name, queue in snapshot.queues.items()},
+    )
+
+
+def _returned(
+    gate: EnqueueAdmission, snapshot: ClusterSnapshot, counting: _Counting
+) -> tuple[EnqueueAdmission, dict[str, Amounts]]:
+    """The gate with the groups that it lets in again, and what these count for.
+
+    A group is looked at anew when too few of its pods stay because others are being deleted. It stands at the gate like
+    any other, the oldest first, and is let in if there is room for it on top of the pods that are leaving.
+    """
+    least, held = counting.least, counting.held
+    found: dict[str, Amounts] = {}
+    groups = [group for name, group in snapshot.pod_groups.items() if name in held.leaving and least[name]]
+    for group in sorted(groups, key=lambda group: (group.made_at or 0, group.full_name)):
+        if group.phase == INQUEUE or _enough(group, held) or gate.objections(group.queue, least[group.full_name]):
+            continue
+        found[group.full_name] = least[group.full_name]
+        gate = gate.let_in(group.queue, least[group.full_name])
+    return gate, found
+
+
+def _enough(group: PodGroup, held: _Held) -> bool:
+    return held.members.get(group.full_name, 0) >= max(group.min_member, 1)
+
+
+def _least(snapshot: ClusterSnapshot) -> dict[str, dict[str, int]]:
+    """What every PodGroup needs at least."""
+    return {name: plain(group.min_resources or {}) for name, group in snapshot.pod_groups.items()}
+
+
+def _waiting(snapshot: ClusterSnapshot, least: Mapping[str, Amounts], held: _Held) -> dict[str, Amounts]:
+    """What PodGroups count for beside what their pods hold, of those that do; pods with scheduling gates do not."""
+    found = {
+        name: amounts
+        for name, group in snapshot.pod_groups.items()
+        if (amounts := _waited_for(group, least[name], held))
+    }
+    for pod in snapshot.pending:
+        name = f"{pod.namespace}/{pod.annotations.get(GROUP_KEY, '')}"
+        if pod.gated and name in found:
+            found[name] = minus(found[name], dict(pod.constraints.requests))
+    return {name: amounts for name, amounts in found.items() if amounts}
+
+
+def _has_deserved(queues: Iterable[Queue]) -> bool:
+    return any(amount > 0 for queue in queues for amount in queue.deserved.values())
+
+
+def _waited_for(group: PodGroup, least: Amounts, held: _Held) -> Amounts:
+    """What a PodGroup that was let in still counts for beside what its pods hold.
+
+    Nobody takes its place back: it counts until its pods run, whether they ever can or not. One that runs counts for
+    what it lacks of its least.
+    """
+    if not least:
+        return {}
+    if group.phase == INQUEUE:
+        return least
+    if group.phase == RUNNING and _enough(group, held):
+        return minus(least, held.amounts.get(_Group(group.full_name, group.queue), {}))
+    return {}
+
+
+class _Accounts:
+    """Makes the accounts of all queues. ``nested`` says that a queue's limit holds for the queues under it, too."""
+
+    def __init__(
+        self,
+        snapshot: ClusterSnapshot,
+        total: Amounts,
+        counting: _Counting,
+        *,
+        nested: bool,
+    ) -> None:
+        self._queues = snapshot.queues
+        self._total = total
+        self._nested = nested and any(queue.parent not in {"", ROOT} for queue in snapshot.queues.values())
+        self._least = counting.least
+        self._waits: dict[str, list[Amounts]] = {}
+        for name, amounts in counting.waiting.items():
+            self._waits.setdefault(snapshot.pod_groups[name].queue, []).append(amounts)
+        self._amounts: dict[str, list[tuple[str, Amounts]]] = {}
+        for (name, queue), amounts in counting.held.amounts.items():
+            self._amounts.setdefault(queue, []).append((name, amounts))
+
+    def account(self, queue: Queue) -> QueueUsage:
+        """One queue as it is, with what the queues under it hold where these are its own."""
+        names = self._family(queue)
+        amounts = [each for name in names for each in self._amounts.get(name, ())]
+        limit = self._limit(queue)
+        return QueueUsage(
+            queue=queue.name,
+            weight=max(queue.weight, 1),
+            guarantee=queue.guarantee,
+            limit=limit,
+            held=summed(each for _, each in amounts),
+            waited_for=summed(each for name in names for each in self._waits.get(name, ())),
+            elastic=summed(
+                above for name, each in amounts if name in self._least and (above := minus(each, self._least[name]))
+            ),
+            deserved=_deserved(queue, limit),
+            priority=queue.priority,
+            made_at=queue.made_at or 0,
+            parent=queue.parent if self._nested and queue.parent in self._queues else "",
+        )
+
+    def _family(self, queue: Queue) -> list[str]:
+        """The queue and, where limits are nested, all under it; a ring of queues is walked once."""
+        names = [queue.name]
+        for name in names if self._nested else ():
+            names += [each.name for each in self._queues.values() if each.parent == name and each.name not in names]
+        return names
+
+    def _limit(self, queue: Queue) -> Amounts:
+        """What a queue may hold: the cluster less what others are guaranteed, and at most its own capability."""
+        others = summed(
+            other.guarantee
+            for other in self._queues.values()
+            if other.name != queue.name and (not self._nested or _above(other) == _above(queue))
+        )
+        limit: dict[str, int] = {}
+        for resource, amount in self._total.items():
+            left = max(amount - others.get(resource, 0), queue.guarantee.get(resource, 0))
+            limit[resource] = min(left, _cap(queue, resource, amount))
+        return limit
+
+
+def _deserved(queue: Queue, limit: Amounts) -> Amounts:
+    """What a queue deserves, and at most what it may hold."""
+    return {resource: min(amount, limit.get(resource, amount)) for resource, amount in queue.deserved.items()}
+
+
+def _above(queue: Queue) -> str:
+    return queue.parent or ("" if queue.name == ROOT else ROOT)
+
+
+def _cap(queue: Queue, resource: str, amount: int) -> int:
+    """A capability of 0 CPU or memory means none is set; one that does not name a resource leaves it open."""
+    cap = queue.capability.get(resource)
+    return amount if cap is None or (cap <= 0 and resource in {"cpu", "memory"}) else cap
+
+
+def _total(nodes: Iterable[NodeEntry]) -> dict[str, int]:
+    """What the nodes have in all; of what every node has, only if every node says so."""
+    listed = list(nodes)
+    total = summed({name: amount.nano for name, amount in entry.facts.allocatable.items()} for entry in listed)
+    for resource in EVERYWHERE:
+        if not all(resource in entry.facts.allocatable for entry in listed):
+            total.pop(resource, None)
+    return total
+
+
+def _held(snapshot: ClusterSnapshot) -> _Held:
+    """What the pods of each PodGroup hold; a pod that is being deleted holds nothing for it."""
+    amounts: dict[_Group, dict[str, int]] = {}
+    members: Counter[str] = Counter()
+    leaving: set[str] = set()
+    for entry in snapshot.nodes:
+        for record in entry.pods:
+            if not record.group:
+                continue
+            name = f"{record.namespace}/{record.group}"
+            if record.terminating:
+                leaving.add(name)
+                continue
+            known = snapshot.pod_groups.get(name)
+            group = _Group(name, known.queue if known is not None else record.queue or DEFAULT)
+            before = amounts.get(group)
+            amounts[group] = dict(record.requests) if before is None else plus(before, dict(record.requests))
+            members[name] += 1
+    return _Held(amounts, members, frozenset(leaving))

@@ -1,0 +1,118 @@
+"""HP60x: pods that undo isolation, or claim devices that no scheduler granted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hami_plugins.engine.annotate import NODE_KEY
+from hami_plugins.model.dialect import Dialect
+from hami_plugins.vet import facts
+from hami_plugins.vet.context import Context, each_container, each_pod, where
+from hami_plugins.vet.excerpts import excerpt
+from hami_plugins.vet.findings import VetRule, VetSeverity, Violation
+from hami_plugins.vet.resources import ContainerView, PodView
+from hami_plugins.vet.vocabulary import speaks
+from hami_plugins.wire import koordinator_hints
+
+_HIDDEN: Final = ("", "none", "void")
+
+
+def privileged(container: ContainerView, pod: PodView, context: Context) -> Iterator[Violation]:
+    """Privileged containers in pods with devices."""
+    if not container.privileged:
+        return
+    asked = context.asked_by(pod)
+    if not asked:
+        return
+    by_hami = any(spec.dialect is Dialect.HAMI for spec in asked)
+    what = "HAMi's webhook refuses the pod" if by_hami else "the container sees every card of the node"
+    yield Violation(
+        (*container.path, "securityContext", "privileged"),
+        f"{where(container, pod)} is privileged in a pod that asks for {asked[0].title}: {what}",
+        "drop privileged; device agents give the container what it needs",
+        severity=None if by_hami else VetSeverity.WARNING,
+    )
+
+
+def forged(pod: PodView, context: Context) -> Iterator[Violation]:
+    """Records of schedulers and agents in submissions."""
+    if pod.placed:
+        return
+    for key in pod.annotations:
+        if key in context.vocabulary.written:
+            said = f"annotation {key}={excerpt(pod.annotations[key])} is a record of the scheduler or the node agent"
+            if _is_overwritten(key, pod, context):
+                what, severity = "Koordinator's scheduler ignores it and writes its own", VetSeverity.NOTE
+            else:
+                what, severity = "in a manifest it claims devices that no scheduler assigned", None
+            yield Violation(pod.annotation(key), f"{said}; {what}", "drop it", severity=severity)
+    if NODE_KEY in pod.labels:
+        yield Violation(
+            pod.of("metadata", "labels", NODE_KEY),
+            f"label {NODE_KEY}={pod.labels[NODE_KEY]} is a record of the scheduler",
+            "drop it",
+        )
+
+
+def _is_overwritten(key: str, pod: PodView, context: Context) -> bool:
+    """Whether Koordinator's scheduler places the pod and replaces the record (Koordinator 1.7.0
+    ``pkg/scheduler/plugins/deviceshare/plugin.go`` and ``device_cache.go``).
+
+    It believes the record of a pod that has a node, and of one whose scheduling hint designates cards.
+    """
+    mine = speaks(Dialect.KOORDINATOR, context.asked_by(pod))
+    if key not in {spec.keys.allocated for spec in mine} or pod.node:
+        return False
+    return not any(koordinator_hints.designates(pod.annotations.get(hint, "")) for hint in koordinator_hints.HINT_KEYS)
+
+
+def isolation(container: ContainerView, pod: PodView, context: Context) -> Iterator[Violation]:
+    """Variables that show other cards, or lift limits."""
+    for name, (value, path) in container.env.items():
+        if name in facts.VISIBLE_DEVICES:
+            if value.lower() in _HIDDEN:
+                continue
+            what = f"shows the container the cards {value}, whatever it was granted"
+        elif name == facts.CONTROL_OFF:
+            if value.lower() not in ("true", "1"):
+                continue
+            what = "switches off the limits on memory and cores"
+        elif name.startswith(facts.LIMIT_VARIABLES) and context.asked_of(container):
+            what = "overrides the limit that the node agent sets"
+        else:
+            continue
+        yield Violation(
+            path, f"{where(container, pod)}: variable {name}={value} {what}", "drop it and ask by resources.limits"
+        )
+
+
+RULES: Final = (
+    VetRule(
+        id="HP601",
+        name="privileged-container",
+        severity=VetSeverity.ERROR,
+        summary="A container is privileged in a pod that asks for devices.",
+        why="It would see every card of its node, so HAMi's webhook refuses the pod.",
+        fix="Drop privileged.",
+        check=each_container(privileged),
+    ),
+    VetRule(
+        id="HP602",
+        name="forged-allocation",
+        severity=VetSeverity.ERROR,
+        summary="A manifest carries annotations that record an allocation.",
+        why="They say which cards a pod holds. Written by anybody else they take cards from others, past every quota.",
+        fix="Drop them.",
+        check=each_pod(forged),
+    ),
+    VetRule(
+        id="HP603",
+        name="isolation-bypassed",
+        severity=VetSeverity.WARNING,
+        summary="A variable shows a container other cards, or lifts its limits.",
+        why="Node agents set these variables to the granted slice; what the manifest says wins over them.",
+        fix="Drop the variable.",
+        check=each_container(isolation),
+    ),
+)

@@ -1,0 +1,1 @@
+"""The pure part: translation, admission, Device objects, migration, diagnosis."""

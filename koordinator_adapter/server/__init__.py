@@ -1,0 +1,1 @@
+"""The server: webhooks, and Device objects for nodes whose cards koordlet does not report."""

@@ -1,0 +1,209 @@
+"""The commands about Neuron grants: the server, what it needs around it, and what is wrong with what pods hold.
+
+The work is imported when it runs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hami_plugins.cli.kit import options
+from hami_plugins.cli.kit.options import Form
+
+
+def grants(
+    *, config: options.Config = None, context: options.Context = None, kubeconfig: options.Kubeconfig = None
+) -> None:
+    """Run the server that grants the Neuron devices of the whole cluster, until it is told to stop.
+
+    Answers Volcano's extender, kube-scheduler's extender and the API server's webhooks from one ledger, so that every
+    pod gets a linked set of devices, whoever schedules it. Of several replicas one answers; /readyz says which. Every
+    setting can also come from the environment: HAMI_PLUGINS__NEURON_GRANTS__POLICY=spread.
+
+    Writes: its lease; with its own certificates a Secret; Bindings, where kube-scheduler leaves them to it.
+    """
+    from neuron_topology.commands.allocator import NeuronAllocatorInputs, run_server
+
+    raise typer.Exit(run_server(NeuronAllocatorInputs(config=config, context=context, kubeconfig=kubeconfig)))
+
+
+def verify(
+    url: options.ServerUrl,
+    *,
+    wait: options.Wait = 0.0,
+) -> None:
+    """Ask whether the server of grants answers, and what it waits for where it does not. Reads only."""
+    from hami_plugins.cli.kit import probe
+
+    raise typer.Exit(probe.verify(url, patience=wait))
+
+
+def conf(
+    *,
+    check: options.CheckFile = None,
+    live: options.Live = False,
+    namespace: options.VolcanoNamespace = "volcano-system",
+    kube_scheduler: Annotated[
+        bool, typer.Option("--kube-scheduler", help="Print kube-scheduler's configuration instead of Volcano's.")
+    ] = False,
+    config: options.Config = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Print Volcano's scheduler configuration with the extender for Neuron devices, or check one. Reads only.
+
+    Exit code 1 where something is wrong with it; each finding says what to write instead.
+    """
+    from neuron_topology.commands.allocator import NeuronAllocatorInputs, check_conf, print_conf, print_scheduler_conf
+
+    inputs = NeuronAllocatorInputs(config=config, context=context, kubeconfig=kubeconfig)
+    if kube_scheduler:
+        raise typer.Exit(print_scheduler_conf(inputs, form=output))
+    if check is None and not live:
+        raise typer.Exit(print_conf(inputs, form=output))
+    source = None if live else check
+    raise typer.Exit(check_conf(inputs, source=source, namespace=namespace, form=output, headers=not no_headers))
+
+
+def webhooks(
+    *,
+    url: options.Url = "",
+    ca_file: options.CaFile = None,
+    exempt: options.Exempt = None,
+    marked_only: Annotated[
+        bool,
+        typer.Option("--marked-only", help="Leave Bindings of unmarked pods alone: all of kube-scheduler's are."),
+    ] = False,
+    jobs: Annotated[
+        bool, typer.Option("--jobs", help="Have Volcano Jobs for Neuron devices made as `patch` makes them.")
+    ] = False,
+    config: options.Config = None,
+    output: options.Output = Form.YAML,
+) -> None:
+    """Print the configuration of the webhooks, to be applied. Reads only.
+
+    Pods that ask for Neuron devices are marked; the Binding of a marked pod waits for the server, all others pass while
+    it is away.
+    """
+    from neuron_topology.commands.allocator import NeuronAllocatorInputs, print_webhooks
+
+    inputs = NeuronAllocatorInputs(config=config)
+    raise typer.Exit(
+        print_webhooks(
+            inputs,
+            url=url,
+            ca_file=ca_file,
+            exempt=exempt or [],
+            marked_only=marked_only,
+            jobs=jobs,
+            form=output,
+        )
+    )
+
+
+def trust(
+    *,
+    wait: options.Patience = 0.0,
+    config: options.Config = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Have the API server trust the certificates that the server makes (certificate: {bootstrap: true}).
+
+    The server itself may not write webhook configurations, because who may can have any pod rewritten. Run this after
+    `webhooks` was applied and after each change of it; the chart does so at install and upgrade. A new authority is
+    made when the newest one has a third of its ten years left.
+
+    Writes: the authorities (caBundle) in the webhooks' configuration, and the server's Secret.
+    """
+    from hami_plugins.cli.kit.trust import run
+    from neuron_topology.commands.allocator import NeuronAllocatorInputs
+
+    inputs = NeuronAllocatorInputs(config=config, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(run(inputs.client(), inputs.settings(), ["mutating"], patience=wait))
+
+
+def audit(
+    *,
+    config: options.Config = None,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """List the bound pods whose Neuron devices are not theirs: given twice, unknown, or none. Reads only.
+
+    Exit code 1 where there are any.
+    """
+    from hami_plugins.observe import logging
+    from neuron_topology.commands.allocator import NeuronAllocatorInputs
+    from neuron_topology.commands.allocator import audit as run_audit
+
+    logging.configure("error", "auto")
+    inputs = NeuronAllocatorInputs(config=config, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(run_audit(inputs, form=output, headers=not no_headers))
+
+
+def repair(
+    *,
+    dry_run: options.DryRun = False,
+    output: options.Output = Form.TABLE,
+    no_headers: options.NoHeaders = False,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Remove the maps of AWS's scheduler extension from nodes where they are wrong, so that it makes them anew.
+
+    They are wrong where they say that devices or cores are in use which no pod holds, or free which pods hold, and
+    where they are half written. Exit code 1 where something is left to do.
+
+    Writes: removes NEURON_DEV_USAGE_MAP and NEURON_CORE_USAGE_MAP of those nodes.
+    """
+    from hami_plugins.observe import logging
+    from neuron_topology.commands.allocator import NeuronAllocatorInputs
+    from neuron_topology.commands.repair import repair as run_repair
+
+    logging.configure("error", "auto")
+    client = NeuronAllocatorInputs(context=context, kubeconfig=kubeconfig).client()
+    raise typer.Exit(run_repair(client, dry_run=dry_run, form=output, headers=not no_headers))
+
+
+def clean(
+    *,
+    release: Annotated[
+        str,
+        typer.Option(
+            "--release",
+            metavar="NAMESPACE/NAME",
+            help="End the server of this release of the chart first, and remove what is called by it. NAME is that of "
+            "its objects.",
+        ),
+    ] = "",
+    nodes: Annotated[
+        bool,
+        typer.Option("--nodes", help="Take off nodes what operators wrote there: wiring, health, sets, end."),
+    ] = False,
+    dry_run: options.DryRun = False,
+    config: options.Config = None,
+    context: options.Context = None,
+    kubeconfig: options.Kubeconfig = None,
+) -> None:
+    """Remove what is ours from the cluster: webhooks, Lease, Secret, HyperNodes, and the mark on pods.
+
+    What running pods were given stays on them, for AWS's device plugin reads it there. While a server has the lease
+    nothing is removed; what `helm uninstall` removes is gone already.
+
+    Writes: deletes the webhooks' configuration, the Lease, the Secret that the server made, HyperNodes that carry our
+    label; takes an annotation off pods and, with --nodes, annotations and labels off nodes.
+    """
+    from hami_plugins.observe import logging
+    from neuron_topology.commands.allocator import NeuronAllocatorInputs
+    from neuron_topology.commands.allocator import clean as run_clean
+
+    logging.configure("warning", "auto")
+    inputs = NeuronAllocatorInputs(config=config, context=context, kubeconfig=kubeconfig)
+    raise typer.Exit(run_clean(inputs, release=release, nodes=nodes, dry_run=dry_run))

@@ -1,0 +1,99 @@
+"""The command that finds stale maps of AWS's scheduler extension and removes them: it makes them anew."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from typing_extensions import TypedDict
+
+from hami_plugins.allocations.cache import KEEP
+from hami_plugins.allocator.locked_cache import LockedAllocationCache
+from hami_plugins.cli.kit import output
+from hami_plugins.cli.kit.edge import Exit
+from hami_plugins.cli.kit.options import Form
+from hami_plugins.engine.intake import Rules
+from hami_plugins.errors import KubeError
+from hami_plugins.kube import paths
+from hami_plugins.kube.client import KubeClient
+from hami_plugins.kube.port import SNAPSHOT_COLLECTIONS, Raw
+from hami_plugins.kube.reflector import ObjectChange
+from hami_plugins.model.units import NodeName
+from hami_plugins.output.rows import Table, TableRow
+from hami_plugins.output.schema import API_VERSION
+from neuron_topology.core.allocator import usage_maps
+from neuron_topology.core.allocator.product import product_of
+from neuron_topology.core.allocator.usage_maps import Stale
+
+KIND: Final = "NeuronUsageMaps"
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+class StaleMapDocument(TypedDict):
+    """A map of AWS's scheduler extension that says anything else than the pods do."""
+
+    node: str
+    key: str
+    what: str
+    state: str
+    """What became of it, or would."""
+
+
+class UsageMapsDocument(TypedDict):
+    """The answer of ``hami-plugins neuron repair``."""
+
+    apiVersion: Literal["hami-plugins.io/v1alpha1"]
+    kind: Literal["NeuronUsageMaps"]
+    maps: list[StaleMapDocument]
+
+
+def repair(client: KubeClient, *, dry_run: bool, form: Form, headers: bool) -> int:
+    """Say which maps are wrong, and remove them unless it is a dry run."""
+    nodes, found = _found(client)
+    wrong = dict.fromkeys(each.node for each in found)
+    states = {node: "would be removed" if dry_run else _removed(client, nodes[node]) for node in wrong}
+    rows = tuple(
+        TableRow((each.node, each.key, each.what, states[each.node]), "bad" if dry_run else "warn") for each in found
+    )
+    if form is not Form.TABLE:
+        maps = [{"node": each.node, "key": each.key, "what": each.what, "state": states[each.node]} for each in found]
+        output.document({"apiVersion": API_VERSION, "kind": KIND, "maps": maps}, form)
+    elif rows:
+        output.table(Table(("NODE", "MAP", "WHAT", "STATE"), rows), headers=headers)
+    else:
+        output.line("no map of AWS's scheduler extension says anything else than the pods do")
+    left = dry_run or any(state != "removed" for state in states.values())
+    return Exit.FINDINGS if found and left else Exit.FINE
+
+
+def _found(client: KubeClient) -> tuple[dict[NodeName, Raw], list[Stale]]:
+    """The nodes as they were read, and their maps that are wrong."""
+    books = LockedAllocationCache(product_of(Rules()), keep=KEEP, clock=time.monotonic)
+    nodes: dict[NodeName, Raw] = {}
+    for collection in SNAPSHOT_COLLECTIONS:
+        take = {"Node": books.node_changed, "Pod": books.pod_changed}.get(collection.kind)
+        for page in client.pages(collection) if take is not None else ():
+            for raw in page:
+                metadata = raw.get("metadata") or _NOTHING
+                if collection.kind == "Node":
+                    nodes[NodeName(str(metadata.get("name")))] = raw
+                if take is not None:
+                    take(ObjectChange("added", raw, str(metadata.get("uid"))))
+    found = [
+        each
+        for entry in books.snapshot().nodes
+        for each in usage_maps.stale(entry, (nodes[entry.name].get("metadata") or _NOTHING).get("annotations") or {})
+    ]
+    return nodes, found
+
+
+def _removed(client: KubeClient, node: Raw) -> str:
+    """What became of a node's maps. Who writes the node meanwhile is not overwritten."""
+    metadata = node["metadata"]
+    try:
+        client.merge_patch(paths.node(metadata["name"]), usage_maps.without(str(metadata.get("resourceVersion"))))
+    except KubeError as error:
+        return f"not removed: {error}; try again"
+    return "removed"

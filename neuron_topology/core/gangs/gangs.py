@@ -1,0 +1,287 @@
+"""Jobs whose pods start together, planned as one: all of them find a set or none does, and all get the same devices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from hami_plugins.allocations.cache import AllocationCache
+from hami_plugins.allocations.planner import AllocationPlanner
+from hami_plugins.engine.decide import PodDemand
+from hami_plugins.engine.intake import PodInfo
+from hami_plugins.engine.vendor_objections import Notes
+from hami_plugins.model.cluster import PodGroup
+from hami_plugins.model.nodes import NodeEntry, NodeState
+from hami_plugins.model.pods import ContainerGrant, Pod
+from hami_plugins.model.quantity import NANO
+from hami_plugins.model.requests import DeviceDemand
+from hami_plugins.model.units import NodeName, PodUid
+from hami_plugins.wire.gang_keys import GROUP_KEY
+from neuron_topology.core.capacity_block_end import MARGIN
+from neuron_topology.core.gangs.capacity import MemberRequest, free_of, lacking
+from neuron_topology.core.gangs.sharing import shared_set
+from neuron_topology.core.hardware.fabric import devices_of
+from neuron_topology.core.names import CORES, DEVICES
+from neuron_topology.core.node_filters import objection
+from neuron_topology.core.nodes import VENDOR
+
+SAME_SET: Final = 5.0
+"""What a node's score gains where a set is free that members have on other nodes; how full it is counts up to 10."""
+
+Key = tuple[str, str]
+"""Namespace and name of a group."""
+
+
+class _Room(NamedTuple):
+    """Why a gang cannot be complete (empty: it can), as the ledger was after so many changes, in that minute."""
+
+    changes: int
+    minute: int
+    least: int
+    words: str
+
+
+class _Asked(NamedTuple):
+    """A pod that nodes are asked about one after another in the same second, and what those with these notes said.
+
+    ``told`` is the pod with what its group says.
+    """
+
+    pod: Pod
+    group: PodGroup | None
+    now: int
+    told: Pod
+    answers: dict[Notes, str]
+
+
+class _Member(NamedTuple):
+    """A pod of a gang; ``part`` is what it asks for, ``None`` where that is not planned."""
+
+    pod: Pod
+    part: MemberRequest | None
+
+
+@dataclass(slots=True)
+class _Gang:
+    """``reach`` are the nodes that are left to the pod that was asked about last."""
+
+    members: dict[PodUid, _Member] = field(default_factory=dict)
+    reach: tuple[NodeName, ...] = ()
+    room: _Room | None = None
+
+
+class Gangs(AllocationPlanner):
+    """``now`` gives Unix seconds; ``margin`` is how long before the end of a Capacity Block its machines go."""
+
+    def __init__(self, *, now: Callable[[], float], margin: float = MARGIN) -> None:
+        self._now = now
+        self._margin = margin
+        self._gangs: dict[Key, _Gang] = {}
+        self._group_of: dict[PodUid, Key] = {}
+        self._groups: dict[Key, PodGroup] = {}
+        self._asked: _Asked | None = None
+
+    # What the watches show
+
+    def pod_seen(self, pod: Pod, intake: PodInfo | None) -> None:
+        """See ``AllocationPlanner``."""
+        name = pod.annotations.get(GROUP_KEY)
+        if not name:
+            return
+        key = (pod.namespace, name)
+        before = self._group_of.get(pod.uid)
+        if before is not None and before != key:
+            self.pod_gone(pod.uid)
+        self._group_of[pod.uid] = key
+        gang = self._gangs.setdefault(key, _Gang())
+        known = gang.members.get(pod.uid)
+        asked = known.part if known is not None else None
+        gang.members[pod.uid] = _Member(pod, asked if intake is None else part_of(intake))
+        gang.room = None
+
+    def pod_gone(self, uid: PodUid) -> None:
+        """See ``AllocationPlanner``."""
+        key = self._group_of.pop(uid, None)
+        gang = self._gangs.get(key) if key is not None else None
+        if key is None or gang is None:
+            return
+        gang.members.pop(uid, None)
+        gang.room = None
+        if not gang.members:
+            del self._gangs[key]
+
+    def group_seen(self, group: PodGroup) -> None:
+        """See ``AllocationPlanner``."""
+        self._groups[group.namespace, group.name] = group
+
+    def group_gone(self, namespace: str, name: str) -> None:
+        """See ``AllocationPlanner``."""
+        self._groups.pop((namespace, name), None)
+
+    # What is asked
+
+    def objection(self, node: NodeName, intake: PodInfo, ledger: AllocationCache) -> str:
+        """See ``AllocationPlanner``: what the vendor objects to, now and in the light of what the pod's job says."""
+        entry = ledger.entry(node)
+        return self._objects(entry.notes, intake.pod) if entry is not None and entry.notes else ""
+
+    def obstacle(self, intake: PodInfo, ledger: AllocationCache) -> str:
+        """See ``AllocationPlanner``: members of a gang that cannot be complete are not placed, so they hold nothing."""
+        key = self._group_of.get(intake.pod.uid)
+        gang = self._gangs.get(key) if key is not None else None
+        group = self._groups.get(key) if key is not None else None
+        if gang is None or group is None or (least := _least(gang, group)) < 2:
+            return ""
+        asked = ledger.changes, int(self._now() // 60), least
+        if gang.room is None or gang.room[:3] != asked:
+            gang.room = _Room(*asked, self._lacking(gang, least, ledger))
+        return gang.room.words
+
+    def _lacking(self, gang: _Gang, least: int, ledger: AllocationCache) -> str:
+        """Why the gang cannot be complete now; empty where it can, or where nobody knows."""
+        waiting = [member for uid, member in gang.members.items() if not ledger.holdings(uid)]
+        missing = least - (len(gang.members) - len(waiting))
+        asked = Counter(member.part for member in waiting if member.part is not None)
+        # Some may still have to be made, and what several containers ask for is not planned.
+        if missing <= 0 or len(waiting) < missing or asked.total() < len(waiting):
+            return ""
+        left = lacking(asked, missing, self._open_to(waiting, ledger))
+        if not left:
+            return ""
+        told = " and ".join(f"{number} x {part}" for part, number in sorted(asked.items()))
+        return (
+            f"the job has to start together: {missing} of its pods have no devices yet (they ask for {told}), and "
+            f"{left}; wait until pods end, or ask for fewer pods or devices"
+        )
+
+    def _open_to(self, members: Sequence[_Member], ledger: AllocationCache) -> Iterator[NodeState]:
+        """The nodes with Neuron devices on which any of these may begin."""
+        known: dict[Notes, bool] = {(): True}
+        for entry in ledger.entries():
+            if VENDOR in entry.state.shape.positions:
+                if entry.notes not in known:
+                    known[entry.notes] = not all(self._objects(entry.notes, member.pod) for member in members)
+                if known[entry.notes]:
+                    yield entry.state
+
+    def wish(self, node: NodeName, intake: PodInfo, ledger: AllocationCache) -> PodDemand | None:
+        """See ``AllocationPlanner``: the set that members have on other nodes, or else one that most of these have."""
+        key = self._group_of.get(intake.pod.uid)
+        gang = self._gangs.get(key) if key is not None else None
+        part = part_of(intake)
+        if gang is None or part is None or len(gang.members) < 2:
+            return None
+        entry = ledger.entry_without(node, intake.pod.uid)
+        if entry is None or VENDOR not in entry.state.shape.positions:
+            return None
+        own = free_of(entry.state)
+        tables, count = own.wiring.tables, own.kind.several(part)
+        if not count:
+            return None
+        elsewhere: Counter[int] = Counter()
+        for each in gang.reach:
+            found = ledger.entry(each) if each != node else None
+            if found is not None and VENDOR in found.state.shape.positions:
+                free = free_of(found.state)
+                if free.wiring.tables is tables:
+                    elsewhere[free.mask] += 1
+        taken = Counter(
+            members
+            for uid in gang.members
+            if uid != intake.pod.uid
+            for where, members in _sets_of(uid, ledger)
+            if where != node and members.bit_count() == count
+        )
+        run = bool(part.cores)
+        members = shared_set(tables, own.mask, count, taken, elsewhere, own.wiring.repaired, run=run)
+        return _wishing(intake, members) if members else None
+
+    def _objects(self, notes: Notes, pod: Pod) -> str:
+        """Why the pod must not begin on a node with these notes now."""
+        group = self._groups.get((pod.namespace, pod.annotations.get(GROUP_KEY, "")))
+        now = int(self._now())
+        asked = self._asked
+        if asked is None or asked.pod is not pod or asked.group is not group or asked.now != now:
+            told = pod if group is None else replace(pod, of_group=group.annotations)
+            asked = self._asked = _Asked(pod, group, now, told, {})
+        found = asked.answers.get(notes)
+        if found is None:
+            found = asked.answers[notes] = objection(dict(notes), asked.told, now, margin=self._margin)
+        return found
+
+    def bonus(self, nodes: Iterable[NodeName], intake: PodInfo, ledger: AllocationCache) -> Mapping[NodeName, float]:
+        """See ``AllocationPlanner``: nodes that have the set of the others come before equal ones."""
+        uid = intake.pod.uid
+        key = self._group_of.get(uid)
+        gang = self._gangs.get(key) if key is not None else None
+        part = part_of(intake)
+        if gang is None or part is None or len(gang.members) < 2:
+            return {}
+        gang.reach = tuple(nodes)
+        taken = {members for each in gang.members if each != uid for _, members in _sets_of(each, ledger)}
+        if not taken:
+            return {}
+        found: dict[NodeName, float] = {}
+        for node in gang.reach:
+            entry = ledger.entry_without(node, uid)
+            if entry is not None and VENDOR in entry.state.shape.positions:
+                free = free_of(entry.state)
+                count = free.kind.several(part)
+                if any(members & ~free.mask == 0 and members.bit_count() == count for members in taken):
+                    found[node] = SAME_SET
+        return found
+
+
+def _least(gang: _Gang, group: PodGroup) -> int:
+    """How many of the members that are known here have to start together.
+
+    The group counts pods that ask for no devices, too. Where some are not seen and all others ask for the same, what
+    the group needs of that resource tells how many they are.
+    """
+    parts = {member.part for member in gang.members.values()}
+    part = next(iter(parts))
+    if group.min_member <= len(gang.members) or len(parts) > 1 or part is None:
+        return group.min_member
+    name, each = (CORES, part.cores) if part.cores else (DEVICES, part.devices)
+    needed, rest = divmod((group.min_resources or {}).get(name, 0), each * NANO)
+    return group.min_member if rest or not needed else min(needed, group.min_member)
+
+
+def part_of(intake: PodInfo) -> MemberRequest | None:
+    """What a pod asks for in one container and nowhere else; ``None`` for every other pod."""
+    requests = [request for each in intake.demand.devices.containers for request in each.requests]
+    if len(requests) != 1 or requests[0].vendor != VENDOR:
+        return None
+    (asked,) = requests
+    return MemberRequest(cores=asked.cores) if asked.cores else MemberRequest(devices=asked.count)
+
+
+def _wishing(intake: PodInfo, members: int) -> PodDemand:
+    """The same demand, of just these devices."""
+
+    wished = (devices_of(members),)
+    containers = tuple(
+        replace(each, requests=tuple(replace(request, alike=wished) for request in each.requests))
+        for each in intake.demand.devices.containers
+    )
+    return PodDemand(DeviceDemand(containers))
+
+
+def _sets_of(uid: PodUid, ledger: AllocationCache) -> Iterable[tuple[NodeName, int]]:
+    """The sets that a pod holds, with their nodes."""
+    for node, grants in ledger.holdings(uid):
+        entry = ledger.entry(node)
+        if entry is not None:
+            yield node, _mask_of(entry, grants)
+
+
+def _mask_of(entry: NodeEntry, grants: Iterable[ContainerGrant]) -> int:
+    mask = 0
+    for grant in grants:
+        for share in grant.shares:
+            at = entry.position(share.device)
+            if at is not None:
+                mask |= 1 << entry.state.shape.devices[at].index
+    return mask

@@ -1,0 +1,222 @@
+"""One Volcano Job (``batch.volcano.sh/v1alpha1``), as submitted, to one that a cluster with Neuron nodes can place.
+
+TorchX writes devices as limits alone, so that Volcano's gate, queues and topology see none of them; it asks for names
+that no plugin advertises and for more cores than a node has to give; and it says nothing of gangs, failures and the
+network. The same function serves the command line and admission, and patching twice changes nothing more.
+
+Source: TorchX 0.7.0 ``torchx/schedulers/kubernetes_scheduler.py``, ``trials.md`` V11 and V13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from hami_plugins.errors import WireError
+from hami_plugins.wire import fields
+from hami_plugins.wire.fields import Json
+from neuron_topology.core import capacity_block_end
+from neuron_topology.core.capacity_block_end import DURATION_KEY
+from neuron_topology.core.hypernodes import tiers
+from neuron_topology.core.jobs import templates, ultraservers
+from neuron_topology.core.jobs.demands import DemandRemark
+from neuron_topology.core.jobs.node_capacity import HostCapacity
+from neuron_topology.core.jobs.templates import PatchedTemplate, TemplateChange
+
+API_GROUP: Final = "batch.volcano.sh/"
+KIND: Final = "Job"
+
+ENDINGS: Final = ("PodFailed", "PodEvicted")
+"""After either of these the other members of a gang wait for the lost one without end."""
+
+_ANY: Final = "*"
+"""In a policy: every event."""
+
+DEFAULT_RESTARTS: Final = 3
+"""What Volcano's webhook makes of none, and of 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What is not in the job and has to be decided: where there is a value already, the job's stays.
+
+    ``tier`` is the widest part of the network that the gang may span, by its tier's name (empty: not said), unless a
+    container names one (``NEURON_NETWORK_TIER``); more is refused (``mode`` hard) or avoided (soft). ``restarts`` is
+    how often the whole job starts again after a pod was lost; with 0 it ends instead. ``duration`` is how long it runs,
+    as ``ending`` reads it (empty: not said). ``node_order`` are the nodes of
+    the cluster by their place in the network, ``known`` the tiers that its nodes' labels make (``None``: not asked),
+    ``rooms`` the most that its nodes of each instance type leave for pods beside the daemons.
+    """
+
+    tier: str = tiers.ZONE.name
+    mode: str = "hard"
+    restarts: int | None = None
+    duration: str = ""
+    node_order: tuple[str, ...] = ()
+    known: frozenset[str] | None = None
+    rooms: Mapping[str, HostCapacity] = field(default_factory=dict)
+
+
+class Patched(NamedTuple):
+    """The job, what was done to it, and what is left to its author; nothing where nothing asks for Neuron."""
+
+    job: Json
+    changes: tuple[TemplateChange, ...] = ()
+    remarks: tuple[DemandRemark, ...] = ()
+
+
+def is_job(raw: Json) -> bool:
+    """Whether an object is a Volcano Job."""
+    return str(raw.get("apiVersion", "")).startswith(API_GROUP) and raw.get("kind") == KIND
+
+
+def patch(job: Json, wishes: Wishes = Wishes(), *, place: str = "job:") -> Patched:
+    """The job as it should be; the one that was given is left alone.
+
+    Raises ``WireError``, its key beginning with ``place``, for a job that is not shaped like one, for requests that no
+    node can ever meet, and for a duration that is none.
+    """
+    spec = fields.member(job, "spec", place)
+    where = fields.path(place, "spec")
+    found = _templates(spec, wishes, where)
+    if not any(each.asks for each in found):
+        return Patched(job)
+    job, lasting = _lasting(job, wishes, place)
+    spec = {**spec, "tasks": [_with(task, each) for task, each in zip(spec["tasks"], found, strict=True)]}
+    changes = [change for each in found for change in each.changes]
+    for rule in _RULES:
+        spec, done = rule(spec, wishes, where)
+        changes += done
+    changes += lasting
+    job = {**job, "spec": spec} if changes else job
+    remarks = [remark for each in found for remark in each.remarks]
+    if wishes.known is not None:
+        remarks += unbounded(job, wishes.known, place=place)
+    return Patched(job, tuple(changes), tuple(remarks))
+
+
+def unbounded(job: Json, known: frozenset[str], *, place: str = "job:") -> Iterator[DemandRemark]:
+    """A remark on a tier that no HyperNode is of: Volcano places such a gang anywhere, without a word.
+
+    ``known`` are the tiers that the labels of the cluster's nodes make. Raises ``WireError`` as ``patch`` does.
+    """
+    spec, where = fields.member(job, "spec", place), fields.path(place, "spec")
+    topology = fields.member(spec, "networkTopology", where)
+    tier = fields.text(topology, "highestTierName", f"{where}.networkTopology")
+    if tier and tier not in known:
+        there = ", ".join(name for name in tiers.BY_NAME if name in known) or "none"
+        what = f"the nodes' labels make no HyperNode of tier {tier}, and Volcano ignores one without; tiers: {there}"
+        yield DemandRemark(f"{where}.networkTopology.highestTierName", what)
+
+
+def _lasting(job: Json, wishes: Wishes, place: str) -> tuple[Json, list[TemplateChange]]:
+    """How long it runs: what cannot be read would keep the job off no machine that goes before it ends."""
+    where = fields.path(place, "metadata")
+    metadata = fields.member(job, "metadata", place)
+    written = fields.text_map(metadata, "annotations", where)
+    key = f"{where}.annotations[{DURATION_KEY}]"
+    changes = []
+    if wishes.duration and DURATION_KEY not in written:
+        written = {**written, DURATION_KEY: wishes.duration}
+        changes = [TemplateChange(key, f"{wishes.duration}, so that it begins on no machine that goes before")]
+        job = {**job, "metadata": {**metadata, "annotations": written}}
+    if wrong := capacity_block_end.wrong(written):
+        raise WireError(key, written[DURATION_KEY], wrong)
+    return job, changes
+
+
+def _templates(spec: Json, wishes: Wishes, place: str) -> list[PatchedTemplate]:
+    """The pods of each task as they should be."""
+    found = []
+    for at, raw in enumerate(fields.items(spec, "tasks", place)):
+        where = f"{fields.path(place, 'tasks')}[{at}]"
+        template = fields.member(fields.whole(raw, where), "template", where)
+        inside = fields.path(where, "template")
+        pod = fields.member(template, "spec", inside)
+        found.append(templates.patch(pod, wishes.node_order, wishes.rooms, f"{inside}.spec"))
+    return found
+
+
+def _with(task: Json, found: PatchedTemplate) -> Json:
+    return {**task, "template": {**task["template"], "spec": found.spec}} if found.changes else task
+
+
+def _started_together(spec: Json, _wishes: Wishes, place: str) -> tuple[Json, list[TemplateChange]]:
+    """Without Volcano's webhook a job that does not say how many start together is no gang at all."""
+    if fields.natural(spec, "minAvailable", place):
+        return spec, []
+    least = sum(_least(task, place) for task in spec["tasks"])
+    if not least:
+        return spec, []
+    return {**spec, "minAvailable": least}, [
+        TemplateChange(f"{place}.minAvailable", f"{least}, so that the gang starts whole")
+    ]
+
+
+def _least(task: Json, place: str) -> int:
+    """How many pods of a task have to start, as Volcano's webhook reads it."""
+    if task.get("minAvailable") is not None:
+        return fields.natural(task, "minAvailable", f"{place}.tasks")
+    return fields.number(task, "replicas", f"{place}.tasks", default=1)
+
+
+def _ends_together(spec: Json, wishes: Wishes, place: str) -> tuple[Json, list[TemplateChange]]:
+    """What follows when a member is lost: without it the others wait for him for ever."""
+    written = fields.items(spec, "policies", place)
+    of_job = _events(spec, place)
+    of_tasks = [_events(task, f"{fields.path(place, 'tasks')}[{at}]") for at, task in enumerate(spec["tasks"])]
+    missing = [event for event in ENDINGS if not all({event, _ANY} & (of_job | each) for each in of_tasks)]
+    if not missing:
+        return _counted_restarts(spec, wishes, place)
+    action = "TerminateJob" if wishes.restarts == 0 else "RestartJob"
+    spec = {**spec, "policies": [*written, *({"event": event, "action": action} for event in missing)]}
+    changes = [TemplateChange(f"{place}.policies", f"{action} on {', '.join(missing)}")]
+    spec, more = _counted_restarts(spec, wishes, place)
+    return spec, changes + more
+
+
+def _events(holder: Json, place: str) -> frozenset[str]:
+    """What the policies of a job or of a task are about."""
+    found: set[str] = set()
+    for at, raw in enumerate(fields.items(holder, "policies", place)):
+        where = f"{fields.path(place, 'policies')}[{at}]"
+        policy = fields.whole(raw, where)
+        found |= {fields.text(policy, "event", where), *fields.texts(policy, "events", where)}
+    return frozenset(found)
+
+
+def _counted_restarts(spec: Json, wishes: Wishes, place: str) -> tuple[Json, list[TemplateChange]]:
+    """A number that is written instead of the webhook's, which makes 3 of 0."""
+    written = fields.natural(spec, "maxRetry", place)
+    wanted = wishes.restarts if wishes.restarts is not None else written or DEFAULT_RESTARTS
+    if written == wanted or not wanted:
+        return spec, []
+    return {**spec, "maxRetry": wanted}, [TemplateChange(f"{place}.maxRetry", f"{wanted} instead of {written}")]
+
+
+def _near(spec: Json, wishes: Wishes, place: str) -> tuple[Json, list[TemplateChange]]:
+    """Where the gang may be. One pod is near to itself."""
+    pods = sum(fields.number(task, "replicas", f"{place}.tasks", default=1) for task in spec["tasks"])
+    if pods <= 1 or fields.member(spec, "networkTopology", place):
+        return spec, []
+    tier = next(filter(None, (_tier_of(task, f"{place}.tasks") for task in spec["tasks"])), "") or wishes.tier
+    if not tier:
+        return spec, []
+    if tier not in tiers.BY_NAME:
+        raise fields.wrong(f"{place}.tasks[{templates.TIER_ENV}]", tier, f"one of {', '.join(tiers.BY_NAME)}")
+    topology = {"mode": wishes.mode, "highestTierName": tier}
+    return {**spec, "networkTopology": topology}, [TemplateChange(f"{place}.networkTopology", f"{wishes.mode}, {tier}")]
+
+
+def _tier_of(task: Json, place: str) -> str:
+    template = fields.member(task, "template", place)
+    return templates.tier_of(fields.member(template, "spec", f"{place}.template"), f"{place}.template.spec")
+
+
+_RULES: Final[tuple[Callable[[Json, Wishes, str], tuple[Json, list[TemplateChange]]], ...]] = (
+    _started_together,
+    _ends_together,
+    _near,
+    lambda spec, _wishes, place: ultraservers.told(spec, place),
+)

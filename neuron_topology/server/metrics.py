@@ -1,0 +1,81 @@
+"""The figures of a cluster as Prometheus reads them; for ``Metrics.collected`` of a server that has a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from hami_plugins.model.cluster import ClusterSnapshot
+from neuron_topology.core.device_metrics import DeviceMetrics, DeviceState, Linkage, figures_of
+
+PREFIX: Final = "neuron"
+
+
+def families(snapshot: ClusterSnapshot, prefix: str = PREFIX) -> Iterator[Metric]:
+    """Everything that one snapshot says."""
+    yield from _families(figures_of(snapshot), prefix)
+
+
+def _families(found: DeviceMetrics, prefix: str) -> Iterator[Metric]:
+    devices = {state.value: found.devices[state] for state in DeviceState}
+    linkage = {linkage.value: found.linkage[linkage] for linkage in Linkage}
+    alike = {str(same).lower(): found.alike[same] for same in (False, True)}
+    yield _by(f"{prefix}_devices", "Devices by what they are to somebody who asks for one", "state", devices)
+    recognised = GaugeMetricFamily(
+        f"{prefix}_recognised_sets_ratio",
+        "Linked sets of a machine that its node pool grants, of all that there are",
+        labels=("instance_type", "family"),
+    )
+    for labels, share in sorted(found.recognised.items()):
+        recognised.add_metric(labels, share)
+    yield recognised
+    yield _by(f"{prefix}_nodes", "Nodes by the largest set that is free on them", "largest", found.largest)
+    yield _by(f"{prefix}_nodes_fitting", "Nodes on which a set of so many devices is free", "devices", found.fitting)
+    yield _by(
+        f"{prefix}_nodes_fitting_by_chance",
+        "The same on average, if the devices that are not free on each node lay at random",
+        "devices",
+        found.by_chance,
+    )
+    yield _by(
+        f"{prefix}_nodes_fragmented",
+        "Nodes with so many devices free, of which no set of them is",
+        "devices",
+        found.fragmented,
+    )
+    yield _chances(found, prefix)
+    yield GaugeMetricFamily(
+        f"{prefix}_free_sets_ratio",
+        "What all free sets are worth, larger ones more, of what they are with nothing granted",
+        value=found.worth / found.worth_idle if found.worth_idle else 0.0,
+    )
+    yield _by(f"{prefix}_grants", "Grants of several devices by how these are linked", "linkage", linkage)
+    yield _by(f"{prefix}_grants_by_numa", "The same by the number of NUMA nodes", "numa_nodes", found.numa)
+    yield _by(f"{prefix}_gangs", "Gangs on several nodes by whether they have the same devices on each", "alike", alike)
+    yield GaugeMetricFamily(
+        f"{prefix}_devices_held_twice", "Devices of which two pods hold the same cores", value=found.held_twice
+    )
+    yield GaugeMetricFamily(f"{prefix}_devices_held_broken", "Broken devices that a pod holds", value=found.held_broken)
+
+
+def _chances(found: DeviceMetrics, prefix: str) -> GaugeMetricFamily:
+    """A sample for each number of busy devices that leaves a chance."""
+    family = GaugeMetricFamily(
+        f"{prefix}_set_chance_ratio",
+        "How likely a set of so many devices is free on a machine with so many devices in use, if these lay at random",
+        labels=("instance_type", "family", "devices", "busy"),
+    )
+    for (kind, sets, count), chances in sorted(found.chances.items()):
+        for busy, chance in enumerate(chances):
+            if chance:
+                family.add_metric((kind, sets, str(count), str(busy)), chance)
+    return family
+
+
+def _by(name: str, what: str, label: str, counts: Mapping[Any, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, what, labels=(label,))
+    for key, number in sorted(counts.items(), key=lambda item: str(item[0]).zfill(4)):
+        family.add_metric((str(key),), number)
+    return family

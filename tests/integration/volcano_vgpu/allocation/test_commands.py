@@ -1,0 +1,204 @@
+"""The commands about grants: what they print, what they find, and the server as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+import yaml
+
+from hami_plugins.cli.kit import edge
+from hami_plugins.cli.kit.edge import Exit
+from tests.integration.volcano_vgpu.allocation.servers import LEASE, Site, a_pod
+from tests.schema import published
+from tests.waiting import wait_for
+from volcano_vgpu.core.allocator import manifests, scheduler_configuration
+from volcano_vgpu.core.allocator.mode import AllocatorMode
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs one of the commands; exit code and what it printed."""
+
+    def ran(*arguments: str) -> tuple[int, str]:
+        code = edge.run(["volcano-vgpu", *arguments])
+        told = capsys.readouterr()
+        return code, told.out + told.err
+
+    return ran
+
+
+def written(folder: Path, name: str, content: object) -> str:
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return str(path)
+
+
+@pytest.mark.parametrize("mode", ["ledger", "guard", "policy"])
+def test_the_conf_that_is_printed_passes_its_own_check(run: Run, tmp_path: Path, mode: str) -> None:
+    code, text = run("conf", "--mode", mode)
+    assert code == Exit.FINE
+    assert ("extender.urlPrefix: http://volcano-vgpu-grants.volcano-system.svc:9395/extender" in text) == (
+        mode == "ledger"
+    )
+    code, said = run("conf", "--mode", mode, "--check", written(tmp_path, "conf.yaml", text))
+    assert (code, "nothing is wrong" in said) == (Exit.FINE, True)
+
+
+def test_the_conf_is_a_document_for_programs_too(run: Run) -> None:
+    assert json.loads(run("conf", "-o", "json")[1]) == scheduler_configuration.document(
+        AllocatorMode.LEDGER, "http://volcano-vgpu-grants.volcano-system.svc:9395/extender"
+    )
+
+
+def test_findings_name_place_and_remedy_and_make_the_exit_code_one(run: Run, tmp_path: Path) -> None:
+    wrong = scheduler_configuration.document(AllocatorMode.GUARD, "")
+    manifest = {"kind": "ConfigMap", "data": {"volcano-scheduler.conf": yaml.safe_dump(wrong)}}
+    path = written(tmp_path, "map.yaml", manifest)
+    code, text = run("conf", "--mode", "ledger", "--check", path, "--no-headers")
+    assert code == Exit.FINDINGS
+    assert "tiers[1].plugins[3] (deviceshare) deviceshare.VGPUEnable" in text
+    assert "as `hami-plugins volcano-vgpu conf` prints it" in text
+    code, text = run("conf", "--check", path, "-o", "json")
+    assert [each["severity"] for each in published(text)["findings"]] == ["error", "error"]
+
+
+def test_the_conf_of_the_cluster_is_checked_where_it_is(run: Run, cluster: Site, tmp_path: Path) -> None:
+    kubeconfig = str(cluster.server.kubeconfig(tmp_path / "kubeconfig"))
+    code, text = run("conf", "--live", "--kubeconfig", kubeconfig)
+    assert code == Exit.UNABLE
+    assert "volcano-scheduler-configmap" in text
+    held = yaml.safe_dump(scheduler_configuration.document(AllocatorMode.LEDGER, "http://grants:9395/extender"))
+    cluster.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "volcano-system"}})
+    metadata = {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"}
+    cluster.put({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"my.conf": held}})
+    assert run("conf", "--live", "--kubeconfig", kubeconfig)[0] == Exit.FINE
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- a", "not a mapping"),
+        ("{kind: ConfigMap, data: {}}", "no volcano-scheduler.conf"),
+        ("a: [", "not usable YAML"),
+    ],
+)
+def test_what_is_no_conf_is_said_to_be_none(run: Run, tmp_path: Path, text: str, said: str) -> None:
+    code, told = run("conf", "--check", written(tmp_path, "conf.yaml", text))
+    assert (code, said in told) == (Exit.UNABLE, True)
+
+
+def test_what_is_typed_wrong_is_named_in_words_of_the_command_line(run: Run, tmp_path: Path) -> None:
+    code, said = run("conf", "--mode", "sometimes")
+    assert (code, "'--mode': 'sometimes' is not one of 'ledger', 'guard', 'policy'" in said) == (Exit.UNABLE, True)
+    code, said = run("conf", "--config", written(tmp_path, "settings.yaml", "mode: sometimes"))
+    assert (code, said) == (
+        Exit.UNABLE,
+        "error: settings: mode: Input should be 'ledger' or 'guard' (found 'sometimes')\n",
+    )
+    code, said = run("conf", "--live", "--check", written(tmp_path, "conf.yaml", ""))
+    assert (code, "one configuration at a time" in said) == (Exit.UNABLE, True)
+
+
+def test_policy_and_webhooks_are_manifests_to_be_applied(run: Run, tmp_path: Path) -> None:
+    code, text = run("policy")
+    assert code == Exit.FINE
+    assert list(yaml.safe_load_all(text)) == list(manifests.policy("v1beta1"))
+    assert "# Not with Volcano from 1.16.0 on: there the Binding has the only copy of the grant" in text
+    assert json.loads(run("policy", "--version", "v1alpha1", "-o", "json")[1])["items"][0]["apiVersion"].endswith(
+        "v1alpha1"
+    )
+    assert run("policy", "--version", "v9")[0] == Exit.UNABLE
+
+    authority = written(tmp_path, "ca.crt", "PEM")
+    (hooks,) = yaml.safe_load_all(run("webhooks", "--ca-file", authority, "--exempt", "quiet")[1])
+    assert {hook["clientConfig"]["caBundle"] for hook in hooks["webhooks"]} == {"UEVN"}
+    assert hooks["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"] == ["quiet", "volcano-system"]
+    (hooks,) = json.loads(f"[{run('webhooks', '--url', 'https://a:1', '-o', 'json')[1]}]")
+    assert hooks["webhooks"][-1]["clientConfig"] == {"url": "https://a:1/webhooks/bindings"}
+
+
+def test_policy_needs_no_server(run: Run) -> None:
+    code, text = run("grants", "--mode", "policy")
+    assert code == Exit.UNABLE
+    assert "policy needs no server" in text
+
+
+def test_pods_whose_cards_are_not_theirs_are_listed(run: Run, cluster: Site, tmp_path: Path) -> None:
+    kubeconfig = str(cluster.server.kubeconfig(tmp_path / "kubeconfig"))
+    cluster.put(a_pod("right", node="n1", ids="GPU-n1-0,NVIDIA,10000,0:"))
+    code, text = run("audit", "--kubeconfig", kubeconfig)
+    assert (code, "what 1 pods hold of 4 cards on 2 nodes adds up" in text) == (Exit.FINE, True)
+    cluster.put(a_pod("foreign", node="n1", ids="GPU-n2-0,NVIDIA,10000,0:"))
+    code, text = run("audit", "--kubeconfig", kubeconfig, "--no-headers")
+    assert code == Exit.FINDINGS
+    assert "card-of-another-node" in text
+    assert "default/foreign" in text
+    code, text = run("audit", "--kubeconfig", kubeconfig, "-o", "json")
+    assert json.loads(text)["findings"][0]["finding"] == "card-of-another-node"
+
+
+def test_the_process_serves_until_it_is_told_to_stop_and_hands_the_lease_back(cluster: Site, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "listen": {"host": "127.0.0.1", "port": 0},
+        "webhooks": {"host": "127.0.0.1", "port": 0},
+        "certificate": {"directory": str(cluster.folder)},
+        "service": {"namespace": "default"},
+        "lease": LEASE,
+        "shutdownDelay": 0,
+        "log": {"form": "json"},
+    }
+    kubeconfig = str(cluster.server.kubeconfig(tmp_path / "kubeconfig"))
+    arguments = ["--config", written(tmp_path, "grants.yaml", settings), "--kubeconfig", kubeconfig, "--mode", "guard"]
+    log = tmp_path / "log"
+    with log.open("w") as stream, urllib3.PoolManager() as pool:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hami_plugins.cli", "volcano-vgpu", "grants", *arguments],
+            stderr=stream,
+            env={**os.environ, "POD_NAME": "replica-1"},
+        )
+        try:
+            started = wait_for(lambda: _line(log, "grants_started"), "it has started")
+            assert started["mode"] == "guard"
+            url = f"http://{started['address']}/readyz"
+            wait_for(lambda: pool.request("GET", url, retries=False).status == 200, "it is ready")
+            assert _holder(cluster) == "replica-1"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == Exit.FINE
+        finally:
+            process.kill()
+            process.wait()
+    assert _holder(cluster) == ""
+    assert _line(log, "grants_ended")
+
+
+def test_a_server_without_a_certificate_says_so_and_ends(cluster: Site, tmp_path: Path) -> None:
+    kubeconfig = str(cluster.server.kubeconfig(tmp_path / "kubeconfig"))
+    directory = {"certificate": {"directory": str(tmp_path / "none")}, "listen": {"host": "127.0.0.1", "port": 0}}
+    config = written(tmp_path, "g.yaml", directory)
+    command = [sys.executable, "-m", "hami_plugins.cli", "volcano-vgpu", "grants", "--config", config]
+    ended = subprocess.run(
+        [*command, "--kubeconfig", kubeconfig], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == Exit.UNABLE
+    assert "none/tls.crt is not there; put it there, or" in ended.stderr
+
+
+def _line(log: Path, event: str) -> dict[str, Any] | None:
+    found = (json.loads(line) for line in log.read_text().splitlines() if line.startswith("{"))
+    return next((line for line in found if line["event"] == event), None)
+
+
+def _holder(cluster: Site) -> str:
+    lease = cluster.server.get("leases.coordination.k8s.io", "volcano-vgpu-grants", "default")
+    return str(lease["spec"]["holderIdentity"])

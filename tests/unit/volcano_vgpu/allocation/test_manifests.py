@@ -1,0 +1,105 @@
+"""What is installed in the API server: who waits for whom while the server is away."""
+
+from __future__ import annotations
+
+import pytest
+
+from hami_plugins.sandbox.apiserver.conditions import compiled
+from volcano_vgpu.core.allocator import manifests
+from volcano_vgpu.core.allocator.manifests import VgpuWebhookTarget
+from volcano_vgpu.core.allocator.names import GRANT_KEYS, MARKER_KEY
+
+
+def test_only_the_bindings_of_marked_pods_wait_for_the_server() -> None:
+    hooks = {each["name"].partition(".")[0]: each for each in manifests.webhooks(VgpuWebhookTarget())["webhooks"]}
+    assert {name: hook["failurePolicy"] for name, hook in hooks.items()} == {
+        "pods": "Ignore",
+        "placed": "Fail",
+        "marked": "Fail",
+        "unmarked": "Ignore",
+    }
+    (marked,), (unmarked,) = (hooks[name]["matchConditions"] for name in ("marked", "unmarked"))
+    assert marked["expression"] == f"has(object.metadata.annotations) && '{MARKER_KEY}' in object.metadata.annotations"
+    assert unmarked["expression"] == f"!({marked['expression']})"
+
+
+def test_bindings_of_plain_pods_can_be_left_out() -> None:
+    hooks = manifests.webhooks(VgpuWebhookTarget(), marked_only=True)["webhooks"]
+    assert [each["name"].partition(".")[0] for each in hooks] == ["pods", "placed", "marked"]
+
+
+def test_both_ways_to_bind_a_pod_are_watched() -> None:
+    for hook in manifests.webhooks(VgpuWebhookTarget())["webhooks"][2:]:
+        assert [rule["resources"] for rule in hook["rules"]] == [["pods/binding", "bindings"]]
+        assert hook["sideEffects"] == "NoneOnDryRun"
+
+
+def test_nothing_in_the_namespaces_of_the_cluster_is_asked_about_and_who_is_beside_the_server_waits_for_nothing() -> (
+    None
+):
+    pods, *bindings = manifests.webhooks(VgpuWebhookTarget(namespace="grants"))["webhooks"]
+    for hook, exempt in ((pods, ["kube-system", "grants"]), *((each, ["kube-system"]) for each in bindings)):
+        (expression,) = hook["namespaceSelector"]["matchExpressions"]
+        assert (expression["operator"], expression["values"]) == ("NotIn", exempt)
+
+
+def test_where_no_namespace_is_exempt_bindings_of_all_are_asked_about() -> None:
+    pods, *bindings = manifests.webhooks(VgpuWebhookTarget(namespace="grants"), exempt=())["webhooks"]
+    assert pods["namespaceSelector"]["matchExpressions"][0]["values"] == ["grants"]
+    assert [each["namespaceSelector"] for each in bindings] == [{}, {}, {}]
+
+
+def test_no_pod_with_a_node_and_an_allocation_is_created_while_the_server_is_away() -> None:
+    """Its scheduler does not matter, and neither does what it requests."""
+    (placed,) = (
+        each for each in manifests.webhooks(VgpuWebhookTarget())["webhooks"] if each["name"].startswith("placed.")
+    )
+    node, allocation = (compiled(each["expression"]) for each in placed["matchConditions"])
+    keys = ["volcano.sh/vgpu-ids-new", "volcano.sh/devices-to-allocate", "volcano.sh/vgpu-node", "volcano.sh/vgpu-time"]
+    keys += ["volcano.sh/bind-phase", "volcano.sh/bind-time", "hami-plugins.io/vgpu-more-ids"]
+    for key in keys:
+        pod = {"object": {"metadata": {"annotations": {key: ""}}, "spec": {"nodeName": "n1"}}}
+        assert node.holds(pod)
+        assert allocation.holds(pod)
+    for spec in ({}, {"nodeName": ""}):
+        assert not node.holds({"object": {"metadata": {}, "spec": spec}})
+    for metadata in ({}, {"annotations": {"hami-plugins.io/volcano-vgpu-grant": "ledger"}}):
+        assert not allocation.holds({"object": {"metadata": metadata, "spec": {}}})
+
+
+def test_names_that_are_set_are_those_that_are_matched() -> None:
+    hook = manifests.webhooks(VgpuWebhookTarget(), schedulers=("volcano", "batch"))["webhooks"][0]
+    of_volcano, asks = (each["expression"] for each in hook["matchConditions"])
+    assert of_volcano.endswith("object.spec.schedulerName in ['volcano', 'batch']")
+    assert "'volcano.sh/vgpu-cores'" in asks
+
+
+def test_two_installations_have_two_configurations() -> None:
+    assert manifests.webhooks(VgpuWebhookTarget(configuration="here.grants"))["metadata"]["name"] == "here.grants"
+
+
+@pytest.mark.parametrize(
+    ("target", "client"),
+    [
+        (
+            VgpuWebhookTarget(namespace="v", ca="Q0E="),
+            {
+                "service": {"name": "volcano-vgpu-grants", "namespace": "v", "port": 443, "path": "/p"},
+                "caBundle": "Q0E=",
+            },
+        ),
+        (VgpuWebhookTarget(url="https://127.0.0.1:9443/"), {"url": "https://127.0.0.1:9443/p"}),
+    ],
+)
+def test_the_server_is_reached_by_its_service_or_by_an_address(target: VgpuWebhookTarget, client: object) -> None:
+    assert target.client("/p") == client
+
+
+def test_the_policy_takes_all_six_keys_off_and_asks_for_annotations_first() -> None:
+    policy, binding = manifests.policy("v1beta1")
+    assert policy["apiVersion"] == "admissionregistration.k8s.io/v1beta1"
+    (mutation,) = policy["spec"]["mutations"]
+    assert len(GRANT_KEYS) == 6
+    assert all(f"'{key}'" in mutation["jsonPatch"]["expression"] for key in GRANT_KEYS)
+    assert policy["spec"]["matchConditions"][0]["expression"].startswith("has(object.metadata.annotations) && ")
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]

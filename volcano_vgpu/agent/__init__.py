@@ -1,0 +1,1 @@
+"""The node agent: everything that does IO on a node."""

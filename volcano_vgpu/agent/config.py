@@ -1,0 +1,146 @@
+"""Reads the agent's settings.
+
+Built-in defaults, then Volcano's own device configuration, then the agent's YAML, then the environment, then what is
+said about this node: by the node file, then by our own overrides (``nodes``). Later ones win, member by member.
+
+Volcano's ConfigMap ``volcano-vgpu-device-config`` and the node file of its plugin are taken as they are
+(volcano-vgpu-device-plugin 1.12.0 ``pkg/util/util.go``), also as the manifests that hold them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from hami_plugins.config import layering, texts
+from hami_plugins.config.layering import Layer
+from hami_plugins.config.reference import SettingsProgram
+from hami_plugins.errors import ConfigError, WireError
+from hami_plugins.wire import volcano_config
+from volcano_vgpu.core.settings import AgentSettings, SharingSettings
+
+__all__ = ["AgentSettings", "load"]
+
+PREFIX: Final = "HAMI_PLUGINS__VOLCANO_VGPU__"
+"""What a variable begins with that sets something: ``HAMI_PLUGINS__VOLCANO_VGPU__SCHEDULER__VERSION``."""
+
+SETTINGS: Final = SettingsProgram(
+    name="volcano-vgpu-agent", model=AgentSettings, prefix=PREFIX, option="--config FILE", commands="volcano-vgpu agent"
+)
+
+NODE_FILE: Final = "config.json"
+"""The key under which the existing plugin's ConfigMap holds the node file."""
+
+_KNOWN_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "NODE_NAME": ("node",),
+    "HOOK_PATH": ("hookPath",),
+    "DP_DISABLE_HEALTHCHECKS": ("health", "disabled"),
+    "DP_ENABLE_HEALTHCHECKS": ("health", "enabled"),
+    "PASS_DEVICE_SPECS": ("container", "passDeviceSpecs"),
+    "GDRCOPY_ENABLED": ("container", "gdrcopy"),
+    "GDS_ENABLED": ("container", "gds"),
+    "MOFED_ENABLED": ("container", "mofed"),
+    "LIBCUDA_LOG_LEVEL": ("container", "logLevel"),
+}
+"""The variables of the existing plugin, for a manifest that is kept."""
+
+NAMES: Final = {
+    "resourceCountName": "count",
+    "resourceMemoryName": "memory",
+    "resourceMemoryPercentageName": "memoryPercentage",
+    "resourceCoreName": "cores",
+    "resourcePriorityName": "priority",
+}
+"""How Volcano's document calls the names of resources, and how we do."""
+
+SHARED: Final = (
+    "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "gpuMemoryFactor", "disableCoreLimit",
+    "knownMigGeometries",
+)  # fmt: skip
+NODE_NUMBERS: Final = {
+    "devicememoryscaling": "deviceMemoryScaling",
+    "devicecorescaling": "deviceCoreScaling",
+    "devicesplitcount": "deviceSplitCount",
+}
+
+
+def load(
+    text: str,
+    env: Mapping[str, str],
+    *,
+    device_config: str | None = None,
+    node_config: str | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> AgentSettings:
+    """The settings of the agent of one node.
+
+    ``text`` is the agent's YAML and may be empty, ``device_config`` Volcano's document, ``node_config`` the existing
+    plugin's node file, ``labels`` those of the node (overrides by label wait for them). Raises ``ConfigError`` with the
+    source, the path, the value and what is allowed.
+    """
+    layers = [_from_device_config(device_config)] if device_config is not None else []
+    layers += [
+        Layer("settings", texts.mapping(text, "settings")),
+        layering.of_environment(env, PREFIX, _KNOWN_VARIABLES),
+    ]
+    if "node" not in layering.merged(layers):
+        raise ConfigError("settings: node: the name of this node is missing; set NODE_NAME from spec.nodeName")
+    settings = layering.made(AgentSettings, layers)
+    if node_config is not None:
+        settings = _with_node_file(settings, node_config)
+    return settings.on(labels or {})
+
+
+def _from_device_config(text: str) -> Layer:
+    """The part ``nvidia`` of Volcano's device configuration; what nobody reads of it is passed over."""
+    source = "device configuration"
+    document = held(texts.mapping(text, source), volcano_config.KEY, source)
+    try:
+        volcano_config.decode(document)
+    except WireError as error:
+        raise ConfigError(f"{source}: {error}") from error
+    raw = document.get("nvidia") or {}
+    values: dict[str, Any] = {key: raw[key] for key in SHARED if raw.get(key) is not None}
+    names = {ours: raw[theirs] for theirs, ours in NAMES.items() if raw.get(theirs)}
+    if names:
+        values["resources"] = names
+    if raw.get("passDeviceSpecs") is not None:
+        values["container"] = {"passDeviceSpecs": raw["passDeviceSpecs"]}
+    return Layer(source, values)
+
+
+def _with_node_file(settings: AgentSettings, text: str) -> AgentSettings:
+    """The settings with this node's entry of the existing plugin's node file. Numbers count where they are positive."""
+    source = "node file"
+    entries = held(texts.mapping(text, source), NODE_FILE, source).get("nodeconfig") or []
+    if not isinstance(entries, list):
+        raise ConfigError(f"{source}: nodeconfig: not a list (found {texts.short(entries)})")
+    named = [each for each in entries if isinstance(each, dict) and each.get("name") == settings.node]
+    if not named:
+        return settings
+    entry = named[0]
+    values: dict[str, Any] = {}
+    for theirs, ours in NODE_NUMBERS.items():
+        if entry.get(theirs):
+            values[ours] = entry[theirs]
+    if entry.get("operatingmode"):
+        values["mode"] = entry["operatingmode"]
+    unwanted = entry.get("filterdevices") or {}
+    if unwanted:
+        values["exclude"] = {"uuids": unwanted.get("uuid") or [], "indexes": unwanted.get("index") or []}
+    try:
+        overrides = SharingSettings.model_validate(values)
+    except ValidationError as error:
+        place = f"{source}: nodeconfig[{entries.index(entry)}]"
+        raise ConfigError("\n".join(layering.complaints(error, SharingSettings, [Layer(place, values)]))) from error
+    return settings.model_copy(update={name: getattr(overrides, name) for name in overrides.model_fields_set})
+
+
+def held(document: dict[str, Any], key: str, source: str) -> dict[str, Any]:
+    """The document itself, or the one that a ConfigMap's manifest holds under ``key``."""
+    data = document.get("data")
+    if document.get("kind") == "ConfigMap" and isinstance(data, dict) and key in data:
+        return texts.mapping(str(data[key]), f"{source}: {key}")
+    return document

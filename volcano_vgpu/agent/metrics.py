@@ -1,0 +1,196 @@
+"""What the agent tells Prometheus: base units, ratios from 0 to 1, no label without a bound.
+
+What containers really use is not told here: that is read from HAMi-core's files, by whoever adds a collector to
+``AgentMetrics.metrics``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from hami_plugins.engine.inventory import with_pods
+from hami_plugins.model.devices import Device, DeviceUsage
+from hami_plugins.model.units import DeviceId, PodUid
+from hami_plugins.observe.metrics import Metrics
+from hami_plugins.wire.pod_devices import AssignedDevice
+from volcano_vgpu.agent.containers import DirectoryTotals
+from volcano_vgpu.agent.devices import CurrentView
+from volcano_vgpu.core.allocations import record_of
+from volcano_vgpu.core.model import DeviceMeasurement
+from volcano_vgpu.core.refusals import ContainerRefusal
+
+Raw = Mapping[str, Any]
+
+PRODUCT: Final = "volcano_vgpu"
+CALL_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
+_MIB: Final = 1 << 20
+_WHOLE: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricSources:
+    """Where the figures of a reading come from.
+
+    ``pods`` are all pods of the node, ``grants`` what containers were handed, by pod UID and container name. ``use`` is
+    what the driver measures, ``unwritten`` how many pods Volcano is still to be told of, ``directories`` what
+    the directories of containers take by state, ``factor`` the MiB in a unit of the register.
+    """
+
+    sight: Callable[[], CurrentView]
+    pods: Callable[[], Iterable[Raw]]
+    grants: Callable[[], Mapping[tuple[PodUid, str], tuple[AssignedDevice, ...]]]
+    use: Callable[[DeviceId], DeviceMeasurement]
+    registered: Callable[[], bool]
+    offered: Callable[[], int]
+    unwritten: Callable[[], int]
+    directories: Callable[[], Mapping[str, DirectoryTotals]]
+    factor: int = 1
+
+
+class AgentMetrics:
+    """The agent's metrics. It is a ``server.Watcher``: the calls of the kubelet are counted here."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics(PRODUCT)
+        self._calls = self.metrics.counter(
+            "kubelet_calls_total", "Calls of the kubelet by outcome (ok, or why refused)", ("method", "code")
+        )
+        self._seconds = self.metrics.histogram(
+            "kubelet_call_seconds", "How long the kubelet waited for an answer", ("method",), buckets=CALL_SECONDS
+        )
+        self._refusals = self.metrics.counter(
+            "refusals_total", "Containers that were not served, tries included, by reason", ("reason",)
+        )
+
+    def called(self, method: str, seconds: float, code: str) -> None:
+        """See ``server.Watcher``."""
+        self._calls.labels(method, code or "ok").inc()
+        self._seconds.labels(method).observe(seconds)
+
+    def refused(self, refusal: ContainerRefusal) -> None:
+        """A container was not served."""
+        self._refusals.labels(refusal.code.value).inc()
+
+    def read_from(self, sources: MetricSources) -> None:
+        """Adds what is looked up at each reading."""
+        self.metrics.collected(lambda: _collected(sources))
+
+
+def stranded(device: Device, used: DeviceUsage) -> int:
+    """Free memory that nobody can have, in register units: no slot or no core of the card is left."""
+    full = used.slots >= device.slots or used.cores >= device.cores > 0
+    return max(device.memory - used.memory, 0) if full else 0
+
+
+def _collected(sources: MetricSources) -> Iterator[Metric]:
+    sight = sources.sight()
+    yield _one("registered", "Whether the kubelet knows the agent", float(sources.registered()))
+    yield _one("cards_offered", "Cards whose slots may be handed out", float(sources.offered()))
+    yield _one("pods_unwritten", "Pods that Volcano is still to be told of", float(sources.unwritten()))
+    yield from _directories(sources.directories())
+    yield from _cards(sight, sources.use)
+    yield from _bookings(sight, sources)
+    yield from _containers(sources)
+
+
+def _cards(sight: CurrentView, use: Callable[[DeviceId], DeviceMeasurement]) -> Iterator[Metric]:
+    info = GaugeMetricFamily(
+        f"{PRODUCT}_card_info", "A card of this node", labels=("uuid", "index", "model", "numa", "driver")
+    )
+    healthy = _by_card("card_healthy", "Whether the card can be handed out")
+    measured = {
+        "memory_used": _by_card("card_memory_used_bytes", "Memory in use, as the driver says"),
+        "utilization": _by_card("card_utilization_ratio", "Share of time in which the card computed, as it says"),
+        "temperature": _by_card("card_temperature_celsius", "Temperature, as the driver says"),
+        "power_watts": _by_card("card_power_watts", "Power, as the driver says"),
+    }
+    for card in sight.inventory.cards:
+        numa = "" if card.numa is None else str(card.numa)
+        info.add_metric((card.uuid, str(card.index), card.model, numa, sight.inventory.driver), 1.0)
+        healthy.add_metric((card.uuid,), float(card.healthy))
+        found = use(card.uuid)
+        for name, family in measured.items():
+            value = getattr(found, name)
+            if value is not None:
+                family.add_metric((card.uuid,), float(value))
+    yield from (info, healthy, *measured.values())
+
+
+def _directories(totals: Mapping[str, DirectoryTotals]) -> Iterator[Metric]:
+    """What containers keep in their directories on the node's disk, which no limit of ephemeral storage counts."""
+    count = _by_state("container_directories", "Directories of containers: in use, or not removed after the pod ended")
+    size = _by_state("container_directories_bytes", "Disk space that these directories take at least")
+    unmeasured = _by_state("container_directories_unmeasured", "Directories that take more than was measured")
+    for state, found in sorted(totals.items()):
+        for family, value in ((count, found.count), (size, found.size), (unmeasured, found.unmeasured)):
+            family.add_metric((state,), float(value))
+    yield from (count, size, unmeasured)
+
+
+def _bookings(sight: CurrentView, sources: MetricSources) -> Iterator[Metric]:
+    """What is allocated of each card: what was served, and for the other pods what their annotations say."""
+    served: dict[str, dict[str, tuple[AssignedDevice, ...]]] = {}
+    for (uid, container), devices in sources.grants().items():
+        served.setdefault(uid, {})[container] = devices
+    pods = ((raw, str((raw.get("metadata") or {}).get("uid"))) for raw in sources.pods())
+    records = (record_of(raw, sight.offer, served.get(uid)) for raw, uid in pods)
+    entry = with_pods(sight.offer.entry, tuple(record for record in records if record is not None))
+    families = {
+        "memory": _by_card("card_memory_bytes", "Memory that can be granted"),
+        "granted": _by_card("card_memory_granted_bytes", "Memory that is granted"),
+        "free": _by_card("card_memory_free_bytes", "Memory that is not granted"),
+        "stranded": _by_card("card_memory_stranded_bytes", "Free memory that no slot or core is left for"),
+        "cores": _by_card("card_cores_granted_ratio", "Share of the card's cores that is granted"),
+        "slots": _by_card("card_slots", "Containers that may share the card"),
+        "taken": _by_card("card_slots_granted", "Containers that share the card"),
+    }
+    unit = sources.factor * _MIB
+    for uuid, device, used in zip(entry.ids, entry.state.shape.devices, entry.state.usage, strict=True):
+        values = {
+            "memory": device.memory * unit,
+            "granted": used.memory * unit,
+            "free": max(device.memory - used.memory, 0) * unit,
+            "stranded": stranded(device, used) * unit,
+            "cores": used.cores / _WHOLE,
+            "slots": device.slots,
+            "taken": used.slots,
+        }
+        for name, value in values.items():
+            families[name].add_metric((uuid,), float(value))
+    yield from families.values()
+
+
+def _containers(sources: MetricSources) -> Iterator[Metric]:
+    """What each container was handed; those of pods that are gone are not told any more."""
+    labels = ("namespace", "pod", "container", "uuid")
+    memory = GaugeMetricFamily(f"{PRODUCT}_container_memory_granted_bytes", "Memory of a slice", labels=labels)
+    cores = GaugeMetricFamily(
+        f"{PRODUCT}_container_cores_granted_ratio", "Cores of a slice, 0: no limit", labels=labels
+    )
+    names: dict[str, tuple[str, str]] = {}
+    for raw in sources.pods():
+        metadata = raw.get("metadata") or {}
+        names[str(metadata.get("uid"))] = (str(metadata.get("namespace")), str(metadata.get("name")))
+    for (uid, container), devices in sorted(sources.grants().items()):
+        if uid in names:
+            for device in devices:
+                row = (*names[uid], container, device.device)
+                memory.add_metric(row, float(device.memory * sources.factor * _MIB))
+                cores.add_metric(row, device.cores / _WHOLE)
+    yield from (memory, cores)
+
+
+def _by_card(name: str, what: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"{PRODUCT}_{name}", what, labels=("uuid",))
+
+
+def _by_state(name: str, what: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"{PRODUCT}_{name}", what, labels=("state",))
+
+
+def _one(name: str, what: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"{PRODUCT}_{name}", what, value=value)

@@ -1,0 +1,129 @@
+"""What an operator can set about the server of grants, and where that comes from.
+
+Built-in defaults, then the YAML file, then ``HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__...`` from the environment. Resource
+names and MIG geometries are Volcano's: they come from its own device configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from hami_plugins.allocator import settings as shared
+from hami_plugins.config import texts
+from hami_plugins.config.reference import SettingsProgram
+from hami_plugins.config.values import AbsolutePath, Listen, Name, Port, Seconds
+from hami_plugins.engine.intake import Rules
+from hami_plugins.engine.policies import PolicyDefaults
+from hami_plugins.errors import ConfigError, WireError
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.vendors import volcano
+from hami_plugins.web import settings as served
+from hami_plugins.web.settings import Certificate, Lease, Service, Webhooks
+from hami_plugins.wire import volcano_config
+from volcano_vgpu.agent import config
+from volcano_vgpu.core.allocator.mode import AllocatorMode
+from volcano_vgpu.core.allocator.names import CONFIGURATION, SCHEDULER
+
+PREFIX: Final = "HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__"
+"""What a variable begins with that sets something: ``HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE``."""
+
+
+class VgpuAllocatorCertificate(Certificate):
+    """The files, and the Secret, of the server of grants."""
+
+    directory: AbsolutePath = "/var/run/volcano-vgpu-grants"
+    secret: Name = "volcano-vgpu-grants-tls"  # noqa: S105 - the name of one
+
+
+class VgpuAllocatorService(Service):
+    """The Service in front of the server of grants."""
+
+    name: Name = "volcano-vgpu-grants"
+    namespace: Name = "volcano-system"
+
+
+class VgpuAllocatorLease(Lease):
+    """The Lease of the server of grants."""
+
+    name: Name = "volcano-vgpu-grants"
+
+
+class VgpuAllocatorWebhooks(Webhooks):
+    """The webhooks of the server of grants."""
+
+    configuration: Name = CONFIGURATION
+
+
+class VgpuAllocatorListen(Listen):
+    """Where the extender, probes and scrapers are answered."""
+
+    port: Port = 9395
+
+
+class VgpuAllocatorSettings(shared.AllocatorSettings):
+    """All of the server's settings, beside those that every server of grants has.
+
+    ``policy`` and ``weight`` say which nodes and cards come first in mode ``ledger``, in the words of Volcano's
+    ``deviceshare.SchedulePolicy`` and ``ScheduleWeight``; a weight of 0 leaves the nodes to the other plugins.
+    ``schedulers`` are those whose pods are marked. ``touch_interval`` is how long answers are gathered for a write of
+    their node in mode ``guard``, of which there is at most one a second.
+    """
+
+    mode: Literal[AllocatorMode.LEDGER, AllocatorMode.GUARD] = Field(
+        AllocatorMode.LEDGER,
+        description="How allocations are corrected: `ledger` answers extender calls, `guard` corrects Bindings.",
+    )
+    policy: Literal["binpack", "spread", ""] = Field(
+        "binpack",
+        description="Order of nodes and cards, as Volcano's `deviceshare.SchedulePolicy`; empty scores nothing.",
+    )
+    schedulers: Annotated[tuple[Name, ...], Field(min_length=1)] = Field(
+        (SCHEDULER,),
+        description="Names of the schedulers whose pods are marked.",
+    )
+    touch_interval: Seconds = Field(
+        0.1,
+        description="Seconds that corrections of a node are gathered for one write in mode `guard`.",
+    )
+    webhooks: VgpuAllocatorWebhooks = VgpuAllocatorWebhooks()
+    certificate: VgpuAllocatorCertificate = VgpuAllocatorCertificate()
+    service: VgpuAllocatorService = VgpuAllocatorService()
+    lease: VgpuAllocatorLease = VgpuAllocatorLease()
+    listen: VgpuAllocatorListen = VgpuAllocatorListen()
+
+    @property
+    def rules(self) -> Rules:
+        """How pods are ranked: which card of a node comes first is said by the policy, as in Volcano from 1.15 on."""
+        return Rules(policies=PolicyDefaults(volcano=self.policy, volcano_orders_cards=True))
+
+
+SETTINGS: Final = SettingsProgram(
+    name="volcano-vgpu-grants",
+    model=VgpuAllocatorSettings,
+    prefix=PREFIX,
+    option="--config FILE",
+    commands="volcano-vgpu grants",
+)
+
+
+def load(text: str, env: Mapping[str, str]) -> VgpuAllocatorSettings:
+    """The settings; ``text`` is the YAML and may be empty.
+
+    Raises ``ConfigError`` with the source, the path, the value and what is allowed.
+    """
+    return served.load(VgpuAllocatorSettings, text, env, PREFIX)
+
+
+def spec_of(device_config: str | None) -> VendorSpec:
+    """The vendor as Volcano's device configuration has it. Raises ``ConfigError``."""
+    if device_config is None:
+        return volcano.SPEC
+    source = "device configuration"
+    document = config.held(texts.mapping(device_config, source), volcano_config.KEY, source)
+    try:
+        return volcano.configured(volcano_config.decode(document))
+    except WireError as error:
+        raise ConfigError(f"{source}: {error}") from error

@@ -1,0 +1,178 @@
+"""Proves an installation: which nodes offer cards, and whether the server of grants answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from typing_extensions import TypedDict
+
+from hami_plugins.cli.kit import output, probe
+from hami_plugins.cli.kit.edge import Exit
+from hami_plugins.cli.kit.options import Form
+from hami_plugins.errors import WireError
+from hami_plugins.kube.port import KubeApi, Raw, Selection
+from hami_plugins.output.rows import Table, TableRow
+from hami_plugins.output.schema import API_VERSION
+from hami_plugins.wire import volcano
+from volcano_vgpu.core import register
+from volcano_vgpu.core.settings import AgentSettings
+
+_NODES: Final = "/api/v1/nodes"
+
+
+class VgpuNodeDocument(TypedDict):
+    """What one node offers."""
+
+    node: str
+    cards: int
+    slots: int
+    memory: int
+    """In units of the memory resource."""
+    complaint: str
+    """Empty where all is well."""
+
+
+class VgpuInstallationDocument(TypedDict):
+    """The answer of ``hami-plugins volcano-vgpu verify``."""
+
+    apiVersion: Literal["hami-plugins.io/v1alpha1"]
+    kind: Literal["VolcanoVgpuInstallation"]
+    fine: bool
+    complaints: list[str]
+    nodes: list[VgpuNodeDocument]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """What one node offers. ``complaint`` is empty where all is well."""
+
+    node: str
+    cards: int
+    slots: int
+    memory: int
+    complaint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InstallationReport:
+    """What was found; ``complaints`` are about the installation as a whole."""
+
+    nodes: tuple[NodeReport, ...]
+    complaints: tuple[str, ...]
+
+    @property
+    def fine(self) -> bool:
+        """Whether pods can have cards."""
+        return not self.complaints and not any(each.complaint for each in self.nodes)
+
+
+def states(nodes: Iterable[Raw], settings: AgentSettings) -> Iterator[NodeReport]:
+    """The nodes that say something of cards, in order of their names."""
+    for node in sorted(nodes, key=lambda each: str(each["metadata"]["name"])):
+        text = register.annotations_of(node).get(register.REGISTER_KEY, "")
+        slots = register.allocatable(node, settings.resources.count)
+        if not text and slots == 0:
+            continue
+        memory = register.allocatable(node, settings.resources.memory)
+        cards, complaint = _cards(text)
+        leftovers = register.annotations_of(node).get(register.LEFTOVERS_KEY, "")
+        complaint = complaint or _missing(slots, memory, settings) or leftovers
+        yield NodeReport(str(node["metadata"]["name"]), cards, slots, memory, complaint)
+
+
+def verdict(api: KubeApi, settings: AgentSettings, *, grants: str, nodes: bool) -> InstallationReport:
+    """Looks once. Raises ``KubeError``."""
+    found: tuple[NodeReport, ...] = ()
+    complaints: list[str] = []
+    if nodes:
+        found = tuple(states(_read(api), settings))
+        if not found:
+            complaints.append(
+                "no node offers cards: do the agents run where the cards are (nodeSelector, tolerations)? "
+                "Their /readyz says what is missing"
+            )
+    if grants and (why := probe.complaint(grants)):
+        complaints.append(why)
+    return InstallationReport(found, tuple(complaints))
+
+
+def verify(  # noqa: PLR0913 - the options of the command
+    api: KubeApi,
+    settings: AgentSettings,
+    *,
+    grants: str,
+    nodes: bool,
+    patience: float,
+    form: Form,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
+    """Look until all is well or ``patience`` seconds have passed, and print what is there."""
+    found = verdict(api, settings, grants=grants, nodes=nodes)
+    waited = 0.0
+    while not found.fine and waited < patience:
+        sleep(probe.LOOK_SECONDS)
+        waited += probe.LOOK_SECONDS
+        found = verdict(api, settings, grants=grants, nodes=nodes)
+    if form is Form.TABLE:
+        _print(found, grants)
+    else:
+        output.document(_document(found), form)
+    return Exit.FINE if found.fine else Exit.FINDINGS
+
+
+def _read(api: KubeApi) -> list[Raw]:
+    return [node for page in api.list_pages(Selection(_NODES, "Node")) for node in page.items]
+
+
+def _cards(text: str) -> tuple[int, str]:
+    if not text:
+        return 0, "it offers slots and has no register: Volcano places nothing there, or dies of it"
+    try:
+        return len(volcano.decode_register(register.REGISTER_KEY, text)), ""
+    except WireError as error:
+        return 0, str(error)
+
+
+def _missing(slots: int, memory: int, settings: AgentSettings) -> str:
+    names = settings.resources
+    if not slots:
+        return f"no {names.count} is on offer: the kubelet does not know the agent; see the agent's /readyz"
+    return "" if memory else f"no {names.memory} is on offer: the agent could not write it; see its log"
+
+
+def _print(found: InstallationReport, grants: str) -> None:
+    if found.nodes:
+        rows = tuple(
+            TableRow(
+                (each.node, str(each.cards), str(each.slots), str(each.memory), each.complaint or "serves"),
+                "bad" if each.complaint else "good",
+            )
+            for each in found.nodes
+        )
+        output.table(Table(("NODE", "CARDS", "SLOTS", "MEMORY", "STATE"), rows), headers=True)
+    for line in found.complaints:
+        output.line(line, "bad")
+    if grants and found.fine:
+        output.line(f"{grants}: answers")
+
+
+def _document(found: InstallationReport) -> VgpuInstallationDocument:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "VolcanoVgpuInstallation",
+        "fine": found.fine,
+        "complaints": list(found.complaints),
+        "nodes": [
+            {
+                "node": each.node,
+                "cards": each.cards,
+                "slots": each.slots,
+                "memory": each.memory,
+                "complaint": each.complaint,
+            }
+            for each in found.nodes
+        ],
+    }

@@ -1,0 +1,1 @@
+"""What the allocator has to know about Volcano's vGPUs."""

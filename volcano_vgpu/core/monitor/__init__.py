@@ -1,0 +1,1 @@
+"""What was read of containers' use, joined and judged."""

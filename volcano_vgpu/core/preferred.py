@@ -1,0 +1,109 @@
+"""Which slots the kubelet is asked to hand out.
+
+Slots are alike to the kubelet, and the grant decides what a container gets, whatever slot it holds. Where the kubelet
+asks, it is told slots of the granted cards all the same, so that its own bookkeeping, and whoever reads that, names the
+right cards; and never one that somebody holds by the agent's own book (``trials.md`` K8 and K12).
+
+The call names no pod. The kubelet lists pods one by one as it admits them, so that the one listed pod that asks and has
+empty hands is the one (99 of 100, never wrong). Where that is not clear there is no preference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hami_plugins.model.units import DeviceId, PodUid
+from hami_plugins.wire.pods import finished
+from volcano_vgpu.core.allocations import granted_cards
+from volcano_vgpu.core.shares import NodeOffer
+
+Raw = Mapping[str, Any]
+
+
+class Listed(NamedTuple):
+    """A container as pod-resources lists it, with the slots of our resource that it holds."""
+
+    namespace: str
+    pod: str
+    container: str
+    slots: frozenset[str] = frozenset()
+
+
+class AdmittedPod(NamedTuple):
+    """The pod under admission.
+
+    ``container`` is the first application of it that asks and has nothing yet, ``cards`` are those granted to it and to
+    the ones after it.
+    """
+
+    pod_uid: PodUid
+    container: str
+    cards: tuple[DeviceId, ...]
+
+
+def admitted(
+    listed: Iterable[Listed], pod_of: Callable[[str, str], Raw | None], offer: NodeOffer
+) -> AdmittedPod | None:
+    """The pod that the kubelet is admitting, if that is sure. ``pod_of`` knows pods by namespace and name."""
+    hands: dict[tuple[str, str], dict[str, frozenset[str]]] = {}
+    for row in listed:
+        held = hands.setdefault((row.namespace, row.pod), {})
+        held[row.container] = held.get(row.container, frozenset()) | row.slots
+    found: list[AdmittedPod] = []
+    for (namespace, name), held in hands.items():
+        if all(held.values()):
+            continue
+        raw = pod_of(namespace, name)
+        if raw is None:
+            return None
+        if (waiting := _waiting(raw, held, offer)) is not None:
+            found.append(waiting)
+    return found[0] if len(found) == 1 else None
+
+
+def preferred(
+    size: int,
+    *,
+    available: Sequence[str],
+    required: Sequence[str],
+    cards: Iterable[Sequence[str]],
+    busy: Collection[str],
+) -> tuple[str, ...]:
+    """The slots to hand out: those required, then one of each granted card, then any that nobody holds.
+
+    ``cards`` are the slots of each granted card, ``busy`` those that somebody holds. Empty where there is nothing to
+    say: no card is granted, and nobody holds what is available.
+    """
+    free = [slot for slot in available if slot not in busy and slot not in required]
+    steered = list(required)
+    for card in cards:
+        of_card = [slot for slot in card if slot in free and slot not in steered]
+        steered.extend(of_card[:1])
+    if len(steered) == len(required) and len(free) + len(required) == len(available):
+        return ()
+    rest = sorted(slot for slot in free if slot not in steered)
+    return tuple((*steered, *rest)[:size])
+
+
+def _waiting(raw: Raw, held: Mapping[str, frozenset[str]], offer: NodeOffer) -> AdmittedPod | None:
+    """The pod as the one under admission, if a container of it that asks has nothing."""
+    if finished(raw):
+        return None
+    empty = [name for name in _asking(raw, offer.spec.resources.count) if not held.get(name)]
+    if not empty:
+        return None
+    granted = granted_cards(raw, offer)
+    cards = tuple(card for name in empty for card in granted.get(name, ()))
+    return AdmittedPod(PodUid(str((raw.get("metadata") or {}).get("uid", ""))), empty[0], cards)
+
+
+def _asking(raw: Raw, resource: str) -> list[str]:
+    """The containers that ask the kubelet for slots and are listed: applications and sidecars, in the pod's order."""
+    spec = raw.get("spec") or {}
+    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    return [
+        str(each.get("name"))
+        for each in (*sidecars, *(spec.get("containers") or ()))
+        if ((each.get("resources") or {}).get("limits") or {}).get(resource) not in (None, "0", 0)
+    ]

@@ -1,0 +1,311 @@
+"""What an operator can set about the agent. Values alone; ``config`` reads them.
+
+Names are those of Volcano's and HAMi's own configuration wherever these have one, in their spelling
+(``deviceSplitCount``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field, field_validator
+
+from hami_plugins.config.values import AbsolutePath, Listen, Logging, Port, Seconds, Sha256, Strict
+from hami_plugins.errors import WireError
+from hami_plugins.model.vendor import VendorSpec
+from hami_plugins.vendors import volcano
+from hami_plugins.vendors.volcano import RESOURCES
+from hami_plugins.wire import volcano_config
+from hami_plugins.wire.volcano_config import Geometry, VolcanoConfig
+from volcano_vgpu.core.model import SharingMode
+from volcano_vgpu.core.slots import MOST_SLOTS
+
+Choice = Literal["auto", "always", "never"]
+"""``auto`` looks at what is there and decides."""
+
+MOST_SCALING: Final = 100.0
+"""More than this is a slip of the pen: a hundred times the card."""
+
+
+def _resource(name: str) -> str:
+    domain, slash, rest = name.partition("/")
+    if not (domain and slash and rest) or "/" in rest or not name.isascii() or " " in name:
+        raise ValueError("not the name of an extended resource, which is <domain>/<name>")
+    return name
+
+
+ResourceName = Annotated[str, AfterValidator(_resource)]
+OptionalResourceName = Annotated[str, AfterValidator(lambda name: _resource(name) if name else name)]
+Scaling = Annotated[float, Field(gt=0, le=MOST_SCALING)]
+
+
+class Exclusion(Strict):
+    """Cards that are left alone, by UUID or by NVML's index."""
+
+    uuids: frozenset[str] = Field(frozenset(), description="UUIDs of cards that the agent ignores.")
+    indexes: frozenset[int] = Field(frozenset(), description="NVML indexes of cards that the agent ignores.")
+
+
+class SharingSettings(Strict):
+    """How cards are shared: the part that may differ from node to node.
+
+    ``device_memory_scaling`` multiplies the memory that is registered and granted (Volcano's own plugin reads this
+    setting and never applies it); ``gpu_memory_factor`` divides it, so that a unit is that many MiB.
+    ``device_core_scaling`` multiplies only the node's sum of cores: on a card Volcano never books more than 100.
+    """
+
+    device_split_count: Annotated[int, Field(ge=1, le=MOST_SLOTS)] = Field(
+        10,
+        description="Containers that may share one card.",
+    )
+    device_memory_scaling: Scaling = Field(1.0, description="Factor for the memory that is registered and granted.")
+    device_core_scaling: Scaling = Field(
+        1.0,
+        description="Factor for the node's sum of cores; one card never has more than 100.",
+    )
+    gpu_memory_factor: Annotated[int, Field(ge=1)] = Field(1, description="MiB in one unit of the memory resource.")
+    disable_core_limit: bool = Field(False, description="Whether containers may use more cores than they requested.")
+    mode: SharingMode = Field(SharingMode.HAMI_CORE, description="How cards are shared.")
+    exclude: Exclusion = Exclusion()
+    known_mig_geometries: tuple[dict[str, object], ...] = Field(
+        (),
+        description="MIG geometries in the form of Volcano's `knownMigGeometries`.",
+    )
+
+    @field_validator("known_mig_geometries")
+    @classmethod
+    def _are_readable(cls, found: tuple[dict[str, object], ...]) -> tuple[dict[str, object], ...]:
+        try:
+            _geometries(found)
+        except WireError as error:
+            raise ValueError(f"{error.key}: {error.why}") from error
+        return found
+
+    @property
+    def geometries(self) -> tuple[Geometry, ...]:
+        """How cards in MIG mode may be cut, as Volcano's scheduler knows it."""
+        return _geometries(self.known_mig_geometries)
+
+
+class NodeOverride(Strict):
+    """What differs on the node of that name, or on nodes with all of those labels; later ones win."""
+
+    name: str = Field("", description="Name of the node that the override is for.")
+    labels: dict[str, str] = Field(default_factory=dict, description="Labels of the nodes that the override is for.")
+    settings: SharingSettings = SharingSettings()
+
+    def means(self, node: str, labels: Mapping[str, str]) -> bool:
+        """Whether it is about this node. One without name and labels is about none."""
+        if not self.name and not self.labels:
+            return False
+        return self.name in ("", node) and self.labels.items() <= labels.items()
+
+
+class Resources(Strict):
+    """The names of the resources. Without a name there is no percentage and no priority."""
+
+    count: ResourceName = Field(RESOURCES.count, description="Resource for a number of cards.")
+    memory: ResourceName = Field(RESOURCES.memory, description="Resource for memory.")
+    memory_percentage: OptionalResourceName = Field(
+        "",
+        description="Resource for a percentage of memory; empty for none.",
+    )
+    cores: ResourceName = Field(RESOURCES.cores, description="Resource for a percentage of cores.")
+    priority: OptionalResourceName = Field("", description="Resource for a priority; empty for none.")
+
+
+class ContainerSettings(Strict):
+    """What every container is told beside its slice.
+
+    ``log_level`` becomes ``LIBCUDA_LOG_LEVEL``, ``core_policy`` ``GPU_CORE_UTILIZATION_POLICY`` (``default`` writes
+    nothing), ``active_oom_killer`` ``ACTIVE_OOM_KILLER``; ``pass_device_specs`` hands over the device files as well.
+    """
+
+    log_level: Annotated[int, Field(ge=0, le=4)] | None = Field(
+        None,
+        description="`LIBCUDA_LOG_LEVEL` of containers. Also variable `LIBCUDA_LOG_LEVEL`.",
+    )
+    core_policy: Literal["default", "force", "disable"] = Field(
+        "default",
+        description="`GPU_CORE_UTILIZATION_POLICY` of containers; `default` sets nothing.",
+    )
+    active_oom_killer: bool = Field(
+        False,
+        description="Whether HAMi-core ends processes that exceed their memory (`ACTIVE_OOM_KILLER`).",
+    )
+    gdrcopy: bool = Field(
+        True,
+        description="Whether containers get the GDRCopy devices of the node. Also `GDRCOPY_ENABLED`.",
+    )
+    gds: bool = Field(
+        True,
+        description="Whether containers get the GPUDirect Storage devices of the node. Also `GDS_ENABLED`.",
+    )
+    mofed: bool = Field(
+        True,
+        description="Whether containers get the Mellanox devices of the node. Also `MOFED_ENABLED`.",
+    )
+    pass_device_specs: bool = Field(
+        False,
+        description="Whether device files are passed in addition to the variables. Also `PASS_DEVICE_SPECS`.",
+    )
+
+
+class Scheduler(Strict):
+    """Volcano's scheduler. Without a ``version`` that of its Deployment is looked up.
+
+    ``touch`` and ``handshake`` say whether the node is patched to heal the scheduler's ledger, and whether it gets a
+    handshake; ``auto`` does what the version needs, and both for a version that is not known.
+    """
+
+    version: str = Field("", description="Release of Volcano's scheduler; empty reads it from its Deployment.")
+    namespace: str = Field("volcano-system", description="Namespace of Volcano.")
+    deployment: str = Field("volcano-scheduler", description="Name of the Deployment of Volcano's scheduler.")
+    lease: str = Field("volcano", description="Name of the Lease of Volcano's scheduler.")
+    touch: Choice = Field(
+        "auto",
+        description="Whether the agent patches its node to correct Volcano's cache; `auto` depends on the release.",
+    )
+    handshake: Choice = Field(
+        "auto",
+        description="Whether the node gets a handshake annotation; `auto` depends on the release.",
+    )
+    touch_interval: Annotated[float, Field(ge=1)] = Field(5.0, description="Least seconds between two such patches.")
+
+
+class HealthSettings(Strict):
+    """Which XID errors count, in the existing plugin's words: ``DP_DISABLE_HEALTHCHECKS``, ``DP_ENABLE_HEALTHCHECKS``.
+
+    After ``recovery`` seconds without a new error a card is probed, and healthy again where it answers.
+    """
+
+    disabled: str = Field("", description="XID errors that are ignored, or `all`. Also `DP_DISABLE_HEALTHCHECKS`.")
+    enabled: str = Field("", description="XID errors that count in spite of `disabled`. Also `DP_ENABLE_HEALTHCHECKS`.")
+    recovery: Seconds = Field(
+        300.0,
+        description="Seconds without a new error after which a card is probed and may be healthy again.",
+    )
+
+
+class Monitor(Strict):
+    """What containers really use. ``enabled`` reads it; ``feedback`` also writes: it blocks containers of low priority.
+
+    ``directories`` are looked at beside those of the agent itself: where HAMi and Volcano's older plugin have theirs.
+    ``proc`` shows the host's processes, if anything does; without them killed processes count on and are told as such.
+    """
+
+    enabled: bool = Field(True, description="Whether the agent reads and reports what containers use.")
+    feedback: bool = Field(
+        False,
+        description="Whether containers of low priority are blocked while others need the card.",
+    )
+    directories: tuple[AbsolutePath, ...] = Field(
+        ("/usr/local/vgpu/containers", "/tmp/vgpu/containers"),  # noqa: S108 - theirs
+        description="Further directories with usage files, such as those of HAMi and Volcano's own plugin.",
+    )
+    proc: AbsolutePath = Field("/proc", description="Where the processes of the host are visible.")
+
+
+class AgentListen(Listen):
+    """Where the agent answers probes and scrapers."""
+
+    port: Port = 9394
+
+
+class AgentSettings(SharingSettings):
+    """All of the agent's settings, with the overrides for this node applied.
+
+    ``daemon_set`` is what runs the agents (``namespace/name``); where it is being deleted when an agent ends, the agent
+    cleans its node.
+    """
+
+    version: Literal[1] = Field(1, description="Version of the file's format.")
+    node: Annotated[str, Field(min_length=1)] = Field(description="Name of this node. Also `NODE_NAME`.")
+    kubelet_directory: AbsolutePath = Field(
+        "/var/lib/kubelet/device-plugins",
+        description="Directory of the kubelet's device plugins.",
+    )
+    pod_resources_socket: AbsolutePath = Field(
+        "/var/lib/kubelet/pod-resources/kubelet.sock",
+        description="Socket of the kubelet's pod-resources API.",
+    )
+    cdi_directory: AbsolutePath = Field("/var/run/cdi", description="Directory for CDI specifications.")
+    cdi: Choice = Field("auto", description="Whether devices are passed by CDI; `auto` asks the container runtime.")
+    hook_path: AbsolutePath = Field(
+        "/usr/local/vgpu",
+        description="Directory of HAMi-core's library on the node. Also `HOOK_PATH`.",
+    )
+    lock_path: AbsolutePath = Field(
+        "/tmp/vgpulock",  # noqa: S108 - where HAMi-core's containers meet on every node
+        description="Directory of HAMi-core's locks on the node.",
+    )
+    library_source: AbsolutePath | None = Field(
+        None,
+        description="Directory of the image that holds HAMi-core's library.",
+    )
+    library_sha256: Sha256 = Field("", description="Checksum that the library must have; empty for any.")
+    cards_file: AbsolutePath | None = Field(
+        None,
+        description="File of cards to use instead of the driver's, for tests.",
+    )
+    exclusive: Literal["refuse", "ignore"] = Field(
+        "refuse",
+        description="Whether the agent refuses to run beside another device plugin for the same cards.",
+    )
+    daemon_set: Annotated[str, Field(pattern=r"^([^/]+/[^/]+)?$")] = Field(
+        "",
+        description="NAMESPACE/NAME of the agents' DaemonSet; the agent cleans its node when it is deleted.",
+    )
+    start_jitter: Seconds = Field(3.0, description="Most seconds to wait before the first write, at random.")
+    resources: Resources = Resources()
+    container: ContainerSettings = ContainerSettings()
+    scheduler: Scheduler = Scheduler()
+    health: HealthSettings = HealthSettings()
+    monitor: Monitor = Monitor()
+    listen: AgentListen = AgentListen()
+    log: Logging = Logging()
+    nodes: tuple[NodeOverride, ...] = Field(
+        (), description="What differs on some nodes, by name or labels; later entries win."
+    )
+
+    def on(self, labels: Mapping[str, str]) -> AgentSettings:
+        """The settings for this node, which has these labels."""
+        changes = {
+            name: getattr(override.settings, name)
+            for override in self.nodes
+            if override.means(self.node, labels)
+            for name in override.settings.model_fields_set
+        }
+        return self.model_copy(update=changes) if changes else self
+
+    @property
+    def spec(self) -> VendorSpec:
+        """Volcano's cards under the names of resources that are set."""
+        names = self.resources
+        return volcano.configured(
+            VolcanoConfig(
+                count=names.count,
+                memory=names.memory,
+                memory_percentage=names.memory_percentage,
+                cores=names.cores,
+                geometries=self.geometries,
+            )
+        )
+
+    @property
+    def concerns(self) -> tuple[str, ...]:
+        """What is allowed and yet will disappoint."""
+        named = (self.resources.count, self.resources.memory, self.resources.cores)
+        usual = (RESOURCES.count, RESOURCES.memory, RESOURCES.cores)
+        return tuple(
+            f"resources: {name} instead of {other}: from 1.14.3 on Volcano looks for the usual names alone, and takes "
+            "the node for one without cards"
+            for name, other in zip(named, usual, strict=True)
+            if name != other
+        )
+
+
+def _geometries(raw: tuple[dict[str, object], ...]) -> tuple[Geometry, ...]:
+    document = {"nvidia": {"knownMigGeometries": list(raw)}}
+    return volcano_config.decode(document, key=volcano_config.KEY).geometries
