@@ -2,8 +2,8 @@
 
 It keeps the promises that controllers lean on (one counter of versions, watches from a version on, 409 on stale writes,
 the three patch types, status apart from spec, bindings, graceful deletion) and breaks on request: see ``faults``.
-Admission webhooks are called as the real server calls them (``webhooks``, ``calling``), by URL, with the part of CEL
-that ``conditions`` names.
+Admission webhooks are called as the real server calls them (``webhooks``, ``calling``), by URL, with match
+conditions in CEL (``conditions``).
 It is not: it does not authenticate, runs no controllers (but ends namespaces and accepts definitions itself), knows no
 services behind webhooks, no reinvocation and no admission policies, does not collect garbage by owners, knows no
 server-side apply, no protobuf and no tables, checks a small part of the rules for specs, keeps members that Kubernetes'
