@@ -175,7 +175,7 @@ def verify(
 
 
 ModeName = Annotated[
-    AllocatorMode | None, typer.Option("--mode", help="Who decides about cards. Default: what is set, else ledger.")
+    AllocatorMode | None, typer.Option("--mode", help="Who decides about cards. Default: what is set, else extender.")
 ]
 
 
@@ -190,11 +190,11 @@ def grants(
 ) -> None:
     """Run the server that puts the grants of the whole cluster right, until it is told to stop.
 
-    Answers Volcano's extender and the API server's webhooks from one ledger (mode ledger), or puts right what Volcano
-    has decided (mode guard). Of several replicas one answers; /readyz says which. Every setting can also come from the
-    environment: HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE=guard.
+    Answers Volcano's extender and the API server's webhooks from one cache (mode extender), or puts right what Volcano
+    has decided (mode webhook). Of several replicas one answers; /readyz says which. Every setting can also come from
+    the environment: HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE=webhook.
 
-    Writes: its lease; in mode guard an annotation of nodes; with its own certificates a Secret.
+    Writes: its lease; in mode webhook an annotation of nodes; with its own certificates a Secret.
     """
     from volcano_vgpu.allocation.commands import VgpuAllocatorInputs, run_server
 

@@ -1,4 +1,4 @@
-"""What the ledger says: grants and where they come from, refusals with their numbers, what ended, what is wrong."""
+"""What the cache says: grants and where they come from, refusals with their numbers, what ended, what is wrong."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PodAllocation:
 
 
 class DeclineCode(StrEnum):
-    """Why the ledger gives nothing."""
+    """Why the cache gives nothing."""
 
     GONE = "pod-gone"
     BOUND = "already-bound"

@@ -1,9 +1,9 @@
-"""The ledger of grants: one place that knows who holds what, and that answers, reserves and grants from it.
+"""The cache of allocations: one place that knows who holds what, and that answers, reserves and grants from it.
 
 It is fed what a watch shows (``facts``) and what a scheduler asks. Everything is keyed by pod UID, so that a pod that
 was created again is another one.
 
-One process owns a ledger, and one thread at a time uses it. Times are any clock that only goes forward, in seconds.
+One process owns a cache, and one thread at a time uses it. Times are any clock that only goes forward, in seconds.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class AllocationCache(CacheState):
         return self._grant(node, intake, now, carried=carried, wish=wish, answered=True, dry=dry)
 
     def annotations(self, granted: PodAllocation, pod: Pod, *, now_ns: int) -> dict[str, str]:
-        """What is to be written on the pod for a grant of this ledger, in its scheduler's words.
+        """What is to be written on the pod for a grant of this cache, in its scheduler's words.
 
         ``now_ns`` is the time to write, in Unix nanoseconds.
         """

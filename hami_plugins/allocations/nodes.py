@@ -1,4 +1,4 @@
-"""One node of the ledger: what it says of its devices, who holds something there, and the two together."""
+"""One node of the cache: what it says of its devices, who holds something there, and the two together."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class CacheNode:
 
 
 def _same(one: PodRecord, other: PodRecord) -> bool:
-    """Whether two records of a pod are alike in all that anybody asks a ledger for."""
+    """Whether two records of a pod are alike in all that anybody asks a cache for."""
     return (one.grants, one.unlocated, one.init_finished, one.terminating, one.requests) == (
         other.grants,
         other.unlocated,

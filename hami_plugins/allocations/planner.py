@@ -27,22 +27,22 @@ class AllocationPlanner:
     def group_gone(self, namespace: str, name: str) -> None:
         """A group is gone."""
 
-    def objection(self, node: NodeName, intake: PodInfo, ledger: AllocationCache) -> str:
+    def objection(self, node: NodeName, intake: PodInfo, cache: AllocationCache) -> str:
         """Why the pod must not begin on the node now although devices may be free; empty where nothing minds."""
-        del node, intake, ledger
+        del node, intake, cache
         return ""
 
-    def obstacle(self, intake: PodInfo, ledger: AllocationCache) -> str:
+    def obstacle(self, intake: PodInfo, cache: AllocationCache) -> str:
         """Why it is of no use to place the pod anywhere now."""
-        del intake, ledger
+        del intake, cache
         return ""
 
-    def wish(self, node: NodeName, intake: PodInfo, ledger: AllocationCache) -> PodDemand | None:
+    def wish(self, node: NodeName, intake: PodInfo, cache: AllocationCache) -> PodDemand | None:
         """What is to be asked of the node in the pod's name, where that is more than the pod says itself."""
-        del node, intake, ledger
+        del node, intake, cache
         return None
 
-    def bonus(self, nodes: Iterable[NodeName], intake: PodInfo, ledger: AllocationCache) -> Mapping[NodeName, float]:
+    def bonus(self, nodes: Iterable[NodeName], intake: PodInfo, cache: AllocationCache) -> Mapping[NodeName, float]:
         """What is added to the scores of nodes; the nodes are all that the scheduler has left for the pod."""
-        del nodes, intake, ledger
+        del nodes, intake, cache
         return {}

@@ -29,7 +29,7 @@ class Product:
 
     ``kube_scheduler`` is whether calls of kube-scheduler's extender are answered, too, ``binds`` whether pods are bound
     for it, and ``groups`` whether Volcano's PodGroups are followed. ``planner`` makes what knows more than the devices
-    of one node, one for each ledger.
+    of one node, one for each cache.
 
     ``mark`` answers the creation of a pod, ``jobs`` that of a Volcano Job (``None``: nobody asks about those).
     ``obstacle`` says why a pod gets nothing whatever is free (empty: nothing is in its way). ``wording`` is a node's

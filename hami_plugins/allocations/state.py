@@ -180,7 +180,7 @@ class CacheState:
         return self.sheet().findings()
 
     def sheet(self) -> AuditSnapshot:
-        """What is held now, to be looked through while the ledger goes on."""
+        """What is held now, to be looked through while the cache goes on."""
         return AuditSnapshot(self.snapshot().nodes, dict(self._bound))
 
     def statistics(self) -> Statistics:

@@ -1,4 +1,4 @@
-"""The webhook on Bindings: whatever a scheduler believed, the grant that goes with a Binding is the ledger's.
+"""The webhook on Bindings: whatever a scheduler believed, the grant that goes with a Binding is the cache's.
 
 The API server lays the Binding's annotations over the pod's in the write that sets the node, so all keys of a grant are
 written always: what an earlier try left behind would stay otherwise. A refusal breaks gangs, and schedulers do not back
@@ -48,7 +48,7 @@ class BindingRequest(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bindings:
     """``read`` asks the API server for a pod that the watch has not shown yet; ``touch`` is told of the node of each
-    answer that a scheduler's own ledger has wrong now; ``now_ns`` gives Unix nanoseconds."""
+    answer that a scheduler's own cache has wrong now; ``now_ns`` gives Unix nanoseconds."""
 
     books: LockedAllocationCache
     metrics: AllocatorMetrics

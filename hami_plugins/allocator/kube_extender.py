@@ -1,4 +1,4 @@
-"""The calls of kube-scheduler's extender, answered from the ledger: filter, prioritize, bind.
+"""The calls of kube-scheduler's extender, answered from the cache: filter, prioritize, bind.
 
 Errors go into the reply, whose status is always 200: of anything else the scheduler tells nobody more than the number.
 The calls come over plain HTTP, so that anybody may make them: a Binding is made only for a pod that waits for devices

@@ -1,4 +1,4 @@
-"""The ledger behind its lock, kept up to date by the watches of nodes and pods.
+"""The cache behind its lock, kept up to date by the watches of nodes and pods.
 
 Of an object nothing is kept but what an answer needs: of a node its cards, of a pod that waits what it asks for, of a
 pod that is bound what it holds, of all others that they are there.
@@ -79,7 +79,7 @@ class LockedAllocationCache:
         self._empty: Callable[[], AllocationCache] = lambda: AllocationCache(
             Decider(self._registry), keep=keep, hold=hold, capped=cap
         )
-        self._ledger, self._planner = self._empty(), product.planner()
+        self._cache, self._planner = self._empty(), product.planner()
         self._lock = threading.Lock()
         self._nodes: dict[str, NodeName] = {}
         self._unreadable: dict[str, tuple[object, str]] = {}
@@ -99,7 +99,7 @@ class LockedAllocationCache:
             with self._lock:
                 name = self._nodes.pop(change.uid, None)
                 if name is not None and name not in self._nodes.values():
-                    self._ledger.forget_node(name)
+                    self._cache.forget_node(name)
             return
         if change.object is None:
             return
@@ -113,10 +113,10 @@ class LockedAllocationCache:
         try:
             with self._lock:
                 self._nodes[change.uid] = node.name
-                problems = self._ledger.see_node(node)
+                problems = self._cache.see_node(node)
         except Exception as error:  # noqa: BLE001 - a bug that one node meets is not to end all the others' grants
             with self._lock:
-                self._ledger.forget_node(node.name)
+                self._cache.forget_node(node.name)
             self._broken("node_not_taken_in", f"node {node.name}", error)
             return
         self._malformed("node_problem", change.uid, [f"{problem.place}: {problem.what}" for problem in problems])
@@ -129,7 +129,7 @@ class LockedAllocationCache:
             with self._lock:
                 if (seen := self._pods.get(name)) is not None and seen.uid == change.uid:
                     del self._pods[name]
-                self._ledger.forget_pod(PodUid(change.uid), self._clock())
+                self._cache.forget_pod(PodUid(change.uid), self._clock())
                 self._planner.pod_gone(PodUid(change.uid))
             return
         if change.object is None:
@@ -177,12 +177,12 @@ class LockedAllocationCache:
         if pod.node is None and pod.phase not in FINISHED:
             intake = take_in(pod, self._registry, self.product.rules)
             with self._lock:
-                self._ledger.see_pod(pod, self._clock())
+                self._cache.see_pod(pod, self._clock())
                 self._planner.pod_seen(pod, intake)
             return WatchedPod(uid, intake)
         edited = writers.written_later(raw, self.product.held)
         with self._lock:
-            problems = self._ledger.see_pod(pod, self._clock(), edited=edited)
+            problems = self._cache.see_pod(pod, self._clock(), edited=edited)
             if pod.phase in FINISHED:
                 self._planner.pod_gone(uid)
             else:
@@ -193,7 +193,7 @@ class LockedAllocationCache:
     def _unread(self, raw: Raw, uid: PodUid, fault: str) -> WatchedPod:
         """A pod of which nothing can be told but its node and its annotations."""
         with self._lock:
-            self._ledger.see_pod(unread.pod(raw, uid, self.product.told), self._clock(), fault=fault)
+            self._cache.see_pod(unread.pod(raw, uid, self.product.told), self._clock(), fault=fault)
         return WatchedPod(uid, fault=fault)
 
     def _concerns(self, raw: Raw) -> bool:
@@ -230,7 +230,7 @@ class LockedAllocationCache:
     def forget(self) -> None:
         """Nothing is known any more, whoever has this still."""
         with self._lock:
-            self._ledger, self._planner = self._empty(), self.product.planner()
+            self._cache, self._planner = self._empty(), self.product.planner()
             for known in (self._nodes, self._pods, self._names, self._groups, self._named, self._reasons):
                 known.clear()
 
@@ -239,7 +239,7 @@ class LockedAllocationCache:
     def nodes_with_cards(self) -> tuple[NodeName, ...]:
         """The nodes that have registered cards."""
         with self._lock:
-            entries = [self._ledger.entry(name) for name in self._nodes.values()]
+            entries = [self._cache.entry(name) for name in self._nodes.values()]
         return tuple(entry.name for entry in entries if entry is not None and entry.ids)
 
     def seen(self, namespace: str, name: str) -> WatchedPod | None:
@@ -261,8 +261,8 @@ class LockedAllocationCache:
         A scheduler that asks so begins anew with the pod: see ``AllocationCache.look_again``.
         """
         with self._lock:
-            self._ledger.look_again(intake.pod.uid)
-            answer = self._ledger.answer(node, intake)
+            self._cache.look_again(intake.pod.uid)
+            answer = self._cache.answer(node, intake)
             return self._why_not(node, intake, answer, self._told(intake))
 
     def refusals(self, nodes: Iterable[NodeName], intake: PodInfo) -> dict[NodeName, str]:
@@ -282,40 +282,40 @@ class LockedAllocationCache:
         for answers in self._answers(asked, intake):
             fits |= {node: answer.score for node, answer in answers.items() if isinstance(answer, Fit)}
         with self._lock:
-            bonus = self._planner.bonus(asked, intake, self._ledger)
+            bonus = self._planner.bonus(asked, intake, self._cache)
         sign = -1.0 if intake.policy.node is NodePolicy.SPREAD else 1.0
         return {node: sign * score + bonus.get(node, 0.0) for node, score in fits.items()}
 
     def _answers(self, nodes: tuple[NodeName, ...], intake: PodInfo) -> Iterator[Mapping[NodeName, Fit | Refusal]]:
-        return slices(nodes, lambda some: self._ledger.answers(some, intake), self._lock)
+        return slices(nodes, lambda some: self._cache.answers(some, intake), self._lock)
 
     def reserve(self, node: NodeName, intake: PodInfo, *, job: str = "") -> PodAllocation | Declined:
         """See ``AllocationCache``."""
         with self._lock:
-            if why := self._planner.objection(node, intake, self._ledger):
+            if why := self._planner.objection(node, intake, self._cache):
                 return Declined(uid=intake.pod.uid, node=node, code=DeclineCode.NODE, text=f"node {node}: {why}")
-            wish = self._planner.wish(node, intake, self._ledger)
-            return self._ledger.reserve(node, intake, self._clock(), wish=wish, job=job)
+            wish = self._planner.wish(node, intake, self._cache)
+            return self._cache.reserve(node, intake, self._clock(), wish=wish, job=job)
 
     def release(self, uid: PodUid) -> bool:
         """See ``AllocationCache``."""
         with self._lock:
-            return self._ledger.release(uid)
+            return self._cache.release(uid)
 
     def grant(
         self, node: NodeName, intake: PodInfo, *, carried: Mapping[str, str] | None, dry: bool, now_ns: int
     ) -> tuple[PodAllocation, dict[str, str]] | Declined:
         """What a Binding is answered with, and the annotations that say so; see ``AllocationCache``."""
         with self._lock:
-            if why := self._planner.objection(node, intake, self._ledger):
+            if why := self._planner.objection(node, intake, self._cache):
                 return Declined(uid=intake.pod.uid, node=node, code=DeclineCode.NODE, text=f"node {node}: {why}")
-            wish = self._planner.wish(node, intake, self._ledger)
-            found = self._ledger.grant(node, intake, self._clock(), carried=carried, dry=dry, wish=wish)
+            wish = self._planner.wish(node, intake, self._cache)
+            found = self._cache.grant(node, intake, self._clock(), carried=carried, dry=dry, wish=wish)
             if isinstance(found, Declined):
                 return found
             if found.source is AllocationSource.NOTHING:
                 return found, {}
-            return found, self._ledger.annotations(found, intake.pod, now_ns=now_ns)
+            return found, self._cache.annotations(found, intake.pod, now_ns=now_ns)
 
     def words(self, declined: Declined, intake: PodInfo) -> str:
         """Why nothing was given, in words with numbers."""
@@ -328,45 +328,45 @@ class LockedAllocationCache:
     def expire(self, shown: float) -> tuple[Assumption, ...]:
         """End what was promised too long ago, and say what that was; ``shown`` as in ``AllocationCache``."""
         with self._lock:
-            return self._ledger.expire(self._clock(), shown=shown)
+            return self._cache.expire(self._clock(), shown=shown)
 
     def overdue(self, after: float) -> tuple[Assumption, ...]:
         """See ``AllocationCache``."""
         with self._lock:
-            return self._ledger.overdue(self._clock(), after=after)
+            return self._cache.overdue(self._clock(), after=after)
 
     def fail(self, assumption: Assumption) -> bool:
         """See ``AllocationCache``."""
         with self._lock:
-            return self._ledger.fail(assumption)
+            return self._cache.fail(assumption)
 
     def answered(self, uid: PodUid) -> bool:
         """Whether a Binding of the pod was answered that may be in effect, or come into effect still."""
         with self._lock:
-            return any(each.answered for each in self._ledger.assumptions(uid))
+            return any(each.answered for each in self._cache.assumptions(uid))
 
     def undo(self, uid: PodUid, node: NodeName) -> bool:
         """A Binding was refused: what it was answered with is free again."""
         with self._lock:
-            answered = (each for each in self._ledger.assumptions(uid) if each.node == node and each.answered)
-            return any(self._ledger.fail(each) for each in answered)
+            answered = (each for each in self._cache.assumptions(uid) if each.node == node and each.answered)
+            return any(self._cache.fail(each) for each in answered)
 
     def findings(self) -> tuple[AuditFinding, ...]:
         """What is wrong with what bound pods hold; see ``AllocationCache``. Nobody waits while it is looked for."""
         with self._lock:
-            sheet = self._ledger.sheet()
+            sheet = self._cache.sheet()
         return sheet.findings()
 
     def snapshot(self) -> ClusterSnapshot:
         """All nodes, with devices and who holds them; see ``AllocationCache``."""
         with self._lock:
-            return self._ledger.snapshot()
+            return self._cache.snapshot()
 
     @property
     def statistics(self) -> Statistics:
         """Sizes, for metrics."""
         with self._lock:
-            return self._ledger.statistics()
+            return self._cache.statistics()
 
     def __len__(self) -> int:
         """How many pods are known, whatever they ask for."""
@@ -376,15 +376,15 @@ class LockedAllocationCache:
         self, node: NodeName, intake: PodInfo, answer: Fit | Refusal, told: dict[NodeState, str] | None
     ) -> str:
         """Why the pod does not go to the node."""
-        why = self._planner.objection(node, intake, self._ledger)
+        why = self._planner.objection(node, intake, self._cache)
         if not why and not isinstance(answer, Fit):
             return self._reason(node, intake, answer, told)
-        why = why or self._planner.obstacle(intake, self._ledger)
+        why = why or self._planner.obstacle(intake, self._cache)
         return f"{self.product.word}: {why}" if why else ""
 
     def _reason(self, node: NodeName, intake: PodInfo, refusal: Refusal, told: dict[NodeState, str] | None) -> str:
         """A refusal in words that do not name the node: Volcano counts nodes by their words."""
-        entry = self._ledger.entry(node)
+        entry = self._cache.entry(node)
         if entry is None:
             why = next((why for name, why in tuple(self._unreadable.values()) if name == node), "")
             return f"{self.product.word}: the node {f'cannot be read: {why}' if why else 'is not known'}"
@@ -411,8 +411,8 @@ class LockedAllocationCache:
         return told
 
     def _spelled(self, node: NodeName, intake: PodInfo, refusal: Refusal) -> str:
-        why = self._ledger.why_not(node, intake, refusal)
-        entry = self._ledger.entry(node)
+        why = self._cache.why_not(node, intake, refusal)
+        entry = self._cache.entry(node)
         problems = [problem.what for problem in entry.problems] if entry is not None else []
         if why is None or not why.reasons:
             return f"{self.product.word}: {self.product.unregistered(problems)}"

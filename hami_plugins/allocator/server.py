@@ -70,7 +70,7 @@ class AllocatorServer:
     """One replica. ``identity`` is this process alone, among those that stand for the lease. It can be started once.
 
     ``writer`` is told of the node of each answer, where a scheduler counts devices itself.
-    ``filling`` is entered while the ledger takes in the whole cluster. ``linger`` is how many seconds it waits at its
+    ``filling`` is entered while the cache takes in the whole cluster. ``linger`` is how many seconds it waits at its
     end for what it has answered to be in effect, because the next one knows only what is.
     """
 
@@ -115,7 +115,7 @@ class AllocatorServer:
             api,
             plain=self._plain(documents),
             webhooks=self._over_tls(AdmissionMetrics(metrics.metrics, documents)),
-            ready={"lease": self._election.check, "ledger": self._ledger_check},
+            ready={"lease": self._election.check, "cache": self._cache_check},
             metrics=metrics.metrics,
         )
         metrics.read_from(self._sizes)
@@ -193,7 +193,7 @@ class AllocatorServer:
             self._ending.start()
 
     def _heal(self, term: LeaderSession) -> None:
-        """While nobody answered, every Binding that failed left its cards booked in the scheduler's own ledger."""
+        """While nobody answered, every Binding that failed left its cards booked in the scheduler's own cache."""
         if self._writer is not None:
             for node in term.books.nodes_with_cards():
                 self._writer.touch(node)
@@ -279,7 +279,7 @@ class AllocatorServer:
         )
 
     def _mark(self, request: AdmissionRequest) -> Answer:
-        """New pods are marked by any replica, active or not: nothing of the ledger is needed for it."""
+        """New pods are marked by any replica, active or not: nothing of the cache is needed for it."""
         if request.object is None:
             return Allowed()
         why = arrivals.objection(request.object, self._product.keys)
@@ -300,12 +300,12 @@ class AllocatorServer:
     def _bind(self, request: AdmissionRequest) -> Answer:
         office = self._active()
         answer = office.bindings(request)
-        # The pod may have had to be read: the lease may be another's by now, or ours anew, with another ledger.
+        # The pod may have had to be read: the lease may be another's by now, or ours anew, with another cache.
         if self._active() is not office:
-            raise StandbyError("this replica has another ledger than the one that was asked; try again")
+            raise StandbyError("this replica has another cache than the one that was asked; try again")
         return answer
 
-    def _ledger_check(self) -> str:
+    def _cache_check(self) -> str:
         office = self._term
         return "kept by the replica that has the lease" if office is None else office.term.check()
 

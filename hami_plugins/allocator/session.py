@@ -1,4 +1,4 @@
-"""What exists while this replica is the active one: the ledger, the watches that fill it, the time that ends things.
+"""What exists while this replica is the active one: the cache, the watches that fill it, the time that ends things.
 
 It begins empty, with lists that are no older than the lease, and so finds all that an earlier replica brought about.
 """
@@ -51,7 +51,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LeaderSession:
-    """From ``start`` to ``stop``. ``ready`` is whether the ledger knows the whole cluster and hears what happens there.
+    """From ``start`` to ``stop``. ``ready`` is whether the cache knows the whole cluster and hears what happens there.
 
     ``filling`` is entered while the lists are taken in, ``on_filled`` called when that is done. ``read`` is asked for
     pods of which nothing was heard after their Bindings.
@@ -119,7 +119,7 @@ class LeaderSession:
         return self._auditor.found
 
     def start(self) -> None:
-        """Begins to fill the ledger."""
+        """Begins to fill the cache."""
         self._thread.start()
 
     def stop(self, timeout: float = 10.0) -> None:
@@ -141,7 +141,7 @@ class LeaderSession:
         with self._filling():
             if not self._filled():
                 return
-        self._spared("ledger_not_told", lambda: self._tell(began))
+        self._spared("changes_not_reported", lambda: self._tell(began))
         while not self._stop.wait(EXPIRY_SECONDS):
             self._spared("expiry_failed", self._expire)
             self._spared("audit_failed", lambda: self._auditor.look(self._clock()))
@@ -156,7 +156,7 @@ class LeaderSession:
     def _tell(self, began: float) -> None:
         sizes = self.books.statistics
         _log.info(
-            "ledger_filled",
+            "cache_filled",
             seconds=round(self._clock() - began, 3),
             nodes=sizes.nodes,
             pods=len(self.books),

@@ -1,4 +1,4 @@
-"""The calls of Volcano's plugin ``extender``, answered from the ledger (``trials.md`` V12).
+"""The calls of Volcano's plugin ``extender``, answered from the cache (``trials.md`` V12).
 
 A reply always has the status 200: of anything else Volcano shows its users nothing but the number.
 

@@ -146,9 +146,9 @@ def vet(
 
     With --snapshot or --fleet it also says what the cluster cannot give, and what is wrong with its own nodes, queues
     and gangs; --snapshot alone looks at those. What Volcano does differently from release to release is said of the one
-    that --scheduler, the settings (volcano: {release: 1.14.1, grants: ledger}) or the given objects name; of an unknown
-    one the worst is assumed. An annotation or a comment, hami-plugins.io/vet-ignore: HP305, hides findings of an
-    object. --explain HP305 gives a rule's reason and remedy. Exit code 1 for errors and warnings, not for notes.
+    that --scheduler, the settings (volcano: {release: 1.14.1, grants: extender}) or the given objects name; of an
+    unknown one the worst is assumed. An annotation or a comment, hami-plugins.io/vet-ignore: HP305, hides findings of
+    an object. --explain HP305 gives a rule's reason and remedy. Exit code 1 for errors and warnings, not for notes.
 
     Example: hami-plugins vet -f manifests/ -o sarif > vet.sarif
 

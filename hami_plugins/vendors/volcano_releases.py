@@ -63,8 +63,8 @@ class DeviceAssigner(StrEnum):
 
     VOLCANO = "volcano"
     POLICY = "policy"
-    GUARD = "guard"
-    LEDGER = "ledger"
+    WEBHOOK = "webhook"
+    EXTENDER = "extender"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class Quirk:
 TRIED: Final = Version(1, 14, 1)
 """The release whose answers were recorded."""
 
-_OWN_LEDGER: Final = frozenset({DeviceAssigner.GUARD, DeviceAssigner.LEDGER})
+_ALLOCATOR: Final = frozenset({DeviceAssigner.WEBHOOK, DeviceAssigner.EXTENDER})
 _NODE_SUMS: Final = (ReleaseRange(Version(1, 13, 0)),)
 """Since then memory and cores count in the sums of nodes and queues, too."""
 
@@ -111,27 +111,27 @@ HANDSHAKE: Final = Quirk(
 )
 """A node without a handshake has no cards."""
 
-SIDE_CONTAINERS: Final = Quirk(cured_by=_OWN_LEDGER)
+SIDE_CONTAINERS: Final = Quirk(cured_by=_ALLOCATOR)
 """Cards are given to application containers alone; what others ask counts in the node's sums."""
 
-UNCHOSEN_DEVICES: Final = Quirk(cured_by=_OWN_LEDGER)
+UNCHOSEN_DEVICES: Final = Quirk(cured_by=_ALLOCATOR)
 """Volcano counts Neuron devices as a plain number and chooses none; only kube-scheduler asks AWS's extension."""
 
 PLUGIN_TOTALS: Final = Quirk(
     program="volcano-vgpu-device-plugin up to 1.12",
-    cured_by=frozenset({DeviceAssigner.POLICY, DeviceAssigner.GUARD, DeviceAssigner.LEDGER}),
+    cured_by=frozenset({DeviceAssigner.POLICY, DeviceAssigner.WEBHOOK, DeviceAssigner.EXTENDER}),
 )
 """The node agent compares the cards of the whole pod with those of one container (volcano-vgpu-device-plugin 1.12.0
 ``pkg/util/util.go``): no pod matches whose containers ask for cards twice, and kubelet fails it
 (``UnexpectedAdmissionError``). Our agent does not."""
 
-CORES_ALONE: Final = Quirk(cured_by=_OWN_LEDGER)
+CORES_ALONE: Final = Quirk(cured_by=_ALLOCATOR)
 """A container that asks for cores, and for neither a number nor memory, is bound without a card."""
 
-ID_LISTS: Final = Quirk(spans=(ReleaseRange(None, Version(1, 16, 0)),), cured_by=_OWN_LEDGER)
+ID_LISTS: Final = Quirk(spans=(ReleaseRange(None, Version(1, 16, 0)),), cured_by=_ALLOCATOR)
 """``volcano.sh/vgpu-use-gpuuuid`` and its opposite are not read."""
 
-FOREIGN_ID_LISTS: Final = Quirk(cured_by=_OWN_LEDGER)
+FOREIGN_ID_LISTS: Final = Quirk(cured_by=_ALLOCATOR)
 """``nvidia.com/use-gpuuuid`` and its opposite are not read."""
 
 PERCENTAGE: Final = Quirk(spans=_NODE_SUMS)
@@ -165,23 +165,23 @@ INNER_QUEUE: Final = Quirk(seen=TRIED)
 PARTIAL_GANG: Final = Quirk(seen=TRIED)
 """A quota lets in a part of a Job's pods, which then wait for the others."""
 
-NO_REGISTER: Final = Quirk(cured_by=frozenset({DeviceAssigner.LEDGER}))
+NO_REGISTER: Final = Quirk(cured_by=frozenset({DeviceAssigner.EXTENDER}))
 """Pods that fit the sums of a node without known cards are bound there, with no card looked at."""
 
 CRASH: Final = Quirk(
-    spans=(ReleaseRange(TRIED, Version(1, 14, 2)),), seen=TRIED, cured_by=frozenset({DeviceAssigner.LEDGER})
+    spans=(ReleaseRange(TRIED, Version(1, 14, 2)),), seen=TRIED, cured_by=frozenset({DeviceAssigner.EXTENDER})
 )
 """The scheduler ends with a nil pointer at the first pod that fits a node with slots and without known cards."""
 
 UNKNOWN_CARDS: Final = Quirk(
-    spans=(ReleaseRange(None, TRIED), ReleaseRange(Version(1, 14, 2))), cured_by=frozenset({DeviceAssigner.LEDGER})
+    spans=(ReleaseRange(None, TRIED), ReleaseRange(Version(1, 14, 2))), cured_by=frozenset({DeviceAssigner.EXTENDER})
 )
 """``NO_REGISTER`` of the releases that do not crash there."""
 
 READY_IGNORED: Final = Quirk(seen=TRIED)
 """Taints and ``spec.unschedulable`` keep pods off a node, its ``Ready`` condition does not."""
 
-HEALTH_IGNORED: Final = Quirk(cured_by=_OWN_LEDGER)
+HEALTH_IGNORED: Final = Quirk(cured_by=_ALLOCATOR)
 """Cards that are registered as unhealthy are given out."""
 
 SUMS: Final = Quirk(spans=_NODE_SUMS)
@@ -195,32 +195,32 @@ SAME_SLOT: Final = Quirk()
 
 STALE_GANG: Final = Quirk(
     spans=(ReleaseRange(None, Version(1, 16, 0)),),
-    cured_by=frozenset({DeviceAssigner.POLICY, DeviceAssigner.GUARD, DeviceAssigner.LEDGER}),
+    cured_by=frozenset({DeviceAssigner.POLICY, DeviceAssigner.WEBHOOK, DeviceAssigner.EXTENDER}),
 )
 """A gang that had to wait is bound with the ids of an earlier try that was rolled back."""
 
 BOOKED_BY_TRIES: Final = Quirk(
     spans=(ReleaseRange(None, Version(1, 15, 0)), ReleaseRange(Version(1, 16, 0))),
-    cured_by=frozenset({DeviceAssigner.LEDGER}),
+    cured_by=frozenset({DeviceAssigner.EXTENDER}),
 )
 """A gang that does not fit leaves cards booked within a session, because its tries are rolled back only in part."""
 
 STUCK_QUEUES: Final = Quirk(seen=TRIED)
 """Of two queues that compete more is let in than there is, and who is above its share never steps back."""
 
-COUNTED_TWICE: Final = Quirk(seen=TRIED, cured_by=frozenset({DeviceAssigner.LEDGER}))
+COUNTED_TWICE: Final = Quirk(seen=TRIED, cured_by=frozenset({DeviceAssigner.EXTENDER}))
 """A pod that has just been bound counts twice on its card until the node changes."""
 
-FRESH: Final = Quirk(seen=TRIED, cured_by=_OWN_LEDGER)
+FRESH: Final = Quirk(seen=TRIED, cured_by=_ALLOCATOR)
 """A scheduler that has just started binds pods without looking at cards until the node changes."""
 
-LEAVING_FREED: Final = Quirk(cured_by=frozenset({DeviceAssigner.LEDGER}))
+LEAVING_FREED: Final = Quirk(cured_by=frozenset({DeviceAssigner.EXTENDER}))
 """Cards of a pod that is being deleted count as free at once, while its containers still run."""
 
 KEPT_FOR_WAITING: Final = Quirk(seen=TRIED)
 """A pod that waits for one that is being deleted keeps what is free on that node from those behind it."""
 
-FIRST_CONTAINER: Final = Quirk(cured_by=frozenset({DeviceAssigner.LEDGER}))
+FIRST_CONTAINER: Final = Quirk(cured_by=frozenset({DeviceAssigner.EXTENDER}))
 """Of the containers of one pod that share a card only the first is counted."""
 
 GRANT_BY_BINDING: Final = Quirk(spans=(ReleaseRange(Version(1, 16, 0)),))

@@ -35,7 +35,7 @@ RULES: Final = (
         summary="The policy of volcano-vgpu on Bindings is installed beside a Volcano that grants by the Binding.",
         why="Up to 1.15 Volcano patches the pod first, so that what the Binding carries is an older try. From 1.16 on "
         "the Binding is all there is.",
-        fix="Delete the policy, or grant in mode ledger or guard.",
+        fix="Delete the policy, or grant in mode extender or webhook.",
         check=strips_grants,
         quirk=volcano_releases.GRANT_BY_BINDING,
     ),

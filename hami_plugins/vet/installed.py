@@ -59,7 +59,7 @@ def grants_of(subject: Subject) -> DeviceAssigner | None:
     if subject.group != _ADMISSION:
         return None
     if _has_webhook(subject, _OURS):
-        return DeviceAssigner.GUARD
+        return DeviceAssigner.WEBHOOK
     if subject.kind == "MutatingAdmissionPolicy" and _OURS in subject.name:
         return (
             DeviceAssigner.POLICY

@@ -18,7 +18,7 @@ def grants(
 ) -> None:
     """Run the server that grants the Neuron devices of the whole cluster, until it is told to stop.
 
-    Answers Volcano's extender, kube-scheduler's extender and the API server's webhooks from one ledger, so that every
+    Answers Volcano's extender, kube-scheduler's extender and the API server's webhooks from one cache, so that every
     pod gets a linked set of devices, whoever schedules it. Of several replicas one answers; /readyz says which. Every
     setting can also come from the environment: HAMI_PLUGINS__NEURON_GRANTS__POLICY=spread.
 

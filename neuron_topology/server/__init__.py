@@ -1,1 +1,1 @@
-"""Neuron devices from one ledger on any scheduler: extenders, the webhooks on pods and Bindings, gangs, repairs."""
+"""Neuron devices from one cache on any scheduler: extenders, the webhooks on pods and Bindings, gangs, repairs."""

@@ -33,7 +33,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "first-sight": decisions.first_sight,
     "replay": decisions.replay,
     "loading": loading.figures,
-    "ledger": allocations.figures,
+    "allocations": allocations.figures,
     "granting": granting.figures,
     "commands": commands.plan_and_relax,
     "gates": gates.figures,

@@ -1,6 +1,6 @@
-"""What the ledger of grants costs: 1,000 nodes of eight cards and 20,000 pods that hold slices of them.
+"""What the allocation cache costs: 1,000 nodes of eight cards and 20,000 pods that hold slices of them.
 
-Run as a module it fills one ledger in this process and prints what it measured, so that each run starts fresh.
+Run as a module it fills one cache in this process and prints what it measured, so that each run starts fresh.
 """
 
 from __future__ import annotations
@@ -97,20 +97,20 @@ def listed() -> Iterator[Raw]:
 
 
 def filled() -> tuple[float, AllocationCache]:
-    """Milliseconds from the bytes of the lists to a ledger that has looked at every node, as the server fills it."""
-    ledger = AllocationCache(Decider(REGISTRY))
+    """Milliseconds from the bytes of the lists to a cache that has looked at every node, as the server fills it."""
+    cache = AllocationCache(Decider(REGISTRY))
     with undisturbed():
-        spent = sum(timed(feed, ledger, page)[0] for page in pages(listed()))
-        return spent + timed(ledger.snapshot)[0], ledger
+        spent = sum(timed(feed, cache, page)[0] for page in pages(listed()))
+        return spent + timed(cache.snapshot)[0], cache
 
 
-def feed(ledger: AllocationCache, page: bytes) -> None:
+def feed(cache: AllocationCache, page: bytes) -> None:
     """What a watch does with one page of the list that it begins with."""
     for item in load_page("page", page)["items"]:
         if item["kind"] == "Node":
-            ledger.see_node(objects.node_object(item))
+            cache.see_node(objects.node_object(item))
         else:
-            ledger.see_pod(objects.pod(item), 0)
+            cache.see_pod(objects.pod(item), 0)
 
 
 def resident_mib() -> float:
@@ -127,29 +127,29 @@ def asked(turn: int) -> PodInfo:
 
 
 def measure(questions: int = 20_000, grants: int = 2_000) -> dict[str, list[float]]:
-    """One run: how long it takes to fill a ledger and to ask it, in milliseconds, and what it holds, in MiB."""
+    """One run: how long it takes to fill a cache and to ask it, in milliseconds, and what it holds, in MiB."""
     empty = resident_mib()
-    seconds, ledger = filled()
+    seconds, cache = filled()
     found: dict[str, list[float]] = {"fill": [seconds], "memory": [resident_mib() - empty], "answer": [], "grant": []}
     names = [NodeName(node_name(number)) for number in range(NODES)]
     shapes = [asked(turn) for turn in range(20)]
     chance = random.Random(2)
     for turn in range(questions):
-        found["answer"].append(timed(ledger.answer, chance.choice(names), shapes[turn % 20])[0])
+        found["answer"].append(timed(cache.answer, chance.choice(names), shapes[turn % 20])[0])
     for turn in range(grants):
         intake, name = asked(turn), chance.choice(names)
-        took, said = timed(bind, ledger, intake, name)
+        took, said = timed(bind, cache, intake, name)
         found["grant"].append(took)
         if said is None:
             raise TypeError("the workload no longer fits")
-    found["findings"] = [timed(ledger.findings)[0]]
+    found["findings"] = [timed(cache.findings)[0]]
     return found
 
 
-def bind(ledger: AllocationCache, intake: PodInfo, name: NodeName) -> dict[str, str] | None:
+def bind(cache: AllocationCache, intake: PodInfo, name: NodeName) -> dict[str, str] | None:
     """What a Binding is answered with."""
-    said = ledger.grant(name, intake, 1)
-    return ledger.annotations(said, intake.pod, now_ns=NOW_NS) if isinstance(said, PodAllocation) else None
+    said = cache.grant(name, intake, 1)
+    return cache.annotations(said, intake.pod, now_ns=NOW_NS) if isinstance(said, PodAllocation) else None
 
 
 def figures(repeats: int = 3) -> Iterator[Figure]:
@@ -167,21 +167,21 @@ def figures(repeats: int = 3) -> Iterator[Figure]:
         return [value for run in runs for value in run[name]]
 
     size = f"{NODES:,} nodes x {CARDS} / {PODS:,} pods"
-    yield figure(f"ledger from the bytes of the lists, {size}", of("fill"), at_most=5_000)
+    yield figure(f"cache from the bytes of the lists, {size}", of("fill"), at_most=5_000)
     yield figure("the same, memory", of("memory"), unit="MiB", at_most=300)
     yield figure(
-        "ledger: whether a node takes a pod, 20 shapes, nodes in different states",
+        "cache: whether a node takes a pod, 20 shapes, nodes in different states",
         of("answer"),
         at_most=0.2,
         p99_at_most=1,
     )
     yield figure(
-        "ledger: a Binding answered, the node placed on and the annotations written",
+        "cache: a Binding answered, the node placed on and the annotations written",
         of("grant"),
         at_most=1,
         p99_at_most=5,
     )
-    yield figure("ledger: all that is wrong with what is held", of("findings"))
+    yield figure("cache: all that is wrong with what is held", of("findings"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the server of grants adds to the ledger: bodies of schedulers and API servers in, replies out.
+"""What the server of grants adds to the cache: bodies of schedulers and API servers in, replies out.
 
 Run as a module it fills the books in this process and prints what it measured, so that each run starts fresh.
 """
@@ -76,7 +76,7 @@ def asking(turn: int, like: dict[str, Any]) -> dict[str, Any]:
     """One of twenty shapes in turn, as the API server shows a pod that waits."""
     shape = turn % 20
     raw = as_the_server_shows(pod(turn, 2_000 + 700 * shape, 5 * (shape % 7), kind=2), like)
-    raw["metadata"].setdefault("annotations", {})[MARKER_KEY] = AllocatorMode.LEDGER.value
+    raw["metadata"].setdefault("annotations", {})[MARKER_KEY] = AllocatorMode.EXTENDER.value
     raw["spec"].pop("nodeName", None)
     raw["status"] = {"phase": "Pending"}
     return raw

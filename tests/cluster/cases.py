@@ -122,7 +122,7 @@ def seconds_to_bound(gangs: Sequence[tuple[Case, str]], *, heal: bool) -> float:
     """Makes room for all the gangs of a namespace at once, and waits until the last member is bound.
 
     There is room when the pods that held it are gone from the API server. ``heal`` changes the nodes every few seconds,
-    without which Volcano's own ledger may never find the room.
+    without which Volcano's own cache may never find the room.
     """
     assert [case.placed(name) for case, name in gangs] == [0] * len(gangs)
     members = [each["metadata"]["name"] for case, name in gangs for each in case.members(name)]

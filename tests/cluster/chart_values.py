@@ -13,7 +13,7 @@ _PULLED: Final = {"imagePullSecrets": [{"name": "mirror"}]}
 SETS: Final[Mapping[str, Values]] = MappingProxyType(
     {
         "defaults": {},
-        "guard": {
+        "webhook": {
             "agent": {
                 "settings": {
                     "deviceSplitCount": 4,
@@ -24,7 +24,7 @@ SETS: Final[Mapping[str, Values]] = MappingProxyType(
                 "hostPID": True,
                 "library": {"hostPath": "/opt/hami-core"},
             },
-            "grants": {"mode": "guard", "settings": {"schedulers": ["volcano", "batch"]}, "replicas": 1},
+            "grants": {"mode": "webhook", "settings": {"schedulers": ["volcano", "batch"]}, "replicas": 1},
         },
         "policy": {
             "grants": {"mode": "policy"},
@@ -152,7 +152,7 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
     ({"agent": {"settings": {"hookPath": "usr/local"}}}, "'/agent/settings/hookPath': 'usr/local' does not match"),
     ({"agent": {"settings": {"listen": {"port": 1}}}}, "additional properties 'listen' not allowed"),
     ({"agents": {}}, "additional properties 'agents' not allowed"),
-    ({"grants": {"mode": "best"}}, "value must be one of 'ledger', 'guard', 'policy', 'none'"),
+    ({"grants": {"mode": "best"}}, "value must be one of 'extender', 'webhook', 'policy', 'none'"),
     ({"grants": {"settings": {"reservation": 20}}}, "'/grants/settings/reservation': exclusiveMinimum"),
     ({"grants": {"replicas": 0}}, "'/grants/replicas': minimum"),
     ({"imagePullSecrets": ["mine"]}, "'/imagePullSecrets/0': got string, want object"),

@@ -50,7 +50,7 @@ def import_images(node: Node, folder: Path) -> Built:
 class Charted:
     """The release ``one`` in a namespace of its own; ``values`` are laid over those that this node needs."""
 
-    def __init__(self, node: Node, helm: Helm, namespace: str, *, mode: str = "ledger") -> None:
+    def __init__(self, node: Node, helm: Helm, namespace: str, *, mode: str = "extender") -> None:
         self.node = node
         self.plane = node.plane
         self.helm = helm

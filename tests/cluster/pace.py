@@ -3,12 +3,12 @@
 All forms of a comparison take turns in one run. The report is printed and kept in ``build/pace.md``; the exit code is 1
 where a target is missed.
 
-    ratio     200 bare pods at 20/s on 10 nodes: `guard`, and `ledger` with the flags that `conf` prints, against
-              Volcano alone with its own flags; and `ledger` with those, too
-    large     60 bare pods at 20/s on 200 nodes, `ledger` with the flags that `conf` prints
+    ratio     200 bare pods at 20/s on 10 nodes: `webhook`, and `extender` with the flags that `conf` prints, against
+              Volcano alone with its own flags; and `extender` with those, too
+    large     60 bare pods at 20/s on 200 nodes, `extender` with the flags that `conf` prints
     thousand  the same on 1,000 nodes
-    gang      one gang of four that had to wait, from room to bound, in `ledger`
-    binds-ledger, binds-guard, binds-none
+    gang      one gang of four that had to wait, from room to bound, in `extender`
+    binds-extender, binds-webhook, binds-none
               1,000 pods and gangs that come and go while server and scheduler are killed
 """
 
@@ -50,7 +50,7 @@ QUIET: Final = "-v=2"
 USUAL: Final = ("--schedule-period=1s",)
 """What Volcano does when it is told nothing."""
 
-RECOMMENDED: Final = tuple(FLAGS[AllocatorMode.LEDGER])
+RECOMMENDED: Final = tuple(FLAGS[AllocatorMode.EXTENDER])
 PODGROUPS: Final = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{SPACE}/podgroups"
 
 
@@ -64,8 +64,8 @@ class Form:
 
 
 NONE: Final = Form("none", "none")
-SAME: Final = Form("none with ledger's flags", "none", RECOMMENDED)
-LEDGER: Final = Form("ledger", "ledger", RECOMMENDED)
+SAME: Final = Form("none with extender's flags", "none", RECOMMENDED)
+EXTENDER: Final = Form("extender", "extender", RECOMMENDED)
 
 
 class Held(NamedTuple):
@@ -145,19 +145,19 @@ class Bench:
 
     def ratio(self) -> Iterator[Figure]:
         """Ten nodes."""
-        forms = [NONE, Form("guard", "guard"), LEDGER, SAME, Form("ledger with Volcano's flags", "ledger")]
+        forms = [NONE, Form("webhook", "webhook"), EXTENDER, SAME, Form("extender with Volcano's flags", "extender")]
         held = [
-            Held("guard", NONE.name, 1.15),
-            Held(LEDGER.name, NONE.name, 1.15),
-            Held(LEDGER.name, SAME.name, None),
-            Held("ledger with Volcano's flags", NONE.name, None),
+            Held("webhook", NONE.name, 1.15),
+            Held(EXTENDER.name, NONE.name, 1.15),
+            Held(EXTENDER.name, SAME.name, None),
+            Held("extender with Volcano's flags", NONE.name, None),
         ]
         yield from self.compare(forms, held, nodes=10, count=200)
 
     def large(self, nodes: int = 200, target: float | None = 1.3) -> Iterator[Figure]:
         """Many nodes."""
-        held = [Held(LEDGER.name, NONE.name, target), Held(LEDGER.name, SAME.name, None)]
-        yield from self.compare([NONE, SAME, LEDGER], held, nodes=nodes, count=60)
+        held = [Held(EXTENDER.name, NONE.name, target), Held(EXTENDER.name, SAME.name, None)]
+        yield from self.compare([NONE, SAME, EXTENDER], held, nodes=nodes, count=60)
 
     def gang(self) -> Iterator[Figure]:
         """One gang at a time."""
@@ -166,14 +166,14 @@ class Bench:
             with Pool(self.plane) as pool:
                 pool.add(MEMBERS)
                 case = Case(self.plane, pool, SPACE)
-                with self.run_as(Form("ledger", "ledger", flags), case):
+                with self.run_as(Form("extender", "extender", flags), case):
                     for turn in range(5 * self.rounds):
                         submit_waiting(case, f"gang-{turn}")
                         found.append(seconds_to_bound([(case, f"gang-{turn}")], heal=False))
                         assert not (faults := pool.faults()), faults
                         self.clear()
             target = 2 if flags is RECOMMENDED else None
-            what = f"gang of four that had to wait, room to bound, ledger, {told}"
+            what = f"gang of four that had to wait, room to bound, extender, {told}"
             yield figure(what, found, unit="s", at_most=target, p99_at_most=target)
 
     def binds(self, mode: str) -> Iterator[Figure]:
@@ -197,7 +197,7 @@ PARTS: Final[dict[str, Callable[[Bench], Iterator[Figure]]]] = {
     "large": Bench.large,
     "thousand": partial(Bench.large, nodes=1000, target=None),
     "gang": Bench.gang,
-    **{f"binds-{mode}": partial(Bench.binds, mode=mode) for mode in ("ledger", "guard", "none")},
+    **{f"binds-{mode}": partial(Bench.binds, mode=mode) for mode in ("extender", "webhook", "none")},
 }
 
 

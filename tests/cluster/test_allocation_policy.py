@@ -181,14 +181,14 @@ def test_subresources_that_take_no_annotations_write_none(site: Site) -> None:
 
 
 def test_the_marks_of_the_webhooks_come_with_a_new_pod_and_stay(site: Site) -> None:
-    marks = {MARK: "ledger", "hami-plugins.io/neuron-grant": "ledger", "hami-plugins.io/limits": "1"}
+    marks = {MARK: "extender", "hami-plugins.io/neuron-grant": "extender", "hami-plugins.io/limits": "1"}
     site.editor.create(site.pods, a_pod("marked", marks))
     for key in marks:
         for value in ("other", None):
             change = annotated(**{key: value})
             refused(key, site.editor.merge_patch, f"{site.pods}/marked", change)
     assert site.annotations("marked") == marks
-    site.owner.create(f"{site.pods}/marked/binding", a_binding("marked", {MARK: "ledger"}))
+    site.owner.create(f"{site.pods}/marked/binding", a_binding("marked", {MARK: "extender"}))
 
 
 def test_a_pod_with_limits_keeps_the_label_that_promises_them(site: Site) -> None:
@@ -237,7 +237,7 @@ def test_those_that_allocate_write_what_they_write(site: Site, writer: str) -> N
 
 def test_what_carries_an_allocation_is_written_by_others_as_before(site: Site) -> None:
     """Users, controllers, and the kubelet change everything but the allocation."""
-    kept = {**VOLCANO, KOORDINATOR: "{}", MARK: "ledger", "theirs": "x"}
+    kept = {**VOLCANO, KOORDINATOR: "{}", MARK: "extender", "theirs": "x"}
     site.pod("busy", kept, labels={ISOLATION: "HAMi-core"}, nodeName=NODE)
     path = f"{site.pods}/busy"
     tracked = {"metadata": {"finalizers": ["batch.kubernetes.io/job-tracking"]}}

@@ -71,7 +71,7 @@ def place(control_plane: ControlPlane) -> Iterator[str]:
 def test_what_is_installed_is_gone_when_it_is_uninstalled(helm: Helm, control_plane: ControlPlane, place: str) -> None:
     before = everything(control_plane.api)
     helm.change("install", "one", place, values=STILL)
-    helm.change("upgrade", "one", place, values={**STILL, "grants": {**NOWHERE, "mode": "guard"}})
+    helm.change("upgrade", "one", place, values={**STILL, "grants": {**NOWHERE, "mode": "webhook"}})
     helm.run("rollback", "one", "1", "--namespace", place, "--no-hooks")
     made = everything(control_plane.api) - before
     kinds = {each.partition(" ")[0].rpartition("/")[2] for each in made}
@@ -372,7 +372,7 @@ class Rights:
         return self.plane.client(self.plane.api.create(path, {"spec": {"boundObjectRef": bound}})["status"]["token"])
 
 
-@pytest.fixture(scope="module", params=["ledger", "guard"])
+@pytest.fixture(scope="module", params=["extender", "webhook"])
 def rights(
     programs: Mapping[str, Path],
     control_plane: ControlPlane,
@@ -475,13 +475,13 @@ def test_the_agents_token_of_no_node_writes_no_node(rights: Rights) -> None:
     assert "writes that node and its pods alone" in refusal(stolen, f"/api/v1/nodes/{rights.here}", ours)
 
 
-def test_the_server_writes_one_annotation_of_nodes_and_only_in_mode_guard(
+def test_the_server_writes_one_annotation_of_nodes_and_only_in_mode_webhook(
     rights: Rights, request: pytest.FixtureRequest
 ) -> None:
     server = rights.client("grants")
     node = f"/api/v1/nodes/{rights.here}"
     touch = {"metadata": {"annotations": {"volcano.sh/vgpu-touched": "now"}}}
-    if request.node.callspec.params["rights"] == "ledger":
+    if request.node.callspec.params["rights"] == "extender":
         assert "cannot patch resource" in refusal(server, node, touch)
         return
     assert not refusal(server, node, touch)
@@ -524,7 +524,7 @@ def test_the_server_of_the_adapter_writes_makers_models_and_amounts_of_nodes_and
         api.delete(node)
 
 
-@pytest.mark.parametrize("rights", ["ledger"], indirect=True)
+@pytest.mark.parametrize("rights", ["extender"], indirect=True)
 @pytest.mark.parametrize(
     ("method", "path"),
     [
@@ -575,7 +575,7 @@ class Process(NamedTuple):
     "process",
     [
         Process(VOLCANO_VGPU, {}, "-agent", agents.RULES),
-        Process(VOLCANO_VGPU, {"grants": {"mode": "guard"}}, "-grants", grants.RULES),
+        Process(VOLCANO_VGPU, {"grants": {"mode": "webhook"}}, "-grants", grants.RULES),
         Process(NEURON, {"rbac": {"kubeSchedulerBinds": True}}, "-grants", neuron.NEURON_RULES),
         Process(KOORDINATOR, {}, "-adapter", koordinator_adapter.RULES),
         Process(

@@ -395,7 +395,7 @@ def test_clusters_of_all_makers_are_new_enough(one_helm: Helm, version: str) -> 
 
 
 @pytest.mark.parametrize("marked_only", [False, True])
-@pytest.mark.parametrize("name", ["defaults", "guard"])
+@pytest.mark.parametrize("name", ["defaults", "webhook"])
 def test_the_webhooks_are_those_of_the_program(one_helm: Helm, name: str, *, marked_only: bool) -> None:
     values: dict[str, Any] = {**SETS[name]}
     values["grants"] = {**values.get("grants", {}), "webhooks": {"markedOnly": marked_only}}
@@ -513,7 +513,7 @@ def test_alerts_of_neuron_are_about_this_release(one_helm: Helm) -> None:
         assert rule["annotations"]["runbook_url"] == f"https://runbooks.example/n#{rule['alert'].lower()}"
 
 
-@pytest.mark.parametrize("mode", ["none", "ledger"])
+@pytest.mark.parametrize("mode", ["none", "extender"])
 def test_whoever_proves_and_removes_knows_the_resources_of_the_device_configuration(one_helm: Helm, mode: str) -> None:
     values = {"deviceConfig": {"nvidia": {"resourceCountName": "a.b/count"}}, "grants": {"mode": mode}}
     specs = dict(pod_specs(objects(one_helm.template(VOLCANO_VGPU, values))))

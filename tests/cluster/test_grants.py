@@ -34,7 +34,7 @@ PROMISED: Final = "volcano_vgpu_grants_assumptions"
 EXPIRED: Final = "volcano_vgpu_grants_assumptions_expired_total"
 
 
-@pytest.fixture(scope="module", params=["ledger", "guard"])
+@pytest.fixture(scope="module", params=["extender", "webhook"])
 def grants(volcano: Volcano, request: pytest.FixtureRequest) -> Iterator[Grants]:
     with Grants(volcano, request.param) as server:
         yield server
@@ -71,16 +71,16 @@ def test_every_member_of_a_gang_that_had_to_wait_has_its_own_nodes_cards(
             gangs = [(Case(control_plane, pool, namespace), f"gang-{at}-{round_}") for at, pool in enumerate(pools)]
             for case, name in gangs:
                 submit_waiting(case, name)
-            most = max(most, seconds_to_bound(gangs, heal=grants.mode == "guard"))
+            most = max(most, seconds_to_bound(gangs, heal=grants.mode == "webhook"))
             for pool in pools:
                 assert not pool.faults()
                 assert sorted(map(len, pool.by_card().values())) == [1] * MEMBERS
             control_plane.clear_namespace(namespace)
-    if grants.mode == "ledger":
+    if grants.mode == "extender":
         # Of a session that Volcano leaves without giving back, the next one finds nothing in its way.
         assert grants.replicas[0].metric(EXPIRED) == ended
     what = f"gang that had to wait, room to bound, {grants.mode}, the longest of {AT_ONCE * ROUNDS}"
-    numbers.add(what, f"{most:.1f} s", "<= 2 s" if grants.mode == "ledger" else "")
+    numbers.add(what, f"{most:.1f} s", "<= 2 s" if grants.mode == "extender" else "")
 
 
 def test_a_gang_that_waits_for_a_pod_that_is_ending_is_bound_when_that_has_ended(
@@ -95,14 +95,14 @@ def test_a_gang_that_waits_for_a_pod_that_is_ending_is_bound_when_that_has_ended
     try:
         assert control_plane.api.get(holder)["metadata"]["deletionTimestamp"]
         time.sleep(3)  # a dozen sessions
-        took = seconds_to_bound([(case, "gang")], heal=grants.mode == "guard")
+        took = seconds_to_bound([(case, "gang")], heal=grants.mode == "webhook")
     finally:
         case.remove("gang-holder")  # nobody else ends it
     assert not pool.faults()
-    if grants.mode == "ledger":
+    if grants.mode == "extender":
         assert grants.replicas[0].metric(EXPIRED) == ended
     what = f"gang that waited for a pod that was ending, from its end to bound, {grants.mode}"
-    numbers.add(what, f"{took:.1f} s", "<= 2 s" if grants.mode == "ledger" else "")
+    numbers.add(what, f"{took:.1f} s", "<= 2 s" if grants.mode == "extender" else "")
 
 
 def test_a_scheduler_that_has_just_started_binds_nobody_without_cards(grants: Grants, case: Case, pool: Pool) -> None:
@@ -117,13 +117,13 @@ def test_a_scheduler_that_has_just_started_binds_nobody_without_cards(grants: Gr
 
 
 def test_a_pod_that_fits_no_card_holds_nobody_back(grants: Grants, case: Case, pool: Pool) -> None:
-    """In mode ``ledger`` it is told the numbers; in mode ``guard`` it is Volcano that says no, and never why.
+    """In mode ``extender`` it is told the numbers; in mode ``webhook`` it is Volcano that says no, and never why.
 
     There is room for all three at Volcano's gate, where the first goes on counting.
     """
     pool.add(cards=4)
     case.submit("too-large", gpu(memory=WHOLE + 1))
-    if grants.mode == "ledger":
+    if grants.mode == "extender":
         assert f"largest free {WHOLE:,}" in case.wait_told("too-large", f"asked {WHOLE + 1:,} MiB")
     for name in ("fits", "fits-too"):
         case.submit(name, gpu(memory=WHOLE))
@@ -188,7 +188,7 @@ def test_cores_alone_get_a_card(grants: Grants, case: Case, pool: Pool) -> None:
     assert [cores for _, _, cores in case.granted("cores")] == [30]
 
 
-@pytest.mark.parametrize("grants", ["ledger"], indirect=True)
+@pytest.mark.parametrize("grants", ["extender"], indirect=True)
 def test_a_node_without_a_register_brings_nobody_down(grants: Grants, case: Case, pool: Pool) -> None:
     pool.put(f"{pool.name}-bare", [Card("GPU-0")], annotations={})
     pid = grants.volcano.scheduler.pid
@@ -201,7 +201,7 @@ def test_a_node_without_a_register_brings_nobody_down(grants: Grants, case: Case
     assert not pool.faults()
 
 
-@pytest.mark.parametrize("grants", ["guard"], indirect=True)
+@pytest.mark.parametrize("grants", ["webhook"], indirect=True)
 def test_where_volcano_reads_the_register_itself_a_node_without_one_ends_the_scheduler(
     grants: Grants, case: Case, pool: Pool
 ) -> None:
@@ -219,16 +219,16 @@ def test_where_volcano_reads_the_register_itself_a_node_without_one_ends_the_sch
 
 
 def test_an_init_container_that_needs_more_than_the_app_counts(grants: Grants, case: Case, pool: Pool) -> None:
-    """Volcano looks at the app alone, so in mode ``guard`` its node may be the wrong one, which is then refused."""
+    """Volcano looks at the app alone, so in mode ``webhook`` its node may be the wrong one, which is then refused."""
     small, large = f"{pool.name}-small", f"{pool.name}-large"
     pool.put(small, [Card("GPU-small", memory=20480)])
     pool.put(large, [Card(f"GPU-large-{at}") for at in range(4)])
     case.submit("huge", init=[gpu("prepare", memory=60000, then="true")])
-    told = "asked 60,000 MiB" if grants.mode == "ledger" else "denied the request"
+    told = "asked 60,000 MiB" if grants.mode == "extender" else "denied the request"
     case.wait_told("huge", told)
     assert not case.node_of("huge")
     case.remove("huge")
-    if grants.mode == "ledger":
+    if grants.mode == "extender":
         case.submit("fits", init=[gpu("prepare", memory=30000, then="true")])
         case.wait_bound("fits")
         assert case.node_of("fits") == large
@@ -308,7 +308,7 @@ def test_a_pod_that_is_deleted_between_the_answer_and_the_binding_holds_nothing(
 def test_whoever_is_killed_no_card_is_given_twice(grants: Grants, case: Case, pool: Pool, numbers: Numbers) -> None:
     """The pods are marked by who makes them, for those that come while the server is away are marked by nobody.
 
-    The long form is ``make pace ARGS='binds-ledger binds-guard binds-none'``."""
+    The long form is ``make pace ARGS='binds-extender binds-webhook binds-none'``."""
     pool.add(4, cards=2)
     case.annotations = {MARKER: grants.mode}
     tally = Churn(case, pool, acts=kills(grants), every=25, seed=6).run(100)

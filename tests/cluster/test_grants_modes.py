@@ -37,7 +37,7 @@ def test_modes_change_on_a_running_cluster_and_no_grant_is_lost(
         pool.add(2, cards=2)
         case = Case(control_plane, pool, namespace)
         kept: dict[str, list[tuple[str, int, int]]] = {}
-        for at, mode in enumerate(("ledger", "guard", "none", "ledger")):
+        for at, mode in enumerate(("extender", "webhook", "none", "extender")):
             with nullcontext() if mode == "none" else Grants(volcano, mode):
                 if mode == "none":
                     case.wait_counting()

@@ -1,4 +1,4 @@
-"""Preemption in mode ``ledger``: nobody is evicted for cards, and no grant is lost by the try.
+"""Preemption in mode ``extender``: nobody is evicted for cards, and no grant is lost by the try.
 
 The two pods of an elastic job hold most of the cards of two nodes. Another pod would fit into what is left of both
 together, so that the enqueue gate lets it in, and into neither. Volcano evicts only members that their gang can spare.
@@ -38,7 +38,7 @@ def test_a_pod_of_higher_priority_evicts_nobody_and_gets_the_cards_when_they_are
     volcano: Volcano, control_plane: ControlPlane, namespace: str, high: str
 ) -> None:
     with (
-        Grants(volcano, "ledger", actions="enqueue, allocate, preempt, reclaim, backfill") as grants,
+        Grants(volcano, "extender", actions="enqueue, allocate, preempt, reclaim, backfill") as grants,
         Pool(control_plane) as pool,
     ):
         (server,) = grants.replicas

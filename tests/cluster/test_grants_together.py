@@ -20,10 +20,10 @@ from tests.cluster.volcano import Volcano
 from tests.cluster.waiting import wait_until
 
 
-@pytest.fixture(scope="module", params=["ledger", "guard"])
+@pytest.fixture(scope="module", params=["extender", "webhook"])
 def pair(volcano: Volcano, request: pytest.FixtureRequest) -> Iterator[Grants]:
-    """In mode ``guard`` with a certificate that somebody else makes."""
-    with Grants(volcano, request.param, replicas=2, bootstrap=request.param == "ledger") as made:
+    """In mode ``webhook`` with a certificate that somebody else makes."""
+    with Grants(volcano, request.param, replicas=2, bootstrap=request.param == "extender") as made:
         yield made
 
 
@@ -50,7 +50,7 @@ def test_the_other_replica_takes_over_under_load(
     numbers.add(f"takeover after a kill, lease of 4 s, to active, {pair.mode}", f"{seconds[0]:.1f} s", "")
 
 
-@pytest.mark.parametrize("pair", ["guard"], indirect=True)
+@pytest.mark.parametrize("pair", ["webhook"], indirect=True)
 def test_a_certificate_that_changes_under_load_costs_no_grant(
     pair: Grants, control_plane: ControlPlane, namespace: str
 ) -> None:
@@ -72,7 +72,7 @@ def test_a_certificate_that_changes_under_load_costs_no_grant(
         assert not pool.faults()
 
 
-@pytest.mark.parametrize("pair", ["ledger"], indirect=True)
+@pytest.mark.parametrize("pair", ["extender"], indirect=True)
 def test_the_containers_of_a_gang_that_had_to_wait_start_with_exactly_their_slices(
     agent: NodeAgent, pair: Grants, control_plane: ControlPlane, namespace: str
 ) -> None:

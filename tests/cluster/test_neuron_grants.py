@@ -1,4 +1,4 @@
-"""Neuron devices from one ledger on the real Volcano 1.14.1 and the real kube-scheduler.
+"""Neuron devices from one cache on the real Volcano 1.14.1 and the real kube-scheduler.
 
 Nodes have no kubelet, so what counts is what the API server says: AWS's plugin reads nothing else.
 """

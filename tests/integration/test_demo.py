@@ -28,7 +28,7 @@ LONGEST: Final = 240.0
 ELSEWHERE: Final = {
     "HTTP_PROXY": "http://127.0.0.1:9",
     "HAMI_PLUGINS__VOLCANO_VGPU__DEVICE_SPLIT_COUNT": "3",
-    "HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE": "guard",
+    "HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE": "webhook",
     "NODE_NAME": "another",
 }
 """What the environment of whoever shows the demo may say: it is not meant for it."""
@@ -152,7 +152,7 @@ def test_where_no_unix_socket_can_be_made_the_rest_is_shown_and_the_reason_is_to
 
 
 def _is_put_right(out: str) -> None:
-    """By Volcano alone two of the four get cards of the other node, and from the ledger nobody does."""
+    """By Volcano alone two of the four get cards of the other node, and from the allocator none does."""
     rows = [re.split(r" {2,}", line) for line in out.splitlines() if line.startswith("llama-finetune-")]
     assert len(rows) == 4
     foreign = [pod for pod, node, cards, *_ in rows if not cards.startswith(node.removeprefix("on "))]

@@ -30,7 +30,7 @@ def _files(folder: str) -> list[str]:
 
 
 ROOMS: Final[Mapping[str, Room]] = {
-    "ledger": Room(
+    "allocations": Room(
         ("hami_plugins/allocations",),
         ("tests/unit/allocations", "tests/unit/allocator", "tests/golden/test_volcano_allocations.py"),
     ),

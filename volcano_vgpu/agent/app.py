@@ -328,12 +328,12 @@ class Agent:
     def _pod_changed(self, change: ObjectChange) -> None:
         """A pod that Volcano has bound is counted twice by some schedulers until they hear of the node again.
 
-        In a cluster whose grants come from the ledger Volcano counts no cards.
+        In a cluster whose grants come from the cache Volcano counts no cards.
         """
         raw = change.object
         if change.kind != "added" or raw is None or not self._cards_of(raw):
             return
-        if ((raw.get("metadata") or {}).get("annotations") or {}).get(names.MARKER_KEY) == mode.AllocatorMode.LEDGER:
+        if ((raw.get("metadata") or {}).get("annotations") or {}).get(names.MARKER_KEY) == mode.AllocatorMode.EXTENDER:
             return
         if (raw.get("status") or {}).get("phase") == "Pending" or self._bound_unheard(raw):
             self.publisher.touch(WriteReason.BIND)

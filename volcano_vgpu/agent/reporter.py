@@ -1,4 +1,4 @@
-"""Who is told what came of the kubelet's calls and of the cards: metrics, events, Volcano, and the node's ledger."""
+"""Who is told what came of the kubelet's calls and of the cards: metrics, events, Volcano, and the node's cache."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Reporter:
         self._bookkeeping.served(uid, containers)
 
     def refused(self, uid: PodUid, container: str, refusal: ContainerRefusal) -> None:
-        """See ``serving.Outcomes``. A pod that was bound without cards also means that Volcano's ledger is wrong.
+        """See ``serving.Outcomes``. A pod that was bound without cards also means that Volcano's cache is wrong.
 
         The kubelet asks for such a pod until somebody deletes it; the node is touched for the first time only.
         """

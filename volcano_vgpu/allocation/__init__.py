@@ -1,1 +1,1 @@
-"""Grants of Volcano's vGPU pods from one ledger: Volcano's extender, the webhooks, and what belongs to them."""
+"""Grants of Volcano's vGPU pods from one cache: Volcano's extender, the webhooks, and what belongs to them."""

@@ -1,4 +1,4 @@
-"""The server of Volcano's grants: the shared one, with what Volcano's own ledger needs beside it in mode ``guard``."""
+"""The server of Volcano's grants: the shared one, with what Volcano's own cache needs beside it in mode ``webhook``."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def grant_server(  # noqa: PLR0913 - what it is made of
 ) -> AllocatorServer:
     """One replica; the parameters are those of ``AllocatorServer``.
 
-    In mode ``ledger`` Volcano counts no cards, so that no node has to be written.
+    In mode ``extender`` Volcano counts no cards, so that no node has to be written.
     """
-    guards = settings.mode is AllocatorMode.GUARD
+    corrects = settings.mode is AllocatorMode.WEBHOOK
     return AllocatorServer(
         settings,
         api,
@@ -38,5 +38,7 @@ def grant_server(  # noqa: PLR0913 - what it is made of
         identity=identity,
         filling=filling,
         linger=linger,
-        writer=Toucher(api.within(READ_SECONDS), interval=settings.touch_interval, metrics=metrics) if guards else None,
+        writer=Toucher(api.within(READ_SECONDS), interval=settings.touch_interval, metrics=metrics)
+        if corrects
+        else None,
     )

@@ -43,7 +43,7 @@ class VgpuAllocatorInputs:
     def settings(self) -> VgpuAllocatorSettings:
         """The settings; an option wins over all that is written."""
         environment = dict(os.environ)
-        if self.mode in (AllocatorMode.LEDGER, AllocatorMode.GUARD):
+        if self.mode in (AllocatorMode.EXTENDER, AllocatorMode.WEBHOOK):
             environment["HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE"] = str(self.mode)
         return load(file_text(self.config) or "", environment)
 

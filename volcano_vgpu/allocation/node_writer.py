@@ -1,4 +1,4 @@
-"""Writes nodes, so that Volcano counts their cards anew: after each answer that its own ledger has wrong."""
+"""Writes nodes, so that Volcano counts their cards anew: after each answer that its own cache has wrong."""
 
 from __future__ import annotations
 

@@ -66,15 +66,15 @@ class VgpuAllocatorListen(Listen):
 class VgpuAllocatorSettings(shared.AllocatorSettings):
     """All of the server's settings, beside those that every server of grants has.
 
-    ``policy`` and ``weight`` say which nodes and cards come first in mode ``ledger``, in the words of Volcano's
+    ``policy`` and ``weight`` say which nodes and cards come first in mode ``extender``, in the words of Volcano's
     ``deviceshare.SchedulePolicy`` and ``ScheduleWeight``; a weight of 0 leaves the nodes to the other plugins.
     ``schedulers`` are those whose pods are marked. ``touch_interval`` is how long answers are gathered for a write of
-    their node in mode ``guard``, of which there is at most one a second.
+    their node in mode ``webhook``, of which there is at most one a second.
     """
 
-    mode: Literal[AllocatorMode.LEDGER, AllocatorMode.GUARD] = Field(
-        AllocatorMode.LEDGER,
-        description="How allocations are corrected: `ledger` answers extender calls, `guard` corrects Bindings.",
+    mode: Literal[AllocatorMode.EXTENDER, AllocatorMode.WEBHOOK] = Field(
+        AllocatorMode.EXTENDER,
+        description="How allocations are corrected: `extender` answers extender calls, `webhook` corrects Bindings.",
     )
     policy: Literal["binpack", "spread", ""] = Field(
         "binpack",
@@ -86,7 +86,7 @@ class VgpuAllocatorSettings(shared.AllocatorSettings):
     )
     touch_interval: Seconds = Field(
         0.1,
-        description="Seconds that corrections of a node are gathered for one write in mode `guard`.",
+        description="Seconds that corrections of a node are gathered for one write in mode `webhook`.",
     )
     webhooks: VgpuAllocatorWebhooks = VgpuAllocatorWebhooks()
     certificate: VgpuAllocatorCertificate = VgpuAllocatorCertificate()

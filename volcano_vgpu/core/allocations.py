@@ -7,7 +7,7 @@ limits name the count or the memory resource, in their order (Volcano 1.14.1
 Volcano sometimes writes the cards of an earlier try, books a card twice, or binds without writing anything
 (``trials.md`` V4 and V19): so every grant is held against the node, its cards and the pods that were served before.
 
-Init containers and sidecars get no segment. Where our own ledger grants, what they get stands beside it by name, in
+Init containers and sidecars get no segment. Where our own cache grants, what they get stands beside it by name, in
 ``hami-plugins.io/vgpu-more-ids``. Without that, init containers get the slice of an application container, as much of
 it as they ask for: the kubelet lets them use the ids of one that starts later.
 """

@@ -118,23 +118,23 @@ def identify(
     calling = [each for each in known if each.slots == ids]
     if not calling:
         return _unrecorded(known, ids)
-    ledger = _Ledger(known, [each for each in served if each.pod_uid not in gone], tuple(calls))
+    claims = _Claims(known, [each for each in served if each.pod_uid not in gone], tuple(calls))
     pods = {each.pod_uid for each in calling}
     for each in known:
-        if each.pod_uid in pods and (wrong := ledger.contradiction(each)) is not None:
+        if each.pod_uid in pods and (wrong := claims.contradiction(each)) is not None:
             return wrong
-    keeping = [each for each in calling if ledger.keeps(each)]
+    keeping = [each for each in calling if claims.keeps(each)]
     if not keeping:
-        return _doubled(ledger, calling, ids)
+        return _doubled(claims, calling, ids)
     uid = next((each.pod_uid for each in keeping if each.nonce), None)
     if uid is None:
         return Adopted(keeping[0].pod_uid, tuple(each.container for each in keeping))
     of_pod = [each for each in known if each.pod_uid == uid and each.nonce]
     return Starting(
         pod_uid=uid,
-        containers={each.container: each for each in of_pod if ledger.keeps(each)},
+        containers={each.container: each for each in of_pod if claims.keeps(each)},
         calling=tuple(each.container for each in keeping if each.pod_uid == uid and each.nonce),
-        withheld=tuple(each for each in known if (each in calling or each in of_pod) and not ledger.keeps(each)),
+        withheld=tuple(each for each in known if (each in calling or each in of_pod) and not claims.keeps(each)),
     )
 
 
@@ -173,9 +173,9 @@ def _unrecorded(live: Iterable[Allocation], ids: frozenset[SlotId]) -> Unclear:
     return Unclear(IdentityDoubt.UNRECORDED, f"{text}. The kubelet asks again; if this stays, delete the pod")
 
 
-def _doubled(ledger: _Ledger, calling: Iterable[Allocation], ids: frozenset[SlotId]) -> Unclear:
+def _doubled(claims: _Claims, calling: Iterable[Allocation], ids: frozenset[SlotId]) -> Unclear:
     mine = "; ".join(sorted(map(str, calling)))
-    others = "; ".join(sorted({str(rival) for each in calling for rival in ledger.rivals(each)}))
+    others = "; ".join(sorted({str(rival) for each in calling for rival in claims.rivals(each)}))
     return Unclear(
         IdentityDoubt.DOUBLED,
         f"the kubelet gave {_listed(ids)} to {mine}, although {others} had it, or a part of it; nothing is handed out "
@@ -183,7 +183,7 @@ def _doubled(ledger: _Ledger, calling: Iterable[Allocation], ids: frozenset[Slot
     )
 
 
-class _Ledger:
+class _Claims:
     """Who holds what by all accounts, and who of several had it first."""
 
     def __init__(self, known: list[Allocation], served: list[Allocation], calls: tuple[AllocateCall, ...]) -> None:

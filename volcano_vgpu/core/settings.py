@@ -155,7 +155,7 @@ class ContainerSettings(Strict):
 class Scheduler(Strict):
     """Volcano's scheduler. Without a ``version`` that of its Deployment is looked up.
 
-    ``touch`` and ``handshake`` say whether the node is patched to heal the scheduler's ledger, and whether it gets a
+    ``touch`` and ``handshake`` say whether the node is patched to heal the scheduler's cache, and whether it gets a
     handshake; ``auto`` does what the version needs, and both for a version that is not known.
     """
 

@@ -31,7 +31,7 @@ def rest() -> None:
     """Lets the garbage collector pass over what is there for good, modules above all.
 
     Looking at them again takes tens of milliseconds, in which nobody is answered. What was there for good before, and
-    is garbage by now, goes: the ledger of a lease that was lost.
+    is garbage by now, goes: the cache of a lease that was lost.
     """
     gc.unfreeze()
     gc.collect()

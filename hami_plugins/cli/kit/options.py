@@ -160,7 +160,7 @@ Grants = Annotated[
     typer.Option(
         "--grants",
         metavar="MODE",
-        help="Which component assigns devices: volcano, or volcano-vgpu in mode policy, guard, or ledger. Volcano "
+        help="Which component assigns devices: volcano, or volcano-vgpu in mode policy, webhook, or extender. Volcano "
         "defects that it fixes are not reported.",
         autocompletion=completion.modes,
     ),

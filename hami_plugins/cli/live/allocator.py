@@ -25,7 +25,7 @@ _LOOK_SECONDS: Final = 5.0
 
 
 class DemoAllocator:
-    """The server in mode ``ledger``, running from the start; ``root`` is where its files are."""
+    """The server in mode ``extender``, running from the start; ``root`` is where its files are."""
 
     def __init__(self, root: Path, kubeconfig: Path) -> None:
         self._folder = root / "grants"
@@ -39,7 +39,7 @@ class DemoAllocator:
         }
         config = root / "grants.yaml"
         config.write_text(yaml.safe_dump(settings), encoding="utf-8")
-        arguments = ["grants", "--mode", "ledger", "--config", str(config), "--kubeconfig", str(kubeconfig)]
+        arguments = ["grants", "--mode", "extender", "--config", str(config), "--kubeconfig", str(kubeconfig)]
         self.process = DemoProcess("server of grants", arguments, {}, root / "grants.log")
         self._pool = urllib3.PoolManager(timeout=_LOOK_SECONDS, retries=False)
 

@@ -171,7 +171,7 @@ class DemoCluster:
             "START_JITTER": 0,
             "LISTEN__HOST": "127.0.0.1",
             "LISTEN__PORT": 0,
-            # The stand-in counts what pods hold anew in each session, so its ledger is never in need of healing.
+            # The stand-in counts what pods hold anew in each session, so its cache is never in need of healing.
             "SCHEDULER__TOUCH": "never",
         }
         return {f"{_SETTING}{name}": str(value) for name, value in chosen.items()}

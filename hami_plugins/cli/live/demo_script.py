@@ -50,7 +50,7 @@ class DemoScript:
         registering = self._writes()
         alone = self._waiting.alone(before)
         self._writes()
-        self._waiting.compare(alone, self._waiting.from_ledger())
+        self._waiting.compare(alone, self._waiting.by_allocator())
         serving = self._writes()
         self._one_waits()
         self._agent_dies(NODES[0])
@@ -85,7 +85,7 @@ class DemoScript:
         answers, _ = self._answers()
         first, *rest = tables.refusal(answers.refusals()[0])
         name = first.words.partition(":")[0]
-        self._teller.say(f"{name} has to wait, and Volcano says why, in the ledger's words: {found[0]}")
+        self._teller.say(f"{name} has to wait, and Volcano reports the allocator's reason: {found[0]}")
         for line in rest[1:2]:
             self._teller.more(line.words.strip(), line.tone)
 

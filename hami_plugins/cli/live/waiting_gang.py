@@ -1,4 +1,4 @@
-"""A gang that has to wait and is then given room: as plain Volcano binds it, and with grants from the ledger."""
+"""A gang that has to wait and is then given room: as plain Volcano binds it, and with grants from the allocator."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class WaitingGang:
         cluster.until(lambda: not cluster.pods(), "the gang is gone")
         return outcome
 
-    def from_ledger(self) -> GangOutcome:
+    def by_allocator(self) -> GangOutcome:
         """What becomes of it with the server of grants, which stays; so does the gang."""
         cluster, grants = self._cluster, self._cluster.grants
         cluster.until(grants.ready, "the server of grants answers")
@@ -121,19 +121,19 @@ class WaitingGang:
         )
         return GangOutcome(members, self._faults())
 
-    def compare(self, alone: GangOutcome, from_ledger: GangOutcome) -> None:
+    def compare(self, alone: GangOutcome, by_allocator: GangOutcome) -> None:
         """Both, pod by pod."""
         numbers = self._numbers()
         rows = tuple(
             TableRow((one.name, *_cells(one, numbers), *_cells(other, numbers)), "" if one.served else "bad")
-            for one, other in zip(alone.members, from_ledger.members, strict=True)
+            for one, other in zip(alone.members, by_allocator.members, strict=True)
         )
-        columns = ("POD", "VOLCANO", "CARDS", "CONTAINER", "LEDGER", "CARDS", "CONTAINER")
+        columns = ("POD", "VOLCANO", "CARDS", "CONTAINER", "ALLOCATOR", "CARDS", "CONTAINER")
         self._teller.table(Table(columns, rows, whole=frozenset({0}), toned=3))
         self._teller.more(
             f"faults in these grants, as volcano-vgpu audit lists them: {len(alone.faults)} by Volcano alone, "
-            f"{len(from_ledger.faults)} from the ledger",
-            "bad" if from_ledger.faults else "good",
+            f"{len(by_allocator.faults)} from the allocator",
+            "bad" if by_allocator.faults else "good",
         )
 
     def _show(self, page: str) -> None:
@@ -178,13 +178,13 @@ class WaitingGang:
         return sum(each.served for each in self._members())
 
     def _faults(self) -> tuple[AuditFinding, ...]:
-        """What is wrong with the grants of all bound pods, by the ledger's own account."""
-        ledger = AllocationCache(Decider(self._planner.registry))
+        """What is wrong with the grants of all bound pods, as the audit finds it."""
+        cache = AllocationCache(Decider(self._planner.registry))
         for node in NODES:
-            ledger.see_node(objects.node_object(self._cluster.server.get("nodes", node)))
+            cache.see_node(objects.node_object(self._cluster.server.get("nodes", node)))
         for pod in self._cluster.pods():
-            ledger.see_pod(objects.pod(pod), 0.0)
-        return ledger.findings()
+            cache.see_pod(objects.pod(pod), 0.0)
+        return cache.findings()
 
     def _refusals(self) -> dict[str, str]:
         """What the agents say of containers that they do not start, by pod."""

@@ -127,7 +127,7 @@ def beside_applications(case: TranslationContext) -> Iterator[Change]:
         volcano.RESOURCES.count,
         f"container {case.container.name} is {what}: Volcano counts its amounts in the sums of the node, and assigns a "
         "card to application containers only",
-        remedy="use the card in an application container, or run volcano-vgpu's server in mode guard or ledger",
+        remedy="use the card in an application container, or run volcano-vgpu's server in mode webhook or extender",
     )
 
 

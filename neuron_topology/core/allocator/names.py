@@ -8,12 +8,12 @@ from hami_plugins.vendors.awsneuron import GRANT_MARK, IDS_KEY, KIND_KEY, NODE_K
 from neuron_topology.core.vendor import SPEC
 
 MARKER_KEY: Final = GRANT_MARK
-"""On a pod from its creation: its devices come from the ledger, so that it must not be bound without them.
+"""On a pod from its creation: its devices come from the cache, so that it must not be bound without them.
 
 Volcano's Binding carries the pod's annotations, and nothing else of the pod: by this one API servers tell whom to ask.
 """
 
-MARKED: Final = "ledger"
+MARKED: Final = "extender"
 
 GRANT_KEYS: Final = tuple(sorted((SPEC.keys.allocated, IDS_KEY, STATE_KEY, TIME_KEY, KIND_KEY, NODE_KEY)))
 """The annotations of a grant that are about Neuron alone: HAMi's list, and what AWS's plugin is told

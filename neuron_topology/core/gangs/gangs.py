@@ -35,7 +35,7 @@ Key = tuple[str, str]
 
 
 class _Room(NamedTuple):
-    """Why a gang cannot be complete (empty: it can), as the ledger was after so many changes, in that minute."""
+    """Why a gang cannot be complete (empty: it can), as the cache was after so many changes, in that minute."""
 
     changes: int
     minute: int
@@ -122,32 +122,32 @@ class Gangs(AllocationPlanner):
 
     # What is asked
 
-    def objection(self, node: NodeName, intake: PodInfo, ledger: AllocationCache) -> str:
+    def objection(self, node: NodeName, intake: PodInfo, cache: AllocationCache) -> str:
         """See ``AllocationPlanner``: what the vendor objects to, now and in the light of what the pod's job says."""
-        entry = ledger.entry(node)
+        entry = cache.entry(node)
         return self._objects(entry.notes, intake.pod) if entry is not None and entry.notes else ""
 
-    def obstacle(self, intake: PodInfo, ledger: AllocationCache) -> str:
+    def obstacle(self, intake: PodInfo, cache: AllocationCache) -> str:
         """See ``AllocationPlanner``: members of a gang that cannot be complete are not placed, so they hold nothing."""
         key = self._group_of.get(intake.pod.uid)
         gang = self._gangs.get(key) if key is not None else None
         group = self._groups.get(key) if key is not None else None
         if gang is None or group is None or (least := _least(gang, group)) < 2:
             return ""
-        asked = ledger.changes, int(self._now() // 60), least
+        asked = cache.changes, int(self._now() // 60), least
         if gang.room is None or gang.room[:3] != asked:
-            gang.room = _Room(*asked, self._lacking(gang, least, ledger))
+            gang.room = _Room(*asked, self._lacking(gang, least, cache))
         return gang.room.words
 
-    def _lacking(self, gang: _Gang, least: int, ledger: AllocationCache) -> str:
+    def _lacking(self, gang: _Gang, least: int, cache: AllocationCache) -> str:
         """Why the gang cannot be complete now; empty where it can, or where nobody knows."""
-        waiting = [member for uid, member in gang.members.items() if not ledger.holdings(uid)]
+        waiting = [member for uid, member in gang.members.items() if not cache.holdings(uid)]
         missing = least - (len(gang.members) - len(waiting))
         asked = Counter(member.part for member in waiting if member.part is not None)
         # Some may still have to be made, and what several containers ask for is not planned.
         if missing <= 0 or len(waiting) < missing or asked.total() < len(waiting):
             return ""
-        left = lacking(asked, missing, self._open_to(waiting, ledger))
+        left = lacking(asked, missing, self._open_to(waiting, cache))
         if not left:
             return ""
         told = " and ".join(f"{number} x {part}" for part, number in sorted(asked.items()))
@@ -156,24 +156,24 @@ class Gangs(AllocationPlanner):
             f"{left}; wait until pods end, or ask for fewer pods or devices"
         )
 
-    def _open_to(self, members: Sequence[_Member], ledger: AllocationCache) -> Iterator[NodeState]:
+    def _open_to(self, members: Sequence[_Member], cache: AllocationCache) -> Iterator[NodeState]:
         """The nodes with Neuron devices on which any of these may begin."""
         known: dict[Notes, bool] = {(): True}
-        for entry in ledger.entries():
+        for entry in cache.entries():
             if VENDOR in entry.state.shape.positions:
                 if entry.notes not in known:
                     known[entry.notes] = not all(self._objects(entry.notes, member.pod) for member in members)
                 if known[entry.notes]:
                     yield entry.state
 
-    def wish(self, node: NodeName, intake: PodInfo, ledger: AllocationCache) -> PodDemand | None:
+    def wish(self, node: NodeName, intake: PodInfo, cache: AllocationCache) -> PodDemand | None:
         """See ``AllocationPlanner``: the set that members have on other nodes, or else one that most of these have."""
         key = self._group_of.get(intake.pod.uid)
         gang = self._gangs.get(key) if key is not None else None
         part = part_of(intake)
         if gang is None or part is None or len(gang.members) < 2:
             return None
-        entry = ledger.entry_without(node, intake.pod.uid)
+        entry = cache.entry_without(node, intake.pod.uid)
         if entry is None or VENDOR not in entry.state.shape.positions:
             return None
         own = free_of(entry.state)
@@ -182,7 +182,7 @@ class Gangs(AllocationPlanner):
             return None
         elsewhere: Counter[int] = Counter()
         for each in gang.reach:
-            found = ledger.entry(each) if each != node else None
+            found = cache.entry(each) if each != node else None
             if found is not None and VENDOR in found.state.shape.positions:
                 free = free_of(found.state)
                 if free.wiring.tables is tables:
@@ -191,7 +191,7 @@ class Gangs(AllocationPlanner):
             members
             for uid in gang.members
             if uid != intake.pod.uid
-            for where, members in _sets_of(uid, ledger)
+            for where, members in _sets_of(uid, cache)
             if where != node and members.bit_count() == count
         )
         run = bool(part.cores)
@@ -211,7 +211,7 @@ class Gangs(AllocationPlanner):
             found = asked.answers[notes] = objection(dict(notes), asked.told, now, margin=self._margin)
         return found
 
-    def bonus(self, nodes: Iterable[NodeName], intake: PodInfo, ledger: AllocationCache) -> Mapping[NodeName, float]:
+    def bonus(self, nodes: Iterable[NodeName], intake: PodInfo, cache: AllocationCache) -> Mapping[NodeName, float]:
         """See ``AllocationPlanner``: nodes that have the set of the others come before equal ones."""
         uid = intake.pod.uid
         key = self._group_of.get(uid)
@@ -220,12 +220,12 @@ class Gangs(AllocationPlanner):
         if gang is None or part is None or len(gang.members) < 2:
             return {}
         gang.reach = tuple(nodes)
-        taken = {members for each in gang.members if each != uid for _, members in _sets_of(each, ledger)}
+        taken = {members for each in gang.members if each != uid for _, members in _sets_of(each, cache)}
         if not taken:
             return {}
         found: dict[NodeName, float] = {}
         for node in gang.reach:
-            entry = ledger.entry_without(node, uid)
+            entry = cache.entry_without(node, uid)
             if entry is not None and VENDOR in entry.state.shape.positions:
                 free = free_of(entry.state)
                 count = free.kind.several(part)
@@ -269,10 +269,10 @@ def _wishing(intake: PodInfo, members: int) -> PodDemand:
     return PodDemand(DeviceDemand(containers))
 
 
-def _sets_of(uid: PodUid, ledger: AllocationCache) -> Iterable[tuple[NodeName, int]]:
+def _sets_of(uid: PodUid, cache: AllocationCache) -> Iterable[tuple[NodeName, int]]:
     """The sets that a pod holds, with their nodes."""
-    for node, grants in ledger.holdings(uid):
-        entry = ledger.entry(node)
+    for node, grants in cache.holdings(uid):
+        entry = cache.entry(node)
         if entry is not None:
             yield node, _mask_of(entry, grants)
 

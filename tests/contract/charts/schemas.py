@@ -271,7 +271,7 @@ def _agent(found: Schema) -> Schema:
 def _grants(found: Schema) -> Schema:
     server = _server(found)
     server["properties"] |= {
-        "mode": one_of("ledger", "guard", "policy", "none"),
+        "mode": one_of("extender", "webhook", "policy", "none"),
         "policyVersion": one_of("v1beta1", "v1alpha1"),
     }
     return server

@@ -334,12 +334,12 @@ def test_a_pod_that_was_bound_while_no_agent_ran_has_its_node_touched(node: Mach
             assert agent.publisher.written == 0
 
 
-def test_a_pod_whose_cards_came_from_the_ledger_leaves_its_node_unwritten(node: Machine) -> None:
+def test_a_pod_whose_cards_came_from_the_cache_leaves_its_node_unwritten(node: Machine) -> None:
     with node.agent("scheduler: {touchInterval: 1}") as agent:
         node.wait_ready(agent, 20)
         written = agent.publisher.written
         body = pod("one", container(memory=2000), ids=f"{A},NVIDIA,2000,0:")
-        body["metadata"]["annotations"]["hami-plugins.io/volcano-vgpu-grant"] = "ledger"
+        body["metadata"]["annotations"]["hami-plugins.io/volcano-vgpu-grant"] = "extender"
         node.started(node.create(body))
         time.sleep(2.5)
         assert agent.publisher.written == written

@@ -1,4 +1,4 @@
-"""What the ledger answers, what it keeps of that, and what ends it."""
+"""What the cache answers, what it keeps of that, and what ends it."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,38 +20,38 @@ LATER = 95.0
 
 
 @pytest.fixture
-def ledger() -> AllocationCache:
-    """A ledger that knows two nodes with one card each."""
+def cache() -> AllocationCache:
+    """A cache that knows two nodes with one card each."""
     made = AllocationCache(Decider(REGISTRY))
     for name in ("n1", "n2"):
         see_node(made, a_node(name))
     return made
 
 
-def see_node(ledger: AllocationCache, raw: Raw) -> None:
-    ledger.see_node(objects.node_object(raw))
+def see_node(cache: AllocationCache, raw: Raw) -> None:
+    cache.see_node(objects.node_object(raw))
 
 
-def see(ledger: AllocationCache, raw: Raw, now: float = 0) -> None:
-    ledger.see_pod(objects.pod(raw), now)
+def see(cache: AllocationCache, raw: Raw, now: float = 0) -> None:
+    cache.see_pod(objects.pod(raw), now)
 
 
-def grant(ledger: AllocationCache, raw: Raw, node: NodeName = N1, now: float = 0, **more: Any) -> PodAllocation:
+def grant(cache: AllocationCache, raw: Raw, node: NodeName = N1, now: float = 0, **more: Any) -> PodAllocation:
     """What a Binding is answered with, which must be a grant."""
-    said = ledger.grant(node, asking(raw), now, **more)
+    said = cache.grant(node, asking(raw), now, **more)
     assert isinstance(said, PodAllocation), said
     return said
 
 
-def declined(ledger: AllocationCache, raw: Raw, node: NodeName = N1, now: float = 0, **more: Any) -> Declined:
+def declined(cache: AllocationCache, raw: Raw, node: NodeName = N1, now: float = 0, **more: Any) -> Declined:
     """What a Binding is answered with, which must be a refusal."""
-    said = ledger.grant(node, asking(raw), now, **more)
+    said = cache.grant(node, asking(raw), now, **more)
     assert isinstance(said, Declined), said
     return said
 
 
-def reserve(ledger: AllocationCache, raw: Raw, node: NodeName = N1, now: float = 0) -> PodAllocation:
-    said = ledger.reserve(node, asking(raw), now)
+def reserve(cache: AllocationCache, raw: Raw, node: NodeName = N1, now: float = 0) -> PodAllocation:
+    said = cache.reserve(node, asking(raw), now)
     assert isinstance(said, PodAllocation), said
     return said
 
@@ -60,28 +60,28 @@ def cards(said: PodAllocation) -> list[str]:
     return [share.device for share in said.shares()]
 
 
-def free(ledger: AllocationCache, node: NodeName = N1) -> int:
+def free(cache: AllocationCache, node: NodeName = N1) -> int:
     """The memory that nobody holds on the node's cards, in MiB."""
-    entry = ledger.entry(node)
+    entry = cache.entry(node)
     assert entry is not None
     devices, usage = entry.state.shape.devices, entry.state.usage
     return sum(device.memory - used.memory for device, used in zip(devices, usage, strict=True))
 
 
-def test_two_pods_at_once_on_the_last_slice_one_gets_it(ledger: AllocationCache) -> None:
-    grant(ledger, a_pod("a", memory=30_000))
+def test_two_pods_at_once_on_the_last_slice_one_gets_it(cache: AllocationCache) -> None:
+    grant(cache, a_pod("a", memory=30_000))
 
-    refused = declined(ledger, a_pod("b", memory=30_000))
+    refused = declined(cache, a_pod("b", memory=30_000))
 
     assert refused.code is DeclineCode.CARDS
     assert isinstance(refused.refusal, NoFit)
     assert dict(refused.refusal.reasons) == {Reason.MEMORY: 1}
 
 
-def test_a_refusal_comes_with_asked_largest_and_total(ledger: AllocationCache) -> None:
-    grant(ledger, a_pod("a", memory=30_000))
+def test_a_refusal_comes_with_asked_largest_and_total(cache: AllocationCache) -> None:
+    grant(cache, a_pod("a", memory=30_000))
 
-    why = declined(ledger, a_pod("b", memory=30_000)).why
+    why = declined(cache, a_pod("b", memory=30_000)).why
 
     assert why is not None
     (reason,) = why.reasons
@@ -89,17 +89,17 @@ def test_a_refusal_comes_with_asked_largest_and_total(ledger: AllocationCache) -
     assert (reason.supply.largest, reason.supply.total) == (10_960, 10_960)
 
 
-def test_exactly_what_is_left_is_given_and_not_one_mebibyte_more(ledger: AllocationCache) -> None:
-    grant(ledger, a_pod("a", memory=30_000))
+def test_exactly_what_is_left_is_given_and_not_one_mebibyte_more(cache: AllocationCache) -> None:
+    grant(cache, a_pod("a", memory=30_000))
 
-    declined(ledger, a_pod("b", memory=10_961))
-    grant(ledger, a_pod("c", memory=10_960))
+    declined(cache, a_pod("b", memory=10_961))
+    grant(cache, a_pod("c", memory=10_960))
 
 
-def test_a_grant_is_written_with_all_six_keys(ledger: AllocationCache) -> None:
+def test_a_grant_is_written_with_all_six_keys(cache: AllocationCache) -> None:
     pod = a_pod()
 
-    written = ledger.annotations(grant(ledger, pod), asking(pod).pod, now_ns=NOW_NS)
+    written = cache.annotations(grant(cache, pod), asking(pod).pod, now_ns=NOW_NS)
 
     assert written == {
         "volcano.sh/vgpu-ids-new": "GPU-n1-0,NVIDIA,10000,0:",
@@ -111,198 +111,198 @@ def test_a_grant_is_written_with_all_six_keys(ledger: AllocationCache) -> None:
     }
 
 
-def test_nothing_is_written_for_a_node_that_went_meanwhile(ledger: AllocationCache) -> None:
-    said = grant(ledger, a_pod())
-    ledger.forget_node(N1)
+def test_nothing_is_written_for_a_node_that_went_meanwhile(cache: AllocationCache) -> None:
+    said = grant(cache, a_pod())
+    cache.forget_node(N1)
 
-    assert ledger.annotations(said, asking(a_pod()).pod, now_ns=NOW_NS) == {}
+    assert cache.annotations(said, asking(a_pod()).pod, now_ns=NOW_NS) == {}
 
 
-def test_a_pod_without_devices_gets_nothing_and_nothing_is_kept(ledger: AllocationCache) -> None:
+def test_a_pod_without_devices_gets_nothing_and_nothing_is_kept(cache: AllocationCache) -> None:
     pod = a_pod()
     del pod["spec"]["containers"][0]["resources"]
 
-    said = grant(ledger, pod)
+    said = grant(cache, pod)
 
     assert (said.source, list(said.shares())) == (AllocationSource.NOTHING, [])
-    assert ledger.annotations(said, asking(pod).pod, now_ns=NOW_NS) == {}
-    assert ledger.assumptions(PodUid("uid-p")) == ()
+    assert cache.annotations(said, asking(pod).pod, now_ns=NOW_NS) == {}
+    assert cache.assumptions(PodUid("uid-p")) == ()
 
 
-def test_a_pod_that_asks_for_zero_cards_gets_an_empty_list(ledger: AllocationCache) -> None:
+def test_a_pod_that_asks_for_zero_cards_gets_an_empty_list(cache: AllocationCache) -> None:
     pod = a_pod()
     pod["spec"]["containers"][0]["resources"]["limits"] = {"volcano.sh/vgpu-number": "0"}
 
-    said = grant(ledger, pod)
+    said = grant(cache, pod)
 
     assert said.source is AllocationSource.NOTHING
-    assert ledger.annotations(said, asking(pod).pod, now_ns=NOW_NS)["volcano.sh/vgpu-ids-new"] == ""
+    assert cache.annotations(said, asking(pod).pod, now_ns=NOW_NS)["volcano.sh/vgpu-ids-new"] == ""
 
 
-def test_a_dry_run_gets_the_same_answer_and_keeps_nothing(ledger: AllocationCache) -> None:
-    dry = grant(ledger, a_pod(), dry=True)
+def test_a_dry_run_gets_the_same_answer_and_keeps_nothing(cache: AllocationCache) -> None:
+    dry = grant(cache, a_pod(), dry=True)
 
-    assert ledger.assumptions(PodUid("uid-p")) == ()
-    assert free(ledger) == 40_960
-    assert grant(ledger, a_pod()).containers == dry.containers
+    assert cache.assumptions(PodUid("uid-p")) == ()
+    assert free(cache) == 40_960
+    assert grant(cache, a_pod()).containers == dry.containers
 
 
-def test_a_dry_run_does_not_end_a_reservation_elsewhere(ledger: AllocationCache) -> None:
-    reserve(ledger, a_pod(), N2)
+def test_a_dry_run_does_not_end_a_reservation_elsewhere(cache: AllocationCache) -> None:
+    reserve(cache, a_pod(), N2)
 
-    grant(ledger, a_pod(), N1, dry=True)
+    grant(cache, a_pod(), N1, dry=True)
 
-    assert [each.node for each in ledger.assumptions(PodUid("uid-p"))] == [N2]
+    assert [each.node for each in cache.assumptions(PodUid("uid-p"))] == [N2]
 
 
 # What is reserved
 
 
-def test_a_binding_gets_what_was_reserved(ledger: AllocationCache) -> None:
-    see_node(ledger, a_node("n1", register("GPU-a", "GPU-b")))
-    reserved = reserve(ledger, a_pod("p"))
-    grant(ledger, a_pod("q"))
+def test_a_binding_gets_what_was_reserved(cache: AllocationCache) -> None:
+    see_node(cache, a_node("n1", register("GPU-a", "GPU-b")))
+    reserved = reserve(cache, a_pod("p"))
+    grant(cache, a_pod("q"))
 
-    said = grant(ledger, a_pod("p"))
+    said = grant(cache, a_pod("p"))
 
     assert (said.source, said.containers) == (AllocationSource.RESERVED, reserved.containers)
 
 
-def test_a_reservation_elsewhere_replaces_the_one_before(ledger: AllocationCache) -> None:
-    reserve(ledger, a_pod(), N1)
-    reserve(ledger, a_pod(), N2)
+def test_a_reservation_elsewhere_replaces_the_one_before(cache: AllocationCache) -> None:
+    reserve(cache, a_pod(), N1)
+    reserve(cache, a_pod(), N2)
 
-    assert (free(ledger, N1), free(ledger, N2)) == (40_960, 30_960)
-
-
-def test_a_released_reservation_leaves_its_place(ledger: AllocationCache) -> None:
-    reserve(ledger, a_pod())
-
-    assert ledger.release(PodUid("uid-p"))
-    assert not ledger.release(PodUid("uid-p"))
-    assert free(ledger) == 40_960
+    assert (free(cache, N1), free(cache, N2)) == (40_960, 30_960)
 
 
-def test_what_a_binding_was_answered_with_cannot_be_released(ledger: AllocationCache) -> None:
-    grant(ledger, a_pod())
+def test_a_released_reservation_leaves_its_place(cache: AllocationCache) -> None:
+    reserve(cache, a_pod())
 
-    assert not ledger.release(PodUid("uid-p"))
-    assert free(ledger) == 30_960
-
-
-def test_what_a_binding_was_answered_with_stays_when_the_pod_is_tried_elsewhere(ledger: AllocationCache) -> None:
-    grant(ledger, a_pod(), N1)
-    reserve(ledger, a_pod(), N2)
-    reserve(ledger, a_pod(), N1)
-
-    assert [(each.node, each.answered) for each in ledger.assumptions(PodUid("uid-p"))] == [(N1, True)]
-    assert (free(ledger, N1), free(ledger, N2)) == (30_960, 40_960)
+    assert cache.release(PodUid("uid-p"))
+    assert not cache.release(PodUid("uid-p"))
+    assert free(cache) == 40_960
 
 
-def test_a_pod_that_asks_for_something_else_now_is_placed_anew(ledger: AllocationCache) -> None:
-    reserve(ledger, a_pod(memory=10_000))
+def test_what_a_binding_was_answered_with_cannot_be_released(cache: AllocationCache) -> None:
+    grant(cache, a_pod())
 
-    said = grant(ledger, a_pod(memory=12_000))
+    assert not cache.release(PodUid("uid-p"))
+    assert free(cache) == 30_960
+
+
+def test_what_a_binding_was_answered_with_stays_when_the_pod_is_tried_elsewhere(cache: AllocationCache) -> None:
+    grant(cache, a_pod(), N1)
+    reserve(cache, a_pod(), N2)
+    reserve(cache, a_pod(), N1)
+
+    assert [(each.node, each.answered) for each in cache.assumptions(PodUid("uid-p"))] == [(N1, True)]
+    assert (free(cache, N1), free(cache, N2)) == (30_960, 40_960)
+
+
+def test_a_pod_that_asks_for_something_else_now_is_placed_anew(cache: AllocationCache) -> None:
+    reserve(cache, a_pod(memory=10_000))
+
+    said = grant(cache, a_pod(memory=12_000))
 
     assert said.source is AllocationSource.PLACED
-    assert free(ledger) == 28_960
+    assert free(cache) == 28_960
 
 
-def test_what_a_pod_gives_up_is_free_for_itself(ledger: AllocationCache) -> None:
-    grant(ledger, a_pod(memory=30_000))
+def test_what_a_pod_gives_up_is_free_for_itself(cache: AllocationCache) -> None:
+    grant(cache, a_pod(memory=30_000))
 
-    assert grant(ledger, a_pod(memory=35_000)).source is AllocationSource.PLACED
-
-
-def test_a_pod_does_not_stand_in_its_own_way(ledger: AllocationCache) -> None:
-    reserve(ledger, a_pod(memory=30_000))
-
-    assert isinstance(ledger.answer(N1, asking(a_pod(memory=30_000))), Fit)
-    assert isinstance(ledger.answer(N1, asking(a_pod("other", memory=30_000))), NoFit)
+    assert grant(cache, a_pod(memory=35_000)).source is AllocationSource.PLACED
 
 
-def test_time_ends_what_nothing_else_ended(ledger: AllocationCache) -> None:
-    grant(ledger, a_pod("answered"), now=0)
-    reserve(ledger, a_pod("reserved"), now=80)
+def test_a_pod_does_not_stand_in_its_own_way(cache: AllocationCache) -> None:
+    reserve(cache, a_pod(memory=30_000))
 
-    assert ledger.expire(89) == ()
-    (ended,) = ledger.expire(90)
+    assert isinstance(cache.answer(N1, asking(a_pod(memory=30_000))), Fit)
+    assert isinstance(cache.answer(N1, asking(a_pod("other", memory=30_000))), NoFit)
+
+
+def test_time_ends_what_nothing_else_ended(cache: AllocationCache) -> None:
+    grant(cache, a_pod("answered"), now=0)
+    reserve(cache, a_pod("reserved"), now=80)
+
+    assert cache.expire(89) == ()
+    (ended,) = cache.expire(90)
     assert (ended.record.name, ended.answered) == ("answered", True)
-    assert free(ledger) == 30_960
+    assert free(cache) == 30_960
 
 
-def test_a_scheduler_that_died_blocks_no_card_for_long(ledger: AllocationCache) -> None:
-    reserve(ledger, a_pod(memory=30_000), now=0)
+def test_a_scheduler_that_died_blocks_no_card_for_long(cache: AllocationCache) -> None:
+    reserve(cache, a_pod(memory=30_000), now=0)
 
-    assert ledger.expire(14) == ()
-    (ended,) = ledger.expire(15)
-    assert (ended.answered, free(ledger)) == (False, 40_960)
+    assert cache.expire(14) == ()
+    (ended,) = cache.expire(15)
+    assert (ended.answered, free(cache)) == (False, 40_960)
 
 
-def test_a_reservation_that_a_binding_was_answered_with_lasts_as_long_as_any_answer(ledger: AllocationCache) -> None:
-    reserve(ledger, a_pod(), now=0)
-    grant(ledger, a_pod(), now=10)
+def test_a_reservation_that_a_binding_was_answered_with_lasts_as_long_as_any_answer(cache: AllocationCache) -> None:
+    reserve(cache, a_pod(), now=0)
+    grant(cache, a_pod(), now=10)
 
-    assert ledger.expire(99) == ()
-    assert len(ledger.expire(100)) == 1
+    assert cache.expire(99) == ()
+    assert len(cache.expire(100)) == 1
 
 
 def test_who_tries_again_and_again_after_a_binding_that_failed_does_not_hold_cards_for_ever(
-    ledger: AllocationCache,
+    cache: AllocationCache,
 ) -> None:
-    grant(ledger, a_pod(), now=10)
+    grant(cache, a_pod(), now=10)
     for second in range(11, 100):
-        reserve(ledger, a_pod(), now=second)
-        ledger.release(PodUid("uid-p"))
+        reserve(cache, a_pod(), now=second)
+        cache.release(PodUid("uid-p"))
 
-    assert ledger.expire(99) == ()
-    assert len(ledger.expire(100)) == 1
-
-
-def test_a_binding_that_is_known_to_have_failed_holds_nothing_any_more(ledger: AllocationCache) -> None:
-    grant(ledger, a_pod(), now=0)
-    reserve(ledger, a_pod("reserved"), now=0)
-    assert ledger.overdue(59, after=60) == ()
-    (overdue,) = ledger.overdue(60, after=60)
-    reserve(ledger, a_pod(), now=60)
-
-    assert ledger.fail(overdue)
-    assert not ledger.fail(overdue)
-    assert ledger.assumptions(PodUid("uid-p")) == ()
+    assert cache.expire(99) == ()
+    assert len(cache.expire(100)) == 1
 
 
-def test_a_binding_that_was_answered_again_since_is_not_the_one_that_failed(ledger: AllocationCache) -> None:
-    grant(ledger, a_pod(), now=0)
-    (overdue,) = ledger.overdue(60, after=60)
-    grant(ledger, a_pod(), now=61)
+def test_a_binding_that_is_known_to_have_failed_holds_nothing_any_more(cache: AllocationCache) -> None:
+    grant(cache, a_pod(), now=0)
+    reserve(cache, a_pod("reserved"), now=0)
+    assert cache.overdue(59, after=60) == ()
+    (overdue,) = cache.overdue(60, after=60)
+    reserve(cache, a_pod(), now=60)
 
-    assert not ledger.fail(overdue)
-    assert len(ledger.assumptions(PodUid("uid-p"))) == 1
-
-
-def test_an_answer_ends_only_when_the_watch_has_told_of_all_that_time(ledger: AllocationCache) -> None:
-    grant(ledger, a_pod("answered"), now=0)
-    reserve(ledger, a_pod("reserved"), now=0)
-
-    (ended,) = ledger.expire(1_000, shown=89)
-    assert (ended.record.name, free(ledger)) == ("reserved", 30_960)
-    assert [each.record.name for each in ledger.expire(1_000, shown=90)] == ["answered"]
+    assert cache.fail(overdue)
+    assert not cache.fail(overdue)
+    assert cache.assumptions(PodUid("uid-p")) == ()
 
 
-def test_what_is_asked_for_again_lasts_longer(ledger: AllocationCache) -> None:
-    reserve(ledger, a_pod(), now=0)
-    reserve(ledger, a_pod(), now=10)
+def test_a_binding_that_was_answered_again_since_is_not_the_one_that_failed(cache: AllocationCache) -> None:
+    grant(cache, a_pod(), now=0)
+    (overdue,) = cache.overdue(60, after=60)
+    grant(cache, a_pod(), now=61)
 
-    assert ledger.expire(24) == ()
+    assert not cache.fail(overdue)
+    assert len(cache.assumptions(PodUid("uid-p"))) == 1
+
+
+def test_an_answer_ends_only_when_the_watch_has_told_of_all_that_time(cache: AllocationCache) -> None:
+    grant(cache, a_pod("answered"), now=0)
+    reserve(cache, a_pod("reserved"), now=0)
+
+    (ended,) = cache.expire(1_000, shown=89)
+    assert (ended.record.name, free(cache)) == ("reserved", 30_960)
+    assert [each.record.name for each in cache.expire(1_000, shown=90)] == ["answered"]
+
+
+def test_what_is_asked_for_again_lasts_longer(cache: AllocationCache) -> None:
+    reserve(cache, a_pod(), now=0)
+    reserve(cache, a_pod(), now=10)
+
+    assert cache.expire(24) == ()
 
 
 # What a pod carries
 
 
-def test_ids_that_are_right_are_kept(ledger: AllocationCache) -> None:
-    see_node(ledger, a_node("n1", register("GPU-a", "GPU-b")))
+def test_ids_that_are_right_are_kept(cache: AllocationCache) -> None:
+    see_node(cache, a_node("n1", register("GPU-a", "GPU-b")))
     for card in ("GPU-a", "GPU-b"):
-        said = grant(ledger, a_pod(card), carried={IDS: f"{card},NVIDIA,10000,0:"})
+        said = grant(cache, a_pod(card), carried={IDS: f"{card},NVIDIA,10000,0:"})
         assert (said.source, cards(said)) == (AllocationSource.CARRIED, [card])
 
 
@@ -321,44 +321,44 @@ def test_ids_that_are_right_are_kept(ledger: AllocationCache) -> None:
     ],
     ids=["other node", "unknown", "less", "cores", "twice", "unreadable", "slot", "containers", "empty"],
 )
-def test_ids_that_are_wrong_are_replaced(ledger: AllocationCache, ids: str) -> None:
-    said = grant(ledger, a_pod(), carried={IDS: ids})
+def test_ids_that_are_wrong_are_replaced(cache: AllocationCache, ids: str) -> None:
+    said = grant(cache, a_pod(), carried={IDS: ids})
 
     assert (said.source, cards(said)) == (AllocationSource.PLACED, ["GPU-n1-0"])
 
 
-def test_ids_of_a_card_that_is_full_by_now_are_replaced(ledger: AllocationCache) -> None:
-    see_node(ledger, a_node("n1", register("GPU-a", "GPU-b")))
-    grant(ledger, a_pod("first", memory=40_000), carried={IDS: "GPU-a,NVIDIA,40000,0:"})
+def test_ids_of_a_card_that_is_full_by_now_are_replaced(cache: AllocationCache) -> None:
+    see_node(cache, a_node("n1", register("GPU-a", "GPU-b")))
+    grant(cache, a_pod("first", memory=40_000), carried={IDS: "GPU-a,NVIDIA,40000,0:"})
 
-    said = grant(ledger, a_pod("second"), carried={IDS: "GPU-a,NVIDIA,10000,0:"})
+    said = grant(cache, a_pod("second"), carried={IDS: "GPU-a,NVIDIA,10000,0:"})
 
     assert (said.source, cards(said)) == (AllocationSource.PLACED, ["GPU-b"])
 
 
-def test_ids_of_a_sick_card_are_replaced(ledger: AllocationCache) -> None:
-    see_node(ledger, a_node("n1", register("GPU-a", healthy=False) + register("GPU-b")))
+def test_ids_of_a_sick_card_are_replaced(cache: AllocationCache) -> None:
+    see_node(cache, a_node("n1", register("GPU-a", healthy=False) + register("GPU-b")))
 
-    said = grant(ledger, a_pod(), carried={IDS: "GPU-a,NVIDIA,10000,0:"})
+    said = grant(cache, a_pod(), carried={IDS: "GPU-a,NVIDIA,10000,0:"})
 
     assert cards(said) == ["GPU-b"]
 
 
-def test_ids_that_the_pod_itself_does_not_want_are_replaced(ledger: AllocationCache) -> None:
-    see_node(ledger, a_node("n1", register("GPU-a", "GPU-b")))
+def test_ids_that_the_pod_itself_does_not_want_are_replaced(cache: AllocationCache) -> None:
+    see_node(cache, a_node("n1", register("GPU-a", "GPU-b")))
     pod = a_pod(annotations={"volcano.sh/vgpu-use-gpuuuid": "GPU-b"})
 
-    said = grant(ledger, pod, carried={**pod["metadata"]["annotations"], IDS: "GPU-a,NVIDIA,10000,0:"})
+    said = grant(cache, pod, carried={**pod["metadata"]["annotations"], IDS: "GPU-a,NVIDIA,10000,0:"})
 
     assert cards(said) == ["GPU-b"]
 
 
-def test_what_is_reserved_goes_before_what_is_carried(ledger: AllocationCache) -> None:
-    see_node(ledger, a_node("n1", register("GPU-a", "GPU-b")))
-    (reserved,) = cards(reserve(ledger, a_pod()))
+def test_what_is_reserved_goes_before_what_is_carried(cache: AllocationCache) -> None:
+    see_node(cache, a_node("n1", register("GPU-a", "GPU-b")))
+    (reserved,) = cards(reserve(cache, a_pod()))
     (other,) = {"GPU-a", "GPU-b"} - {reserved}
 
-    said = grant(ledger, a_pod(), carried={IDS: f"{other},NVIDIA,10000,0:"})
+    said = grant(cache, a_pod(), carried={IDS: f"{other},NVIDIA,10000,0:"})
 
     assert cards(said) == [reserved]
 
@@ -366,38 +366,38 @@ def test_what_is_reserved_goes_before_what_is_carried(ledger: AllocationCache) -
 # What a watch shows
 
 
-def test_a_bound_pod_holds_what_it_says_and_not_what_was_assumed(ledger: AllocationCache) -> None:
-    grant(ledger, a_pod(), N1)
+def test_a_bound_pod_holds_what_it_says_and_not_what_was_assumed(cache: AllocationCache) -> None:
+    grant(cache, a_pod(), N1)
 
-    see(ledger, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,5000,0:"))
+    see(cache, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,5000,0:"))
 
-    assert ledger.assumptions(PodUid("uid-p")) == ()
-    assert ledger.bound_to(PodUid("uid-p")) == N1
-    assert free(ledger) == 35_960
-
-
-def test_a_pod_bound_elsewhere_holds_nothing_here_any_more(ledger: AllocationCache) -> None:
-    grant(ledger, a_pod(), N1)
-    grant(ledger, a_pod(), N2)
-
-    see(ledger, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:"))
-
-    assert (free(ledger, N1), free(ledger, N2)) == (30_960, 40_960)
+    assert cache.assumptions(PodUid("uid-p")) == ()
+    assert cache.bound_to(PodUid("uid-p")) == N1
+    assert free(cache) == 35_960
 
 
-def test_both_answers_count_until_the_watch_says_which_was_carried_out(ledger: AllocationCache) -> None:
-    grant(ledger, a_pod(), N1)
-    grant(ledger, a_pod(), N2)
+def test_a_pod_bound_elsewhere_holds_nothing_here_any_more(cache: AllocationCache) -> None:
+    grant(cache, a_pod(), N1)
+    grant(cache, a_pod(), N2)
 
-    assert (free(ledger, N1), free(ledger, N2)) == (30_960, 30_960)
+    see(cache, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:"))
+
+    assert (free(cache, N1), free(cache, N2)) == (30_960, 40_960)
 
 
-def test_a_pod_that_somebody_bound_without_ids_frees_what_was_assumed(ledger: AllocationCache) -> None:
-    grant(ledger, a_pod(), N1)
+def test_both_answers_count_until_the_watch_says_which_was_carried_out(cache: AllocationCache) -> None:
+    grant(cache, a_pod(), N1)
+    grant(cache, a_pod(), N2)
 
-    see(ledger, bound(a_pod(), "n1"))
+    assert (free(cache, N1), free(cache, N2)) == (30_960, 30_960)
 
-    assert free(ledger) == 40_960
+
+def test_a_pod_that_somebody_bound_without_ids_frees_what_was_assumed(cache: AllocationCache) -> None:
+    grant(cache, a_pod(), N1)
+
+    see(cache, bound(a_pod(), "n1"))
+
+    assert free(cache) == 40_960
 
 
 @pytest.mark.parametrize(
@@ -414,149 +414,149 @@ def test_a_pod_that_somebody_bound_without_ids_frees_what_was_assumed(ledger: Al
     ids=["less", "more", "other card", "more containers", "unreadable", "empty", "removed"],
 )
 def test_whoever_writes_on_a_bound_pod_changes_nothing_of_what_it_holds(
-    ledger: AllocationCache, later: str | None
+    cache: AllocationCache, later: str | None
 ) -> None:
     pod = a_pod(memory=30_000)
-    grant(ledger, pod)
-    see(ledger, bound(pod, "n1", "GPU-n1-0,NVIDIA,30000,0:"))
+    grant(cache, pod)
+    see(cache, bound(pod, "n1", "GPU-n1-0,NVIDIA,30000,0:"))
 
-    see(ledger, bound(pod, "n1", later))
+    see(cache, bound(pod, "n1", later))
 
-    assert (free(ledger, N1), free(ledger, N2)) == (10_960, 40_960)
-    assert declined(ledger, a_pod("b", memory=30_000)).code is DeclineCode.CARDS
+    assert (free(cache, N1), free(cache, N2)) == (10_960, 40_960)
+    assert declined(cache, a_pod("b", memory=30_000)).code is DeclineCode.CARDS
 
 
-def test_what_a_node_agent_writes_is_no_change_of_the_grant(ledger: AllocationCache) -> None:
+def test_what_a_node_agent_writes_is_no_change_of_the_grant(cache: AllocationCache) -> None:
     pod = a_pod()
-    written = ledger.annotations(grant(ledger, pod), asking(pod).pod, now_ns=NOW_NS)
-    see(ledger, bound({**pod, "metadata": {**pod["metadata"], "annotations": written}}, "n1"))
+    written = cache.annotations(grant(cache, pod), asking(pod).pod, now_ns=NOW_NS)
+    see(cache, bound({**pod, "metadata": {**pod["metadata"], "annotations": written}}, "n1"))
 
     served = {**written, "volcano.sh/bind-phase": "success", "volcano.sh/devices-to-allocate": ""}
-    see(ledger, bound({**pod, "metadata": {**pod["metadata"], "annotations": served}}, "n1"))
+    see(cache, bound({**pod, "metadata": {**pod["metadata"], "annotations": served}}, "n1"))
 
-    assert (free(ledger), ledger.findings()) == (30_960, ())
-
-
-def test_a_pod_that_was_bound_without_cards_may_be_given_some_later(ledger: AllocationCache) -> None:
-    see(ledger, bound(a_pod(), "n1"))
-
-    see(ledger, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:"))
-
-    assert (free(ledger), ledger.findings()) == (30_960, ())
+    assert (free(cache), cache.findings()) == (30_960, ())
 
 
-def test_a_pod_without_devices_on_a_node_is_nobody_to_the_ledger(ledger: AllocationCache) -> None:
+def test_a_pod_that_was_bound_without_cards_may_be_given_some_later(cache: AllocationCache) -> None:
+    see(cache, bound(a_pod(), "n1"))
+
+    see(cache, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:"))
+
+    assert (free(cache), cache.findings()) == (30_960, ())
+
+
+def test_a_pod_without_devices_on_a_node_is_nobody_to_the_cache(cache: AllocationCache) -> None:
     pod = bound(a_pod(), "n1")
     del pod["spec"]["containers"][0]["resources"]
 
-    see(ledger, pod)
+    see(cache, pod)
 
-    assert ledger.statistics().holders == 0
+    assert cache.statistics().holders == 0
 
 
-def test_what_a_pod_carries_before_it_has_a_node_is_no_grant(ledger: AllocationCache) -> None:
-    see(ledger, a_pod(annotations={IDS: "GPU-n1-0,NVIDIA,10000,0:"}))
+def test_what_a_pod_carries_before_it_has_a_node_is_no_grant(cache: AllocationCache) -> None:
+    see(cache, a_pod(annotations={IDS: "GPU-n1-0,NVIDIA,10000,0:"}))
 
-    assert free(ledger) == 40_960
+    assert free(cache) == 40_960
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_pod_that_has_finished_holds_nothing(ledger: AllocationCache, phase: str) -> None:
+def test_a_pod_that_has_finished_holds_nothing(cache: AllocationCache, phase: str) -> None:
     held = bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:")
-    see(ledger, held)
+    see(cache, held)
 
-    see(ledger, {**held, "status": {"phase": phase}})
+    see(cache, {**held, "status": {"phase": phase}})
 
-    assert free(ledger) == 40_960
+    assert free(cache) == 40_960
 
 
-def test_a_terminating_pod_holds_what_it_has_until_it_is_gone(ledger: AllocationCache) -> None:
+def test_a_terminating_pod_holds_what_it_has_until_it_is_gone(cache: AllocationCache) -> None:
     held = bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:")
-    see(ledger, {**held, "metadata": {**held["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    see(cache, {**held, "metadata": {**held["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
 
-    assert free(ledger) == 30_960
-    ledger.forget_pod(PodUid("uid-p"), 0)
-    assert free(ledger) == 40_960
+    assert free(cache) == 30_960
+    cache.forget_pod(PodUid("uid-p"), 0)
+    assert free(cache) == 40_960
 
 
-def test_an_event_that_says_nothing_new_changes_nothing(ledger: AllocationCache) -> None:
+def test_an_event_that_says_nothing_new_changes_nothing(cache: AllocationCache) -> None:
     held = bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:")
-    see(ledger, held)
-    before = ledger.entry(N1)
+    see(cache, held)
+    before = cache.entry(N1)
 
-    see(ledger, {**held, "status": {"phase": "Running", "message": "started"}})
-    see_node(ledger, a_node("n1"))
+    see(cache, {**held, "status": {"phase": "Running", "message": "started"}})
+    see_node(cache, a_node("n1"))
 
-    assert ledger.entry(N1) is before
+    assert cache.entry(N1) is before
 
 
-def test_a_grant_that_the_watch_confirms_changes_nothing(ledger: AllocationCache) -> None:
+def test_a_grant_that_the_watch_confirms_changes_nothing(cache: AllocationCache) -> None:
     pod = a_pod()
-    said = grant(ledger, pod)
-    before = ledger.entry(N1)
+    said = grant(cache, pod)
+    before = cache.entry(N1)
 
-    written = ledger.annotations(said, asking(pod).pod, now_ns=NOW_NS)
-    see(ledger, bound({**pod, "metadata": {**pod["metadata"], "annotations": written}}, "n1"))
+    written = cache.annotations(said, asking(pod).pod, now_ns=NOW_NS)
+    see(cache, bound({**pod, "metadata": {**pod["metadata"], "annotations": written}}, "n1"))
 
-    assert ledger.entry(N1) is before
+    assert cache.entry(N1) is before
 
 
 # Pods that are gone, new or bound
 
 
-def test_a_binding_for_a_pod_that_is_gone_is_refused(ledger: AllocationCache) -> None:
-    see(ledger, a_pod())
-    ledger.forget_pod(PodUid("uid-p"), 0)
+def test_a_binding_for_a_pod_that_is_gone_is_refused(cache: AllocationCache) -> None:
+    see(cache, a_pod())
+    cache.forget_pod(PodUid("uid-p"), 0)
 
-    refused = declined(ledger, a_pod())
+    refused = declined(cache, a_pod())
 
     assert refused.code is DeclineCode.GONE
     assert "team/p (UID uid-p) is gone" in refused.text
 
 
-def test_a_pod_that_was_created_again_is_another_one(ledger: AllocationCache) -> None:
-    see(ledger, bound(a_pod(uid="old"), "n1", "GPU-n1-0,NVIDIA,30000,0:"))
+def test_a_pod_that_was_created_again_is_another_one(cache: AllocationCache) -> None:
+    see(cache, bound(a_pod(uid="old"), "n1", "GPU-n1-0,NVIDIA,30000,0:"))
 
-    assert declined(ledger, a_pod(uid="new", memory=30_000)).code is DeclineCode.CARDS
-    ledger.forget_pod(PodUid("old"), 0)
-    assert grant(ledger, a_pod(uid="new", memory=30_000)).uid == "new"
-
-
-def test_that_a_pod_is_gone_is_remembered_for_a_while(ledger: AllocationCache) -> None:
-    ledger.forget_pod(PodUid("uid-p"), 0)
-
-    ledger.expire(LATER)
-
-    grant(ledger, a_pod())
+    assert declined(cache, a_pod(uid="new", memory=30_000)).code is DeclineCode.CARDS
+    cache.forget_pod(PodUid("old"), 0)
+    assert grant(cache, a_pod(uid="new", memory=30_000)).uid == "new"
 
 
-def test_a_pod_that_the_watch_shows_again_is_not_gone(ledger: AllocationCache) -> None:
-    ledger.forget_pod(PodUid("uid-p"), 0)
+def test_that_a_pod_is_gone_is_remembered_for_a_while(cache: AllocationCache) -> None:
+    cache.forget_pod(PodUid("uid-p"), 0)
 
-    see(ledger, a_pod())
+    cache.expire(LATER)
 
-    grant(ledger, a_pod())
+    grant(cache, a_pod())
+
+
+def test_a_pod_that_the_watch_shows_again_is_not_gone(cache: AllocationCache) -> None:
+    cache.forget_pod(PodUid("uid-p"), 0)
+
+    see(cache, a_pod())
+
+    grant(cache, a_pod())
 
 
 @pytest.mark.parametrize("ids", [None, "GPU-n1-0,NVIDIA,10000,0:"])
-def test_a_pod_that_is_bound_gets_nothing_more(ledger: AllocationCache, ids: str | None) -> None:
-    see(ledger, bound(a_pod(), "n1", ids))
+def test_a_pod_that_is_bound_gets_nothing_more(cache: AllocationCache, ids: str | None) -> None:
+    see(cache, bound(a_pod(), "n1", ids))
 
-    refused = declined(ledger, a_pod(), N2)
+    refused = declined(cache, a_pod(), N2)
 
     assert refused.code is DeclineCode.BOUND
     assert "bound to n1 already" in refused.text
 
 
-def test_a_pod_without_a_uid_cannot_be_told_from_others(ledger: AllocationCache) -> None:
+def test_a_pod_without_a_uid_cannot_be_told_from_others(cache: AllocationCache) -> None:
     pod = a_pod()
     pod["metadata"]["uid"] = ""
 
-    assert declined(ledger, pod).code is DeclineCode.REQUEST
+    assert declined(cache, pod).code is DeclineCode.REQUEST
 
 
-def test_a_request_that_means_nothing_is_refused_with_its_reason(ledger: AllocationCache) -> None:
-    refused = declined(ledger, a_pod(memory=-5))
+def test_a_request_that_means_nothing_is_refused_with_its_reason(cache: AllocationCache) -> None:
+    refused = declined(cache, a_pod(memory=-5))
 
     assert refused.code is DeclineCode.REQUEST
     assert "volcano.sh/vgpu-memory" in refused.text
@@ -565,122 +565,122 @@ def test_a_request_that_means_nothing_is_refused_with_its_reason(ledger: Allocat
 # Nodes and their registers
 
 
-def test_a_node_that_nobody_knows_takes_nothing(ledger: AllocationCache) -> None:
+def test_a_node_that_nobody_knows_takes_nothing(cache: AllocationCache) -> None:
     nowhere = NodeName("nowhere")
 
-    refused = declined(ledger, a_pod(), nowhere)
+    refused = declined(cache, a_pod(), nowhere)
 
     assert (refused.code, refused.why) == (DeclineCode.NODE, None)
     assert "node nowhere is not known" in refused.text
-    answer = ledger.answer(nowhere, asking(a_pod()))
+    answer = cache.answer(nowhere, asking(a_pod()))
     assert not isinstance(answer, Fit)
-    assert ledger.why_not(nowhere, asking(a_pod()), answer) is None
-    assert ledger.entry(nowhere) is None
+    assert cache.why_not(nowhere, asking(a_pod()), answer) is None
+    assert cache.entry(nowhere) is None
 
 
-def test_a_node_without_a_register_takes_nothing(ledger: AllocationCache) -> None:
-    see_node(ledger, {"metadata": {"name": "n1", "annotations": {}}})
+def test_a_node_without_a_register_takes_nothing(cache: AllocationCache) -> None:
+    see_node(cache, {"metadata": {"name": "n1", "annotations": {}}})
 
-    refused = declined(ledger, a_pod())
+    refused = declined(cache, a_pod())
 
     assert (refused.code, refused.refusal) == (DeclineCode.NODE, UNREGISTERED)
 
 
-def test_a_node_with_half_a_register_says_why_it_takes_nothing(ledger: AllocationCache) -> None:
-    (problem,) = ledger.see_node(objects.node_object(a_node("n1", "GPU-n1-0,10,409")))
+def test_a_node_with_half_a_register_says_why_it_takes_nothing(cache: AllocationCache) -> None:
+    (problem,) = cache.see_node(objects.node_object(a_node("n1", "GPU-n1-0,10,409")))
 
-    refused = declined(ledger, a_pod())
+    refused = declined(cache, a_pod())
 
     assert refused.code is DeclineCode.NODE
     assert problem.what in refused.text
     assert "volcano.sh/node-vgpu-register" in refused.text
 
 
-def test_what_runs_on_a_node_with_half_a_register_counts_when_the_register_is_back(ledger: AllocationCache) -> None:
-    see(ledger, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:"))
-    see_node(ledger, a_node("n1", "GPU-n1-0,10,409"))
-    entry = ledger.entry(N1)
+def test_what_runs_on_a_node_with_half_a_register_counts_when_the_register_is_back(cache: AllocationCache) -> None:
+    see(cache, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:"))
+    see_node(cache, a_node("n1", "GPU-n1-0,10,409"))
+    entry = cache.entry(N1)
     assert entry is not None
     assert [share.device for record in entry.pods for share in record.strangers] == ["GPU-n1-0"]
 
-    see_node(ledger, a_node("n1"))
+    see_node(cache, a_node("n1"))
 
-    assert free(ledger) == 30_960
+    assert free(cache) == 30_960
 
 
-def test_a_reservation_on_a_card_that_left_the_node_is_made_anew(ledger: AllocationCache) -> None:
-    reserve(ledger, a_pod())
-    see_node(ledger, a_node("n1", register("GPU-other")))
+def test_a_reservation_on_a_card_that_left_the_node_is_made_anew(cache: AllocationCache) -> None:
+    reserve(cache, a_pod())
+    see_node(cache, a_node("n1", register("GPU-other")))
 
-    said = grant(ledger, a_pod())
+    said = grant(cache, a_pod())
 
     assert (said.source, cards(said)) == (AllocationSource.PLACED, ["GPU-other"])
 
 
-def test_a_reservation_on_a_card_that_fell_sick_is_made_anew(ledger: AllocationCache) -> None:
-    see_node(ledger, a_node("n1", register("GPU-a", "GPU-b")))
-    (card,) = cards(reserve(ledger, a_pod()))
+def test_a_reservation_on_a_card_that_fell_sick_is_made_anew(cache: AllocationCache) -> None:
+    see_node(cache, a_node("n1", register("GPU-a", "GPU-b")))
+    (card,) = cards(reserve(cache, a_pod()))
     (other,) = {"GPU-a", "GPU-b"} - {card}
-    see_node(ledger, a_node("n1", register(card, healthy=False) + register(other)))
+    see_node(cache, a_node("n1", register(card, healthy=False) + register(other)))
 
-    said = grant(ledger, a_pod())
+    said = grant(cache, a_pod())
 
     assert (said.source, cards(said)) == (AllocationSource.PLACED, [other])
 
 
-def test_a_card_that_is_smaller_now_is_given_only_as_far_as_it_goes(ledger: AllocationCache) -> None:
-    reserve(ledger, a_pod(memory=30_000))
-    see_node(ledger, a_node("n1", register("GPU-n1-0", memory=20_000)))
+def test_a_card_that_is_smaller_now_is_given_only_as_far_as_it_goes(cache: AllocationCache) -> None:
+    reserve(cache, a_pod(memory=30_000))
+    see_node(cache, a_node("n1", register("GPU-n1-0", memory=20_000)))
 
-    assert declined(ledger, a_pod(memory=30_000)).code is DeclineCode.CARDS
-
-
-def test_a_pod_on_a_node_that_is_not_known_yet_counts_once_it_is(ledger: AllocationCache) -> None:
-    see(ledger, bound(a_pod(), "n3", "GPU-n3-0,NVIDIA,10000,0:"))
-    assert ledger.entry(NodeName("n3")) is None
-
-    see_node(ledger, a_node("n3"))
-
-    assert free(ledger, NodeName("n3")) == 30_960
+    assert declined(cache, a_pod(memory=30_000)).code is DeclineCode.CARDS
 
 
-def test_pods_outlive_their_node_and_leave_nothing_behind(ledger: AllocationCache) -> None:
-    see(ledger, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:"))
-    ledger.forget_node(N1)
-    assert declined(ledger, a_pod("q")).code is DeclineCode.NODE
+def test_a_pod_on_a_node_that_is_not_known_yet_counts_once_it_is(cache: AllocationCache) -> None:
+    see(cache, bound(a_pod(), "n3", "GPU-n3-0,NVIDIA,10000,0:"))
+    assert cache.entry(NodeName("n3")) is None
 
-    see_node(ledger, a_node("n1"))
-    assert free(ledger) == 30_960
+    see_node(cache, a_node("n3"))
 
-    ledger.forget_node(N1)
-    ledger.forget_pod(PodUid("uid-p"), 0)
-    ledger.forget_node(N2)
-    ledger.forget_node(NodeName("n9"))
-    assert ledger.statistics() == Statistics(nodes=0, devices=0, holders=0, reservations=0, answered=0)
+    assert free(cache, NodeName("n3")) == 30_960
 
 
-def test_sizes_are_told(ledger: AllocationCache) -> None:
-    see_node(ledger, a_node("n1", register("GPU-a", "GPU-b")))
-    see(ledger, bound(a_pod("bound"), "n1", "GPU-a,NVIDIA,10000,0:"))
-    reserve(ledger, a_pod("reserved"))
-    grant(ledger, a_pod("granted"))
+def test_pods_outlive_their_node_and_leave_nothing_behind(cache: AllocationCache) -> None:
+    see(cache, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:"))
+    cache.forget_node(N1)
+    assert declined(cache, a_pod("q")).code is DeclineCode.NODE
 
-    assert ledger.statistics() == Statistics(nodes=2, devices=3, holders=1, reservations=1, answered=1)
+    see_node(cache, a_node("n1"))
+    assert free(cache) == 30_960
+
+    cache.forget_node(N1)
+    cache.forget_pod(PodUid("uid-p"), 0)
+    cache.forget_node(N2)
+    cache.forget_node(NodeName("n9"))
+    assert cache.statistics() == Statistics(nodes=0, devices=0, holders=0, reservations=0, answered=0)
 
 
-def test_a_thousand_questions_of_one_shape_are_one_decision(ledger: AllocationCache) -> None:
+def test_sizes_are_told(cache: AllocationCache) -> None:
+    see_node(cache, a_node("n1", register("GPU-a", "GPU-b")))
+    see(cache, bound(a_pod("bound"), "n1", "GPU-a,NVIDIA,10000,0:"))
+    reserve(cache, a_pod("reserved"))
+    grant(cache, a_pod("granted"))
+
+    assert cache.statistics() == Statistics(nodes=2, devices=3, holders=1, reservations=1, answered=1)
+
+
+def test_a_thousand_questions_of_one_shape_are_one_decision(cache: AllocationCache) -> None:
     for at in range(1_000):
-        ledger.answer((N1, N2)[at % 2], asking(a_pod(f"p{at}")))
+        cache.answer((N1, N2)[at % 2], asking(a_pod(f"p{at}")))
 
-    assert ledger.decider.statistics.misses == 1
+    assert cache.decider.statistics.misses == 1
 
 
-def test_numbers_of_a_refusal_are_those_of_the_engine(ledger: AllocationCache) -> None:
+def test_numbers_of_a_refusal_are_those_of_the_engine(cache: AllocationCache) -> None:
     intake: PodInfo = asking(a_pod(memory=50_000))
-    answer = ledger.answer(N1, intake)
+    answer = cache.answer(N1, intake)
     assert isinstance(answer, NoFit)
 
-    why = ledger.why_not(N1, intake, answer)
+    why = cache.why_not(N1, intake, answer)
 
     assert why is not None
     assert (why.nodes, why.fitting) == (1, 0)
@@ -689,20 +689,20 @@ def test_numbers_of_a_refusal_are_those_of_the_engine(ledger: AllocationCache) -
 # What a scheduler asks about many nodes, and asks again
 
 
-def test_many_nodes_are_answered_each_as_if_it_were_asked_alone(ledger: AllocationCache) -> None:
-    see_node(ledger, a_node("n3"))
-    grant(ledger, a_pod("other", memory=35_000), N2)
+def test_many_nodes_are_answered_each_as_if_it_were_asked_alone(cache: AllocationCache) -> None:
+    see_node(cache, a_node("n3"))
+    grant(cache, a_pod("other", memory=35_000), N2)
     names = [NodeName(name) for name in ("n8", "n1", "n9", "n3", "n2")]
     intake = asking(a_pod())
 
-    answers = ledger.answers(names, intake)
+    answers = cache.answers(names, intake)
 
-    assert answers == {name: ledger.answer(name, intake) for name in names}
+    assert answers == {name: cache.answer(name, intake) for name in names}
     assert [isinstance(answers[name], Fit) for name in names] == [False, True, False, True, False]
 
 
 @pytest.mark.parametrize("at", [0, 1])
-def test_nodes_of_one_kind_are_asked_one_by_one_for_a_card_with_this_id(ledger: AllocationCache, at: int) -> None:
+def test_nodes_of_one_kind_are_asked_one_by_one_for_a_card_with_this_id(cache: AllocationCache, at: int) -> None:
     raw = a_pod()
     raw["spec"]["containers"].append({**raw["spec"]["containers"][0], "name": "second"})
     intake = asking(raw)
@@ -713,105 +713,105 @@ def test_nodes_of_one_kind_are_asked_one_by_one_for_a_card_with_this_id(ledger: 
     devices = replace(intake.demand.devices, containers=tuple(containers))
     named = replace(intake, demand=replace(intake.demand, devices=devices))
 
-    answers = ledger.answers([N1, N2], named)
+    answers = cache.answers([N1, N2], named)
 
     assert isinstance(answers[N1], Fit)
     assert isinstance(answers[N2], NoFit)
 
 
-def test_a_node_without_a_register_has_no_numbers_to_show(ledger: AllocationCache) -> None:
-    assert ledger.why_not(N1, asking(a_pod()), UNREGISTERED) is None
+def test_a_node_without_a_register_has_no_numbers_to_show(cache: AllocationCache) -> None:
+    assert cache.why_not(N1, asking(a_pod()), UNREGISTERED) is None
 
 
-def reserve_at(ledger: AllocationCache, name: str, now: float, job: str) -> None:
-    assert isinstance(ledger.reserve(N1, asking(a_pod(name, memory=1_000)), now, job=job), PodAllocation)
+def reserve_at(cache: AllocationCache, name: str, now: float, job: str) -> None:
+    assert isinstance(cache.reserve(N1, asking(a_pod(name, memory=1_000)), now, job=job), PodAllocation)
 
 
-def reserved(ledger: AllocationCache) -> set[str]:
+def reserved(cache: AllocationCache) -> set[str]:
     """The pods that hold something on n1."""
-    entry = ledger.entry(N1)
+    entry = cache.entry(N1)
     assert entry is not None
     return {record.uid.removeprefix("uid-") for record in entry.pods}
 
 
 def test_a_pod_that_is_asked_about_again_gives_up_its_place_and_the_later_places_of_its_job(
-    ledger: AllocationCache,
+    cache: AllocationCache,
 ) -> None:
-    reserve_at(ledger, "before", 1, "train")
+    reserve_at(cache, "before", 1, "train")
     for name, job in (("first", "train"), ("at-once", "train"), ("stranger", "other"), ("alone", "")):
-        reserve_at(ledger, name, 2, job)
-    reserve_at(ledger, "later", 3, "train")
+        reserve_at(cache, name, 2, job)
+    reserve_at(cache, "later", 3, "train")
 
-    ledger.look_again(PodUid("uid-first"))
+    cache.look_again(PodUid("uid-first"))
 
-    assert reserved(ledger) == {"before", "stranger", "alone"}
+    assert reserved(cache) == {"before", "stranger", "alone"}
 
 
-def test_a_pod_without_a_job_that_is_asked_about_again_gives_up_only_its_own_place(ledger: AllocationCache) -> None:
+def test_a_pod_without_a_job_that_is_asked_about_again_gives_up_only_its_own_place(cache: AllocationCache) -> None:
     for name in ("first", "second"):
-        reserve_at(ledger, name, 1, "")
+        reserve_at(cache, name, 1, "")
 
-    ledger.look_again(PodUid("uid-first"))
+    cache.look_again(PodUid("uid-first"))
 
-    assert reserved(ledger) == {"second"}
+    assert reserved(cache) == {"second"}
 
 
 def test_what_bindings_were_answered_with_stays_when_a_pod_of_the_job_is_asked_about_again(
-    ledger: AllocationCache,
+    cache: AllocationCache,
 ) -> None:
     for name in ("first", "answered"):
-        reserve_at(ledger, name, 1, "train")
-    grant(ledger, a_pod("answered", memory=1_000), now=1)
-    reserve_at(ledger, "answered", 1, "train")
+        reserve_at(cache, name, 1, "train")
+    grant(cache, a_pod("answered", memory=1_000), now=1)
+    reserve_at(cache, "answered", 1, "train")
 
-    ledger.look_again(PodUid("uid-answered"))
-    assert reserved(ledger) == {"first", "answered"}
-    ledger.look_again(PodUid("uid-first"))
+    cache.look_again(PodUid("uid-answered"))
+    assert reserved(cache) == {"first", "answered"}
+    cache.look_again(PodUid("uid-first"))
 
-    assert reserved(ledger) == {"answered"}
+    assert reserved(cache) == {"answered"}
 
 
 # What is counted and remembered
 
 
-def test_every_change_of_what_is_held_or_to_be_had_makes_the_number_of_changes_grow(ledger: AllocationCache) -> None:
-    known = [ledger.changes]
+def test_every_change_of_what_is_held_or_to_be_had_makes_the_number_of_changes_grow(cache: AllocationCache) -> None:
+    known = [cache.changes]
 
     def changed() -> bool:
-        known.append(ledger.changes)
+        known.append(cache.changes)
         return known[-1] > known[-2]
 
-    see_node(ledger, a_node("n3"))
+    see_node(cache, a_node("n3"))
     assert changed()
-    reserve(ledger, a_pod())
+    reserve(cache, a_pod())
     assert changed()
-    ledger.release(PodUid("uid-p"))
+    cache.release(PodUid("uid-p"))
     assert changed()
-    see_node(ledger, a_node("n3", register("GPU-new")))
+    see_node(cache, a_node("n3", register("GPU-new")))
     assert changed()
-    ledger.forget_node(NodeName("n3"))
+    cache.forget_node(NodeName("n3"))
     assert changed()
 
 
 def test_a_reservation_that_is_released_leaves_what_a_binding_elsewhere_was_answered_with(
-    ledger: AllocationCache,
+    cache: AllocationCache,
 ) -> None:
-    grant(ledger, a_pod())
-    reserve(ledger, a_pod(), N2)
+    grant(cache, a_pod())
+    reserve(cache, a_pod(), N2)
 
-    assert ledger.release(PodUid("uid-p"))
+    assert cache.release(PodUid("uid-p"))
 
-    assert [each.node for each in ledger.assumptions(PodUid("uid-p"))] == ["n1"]
-    assert (free(ledger), free(ledger, N2)) == (30_960, 40_960)
+    assert [each.node for each in cache.assumptions(PodUid("uid-p"))] == ["n1"]
+    assert (free(cache), free(cache, N2)) == (30_960, 40_960)
 
 
 def test_a_pod_that_is_gone_is_forgotten_once_its_time_is_up_and_no_sooner() -> None:
-    ledger = AllocationCache(Decider(REGISTRY), keep=10)
-    see_node(ledger, a_node("n1"))
-    ledger.forget_pod(PodUid("uid-p"), 5)
+    cache = AllocationCache(Decider(REGISTRY), keep=10)
+    see_node(cache, a_node("n1"))
+    cache.forget_pod(PodUid("uid-p"), 5)
 
-    ledger.expire(14)
-    assert declined(ledger, a_pod()).code is DeclineCode.GONE
-    ledger.expire(15)
+    cache.expire(14)
+    assert declined(cache, a_pod()).code is DeclineCode.GONE
+    cache.expire(15)
 
-    grant(ledger, a_pod())
+    grant(cache, a_pod())

@@ -15,16 +15,16 @@ from tests.unit.allocations.objects import N1, REGISTRY, Raw, a_node, a_pod, ask
 
 def found(*pods: Raw, nodes: tuple[Raw, ...] = (), registry: Registry = REGISTRY) -> list[AuditFinding]:
     """What is wrong with these pods on two nodes with one card of 40,960 MiB each."""
-    return list(a_ledger(*pods, nodes=nodes, registry=registry).findings())
+    return list(a_cache(*pods, nodes=nodes, registry=registry).findings())
 
 
-def a_ledger(*pods: Raw, nodes: tuple[Raw, ...] = (), registry: Registry = REGISTRY) -> AllocationCache:
-    ledger = AllocationCache(Decider(registry))
+def a_cache(*pods: Raw, nodes: tuple[Raw, ...] = (), registry: Registry = REGISTRY) -> AllocationCache:
+    cache = AllocationCache(Decider(registry))
     for raw in nodes or (a_node("n1"), a_node("n2")):
-        ledger.see_node(objects.node_object(raw))
+        cache.see_node(objects.node_object(raw))
     for raw in pods:
-        ledger.see_pod(objects.pod(raw), 0)
-    return ledger
+        cache.see_pod(objects.pod(raw), 0)
+    return cache
 
 
 def holds(name: str, ids: str | None, memory: int = 0) -> Raw:
@@ -135,22 +135,22 @@ def test_a_grant_that_cannot_be_read_is_told_with_what_is_wrong_in_it() -> None:
 @pytest.mark.parametrize("later", ["GPU-n1-0,NVIDIA,1,0:", "rubbish", None])
 def test_a_grant_that_somebody_changed_on_a_bound_pod_is_told_until_it_is_put_back(later: str | None) -> None:
     first = holds("a", "GPU-n1-0,NVIDIA,30000,0:", memory=30_000)
-    ledger = a_ledger(first, holds("a", later, memory=30_000))
+    cache = a_cache(first, holds("a", later, memory=30_000))
 
-    (one,) = ledger.findings()
+    (one,) = cache.findings()
 
     assert (one.finding, one.pods) == (AuditFindingKind.CHANGED, ("team/a",))
     assert "was bound with GPU-n1-0, and the grant in its annotations was changed afterwards" in one.text
-    ledger.see_pod(objects.pod(first), 0)
-    assert ledger.findings() == ()
+    cache.see_pod(objects.pod(first), 0)
+    assert cache.findings() == ()
 
 
 def test_what_is_only_assumed_is_not_told() -> None:
-    ledger = a_ledger()
-    ledger.grant(N1, asking(a_pod()), 0)
-    ledger.see_node(objects.node_object(a_node("n1", register("GPU-new"))))
+    cache = a_cache()
+    cache.grant(N1, asking(a_pod()), 0)
+    cache.see_node(objects.node_object(a_node("n1", register("GPU-new"))))
 
-    assert ledger.findings() == ()
+    assert cache.findings() == ()
 
 
 def test_a_slot_that_two_pods_hold_is_told() -> None:
@@ -187,12 +187,12 @@ def test_what_is_wrong_is_told_node_by_node() -> None:
 
 
 def test_a_pod_that_is_not_bound_yet_hides_no_finding_of_the_pods_after_it() -> None:
-    ledger = a_ledger()
-    ledger.reserve(N1, asking(a_pod("assumed")), 0)
-    ledger.see_pod(objects.pod(holds("a", None)), 0)
-    ledger.see_pod(objects.pod(holds("b", "GPU-lost,NVIDIA,1,0:")), 0)
+    cache = a_cache()
+    cache.reserve(N1, asking(a_pod("assumed")), 0)
+    cache.see_pod(objects.pod(holds("a", None)), 0)
+    cache.see_pod(objects.pod(holds("b", "GPU-lost,NVIDIA,1,0:")), 0)
 
-    assert [each.finding for each in ledger.findings()] == [AuditFindingKind.UNGRANTED, AuditFindingKind.UNKNOWN_CARD]
+    assert [each.finding for each in cache.findings()] == [AuditFindingKind.UNGRANTED, AuditFindingKind.UNKNOWN_CARD]
 
 
 def test_what_else_is_wrong_with_a_card_is_told_after_what_is_told_once() -> None:

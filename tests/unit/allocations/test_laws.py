@@ -1,4 +1,4 @@
-"""What holds after every step of any history: events late and twice, Bindings that fail, the ledger made anew."""
+"""What holds after every step of any history: events late and twice, Bindings that fail, the cache made anew."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ picks = st.integers(0, 2**16)
 
 @dataclass
 class Belief:
-    """What the ledger should take a pod to hold on a node that it has not been seen on."""
+    """What the cache should take a pod to hold on a node that it has not been seen on."""
 
     grants: tuple[ContainerGrant, ...]
     until: float
@@ -92,7 +92,7 @@ class Cluster:
 
 
 class Histories(RuleBasedStateMachine):
-    """The cluster, the ledger that follows it, and by plain rules what that ledger should believe."""
+    """The cluster, the cache that follows it, and by plain rules what that cache should believe."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class Histories(RuleBasedStateMachine):
         self.hangs_since: float | None = None
         self.builder = NodeBuilder(REGISTRY)
         self.reader = RecordReader(REGISTRY)
-        self.ledger = AllocationCache(Decider(REGISTRY))
+        self.cache = AllocationCache(Decider(REGISTRY))
 
     # Nodes
 
@@ -193,7 +193,7 @@ class Histories(RuleBasedStateMachine):
     def reserve(self, pod: int, node: int, job: str = "") -> None:
         uid, name = self.some_pod(pod), self.some_node(node)
         intake = asking(self.cluster.pods[uid], REGISTRY)
-        said = self.ledger.reserve(NodeName(name), intake, self.now, job=job)
+        said = self.cache.reserve(NodeName(name), intake, self.now, job=job)
         self.judge(said, intake, name)
         if isinstance(said, PodAllocation):
             self.believe(uid, name, said, answered=False, job=job)
@@ -204,7 +204,7 @@ class Histories(RuleBasedStateMachine):
         """What is only reserved ends, for the pod and for those of its job that came with it or later."""
         uid = sorted(uid for uid, held in self.beliefs.items() if held)[pick % sum(map(bool, self.beliefs.values()))]
         mine = [belief for belief in self.beliefs[uid].values() if not belief.answered]
-        self.ledger.look_again(PodUid(uid))
+        self.cache.look_again(PodUid(uid))
         for other, held in self.beliefs.items():
             for name, belief in list(held.items()):
                 joined = any(each.job and each.job == belief.job and belief.made >= each.made for each in mine)
@@ -218,7 +218,7 @@ class Histories(RuleBasedStateMachine):
         intake = asking(self.cluster.pods[self.some_pod(pod)], REGISTRY)
         for name in self.first:
             entry = self.rebuilt(name, without=intake.pod.uid)
-            said = self.ledger.answer(NodeName(name), intake)
+            said = self.cache.answer(NodeName(name), intake)
             anew = entry and Decider(REGISTRY).answer(entry, PodDemand(intake.demand.devices), intake.policy)
             assert said == (UNKNOWN_NODE if anew is None else anew)
 
@@ -228,7 +228,7 @@ class Histories(RuleBasedStateMachine):
         uid = self.some_pod(pod)
         held = self.beliefs.get(uid, {})
         waiting = [name for name, belief in held.items() if not belief.answered]
-        assert self.ledger.release(PodUid(uid)) == bool(waiting)
+        assert self.cache.release(PodUid(uid)) == bool(waiting)
         for name in waiting:
             del held[name]
 
@@ -241,7 +241,7 @@ class Histories(RuleBasedStateMachine):
         carried = raw["metadata"]["annotations"]
         if stale:
             carried = next((flight.written for flight in self.flights if flight.node == name), carried)
-        said = self.ledger.grant(NodeName(name), intake, self.now, carried=carried, dry=dry)
+        said = self.cache.grant(NodeName(name), intake, self.now, carried=carried, dry=dry)
         self.judge(said, intake, name, carried)
         if isinstance(said, PodAllocation) and not dry:
             self.fly(said, uid, name)
@@ -255,7 +255,7 @@ class Histories(RuleBasedStateMachine):
             return
         uid, name = waiting[pick % len(waiting)]
         belief = self.beliefs[uid][name]
-        said = self.ledger.grant(NodeName(name), asking(self.cluster.pods[uid], REGISTRY), self.now, dry=dry)
+        said = self.cache.grant(NodeName(name), asking(self.cluster.pods[uid], REGISTRY), self.now, dry=dry)
         self.judge(said, asking(self.cluster.pods[uid], REGISTRY), name)
         entry = self.rebuilt(name)
         sound = entry is not None and not flaws_of(next(each for each in entry.pods if each.uid == uid), entry)
@@ -333,14 +333,14 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.cluster.shown_pods)
     @rule(pick=picks)
     def show_again(self, pick: int) -> None:
-        before, changes = list(self.ledger.snapshot().nodes), self.ledger.changes
+        before, changes = list(self.cache.snapshot().nodes), self.cache.changes
         uid = sorted(self.cluster.shown_pods)[pick % len(self.cluster.shown_pods)]
         if uid not in self.gone:
-            self.ledger.see_pod(objects.pod(self.cluster.shown_pods[uid]), self.now)
+            self.cache.see_pod(objects.pod(self.cluster.shown_pods[uid]), self.now)
         for name in self.cluster.shown_nodes:
-            self.ledger.see_node(objects.node_object(self.cluster.shown_nodes[name]))
-        assert all(one is other for one, other in zip(before, self.ledger.snapshot().nodes, strict=True))
-        assert self.ledger.changes == changes
+            self.cache.see_node(objects.node_object(self.cluster.shown_nodes[name]))
+        assert all(one is other for one, other in zip(before, self.cache.snapshot().nodes, strict=True))
+        assert self.cache.changes == changes
 
     @rule()
     def watch_hangs(self) -> None:
@@ -364,7 +364,7 @@ class Histories(RuleBasedStateMachine):
             for event in late if self.hangs_since is None else ():
                 self.show_event(event)
         shown = self.now if self.hangs_since is None else self.hangs_since
-        ended = self.ledger.expire(self.now, shown=shown)
+        ended = self.cache.expire(self.now, shown=shown)
         due = [
             (uid, name)
             for uid, held in self.beliefs.items()
@@ -379,7 +379,7 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def bindings_that_failed_are_looked_up(self) -> None:
         """Whatever the watch has shown, a pod that has no node by now will never get one by an old Binding."""
-        found = self.ledger.overdue(self.now, after=CARRIED_OUT)
+        found = self.cache.overdue(self.now, after=CARRIED_OUT)
         late = [
             (uid, name)
             for uid, held in self.beliefs.items()
@@ -390,7 +390,7 @@ class Histories(RuleBasedStateMachine):
         for each in found:
             raw = self.cluster.pods.get(each.record.uid)
             if raw is not None and not raw["spec"].get("nodeName"):
-                assert self.ledger.fail(each)
+                assert self.cache.fail(each)
                 del self.beliefs[each.record.uid][each.node]
 
     @rule()
@@ -398,7 +398,7 @@ class Histories(RuleBasedStateMachine):
         """Bindings that were answered are carried out before we list the pods; what was reserved is forgotten."""
         while self.flights:
             self.binding_ends(0, well=True)
-        self.ledger = AllocationCache(Decider(REGISTRY))
+        self.cache = AllocationCache(Decider(REGISTRY))
         self.hangs_since = None
         self.cluster.events.clear()
         self.cluster.shown_nodes, self.cluster.shown_pods, self.cluster.shown_bound = {}, {}, {}
@@ -421,12 +421,12 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def usage_is_that_of_a_rebuild(self) -> None:
-        for entry in self.ledger.snapshot().nodes:
+        for entry in self.cache.snapshot().nodes:
             anew = self.rebuilt(entry.name)
             assert anew is not None
             assert anew.state == entry.state
             assert anew.ids == entry.ids
-        assert [entry.name for entry in self.ledger.snapshot().nodes] == sorted(self.cluster.shown_nodes)
+        assert [entry.name for entry in self.cache.snapshot().nodes] == sorted(self.cluster.shown_nodes)
 
     @invariant()
     def no_two_pods_of_ours_hold_one_slice(self) -> None:
@@ -481,7 +481,7 @@ class Histories(RuleBasedStateMachine):
     def fly(self, said: PodAllocation, uid: str, name: str) -> None:
         """The Binding is answered and on its way."""
         pod = asking(self.cluster.pods[uid], REGISTRY).pod
-        self.flights.append(Flight(uid, name, self.ledger.annotations(said, pod, now_ns=int(self.now * 1e9)), self.now))
+        self.flights.append(Flight(uid, name, self.cache.annotations(said, pod, now_ns=int(self.now * 1e9)), self.now))
         self.believe(uid, name, said, answered=True)
 
     def believe(self, uid: str, name: str, said: PodAllocation, *, answered: bool, job: str = "") -> None:
@@ -517,7 +517,7 @@ class Histories(RuleBasedStateMachine):
 
     def is_larger(self, raw: Raw) -> bool:
         pod, record = objects.pod(raw), self.record(raw)
-        entry = self.ledger.snapshot().node(NodeName(pod.node or ""))
+        entry = self.cache.snapshot().node(NodeName(pod.node or ""))
         devices = {} if entry is None else dict(zip(entry.ids, entry.state.shape.devices, strict=True))
         return bool(excess(compared(pod, record, REGISTRY), record, devices.get))
 
@@ -556,9 +556,9 @@ class Histories(RuleBasedStateMachine):
             self.show_node(event)
             return
         if event.raw is None:
-            self.ledger.forget_pod(PodUid(event.name), self.now)
+            self.cache.forget_pod(PodUid(event.name), self.now)
         else:
-            self.ledger.see_pod(objects.pod(event.raw), self.now)
+            self.cache.see_pod(objects.pod(event.raw), self.now)
             self.cluster.shown_pods[event.name] = event.raw
             self.show_bound(event.name, event.raw)
         ended = event.raw is None or event.raw["status"]["phase"] == "Succeeded"
@@ -580,10 +580,10 @@ class Histories(RuleBasedStateMachine):
 
     def show_node(self, event: Event) -> None:
         if event.raw is None:
-            self.ledger.forget_node(NodeName(event.name))
+            self.cache.forget_node(NodeName(event.name))
             self.cluster.shown_nodes.pop(event.name, None)
         else:
-            self.ledger.see_node(objects.node_object(event.raw))
+            self.cache.see_node(objects.node_object(event.raw))
             self.cluster.shown_nodes[event.name] = event.raw
 
 
@@ -624,19 +624,19 @@ def test_it_does_not_matter_which_of_two_objects_is_shown_first(random: Random, 
         events[f"uid-p{at}"] = random.choice([[held], [held, held], [a_pod(f"p{at}"), held], [held, None]])
 
     def shown(order: list[str]) -> list[Any]:
-        ledger, left = AllocationCache(Decider(REGISTRY)), {name: list(events[name]) for name in events}
+        cache, left = AllocationCache(Decider(REGISTRY)), {name: list(events[name]) for name in events}
         for name in order:
             match left[name].pop(0), name.startswith("uid"):
                 case None, True:
-                    ledger.forget_pod(PodUid(name), 0)
+                    cache.forget_pod(PodUid(name), 0)
                 case None, False:
-                    ledger.forget_node(NodeName(name))
+                    cache.forget_node(NodeName(name))
                 case raw, True:
-                    ledger.see_pod(objects.pod(raw), 0)
+                    cache.see_pod(objects.pod(raw), 0)
                 case raw, False:
-                    ledger.see_node(objects.node_object(raw))
-        known = [(entry.name, entry.ids, entry.state, entry.requested) for entry in ledger.snapshot().nodes]
-        return [*known, ledger.statistics(), sorted(found.text for found in ledger.findings())]
+                    cache.see_node(objects.node_object(raw))
+        known = [(entry.name, entry.ids, entry.state, entry.requested) for entry in cache.snapshot().nodes]
+        return [*known, cache.statistics(), sorted(found.text for found in cache.findings())]
 
     order = [name for name, raws in events.items() for _ in raws]
     assert shown(random.sample(order, len(order))) == shown(order)

@@ -26,27 +26,27 @@ MORE = "hami-plugins.io/vgpu-more-ids"
 PERCENTAGE = "volcano.sh/vgpu-memory-percentage"
 
 
-def a_ledger(*, capped: bool = True, registry: Registry = REGISTRY) -> AllocationCache:
-    ledger = AllocationCache(Decider(registry), capped=capped)
+def a_cache(*, capped: bool = True, registry: Registry = REGISTRY) -> AllocationCache:
+    cache = AllocationCache(Decider(registry), capped=capped)
     for name in ("n1", "n2"):
-        ledger.see_node(objects.node_object(a_node(name)))
-    return ledger
+        cache.see_node(objects.node_object(a_node(name)))
+    return cache
 
 
-def see(ledger: AllocationCache, raw: Raw) -> None:
-    ledger.see_pod(objects.pod(raw), 0)
+def see(cache: AllocationCache, raw: Raw) -> None:
+    cache.see_pod(objects.pod(raw), 0)
 
 
-def used(ledger: AllocationCache, at: int = 0) -> tuple[int, int, int]:
+def used(cache: AllocationCache, at: int = 0) -> tuple[int, int, int]:
     """Slots, memory and cores of n1's card that count as allocated."""
-    entry = ledger.entry(N1)
+    entry = cache.entry(N1)
     assert entry is not None
     held = entry.state.usage[at]
     return held.slots, held.memory, held.cores
 
 
-def larger(ledger: AllocationCache) -> AuditFinding:
-    (found,) = ledger.findings()
+def larger(cache: AllocationCache) -> AuditFinding:
+    (found,) = cache.findings()
     assert found.finding is AuditFindingKind.LARGER, found
     return found
 
@@ -56,9 +56,9 @@ def forged(ids: str = "GPU-n1-0,NVIDIA,40960,100:", memory: int = 1, **more: Any
 
 
 def test_an_allocation_larger_than_its_request_is_told_with_both_amounts_and_the_remedy() -> None:
-    ledger = a_ledger()
-    see(ledger, forged())
-    found = larger(ledger)
+    cache = a_cache()
+    see(cache, forged())
+    found = larger(cache)
     assert (found.node, found.pods) == ("n1", ("team/forged",))
     assert found.text == (
         "pod team/forged on node n1 has an allocation larger than its request (container main: 40960 of "
@@ -75,87 +75,87 @@ def test_an_allocation_larger_than_its_request_is_told_with_both_amounts_and_the
     ],
 )
 def test_no_amount_counts_with_more_than_the_request(ids: str, counted: tuple[int, int, int]) -> None:
-    ledger = a_ledger()
-    see(ledger, forged(ids))
-    larger(ledger)
-    assert used(ledger) == counted
+    cache = a_cache()
+    see(cache, forged(ids))
+    larger(cache)
+    assert used(cache) == counted
 
 
 def test_where_node_agents_do_not_compare_all_of_it_counts() -> None:
-    ledger = a_ledger(capped=False)
-    see(ledger, forged())
-    larger(ledger)
-    assert used(ledger) == (1, 40_960, 100)
+    cache = a_cache(capped=False)
+    see(cache, forged())
+    larger(cache)
+    assert used(cache) == (1, 40_960, 100)
 
 
 def test_a_pod_that_requests_nothing_holds_nothing() -> None:
-    ledger = a_ledger()
+    cache = a_cache()
     raw = forged()
     raw["spec"]["containers"][0]["resources"] = {}
-    see(ledger, raw)
-    assert "1 of volcano.sh/vgpu-number, and 0 requested" in larger(ledger).text
-    assert used(ledger) == (0, 0, 0)
-    see(ledger, raw)
-    larger(ledger)
+    see(cache, raw)
+    assert "1 of volcano.sh/vgpu-number, and 0 requested" in larger(cache).text
+    assert used(cache) == (0, 0, 0)
+    see(cache, raw)
+    larger(cache)
 
 
 def test_a_request_that_means_nothing_gets_nothing() -> None:
-    ledger = a_ledger()
+    cache = a_cache()
     raw = forged()
     raw["spec"]["containers"][0]["resources"]["limits"]["volcano.sh/vgpu-memory"] = "1.5"
-    see(ledger, raw)
-    assert "volcano.sh/vgpu-memory=1500m: not an amount of MiB" in larger(ledger).text
-    assert used(ledger) == (0, 0, 0)
+    see(cache, raw)
+    assert "volcano.sh/vgpu-memory=1500m: not an amount of MiB" in larger(cache).text
+    assert used(cache) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("always", [{}, {"restartPolicy": "Always"}], ids=["init container", "sidecar"])
 def test_init_containers_and_sidecars_are_compared_too(always: dict[str, str]) -> None:
-    ledger = a_ledger()
+    cache = a_cache()
     limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "5"}
     raw = forged(memory=10, ids="GPU-n1-0,NVIDIA,10,0:")
     raw["spec"]["initContainers"] = [{"name": "first", "resources": {"limits": limits}, **always}]
     raw["metadata"]["annotations"][MORE] = "first=GPU-n1-0,NVIDIA,30000,0:"
-    see(ledger, raw)
-    assert "container first: 30000 of" in larger(ledger).text
-    assert used(ledger)[1] in (10, 15)
+    see(cache, raw)
+    assert "container first: 30000 of" in larger(cache).text
+    assert used(cache)[1] in (10, 15)
 
 
 def test_a_pod_that_is_raised_after_it_was_bound_counts_with_what_it_was_bound_with() -> None:
-    ledger = a_ledger()
-    see(ledger, forged("GPU-n1-0,NVIDIA,1,0:"))
-    see(ledger, forged())
-    (found,) = ledger.findings()
+    cache = a_cache()
+    see(cache, forged("GPU-n1-0,NVIDIA,1,0:"))
+    see(cache, forged())
+    (found,) = cache.findings()
     assert found.finding is AuditFindingKind.CHANGED
-    assert used(ledger) == (1, 1, 0)
+    assert used(cache) == (1, 1, 0)
 
 
 def test_a_forged_allocation_that_is_forged_anew_is_told_as_changed_and_counts_as_before() -> None:
-    ledger = a_ledger()
-    see(ledger, forged("GPU-n1-0,NVIDIA,2,0:"))
-    see(ledger, forged("GPU-n1-0,NVIDIA,3,0:"))
-    (found,) = ledger.findings()
+    cache = a_cache()
+    see(cache, forged("GPU-n1-0,NVIDIA,2,0:"))
+    see(cache, forged("GPU-n1-0,NVIDIA,3,0:"))
+    (found,) = cache.findings()
     assert found.finding is AuditFindingKind.CHANGED
-    assert used(ledger) == (1, 1, 0)
-    see(ledger, forged("GPU-n1-0,NVIDIA,2,0:"))
-    larger(ledger)
+    assert used(cache) == (1, 1, 0)
+    see(cache, forged("GPU-n1-0,NVIDIA,2,0:"))
+    larger(cache)
 
 
 @pytest.mark.parametrize("capped", [True, False])
 def test_what_a_binding_was_answered_with_counts_where_the_pod_comes_bound_with_more(capped: bool) -> None:
-    ledger = a_ledger(capped=capped)
+    cache = a_cache(capped=capped)
     raw = a_pod("forged", memory=1000)
-    assert isinstance(ledger.grant(N1, asking(raw), 0), PodAllocation)
-    see(ledger, bound(raw, "n1", "GPU-n2-0,NVIDIA,40960,0:"))
-    assert used(ledger) == (1, 1000, 0)
-    larger(ledger)
+    assert isinstance(cache.grant(N1, asking(raw), 0), PodAllocation)
+    see(cache, bound(raw, "n1", "GPU-n2-0,NVIDIA,40960,0:"))
+    assert used(cache) == (1, 1000, 0)
+    larger(cache)
 
 
 def test_what_was_answered_for_another_node_does_not_count() -> None:
-    ledger = a_ledger(capped=False)
+    cache = a_cache(capped=False)
     raw = a_pod("forged", memory=1000)
-    assert isinstance(ledger.grant(N2, asking(raw), 0), PodAllocation)
-    see(ledger, bound(raw, "n1", "GPU-n1-0,NVIDIA,40960,0:"))
-    assert used(ledger) == (1, 40_960, 0)
+    assert isinstance(cache.grant(N2, asking(raw), 0), PodAllocation)
+    see(cache, bound(raw, "n1", "GPU-n1-0,NVIDIA,40960,0:"))
+    assert used(cache) == (1, 40_960, 0)
 
 
 def of_percent(memory: int) -> tuple[Registry, Raw]:
@@ -167,52 +167,52 @@ def of_percent(memory: int) -> tuple[Registry, Raw]:
 
 def test_a_percentage_is_compared_with_the_card_also_where_the_node_comes_after_the_pod() -> None:
     registry, raw = of_percent(20_481)
-    ledger = AllocationCache(Decider(registry), capped=True)
-    see(ledger, raw)
-    ledger.see_node(objects.node_object(a_node("n1")))
-    assert "20481 of volcano.sh/vgpu-memory on GPU-n1-0, and 20480 requested" in larger(ledger).text
+    cache = AllocationCache(Decider(registry), capped=True)
+    see(cache, raw)
+    cache.see_node(objects.node_object(a_node("n1")))
+    assert "20481 of volcano.sh/vgpu-memory on GPU-n1-0, and 20480 requested" in larger(cache).text
     registry, raw = of_percent(20_480)
-    ledger = a_ledger(registry=registry)
-    see(ledger, raw)
-    assert ledger.findings() == ()
+    cache = a_cache(registry=registry)
+    see(cache, raw)
+    assert cache.findings() == ()
 
 
 def test_a_percentage_larger_than_of_the_card_is_told_of_a_node_that_is_known() -> None:
     registry, raw = of_percent(20_481)
-    ledger = a_ledger(registry=registry)
-    see(ledger, raw)
-    assert "20481 of volcano.sh/vgpu-memory on GPU-n1-0, and 20480 requested" in larger(ledger).text
+    cache = a_cache(registry=registry)
+    see(cache, raw)
+    assert "20481 of volcano.sh/vgpu-memory on GPU-n1-0, and 20480 requested" in larger(cache).text
 
 
 def test_a_percentage_that_was_right_when_it_was_taken_stays_right_when_the_card_is_registered_smaller() -> None:
     registry, raw = of_percent(20_480)
-    ledger = a_ledger(registry=registry)
-    see(ledger, raw)
-    ledger.see_node(objects.node_object(a_node("n1", register("GPU-n1-0", memory=30_000))))
-    assert ledger.findings() == ()
+    cache = a_cache(registry=registry)
+    see(cache, raw)
+    cache.see_node(objects.node_object(a_node("n1", register("GPU-n1-0", memory=30_000))))
+    assert cache.findings() == ()
 
 
 def test_a_request_that_means_nothing_is_no_larger_allocation_where_nothing_is_allocated() -> None:
-    ledger = a_ledger()
+    cache = a_cache()
     raw = bound(a_pod(), "n1")
     raw["spec"]["containers"][0]["resources"]["limits"]["volcano.sh/vgpu-memory"] = "1.5"
-    see(ledger, raw)
-    assert [found.finding for found in ledger.findings()] == [AuditFindingKind.UNGRANTED]
+    see(cache, raw)
+    assert [found.finding for found in cache.findings()] == [AuditFindingKind.UNGRANTED]
 
 
 def test_a_percentage_counts_with_what_is_allocated_because_a_node_may_change_its_scale() -> None:
     registry, raw = of_percent(30_000)
-    ledger = a_ledger(registry=registry)
-    see(ledger, raw)
-    assert used(ledger) == (1, 30_000, 0)
+    cache = a_cache(registry=registry)
+    see(cache, raw)
+    assert used(cache) == (1, 30_000, 0)
 
 
 def test_a_pod_that_cannot_be_read_counts_with_what_its_annotations_say() -> None:
-    ledger = a_ledger()
+    cache = a_cache()
     pod = objects.pod(forged())
     containers = tuple(replace(each, limits={}, requests={}) for each in pod.containers)
-    ledger.see_pod(replace(pod, containers=containers), 0, fault="no limits")
-    assert used(ledger) == (1, 40_960, 100)
+    cache.see_pod(replace(pod, containers=containers), 0, fault="no limits")
+    assert used(cache) == (1, 40_960, 100)
 
 
 NEURON_REGISTRY = Registry([NEURON])
@@ -220,15 +220,15 @@ NEURON_REGISTRY = Registry([NEURON])
 
 def neuron(limits: dict[str, str], *others: dict[str, Any], **annotations: str) -> list[AuditFinding]:
     """What is wrong with a pod of a container with these limits and of ``others``, some of them init containers."""
-    ledger = AllocationCache(Decider(NEURON_REGISTRY))
-    ledger.see_node(objects.node_object(a_neuron_node("n1")))
+    cache = AllocationCache(Decider(NEURON_REGISTRY))
+    cache.see_node(objects.node_object(a_neuron_node("n1")))
     raw = bound(a_neuron_pod(), "n1")
     raw["metadata"]["annotations"] = annotations
     raw["spec"]["containers"][0]["resources"] = {"limits": limits}
     raw["spec"]["containers"] += [each for each in others if each["name"] == "beside"]
     raw["spec"]["initContainers"] = [each for each in others if each["name"] != "beside"]
-    ledger.see_pod(objects.pod(raw), 0)
-    return list(ledger.findings())
+    cache.see_pod(objects.pod(raw), 0)
+    return list(cache.findings())
 
 
 DEVICES, CORES = "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"

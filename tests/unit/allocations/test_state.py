@@ -1,4 +1,4 @@
-"""What the ledger knows of who holds what: how often that changed, what is remembered, and what is forgotten."""
+"""What the cache knows of who holds what: how often that changed, what is remembered, and what is forgotten."""
 
 from __future__ import annotations
 
@@ -26,56 +26,56 @@ IDS = "GPU-n1-0,NVIDIA,10000,0:"
 
 
 @pytest.fixture
-def ledger() -> AllocationCache:
-    """A ledger that knows two nodes with one card each."""
+def cache() -> AllocationCache:
+    """A cache that knows two nodes with one card each."""
     made = AllocationCache(Decider(REGISTRY))
     for name in ("n1", "n2"):
         see_node(made, a_node(name))
     return made
 
 
-def see_node(ledger: AllocationCache, raw: Raw) -> None:
-    ledger.see_node(objects.node_object(raw))
+def see_node(cache: AllocationCache, raw: Raw) -> None:
+    cache.see_node(objects.node_object(raw))
 
 
-def see(ledger: AllocationCache, raw: Raw, **more: Any) -> None:
-    ledger.see_pod(objects.pod(raw), 0, **more)
+def see(cache: AllocationCache, raw: Raw, **more: Any) -> None:
+    cache.see_pod(objects.pod(raw), 0, **more)
 
 
-def held(ledger: AllocationCache, node: NodeName = N1) -> int:
+def held(cache: AllocationCache, node: NodeName = N1) -> int:
     """The memory that is held of the node's cards, in MiB."""
-    entry = ledger.entry(node)
+    entry = cache.entry(node)
     assert entry is not None
     return sum(used.memory for used in entry.state.usage)
 
 
-def test_changes_are_counted_one_by_one_from_a_ledger_that_was_shown_nothing() -> None:
-    ledger = AllocationCache(Decider(REGISTRY))
-    counted = [ledger.changes]
+def test_changes_are_counted_one_by_one_from_a_cache_that_was_shown_nothing() -> None:
+    cache = AllocationCache(Decider(REGISTRY))
+    counted = [cache.changes]
     for change in (
-        lambda: see_node(ledger, a_node()),
-        lambda: ledger.reserve(N1, asking(a_pod()), 0),
-        lambda: ledger.release(P),
-        lambda: see(ledger, bound(a_pod(), "n1", IDS)),
-        lambda: ledger.forget_pod(P, 0),
-        lambda: ledger.forget_node(N1),
+        lambda: see_node(cache, a_node()),
+        lambda: cache.reserve(N1, asking(a_pod()), 0),
+        lambda: cache.release(P),
+        lambda: see(cache, bound(a_pod(), "n1", IDS)),
+        lambda: cache.forget_pod(P, 0),
+        lambda: cache.forget_node(N1),
     ):
         change()
-        counted.append(ledger.changes)
+        counted.append(cache.changes)
 
     assert counted == [0, 1, 2, 3, 4, 5, 6]
 
 
-def test_what_is_shown_again_or_answered_again_is_no_change(ledger: AllocationCache) -> None:
-    ledger.reserve(N1, asking(a_pod("reserved")), 0)
-    see(ledger, bound(a_pod(), "n1", IDS))
-    before = ledger.changes
+def test_what_is_shown_again_or_answered_again_is_no_change(cache: AllocationCache) -> None:
+    cache.reserve(N1, asking(a_pod("reserved")), 0)
+    see(cache, bound(a_pod(), "n1", IDS))
+    before = cache.changes
 
-    ledger.reserve(N1, asking(a_pod("reserved")), 1)
-    see(ledger, bound(a_pod(), "n1", IDS))
-    see_node(ledger, a_node("n1"))
+    cache.reserve(N1, asking(a_pod("reserved")), 1)
+    see(cache, bound(a_pod(), "n1", IDS))
+    see_node(cache, a_node("n1"))
 
-    assert ledger.changes == before
+    assert cache.changes == before
 
 
 @pytest.mark.parametrize(
@@ -87,79 +87,79 @@ def test_what_is_shown_again_or_answered_again_is_no_change(ledger: AllocationCa
     ],
     ids=["another card", "another size", "unreadable"],
 )
-def test_a_node_that_says_something_else_of_its_cards_is_a_change(ledger: AllocationCache, later: Raw) -> None:
-    before = ledger.changes
+def test_a_node_that_says_something_else_of_its_cards_is_a_change(cache: AllocationCache, later: Raw) -> None:
+    before = cache.changes
 
-    see_node(ledger, later)
+    see_node(cache, later)
 
-    assert ledger.changes == before + 1
+    assert cache.changes == before + 1
 
 
 def test_a_pod_holds_what_is_reserved_and_answered_and_then_only_what_it_was_bound_with(
-    ledger: AllocationCache,
+    cache: AllocationCache,
 ) -> None:
-    assert ledger.holdings(P) == ()
-    ledger.grant(N2, asking(a_pod()), 0)
-    ledger.reserve(N1, asking(a_pod()), 0)
-    assert {node: grants[0].shares[0].device for node, grants in ledger.holdings(P)} == {
+    assert cache.holdings(P) == ()
+    cache.grant(N2, asking(a_pod()), 0)
+    cache.reserve(N1, asking(a_pod()), 0)
+    assert {node: grants[0].shares[0].device for node, grants in cache.holdings(P)} == {
         "n1": "GPU-n1-0",
         "n2": "GPU-n2-0",
     }
 
-    see(ledger, bound(a_pod(), "n1", IDS))
+    see(cache, bound(a_pod(), "n1", IDS))
 
-    ((node, grants),) = ledger.holdings(P)
+    ((node, grants),) = cache.holdings(P)
     assert (node, [share.memory for share in grants[0].shares]) == ("n1", [10_000])
 
 
 def test_a_pod_that_is_shown_on_another_node_holds_what_it_says_there_and_nothing_where_it_was(
-    ledger: AllocationCache,
+    cache: AllocationCache,
 ) -> None:
-    see(ledger, bound(a_pod(), "n1", IDS))
-    see(ledger, bound(a_pod(), "n2", "GPU-n2-0,NVIDIA,9000,0:"))
+    see(cache, bound(a_pod(), "n1", IDS))
+    see(cache, bound(a_pod(), "n2", "GPU-n2-0,NVIDIA,9000,0:"))
 
-    assert (held(ledger, N1), held(ledger, N2), ledger.findings()) == (0, 9_000, ())
-
-
-def test_a_pod_that_could_not_be_read_holds_what_was_taken_from_it_until_it_can(ledger: AllocationCache) -> None:
-    see(ledger, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,9000,0:"), fault="no limits")
-    see(ledger, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,8000,0:"), fault="no limits")
-    assert held(ledger) == 9_000
-
-    see(ledger, bound(a_pod(), "n1", IDS))
-
-    assert (held(ledger), ledger.findings()) == (10_000, ())
+    assert (held(cache, N1), held(cache, N2), cache.findings()) == (0, 9_000, ())
 
 
-def test_a_pod_that_was_read_holds_the_same_when_it_cannot_be_read_any_more(ledger: AllocationCache) -> None:
-    see(ledger, bound(a_pod(), "n1", IDS))
-    see(ledger, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,1,0:"), fault="no limits")
+def test_a_pod_that_could_not_be_read_holds_what_was_taken_from_it_until_it_can(cache: AllocationCache) -> None:
+    see(cache, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,9000,0:"), fault="no limits")
+    see(cache, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,8000,0:"), fault="no limits")
+    assert held(cache) == 9_000
 
-    assert held(ledger) == 10_000
+    see(cache, bound(a_pod(), "n1", IDS))
+
+    assert (held(cache), cache.findings()) == (10_000, ())
 
 
-def test_cards_that_a_pod_was_given_after_it_was_bound_are_what_it_was_given_first(ledger: AllocationCache) -> None:
-    see(ledger, bound(a_pod(), "n1"))
+def test_a_pod_that_was_read_holds_the_same_when_it_cannot_be_read_any_more(cache: AllocationCache) -> None:
+    see(cache, bound(a_pod(), "n1", IDS))
+    see(cache, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,1,0:"), fault="no limits")
+
+    assert held(cache) == 10_000
+
+
+def test_cards_that_a_pod_was_given_after_it_was_bound_are_what_it_was_given_first(cache: AllocationCache) -> None:
+    see(cache, bound(a_pod(), "n1"))
     for _ in range(2):
-        see(ledger, bound(a_pod(), "n1", IDS))
-        assert (held(ledger), ledger.findings()) == (10_000, ())
+        see(cache, bound(a_pod(), "n1", IDS))
+        assert (held(cache), cache.findings()) == (10_000, ())
 
 
-def test_a_pod_holds_the_same_whether_or_not_it_has_a_container_without_devices(ledger: AllocationCache) -> None:
+def test_a_pod_holds_the_same_whether_or_not_it_has_a_container_without_devices(cache: AllocationCache) -> None:
     for ids in (IDS, "GPU-n1-0,NVIDIA,1,0:"):
         raw = bound(a_pod(), "n1", ids)
         raw["spec"]["containers"].append({"name": "idle"})
-        see(ledger, raw)
-        assert held(ledger) == 10_000
+        see(cache, raw)
+        assert held(cache) == 10_000
 
 
 def test_whoever_shows_a_pod_is_told_that_its_grant_was_changed_and_of_no_change_otherwise(
-    ledger: AllocationCache,
+    cache: AllocationCache,
 ) -> None:
     raw = bound(a_pod(), "n1", IDS)
-    assert ledger.see_pod(objects.pod(raw), 0) == ledger.see_pod(objects.pod(raw), 0) == ()
+    assert cache.see_pod(objects.pod(raw), 0) == cache.see_pod(objects.pod(raw), 0) == ()
 
-    (problem,) = ledger.see_pod(objects.pod(bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,1,0:")), 0)
+    (problem,) = cache.see_pod(objects.pod(bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,1,0:")), 0)
 
     assert (problem.place, problem.what) == (
         "pod team/p",
@@ -167,21 +167,21 @@ def test_whoever_shows_a_pod_is_told_that_its_grant_was_changed_and_of_no_change
     )
 
 
-def test_a_pod_on_a_node_that_is_gone_is_answered_as_any_other(ledger: AllocationCache) -> None:
-    ledger.reserve(N1, asking(a_pod()), 0)
-    ledger.forget_node(N1)
+def test_a_pod_on_a_node_that_is_gone_is_answered_as_any_other(cache: AllocationCache) -> None:
+    cache.reserve(N1, asking(a_pod()), 0)
+    cache.forget_node(N1)
 
-    assert ledger.answer(N1, asking(a_pod())) == ledger.answer(N1, asking(a_pod("other"))) == UNKNOWN_NODE
+    assert cache.answer(N1, asking(a_pod())) == cache.answer(N1, asking(a_pod("other"))) == UNKNOWN_NODE
 
 
-def test_a_pod_with_an_idle_container_may_be_shown_before_its_node(ledger: AllocationCache) -> None:
+def test_a_pod_with_an_idle_container_may_be_shown_before_its_node(cache: AllocationCache) -> None:
     raw = bound(a_pod(), "n3", "GPU-n3-0,NVIDIA,10000,0:")
     raw["spec"]["containers"].append({"name": "idle"})
-    see(ledger, raw)
+    see(cache, raw)
 
-    see_node(ledger, a_node("n3"))
+    see_node(cache, a_node("n3"))
 
-    assert (held(ledger, NodeName("n3")), ledger.findings()) == (10_000, ())
+    assert (held(cache, NodeName("n3")), cache.findings()) == (10_000, ())
 
 
 def nodes_kept() -> int:
@@ -190,17 +190,17 @@ def nodes_kept() -> int:
     return sum(isinstance(each, CacheNode) for each in gc.get_objects())
 
 
-def test_of_a_node_that_is_gone_nothing_is_kept_once_its_last_pod_is_gone(ledger: AllocationCache) -> None:
+def test_of_a_node_that_is_gone_nothing_is_kept_once_its_last_pod_is_gone(cache: AllocationCache) -> None:
     before = nodes_kept()
-    see_node(ledger, a_node("n3"))
-    ledger.forget_node(NodeName("n3"))
-    ledger.forget_node(NodeName("n4"))
+    see_node(cache, a_node("n3"))
+    cache.forget_node(NodeName("n3"))
+    cache.forget_node(NodeName("n4"))
     assert nodes_kept() == before
 
-    see(ledger, bound(a_pod(), "n1", IDS))
-    ledger.forget_node(N1)
+    see(cache, bound(a_pod(), "n1", IDS))
+    cache.forget_node(N1)
     assert nodes_kept() == before
-    ledger.forget_pod(P, 0)
+    cache.forget_pod(P, 0)
     assert nodes_kept() == before - 1
 
 
@@ -209,9 +209,9 @@ LISTED = {"hami.io/aws-neuron-devices-allocated": "n1-AWSNeuron-0,AWSNeuron,0,3:
 
 def of_cores(ids: str, **annotations: str) -> tuple[AllocationCache, Raw]:
     """A pod on a Trainium node that asks for two cores, and for a card of Volcano's, with core numbers in its words."""
-    ledger = AllocationCache(Decider(Registry([*REGISTRY, NEURON])))
-    see_node(ledger, a_neuron_node("n1"))
-    return ledger, with_cores(ids, **annotations)
+    cache = AllocationCache(Decider(Registry([*REGISTRY, NEURON])))
+    see_node(cache, a_neuron_node("n1"))
+    return cache, with_cores(ids, **annotations)
 
 
 def with_cores(ids: str, **annotations: str) -> Raw:
@@ -222,19 +222,19 @@ def with_cores(ids: str, **annotations: str) -> Raw:
     return raw
 
 
-def in_use(ledger: AllocationCache) -> set[str]:
+def in_use(cache: AllocationCache) -> set[str]:
     """The numbers of n1's Neuron devices that somebody holds a part of."""
-    entry = ledger.entry(N1)
+    entry = cache.entry(N1)
     assert entry is not None
     used = [name for name, usage in zip(entry.ids, entry.state.usage, strict=True) if usage.slots]
     return {name.removeprefix("n1-AWSNeuron-") for name in used}
 
 
 def test_cores_by_number_are_held_beside_listed_devices_however_often_the_pod_is_shown() -> None:
-    ledger, raw = of_cores("8,9", **LISTED)
+    cache, raw = of_cores("8,9", **LISTED)
     for _ in range(2):
-        see(ledger, raw)
-        assert in_use(ledger) == {"0", "4"}
+        see(cache, raw)
+        assert in_use(cache) == {"0", "4"}
 
 
 @pytest.mark.parametrize("listed", [LISTED, {}], ids=["beside a list", "alone"])
@@ -251,24 +251,24 @@ def test_cores_by_number_are_held_beside_listed_devices_however_often_the_pod_is
 def test_whoever_writes_other_cores_on_a_bound_pod_frees_none_of_those_it_was_bound_with(
     listed: dict[str, str], later: Raw
 ) -> None:
-    ledger, raw = of_cores("8,9", **listed)
-    see(ledger, raw)
-    first = in_use(ledger)
+    cache, raw = of_cores("8,9", **listed)
+    see(cache, raw)
+    first = in_use(cache)
 
-    see(ledger, later)
+    see(cache, later)
 
-    assert in_use(ledger) == first
-    assert AuditFindingKind.CHANGED in {found.finding for found in ledger.findings()}
-    see(ledger, raw)
-    assert in_use(ledger) == first
-    assert AuditFindingKind.CHANGED not in {found.finding for found in ledger.findings()}
+    assert in_use(cache) == first
+    assert AuditFindingKind.CHANGED in {found.finding for found in cache.findings()}
+    see(cache, raw)
+    assert in_use(cache) == first
+    assert AuditFindingKind.CHANGED not in {found.finding for found in cache.findings()}
 
 
 def test_a_card_that_koordinator_names_by_its_number_alone_is_held_whatever_is_written_later() -> None:
     machine = next(each for each in MACHINES if each.vendor == KOORDINATOR.name)
-    ledger = AllocationCache(Decider(Registry([KOORDINATOR])))
+    cache = AllocationCache(Decider(Registry([KOORDINATOR])))
     assert machine.published is not None
-    ledger.see_node(objects.node_object(machine.node("n1"))._replace(published=machine.published("n1")))
+    cache.see_node(objects.node_object(machine.node("n1"))._replace(published=machine.published("n1")))
     held_by_number = []
     for number in (0, 1):
         card = {
@@ -277,8 +277,8 @@ def test_a_card_that_koordinator_names_by_its_number_alone_is_held_whatever_is_w
         }
         raw = bound(a_pod(annotations={KOORDINATOR.keys.allocated: json.dumps({"gpu": [card]})}), "n1")
         raw["spec"]["containers"][0]["resources"] = {"limits": {"koordinator.sh/gpu": "50"}}
-        see(ledger, raw)
-        entry = ledger.entry(N1)
+        see(cache, raw)
+        entry = cache.entry(N1)
         assert entry is not None
         held_by_number.append([usage.slots for usage in entry.state.usage])
 
@@ -286,36 +286,36 @@ def test_a_card_that_koordinator_names_by_its_number_alone_is_held_whatever_is_w
 
 
 def test_cores_that_are_written_beside_a_list_after_the_pod_was_bound_are_not_held() -> None:
-    ledger, raw = of_cores("", **LISTED)
-    see(ledger, raw)
+    cache, raw = of_cores("", **LISTED)
+    see(cache, raw)
 
-    see(ledger, with_cores("10,11", **LISTED))
+    see(cache, with_cores("10,11", **LISTED))
 
-    assert in_use(ledger) == {"0"}
-    assert AuditFindingKind.CHANGED in {found.finding for found in ledger.findings()}
+    assert in_use(cache) == {"0"}
+    assert AuditFindingKind.CHANGED in {found.finding for found in cache.findings()}
 
 
 @pytest.mark.parametrize("listed", [LISTED, {}], ids=["beside a list", "alone"])
 def test_a_pod_that_may_use_every_device_holds_those_that_are_written_down_for_it_later(listed: dict[str, str]) -> None:
-    ledger, raw = of_cores("8", **listed)
-    see(ledger, raw)
-    assert len(in_use(ledger)) == 16
-    see(ledger, with_cores("8,9", **listed))
-    narrowed = in_use(ledger)
+    cache, raw = of_cores("8", **listed)
+    see(cache, raw)
+    assert len(in_use(cache)) == 16
+    see(cache, with_cores("8,9", **listed))
+    narrowed = in_use(cache)
     assert narrowed == {"4", *(["0"] if listed else [])}
-    assert AuditFindingKind.CHANGED not in {found.finding for found in ledger.findings()}
+    assert AuditFindingKind.CHANGED not in {found.finding for found in cache.findings()}
 
-    see(ledger, with_cores("10,11", **listed))
+    see(cache, with_cores("10,11", **listed))
 
-    assert in_use(ledger) == narrowed
-    assert AuditFindingKind.CHANGED in {found.finding for found in ledger.findings()}
+    assert in_use(cache) == narrowed
+    assert AuditFindingKind.CHANGED in {found.finding for found in cache.findings()}
 
 
 def test_a_remedy_that_one_of_two_reasons_names_is_followed_by_no_other() -> None:
-    ledger, raw = of_cores("8", **{"volcano.sh/vgpu-ids-new": "GPU-n1-0,NVIDIA,many,0:"})
-    see(ledger, raw)
+    cache, raw = of_cores("8", **{"volcano.sh/vgpu-ids-new": "GPU-n1-0,NVIDIA,many,0:"})
+    see(cache, raw)
 
-    (found,) = ledger.findings()
+    (found,) = cache.findings()
 
     assert found.finding is AuditFindingKind.UNREADABLE
     assert found.text.endswith("or make it again with a scheduler that writes them")

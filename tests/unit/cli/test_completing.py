@@ -20,7 +20,7 @@ from hami_plugins.cli import completion
         pytest.param(completion.policies("node=spread,device=n"), ["node=spread,device=numa"], id="second policy"),
         pytest.param(completion.kinds("j"), ["job"], id="kinds"),
         pytest.param(completion.shells("z"), ["zsh"], id="shells"),
-        pytest.param(completion.modes("l"), ["ledger"], id="modes"),
+        pytest.param(completion.modes("e"), ["extender"], id="modes"),
         pytest.param(completion.fleets("none"), [], id="nothing"),
     ],
 )
@@ -36,7 +36,7 @@ def test_what_begins_so_is_offered(found: list[str], offered: list[str]) -> None
         pytest.param(["plan", "--no"], {"--no-headers"}, id="options"),
         pytest.param(["explain", ""], {"pod", "job"}, id="kinds"),
         pytest.param(["completion", "p"], {"powershell"}, id="shells"),
-        pytest.param(["plan", "--grants", "g"], {"guard"}, id="modes"),
+        pytest.param(["plan", "--grants", "w"], {"webhook"}, id="modes"),
     ],
 )
 def test_kubectl_is_told_one_completion_on_a_line(

@@ -126,7 +126,7 @@ def test_what_the_server_of_grants_puts_right_is_not_said_of_volcano(type_in: Ty
     file.write_text(json.dumps({"kind": "List", "items": [*STUCK, waiting]}), encoding="utf-8")
     asked = ("explain", "pod", "lists", "--snapshot", file, "--scheduler", "volcano-1.14")
     sentence = "Volcano 1.14.1 does not look at lists of card ids"
-    assert [sentence in type_in(*asked, *more).out for more in ((), ("--grants", "guard"))] == [True, False]
+    assert [sentence in type_in(*asked, *more).out for more in ((), ("--grants", "webhook"))] == [True, False]
 
 
 def of_job(name: str, memory: int, task: str, *, node: str = "", **metadata: Any) -> dict[str, Any]:

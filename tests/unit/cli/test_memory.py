@@ -12,7 +12,7 @@ import pytest
 from hami_plugins.cli.kit.memory import undisturbed
 
 
-class Ledger:
+class Cache:
     """Something large that refers to itself, as what has threads and callbacks does."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ def collector() -> Iterator[None]:
 
 def test_what_was_taken_in_before_and_is_garbage_by_now_goes_when_much_is_taken_in_again() -> None:
     with undisturbed():
-        first = Ledger()
+        first = Cache()
     found = weakref.ref(first)
     del first
     with undisturbed():
@@ -40,7 +40,7 @@ def test_what_was_taken_in_before_and_is_garbage_by_now_goes_when_much_is_taken_
 def test_what_is_taken_in_is_not_looked_at_again() -> None:
     with undisturbed():
         assert not gc.isenabled()
-        kept = Ledger()
+        kept = Cache()
     assert gc.isenabled()
     assert not any(each is kept for each in gc.get_objects())
 

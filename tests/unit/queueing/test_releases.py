@@ -127,7 +127,7 @@ def test_an_init_container_larger_than_any_card_is_refused_here_and_bound_by_vol
     assert found.words == ""  # Volcano itself has nothing against the pod
 
 
-@pytest.mark.parametrize("mode", ["policy", "guard", "ledger"])
+@pytest.mark.parametrize("mode", ["policy", "webhook", "extender"])
 def test_our_agent_takes_cards_in_several_containers(mode: str) -> None:
     pod = a_pod()
     pod["spec"]["containers"] = containers(4000, 4000)
@@ -153,7 +153,7 @@ def test_a_register_without_the_last_colon_leaves_the_node_without_cards_and_vol
     assert (found.stage, found.notes) == (Stage.NODES, (UNKNOWN_CARDS,))
     assert rules(plans_of([node], a_pod(), release="volcano-1.15.0")["p"]) >= {"unknown-cards"}
     assert "unknown-cards" not in rules(plans_of([node], a_pod(), release="volcano-1.14.1")["p"])
-    assert "unknown-cards" not in rules(plans_of([node], a_pod(), grants="ledger")["p"])
+    assert "unknown-cards" not in rules(plans_of([node], a_pod(), grants="extender")["p"])
 
 
 def test_a_refusal_with_healthy_cards_has_none() -> None:
@@ -214,8 +214,8 @@ class TestGrants:
             ("", {"card-ids", "fresh-scheduler"}),
             ("volcano", {"card-ids", "fresh-scheduler"}),
             ("policy", {"card-ids", "fresh-scheduler"}),
-            ("guard", set()),
-            ("ledger", set()),
+            ("webhook", set()),
+            ("extender", set()),
         ],
     )
     def test_what_grants_put_right_is_not_said(self, grants: str, said: set[str]) -> None:
@@ -225,9 +225,9 @@ class TestGrants:
 
     def test_what_the_pod_itself_asks_for_is_put_right_where_no_release_is_named_too(self) -> None:
         pod = annotated("volcano.sh/vgpu-use-gpuuuid", "GPU-n1-1")
-        assert [rules(each) for each in plans_of([a_node()], pod, grants="ledger").values()] == [set()]
+        assert [rules(each) for each in plans_of([a_node()], pod, grants="extender").values()] == [set()]
 
-    @pytest.mark.parametrize(("mark", "said"), [("ledger", set()), ("policy", {"card-ids"}), ("?", {"card-ids"})])
+    @pytest.mark.parametrize(("mark", "said"), [("extender", set()), ("policy", {"card-ids"}), ("?", {"card-ids"})])
     def test_the_mark_on_a_pod_says_who_grants_its_cards_unless_somebody_says_otherwise(
         self, mark: str, said: set[str]
     ) -> None:
@@ -238,7 +238,7 @@ class TestGrants:
         assert (rules(found), rules(alone)) == (said, {"card-ids"})
 
     def test_anything_else_is_none(self) -> None:
-        with pytest.raises(ManifestError, match="--grants ours: not one of volcano, policy, guard, ledger"):
+        with pytest.raises(ManifestError, match="--grants ours: not one of volcano, policy, webhook, extender"):
             releases.grants_of("ours")
 
 

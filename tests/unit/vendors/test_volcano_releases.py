@@ -51,10 +51,10 @@ def test_spans_end_before_their_end(span: ReleaseRange, inside: list[str], outsi
 
 
 def test_a_quirk_holds_for_its_releases_unless_somebody_puts_it_right() -> None:
-    quirk = Quirk(spans=(ReleaseRange(None, Version(1, 16, 0)),), cured_by=frozenset({DeviceAssigner.GUARD}))
+    quirk = Quirk(spans=(ReleaseRange(None, Version(1, 16, 0)),), cured_by=frozenset({DeviceAssigner.WEBHOOK}))
     assert quirk.holds(Version(1, 14, 1), DeviceAssigner.VOLCANO)
-    assert quirk.holds(Version(1, 14, 1), DeviceAssigner.LEDGER)
-    assert not quirk.holds(Version(1, 14, 1), DeviceAssigner.GUARD)
+    assert quirk.holds(Version(1, 14, 1), DeviceAssigner.EXTENDER)
+    assert not quirk.holds(Version(1, 14, 1), DeviceAssigner.WEBHOOK)
     assert not quirk.holds(Version(1, 16, 0), DeviceAssigner.VOLCANO)
 
 

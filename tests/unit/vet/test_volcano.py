@@ -70,16 +70,16 @@ TWO_CONTAINERS["spec"]["containers"].append({**TWO_CONTAINERS["spec"]["container
         (LISTS_IDS, None, DeviceAssigner.VOLCANO, {"HP408"}),
         (LISTS_IDS, OLD, DeviceAssigner.POLICY, {"HP408"}),
         (LISTS_IDS, NEW, DeviceAssigner.VOLCANO, set()),
-        (LISTS_IDS, OLD, DeviceAssigner.GUARD, set()),
-        (LISTS_IDS, OLD, DeviceAssigner.LEDGER, set()),
+        (LISTS_IDS, OLD, DeviceAssigner.WEBHOOK, set()),
+        (LISTS_IDS, OLD, DeviceAssigner.EXTENDER, set()),
         (LISTS_FOREIGN_IDS, NEW, DeviceAssigner.VOLCANO, {"HP408"}),
-        (LISTS_FOREIGN_IDS, NEW, DeviceAssigner.LEDGER, set()),
+        (LISTS_FOREIGN_IDS, NEW, DeviceAssigner.EXTENDER, set()),
         (TWO_CONTAINERS, OLD, DeviceAssigner.VOLCANO, {"HP311"}),
         (TWO_CONTAINERS, NEW, DeviceAssigner.VOLCANO, {"HP311"}),
         (TWO_CONTAINERS, OLD, DeviceAssigner.POLICY, set()),
-        (TWO_CONTAINERS, OLD, DeviceAssigner.LEDGER, set()),
+        (TWO_CONTAINERS, OLD, DeviceAssigner.EXTENDER, set()),
         (CORES_ALONE, NEW, DeviceAssigner.VOLCANO, {"HP206"}),
-        (CORES_ALONE, NEW, DeviceAssigner.GUARD, set()),
+        (CORES_ALONE, NEW, DeviceAssigner.WEBHOOK, set()),
     ],
 )
 def test_a_rule_holds_for_its_releases_and_where_nobody_else_grants_cards(
@@ -92,7 +92,7 @@ def test_a_message_and_the_document_name_the_releases() -> None:
     (finding,) = found(LISTS_IDS)
     assert "(Volcano before 1.16.0); select models" in finding.message
     assert finding.holds_for == "Volcano before 1.16.0"
-    assert vet.BY_ID["HP408"].holds_for == "Volcano before 1.16.0; not with grants by guard and ledger"
+    assert vet.BY_ID["HP408"].holds_for == "Volcano before 1.16.0; not with grants by extender and webhook"
     assert vet.BY_ID["HP721"].holds_for == "Volcano from 1.13.0 on"
     assert vet.BY_ID["HP101"].holds_for == ""
     assert found(TWO_CONTAINERS)[0].holds_for == "volcano-vgpu-device-plugin up to 1.12"
@@ -275,8 +275,8 @@ def test_an_agent_that_has_gone_and_left_its_slots_crashes_the_scheduler_of_one_
     assert "crashes there" in told(None)
     assert "bound without one" in told(NEW)
     assert "crashes there" not in told(NEW)
-    assert "crashes there" in told(OLD, DeviceAssigner.GUARD)
-    assert told(OLD, DeviceAssigner.LEDGER) == ""
+    assert "crashes there" in told(OLD, DeviceAssigner.WEBHOOK)
+    assert told(OLD, DeviceAssigner.EXTENDER) == ""
 
 
 @pytest.mark.parametrize(("release", "expected"), [(OLD, {"HP731"}), (Version(1, 14, 3), set()), (None, {"HP731"})])
@@ -408,7 +408,7 @@ def test_several_neuron_devices_of_volcano_are_chosen_where_our_server_is_instal
     assert "HP508" in rules(pod)
     assert "HP508" in rules(pod, elsewhere)
     assert "HP508" not in rules(pod, WEBHOOK)
-    assert "HP508" not in rules(pod, chosen=VetSettings(grants=DeviceAssigner.LEDGER))
+    assert "HP508" not in rules(pod, chosen=VetSettings(grants=DeviceAssigner.EXTENDER))
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_a_pod_that_was_bound_without_cards_has_the_node_touched() -> None:
 
 
 def test_a_pod_that_stays_without_cards_has_the_node_touched_once() -> None:
-    """The kubelet asks again for as long as the pod is there; the ledger was right after the first time."""
+    """The kubelet asks again for as long as the pod is there; the cache was right after the first time."""
     heard = Heard()
     told = reporter(heard)
     for _ in range(3):

@@ -8,11 +8,11 @@ from enum import StrEnum
 class AllocatorMode(StrEnum):
     """Who decides about devices, and what of it is ours; the values are those of ``volcano_releases.DeviceAssigner``.
 
-    ``ledger``: Volcano asks our ledger through its plugin ``extender``, and the Binding carries its answer. ``guard``:
-    Volcano's plugin ``deviceshare`` decides, and the Binding is corrected. ``policy``: an admission policy of the API
-    server takes stale allocations off Bindings, without a process.
+    ``extender``: Volcano asks the allocator through its plugin ``extender``, and the Binding carries the answer.
+    ``webhook``: Volcano's plugin ``deviceshare`` decides, and a webhook corrects the Binding. ``policy``: an admission
+    policy of the API server takes stale allocations off Bindings, without a process.
     """
 
-    LEDGER = "ledger"
-    GUARD = "guard"
+    EXTENDER = "extender"
+    WEBHOOK = "webhook"
     POLICY = "policy"

@@ -7,7 +7,7 @@ from typing import Final
 from hami_plugins.vendors.volcano import GRANT_MARK, SPEC
 
 MARKER_KEY: Final = GRANT_MARK
-"""On a pod from its creation: its grant comes from the ledger, so that it must not be bound without one.
+"""On a pod from its creation: its grant comes from the cache, so that it must not be bound without one.
 
 The value is the mode. Volcano's Binding carries the pod's annotations, and nothing else of the pod: by it API servers
 tell whom to ask, and agents whether Volcano has to be made to count.

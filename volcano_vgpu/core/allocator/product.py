@@ -25,7 +25,7 @@ def product_of(
     spec: VendorSpec,
     rules: Rules,
     *,
-    mode: AllocatorMode = AllocatorMode.LEDGER,
+    mode: AllocatorMode = AllocatorMode.EXTENDER,
     schedulers: Collection[str] = (SCHEDULER,),
 ) -> Product:
     """Grants in a mode, for pods of these schedulers."""
@@ -43,7 +43,7 @@ def product_of(
         told=lambda annotations: unread.containers(annotations, spec),
         obstacle=lambda pod: _obstacle(spec, pod),
         remedy=lambda reason, entry: remedies.remedy(reason, entry, spec),
-        carried=_carried if mode is AllocatorMode.GUARD else lambda _node, _intake, _annotations: None,
+        carried=_carried if mode is AllocatorMode.WEBHOOK else lambda _node, _intake, _annotations: None,
     )
 
 

@@ -28,8 +28,8 @@ DEVICESHARE: Final = "deviceshare"
 COMMAND: Final = "hami-plugins volcano-vgpu conf"
 
 FLAGS: Final[Mapping[AllocatorMode, Mapping[str, str]]] = {
-    AllocatorMode.LEDGER: volcano_configuration.FLAGS,
-    AllocatorMode.GUARD: {},
+    AllocatorMode.EXTENDER: volcano_configuration.FLAGS,
+    AllocatorMode.WEBHOOK: {},
     AllocatorMode.POLICY: {},
 }
 """Flags of vc-scheduler that go with a mode, and why."""
@@ -37,7 +37,7 @@ FLAGS: Final[Mapping[AllocatorMode, Mapping[str, str]]] = {
 
 def document(mode: AllocatorMode, url: str, resources: ResourceNames = RESOURCES) -> dict[str, Any]:
     """A whole configuration for the mode; ``url`` is where the scheduler reaches the extender."""
-    if mode is AllocatorMode.LEDGER:
+    if mode is AllocatorMode.EXTENDER:
         return volcano_configuration.document({"name": EXTENDER, "arguments": extender_arguments(url, resources)})
     return volcano_configuration.document({"name": DEVICESHARE, "arguments": _deviceshare()})
 
@@ -49,17 +49,17 @@ def check(
     found, unreadable = volcano_configuration.plugins(conf)
     if unreadable:
         return tuple(unreadable)
-    if mode is AllocatorMode.LEDGER:
+    if mode is AllocatorMode.EXTENDER:
         return (
             *_evictions(conf),
             *_with_deviceshare(found),
             *volcano_configuration.extender(found, resources, COMMAND),
         )
-    return (*_without_deviceshare(found, mode), *_two_ledgers(found, resources))
+    return (*_without_deviceshare(found, mode), *_two_caches(found, resources))
 
 
 def _evictions(conf: Mapping[str, Any]) -> Iterator[ConfigurationFinding]:
-    return volcano_configuration.evictions(conf, "cards", "delete pods that have to go, or use mode guard")
+    return volcano_configuration.evictions(conf, "cards", "delete pods that have to go, or use mode webhook")
 
 
 def _deviceshare() -> dict[str, Any]:
@@ -75,7 +75,7 @@ def _with_deviceshare(plugins: list[Plugin]) -> Iterator[ConfigurationFinding]:
         if plugin.arguments.get("deviceshare.VGPUEnable") is True:
             yield error(
                 f"{plugin.place} deviceshare.VGPUEnable",
-                "Volcano keeps a second ledger of the cards, which refuses pods that fit and binds with stale ids",
+                "Volcano keeps a second cache of the cards, which refuses pods that fit and binds with stale ids",
                 "remove the plugin, or at least this argument, and restart the scheduler",
             )
 
@@ -87,7 +87,7 @@ def _without_deviceshare(plugins: list[Plugin], mode: AllocatorMode) -> Iterator
         yield error(
             place,
             f"in mode {mode} Volcano itself chooses the cards, and this turns it off",
-            "add the plugin deviceshare with deviceshare.VGPUEnable: true, restart the scheduler; or use mode ledger",
+            "add the plugin deviceshare with deviceshare.VGPUEnable: true, restart the scheduler; or use mode extender",
         )
     if not named(plugins, PREDICATES):
         yield error(
@@ -102,12 +102,12 @@ def _without_deviceshare(plugins: list[Plugin], mode: AllocatorMode) -> Iterator
             )
 
 
-def _two_ledgers(plugins: list[Plugin], resources: ResourceNames) -> Iterator[ConfigurationFinding]:
+def _two_caches(plugins: list[Plugin], resources: ResourceNames) -> Iterator[ConfigurationFinding]:
     for plugin in named(plugins, EXTENDER):
         managed = plugin.arguments.get("extender.managedResources")
         if isinstance(managed, list) and set(managed) & set(resources.all()):
             yield warning(
                 plugin.place,
                 "an extender is asked about cards, and deviceshare decides about them, too",
-                "use mode ledger, or take the vGPU names out of extender.managedResources",
+                "use mode extender, or take the vGPU names out of extender.managedResources",
             )

@@ -77,7 +77,7 @@ def test_everything_of_ours_goes_and_nothing_else(
 ) -> None:
     installed(api, run, capsys)
     cluster.put(
-        a_pod("held", 4, node="n1", annotations={MARKER_KEY: "ledger", IDS_KEY: "0,1,2,3", "other": "stays"}),
+        a_pod("held", 4, node="n1", annotations={MARKER_KEY: "extender", IDS_KEY: "0,1,2,3", "other": "stays"}),
         a_pod("plain", 4),
     )
     assert api.get(COLLECTION.path)["items"]

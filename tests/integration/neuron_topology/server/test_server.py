@@ -24,7 +24,7 @@ def test_a_pod_of_any_scheduler_gets_its_devices_with_its_binding(cluster: Site)
     api = connect_to(cluster.server.url)
     for name, scheduler in (("of-volcano", "volcano"), ("of-kube", "default-scheduler")):
         made = api.create(paths.pods("default"), a_pod(name, scheduler=scheduler))
-        assert made["metadata"]["annotations"][MARKER_KEY] == "ledger"
+        assert made["metadata"]["annotations"][MARKER_KEY] == "extender"
         sent = {"other": "stays"} if name == "of-volcano" else {}
         api.create(paths.pod_binding("default", name), binding(dict(made), "n1", sent))
         found = api.get(paths.pod("default", name))

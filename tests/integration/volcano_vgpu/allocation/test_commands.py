@@ -44,12 +44,12 @@ def written(folder: Path, name: str, content: object) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("mode", ["ledger", "guard", "policy"])
+@pytest.mark.parametrize("mode", ["extender", "webhook", "policy"])
 def test_the_conf_that_is_printed_passes_its_own_check(run: Run, tmp_path: Path, mode: str) -> None:
     code, text = run("conf", "--mode", mode)
     assert code == Exit.FINE
     assert ("extender.urlPrefix: http://volcano-vgpu-grants.volcano-system.svc:9395/extender" in text) == (
-        mode == "ledger"
+        mode == "extender"
     )
     code, said = run("conf", "--mode", mode, "--check", written(tmp_path, "conf.yaml", text))
     assert (code, "nothing is wrong" in said) == (Exit.FINE, True)
@@ -57,15 +57,15 @@ def test_the_conf_that_is_printed_passes_its_own_check(run: Run, tmp_path: Path,
 
 def test_the_conf_is_a_document_for_programs_too(run: Run) -> None:
     assert json.loads(run("conf", "-o", "json")[1]) == scheduler_configuration.document(
-        AllocatorMode.LEDGER, "http://volcano-vgpu-grants.volcano-system.svc:9395/extender"
+        AllocatorMode.EXTENDER, "http://volcano-vgpu-grants.volcano-system.svc:9395/extender"
     )
 
 
 def test_findings_name_place_and_remedy_and_make_the_exit_code_one(run: Run, tmp_path: Path) -> None:
-    wrong = scheduler_configuration.document(AllocatorMode.GUARD, "")
+    wrong = scheduler_configuration.document(AllocatorMode.WEBHOOK, "")
     manifest = {"kind": "ConfigMap", "data": {"volcano-scheduler.conf": yaml.safe_dump(wrong)}}
     path = written(tmp_path, "map.yaml", manifest)
-    code, text = run("conf", "--mode", "ledger", "--check", path, "--no-headers")
+    code, text = run("conf", "--mode", "extender", "--check", path, "--no-headers")
     assert code == Exit.FINDINGS
     assert "tiers[1].plugins[3] (deviceshare) deviceshare.VGPUEnable" in text
     assert "as `hami-plugins volcano-vgpu conf` prints it" in text
@@ -78,7 +78,7 @@ def test_the_conf_of_the_cluster_is_checked_where_it_is(run: Run, cluster: Site,
     code, text = run("conf", "--live", "--kubeconfig", kubeconfig)
     assert code == Exit.UNABLE
     assert "volcano-scheduler-configmap" in text
-    held = yaml.safe_dump(scheduler_configuration.document(AllocatorMode.LEDGER, "http://grants:9395/extender"))
+    held = yaml.safe_dump(scheduler_configuration.document(AllocatorMode.EXTENDER, "http://grants:9395/extender"))
     cluster.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "volcano-system"}})
     metadata = {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"}
     cluster.put({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"my.conf": held}})
@@ -100,11 +100,11 @@ def test_what_is_no_conf_is_said_to_be_none(run: Run, tmp_path: Path, text: str,
 
 def test_what_is_typed_wrong_is_named_in_words_of_the_command_line(run: Run, tmp_path: Path) -> None:
     code, said = run("conf", "--mode", "sometimes")
-    assert (code, "'--mode': 'sometimes' is not one of 'ledger', 'guard', 'policy'" in said) == (Exit.UNABLE, True)
+    assert (code, "'--mode': 'sometimes' is not one of 'extender', 'webhook', 'policy'" in said) == (Exit.UNABLE, True)
     code, said = run("conf", "--config", written(tmp_path, "settings.yaml", "mode: sometimes"))
     assert (code, said) == (
         Exit.UNABLE,
-        "error: settings: mode: Input should be 'ledger' or 'guard' (found 'sometimes')\n",
+        "error: settings: mode: Input should be 'extender' or 'webhook' (found 'sometimes')\n",
     )
     code, said = run("conf", "--live", "--check", written(tmp_path, "conf.yaml", ""))
     assert (code, "one configuration at a time" in said) == (Exit.UNABLE, True)
@@ -159,7 +159,14 @@ def test_the_process_serves_until_it_is_told_to_stop_and_hands_the_lease_back(cl
         "log": {"form": "json"},
     }
     kubeconfig = str(cluster.server.kubeconfig(tmp_path / "kubeconfig"))
-    arguments = ["--config", written(tmp_path, "grants.yaml", settings), "--kubeconfig", kubeconfig, "--mode", "guard"]
+    arguments = [
+        "--config",
+        written(tmp_path, "grants.yaml", settings),
+        "--kubeconfig",
+        kubeconfig,
+        "--mode",
+        "webhook",
+    ]
     log = tmp_path / "log"
     with log.open("w") as stream, urllib3.PoolManager() as pool:
         process = subprocess.Popen(
@@ -169,7 +176,7 @@ def test_the_process_serves_until_it_is_told_to_stop_and_hands_the_lease_back(cl
         )
         try:
             started = wait_for(lambda: _line(log, "grants_started"), "it has started")
-            assert started["mode"] == "guard"
+            assert started["mode"] == "webhook"
             url = f"http://{started['address']}/readyz"
             wait_for(lambda: pool.request("GET", url, retries=False).status == 200, "it is ready")
             assert _holder(cluster) == "replica-1"

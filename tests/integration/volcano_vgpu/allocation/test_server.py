@@ -38,7 +38,7 @@ def patched(response: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def test_from_predicate_to_binding_one_ledger_has_the_word(cluster: Site) -> None:
+def test_from_predicate_to_binding_one_cache_has_the_word(cluster: Site) -> None:
     client = cluster.start()
     (pod,) = cluster.put(a_pod("p", memory=30_000))
     assert client.predicate(pod, "n1") == ""
@@ -233,8 +233,8 @@ def test_a_replica_that_cannot_renew_its_lease_answers_no_more(cluster: Site) ->
     assert client.bind(pod, "n1")[0] == 200
 
 
-def test_a_replica_that_lost_its_lease_keeps_nothing_of_its_ledger(cluster: Site) -> None:
-    """A process that serves tells the garbage collector to pass over its ledger, so that nothing may depend on that."""
+def test_a_replica_that_lost_its_lease_keeps_nothing_of_its_cache(cluster: Site) -> None:
+    """A process that serves tells the garbage collector to pass over its cache, so that nothing may depend on that."""
     others = {id(each) for each in gc.get_objects() if isinstance(each, AllocationCache)}
     gc.disable()
     try:
@@ -248,7 +248,7 @@ def test_a_replica_that_lost_its_lease_keeps_nothing_of_its_ledger(cluster: Site
             if isinstance(each, AllocationCache) and id(each) not in others
         )
         cluster.server.pause()
-        wait_for(lambda: kept() is None, "its ledger is gone")
+        wait_for(lambda: kept() is None, "its cache is gone")
     finally:
         gc.enable()
         cluster.server.resume()
@@ -293,9 +293,9 @@ def test_bindings_that_fail_after_the_answer_hold_their_cards_until_time_ends_it
     assert cluster.value(client, "holders") == 1
 
 
-def test_a_guard_writes_every_node_when_it_begins_and_then_those_that_it_answered_for(cluster: Site) -> None:
+def test_mode_webhook_writes_every_node_when_it_begins_and_then_those_that_it_answered_for(cluster: Site) -> None:
     """While nobody answered, Bindings failed, and Volcano still counts their cards."""
-    client = cluster.start(mode="guard")
+    client = cluster.start(mode="webhook")
     first = {node: wait_for(partial(_touched, cluster, node), f"{node} is written") for node in ("n1", "n2")}
     for pod in cluster.put(*(a_pod(f"p{at}") for at in range(5))):
         assert client.bind(pod, "n1")[1]["allowed"]
@@ -305,8 +305,8 @@ def test_a_guard_writes_every_node_when_it_begins_and_then_those_that_it_answere
     assert written <= 7
 
 
-def test_a_ledger_writes_no_node(cluster: Site) -> None:
-    client = cluster.start(mode="ledger")
+def test_mode_extender_writes_no_node(cluster: Site) -> None:
+    client = cluster.start(mode="extender")
     for pod in cluster.put(*(a_pod(f"p{at}") for at in range(5))):
         assert client.bind(pod, "n1")[1]["allowed"]
     assert not _touched(cluster, "n1")
@@ -314,7 +314,7 @@ def test_a_ledger_writes_no_node(cluster: Site) -> None:
 
 
 def test_a_node_that_cannot_be_written_is_tried_again_and_one_that_is_gone_is_not(cluster: Site) -> None:
-    client = cluster.start(mode="guard")
+    client = cluster.start(mode="webhook")
     (pod,) = cluster.put(a_pod("p"))
     cluster.server.faults.add(Fault(action=Refuse(500), verb="patch", resource="nodes"))
     assert client.bind(pod, "n1")[1]["allowed"]

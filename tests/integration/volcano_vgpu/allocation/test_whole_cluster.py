@@ -120,8 +120,8 @@ def test_alone_volcano_binds_a_gang_that_had_to_wait_with_the_cards_of_an_earlie
     assert wrong(cluster)
 
 
-def test_a_guard_puts_a_gang_that_had_to_wait_right(cluster: Site) -> None:
-    client = cluster.start(mode="guard")
+def test_mode_webhook_puts_a_gang_that_had_to_wait_right(cluster: Site) -> None:
+    client = cluster.start(mode="webhook")
     install(cluster, client)
     with volcano(cluster, leaves_tries=True):
         gang_that_waits(cluster, tried=True)
@@ -129,7 +129,7 @@ def test_a_guard_puts_a_gang_that_had_to_wait_right(cluster: Site) -> None:
     assert cluster.value(client, "refusals_total", reason="cards") == 0
 
 
-def test_from_the_ledger_a_gang_that_had_to_wait_gets_its_own_cards(cluster: Site) -> None:
+def test_from_the_cache_a_gang_that_had_to_wait_gets_its_own_cards(cluster: Site) -> None:
     client = cluster.start()
     install(cluster, client)
     with volcano(cluster, client, asks=True):
@@ -170,7 +170,7 @@ def test_exactly_what_is_left_is_bound_and_one_more_mebibyte_is_not(cluster: Sit
     assert wrong(cluster) == []
 
 
-@pytest.mark.parametrize("mode", ["ledger", "guard"])
+@pytest.mark.parametrize("mode", ["extender", "webhook"])
 def test_servers_that_come_and_go_under_load_lose_no_slice_and_give_none_twice(cluster: Site, mode: str) -> None:
     cluster.put(*(a_node(f"m{at}", cards=2) for at in range(4)))
     first = cluster.start("one", mode=mode)
@@ -181,7 +181,7 @@ def test_servers_that_come_and_go_under_load_lose_no_slice_and_give_none_twice(c
         for at in range(12):
             api.create(paths.pods("default"), a_pod(f"load-{kind}-{at}", memory=10_000))
 
-    with volcano(cluster, first, asks=mode == "ledger"):
+    with volcano(cluster, first, asks=mode == "extender"):
         burst("a")
         wait_for(lambda: sum("nodeName" in each["spec"] for each in pods(cluster, "load")) >= 4, "some are bound")
         port = first.server.address[1], first.server.webhook_address
@@ -199,7 +199,7 @@ def test_servers_that_come_and_go_under_load_lose_no_slice_and_give_none_twice(c
 
 
 def test_while_the_server_is_away_marked_pods_wait_and_plain_ones_pass(cluster: Site) -> None:
-    client = cluster.start(mode="guard")
+    client = cluster.start(mode="webhook")
     install(cluster, client)
     api = connect_to(cluster.server.url)
     api.create(paths.pods("default"), a_pod("marked"))

@@ -66,7 +66,7 @@ def test_a_binding_for_which_no_set_is_left_is_refused_with_the_reason() -> None
     assert "does not support requests for device: 7; the nearest that it does: 4 or 8" in answer.reason
 
 
-def test_numbers_by_hand_are_replaced_by_the_ledgers(cluster: Cluster) -> None:
+def test_numbers_by_hand_are_replaced_by_the_caches(cluster: Cluster) -> None:
     cluster.shows(first := a_pod("first", annotations={IDS_KEY: "5,9", KIND_KEY: "x"}))
     written = said(cluster.bind(first, annotations={IDS_KEY: "5,9"}))
     assert len(written[IDS_KEY].split(",")) == 4
@@ -113,12 +113,12 @@ def test_a_pod_that_the_watch_has_not_shown_is_read_and_an_unmarked_one_passes_w
     pod = a_pod()
     cluster.server["x", "p"] = KubeError("away")
     assert cluster.bind(pod) == Allowed()
-    assert isinstance(cluster.bind(pod, annotations={MARKER_KEY: "ledger"}), Denied)
+    assert isinstance(cluster.bind(pod, annotations={MARKER_KEY: "extender"}), Denied)
     cluster.server["x", "p"] = pod
     assert said(cluster.bind(pod))[IDS_KEY]
 
 
-def test_a_restart_rebuilds_the_ledger_from_annotations_alone() -> None:
+def test_a_restart_rebuilds_the_cache_from_annotations_alone() -> None:
     before = Cluster(a_node("n1"), a_node("n2", "trn2.48xlarge"))
     shown = []
     steps = [(4, 0, "n1"), (2, 0, "n1"), (0, 1, "n1"), (8, 0, "n2"), (0, 8, "n2")]

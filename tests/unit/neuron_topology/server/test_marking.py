@@ -15,7 +15,7 @@ def test_whoever_asks_for_devices_under_any_name_is_marked_whatever_the_schedule
         for scheduler in ("volcano", "default-scheduler"):
             pod = a_pod(scheduler=scheduler)
             pod["spec"]["containers"][0]["resources"] = {"limits": {name: "1"}}
-            assert said(mark(pod, Rules())) == {MARKER_KEY: "ledger"}
+            assert said(mark(pod, Rules())) == {MARKER_KEY: "extender"}
 
 
 def test_who_asks_for_none_is_left_alone() -> None:

@@ -61,7 +61,7 @@ class Cluster:
     """Books, and who asks them. ``server`` is what the API server has, where that is ahead of the watch."""
 
     def __init__(
-        self, *nodes: Raw, mode: AllocatorMode = AllocatorMode.LEDGER, policy: str = "binpack", weight: float = 10.0
+        self, *nodes: Raw, mode: AllocatorMode = AllocatorMode.EXTENDER, policy: str = "binpack", weight: float = 10.0
     ) -> None:
         self.time = 0.0
         self.metrics = AllocatorMetrics(METRICS)

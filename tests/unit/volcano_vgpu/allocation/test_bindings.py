@@ -214,7 +214,7 @@ def test_while_the_api_server_is_away_only_marked_pods_wait() -> None:
     cluster, pod = Cluster(), a_pod()
     cluster.server["x", "p"] = KubeError("no answer")
     assert cluster.bind(pod) == Allowed()
-    answer = cluster.bind(pod, annotations={MARKER_KEY: "ledger"})
+    answer = cluster.bind(pod, annotations={MARKER_KEY: "extender"})
     assert isinstance(answer, Denied)
     assert answer.code == 503
     assert "cannot be read: no answer; try again" in answer.reason
@@ -257,8 +257,8 @@ def test_cores_alone_pass_for_a_kubelet_hands_out_nothing_for_them() -> None:
     assert cluster.bind(pod) == Allowed()
 
 
-def test_a_guard_keeps_valid_ids_of_the_pod() -> None:
-    cluster = Cluster(a_node(cards=3), mode=AllocatorMode.GUARD)
+def test_mode_webhook_keeps_valid_ids_of_the_pod() -> None:
+    cluster = Cluster(a_node(cards=3), mode=AllocatorMode.WEBHOOK)
     pod = a_pod()
     pod["metadata"]["annotations"] = {IDS: "GPU-n1-2,NVIDIA,10000,0:", NODE: "n1"}
     cluster.shows(pod)
@@ -266,8 +266,8 @@ def test_a_guard_keeps_valid_ids_of_the_pod() -> None:
     assert cluster.counted("binding", "carried") == 1
 
 
-def test_a_guard_keeps_valid_ids_of_the_binding_where_the_pod_has_none() -> None:
-    cluster, pod = Cluster(a_node(cards=3), mode=AllocatorMode.GUARD), a_pod()
+def test_mode_webhook_keeps_valid_ids_of_the_binding_where_the_pod_has_none() -> None:
+    cluster, pod = Cluster(a_node(cards=3), mode=AllocatorMode.WEBHOOK), a_pod()
     cluster.shows(pod)
     fresh = {IDS: "GPU-n1-2,NVIDIA,10000,0:", NODE: "n1"}
     # What is right already is not written again; the other four keys are.
@@ -285,8 +285,8 @@ def test_a_guard_keeps_valid_ids_of_the_binding_where_the_pod_has_none() -> None
         ("", "n1"),
     ],
 )
-def test_a_guard_places_anew_what_is_stale(ids: str, node: str) -> None:
-    cluster, pod = Cluster(mode=AllocatorMode.GUARD), a_pod()
+def test_mode_webhook_places_anew_what_is_stale(ids: str, node: str) -> None:
+    cluster, pod = Cluster(mode=AllocatorMode.WEBHOOK), a_pod()
     pod["metadata"]["annotations"] = {IDS: ids, NODE: node}
     cluster.shows(pod)
     assert written(cluster.bind(pod))[IDS] == "GPU-n1-0,NVIDIA,10000,0:"
@@ -294,7 +294,7 @@ def test_a_guard_places_anew_what_is_stale(ids: str, node: str) -> None:
 
 
 def test_after_each_answer_about_cards_the_node_is_touched() -> None:
-    cluster, pod = Cluster(mode=AllocatorMode.GUARD), a_pod(memory=30_000)
+    cluster, pod = Cluster(mode=AllocatorMode.WEBHOOK), a_pod(memory=30_000)
     cluster.shows(pod)
     cluster.shows(a_pod("plain", limits={"cpu": "1"}))
     cluster.bind(pod, dry=True)

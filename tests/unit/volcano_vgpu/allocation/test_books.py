@@ -1,4 +1,4 @@
-"""The ledger behind its lock: what the watches put into it."""
+"""The cache behind its lock: what the watches put into it."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ URL = "http://grants.volcano-system.svc:9395/extender"
 Change = Callable[[dict[str, Any]], object]
 
 
-def ledger() -> dict[str, Any]:
-    return scheduler_configuration.document(AllocatorMode.LEDGER, URL)
+def printed() -> dict[str, Any]:
+    return scheduler_configuration.document(AllocatorMode.EXTENDER, URL)
 
 
 def plugin(document: dict[str, Any], name: str) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def plugin(document: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-def found_after(change: Change, mode: AllocatorMode = AllocatorMode.LEDGER) -> list[tuple[str, str]]:
+def found_after(change: Change, mode: AllocatorMode = AllocatorMode.EXTENDER) -> list[tuple[str, str]]:
     document = copy.deepcopy(scheduler_configuration.document(mode, URL))
     change(document)
     return [(each.severity, each.place) for each in scheduler_configuration.check(document, mode)]
@@ -35,8 +35,8 @@ def test_nothing_is_wrong_with_what_is_printed(mode: AllocatorMode) -> None:
     assert scheduler_configuration.check(scheduler_configuration.document(mode, URL), mode) == ()
 
 
-def test_in_mode_ledger_deviceshare_is_out_and_the_extender_is_asked_about_every_name() -> None:
-    document = ledger()
+def test_in_mode_extender_deviceshare_is_out_and_the_extender_is_asked_about_every_name() -> None:
+    document = printed()
     names = [each["name"] for tier in document["tiers"] for each in tier["plugins"]]
     assert "deviceshare" not in names
     assert plugin(document, "extender")["arguments"]["extender.managedResources"] == [
@@ -67,7 +67,7 @@ def test_actions_that_evict_pods_are_named_where_nobody_is_evicted_for_cards(
     actions: object, found: list[tuple[str, str]]
 ) -> None:
     assert found_after(lambda document: document.__setitem__("actions", actions)) == found
-    assert found_after(lambda document: document.__setitem__("actions", actions), AllocatorMode.GUARD) == []
+    assert found_after(lambda document: document.__setitem__("actions", actions), AllocatorMode.WEBHOOK) == []
 
 
 def argument(name: str, value: object) -> Change:
@@ -134,7 +134,7 @@ def test_an_extender_before_predicates_is_asked_too_often() -> None:
     assert found == [("warning", "tiers[0].plugins[0] (extender)")]
 
 
-def test_deviceshare_beside_the_ledger_is_a_second_ledger() -> None:
+def test_deviceshare_beside_the_extender_counts_cards_twice() -> None:
     share = {"name": "deviceshare", "arguments": {"deviceshare.VGPUEnable": True}}
     found = found_after(lambda document: document["tiers"][1]["plugins"].append(share))
     assert found == [("error", "tiers[1].plugins[4] (deviceshare) deviceshare.VGPUEnable")]
@@ -142,7 +142,7 @@ def test_deviceshare_beside_the_ledger_is_a_second_ledger() -> None:
     assert found_after(lambda document: document["tiers"][1]["plugins"].append(share)) == []
 
 
-@pytest.mark.parametrize("mode", [AllocatorMode.GUARD, AllocatorMode.POLICY])
+@pytest.mark.parametrize("mode", [AllocatorMode.WEBHOOK, AllocatorMode.POLICY])
 def test_without_deviceshare_there_are_no_cards_to_guard(mode: AllocatorMode) -> None:
     def unplug(document: dict[str, Any]) -> None:
         document["tiers"][1]["plugins"].pop()
@@ -150,46 +150,46 @@ def test_without_deviceshare_there_are_no_cards_to_guard(mode: AllocatorMode) ->
     assert found_after(unplug, mode) == [("error", "deviceshare")]
 
 
-def test_in_mode_guard_the_switch_of_deviceshare_has_to_be_on_and_the_lock_off() -> None:
+def test_in_mode_webhook_the_switch_of_deviceshare_has_to_be_on_and_the_lock_off() -> None:
     def locked(document: dict[str, Any]) -> None:
         plugin(document, "deviceshare")["arguments"] = {"deviceshare.NodeLockEnable": True}
 
-    assert found_after(locked, AllocatorMode.GUARD) == [
+    assert found_after(locked, AllocatorMode.WEBHOOK) == [
         ("error", "tiers[1].plugins[3] (deviceshare) deviceshare.VGPUEnable"),
         ("warning", "tiers[1].plugins[3] (deviceshare) deviceshare.NodeLockEnable"),
     ]
 
 
-def test_in_mode_guard_predicates_write_the_grant() -> None:
-    assert found_after(lambda document: document["tiers"][1]["plugins"].pop(0), AllocatorMode.GUARD) == [
+def test_in_mode_webhook_predicates_write_the_grant() -> None:
+    assert found_after(lambda document: document["tiers"][1]["plugins"].pop(0), AllocatorMode.WEBHOOK) == [
         ("error", "predicates")
     ]
 
 
-def test_in_mode_guard_an_extender_for_other_devices_is_none_of_our_business() -> None:
+def test_in_mode_webhook_an_extender_for_other_devices_is_none_of_our_business() -> None:
     other = {"name": "extender", "arguments": {"extender.managedResources": ["aws.amazon.com/neuron"]}}
-    assert found_after(lambda document: document["tiers"][1]["plugins"].append(other), AllocatorMode.GUARD) == []
+    assert found_after(lambda document: document["tiers"][1]["plugins"].append(other), AllocatorMode.WEBHOOK) == []
     other["arguments"] = {"extender.managedResources": ["volcano.sh/vgpu-number"]}
-    found = found_after(lambda document: document["tiers"][1]["plugins"].append(other), AllocatorMode.GUARD)
+    found = found_after(lambda document: document["tiers"][1]["plugins"].append(other), AllocatorMode.WEBHOOK)
     assert found == [("warning", "tiers[1].plugins[4] (extender)")]
 
 
 @pytest.mark.parametrize("broken", [{}, {"tiers": None}, {"tiers": []}, {"tiers": "all"}])
 def test_what_is_no_configuration_is_said_to_be_none(broken: dict[str, Any]) -> None:
-    (found,) = scheduler_configuration.check(broken, AllocatorMode.LEDGER)
+    (found,) = scheduler_configuration.check(broken, AllocatorMode.EXTENDER)
     assert (found.severity, found.place) == ("error", "tiers")
 
 
 def test_a_plugin_without_a_name_is_pointed_out() -> None:
     found = scheduler_configuration.check(
-        {"tiers": [{"plugins": ["gang"]}, {}, {"plugins": [{"name": "gang"}]}]}, AllocatorMode.LEDGER
+        {"tiers": [{"plugins": ["gang"]}, {}, {"plugins": [{"name": "gang"}]}]}, AllocatorMode.EXTENDER
     )
     assert [each.place for each in found] == ["tiers[0].plugins[0]"]
 
 
 def test_arguments_that_are_no_mapping_are_none() -> None:
     document = {"tiers": [{"plugins": [{"name": "extender", "arguments": "all of them"}]}]}
-    assert {each.severity for each in scheduler_configuration.check(document, AllocatorMode.LEDGER)} == {
+    assert {each.severity for each in scheduler_configuration.check(document, AllocatorMode.EXTENDER)} == {
         "error",
         "warning",
     }

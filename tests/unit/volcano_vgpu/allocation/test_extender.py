@@ -1,4 +1,4 @@
-"""The calls of Volcano's extender, answered from the ledger."""
+"""The calls of Volcano's extender, answered from the cache."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_no_pod_with_a_node_and_an_allocation_is_created_while_the_server_is_awa
         assert allocation.holds(pod)
     for spec in ({}, {"nodeName": ""}):
         assert not node.holds({"object": {"metadata": {}, "spec": spec}})
-    for metadata in ({}, {"annotations": {"hami-plugins.io/volcano-vgpu-grant": "ledger"}}):
+    for metadata in ({}, {"annotations": {"hami-plugins.io/volcano-vgpu-grant": "extender"}}):
         assert not allocation.holds({"object": {"metadata": metadata, "spec": {}}})
 
 

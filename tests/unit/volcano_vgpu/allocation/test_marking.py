@@ -19,7 +19,7 @@ from volcano_vgpu.core.allocator.names import MARKER_KEY
 
 NUMBER, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
 PERCENT = "volcano.sh/vgpu-memory-percentage"
-MARKED = {"op": "add", "path": "/metadata/annotations", "value": {MARKER_KEY: "ledger"}}
+MARKED = {"op": "add", "path": "/metadata/annotations", "value": {MARKER_KEY: "extender"}}
 
 
 def a_pod(*limits: dict[str, str], scheduler: str = "volcano", init: tuple[dict[str, str], ...] = ()) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def a_pod(*limits: dict[str, str], scheduler: str = "volcano", init: tuple[dict[
 
 def marked(raw: dict[str, Any], spec: Any = SPEC) -> list[dict[str, Any]]:
     before = copy.deepcopy(raw)
-    answer = mark(raw, spec, Rules(), ("volcano",), AllocatorMode.LEDGER)
+    answer = mark(raw, spec, Rules(), ("volcano",), AllocatorMode.EXTENDER)
     assert raw == before
     assert isinstance(answer, Allowed)
     return list(answer.operations)
@@ -48,7 +48,7 @@ def test_annotations_that_are_there_stay() -> None:
     raw = a_pod({NUMBER: "1"})
     raw["metadata"]["annotations"] = {"a": "b"}
     assert marked(raw) == [
-        {"op": "add", "path": "/metadata/annotations/hami-plugins.io~1volcano-vgpu-grant", "value": "ledger"}
+        {"op": "add", "path": "/metadata/annotations/hami-plugins.io~1volcano-vgpu-grant", "value": "extender"}
     ]
 
 
@@ -87,7 +87,7 @@ def test_other_pods_are_left_alone(raw: dict[str, Any]) -> None:
 
 def test_marking_twice_changes_nothing() -> None:
     raw = a_pod({CORES: "20", NUMBER: "1"})
-    raw["metadata"]["annotations"] = {MARKER_KEY: "ledger"}
+    raw["metadata"]["annotations"] = {MARKER_KEY: "extender"}
     assert marked(raw) == []
 
 
@@ -100,7 +100,7 @@ def test_marking_twice_changes_nothing() -> None:
     ],
 )
 def test_what_can_never_be_is_refused_with_the_reason(limits: dict[str, str], why: str) -> None:
-    answer = mark(a_pod(limits), SPEC, Rules(), ("volcano",), AllocatorMode.LEDGER)
+    answer = mark(a_pod(limits), SPEC, Rules(), ("volcano",), AllocatorMode.EXTENDER)
     assert isinstance(answer, Denied)
     assert answer.code == 400
     assert why in answer.reason
@@ -109,12 +109,12 @@ def test_what_can_never_be_is_refused_with_the_reason(limits: dict[str, str], wh
 
 def test_a_pod_that_admission_denies_is_denied_with_its_status() -> None:
     raw = a_pod(init=({NUMBER: "1"},))
-    answer = mark(raw, SPEC, Rules(), ("volcano",), AllocatorMode.LEDGER)
+    answer = mark(raw, SPEC, Rules(), ("volcano",), AllocatorMode.EXTENDER)
     assert answer == Denied("admission denied: pod has no containers", 403)
 
 
 def test_a_pod_that_cannot_be_read_is_refused_with_the_place() -> None:
-    answer = mark(a_pod({NUMBER: "many"}), SPEC, Rules(), ("volcano",), AllocatorMode.LEDGER)
+    answer = mark(a_pod({NUMBER: "many"}), SPEC, Rules(), ("volcano",), AllocatorMode.EXTENDER)
     assert isinstance(answer, Denied)
     assert answer.code == 422
     assert "spec.containers[0].resources.limits[volcano.sh/vgpu-number]" in answer.reason

@@ -15,7 +15,7 @@ PREFIX = "HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__"
 def test_without_anything_said_the_defaults_hold() -> None:
     found = load("", {})
     assert (found.mode, found.policy, found.reservation, found.hold, found.service.host) == (
-        AllocatorMode.LEDGER,
+        AllocatorMode.EXTENDER,
         "binpack",
         90.0,
         15.0,
@@ -24,10 +24,10 @@ def test_without_anything_said_the_defaults_hold() -> None:
 
 
 def test_the_environment_wins_over_the_file_and_the_file_over_where_the_pod_runs() -> None:
-    env = {"POD_NAMESPACE": "here", f"{PREFIX}MODE": "guard", f"{PREFIX}LEASE__DURATION": "30"}
-    found = load("{mode: ledger, weight: 3}", env)
+    env = {"POD_NAMESPACE": "here", f"{PREFIX}MODE": "webhook", f"{PREFIX}LEASE__DURATION": "30"}
+    found = load("{mode: extender, weight: 3}", env)
     assert (found.mode, found.weight, found.service.namespace, found.lease.timing.duration) == (
-        AllocatorMode.GUARD,
+        AllocatorMode.WEBHOOK,
         3.0,
         "here",
         30.0,

@@ -99,7 +99,7 @@ def test_what_is_promised_and_never_comes_ends_and_is_counted() -> None:
     term.stop()
 
 
-def test_whatever_goes_wrong_once_the_ledger_is_filled_what_is_promised_ends() -> None:
+def test_whatever_goes_wrong_once_the_cache_is_filled_what_is_promised_ends() -> None:
     def odd() -> None:
         raise LookupError("odd")
 

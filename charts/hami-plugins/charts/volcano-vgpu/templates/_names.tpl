@@ -63,7 +63,7 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 
 {{/* Whether there is a server; the other modes have none. */}}
 {{- define "volcano-vgpu.serves" -}}
-{{- if has .Values.grants.mode (list "ledger" "guard") }}yes{{ end -}}
+{{- if has .Values.grants.mode (list "extender" "webhook") }}yes{{ end -}}
 {{- end -}}
 
 {{/* The names of Volcano's resources, as the products take them from its device configuration. */}}

@@ -1,6 +1,6 @@
 {{/* What is to be done next; the umbrella says it, too. */}}
 {{- define "volcano-vgpu.notes" -}}
-{{ if has .Values.grants.mode (list "ledger" "guard") }}
+{{ if has .Values.grants.mode (list "extender" "webhook") }}
 Volcano's scheduler has to be told of mode {{ .Values.grants.mode }} and of this server. What to write, and what is wrong with what is there:
 
   kubectl get configmap {{ include "volcano-vgpu.grants" . }} --namespace {{ .Release.Namespace }} --output 'jsonpath={.data.grants\.yaml}' > grants.yaml
