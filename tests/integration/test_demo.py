@@ -10,8 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,7 @@ import pytest
 from hami_plugins.cli import main
 from hami_plugins.cli.live import processes
 from hami_plugins.cli.live.signals import DemoError
+from tests.waiting import wait_for
 
 KEPT: Final = Path(__file__).with_name("demo.txt")
 LONGEST: Final = 240.0
@@ -120,7 +120,7 @@ def test_ctrl_c_ends_the_agents_too_and_leaves_nothing(demo: Demo, scratch: Path
 def test_agents_do_not_outlive_a_demo_that_is_killed_outright(demo: Demo) -> None:
     agents = demo.agents()
     demo.process.kill()
-    _wait_for(lambda: not _alive(agents), "the kernel ends the agents")
+    wait_for(lambda: not _alive(agents), "the kernel ends the agents")
 
 
 def test_an_agent_that_ends_by_itself_ends_the_demo_with_its_last_words(demo: Demo, scratch: Path) -> None:
@@ -179,10 +179,3 @@ def _runs(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
         return state != "Z"  # nobody may be there to bury it
     return False
-
-
-def _wait_for(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + LONGEST
-    while not condition():
-        assert time.monotonic() < end, f"not in time: {what}"
-        time.sleep(0.05)

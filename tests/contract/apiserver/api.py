@@ -14,6 +14,8 @@ from urllib.parse import urlencode
 
 import urllib3
 
+from tests.waiting import PATIENCE
+
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -36,7 +38,7 @@ class Api:
         self.url = url
         self._headers = {"User-Agent": "contract"} | ({"Authorization": f"Bearer {token}"} if token else {})
         trust = {"ca_certs": str(ca)} if ca else {}
-        self._pool = urllib3.PoolManager(timeout=30, retries=False, **trust)  # type: ignore[arg-type]
+        self._pool = urllib3.PoolManager(timeout=PATIENCE, retries=False, **trust)  # type: ignore[arg-type]
         self._left: list[str] = []
 
     def __enter__(self) -> Self:

@@ -9,6 +9,7 @@ from tests.contract.apiserver.cases import case
 from tests.contract.apiserver.hooks import allow, annotate, hooks, make, meanwhile, refuse, rule, slow, told
 from tests.contract.apiserver.objects import named
 from tests.contract.apiserver.pods import binding, pod
+from tests.waiting import PATIENCE
 
 MARKED = "has(object.metadata.annotations) && 'test.example/mark' in object.metadata.annotations"
 BINDINGS = rule("pods/binding", "bindings", operations=("CREATE",))
@@ -140,7 +141,7 @@ def not_alone(api: Api) -> None:
         )
         mine = {**made, "metadata": {**made["metadata"], "labels": {"slow": "1"}}}
         with meanwhile(hooked, "PUT", path, mine) as got:
-            assert arrived.wait(30)
+            assert arrived.wait(PATIENCE)
             api.patch(path, {"data": {"theirs": "1"}})
             assert api.get(path)["data"] == {"theirs": "1"}
             go_on.set()
@@ -158,7 +159,7 @@ def reviewed_again(api: Api) -> None:
         got: list[Object] = []
         patching = threading.Thread(target=lambda: got.append(api.patch(path, body)))
         patching.start()
-        assert arrived.wait(30)
+        assert arrived.wait(PATIENCE)
         api.patch(path, {"data": {"theirs": "1"}})
         go_on.set()
         patching.join()
@@ -172,7 +173,7 @@ def deleted_meanwhile(api: Api) -> None:
         api.create(f"{hooked.space}/pods", pod("a"))
         hooked.configure(hooked.webhook("slow", rules=[BINDINGS]))
         with meanwhile(hooked, "POST", f"{hooked.space}/pods/a/binding", binding("a", "contract-node")) as got:
-            assert arrived.wait(30)
+            assert arrived.wait(PATIENCE)
             assert api.ask("DELETE", f"{hooked.space}/pods/a").code == 200
             go_on.set()
         assert told(got[0], 404) == 'pods "a" not found'

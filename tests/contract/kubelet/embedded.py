@@ -13,6 +13,7 @@ from hami_plugins.kube.port import KubeApi
 from hami_plugins.sandbox.apiserver import ApiServer
 from hami_plugins.sandbox.fleet import bare_node
 from hami_plugins.sandbox.kubelet import EmulatedKubelet, RunningContainer, Times
+from tests.waiting import PATIENCE
 
 
 class EmbeddedKubelet:
@@ -26,7 +27,7 @@ class EmbeddedKubelet:
         self.pod_resources_socket = self.kubelet.pod_resources_socket
         self.cdi_directory = self.kubelet.cdi_directory
         self.scratch = root / "scratch"
-        self.patience = 20.0
+        self.patience = PATIENCE
         self.quiet = 0.5
         self.scratch.mkdir()
 

@@ -15,6 +15,7 @@ from hami_plugins.node.kubelet.deviceplugin_pb2 import ContainerAllocateResponse
 from hami_plugins.node.kubelet.podresources_pb2_grpc import PodResourcesListerStub
 from tests.contract.kubelet.register import case
 from tests.contract.kubelet.trial import Trial, app
+from tests.waiting import PATIENCE
 
 _MESSAGE = 4 << 20
 
@@ -72,7 +73,7 @@ def rate(trial: Trial) -> None:
             texts = set()
             for _attempt in range(50):
                 try:
-                    stub.List(listing.ListPodResourcesRequest(), timeout=10, wait_for_ready=True)
+                    stub.List(listing.ListPodResourcesRequest(), timeout=PATIENCE, wait_for_ready=True)
                 except grpc.RpcError as error:
                     texts.add(f"{error.code().name}: {error.details()}")
             return ", ".join(texts)
@@ -90,7 +91,7 @@ def given_twice(trial: Trial) -> None:
 
     def slow(ids: Sequence[str]) -> ContainerAllocateResponse:
         reached.set()
-        go_on.wait(30)
+        go_on.wait(PATIENCE)
         return answer(ids)
 
     plugin.allocate = slow

@@ -17,6 +17,7 @@ from hami_plugins.node.kubelet.deviceplugin_pb2_grpc import (
     add_DevicePluginServicer_to_server,
 )
 from hami_plugins.node.kubelet.sockets import API_VERSION, HEALTHY, KUBELET_SOCKET, UNHEALTHY
+from tests.waiting import PATIENCE
 
 
 class Call(NamedTuple):
@@ -83,7 +84,7 @@ class ScriptedPlugin(DevicePluginServicer):
         )
         options = [("grpc.use_local_subchannel_pool", 1)]
         with grpc.insecure_channel(f"unix://{self.directory / KUBELET_SOCKET}", options=options) as channel:
-            RegistrationStub(channel).Register(request, timeout=20, wait_for_ready=True)
+            RegistrationStub(channel).Register(request, timeout=PATIENCE, wait_for_ready=True)
 
     def start(self) -> None:
         """Serves and registers."""

@@ -10,6 +10,7 @@ from hami_plugins.node.kubelet.sockets import KUBELET_SOCKET
 from tests.contract.kubelet.plugin import RefusedError
 from tests.contract.kubelet.register import case
 from tests.contract.kubelet.trial import Trial, app, init
+from tests.waiting import PATIENCE
 
 
 @case("a kubelet that restarts removes the plugins' sockets and opens its own anew", "K4")
@@ -84,7 +85,7 @@ def killed_during_allocate(trial: Trial) -> None:
     def slow(ids: Sequence[str]) -> ContainerAllocateResponse:
         if len(ids) == 2 and not reached.is_set():
             reached.set()
-            go_on.wait(30)
+            go_on.wait(PATIENCE)
         return answer(ids)
 
     plugin.allocate = slow

@@ -20,6 +20,7 @@ from hami_plugins.node.kubelet.podresources_pb2_grpc import PodResourcesListerSt
 from hami_plugins.node.kubelet.sockets import CHECKPOINT
 from tests.contract.kubelet.plugin import ScriptedPlugin
 from tests.contract.kubelet.port import KubeletUnderTest
+from tests.waiting import PATIENCE
 
 Found = TypeVar("Found")
 Raw = dict[str, Any]
@@ -161,7 +162,7 @@ class Trial:
         """Whether the kubelet has the plugin's list; until then a kubelet that remembers nothing admits any pod."""
         with self._pod_resources() as channel:
             answer = PodResourcesListerStub(channel).GetAllocatableResources(
-                listing.AllocatableResourcesRequest(), timeout=10, wait_for_ready=True
+                listing.AllocatableResourcesRequest(), timeout=PATIENCE, wait_for_ready=True
             )
         return any(devices.resource_name == self.plugin.resource for devices in answer.devices)
 
@@ -169,7 +170,7 @@ class Trial:
         """What pod-resources says of this case's pods: pod to container to ids."""
         with self._pod_resources() as channel:
             answer = PodResourcesListerStub(channel).List(
-                listing.ListPodResourcesRequest(), timeout=10, wait_for_ready=True
+                listing.ListPodResourcesRequest(), timeout=PATIENCE, wait_for_ready=True
             )
         return {
             pod.name.removeprefix(f"{self.name}-"): {
@@ -230,7 +231,7 @@ class Trial:
     @property
     def _pause(self) -> float:
         """Between two looks: the more patient the case, the fewer questions."""
-        return self.kubelet.patience / 1000
+        return self.kubelet.patience / 3000
 
     def _ask_to_go(self, full: str) -> None:
         try:

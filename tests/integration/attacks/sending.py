@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from typing import Final
 
+from tests.waiting import PATIENCE
+
 HOST: Final = "127.0.0.1"
 STRANGER: Final = "127.0.0.2"
 """Who attacks has an address of its own, as every pod has."""
@@ -18,7 +20,6 @@ STRANGER: Final = "127.0.0.2"
 MIB: Final = 1 << 20
 GET: Final = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
 HEAD: Final = b"POST %s HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n"
-_PATIENCE: Final = 20.0
 
 Attack = Callable[["Port"], None]
 
@@ -34,7 +35,7 @@ class Port:
 
     def connect(self) -> socket.socket:
         """A new connection."""
-        made = socket.create_connection((HOST, self.number), timeout=_PATIENCE, source_address=(STRANGER, 0))
+        made = socket.create_connection((HOST, self.number), timeout=PATIENCE, source_address=(STRANGER, 0))
         return made if self._context is None else self._context.wrap_socket(made)
 
 

@@ -22,6 +22,7 @@ from hami_plugins.kube.client import connect_to
 from hami_plugins.model.units import PodUid
 from hami_plugins.node.hami_core import folders
 from hami_plugins.sandbox.apiserver import ApiServer
+from tests.waiting import PATIENCE
 from volcano_vgpu.agent import config
 from volcano_vgpu.agent.cdi import CdiDirectory
 from volcano_vgpu.agent.cleanup import Cleaner
@@ -284,6 +285,6 @@ def test_files_that_others_put_among_the_specifications_hide_none_and_keep_no_ag
     os.mkfifo(made.path(PodUid("pipe")))
     opening = threading.Thread(target=made.open, daemon=True)
     opening.start()
-    opening.join(20)
+    opening.join(PATIENCE)
     assert not opening.is_alive()
     assert made.pods == {"mine"}

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.attacks import sending
 from tests.integration.attacks.sending import MIB, Port
 from tests.integration.attacks.victims import KINDS, Victim, victim
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 
 ALLOCATORS = ("volcano", "neuron")
 SERVERS = (*ALLOCATORS, "koordinator")
@@ -111,5 +111,5 @@ def test_many_bodies_just_below_the_limit_are_read_one_after_the_other(
 @pytest.mark.parametrize("accept", ["application/openmetrics-text; version=abc", "text/plain; version=x", ";;,"])
 def test_metrics_are_answered_whatever_form_is_asked_for(accept: str, process: Victim) -> None:
     url = f"http://127.0.0.1:{process.port}/metrics"
-    with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": accept}), timeout=20) as answer:
+    with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": accept}), timeout=PATIENCE) as answer:
         assert b"process_open_fds" in answer.read()

@@ -19,7 +19,7 @@ from hami_plugins import examples
 from hami_plugins.sandbox.apiserver import KOORDINATOR, VOLCANO, ApiServer
 from tests.integration.volcano_vgpu.allocation.servers import a_node, a_pod
 from tests.integration.web.certificates import a_certificate
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 
 NODE: Final = "n1"
 KINDS: Final = {
@@ -97,7 +97,7 @@ class Victim(NamedTuple):
         request["resource"] = {"group": "", "version": "v1", "resource": "pods"}
         body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
         url = f"https://127.0.0.1:{self.webhooks}{path}"
-        answer = self.pool.request("POST", url, body=json.dumps(body), retries=False, timeout=20)
+        answer = self.pool.request("POST", url, body=json.dumps(body), retries=False, timeout=PATIENCE)
         return answer.status == 200 and bool(json.loads(answer.data)["response"]["allowed"])
 
     def serves(self) -> bool:
@@ -108,7 +108,7 @@ class Victim(NamedTuple):
         # A probe has a new connection each time.
         url = f"http://127.0.0.1:{self.port}{path}"
         with urllib3.PoolManager() as pool:
-            return pool.request("GET", url, retries=False, timeout=20).status
+            return pool.request("GET", url, retries=False, timeout=PATIENCE).status
 
 
 @contextmanager
@@ -133,7 +133,7 @@ def victim(kind: str, folder: Path, prepare: Callable[[], None] | None = None) -
             )
         try:
             made = Victim(process.pid, ports[0], 0 if kind == "agent" else ports[1], pool, bound)
-            wait_for(lambda: _answers(made, process, log), f"it serves: {log.read_text()}", timeout=60)
+            wait_for(lambda: _answers(made, process, log), f"it serves: {log.read_text()}")
             yield made
             assert process.poll() is None, log.read_text()
         finally:

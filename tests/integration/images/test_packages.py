@@ -102,7 +102,7 @@ def test_the_agents_image_has_what_the_agent_imports(lay: Callable[[Target], Tre
         config.write_text(yaml.safe_dump(settings))
         cluster = ("--kubeconfig", str(node.server.kubeconfig(root / "kubeconfig")))
         with tree.process("volcano-vgpu", "agent", "--config", str(config), "--node-name", NODE, *cluster):
-            wait_for(lambda: is_ready(port), "the agent is ready", timeout=60)
+            wait_for(lambda: is_ready(port), "the agent is ready")
             wait_for(lambda: node.allocatable() == 20, "slots are offered")
             node.started(node.create(pod("a", container(memory=2000), ids=f"{GPU},NVIDIA,2000,0:")))
             assert ask(f"http://{HERE}:{port}/metrics", Accept="application/openmetrics-text; version=1.0.0")[0] == 200
@@ -163,7 +163,7 @@ def test_a_servers_image_has_what_its_processes_import(
     made = {"metadata": {"name": "p", "namespace": "default"}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {**asked, "object": made}}
     with tree.process(product, word, *given):
-        wait_for(lambda: is_ready(plain), "the server is ready", timeout=60)
+        wait_for(lambda: is_ready(plain), "the server is ready")
         status, text = ask(f"https://{HERE}:{hooks}/webhooks/pods", {**review}, **{"Content-Type": "application/json"})
         assert (status, json.loads(text)["response"]["allowed"]) == (200, True)
         assert ask(f"http://{HERE}:{plain}/metrics", Accept="application/openmetrics-text; version=1.0.0")[0] == 200

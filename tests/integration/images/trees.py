@@ -17,6 +17,7 @@ from typing import Final
 
 from charts.docker import parts
 from charts.docker.targets import Target
+from tests.waiting import PATIENCE
 
 OURS: Final = ("hami_plugins", "volcano_vgpu", "koordinator_adapter", "neuron_topology")
 RUN: Final = """
@@ -78,7 +79,7 @@ class Tree:
         finally:
             started.send_signal(signal.SIGTERM)
             try:
-                code = started.wait(30)
+                code = started.wait(PATIENCE)
             finally:
                 started.kill()
                 started.wait()

@@ -24,7 +24,7 @@ from koordinator_adapter.server.app import AdapterServer
 from koordinator_adapter.server.metrics import AdapterMetrics
 from koordinator_adapter.server.settings import AdapterSettings
 from tests.integration.web.certificates import a_certificate
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 
 SCHEDULER: Final = "system:serviceaccount:koordinator-system:koord-scheduler"
 TOKEN: Final = "scheduler"
@@ -124,7 +124,7 @@ class Site:
 
     def get(self, server: AdapterServer, path: str) -> tuple[int, str]:
         """Status and text of a probe."""
-        answer = urllib3.request("GET", f"http://127.0.0.1:{server.address[1]}{path}", retries=False, timeout=20)
+        answer = urllib3.request("GET", f"http://127.0.0.1:{server.address[1]}{path}", retries=False, timeout=PATIENCE)
         return answer.status, answer.data.decode()
 
     def put(self, *objects: Raw) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from koordinator_adapter.agent.app import PRODUCT, NodeAgent, is_ours
 from koordinator_adapter.core.translation.vocabulary import ISOLATION
 from koordinator_adapter.server.settings import AdapterSettings
 from tests.integration.koordinator_adapter.servers import Site, a_pod
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 
 Start = Callable[..., NodeAgent]
 
@@ -87,7 +87,7 @@ def test_a_node_promises_limits_once_the_library_is_there(cluster: Site, start: 
 
 
 def probe(part: NodeAgent, path: str) -> tuple[int, str]:
-    answer = urllib3.request("GET", f"http://127.0.0.1:{part.address[1]}{path}", retries=False, timeout=20)
+    answer = urllib3.request("GET", f"http://127.0.0.1:{part.address[1]}{path}", retries=False, timeout=PATIENCE)
     return answer.status, answer.data.decode()
 
 

@@ -19,7 +19,7 @@ from hami_plugins.wire.koordinator import ALLOCATED_KEY, CORE, GPU, MEMORY, RATI
 from hami_plugins.wire.koordinator_devices import MODEL_LABEL, VENDOR_LABEL
 from koordinator_adapter.core.devices.wanted import PUBLISHER, PUBLISHER_LABEL
 from tests.integration.koordinator_adapter.servers import Site, a_node, a_pod, card, register
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 
 LABELS = {VENDOR_LABEL: "nvidia", MODEL_LABEL: "NVIDIA-A100", PUBLISHER_LABEL: PUBLISHER}
 DEVICES = "devices.scheduling.koordinator.sh"
@@ -113,7 +113,7 @@ def test_after_a_restore_of_the_store_objects_and_sums_are_made_again(
         time.sleep(0.4)
         return cluster.device("n1") is not None and allocatable(cluster, "n1").get(SHARED) == "200"
 
-    wait_for(made_again, "the object and the sums are there", timeout=60)
+    wait_for(made_again, "the object and the sums are there")
 
 
 def test_nothing_is_written_while_nothing_changes(cluster: Site) -> None:
@@ -323,7 +323,7 @@ def test_nobody_is_answered_before_the_cluster_is_taken_in_and_put_to_rest(clust
     def filling() -> Iterator[None]:
         entered.append(1)
         yield
-        rested.wait(20.0)
+        rested.wait(PATIENCE)
 
     cluster.put(a_node("n1"))
     server = cluster.start(ready=False, filling=filling)

@@ -15,7 +15,7 @@ import yaml
 from hami_plugins.cli import main
 from koordinator_adapter.core.translation.vocabulary import ISOLATION, OPT_IN
 from tests.integration.koordinator_adapter.servers import Site, a_node
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 
 THEIRS = {
     "apiVersion": "scheduling.koordinator.sh/v1alpha1",
@@ -95,7 +95,7 @@ def test_a_server_starts_is_ready_and_ends_when_it_is_told(cluster: Site, tmp_pa
         wait_for(lambda: cluster.device("n1"), "the node is published")
     finally:
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, said.decode()
 
 

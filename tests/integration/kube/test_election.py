@@ -10,7 +10,7 @@ import pytest
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.kube.election import Election, LeaseTiming
 from hami_plugins.sandbox.apiserver import ApiServer, Delay, Fault
-from tests.integration.kube.waiting import eventually
+from tests.waiting import wait_for
 
 TIMING = LeaseTiming(duration=2.0, deadline=1.5, retry=0.1)
 Candidate = Callable[..., Election]
@@ -50,12 +50,12 @@ def lease(server: ApiServer) -> dict[str, object]:
 def test_the_next_one_takes_over_as_soon_as_the_lease_is_handed_back(server: ApiServer, candidate: Candidate) -> None:
     patient = LeaseTiming(duration=300, deadline=200, retry=0.05)
     one = candidate("one", patient)
-    eventually(lambda: one.active)
+    wait_for(lambda: one.active)
     other = candidate("other", patient)
-    eventually(lambda: other.holder == "one")
+    wait_for(lambda: other.holder == "one")
     one.stop()
     assert not one.active
-    eventually(lambda: other.active)
+    wait_for(lambda: other.active)
     assert (lease(server)["holderIdentity"], lease(server)["leaseTransitions"]) == ("other", 1)
 
 
@@ -66,41 +66,41 @@ def test_the_next_one_takes_over_from_one_that_was_killed(
     killed.step()
     assert lease(server)["holderIdentity"] == "killed"
     other = candidate("other")
-    eventually(lambda: other.active)
+    wait_for(lambda: other.active)
     assert not killed.active
 
 
 def test_one_that_renews_keeps_the_lease(server: ApiServer, candidate: Candidate) -> None:
     one, other = candidate("one"), candidate("other")
-    eventually(lambda: one.active or other.active)
+    wait_for(lambda: one.active or other.active)
     first = lease(server)["acquireTime"]
     before = lease(server)["renewTime"]
-    eventually(lambda: lease(server)["renewTime"] != before)
+    wait_for(lambda: lease(server)["renewTime"] != before)
     assert lease(server)["acquireTime"] == first
-    eventually(lambda: [one.active, other.active].count(True) == 1)
+    wait_for(lambda: [one.active, other.active].count(True) == 1)
 
 
 def test_without_an_api_server_nobody_stays_active_and_one_is_again_when_it_is_back(
     server: ApiServer, candidate: Candidate
 ) -> None:
     one = candidate("one")
-    eventually(lambda: one.active)
+    wait_for(lambda: one.active)
     server.pause()
-    eventually(lambda: not one.active)
+    wait_for(lambda: not one.active)
     assert "does not answer" in one.check()
     server.resume()
-    eventually(lambda: one.active)
+    wait_for(lambda: one.active)
 
 
 def test_a_request_that_hangs_does_not_hold_the_lease(server: ApiServer, candidate: Candidate) -> None:
     one = candidate("one")
-    eventually(lambda: one.active)
+    wait_for(lambda: one.active)
     number = server.faults.add(
         Fault(action=Delay(30), verb="update", resource="leases.coordination.k8s.io", times=None)
     )
-    eventually(lambda: not one.active)
+    wait_for(lambda: not one.active)
     server.faults.remove(number)
-    eventually(lambda: one.active)
+    wait_for(lambda: one.active)
 
 
 def test_two_candidates_that_come_and_go_are_never_active_together(candidate: Candidate) -> None:
@@ -108,7 +108,7 @@ def test_two_candidates_that_come_and_go_are_never_active_together(candidate: Ca
     rivals = [candidate(f"c{at}", patient) for at in range(3)]
     seen: set[str] = set()
     while rivals:
-        eventually(lambda: any(rival.active for rival in rivals))
+        wait_for(lambda: any(rival.active for rival in rivals))
         active = [rival for rival in rivals if rival.active]
         assert len(active) == 1
         seen.add(active[0].identity)

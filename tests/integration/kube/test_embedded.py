@@ -13,7 +13,7 @@ from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.kube.port import KubeApi, Raw, Selection
 from hami_plugins.kube.store import Store
 from hami_plugins.sandbox.apiserver import ApiServer
-from tests.integration.kube.waiting import eventually
+from tests.waiting import PATIENCE, wait_for
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"a": "1"}}}
 
@@ -75,13 +75,13 @@ def test_a_store_follows_the_pods_of_one_node(server: ApiServer, client: KubeCli
     put("other", "n2")
     selection = Selection(paths.PODS, "Pod", fields="spec.nodeName=n1", cached=True)
     with Store(client, selection, name="pods", trim=lambda item: {"name": item["metadata"]["name"]}) as store:
-        assert store.synced.wait(10)
+        assert store.synced.wait(PATIENCE)
         assert store.all() == ({"name": "mine"},)
         put("next", "n1")
-        eventually(lambda: len(store) == 2)
+        wait_for(lambda: len(store) == 2)
         assert store.by_name("default", "next") == {"name": "next"}
         server.delete("pods", "mine", "default", grace=0)
-        eventually(lambda: store.by_name("default", "mine") is None)
+        wait_for(lambda: store.by_name("default", "mine") is None)
     assert len(store) == 1
 
 
@@ -89,10 +89,10 @@ def test_an_idle_store_asks_for_nothing(server: ApiServer, client: KubeClient) -
     asked: list[tuple[str, str]] = []
     watching = replace(client, on_request=lambda verb, what, code, seconds: asked.append((verb, what)))
     with Store(watching, Selection(paths.NODES, "Node"), name="nodes") as store:
-        assert store.synced.wait(10)
-        eventually(lambda: server.open_watches() == 1)
+        assert store.synced.wait(PATIENCE)
+        wait_for(lambda: server.open_watches() == 1)
         for _ in range(20):
             server.bookmark()
         server.put(NODE)
-        eventually(lambda: len(store) == 1)
+        wait_for(lambda: len(store) == 1)
     assert asked == [("list", "nodes"), ("watch", "nodes")]

@@ -9,7 +9,7 @@ from typing import Any
 
 from hami_plugins.kube.events import EventLimits, EventRecorder, ObjectRef
 from tests.integration.kube.scripted import Asked, Line
-from tests.integration.kube.waiting import eventually
+from tests.waiting import PATIENCE, wait_for
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 POD = ObjectRef("Pod", "trainer", "uid-1", "ns")
@@ -25,7 +25,7 @@ def test_an_event_carries_everything_that_kubectl_shows(serve: Any, client_of: A
     server = serve(accepting)
     with EventRecorder(client_of(server), "volcano-vgpu", "n1") as recorder:
         recorder.emit(POD, "Refused", "no slice is left", now=NOON)
-        eventually(lambda: recorder.written == 1)
+        wait_for(lambda: recorder.written == 1)
     (asked,) = server.asked
     body = asked.json
     name = body["metadata"].pop("name")
@@ -52,9 +52,9 @@ def test_the_same_event_again_is_counted_on_the_first_one(serve: Any, client_of:
     server = serve(accepting)
     with EventRecorder(client_of(server), "c", "h", limits=FAST) as recorder:
         recorder.emit(NODE, "Lost", "a card is gone", now=NOON)
-        eventually(lambda: recorder.written == 1)
+        wait_for(lambda: recorder.written == 1)
         recorder.emit(NODE, "Lost", "a card is gone", now=NOON + timedelta(minutes=5))
-        eventually(lambda: recorder.written == 2)
+        wait_for(lambda: recorder.written == 2)
     first, second = server.asked
     assert first.path == "/api/v1/namespaces/default/events"
     assert second.method == "PATCH"
@@ -72,9 +72,9 @@ def test_an_event_that_the_server_forgot_is_written_anew(serve: Any, client_of: 
     server = serve(script)
     with EventRecorder(client_of(server), "c", "h", limits=FAST) as recorder:
         recorder.emit(POD, "Refused", "m", now=NOON)
-        eventually(lambda: recorder.written == 1)
+        wait_for(lambda: recorder.written == 1)
         recorder.emit(POD, "Refused", "m", now=NOON + timedelta(hours=2))
-        eventually(lambda: recorder.written == 2)
+        wait_for(lambda: recorder.written == 2)
     assert [asked.method for asked in server.asked] == ["POST", "PATCH", "POST"]
     assert server.asked[0].json["metadata"] != server.asked[2].json["metadata"]
 
@@ -95,7 +95,7 @@ def test_an_event_whose_first_try_came_through_unheard_is_not_doubled(serve: Any
     recorder.emit(POD, "Refused", "m", now=NOON)
     recorder.emit(POD, "Refused", "m", now=NOON + timedelta(minutes=1))
     with recorder:
-        eventually(lambda: recorder.written == 1)
+        wait_for(lambda: recorder.written == 1)
     assert [asked.method for asked in server.asked] == ["POST", "POST", "PATCH"]
     assert server.asked[0].json["metadata"] == server.asked[1].json["metadata"]
     assert server.asked[2].json["count"] == 2
@@ -110,7 +110,7 @@ def test_a_recorder_never_keeps_anybody_waiting_and_counts_what_it_drops(serve: 
     for number in range(1000):
         recorder.emit(POD, "Refused", f"message {number}", now=NOON)
     assert time.monotonic() - began < 10
-    assert recorder.stop(timeout=20)
+    assert recorder.stop(timeout=PATIENCE)
     assert (recorder.written, recorder.dropped) == (0, 1000)
 
 
@@ -122,7 +122,7 @@ def test_a_refused_event_is_dropped_and_the_next_one_written(serve: Any, client_
     with EventRecorder(client_of(server), "c", "h") as recorder:
         recorder.emit(POD, "Refused", "m", now=NOON)
         recorder.emit(NODE, "Lost", "m", now=NOON)
-        eventually(lambda: recorder.written == 1)
+        wait_for(lambda: recorder.written == 1)
     assert recorder.dropped == 1
 
 
@@ -130,7 +130,7 @@ def test_a_long_message_is_cut_to_what_the_server_takes(serve: Any, client_of: A
     server = serve(accepting)
     with EventRecorder(client_of(server), "c", "h") as recorder:
         recorder.emit(POD, "Refused", "ü" * 2000, now=NOON)
-        eventually(lambda: recorder.written == 1)
+        wait_for(lambda: recorder.written == 1)
     message = server.asked[0].json["message"]
     assert len(message.encode()) <= 1024
     assert message == "ü" * 510 + "..."

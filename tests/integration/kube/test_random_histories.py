@@ -17,7 +17,7 @@ from hami_plugins.kube.port import Raw, Selection
 from hami_plugins.kube.reflector import Backoff, ObjectChange
 from hami_plugins.kube.store import Store
 from hami_plugins.sandbox.apiserver import ApiServer, CloseWatch, DropConnection, Fault, Gone, Refuse
-from tests.integration.kube.waiting import eventually
+from tests.waiting import PATIENCE, wait_for
 
 PODS = Selection(paths.PODS, "Pod")
 QUICK = Backoff(first=0.001, most=0.01)
@@ -96,7 +96,7 @@ class Cluster:
                 self.catch_up()
 
     def catch_up(self) -> None:
-        eventually(lambda: view(self._store.all()) == self.there())
+        wait_for(lambda: view(self._store.all()) == self.there())
 
     def there(self) -> dict[str, tuple[str, str]]:
         return view(self.server.objects("pods", "default"))
@@ -141,7 +141,7 @@ def _follow(server: ApiServer, client: KubeClient, history: list[tuple[str, obje
         for what, argument in history:
             cluster.take(what, argument)
         cluster.catch_up()
-        assert store.synced.wait(10)
+        assert store.synced.wait(PATIENCE)
         for name, (uid, _) in cluster.there().items():
             kept = store.by_name("default", name)
             assert kept is not None

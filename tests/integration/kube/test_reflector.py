@@ -13,7 +13,7 @@ from hami_plugins.kube.port import Selection
 from hami_plugins.kube.reflector import Backoff, ObjectChange, Reflector
 from hami_plugins.kube.store import Store
 from tests.integration.kube.scripted import Asked, Line, ScriptedServer, a_list, an_object
-from tests.integration.kube.waiting import eventually
+from tests.waiting import PATIENCE, wait_for
 
 PODS = Selection(paths.PODS, "Pod")
 QUICK = Backoff(first=0.01, most=0.02)
@@ -40,7 +40,7 @@ def test_a_list_then_a_watch_then_no_list_again(serve: Any, client_of: Any) -> N
     server = serve(script)
     changes: list[ObjectChange] = []
     with Reflector(client_of(server), PODS, on_change=changes.append, name="pods", backoff=QUICK) as reflector:
-        eventually(lambda: len(changes) == 4)
+        wait_for(lambda: len(changes) == 4)
         assert reflector.healthy
     assert told(changes) == [("added", "uid-a"), ("synced", ""), ("added", "uid-b"), ("deleted", "uid-a")]
     assert [asked.query.get("resourceVersion") for asked in server.asked] == [None, "5", "8"]
@@ -75,7 +75,7 @@ def test_an_expired_version_is_listed_anew_and_only_differences_are_told(
     changes: list[ObjectChange] = []
     with Store(client_of(serve(script)), PODS, name="pods", backoff=QUICK) as store:
         store.subscribe(changes.append)
-        eventually(lambda: store.reflector.lists == 2)
+        wait_for(lambda: store.reflector.lists == 2)
         now = store.by_name("ns", "x")
         assert now is not None
         assert now["metadata"]["uid"] == "after"
@@ -105,11 +105,11 @@ def test_a_server_that_was_away_is_found_again(client_of: Any) -> None:
     with ScriptedServer(script) as server:
         store = Store(client_of(server), PODS, name="pods", backoff=QUICK, unhealthy_after=0.05)
         store.start()
-        eventually(lambda: len(store) == 2)
-    eventually(lambda: store.reflector.restarts > 3 and not store.healthy)
+        wait_for(lambda: len(store) == 2)
+    wait_for(lambda: store.reflector.restarts > 3 and not store.healthy)
     assert len(store) == 2
     with ScriptedServer(after, port=server.port) as again:
-        eventually(lambda: len(store) == 3)
+        wait_for(lambda: len(store) == 3)
         assert store.healthy
         assert store.stop()
     assert {asked.query["resourceVersion"] for asked in again.asked} == {"6"}
@@ -126,7 +126,7 @@ def test_a_quiet_watch_is_left_promptly(serve: Any, client_of: Any) -> None:
     server = serve(script)
     reflector = Reflector(client_of(server), PODS, on_change=lambda change: None, name="pods")
     reflector.start()
-    eventually(lambda: len(server.asked) == 2)
+    wait_for(lambda: len(server.asked) == 2)
     began = time.monotonic()
     assert reflector.stop()
     assert time.monotonic() - began < 10
@@ -136,7 +136,7 @@ def test_a_pause_between_failures_is_left_promptly(serve: Any, client_of: Any) -
     server = serve(lambda asked, line: line.answer(429, {}, {"Retry-After": "25"}))
     reflector = Reflector(client_of(server), PODS, on_change=lambda change: None, name="pods")
     reflector.start()
-    eventually(lambda: server.asked)
+    wait_for(lambda: server.asked)
     began = time.monotonic()
     assert reflector.stop()
     assert time.monotonic() - began < 10
@@ -156,7 +156,7 @@ def test_many_reflectors_share_one_client(serve: Any, client_of: Any) -> None:
     for store in stores:
         store.start()
     for store in stores:
-        assert store.synced.wait(10)
+        assert store.synced.wait(PATIENCE)
     assert threading.active_count() < 50 * 2 + 50 + 20
     began = time.monotonic()
     stopping = [threading.Thread(target=store.stop) for store in stores]

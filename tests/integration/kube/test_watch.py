@@ -19,8 +19,8 @@ from hami_plugins.kube.client import KubeClient
 from hami_plugins.kube.port import Selection, WatchEvent
 from hami_plugins.kube.transport import Transport
 from tests.integration.kube.scripted import Asked, Line, ScriptedServer, an_object
-from tests.integration.kube.waiting import eventually
 from tests.integration.web.certificates import a_certificate
+from tests.waiting import wait_for
 
 PODS = Selection(paths.PODS, "Pod", fields="spec.nodeName=n1")
 
@@ -145,7 +145,7 @@ def seconds_to_stop(server: ScriptedServer, client: KubeClient) -> float:
 
     thread = threading.Thread(target=run)
     thread.start()
-    eventually(lambda: server.asked)
+    wait_for(lambda: server.asked)
     stopped = time.monotonic()
     stop.set()
     thread.join()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,6 +13,7 @@ from urllib3.exceptions import NewConnectionError, ProtocolError
 
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer, Delay, DropConnection, Fault, Refuse
 from hami_plugins.sandbox.fleet import bare_node, put_fleet
+from tests.waiting import PATIENCE, wait_for
 
 MERGE = "application/merge-patch+json"
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
@@ -24,7 +24,7 @@ class Client:
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
-        self._pool = urllib3.PoolManager(headers={"User-Agent": "tests/1.0 (linux)"}, timeout=10, retries=False)
+        self._pool = urllib3.PoolManager(headers={"User-Agent": "tests/1.0 (linux)"}, timeout=PATIENCE, retries=False)
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         data = None if body is None else json.dumps(body)
@@ -91,14 +91,13 @@ def test_a_delayed_request_is_answered_all_the_same(server: ApiServer, client: C
 
 
 def test_a_request_whose_client_has_left_is_not_looked_at(server: ApiServer, client: Client) -> None:
-    number = server.faults.add(Fault(action=Delay(60), verb="create"))
+    number = server.faults.add(Fault(action=Delay(600), verb="create"))
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.ask, "POST", CONFIGMAPS, named("a"))
-        while not server.faults.struck(number):
-            time.sleep(0.002)
+        wait_for(lambda: server.faults.struck(number))
         server.pause()
         with pytest.raises(ProtocolError):
-            waiting.result(timeout=10)
+            waiting.result(timeout=PATIENCE)
     server.resume()
     assert client.ask("GET", f"{CONFIGMAPS}/a")[0] == 404
 

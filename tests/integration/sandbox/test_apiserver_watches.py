@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,6 +12,7 @@ from urllib3.exceptions import HTTPError
 
 from hami_plugins.sandbox.apiserver import ApiServer, CloseWatch, Fault, Gone
 from tests.contract.apiserver.api import Api, Object
+from tests.waiting import PATIENCE, wait_for
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -36,13 +36,6 @@ def configmap(name: str, text: str = "") -> Object:
         "metadata": {"name": name, "namespace": "default"},
         "data": {"text": text},
     }
-
-
-def wait_until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 def version(api: Api) -> str:
@@ -188,7 +181,7 @@ def test_open_watches_are_cut_on_demand(server: ApiServer, api: Api, abruptly: b
 def test_a_watch_is_forgotten_when_its_client_leaves(server: ApiServer, api: Api) -> None:
     with api.watch(CONFIGMAPS):
         assert server.open_watches() == 1
-    wait_until(lambda: server.open_watches() == 0)
+    wait_for(lambda: server.open_watches() == 0)
 
 
 def test_a_pause_ends_watches_and_what_they_missed_can_be_had_after_it(server: ApiServer, api: Api) -> None:
@@ -222,10 +215,10 @@ def test_watchers_see_what_several_threads_write_in_one_order(server: ApiServer,
 
     with ThreadPoolExecutor(8) as pool:
         watchers = [pool.submit(seen) for _ in range(4)]
-        wait_until(lambda: server.open_watches() == 4)
+        wait_for(lambda: server.open_watches() == 4)
         list(pool.map(write, range(3)))
         server.put(configmap("end", "now"))
-        first, *others = [watcher.result(timeout=20) for watcher in watchers]
+        first, *others = [watcher.result(timeout=PATIENCE) for watcher in watchers]
     assert len(first) == 60
     assert all(other == first for other in others)
 

@@ -10,6 +10,7 @@ import pytest
 from hami_plugins.sandbox.kubelet import FaultPoint, PassedFaultPoint
 from tests.contract.kubelet.embedded import EmbeddedKubelet, embedded_kubelet
 from tests.contract.kubelet.trial import Trial, app, init
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def trial(kubelet: EmbeddedKubelet) -> Iterator[Trial]:
 
 
 def come_back(kubelet: EmbeddedKubelet, trial: Trial) -> None:
-    assert kubelet.kubelet.wait_killed(20)
+    assert kubelet.kubelet.wait_killed(PATIENCE)
     kubelet.start()
     trial.plugin_comes_back()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from hami_plugins.sandbox.fleet import bare_node
 from hami_plugins.sandbox.kubelet import EmulatedKubelet, Times
 from tests.contract.kubelet.embedded import EmbeddedKubelet, embedded_kubelet
 from tests.contract.kubelet.trial import Trial, Wanted, app, init, sidecar
+from tests.waiting import wait_for
 
 STUBBORN = ("sh", "-c", "trap '' TERM; sleep 1000")
 
@@ -185,10 +185,7 @@ def test_a_node_that_is_not_there_is_registered() -> None:
     with tempfile.TemporaryDirectory(prefix="kubelet-") as root, ApiServer() as server:
         client = connect_to(server.url, component="kubelet")
         with EmulatedKubelet(client, "new", Path(root), times=Times.fast()):
-            deadline = time.monotonic() + 20
-            while not server.objects("nodes"):
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            wait_for(lambda: server.objects("nodes"))
         assert server.get("nodes", "new")["status"]["conditions"][0]["type"] == "Ready"
         client.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from hami_plugins.sandbox.fleet import bare_node
 from hami_plugins.sandbox.kubelet import EmulatedKubelet, Times
 from hami_plugins.sandbox.volcano import EmulatedVolcano
 from tests.contract.kubelet.plugin import ScriptedPlugin
+from tests.waiting import wait_for
 
 Raw = dict[str, Any]
 Found = TypeVar("Found")
@@ -86,14 +87,6 @@ def a_job(name: str, replicas: int, memory: int) -> Raw:
     }
 
 
-def until(look: Callable[[], Found | None]) -> Found:
-    deadline = time.monotonic() + 20
-    while (found := look()) is None:
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-    return found
-
-
 def pod(server: ApiServer, name: str) -> Raw:
     return next((each for each in server.objects("pods") if each["metadata"]["name"] == name), {})
 
@@ -117,7 +110,7 @@ def test_a_pod_is_patched_with_six_annotations_and_then_bound(
 ) -> None:
     server.put(a_vgpu_node("n1"))
     client.create(PODS, a_pod("p1"))
-    placed = until(lambda: bound(server, "p1"))
+    placed = wait_for(lambda: bound(server, "p1"))
     written = {key: text for key, text in placed["metadata"]["annotations"].items() if key.startswith("volcano.sh/")}
     devices = "GPU-00000001-0000-0000-0000-000000000000,NVIDIA,2048,25:"
     seconds = written["volcano.sh/vgpu-time"]
@@ -138,10 +131,10 @@ def test_a_gang_that_does_not_fit_as_a_whole_stays_out_as_a_whole(
 ) -> None:
     server.put(a_vgpu_node("n1"))
     client.create(JOBS, a_job("big", 3, 30000))
-    until(lambda: condition(server, "big-w-2"))
+    wait_for(lambda: condition(server, "big-w-2"))
     assert [bound(server, f"big-w-{n}") for n in range(3)] == [None] * 3
     server.put(a_vgpu_node("n2"))
-    pods = [until(partial(bound, server, name)) for name in ("big-w-0", "big-w-1", "big-w-2")]
+    pods = [wait_for(partial(bound, server, name)) for name in ("big-w-0", "big-w-1", "big-w-2")]
     assert {each["spec"]["nodeName"] for each in pods} == {"n1", "n2"}
     cards = {(each["spec"]["nodeName"], each["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"]) for each in pods}
     assert len(cards) == 3
@@ -151,25 +144,25 @@ def test_a_job_that_is_deleted_takes_its_pods_along(
     server: ApiServer, client: KubeClient, volcano: EmulatedVolcano
 ) -> None:
     client.create(JOBS, a_job("brief", 2, 30000))
-    until(lambda: len(server.objects("pods")) == 2 or None)
+    wait_for(lambda: len(server.objects("pods")) == 2)
     client.delete(f"{JOBS}/brief")
-    until(lambda: not server.objects("pods") or None)
+    wait_for(lambda: not server.objects("pods"))
 
 
 def test_the_job_says_how_many_of_its_pods_run(server: ApiServer, client: KubeClient, volcano: EmulatedVolcano) -> None:
     server.put(a_vgpu_node("n1"))
     client.create(JOBS, a_job("seen", 2, 1024))
     for name in ("seen-w-0", "seen-w-1"):
-        until(partial(bound, server, name))
+        wait_for(partial(bound, server, name))
         client.merge_patch(f"{PODS}/{name}/status", {"status": {"phase": "Running"}})
-    until(lambda: job_status(server, "seen").get("running") == 2 or None)
+    wait_for(lambda: job_status(server, "seen").get("running") == 2)
     assert job_status(server, "seen")["state"]["phase"] == "Running"
 
 
 def test_without_changes_nothing_is_written(server: ApiServer, client: KubeClient, volcano: EmulatedVolcano) -> None:
     server.put(a_vgpu_node("n1"))
     client.create(PODS, a_pod("huge", memory=50000))
-    until(lambda: condition(server, "huge"))
+    wait_for(lambda: condition(server, "huge"))
     version = server.store.version
     time.sleep(0.3)
     assert server.store.version == version
@@ -183,7 +176,7 @@ def test_pods_of_other_schedulers_are_left_alone(
     other["spec"]["schedulerName"] = "default-scheduler"
     client.create(PODS, other)
     client.create(PODS, a_pod("mine"))
-    until(lambda: bound(server, "mine"))
+    wait_for(lambda: bound(server, "mine"))
     assert bound(server, "other") is None
 
 
@@ -199,8 +192,8 @@ def test_a_job_is_placed_and_runs_on_the_emulated_kubelet(
         stack.callback(plugin.stop)
         plugin.start()
         client.create(JOBS, a_job("train", 2, 4096))
-        until(lambda: job_status(server, "train").get("running") == 2 or None)
+        wait_for(lambda: job_status(server, "train").get("running") == 2)
         assert job_status(server, "train")["state"]["phase"] == "Running"
         assert len(plugin.verbs("PreStartContainer")) == 2
         client.delete(f"{JOBS}/train")
-        until(lambda: not server.objects("pods") or None)
+        wait_for(lambda: not server.objects("pods"))

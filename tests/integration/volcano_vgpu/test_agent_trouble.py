@@ -18,7 +18,7 @@ from hami_plugins.kube import paths
 from hami_plugins.model.units import DeviceId
 from hami_plugins.sandbox.apiserver import Delay, Fault, Refuse
 from tests.integration.volcano_vgpu.machines import CARDS, NODE, NUMBER, Machine, container, pod
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 from volcano_vgpu.agent import config
 from volcano_vgpu.agent.app import Agent
 from volcano_vgpu.commands.verification import verdict
@@ -37,7 +37,7 @@ def notes(node: Machine) -> Mapping[str, str]:
 def page(agent: Agent, path: str) -> tuple[int, str]:
     host, port = agent.address
     try:
-        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=PATIENCE) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

@@ -7,13 +7,13 @@ import os
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import PATIENCE, wait_for
 
 
 def free_port() -> int:
@@ -26,20 +26,13 @@ def free_port() -> int:
 def page(port: int, path: str) -> tuple[int, str]:
     """Status and text of a probe, 0 while nobody answers."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read().decode()
     except OSError:
         return 0, ""
-
-
-def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -73,6 +66,6 @@ def test_an_agent_that_waits_for_the_api_server_is_alive_says_for_what_and_ends_
             status, text = page(port, "/readyz")
             assert (status, "the API server has not told of this node yet" in text) == (503, True)
             process.terminate()
-            assert process.wait(30) == 0
+            assert process.wait(PATIENCE) == 0
         finally:
             process.kill()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hami_plugins.model.units import DeviceId
-from tests.integration.kube.waiting import eventually
+from tests.waiting import PATIENCE, wait_for
 from volcano_vgpu.core.model import DeviceLink, DeviceMeasurement
 from volcano_vgpu.discovery.file import FileDiscovery, parse
 from volcano_vgpu.discovery.port import DiscoveryError
@@ -147,7 +147,7 @@ def test_a_change_of_the_file_ends_the_wait(found: FileDiscovery, path: Path) ->
     other = path.with_name("other.yaml")
     other.write_text(FULL.replace("GPU-b", "GPU-c"), encoding="utf-8")
     other.rename(path)
-    assert found.wait(10.0)
+    assert found.wait(PATIENCE)
     assert found.inventory().card(DeviceId("GPU-c")) is not None
     assert not found.wait(0.0)
 
@@ -165,5 +165,5 @@ def test_a_closed_discovery_lets_its_waiter_go(path: Path) -> None:
     waiter = threading.Thread(target=wait)
     waiter.start()
     discovery.close()
-    eventually(ended.is_set)
+    wait_for(ended.is_set)
     waiter.join()

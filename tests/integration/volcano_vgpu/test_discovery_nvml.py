@@ -12,6 +12,7 @@ import pytest
 
 from hami_plugins.model.units import DeviceId
 from tests.integration.volcano_vgpu.fake_nvml import LOST, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, FakeCard, FakeNvml
+from tests.waiting import PATIENCE
 from volcano_vgpu.core.health import XidFilter
 from volcano_vgpu.core.model import DeviceLink, DeviceMeasurement, MigInstance
 from volcano_vgpu.discovery.nvml import NvmlDiscovery
@@ -161,7 +162,7 @@ def test_a_card_that_falls_off_the_bus_has_a_problem_and_comes_back(
 
 def test_an_error_that_counts_is_a_problem_of_its_card_alone(nvml: FakeNvml, found: NvmlDiscovery) -> None:
     nvml.happen(nvml.cards[0], 79)
-    assert found.wait(10.0)
+    assert found.wait(PATIENCE)
     ((uuid, (problem,)),) = problems(found).items()
     assert uuid == A
     assert problem.startswith("XID 79: the card has fallen off the bus")
@@ -169,7 +170,7 @@ def test_an_error_that_counts_is_a_problem_of_its_card_alone(nvml: FakeNvml, fou
 
 def test_an_error_that_nobody_knows_is_told_by_its_number(nvml: FakeNvml, found: NvmlDiscovery) -> None:
     nvml.happen(nvml.cards[0], 999)
-    assert found.wait(10.0)
+    assert found.wait(PATIENCE)
     assert problems(found)[A][0].startswith("XID 999: look it up")
 
 
@@ -179,17 +180,17 @@ def test_errors_of_applications_and_other_events_do_not_count(
     nvml.happen(nvml.cards[0], 31)
     nvml.happen(nvml.cards[0], 79, kind=1)
     nvml.happen(nvml.cards[1], 48)
-    assert found.wait(10.0)
+    assert found.wait(PATIENCE)
     assert problems(found).keys() == {B}
 
 
 def test_a_card_recovers_after_a_quiet_while_and_a_probe(nvml: FakeNvml, clock: Clock, found: NvmlDiscovery) -> None:
     nvml.happen(nvml.cards[0], 94)
-    assert found.wait(10.0)
+    assert found.wait(PATIENCE)
     clock.now += 299.0
     assert problems(found).keys() == {A}
     clock.now += 1.0
-    assert found.wait(10.0)
+    assert found.wait(PATIENCE)
     assert problems(found) == {}
 
 
@@ -208,10 +209,10 @@ def test_a_card_that_fails_its_probe_is_probed_again_later(
 ) -> None:
     card = nvml.cards[0]
     nvml.happen(card, 63)
-    assert found.wait(10.0)
+    assert found.wait(PATIENCE)
     card.remapped, card.broken = illness.get("remapped", card.remapped), illness.get("broken", {})
     clock.now += 300.0
-    assert found.wait(10.0)
+    assert found.wait(PATIENCE)
     assert why in problems(found)[A][-1]
     card.remapped, card.broken = (0, 0, 0, 0), {"nvmlDeviceGetRemappedRows": NOT_SUPPORTED}
     assert problems(found).keys() == {A}
@@ -224,10 +225,10 @@ def test_a_lost_card_with_an_error_is_not_probed_in_a_tight_loop(
 ) -> None:
     found.inventory()
     nvml.happen(nvml.cards[0], 79)
-    assert found.wait(10.0)
+    assert found.wait(PATIENCE)
     nvml.cards[0].broken["*"] = LOST
     clock.now += 300.0
-    assert found.wait(10.0)
+    assert found.wait(PATIENCE)
     assert problems(found).keys() == {A}
     assert not found.wait(0.0)
 
@@ -236,7 +237,7 @@ def test_an_error_of_a_card_that_cannot_be_named_makes_all_looked_at_and_none_su
     nvml: FakeNvml, found: NvmlDiscovery
 ) -> None:
     nvml.happen(FakeCard("", broken={"*": 999}), 79)
-    assert found.wait(10.0)
+    assert found.wait(PATIENCE)
     assert problems(found) == {}
 
 
@@ -248,7 +249,7 @@ def test_a_wait_that_fails_is_not_repeated_at_once(nvml: FakeNvml, tmp_path: Pat
     nvml.broken.clear()
     assert not with_time.wait(0.01)
     with_time.close()
-    assert not with_time.wait(10.0)
+    assert not with_time.wait(PATIENCE)
 
 
 @pytest.mark.parametrize("function", ["nvmlEventSetCreate", "nvmlDeviceGetSupportedEventTypes"])
@@ -268,7 +269,7 @@ def test_a_closed_discovery_lets_its_waiter_go(nvml: FakeNvml, tmp_path: Path) -
     waiter = threading.Thread(target=discovery.wait, args=(60.0,))
     waiter.start()
     discovery.close()
-    waiter.join(10.0)
+    waiter.join(PATIENCE)
     assert not waiter.is_alive()
     discovery.close()
     assert (nvml.open, nvml.sets) == (0, 0)

@@ -19,8 +19,8 @@ from hami_plugins.model.units import DeviceId
 from hami_plugins.sandbox.apiserver import ApiServer
 from hami_plugins.sandbox.apiserver.faults import Fault, Refuse
 from hami_plugins.vendors.volcano_releases import Version
-from tests.integration.kube.waiting import eventually
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, uuid
+from tests.waiting import PATIENCE, wait_for
 from volcano_vgpu.agent.node import NodePublisher, trimmed
 from volcano_vgpu.agent.scheduler import Leader, Needs, SchedulerWatch, WriteReason
 from volcano_vgpu.core.publication import PublicationTiming
@@ -90,7 +90,7 @@ def node(api: KubeClient) -> Iterator[Node]:
 
 def test_a_node_is_registered_by_two_writes_and_then_nothing_is_written(server: ApiServer, node: Node) -> None:
     node.publisher.publish(inventory(card(0), card(1)))
-    eventually(lambda: node.settled(2))
+    wait_for(lambda: node.settled(2))
     assert node.capacity == {MEMORY: "81920", CORES: "200", COUNT: "20"}
     assert node.publisher.written == 2
     writes = server.requests.writes(resource="nodes")
@@ -103,11 +103,11 @@ def test_a_node_is_registered_by_two_writes_and_then_nothing_is_written(server: 
 
 def test_whatever_others_overwrite_is_repaired(node: Node) -> None:
     node.publisher.publish(inventory(card(0)))
-    eventually(lambda: node.settled(1))
+    wait_for(lambda: node.settled(1))
     said = node.annotations
     node.api.merge_patch(paths.node(node.name), {"metadata": {"annotations": {REGISTER_KEY: None, HANDSHAKE_KEY: "x"}}})
     node.api.merge_patch(paths.node_status(node.name), {"status": {"capacity": {MEMORY: "0", CORES: "320k"}}})
-    eventually(lambda: node.settled(1) and node.capacity[MEMORY] == "40960")
+    wait_for(lambda: node.settled(1) and node.capacity[MEMORY] == "40960")
     found = node.annotations
     assert {key: found[key] for key in (REGISTER_KEY, HANDSHAKE_KEY)} == {
         key: said[key] for key in (REGISTER_KEY, HANDSHAKE_KEY)
@@ -120,21 +120,21 @@ def test_two_writers_that_meet_are_both_heard(node: Node) -> None:
     for at in range(30):
         node.api.merge_patch(paths.node(node.name), {"metadata": {"annotations": {f"other/{at}": "x"}}})
         node.publisher.publish(inventory(*(card(number) for number in range(1 + at % 3))))
-    eventually(lambda: node.settled(3))
+    wait_for(lambda: node.settled(3))
     assert sum(key.startswith("other/") for key in node.annotations) == 30
 
 
 def test_a_server_that_refuses_for_a_while_is_asked_again(server: ApiServer, node: Node) -> None:
     server.faults.add(Fault(action=Refuse(403), verb="patch", resource="nodes", times=3))
     node.publisher.publish(inventory(card(0)))
-    eventually(lambda: node.settled(1))
+    wait_for(lambda: node.settled(1))
     assert node.publisher.last_error == ""
 
 
 def test_everything_is_taken_back(node: Node) -> None:
     node.publisher.publish(inventory(card(0)))
-    eventually(lambda: node.settled(1))
-    assert node.publisher.withdraw(timeout=20.0)
+    wait_for(lambda: node.settled(1))
+    assert node.publisher.withdraw(timeout=PATIENCE)
     assert node.annotations == {}
     assert node.capacity == {}
     assert node.offers == [{uuid(0)}, frozenset()]
@@ -147,7 +147,7 @@ def test_nodes_that_start_together_are_written_twice_each(server: ApiServer, api
             running.enter_context(each.store)
             running.enter_context(each.publisher)
             each.publisher.publish(inventory(card(0), card(1)))
-        eventually(lambda: all(each.settled(2) for each in nodes), 30.0)
+        wait_for(lambda: all(each.settled(2) for each in nodes))
         assert [each.publisher.written for each in nodes] == [2] * 12
 
 
@@ -194,12 +194,12 @@ def test_the_version_is_that_of_the_deployment_and_looked_up_anew_with_each_lead
     api.create(DEPLOYMENTS, deployment("v1.14.1"))
     api.create(LEASES, lease("vc-0"))
     with Scheduling(api) as seen:
-        eventually(lambda: seen.leaders)
+        wait_for(lambda: seen.leaders)
         assert [needs.version for needs in seen.needs] == [Version(1, 14, 1)]
         api.merge_patch(f"{LEASES}/volcano", {"spec": {"renewTime": "2026-11-21T12:00:00.000000Z"}})
         api.merge_patch(f"{DEPLOYMENTS}/volcano-scheduler", deployment("v1.16.0"))
         api.merge_patch(f"{LEASES}/volcano", lease("vc-1"))
-        eventually(lambda: len(seen.leaders) == 2)
+        wait_for(lambda: len(seen.leaders) == 2)
         assert seen.leaders == [("vc-0", False), ("vc-1", True)]
         assert [needs.version for needs in seen.needs] == [Version(1, 14, 1), Version(1, 16, 0)]
         assert not seen.watch.needs.handshake
@@ -209,10 +209,10 @@ def test_a_lease_that_comes_later_is_seen_and_one_without_a_holder_is_nobodys(ap
     with Scheduling(api, version="1.14.1") as seen:
         api.create(LEASES, lease(""))
         api.merge_patch(f"{LEASES}/volcano", lease("vc-0"))
-        eventually(lambda: seen.leaders)
+        wait_for(lambda: seen.leaders)
         api.delete(f"{LEASES}/volcano")
         api.create(LEASES, lease("vc-1"))
-        eventually(lambda: seen.leaders[-1] == ("vc-1", True))
+        wait_for(lambda: seen.leaders[-1] == ("vc-1", True))
         assert [needs.version for needs in seen.needs] == [Version(1, 14, 1)]
 
 
@@ -235,7 +235,7 @@ def test_a_version_that_could_not_be_read_at_first_is_read_once_somebody_leads(a
     with Scheduling(api) as seen:
         api.create(DEPLOYMENTS, deployment("v1.14.3"))
         api.create(LEASES, lease("vc-0"))
-        eventually(lambda: seen.leaders == [("vc-0", False)])
+        wait_for(lambda: seen.leaders == [("vc-0", False)])
         assert [needs.version for needs in seen.needs] == [None, Version(1, 14, 3)]
 
 
@@ -253,10 +253,10 @@ def test_a_restart_of_the_scheduler_makes_the_node_be_written_once(
     )
     watch.start()
     node.publisher.publish(inventory(card(0)))
-    eventually(lambda: node.settled(1) and watch.leader is not None)
+    wait_for(lambda: node.settled(1) and watch.leader is not None)
     before = node.publisher.written
     api.merge_patch(f"{LEASES}/volcano", lease("vc-1"))
-    eventually(lambda: "scheduler-restarted" in node.annotations[TOUCHED_KEY])
+    wait_for(lambda: "scheduler-restarted" in node.annotations[TOUCHED_KEY])
     assert node.publisher.written - before <= 2
     watch.stop()
 
@@ -268,10 +268,10 @@ def test_a_restored_store_is_followed_and_a_broken_register_repaired(
     monkeypatch.setattr("hami_plugins.kube.reflector._SILENT", 0.5)
     broken = int(node.read()["metadata"]["resourceVersion"])
     words = node.publisher.publish(inventory(card(0)))
-    eventually(lambda: node.settled(1))
+    wait_for(lambda: node.settled(1))
     server.restore(broken)
-    eventually(lambda: node.annotations.get(REGISTER_KEY) == words.annotations[REGISTER_KEY])
-    eventually(lambda: node.settled(1))
+    wait_for(lambda: node.annotations.get(REGISTER_KEY) == words.annotations[REGISTER_KEY])
+    wait_for(lambda: node.settled(1))
 
 
 def test_what_a_write_meets_after_a_restore_counts_although_the_watch_says_nothing_yet(
@@ -279,7 +279,7 @@ def test_what_a_write_meets_after_a_restore_counts_although_the_watch_says_nothi
 ) -> None:
     before = int(node.read()["metadata"]["resourceVersion"])
     node.publisher.publish(inventory(card(0)))
-    eventually(lambda: node.settled(1))
+    wait_for(lambda: node.settled(1))
     server.restore(before)
     node.publisher.publish(inventory(card(0), card(1)))
-    eventually(lambda: node.settled(2))
+    wait_for(lambda: node.settled(2))

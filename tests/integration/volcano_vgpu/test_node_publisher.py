@@ -15,9 +15,9 @@ from hami_plugins.errors import KubeError
 from hami_plugins.kube.reflector import Backoff
 from hami_plugins.model.units import DeviceId
 from hami_plugins.vendors.volcano_releases import Version
-from tests.integration.kube.waiting import eventually
 from tests.integration.volcano_vgpu.node_api import NodeApi
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, sick, uuid
+from tests.waiting import PATIENCE, wait_for
 from volcano_vgpu.agent.node import NodePublisher, SteadyClock
 from volcano_vgpu.agent.scheduler import Leader, Needs, WriteReason
 from volcano_vgpu.core.publication import PublicationTiming
@@ -65,7 +65,7 @@ def api() -> NodeApi:
 
 def settled(publisher: NodePublisher, api: NodeApi, cards: int) -> None:
     """Waits until that many cards are offered and summed up."""
-    eventually(lambda: len(publisher.offered) == cards and api.capacity.get(CORES) == str(100 * cards))
+    wait_for(lambda: len(publisher.offered) == cards and api.capacity.get(CORES) == str(100 * cards))
 
 
 def test_a_new_node_is_written_twice_register_first(api: NodeApi) -> None:
@@ -83,7 +83,7 @@ def test_nothing_is_offered_before_the_register_is_written(api: NodeApi) -> None
     with publishing(api) as (publisher, kubelet):
         api.faults = [KubeError("away", status=503)] * 3
         publisher.publish(TWO)
-        eventually(lambda: len(api.faults) < 3)
+        wait_for(lambda: len(api.faults) < 3)
         assert kubelet.offers == []
         settled(publisher, api, 2)
         assert publisher.valid
@@ -122,7 +122,7 @@ def test_whatever_others_break_is_repaired_without_taking_slots_back(
         settled(publisher, api, 2)
         said, sums = {key: api.annotations[key] for key in (REGISTER_KEY, HANDSHAKE_KEY)}, api.capacity
         api.edit(annotations=annotations, **status)
-        eventually(lambda: api.annotations.items() >= said.items() and api.capacity == sums)
+        wait_for(lambda: api.annotations.items() >= said.items() and api.capacity == sums)
         assert kubelet.offers == [{uuid(0), uuid(1)}]
 
 
@@ -132,10 +132,10 @@ def test_slots_are_taken_back_where_a_broken_register_cannot_be_repaired(api: No
         settled(publisher, api, 2)
         api.faults = [KubeError("away", status=503)] * 1000
         api.edit(annotations={REGISTER_KEY: None})
-        eventually(lambda: not publisher.valid)
+        wait_for(lambda: not publisher.valid)
         assert kubelet.offers[-1] == frozenset()
         api.faults.clear()
-        eventually(lambda: publisher.valid)
+        wait_for(lambda: publisher.valid)
 
 
 def test_a_conflict_is_decided_anew_on_what_is_there_then(api: NodeApi) -> None:
@@ -164,19 +164,19 @@ def test_with_the_last_healthy_card_the_number_goes_first(api: NodeApi) -> None:
         settled(publisher, api, 2)
         kubelet.prompt = False
         publisher.publish(inventory(*sick(0, 1)))
-        eventually(lambda: kubelet.offers[-1] == frozenset())
+        wait_for(lambda: kubelet.offers[-1] == frozenset())
         api.edit(allocatable={"cpu": "4"})
         assert api.annotations[REGISTER_KEY]
         kubelet.report()
-        eventually(lambda: api.annotations[REGISTER_KEY] == "")
-        eventually(lambda: api.capacity[MEMORY] == "0")
+        wait_for(lambda: api.annotations[REGISTER_KEY] == "")
+        wait_for(lambda: api.capacity[MEMORY] == "0")
 
 
 def test_withdrawing_takes_everything_back_number_first(api: NodeApi) -> None:
     with publishing(api) as (publisher, kubelet):
         publisher.publish(TWO)
         settled(publisher, api, 2)
-        assert publisher.withdraw(timeout=20.0)
+        assert publisher.withdraw(timeout=PATIENCE)
         assert kubelet.offers[-1] == frozenset()
     assert api.annotations == {}
     assert api.capacity == {}
@@ -210,7 +210,7 @@ def test_many_touches_are_few_writes(api: NodeApi) -> None:
         before, stamp = len(api.writes), api.annotations[TOUCHED_KEY]
         for _ in range(50):
             publisher.touch(WriteReason.BIND)
-        eventually(lambda: api.annotations[TOUCHED_KEY] != stamp)
+        wait_for(lambda: api.annotations[TOUCHED_KEY] != stamp)
         assert api.annotations[TOUCHED_KEY].endswith(" pod-bound")
         assert len(api.writes) - before == 1
 
@@ -223,7 +223,7 @@ def test_a_touch_that_the_scheduler_does_not_need_is_not_written(api: NodeApi) -
         before = len(api.writes)
         publisher.touch(WriteReason.BIND)
         publisher.touch(WriteReason.UNGRANTED)
-        eventually(lambda: len(api.writes) > before)
+        wait_for(lambda: len(api.writes) > before)
         assert api.annotations[TOUCHED_KEY].endswith(" pod-bound-without-cards")
 
 
@@ -234,7 +234,7 @@ def test_a_scheduler_that_needs_no_handshake_gets_none(api: NodeApi) -> None:
         settled(publisher, api, 2)
         assert HANDSHAKE_KEY not in api.annotations
         publisher.adapt(Needs(Version(1, 14, 1)))
-        eventually(lambda: api.annotations.get(HANDSHAKE_KEY) == HANDSHAKE)
+        wait_for(lambda: api.annotations.get(HANDSHAKE_KEY) == HANDSHAKE)
         settled(publisher, api, 2)
 
 
@@ -255,7 +255,7 @@ def test_a_new_leader_is_shown_the_node_after_its_first_session(api: NodeApi, mo
         publisher.publish(TWO)
         settled(publisher, api, 2)
         publisher.led_by(Leader("vc-1", None), True)
-        eventually(lambda: api.annotations[TOUCHED_KEY].endswith(" scheduler-restarted"))
+        wait_for(lambda: api.annotations[TOUCHED_KEY].endswith(" scheduler-restarted"))
 
 
 def test_a_lock_is_released_once_its_pod_is_served(api: NodeApi) -> None:
@@ -265,7 +265,7 @@ def test_a_lock_is_released_once_its_pod_is_served(api: NodeApi) -> None:
         settled(publisher, api, 2)
         publisher.release_lock(taken)
         api.edit(annotations={LOCK_KEY: "2026-11-21T07:36:33Z"})
-        eventually(lambda: LOCK_KEY not in api.annotations)
+        wait_for(lambda: LOCK_KEY not in api.annotations)
         api.edit(annotations={LOCK_KEY: "2026-11-21T07:36:34Z"})
         publisher.release_lock(taken)
         publisher.publish(inventory(card(0)))
@@ -279,7 +279,7 @@ def test_a_node_that_is_made_anew_is_written_anew(api: NodeApi) -> None:
         settled(publisher, api, 2)
         api.before_write = api.go
         publisher.publish(inventory(card(0)))
-        eventually(lambda: not publisher.valid)
+        wait_for(lambda: not publisher.valid)
         api.come("u2")
         settled(publisher, api, 1)
 
@@ -329,4 +329,4 @@ def test_a_leader_whose_clock_is_ahead_is_shown_the_node_all_the_same(
         publisher.publish(TWO)
         settled(publisher, api, 2)
         publisher.led_by(Leader("vc-1", datetime.now(UTC) + timedelta(hours=1)), False)
-        eventually(lambda: api.annotations[TOUCHED_KEY].endswith(" scheduler-restarted"))
+        wait_for(lambda: api.annotations[TOUCHED_KEY].endswith(" scheduler-restarted"))

@@ -15,10 +15,10 @@ from hami_plugins.kube import paths
 from hami_plugins.model.units import PodUid
 from tests.integration.volcano_vgpu.kubelets import NodePods
 from tests.unit.volcano_vgpu.granted import LEFT, pod
+from tests.waiting import PATIENCE, wait_for
 from volcano_vgpu.agent.bookkeeper import Bookkeeper
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 
-PATIENCE = 10.0
 BOUND = 1_795_246_593
 
 
@@ -165,10 +165,7 @@ def test_one_pod_that_cannot_be_written_holds_up_no_other(world: World) -> None:
     world.served = {bad: ("main",), good: ("main",)}
     world.serve(bad)
     world.serve(good)
-    deadline = time.monotonic() + PATIENCE
-    while world.phase(good) != "success":
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: world.phase(good) == "success")
 
 
 def test_a_pod_that_the_watch_has_not_shown_yet_is_written_all_the_same(world: World) -> None:

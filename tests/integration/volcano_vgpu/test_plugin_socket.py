@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,10 +21,9 @@ from hami_plugins.node.kubelet.deviceplugin_pb2_grpc import (
 from hami_plugins.node.kubelet.sockets import KUBELET_SOCKET
 from tests.integration.volcano_vgpu.kubelets import Node
 from tests.unit.volcano_vgpu.granted import COUNT, pod
+from tests.waiting import PATIENCE, wait_for
 from volcano_vgpu.agent.kubelet import SOCKET, DevicePluginServer
 from volcano_vgpu.agent.server import Slot
-
-PATIENCE = 10.0
 
 
 class Registrations(RegistrationServicer):
@@ -80,14 +79,6 @@ def endpoint(node: Node) -> Iterator[DevicePluginServer]:
 def stub(node: Node) -> Iterator[DevicePluginStub]:
     with grpc.insecure_channel(f"unix://{node.directory / SOCKET}") as channel:
         yield DevicePluginStub(channel)
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait for something that happens in another thread."""
-    deadline = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
 
 
 def test_the_kubelet_is_told_what_the_plugin_can_do(kubelet: Registrations, endpoint: DevicePluginServer) -> None:
@@ -148,7 +139,7 @@ def test_a_kubelet_that_goes_is_noticed(kubelet: Registrations, endpoint: Device
     assert endpoint.registered.wait(PATIENCE)
     kubelet.stop()
     (node.directory / KUBELET_SOCKET).unlink(missing_ok=True)
-    until(lambda: not endpoint.registered.is_set())
+    wait_for(lambda: not endpoint.registered.is_set())
 
 
 def test_nothing_is_left_when_the_plugin_stops(
@@ -161,7 +152,7 @@ def test_nothing_is_left_when_the_plugin_stops(
     endpoint.stop(0)
     kubelet.stop()
     assert not (node.directory / SOCKET).exists()
-    until(lambda: threading.active_count() <= before)
+    wait_for(lambda: threading.active_count() <= before)
 
 
 def test_the_list_is_sent_again_whenever_it_changes(
@@ -227,7 +218,7 @@ def test_streams_that_are_never_read_leave_room_for_calls(
     finally:
         for stream in streams:
             stream.cancel()
-    until(lambda: not node.plugin.listening)
+    wait_for(lambda: not node.plugin.listening)
     again = stub.ListAndWatch(messages.Empty(), timeout=PATIENCE)
     assert [device.ID for device in next(again).devices] == node.offered
     again.cancel()
@@ -282,7 +273,7 @@ def test_a_plugin_directory_that_is_no_directory_for_a_while_is_waited_for(tmp_p
             path.unlink()
         directory.rmdir()
         directory.write_text("in the way")
-        until(lambda: not endpoint.registered.is_set())
+        wait_for(lambda: not endpoint.registered.is_set())
         directory.unlink()
         directory.mkdir()
         kubelet.start()

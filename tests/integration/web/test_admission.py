@@ -23,6 +23,7 @@ from hami_plugins.web.documents import DocumentMetrics, waiting
 from hami_plugins.web.server import WebServer
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied
 from tests.unit.wire.test_admission_review import a_review
+from tests.waiting import PATIENCE
 
 Post = Callable[[bytes], tuple[int, str]]
 
@@ -36,7 +37,7 @@ def a_webhook(handler: Handler, **options: Any) -> Iterator[tuple[Post, Metrics,
 
         def post(body: bytes) -> tuple[int, str]:
             url = f"http://127.0.0.1:{server.address[1]}/bind?timeout=5s"
-            answer = pool.request("POST", url, body=body, retries=False, timeout=10)
+            answer = pool.request("POST", url, body=body, retries=False, timeout=PATIENCE)
             return answer.status, answer.data.decode()
 
         yield post, metrics, server.address[1]
@@ -72,7 +73,7 @@ def test_while_one_handler_waits_for_another_server_others_are_answered() -> Non
     @waiting
     def slow() -> None:
         asked.set()
-        assert answered.wait(10)
+        assert answered.wait(PATIENCE)
 
     def handler(request: AdmissionRequest) -> Answer:
         if request.dry_run:
@@ -82,10 +83,10 @@ def test_while_one_handler_waits_for_another_server_others_are_answered() -> Non
     with a_webhook(handler) as (post, metrics, _):
         waiter = threading.Thread(target=post, args=(a_review(dryRun=True),))
         waiter.start()
-        assert asked.wait(10)
+        assert asked.wait(PATIENCE)
         assert post(a_review())[0] == 200
         answered.set()
-        waiter.join(10)
+        waiter.join(PATIENCE)
         assert metrics.value("admission_requests_total", webhook="bind", outcome="allowed", dry="true") == 1
         assert metrics.value("http_documents_total", route="bind", code="200") == 2
         assert metrics.value("http_document_failures_total", route="bind") is None
@@ -170,7 +171,7 @@ def test_a_large_body_is_read_whole_and_one_beyond_the_limit_is_413() -> None:
 
 def test_a_body_without_end_is_cut_off() -> None:
     with a_webhook(allow, limit=10_000) as (post, _, port):
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as line:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as line:
             line.sendall(b"POST /bind HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
             with pytest.raises(ConnectionError):
                 _send_for_ever(line, b"2000\r\n" + b"x" * 0x2000 + b"\r\n")
@@ -184,7 +185,7 @@ def _send_for_ever(line: socket.socket, chunk: bytes) -> None:
 
 def test_a_client_that_leaves_in_the_middle_disturbs_nobody() -> None:
     with capture_logs() as logs, a_webhook(allow) as (post, metrics, port):
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as line:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as line:
             line.sendall(b"POST /bind HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{")
         assert post(a_review())[0] == 200
         assert metrics.value("http_documents_total", route="bind", code="200") == 1
@@ -193,7 +194,10 @@ def test_a_client_that_leaves_in_the_middle_disturbs_nobody() -> None:
 
 def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hami_plugins.web.documents.SECONDS", 0.05)
-    with a_webhook(allow) as (_, metrics, port), socket.create_connection(("127.0.0.1", port), timeout=10) as line:
+    with (
+        a_webhook(allow) as (_, metrics, port),
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as line,
+    ):
         line.sendall(b"POST /bind HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{")
         answer = b""
         while part := line.recv(4096):

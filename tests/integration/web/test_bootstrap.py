@@ -32,7 +32,7 @@ from hami_plugins.web.bootstrap import (
 )
 from hami_plugins.web.certificates import Lifetimes, Material
 from hami_plugins.web.server import WebServer
-from tests.integration.kube.waiting import eventually
+from tests.waiting import PATIENCE, wait_for
 
 SECRET = SecretName("kube-system", "grants-tls")
 NAMES = ("localhost", "127.0.0.1")
@@ -227,7 +227,7 @@ def test_a_keeper_serves_what_the_cluster_trusts_through_a_change_of_authority(
             assert establish_now() == (OURS,)
             assert len(x509.load_pem_x509_certificates(bundles(server)[0])) == 2
             clock.ahead += 1 * DAY
-            eventually(lambda: files.certificate.read_bytes().endswith(held(server).chain) and held(server) != first)
+            wait_for(lambda: files.certificate.read_bytes().endswith(held(server).chain) and held(server) != first)
             assert bundles(server)[0] == held(server).trusted
     finally:
         keeper.stop()
@@ -285,9 +285,9 @@ def test_after_a_wrong_clock_of_the_api_server_a_valid_certificate_is_served_wit
                 assert answers(web)
                 clock.ahead = days * DAY
                 establish(api, SECRET, NAMES, [OURS])
-                eventually(lambda: not answers(web))
+                wait_for(lambda: not answers(web))
                 clock.ahead = timedelta()
-                eventually(lambda: answers(web))
+                wait_for(lambda: answers(web))
                 establish(api, SECRET, NAMES, [OURS])
                 assert bundle.read_bytes() in bundles(server)[0]
         finally:
@@ -356,7 +356,7 @@ class Slow:
     def get(self, path: str) -> Raw:
         if self.slow:
             self.asked.set()
-            self.let.wait(10)
+            self.let.wait(PATIENCE)
             self.answered = True
         return self._api.get(path)
 
@@ -373,7 +373,7 @@ def test_a_keeper_ends_although_the_api_server_does_not_answer(api: KubeClient, 
     keeper.start()
     try:
         slow.slow = True
-        assert slow.asked.wait(20)
+        assert slow.asked.wait(PATIENCE)
         keeper.stop(timeout=0.02)
         assert not slow.answered
     finally:
@@ -389,8 +389,8 @@ def test_a_keeper_outlives_an_api_server_that_is_away(
     keeper.start()
     try:
         server.pause()
-        eventually(lambda: keeper.check() != "")
+        wait_for(lambda: keeper.check() != "")
         server.resume()
-        eventually(lambda: keeper.check() == "")
+        wait_for(lambda: keeper.check() == "")
     finally:
         keeper.stop()

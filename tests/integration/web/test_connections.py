@@ -21,8 +21,8 @@ from starlette.routing import Route
 from hami_plugins.web.connections import OpenConnections, listening
 from hami_plugins.web.heads import Guarded
 from hami_plugins.web.server import WebServer
-from tests.integration.kube.waiting import eventually
 from tests.integration.web.certificates import a_certificate
+from tests.waiting import PATIENCE, wait_for
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 LARGE_ANSWER = 32 << 20
@@ -67,7 +67,7 @@ def server(counted: Counted) -> Iterator[WebServer]:
 
 
 def connected(server: WebServer, host: str = "127.0.0.1") -> socket.socket:
-    return socket.create_connection(server.address, timeout=20, source_address=(host, 0))
+    return socket.create_connection(server.address, timeout=PATIENCE, source_address=(host, 0))
 
 
 def ends(client: socket.socket, within: float = 10) -> bool:
@@ -195,7 +195,7 @@ def test_a_connection_stays_open_while_its_request_is_answered(server: WebServer
     with ExitStack() as open_until_the_end:
         first = open_until_the_end.enter_context(connected(server))
         first.sendall(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n")
-        eventually(lambda: counted.waiting)
+        wait_for(lambda: counted.waiting)
         many = [open_until_the_end.enter_context(connected(server)) for _ in range(30)]
         assert ends(many[0])
         assert asked(many[-1])
@@ -296,7 +296,7 @@ def test_a_number_that_is_closed_is_forgotten_when_its_socket_closes() -> None:
             accepted, _ = listener.accept()
             assert len(connections) == 1
             accepted.close()
-        eventually(lambda: len(connections) == 0)
+        wait_for(lambda: len(connections) == 0)
 
 
 def test_a_handshake_that_fails_is_forgotten_without_the_garbage_collector(counted: Counted, tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_handshake_that_fails_is_forgotten_without_the_garbage_collector(count
                 for _ in range(10):
                     with connected(server) as client:
                         client.sendall(said)
-            eventually(lambda: kept() == 0)
+            wait_for(lambda: kept() == 0)
         finally:
             gc.enable()
 
@@ -334,7 +334,7 @@ def test_a_flood_is_refused_at_the_door_and_another_client_is_let_in(addresses: 
         listener.listen()
         listener.setblocking(False)
         for host in flooding * (600 // addresses) + ["127.0.0.1"]:
-            client = socket.create_connection(listener.getsockname(), timeout=20, source_address=(host, 0))
+            client = socket.create_connection(listener.getsockname(), timeout=PATIENCE, source_address=(host, 0))
             open_until_the_end.enter_context(client)
         accepted = []
         with suppress(BlockingIOError):
@@ -344,7 +344,7 @@ def test_a_flood_is_refused_at_the_door_and_another_client_is_let_in(addresses: 
             open_until_the_end.enter_context(connection)
         assert len(accepted) < 300
         assert [address for _, (address, _) in accepted if address not in flooding] == ["127.0.0.1"]
-        later = socket.create_connection(listener.getsockname(), timeout=20, source_address=(flooding[0], 0))
+        later = socket.create_connection(listener.getsockname(), timeout=PATIENCE, source_address=(flooding[0], 0))
         open_until_the_end.enter_context(later)
         connection, _ = listener.accept()
         open_until_the_end.enter_context(connection)
@@ -370,6 +370,6 @@ def test_requests_that_were_queued_are_forgotten_without_the_garbage_collector(s
             with connected(server) as client:
                 client.sendall(GET * 100)
                 assert ends(client)
-        eventually(lambda: not any(isinstance(each, Guarded) for each in gc.get_objects()))
+        wait_for(lambda: not any(isinstance(each, Guarded) for each in gc.get_objects()))
     finally:
         gc.enable()

@@ -19,8 +19,8 @@ from hami_plugins.observe.metrics import Metrics
 from hami_plugins.web.bodies import BodyBudget, Nothing
 from hami_plugins.web.documents import DocumentMetrics, Reply, TakesLongError, document_route, runs_a_loop
 from hami_plugins.web.server import WebServer
-from tests.integration.kube.waiting import eventually
 from tests.threads import apart
+from tests.waiting import PATIENCE, wait_for
 
 LARGE = 1_000_000
 
@@ -47,7 +47,7 @@ def server(room: BodyBudget) -> Iterator[WebServer]:
 def posted(server: WebServer, path: str, size: int) -> tuple[int, str]:
     with urllib3.PoolManager() as pool:
         url = f"http://127.0.0.1:{server.address[1]}{path}"
-        answer = pool.request("POST", url, body=b"x" * size, retries=False, timeout=20)
+        answer = pool.request("POST", url, body=b"x" * size, retries=False, timeout=PATIENCE)
         return answer.status, answer.data.decode()
 
 
@@ -55,9 +55,9 @@ def test_bodies_that_arrive_all_at_once_take_no_more_than_there_is_room_for(
     server: WebServer, room: BodyBudget
 ) -> None:
     first = LARGE * 7 // 10
-    with socket.create_connection(server.address, timeout=20) as client:
+    with socket.create_connection(server.address, timeout=PATIENCE) as client:
         client.sendall(b"POST /one HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % LARGE + b"x" * first)
-        eventually(lambda: room.taken == first)
+        wait_for(lambda: room.taken == first)
         status, why = posted(server, "/other", LARGE // 2)
         assert (status, "try again" in why) == (503, True)
         assert posted(server, "/other", LARGE // 4) == (200, str(LARGE // 4))
@@ -68,10 +68,10 @@ def test_bodies_that_arrive_all_at_once_take_no_more_than_there_is_room_for(
 
 
 def test_whoever_leaves_or_sends_too_much_leaves_the_room_to_others(server: WebServer, room: BodyBudget) -> None:
-    with socket.create_connection(server.address, timeout=20) as client:
+    with socket.create_connection(server.address, timeout=PATIENCE) as client:
         client.sendall(b"POST /one HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % LARGE + b"x" * (LARGE // 2))
-        eventually(lambda: room.taken == LARGE // 2)
-    eventually(lambda: room.taken == 0)
+        wait_for(lambda: room.taken == LARGE // 2)
+    wait_for(lambda: room.taken == 0)
     assert posted(server, "/one", LARGE + 1)[0] == 413
     assert posted(server, "/other", LARGE) == (200, str(LARGE))
     assert room.taken == 0
@@ -80,12 +80,12 @@ def test_whoever_leaves_or_sends_too_much_leaves_the_room_to_others(server: WebS
 def test_a_body_beyond_the_limit_gives_its_room_back_while_the_rest_of_it_arrives(
     server: WebServer, room: BodyBudget
 ) -> None:
-    with socket.create_connection(server.address, timeout=20) as client:
+    with socket.create_connection(server.address, timeout=PATIENCE) as client:
         head = b"POST /one HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (LARGE + 2)
         client.sendall(head + b"x" * LARGE)
-        eventually(lambda: room.taken == LARGE)
+        wait_for(lambda: room.taken == LARGE)
         client.sendall(b"x")
-        eventually(lambda: room.taken == 0)
+        wait_for(lambda: room.taken == 0)
         client.sendall(b"x")
         assert b" 413 " in client.recv(4096)
 
@@ -95,7 +95,7 @@ OTHER_CLIENT = "127.0.0.2"
 
 def begun(server: WebServer, path: str, size: int, sent: int, host: str = "127.0.0.1") -> socket.socket:
     """A connection on which a part of a body has been sent."""
-    client = socket.create_connection(server.address, timeout=20, source_address=(host, 0))
+    client = socket.create_connection(server.address, timeout=PATIENCE, source_address=(host, 0))
     head = b"POST %s HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (path.encode(), size)
     client.sendall(head + b"x" * sent)
     return client
@@ -103,12 +103,12 @@ def begun(server: WebServer, path: str, size: int, sent: int, host: str = "127.0
 
 def test_a_client_with_many_bodies_loses_one_to_a_client_with_few(server: WebServer, room: BodyBudget) -> None:
     with begun(server, "/one", LARGE, LARGE // 2, OTHER_CLIENT) as greedy:
-        eventually(lambda: room.taken == LARGE // 2)
+        wait_for(lambda: room.taken == LARGE // 2)
         with begun(server, "/one", LARGE, LARGE // 4, OTHER_CLIENT):
-            eventually(lambda: room.taken == LARGE * 3 // 4)
+            wait_for(lambda: room.taken == LARGE * 3 // 4)
             assert posted(server, "/other", LARGE // 2) == (200, str(LARGE // 2))
             assert b" 503 " in greedy.recv(4096)
-    eventually(lambda: room.taken == 0)
+    wait_for(lambda: room.taken == 0)
 
 
 def test_a_client_has_few_larger_bodies_read_at_a_time_and_others_do_not_wait(
@@ -117,7 +117,7 @@ def test_a_client_has_few_larger_bodies_read_at_a_time_and_others_do_not_wait(
     part = 20_000
     with ExitStack() as open_until_the_end:
         clients = [open_until_the_end.enter_context(begun(server, "/one", 40_000, part)) for _ in range(8)]
-        eventually(lambda: room.taken == 8 * part)
+        wait_for(lambda: room.taken == 8 * part)
         ninth = open_until_the_end.enter_context(begun(server, "/one", part, part))
         ninth.settimeout(0.3)
         with pytest.raises(TimeoutError):
@@ -149,7 +149,7 @@ class Long:
         self.inside += 1
         self.most = max(self.most, self.inside)
         self.collects = gc.isenabled()
-        assert self.let.wait(20)
+        assert self.let.wait(PATIENCE)
         self.inside -= 1
         return Reply(200, body[:4])
 
@@ -159,9 +159,9 @@ def test_large_calls_are_answered_one_at_a_time_beside_everything_else() -> None
     route = document_route("/", long, name="x", metrics=DocumentMetrics(Metrics("test")))
     with WebServer(Starlette(routes=[route])) as server, ThreadPoolExecutor(5) as five:
         calls = [five.submit(posted_by, server, body) for body in (b"long", b"x" * LARGE, b"long", b"long")]
-        eventually(lambda: long.inside == 1)
+        wait_for(lambda: long.inside == 1)
         assert posted_by(server, b"short") == (200, b"short")
-        eventually(lambda: posted_by(server, b"long", timeout=0.3)[0] == 503)
+        wait_for(lambda: posted_by(server, b"long", timeout=0.3)[0] == 503)
         assert posted_by(server, b"short", OTHER_CLIENT) == (200, b"short")
         other = five.submit(posted_by, server, b"long", OTHER_CLIENT)
         long.let.set()
@@ -260,7 +260,7 @@ def test_memory_is_given_back_again_once_a_large_call_is_answered_or_refused(
         assert posted_by(server, b"x" * 1_000)[0] == 200
         assert asked == []
         assert posted_by(server, b"x" * LARGE)[0] == status
-        eventually(lambda: asked == [1])
+        wait_for(lambda: asked == [1])
 
 
 @pytest.mark.parametrize("size", [10, 100_000, LARGE])

@@ -19,6 +19,7 @@ from hami_plugins.web.endpoints import Endpoints
 from hami_plugins.web.server import WebServer
 from hami_plugins.web.settings import ServedSettings
 from tests.integration.web.certificates import a_certificate
+from tests.waiting import PATIENCE
 
 NO_API = cast("KubeApi", object())
 """Only certificates of its own need one."""
@@ -52,7 +53,7 @@ def started(folder: Path) -> Iterator[Endpoints]:
 
 def read(endpoints: Endpoints, path: str) -> tuple[int, str]:
     with urllib3.PoolManager() as pool:
-        answer = pool.request("GET", f"http://127.0.0.1:{endpoints.address[1]}{path}", retries=False, timeout=10)
+        answer = pool.request("GET", f"http://127.0.0.1:{endpoints.address[1]}{path}", retries=False, timeout=PATIENCE)
         return answer.status, answer.data.decode()
 
 
@@ -62,7 +63,7 @@ def test_webhooks_are_served_over_tls_and_all_else_plainly(tmp_path: Path) -> No
         assert endpoints.webhook_address is not None
         with urllib3.PoolManager(ca_certs=str(tmp_path / "tls.crt")) as pool:
             url = f"https://localhost:{endpoints.webhook_address[1]}/"
-            assert pool.request("GET", url, retries=False, timeout=10).data == b"here"
+            assert pool.request("GET", url, retries=False, timeout=PATIENCE).data == b"here"
 
 
 def test_who_leaves_is_ready_no_more_and_still_answers(tmp_path: Path) -> None:

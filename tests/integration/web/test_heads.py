@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from hami_plugins.web.heads import LARGEST
 from hami_plugins.web.server import WebServer
+from tests.waiting import PATIENCE
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n"
 POST = b"POST / HTTP/1.1\r\nhost: x\r\n"
@@ -52,7 +53,7 @@ def answered(client: socket.socket) -> bytes:
 )
 def test_a_head_without_an_end_is_cut(server: WebServer, begin: bytes, piece: bytes) -> None:
     sent = 0
-    with socket.create_connection(server.address, timeout=20) as client, suppress(ConnectionError):
+    with socket.create_connection(server.address, timeout=PATIENCE) as client, suppress(ConnectionError):
         client.sendall(begin)
         while sent < 100 * MOST:
             client.sendall(piece)
@@ -61,7 +62,7 @@ def test_a_head_without_an_end_is_cut(server: WebServer, begin: bytes, piece: by
 
 
 def test_a_head_that_is_too_large_is_told_so(server: WebServer) -> None:
-    with socket.create_connection(server.address, timeout=20) as client:
+    with socket.create_connection(server.address, timeout=PATIENCE) as client:
         client.sendall(GET + b"x-a: " + b"y" * (LARGEST // 2))
         client.sendall(b"y" * LARGEST)
         assert b"too large: limit is 16384 bytes and 100 headers" in answered(client)
@@ -69,7 +70,7 @@ def test_a_head_that_is_too_large_is_told_so(server: WebServer) -> None:
 
 @pytest.mark.parametrize("sent", [b"", b"GE", GET, GET + b"\r\n" + GET], ids=["nothing", "verb", "head", "second-head"])
 def test_whoever_asks_nothing_is_cut_and_whoever_did_was_answered(server: WebServer, sent: bytes) -> None:
-    with socket.create_connection(server.address, timeout=20) as client:
+    with socket.create_connection(server.address, timeout=PATIENCE) as client:
         if sent:
             client.sendall(sent)
         assert answered(client).endswith(b"here") is (b"\r\n\r\n" in sent)
@@ -77,7 +78,7 @@ def test_whoever_asks_nothing_is_cut_and_whoever_did_was_answered(server: WebSer
 
 def test_requests_in_small_pieces_and_on_old_connections_are_answered(server: WebServer) -> None:
     request = POST + b"content-length: 3\r\n\r\nabc"
-    with socket.create_connection(server.address, timeout=20) as client:
+    with socket.create_connection(server.address, timeout=PATIENCE) as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for _ in range(3):
             for at in range(len(request)):

@@ -18,6 +18,7 @@ from hami_plugins.allocator import handlers, time_slices
 from hami_plugins.web import bodies, connections, documents, heads, joining, loops
 from hami_plugins.web import server as web_server
 from hami_plugins.web.server import WebServer
+from tests.waiting import PATIENCE
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "server-limits.md"
 ROWS = [
@@ -55,7 +56,7 @@ def server() -> Iterator[WebServer]:
 def said(server: WebServer, sent: bytes) -> bytes:
     """Everything that is answered on one connection, which the client ends for writing first."""
     found = b""
-    with socket.create_connection(server.address, timeout=20) as client:
+    with socket.create_connection(server.address, timeout=PATIENCE) as client:
         client.sendall(sent)
         client.settimeout(1)
         try:
@@ -93,7 +94,7 @@ def test_the_figure_of_connections(server: WebServer) -> None:
     with ExitStack() as open_until_the_end:
         clients = []
         for _ in range(most + 5):
-            client = open_until_the_end.enter_context(socket.create_connection(server.address, timeout=20))
+            client = open_until_the_end.enter_context(socket.create_connection(server.address, timeout=PATIENCE))
             client.sendall(request())
             assert b"here" in client.recv(65536)
             clients.append(client)

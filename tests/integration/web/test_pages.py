@@ -12,6 +12,7 @@ from starlette.routing import Route
 from hami_plugins.errors import UnreachableError
 from hami_plugins.web.pages import JsonPage
 from hami_plugins.web.server import WebServer
+from tests.waiting import PATIENCE
 
 
 def served(page: JsonPage[list[int]]) -> WebServer:
@@ -21,7 +22,7 @@ def served(page: JsonPage[list[int]]) -> WebServer:
 def read(server: WebServer) -> tuple[int, str]:
     host, port = server.address
     with urllib3.PoolManager() as pool:
-        answer = pool.request("GET", f"http://{host}:{port}/", retries=False, timeout=20)
+        answer = pool.request("GET", f"http://{host}:{port}/", retries=False, timeout=PATIENCE)
         return answer.status, answer.data.decode()
 
 

@@ -17,6 +17,7 @@ from hami_plugins.observe.metrics import Metrics
 from hami_plugins.web.documents import DocumentMetrics, Reply, document_route, waiting
 from hami_plugins.web.probes import probe_routes
 from hami_plugins.web.server import WebServer
+from tests.waiting import PATIENCE
 
 THREADS = 40
 """So many there are beside the server's own (``anyio``'s limit)."""
@@ -66,8 +67,8 @@ def test_a_probe_is_answered_while_everybody_waits_for_another_server(path: str)
         url = f"http://127.0.0.1:{server.address[1]}"
         with calling(f"{url}/slow", pool) as statuses:
             try:
-                assert all(slow.begun.acquire(timeout=30) for _ in range(THREADS))
-                answer = pool.request("GET", url + path, timeout=10, retries=False)
+                assert all(slow.begun.acquire(timeout=PATIENCE) for _ in range(THREADS))
+                answer = pool.request("GET", url + path, timeout=PATIENCE, retries=False)
                 assert (answer.status, statuses) == (200, [])
             finally:
                 slow.let.set()
@@ -87,7 +88,9 @@ def test_readers_of_metrics_who_come_together_share_what_is_made() -> None:
     routes = probe_routes(alive={}, ready={}, metrics=metrics)
     with WebServer(Starlette(routes=routes)) as server, ThreadPoolExecutor(20) as together:
         url = f"http://127.0.0.1:{server.address[1]}/metrics"
-        answers = list(together.map(lambda _turn: urllib3.request("GET", url, retries=False, timeout=20), range(20)))
+        answers = list(
+            together.map(lambda _turn: urllib3.request("GET", url, retries=False, timeout=PATIENCE), range(20))
+        )
     assert [answer.status for answer in answers] == [200] * 20
     assert len(made) < 10
 

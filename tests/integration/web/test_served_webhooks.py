@@ -23,7 +23,7 @@ from hami_plugins.web.bootstrap import CertificateKeeper, SecretName, WebhookCon
 from hami_plugins.web.documents import DocumentMetrics
 from hami_plugins.web.server import WebServer
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied
-from tests.integration.kube.waiting import eventually
+from tests.waiting import wait_for
 
 OURS = WebhookConfiguration("mutating", "grants")
 SECRET = SecretName("kube-system", "grants-tls")
@@ -190,9 +190,9 @@ def test_every_binding_is_granted_while_certificates_change(
         for _ in range(3):
             before = (tmp_path / "tls.pem").read_bytes()
             clock.ahead += timedelta(days=61)
-            eventually(lambda before=before: (tmp_path / "tls.pem").read_bytes() != before)  # type: ignore[misc]
+            wait_for(lambda before=before: (tmp_path / "tls.pem").read_bytes() != before)  # type: ignore[misc]
             already = len(bound)
-            eventually(lambda already=already: len(bound) > already + 10 or errors)  # type: ignore[misc]
+            wait_for(lambda already=already: len(bound) > already + 10 or errors)  # type: ignore[misc]
         over.set()
         for binder in binders:
             binder.join()

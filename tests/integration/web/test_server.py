@@ -25,11 +25,12 @@ from hami_plugins.web.probes import probe_routes
 from hami_plugins.web.server import WebServer, _Server
 from hami_plugins.web.tls import Tls
 from tests.integration.web.certificates import a_certificate
+from tests.waiting import PATIENCE
 
 
 def read(url: str, **options: Any) -> tuple[int, str]:
     with urllib3.PoolManager(**options) as pool:
-        answer = pool.request("GET", url, retries=False, timeout=10)
+        answer = pool.request("GET", url, retries=False, timeout=PATIENCE)
         return answer.status, answer.data.decode()
 
 
@@ -88,7 +89,7 @@ def test_a_server_that_is_told_to_end_before_it_began_ends() -> None:
         # In a thread of its own, as always: there may be a loop in this one.
         serving = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         serving.start()
-        serving.join(10)
+        serving.join(PATIENCE)
     assert server.started
     assert not serving.is_alive()
 
@@ -105,7 +106,7 @@ def test_a_request_that_runs_is_answered_before_the_server_stops() -> None:
 
     def slow(request: Request) -> PlainTextResponse:
         arrived.set()
-        go_on.wait(10)
+        go_on.wait(PATIENCE)
         return PlainTextResponse("late")
 
     server = WebServer(Starlette(routes=[Route("/", slow)]))
@@ -113,7 +114,7 @@ def test_a_request_that_runs_is_answered_before_the_server_stops() -> None:
     answers: list[tuple[int, str]] = []
     asking = threading.Thread(target=lambda: answers.append(read(f"http://127.0.0.1:{port}/")))
     asking.start()
-    assert arrived.wait(10)
+    assert arrived.wait(PATIENCE)
     stopping = threading.Thread(target=server.stop)
     stopping.start()
     go_on.set()

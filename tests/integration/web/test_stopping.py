@@ -19,8 +19,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from hami_plugins.web.server import WebServer
-from tests.integration.kube.waiting import eventually
 from tests.integration.web.certificates import a_certificate
+from tests.waiting import PATIENCE, wait_for
 
 ASKED = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -33,7 +33,7 @@ class Held:
 
         def answer(_: Request) -> PlainTextResponse:
             self.arrived.set()
-            self.go_on.wait(20)
+            self.go_on.wait(PATIENCE)
             return PlainTextResponse("late")
 
         async def hold(request: Request) -> PlainTextResponse:
@@ -64,7 +64,7 @@ def stopping(server: WebServer) -> Iterator[threading.Thread]:
 
 
 def connected(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=10)
+    return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
 
 
 def wrapped(line: socket.socket) -> ssl.SSLSocket:
@@ -83,7 +83,7 @@ def test_who_connects_in_the_moment_of_the_stop_is_not_left_open(tmp_path: Path,
         first = stack.enter_context(connected(port))
         first = stack.enter_context(wrapped(first)) if tls else first
         first.sendall(ASKED)
-        assert held.arrived.wait(10)
+        assert held.arrived.wait(PATIENCE)
         late = stack.enter_context(connected(port))
         with stopping(server):
             held.go_on.set()
@@ -112,11 +112,11 @@ def test_a_handshake_that_ends_after_the_stop_began_leads_to_no_request(tmp_path
         port = server.start()
         first = stack.enter_context(wrapped(stack.enter_context(connected(port))))
         first.sendall(ASKED)
-        assert held.arrived.wait(10)
+        assert held.arrived.wait(PATIENCE)
         slow = stack.enter_context(connected(port))
-        eventually(lambda: not waiting_for_accept(port))
+        wait_for(lambda: not waiting_for_accept(port))
         with stopping(server) as thread:
-            eventually(lambda: refused(port))
+            wait_for(lambda: refused(port))
             with suppress(OSError):
                 late = stack.enter_context(wrapped(slow))
                 late.sendall(ASKED)
@@ -135,7 +135,7 @@ def test_a_client_that_does_not_agree_to_the_end_of_its_connection_is_cut_off(tm
         server = WebServer(held.app, tls=a_certificate(tmp_path), grace=1.0)
         line = stack.enter_context(wrapped(stack.enter_context(connected(server.start()))))
         line.sendall(ASKED)
-        assert held.arrived.wait(10)
+        assert held.arrived.wait(PATIENCE)
         with stopping(server):
             held.go_on.set()
             assert line.recv(4096).startswith(b"HTTP/1.1 200")

@@ -25,8 +25,8 @@ from hami_plugins.errors import ConfigError
 from hami_plugins.observe.metrics import Metrics
 from hami_plugins.web.server import WebServer
 from hami_plugins.web.tls import Rotation, Tls, TlsMetrics
-from tests.integration.kube.waiting import eventually
 from tests.integration.web.certificates import Pair, a_pair, written
+from tests.waiting import PATIENCE, wait_for
 
 
 def an_app() -> Starlette:
@@ -64,7 +64,9 @@ def asked_all_the_time(port: int, trusted: str, *, keep: bool) -> Iterator[list[
             with urllib3.PoolManager(ca_certs=trusted) as pool:
                 for _ in range(20 if keep else 1):
                     try:
-                        got.append(pool.request("GET", f"https://localhost:{port}/", retries=False, timeout=10).status)
+                        got.append(
+                            pool.request("GET", f"https://localhost:{port}/", retries=False, timeout=PATIENCE).status
+                        )
                     except urllib3.exceptions.HTTPError as error:
                         got.append(error)
 
@@ -91,9 +93,9 @@ def test_a_certificate_changes_under_load_and_no_request_fails(tmp_path: Path, k
         with asked_all_the_time(port, str(trusted), keep=keep) as got:
             for version, pair in enumerate(pairs[1:], 1):
                 already = len(got)
-                eventually(lambda wanted=already + 20: len(got) > wanted)  # type: ignore[misc]
+                wait_for(lambda wanted=already + 20: len(got) > wanted)  # type: ignore[misc]
                 mounted(tmp_path, pair, str(version))
-                eventually(lambda wanted=pair.serial: serial_of(port) == wanted)  # type: ignore[misc]
+                wait_for(lambda wanted=pair.serial: serial_of(port) == wanted)  # type: ignore[misc]
         assert set(got) == {200}
     assert metrics.value("tls_certificate_changes_total", outcome="taken") == 3
 
@@ -106,7 +108,7 @@ def test_an_open_connection_outlives_a_change(tmp_path: Path) -> None:
             assert asked(line).startswith(b"HTTP/1.1 200")
             fresh = a_pair()
             written(tmp_path, fresh)
-            eventually(lambda: serial_of(port) == fresh.serial)
+            wait_for(lambda: serial_of(port) == fresh.serial)
             assert asked(line).startswith(b"HTTP/1.1 200")
 
 
@@ -116,7 +118,7 @@ def a_line(port: int, **versions: Any) -> Iterator[ssl.SSLSocket]:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     for name, value in versions.items():
         setattr(context, name, value)
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as plain, context.wrap_socket(plain) as line:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as plain, context.wrap_socket(plain) as line:
         yield line
 
 
@@ -155,10 +157,10 @@ def test_a_broken_file_is_told_once_and_the_last_good_one_goes_on(tmp_path: Path
     ):
         port = server.address[1]
         in_one_file(tmp_path, Pair(b"nothing", b"", 0))
-        eventually(lambda: metrics.value("tls_certificate_changes_total", outcome="broken") == 1)
+        wait_for(lambda: metrics.value("tls_certificate_changes_total", outcome="broken") == 1)
         assert serial_of(port) == first.serial
         in_one_file(tmp_path, second)
-        eventually(lambda: serial_of(port) == second.serial)
+        wait_for(lambda: serial_of(port) == second.serial)
     assert [line["event"] for line in logs] == ["certificate_not_usable", "certificate_changed"]
 
 
@@ -216,7 +218,7 @@ def test_with_a_client_authority_only_its_clients_are_served_and_it_may_change(t
         shown = {"cert_file": str(client.certificate), "key_file": str(client.key)} if client else {}
         with urllib3.PoolManager(ca_certs=str(files.certificate), **shown) as pool:  # type: ignore[arg-type]
             try:
-                return pool.request("GET", f"https://localhost:{port}/", retries=False, timeout=10).status == 200
+                return pool.request("GET", f"https://localhost:{port}/", retries=False, timeout=PATIENCE).status == 200
             except urllib3.exceptions.HTTPError:
                 return False
 
@@ -224,7 +226,7 @@ def test_with_a_client_authority_only_its_clients_are_served_and_it_may_change(t
         port = server.address[1]
         assert [served(port, client) for client in (*clients, None)] == [True, False, False]
         authority.write_bytes(newer.certificate)
-        eventually(lambda: served(port, clients[1]))
+        wait_for(lambda: served(port, clients[1]))
         assert not served(port, clients[0])
 
 
@@ -255,8 +257,8 @@ def test_whatever_goes_wrong_with_a_change_the_next_one_is_taken(tmp_path: Path)
         WebServer(an_app(), tls=Odd(certificate=files.certificate, key=files.key, odd=odd), look_every=0.02) as server,
     ):
         odd.set()
-        eventually(lambda: any(line["event"] == "certificate_not_looked_at" for line in logs))
+        wait_for(lambda: any(line["event"] == "certificate_not_looked_at" for line in logs))
         odd.clear()
         fresh = a_pair()
         written(tmp_path, fresh)
-        eventually(lambda: serial_of(server.address[1]) == fresh.serial)
+        wait_for(lambda: serial_of(server.address[1]) == fresh.serial)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import time
 import weakref
 from collections.abc import Iterator
 
 import pytest
 
 from hami_plugins.cli.kit.memory import undisturbed
+from tests.waiting import wait_for
 
 
 class Cache:
@@ -47,7 +47,4 @@ def test_what_is_taken_in_is_not_looked_at_again() -> None:
 
 def test_where_nothing_comes_the_collector_is_back_after_a_while() -> None:
     with undisturbed(longest=0.01):
-        end = time.monotonic() + 10
-        while not gc.isenabled() and time.monotonic() < end:
-            time.sleep(0.01)
-        assert gc.isenabled()
+        wait_for(gc.isenabled, "the collector is back")

@@ -18,6 +18,7 @@ from hami_plugins.errors import KubeError
 from hami_plugins.kube.port import ListPage, Selection, WatchEvent
 from hami_plugins.kube.reflector import Backoff, ObjectChange, Reflector
 from tests.unit.kube.scripted import ScriptedApi, an_object, expired, torn
+from tests.waiting import PATIENCE
 
 PODS = Selection("/api/v1/pods", "Pod")
 AT_ONCE = Backoff(first=0, most=0)
@@ -35,7 +36,7 @@ def follow(
             on_change(change)
 
     with Reflector(api, selection, on_change=note, name="test", backoff=AT_ONCE) as reflector:
-        assert api.done.wait(10)
+        assert api.done.wait(PATIENCE)
     return reflector, told
 
 
@@ -95,7 +96,7 @@ def test_a_watch_that_says_nothing_for_minutes_is_followed_by_a_list() -> None:
     with Reflector(
         api, PODS, on_change=seen.append, name="test", backoff=AT_ONCE, clock=lambda: next(minutes)
     ) as reflector:
-        assert api.done.wait(10)
+        assert api.done.wait(PATIENCE)
     assert reflector.lists == 2
     assert [(each.kind, each.listed) for each in seen if each.object] == [
         ("added", False),
@@ -110,7 +111,7 @@ def test_a_watch_that_said_something_is_followed_by_another_watch_however_long_i
     with Reflector(
         api, PODS, on_change=lambda _: None, name="test", backoff=AT_ONCE, clock=lambda: next(minutes)
     ) as reflector:
-        assert api.done.wait(10)
+        assert api.done.wait(PATIENCE)
     assert reflector.lists == 1
 
 
@@ -131,7 +132,7 @@ def test_a_list_that_goes_back_tells_everything_again() -> None:
     )
     seen: list[ObjectChange] = []
     with Reflector(api, PODS, on_change=seen.append, name="test", backoff=AT_ONCE):
-        assert api.done.wait(10)
+        assert api.done.wait(PATIENCE)
     told = [(each.kind, each.uid, each.listed) for each in seen if each.kind != "synced"]
     assert told == [
         ("added", "uid-a", False),
@@ -217,7 +218,7 @@ def missing(failures: int, watches: list[list[WatchEvent | Exception]]) -> tuple
         handle(change)
 
     with Reflector(api, PODS, on_change=note, name="test", backoff=AT_ONCE, clock=lambda: next(clock)) as reflector:
-        assert api.done.wait(10)
+        assert api.done.wait(PATIENCE)
     return reflector, told
 
 
@@ -254,7 +255,7 @@ def test_within_a_second_nothing_is_told_again() -> None:
 
     api = ScriptedApi([[ListPage([an_object("a", 1)], "5")]], [[BOOKMARK, BOOKMARK]])
     with Reflector(api, PODS, on_change=note, name="test", backoff=AT_ONCE, clock=lambda: 7.0) as reflector:
-        assert api.done.wait(10)
+        assert api.done.wait(PATIENCE)
     assert told == ["uid-a", ""]
     assert reflector.missed == 2
 
@@ -289,7 +290,7 @@ def test_a_server_that_ends_every_watch_at_once_is_not_asked_without_a_pause() -
 
     api = Impatient([[ListPage([], "5")]])
     with Reflector(api, PODS, on_change=lambda change: None, name="test", backoff=AT_ONCE) as reflector:
-        assert stop.wait(10)
+        assert stop.wait(PATIENCE)
     assert reflector.restarts >= 2
     assert "ends it at once" in reflector.last_error
 
@@ -304,7 +305,7 @@ def test_health_ends_when_the_server_is_out_of_reach_for_too_long() -> None:
             if len(self.watched) == 1:
                 raise torn()
             failed.set()
-            go_on.wait(10)
+            go_on.wait(PATIENCE)
             return super().watch(*args, **kwargs)
 
     api = Away([[ListPage([], "5")]])
@@ -319,12 +320,12 @@ def test_health_ends_when_the_server_is_out_of_reach_for_too_long() -> None:
     )
     assert not reflector.healthy
     with reflector:
-        assert failed.wait(10)
+        assert failed.wait(PATIENCE)
         assert (reflector.healthy, reflector.last_contact) == (True, 0.0)
         now[0] = 60.0
         assert not reflector.healthy
         go_on.set()
-        assert api.done.wait(10)
+        assert api.done.wait(PATIENCE)
         assert (reflector.healthy, reflector.last_contact) == (True, 60.0)
     assert not reflector.healthy
 
@@ -354,7 +355,7 @@ def test_after_an_interruption_what_comes_at_once_may_be_old(
     reflector = Reflector(api, PODS, on_change=lambda _: None, name="test", backoff=AT_ONCE, clock=lambda: now[0])
     assert reflector.told_until == -math.inf
     with reflector:
-        assert api.done.wait(10)
+        assert api.done.wait(PATIENCE)
     assert (reflector.last_contact, reflector.told_until) == (second, told_until)
 
 

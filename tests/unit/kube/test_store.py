@@ -9,6 +9,7 @@ from hami_plugins.kube.port import ListPage, Selection, WatchEvent
 from hami_plugins.kube.reflector import Backoff, ObjectChange
 from hami_plugins.kube.store import Store
 from tests.unit.kube.scripted import ScriptedApi, an_object
+from tests.waiting import PATIENCE
 
 PODS = Selection("/api/v1/pods", "Pod")
 
@@ -18,7 +19,7 @@ def followed(api: ScriptedApi, *subscribers: list[ObjectChange]) -> Store:
     for told in subscribers:
         store.subscribe(told.append)
     with store:
-        assert api.done.wait(10)
+        assert api.done.wait(PATIENCE)
     return store
 
 
@@ -64,7 +65,7 @@ def test_a_subscriber_that_fails_takes_nothing_from_the_others() -> None:
     store.subscribe(fail)
     store.subscribe(told.append)
     with capture_logs() as logs, store:
-        assert api.done.wait(10)
+        assert api.done.wait(PATIENCE)
     assert [change.kind for change in told] == ["added", "synced"]
     assert store.reflector.handler_errors == 2
     assert {line["event"] for line in logs} == {"change_handler_failed"}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 
 from hami_plugins.kube.work_queue import WorkQueue
+from tests.waiting import PATIENCE, wait_for
 
 
 class Clock:
@@ -65,10 +65,9 @@ def test_who_waits_is_woken_by_a_name_and_by_the_end() -> None:
     worker.start()
     queue.put("soon", after=0.01)
     queue.put("now")
-    while len(taken) < 2:
-        time.sleep(0.001)
+    wait_for(lambda: len(taken) == 2)
     queue.end()
-    worker.join(10)
+    worker.join(PATIENCE)
     assert taken == ["now", "soon", None]
 
 
@@ -102,10 +101,9 @@ def test_no_name_is_worked_on_twice_at_a_time_and_none_is_lost() -> None:
         worker.start()
     for turn in range(2_000):
         queue.put(f"n{turn % 7}")
-    while len(queue):
-        time.sleep(0.001)
+    wait_for(lambda: not queue)
     queue.end()
     for worker in workers:
-        worker.join(10)
+        worker.join(PATIENCE)
     assert not met
     assert set(done) == {f"n{at}" for at in range(7)}

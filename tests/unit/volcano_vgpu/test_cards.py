@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from hami_plugins.model.units import DeviceId, NodeName
 from hami_plugins.vendors.volcano import SPEC
 from tests.unit.volcano_vgpu.cards import card, inventory, settings, sick, uuid
+from tests.waiting import wait_for
 from volcano_vgpu.agent.devices import CardKeeper, SlotSettings
 from volcano_vgpu.agent.server import Slot
 from volcano_vgpu.core import register
@@ -93,28 +93,21 @@ def keeper(*, lost: float = 60) -> Iterator[Bench]:
         made.stop()
 
 
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.002)
-
-
 def test_without_a_driver_it_waits_and_says_why() -> None:
     with keeper() as bench:
-        until(lambda: bench.driver.opened > 2)
+        wait_for(lambda: bench.driver.opened > 2)
         assert bench.keeper.trouble == "no driver; install one"
         assert bench.publisher.published == []
         bench.driver.report(inventory(card(1)))
-        until(lambda: bench.publisher.published)
-        until(lambda: not bench.keeper.trouble)
+        wait_for(lambda: bench.publisher.published)
+        wait_for(lambda: not bench.keeper.trouble)
 
 
 def test_no_slot_is_told_before_the_first_registration() -> None:
     with keeper() as bench:
         bench.driver.report(inventory(card(1)))
-        until(lambda: bench.publisher.published)
-        until(lambda: bench.keeper.sight.words.cards)
+        wait_for(lambda: bench.publisher.published)
+        wait_for(lambda: bench.keeper.sight.words.cards)
         assert bench.slots == []
         bench.keeper.offered(frozenset({uuid(1)}))
         assert [(slot.id[-2:], slot.healthy) for slot in bench.slots[-1]] == [("-0", True), ("-1", True)]
@@ -123,7 +116,7 @@ def test_no_slot_is_told_before_the_first_registration() -> None:
 def test_slots_of_cards_that_are_not_registered_now_are_unhealthy() -> None:
     with keeper() as bench:
         bench.driver.report(inventory(card(1), card(2)))
-        until(lambda: len(bench.keeper.sight.words.cards) == 2)
+        wait_for(lambda: len(bench.keeper.sight.words.cards) == 2)
         bench.keeper.offered(frozenset({uuid(1), uuid(2)}))
         bench.keeper.offered(frozenset({uuid(1)}))
         assert [slot.healthy for slot in bench.slots[-1]] == [True, True, False, False]
@@ -134,51 +127,51 @@ def test_slots_of_cards_that_are_not_registered_now_are_unhealthy() -> None:
 def test_an_unchanged_inventory_is_published_once() -> None:
     with keeper() as bench:
         bench.driver.report(inventory(card(1)))
-        until(lambda: bench.publisher.published)
+        wait_for(lambda: bench.publisher.published)
         for _ in range(3):
             bench.driver.report(inventory(card(1)))
-            until(lambda: not bench.driver._changed.is_set())  # noqa: SLF001 - the test's own event
+            wait_for(lambda: not bench.driver._changed.is_set())  # noqa: SLF001 - the test's own event
         bench.driver.report(inventory(card(1), card(2)))
-        until(lambda: len(bench.publisher.published) > 1)
+        wait_for(lambda: len(bench.publisher.published) > 1)
         assert [len(found.cards) for found in bench.publisher.published] == [1, 2]
 
 
 def test_people_are_told_what_becomes_of_cards() -> None:
     with keeper() as bench:
         bench.driver.report(inventory(card(1)))
-        until(lambda: bench.publisher.published)
+        wait_for(lambda: bench.publisher.published)
         bench.driver.report(inventory(*sick(1)))
-        until(lambda: len(bench.changes) == 1)
+        wait_for(lambda: len(bench.changes) == 1)
         bench.driver.report(inventory(card(1)))
-        until(lambda: len(bench.changes) == 2)
+        wait_for(lambda: len(bench.changes) == 2)
         assert [change.turn for change in bench.changes] == [HealthEventReason.FAILED, HealthEventReason.RECOVERED]
 
 
 def test_a_driver_that_breaks_down_is_opened_again_and_the_cards_stay_known() -> None:
     with keeper() as bench:
         bench.driver.report(inventory(card(1)))
-        until(lambda: bench.publisher.published)
+        wait_for(lambda: bench.publisher.published)
         bench.driver.report(None)
-        until(lambda: bench.keeper.trouble)
+        wait_for(lambda: bench.keeper.trouble)
         assert bench.keeper.sight.inventory.card(uuid(1)) is not None
         bench.driver.report(inventory(card(1)))
-        until(lambda: not bench.keeper.trouble)
+        wait_for(lambda: not bench.keeper.trouble)
         assert len(bench.publisher.published) == 1
 
 
 def test_cards_whose_driver_stays_away_are_not_handed_out_until_it_is_back() -> None:
     with keeper(lost=0.05) as bench:
         bench.driver.report(inventory(card(1)))
-        until(lambda: bench.publisher.published)
+        wait_for(lambda: bench.publisher.published)
         bench.keeper.offered(frozenset({uuid(1)}))
         bench.driver.report(None)
-        until(lambda: bench.changes)
+        wait_for(lambda: bench.changes)
         (sick_now,) = bench.keeper.sight.inventory.cards
         assert "no driver; install one" in sick_now.problems[0]
         assert not bench.keeper.sight.words.registered
         assert bench.keeper.trouble
         bench.driver.report(inventory(card(1)))
-        until(lambda: len(bench.changes) == 2)
+        wait_for(lambda: len(bench.changes) == 2)
         assert [change.turn for change in bench.changes] == [HealthEventReason.FAILED, HealthEventReason.RECOVERED]
         assert bench.keeper.sight.words.registered
         assert len(bench.publisher.published) == 3
@@ -188,6 +181,6 @@ def test_cards_whose_driver_stays_away_are_not_handed_out_until_it_is_back() -> 
 def test_what_can_be_granted_is_what_is_registered(number: int) -> None:
     with keeper() as bench:
         bench.driver.report(inventory(card(1), *sick(2)))
-        until(lambda: bench.publisher.published)
-        until(lambda: bench.keeper.sight.words.cards)
+        wait_for(lambda: bench.publisher.published)
+        wait_for(lambda: bench.keeper.sight.words.cards)
         assert (bench.keeper.sight.offer.device(uuid(number)) is not None) is (number == 1)

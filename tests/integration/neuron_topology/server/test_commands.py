@@ -20,7 +20,7 @@ from hami_plugins.vendors.awsneuron import IDS_KEY
 from neuron_topology.core.allocator.names import MARKER_KEY
 from tests.integration.neuron_topology.server.servers import Site, a_pod
 from tests.schema import published
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 
 Run = Callable[..., tuple[int, str]]
 
@@ -184,5 +184,5 @@ def test_the_server_is_a_process_that_ends_when_it_is_told(cluster: Site, tmp_pa
         assert "neuron_grants_active 1.0" in text
     finally:
         process.send_signal(signal.SIGTERM)
-        code = process.wait(30)
+        code = process.wait(PATIENCE)
     assert code == 0, log.read_text()

@@ -24,7 +24,7 @@ from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.web.tls import Tls
 from tests.integration.web.certificates import a_certificate
 from tests.unit.volcano_vgpu.allocation.cluster import task
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 from volcano_vgpu.allocation.app import grant_server
 from volcano_vgpu.allocation.settings import VgpuAllocatorSettings
 from volcano_vgpu.core.allocator.product import METRICS
@@ -82,12 +82,12 @@ class Client:
 
     def post(self, url: str, body: bytes) -> tuple[int, bytes]:
         """Status and body of an answer."""
-        answer = self._pool.request("POST", url, body=body, retries=False, timeout=20)
+        answer = self._pool.request("POST", url, body=body, retries=False, timeout=PATIENCE)
         return answer.status, answer.data
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and text of a probe."""
-        answer = self._pool.request("GET", self.plain(path), retries=False, timeout=20)
+        answer = self._pool.request("GET", self.plain(path), retries=False, timeout=PATIENCE)
         return answer.status, answer.data.decode()
 
     def plain(self, path: str) -> str:

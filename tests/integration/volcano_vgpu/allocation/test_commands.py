@@ -19,7 +19,7 @@ from hami_plugins.cli.kit import edge
 from hami_plugins.cli.kit.edge import Exit
 from tests.integration.volcano_vgpu.allocation.servers import LEASE, Site, a_pod
 from tests.schema import published
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 from volcano_vgpu.core.allocator import manifests, scheduler_configuration
 from volcano_vgpu.core.allocator.mode import AllocatorMode
 
@@ -181,7 +181,7 @@ def test_the_process_serves_until_it_is_told_to_stop_and_hands_the_lease_back(cl
             wait_for(lambda: pool.request("GET", url, retries=False).status == 200, "it is ready")
             assert _holder(cluster) == "replica-1"
             process.send_signal(signal.SIGTERM)
-            assert process.wait(20) == Exit.FINE
+            assert process.wait(PATIENCE) == Exit.FINE
         finally:
             process.kill()
             process.wait()

@@ -23,7 +23,7 @@ from hami_plugins.sandbox.apiserver.faults import Delay, Fault, Refuse
 from tests.integration.volcano_vgpu.allocation.servers import IDS, MEMORY, NODE, Client, Site, a_node, a_pod
 from tests.integration.web.certificates import a_certificate
 from tests.schema import published
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 from volcano_vgpu.allocation.settings import VgpuAllocatorSettings
 from volcano_vgpu.core.allocator import manifests
 from volcano_vgpu.core.allocator.names import CONFIGURATION
@@ -178,7 +178,7 @@ def test_a_replica_that_ends_keeps_the_lease_until_its_last_answers_are_in_effec
         pod["spec"]["nodeName"] = "n1"
         pod["metadata"]["annotations"] = {IDS: "GPU-n1-0,NVIDIA,40000,0:", NODE: "n1"}
         cluster.put(pod)
-        ended.result(20)
+        ended.result(PATIENCE)
     wait_for(lambda: not other.server.trouble, "the other one is active")
     assert cluster.value(other, "holders") == 1
 
@@ -193,7 +193,7 @@ def test_a_replica_that_ends_is_not_ready_some_time_before_it_stops_to_answer(cl
         assert client.allocate(pod, "n1") == ""
         assert client.bind(pod, "n1")[1]["allowed"]
         client.close()
-        ended.result(20)
+        ended.result(PATIENCE)
     assert "the process ends" in client.server.trouble
 
 
@@ -218,7 +218,7 @@ def test_a_replica_that_loses_its_lease_while_it_reads_a_pod_does_not_answer(
         wait_for(lambda: cluster.value(client, "pod_reads_total") == 2, "the pod is read")
         spec = {**lease["spec"], "holderIdentity": "two", "leaseDurationSeconds": 3600}
         cluster.put({**lease, "spec": spec})
-        status, text = answer.result(20)
+        status, text = answer.result(PATIENCE)
     assert (status, "held by two" in text) == (503, True)
 
 

@@ -194,7 +194,7 @@ def test_servers_that_come_and_go_under_load_lose_no_slice_and_give_none_twice(c
         }
         cluster.start("two", mode=mode, **where)
         burst("c")
-        wait_for(lambda: all_bound(cluster, "load", 36), "all are bound", timeout=60)
+        wait_for(lambda: all_bound(cluster, "load", 36), "all are bound")
     assert wrong(cluster) == []
 
 

@@ -22,7 +22,7 @@ from hami_plugins.wire.usage import ReadStatus, UsageDoubt
 from tests.integration.volcano_vgpu.machines import NODE, Machine, container, machine, pod
 from tests.integration.volcano_vgpu.monitor.trees import OTHER, host, process, put
 from tests.shared_regions import GIB, Booked, Made, Slot, uuid
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 from volcano_vgpu.agent.app import Agent
 from volcano_vgpu.monitor import monitor as running
 
@@ -62,7 +62,7 @@ def served(node: Machine, agent: Agent, name: str = "one") -> str:
 
 def scraped(agent: Agent) -> Mapping[str, float]:
     host, port = agent.address
-    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=PATIENCE) as answer:
         text = answer.read().decode()
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}

@@ -10,6 +10,7 @@ import pytest
 from hami_plugins.allocator.reader import RateLimitedRead, reading
 from hami_plugins.errors import KubeError
 from hami_plugins.kube.port import Raw
+from tests.waiting import PATIENCE
 
 
 def test_a_pod_that_is_not_there_is_nothing_and_any_other_error_is_one() -> None:
@@ -52,16 +53,16 @@ def test_so_many_pods_are_read_at_once_and_no_more() -> None:
 
     def read(_namespace: str, _name: str) -> Raw | None:
         inside.release()
-        assert go_on.wait(10)
+        assert go_on.wait(PATIENCE)
         return None
 
     rationed = RateLimitedRead(read, clock=lambda: 0.0, at_once=2)
     with ThreadPoolExecutor(2) as pool:
         running = [pool.submit(rationed, "x", name) for name in "ab"]
         for _ in running:
-            assert inside.acquire(timeout=10)
+            assert inside.acquire(timeout=PATIENCE)
         with pytest.raises(KubeError, match="too many pods"):
             rationed("x", "c")
         go_on.set()
-        assert [each.result(10) for each in running] == [None, None]
+        assert [each.result(PATIENCE) for each in running] == [None, None]
     assert rationed("x", "d") is None

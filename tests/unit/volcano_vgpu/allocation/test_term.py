@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,6 +16,7 @@ from hami_plugins.kube.port import ListPage, Raw, Selection, WatchEvent
 from hami_plugins.model.units import NodeName
 from hami_plugins.vendors.volcano import SPEC
 from tests.unit.volcano_vgpu.allocation.cluster import a_node, a_pod
+from tests.waiting import wait_for
 from volcano_vgpu.allocation.settings import load
 from volcano_vgpu.core.allocator.product import METRICS, product_of
 
@@ -64,13 +65,6 @@ def nobody(_namespace: str, _name: str) -> Raw | None:
     return None
 
 
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_whoever_may_not_list_is_told_what_he_lacks() -> None:
     class Forbidden(Quiet):
         """Lists nothing."""
@@ -80,7 +74,7 @@ def test_whoever_may_not_list_is_told_what_he_lacks() -> None:
 
     term = LeaderSession(Forbidden(), load("", {}), PRODUCT, metrics=AllocatorMetrics(METRICS), read=nobody)
     term.start()
-    until(lambda: term.check() == "the API server has not told of all nodes yet: 403 it needs a ClusterRole")
+    wait_for(lambda: term.check() == "the API server has not told of all nodes yet: 403 it needs a ClusterRole")
     term.stop()
 
 
@@ -89,12 +83,12 @@ def test_what_is_promised_and_never_comes_ends_and_is_counted() -> None:
     term = LeaderSession(Quiet(), load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
     assert "has not told of all nodes yet" in term.check()
     term.start()
-    until(lambda: term.ready)
+    wait_for(lambda: term.ready)
     assert term.check() == ""
     intake = term.books.intake(a_pod())
     assert isinstance(term.books.reserve(N1, intake), PodAllocation)
     now[0] = 15.0
-    until(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
+    wait_for(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
     assert term.books.statistics.reservations == 0
     term.stop()
 
@@ -108,10 +102,10 @@ def test_whatever_goes_wrong_once_the_cache_is_filled_what_is_promised_ends() ->
         Quiet(), load("", {}), PRODUCT, metrics=metrics, read=nobody, on_filled=odd, clock=lambda: now[0]
     )
     term.start()
-    until(lambda: term.ready)
+    wait_for(lambda: term.ready)
     assert isinstance(term.books.reserve(N1, term.books.intake(a_pod())), PodAllocation)
     now[0] = 15.0
-    until(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
+    wait_for(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
     term.stop()
 
 
@@ -119,15 +113,15 @@ def test_what_a_binding_was_answered_with_ends_only_when_the_watch_has_told_of_t
     now, metrics, api = [0.0], AllocatorMetrics(METRICS), Quiet()
     term = LeaderSession(api, load("", {}), PRODUCT, metrics=metrics, read=nobody, clock=lambda: now[0])
     term.start()
-    until(lambda: term.ready)
+    wait_for(lambda: term.ready)
     answered, reserved = (term.books.intake(a_pod(name)) for name in ("answered", "reserved"))
     assert not isinstance(term.books.grant(N1, answered, carried=None, dry=False, now_ns=0), Declined)
     assert isinstance(term.books.reserve(N1, reserved), PodAllocation)
     now[0] = 200.0
-    until(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
+    wait_for(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
     assert term.books.statistics.answered == 1
     api.events.append(WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "9"}}))
-    until(lambda: term.books.statistics.answered == 0)
+    wait_for(lambda: term.books.statistics.answered == 0)
     term.stop()
 
 
@@ -146,7 +140,7 @@ def answered_at_zero(
 
     term = LeaderSession(Quiet(), load(settings, {}), PRODUCT, metrics=metrics, read=read, clock=lambda: now[0])
     term.start()
-    until(lambda: term.ready)
+    wait_for(lambda: term.ready)
     assert not isinstance(term.books.grant(N1, term.books.intake(a_pod()), carried=None, dry=False, now_ns=0), Declined)
     return term, now, metrics, looked
 
@@ -160,7 +154,7 @@ def test_an_answer_whose_binding_failed_ends_as_soon_as_the_api_server_has_given
     now[0] = at - 0.5
     time.sleep(0.05)
     now[0] = at
-    until(lambda: metrics.metrics.value("assumptions_expired_total", state="failed"))
+    wait_for(lambda: metrics.metrics.value("assumptions_expired_total", state="failed"))
     assert (set(looked), term.books.statistics.answered) == ({at}, 0)
     term.stop()
 
@@ -181,7 +175,7 @@ def test_an_answer_that_may_have_come_true_is_left_to_the_watch(
     monkeypatch.setattr("hami_plugins.allocator.session.EXPIRY_SECONDS", 0.01)
     term, now, metrics, looked = answered_at_zero(found)
     now[0] = 75.0
-    until(lambda: len(looked) >= 3)
+    wait_for(lambda: len(looked) >= 3)
     assert term.books.statistics.answered == 1
     assert not metrics.metrics.value("assumptions_expired_total", state="failed")
     term.stop()
@@ -193,9 +187,9 @@ def test_a_term_whose_watch_of_pods_is_broken_is_not_ready_long_before_promises_
         api, load("", {}), PRODUCT, metrics=AllocatorMetrics(METRICS), read=nobody, clock=lambda: now[0]
     )
     term.start()
-    until(lambda: term.ready)
+    wait_for(lambda: term.ready)
     api.away = True
-    until(lambda: api.tries)
+    wait_for(lambda: api.tries)
     before = term.ready
     now[0] = 19.0
     still = term.ready
@@ -211,18 +205,18 @@ def test_a_term_that_could_not_take_in_a_pod_is_not_ready_until_it_has(monkeypat
         api, load("", {}), PRODUCT, metrics=AllocatorMetrics(METRICS), read=nobody, clock=lambda: now[0]
     )
     term.start()
-    until(lambda: term.ready)
+    wait_for(lambda: term.ready)
     with monkeypatch.context() as patch:
         patch.setattr(term.books, "_names", None)
         api.events.append(WatchEvent("ADDED", a_pod(node="n1", ids="GPU-n1-0,NVIDIA,30000,0:")))
-        until(lambda: not term.ready)
+        wait_for(lambda: not term.ready)
         assert (term.missed, term.check()) == (
             1,
             "the last change of some pods (1) could not be taken in; the log says why",
         )
     now[0] = 2.0
     api.events.append(WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "9"}}))
-    until(lambda: term.ready)
+    wait_for(lambda: term.ready)
     assert (term.missed, term.books.statistics.holders) == (0, 1)
     term.stop()
 
@@ -240,10 +234,10 @@ def test_an_error_in_what_ends_promises_is_not_the_end_of_it(monkeypatch: pytest
     monkeypatch.setattr(term.books, "expire", failing)
     monkeypatch.setattr("hami_plugins.allocator.session.EXPIRY_SECONDS", 0.01)
     term.start()
-    until(lambda: term.ready)
+    wait_for(lambda: term.ready)
     term.books.reserve(N1, term.books.intake(a_pod()))
     now[0] = 15.0
-    until(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
+    wait_for(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
     assert not failures
     term.stop()
 

@@ -14,6 +14,7 @@ from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.port import Raw
 from hami_plugins.model.units import NodeName
+from tests.waiting import PATIENCE
 from volcano_vgpu.allocation.node_writer import SPARED, Toucher
 from volcano_vgpu.core.allocator.product import METRICS
 
@@ -55,7 +56,7 @@ class Api:
     def wait_for(self, writes: int) -> None:
         """Until so many writes have been made."""
         with self.changed:
-            assert self.changed.wait_for(lambda: len(self.written) >= writes, 10)
+            assert self.changed.wait_for(lambda: len(self.written) >= writes, PATIENCE)
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_a_write_that_failed_is_made_a_second_later(api: Api, toucher: Toucher) 
     api.failures = 1
     toucher.touch(ONE)
     with api.changed:
-        assert api.changed.wait_for(lambda: not api.failures, 10)
+        assert api.changed.wait_for(lambda: not api.failures, PATIENCE)
     toucher.touch(OTHER)
     api.wait(OTHER)
     api.now += SPARED
@@ -99,7 +100,7 @@ def test_what_all_nodes_fail_of_stands_in_the_log_once_until_one_is_written(api:
             toucher.touch(ONE)
             toucher.touch(OTHER)
             with api.changed:
-                assert api.changed.wait_for(lambda: not api.failures, 10)
+                assert api.changed.wait_for(lambda: not api.failures, PATIENCE)
             api.now += SPARED
             api.wait_for(written)
             api.now += SPARED
@@ -121,7 +122,7 @@ def test_the_end_waits_for_one_write_and_not_for_all_that_are_due() -> None:
 
         def merge_patch(self, path: str, body: Raw) -> Raw:
             began.set()
-            let.wait(10)
+            let.wait(PATIENCE)
             return super().merge_patch(path, body)
 
     api = Slow()
@@ -129,7 +130,7 @@ def test_the_end_waits_for_one_write_and_not_for_all_that_are_due() -> None:
     for node in (ONE, OTHER):
         toucher.touch(node)
     toucher.start()
-    assert began.wait(10)
+    assert began.wait(PATIENCE)
     stopping = threading.Thread(target=toucher.stop)
     stopping.start()
     stopping.join(0.5)  # it has begun, and waits for the write
