@@ -115,6 +115,7 @@ class PodWorker:
 
     def _turn(self) -> float | None:
         """One look at the pod: the seconds until the next, ``None`` when nothing is left to do."""
+        began = self._around.clock()
         with self._lock:
             deadline = self._deadline
         if deadline is not None:
@@ -126,7 +127,7 @@ class PodWorker:
             self._close()
             return self._around.times.retry if self._unreported else _IDLE
         self._report()
-        return self._pause()
+        return self._pause(began)
 
     def _over(self) -> bool:
         return statuses.phase(self._pod, self._fates()) in ("Succeeded", "Failed")
@@ -231,10 +232,11 @@ class PodWorker:
         self._report()
         self._on_end(self._pod, gone=False)
 
-    def _pause(self) -> float:
+    def _pause(self, began: float) -> float:
         """Seconds until something is due: a container's end, another try, another report."""
         now = self._around.clock()
-        moments = [moment for moment in self._retry_at.values() if moment > now]
+        # What has become due since this look began, while the status was written, was not seen by it.
+        moments = [moment for moment in self._retry_at.values() if moment > began]
         for fate in self._fates():
             newest = fate.newest
             if newest is not None and newest.running and newest.program.seconds is not None:

@@ -12,10 +12,11 @@ import pytest
 
 from hami_plugins.errors import ConfigError
 from hami_plugins.kube.client import connect_to
-from hami_plugins.sandbox.apiserver import ApiServer
+from hami_plugins.sandbox.apiserver import ApiServer, Delay, Fault
 from hami_plugins.sandbox.fleet import bare_node
 from hami_plugins.sandbox.kubelet import EmulatedKubelet, Times
 from tests.contract.kubelet.embedded import EmbeddedKubelet, embedded_kubelet
+from tests.contract.kubelet.plugin import RefusedError
 from tests.contract.kubelet.trial import Trial, Wanted, app, init, sidecar
 from tests.waiting import wait_for
 
@@ -41,9 +42,11 @@ def a_kubelet(server: ApiServer, node: str) -> Iterator[EmbeddedKubelet]:
         client = connect_to(server.url, component="kubelet")
         running = EmbeddedKubelet(client, node, Path(root))
         running.start()
-        yield running
-        running.kill()
-        client.close()
+        try:
+            yield running
+        finally:
+            running.kill()
+            client.close()
 
 
 @contextmanager
@@ -160,6 +163,21 @@ def test_a_status_that_could_not_be_written_is_written_later() -> None:
         kubelet.kubelet.finish(pod["metadata"]["uid"], "c", exit_code=3)
         server.resume()
         trial.phase(pod, "Failed")
+
+
+def test_a_try_that_becomes_due_while_the_status_is_written_is_made() -> None:
+    """Each write takes longer than the kubelet rests before it tries a container again."""
+    slow = Fault(action=Delay(4 * Times.fast().retry), verb="patch", agent="kubelet", times=None)
+    with a_server_and_kubelet() as (server, kubelet), Trial(kubelet, "t") as trial:
+        trial.start_plugin()
+
+        def refuse(_ids: object) -> None:
+            trial.plugin.pre_start = lambda _ids: None
+            raise RefusedError("not yet")
+
+        trial.plugin.pre_start = refuse
+        server.faults.add(slow)
+        trial.phase(trial.pod("p", app("c")), "Running")
 
 
 def test_nothing_is_written_while_nothing_changes() -> None:
