@@ -102,4 +102,7 @@ def test_a_reader_of_metrics_sees_what_happened_before_it_asked() -> None:
         url = f"http://127.0.0.1:{server.address[1]}/metrics"
         for turn in range(1, 4):
             counter.inc()
-            assert f"test_turns_total {turn}.0" in urllib3.request("GET", url, retries=False).data.decode()
+            assert (
+                f"test_turns_total {turn}.0"
+                in urllib3.request("GET", url, retries=False, timeout=PATIENCE).data.decode()
+            )

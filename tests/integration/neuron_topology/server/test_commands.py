@@ -177,9 +177,10 @@ def test_the_server_is_a_process_that_ends_when_it_is_told(cluster: Site, tmp_pa
 
         address = wait_for(started, "it serves")
         ready = wait_for(
-            lambda: urllib3.request("GET", f"http://{address}/readyz", retries=False).status == 200, "it is ready"
+            lambda: urllib3.request("GET", f"http://{address}/readyz", retries=False, timeout=PATIENCE).status == 200,
+            "it is ready",
         )
-        text = urllib3.request("GET", f"http://{address}/metrics", retries=False).data.decode()
+        text = urllib3.request("GET", f"http://{address}/metrics", retries=False, timeout=PATIENCE).data.decode()
         assert ready
         assert "neuron_grants_active 1.0" in text
     finally:
