@@ -1,4 +1,4 @@
-"""The parts of uvicorn that the servers build on. None of them is promised; the part that a release moves is named."""
+"""The parts of uvicorn and asyncio that the servers build on and nobody promises. A part that moved is named."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from uvicorn.server import ServerState
 
 from hami_plugins.web.heads import Guarded
 from hami_plugins.web.joining import Joining
+from hami_plugins.web.loops import Loop
 from hami_plugins.web.server import _Server
 
 SET_LATER = {"servers"}
@@ -30,22 +31,23 @@ def taken(*classes: type) -> set[str]:
     """The names that classes override, hand on to, or use without making them in ``__init__`` or as a method."""
     used: set[str] = set()
     own: set[str] = set()
+    inherited: set[str] = set()
     for each in classes:
         [kind] = ast.parse(textwrap.dedent(inspect.getsource(each))).body
         assert isinstance(kind, ast.ClassDef)
         for method in kind.body:
             if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
-                inherited = (ast.get_docstring(method) or "").startswith("See ``")
-                (used if inherited else own).add(method.name)
-                used.update(names(method))
+                overrides = (ast.get_docstring(method) or "").startswith("See ``")
+                (inherited if overrides else own).add(method.name)
+                used.update(names(method, "self"))
+                inherited.update(names(method, "super()"))
                 own.update(made(method) if method.name == "__init__" else ())
-    return used - own
+    return inherited | (used - own)
 
 
-def names(method: ast.AST) -> Iterator[str]:
-    """The attributes of ``self`` and ``super()``."""
+def names(method: ast.AST, owner: str) -> Iterator[str]:
     for node in ast.walk(method):
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in {"self", "super()"}:
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == owner:
             yield node.attr
 
 
@@ -97,6 +99,12 @@ def test_the_servers_find_what_they_take_from_uvicorn(config: uvicorn.Config) ->
 def test_what_uvicorn_sets_while_it_runs_has_its_name(owner: type, wanted: set[str]) -> None:
     source = inspect.getsource(owner)
     assert [name for name in sorted(wanted) if f"self.{name}" not in source] == []
+
+
+def test_the_loop_finds_what_it_takes_from_asyncio() -> None:
+    wanted = taken(Loop)
+    assert "_make_ssl_transport" in wanted
+    assert missing(asyncio.SelectorEventLoop, wanted) == []
 
 
 def test_no_release_of_uvicorn_is_installed_that_these_tests_have_not_seen() -> None:
