@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from hami_plugins.cli import main
 from hami_plugins.inputs import fleets
 from hami_plugins.kube.client import connect_to
 from hami_plugins.sandbox.apiserver import KOORDINATOR, VOLCANO, ApiServer
@@ -123,9 +125,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
-@pytest.mark.parametrize("command", commands(), ids=lambda command: " ".join(command.split()[1:4]))
-def test_a_command_of_the_pages_has_an_answer(folder: Path, command: str) -> None:
-    """Fine, or findings; whatever cannot be done would be 2."""
+def typed(folder: Path, command: str) -> tuple[int, str, str]:
+    """The code, the output and the complaints of what only a shell understands."""
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],  # noqa: S607
         cwd=folder,
@@ -139,8 +140,26 @@ def test_a_command_of_the_pages_has_an_answer(folder: Path, command: str) -> Non
         timeout=120,
         check=False,
     )
-    assert done.returncode in {0, 1}, done.stdout + done.stderr
-    assert done.stdout or (folder / "plan.html").exists() or (folder / "cluster.snapshot.gz").exists()
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("command", commands(), ids=lambda command: " ".join(command.split()[1:4]))
+def test_a_command_of_the_pages_has_an_answer(
+    folder: Path, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fine, or findings; whatever cannot be done would be 2."""
+    if command.startswith("hami-plugins ") and not set(command) & set("|&;<>$`*\\\n"):
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("HOME", str(folder))
+        # The library reads KUBECONFIG when it is imported.
+        monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(folder / "kubeconfig"))
+        code = main(shlex.split(command)[1:])
+        said = capsys.readouterr()
+        output, complaint = said.out, said.err
+    else:
+        code, output, complaint = typed(folder, command)
+    assert code in {0, 1}, output + complaint
+    assert output or (folder / "plan.html").exists() or (folder / "cluster.snapshot.gz").exists()
 
 
 def test_the_first_page_shows_what_is_printed(folder: Path) -> None:
