@@ -71,7 +71,7 @@ class Decider:
         self.registry = registry
         self.statistics = CacheStatistics()
         self.uncounted = (
-            frozenset(name for spec in registry for name in spec.ignored_by_scheduler)
+            frozenset(name for name, spec in registry.resources.items() if name not in spec.counted_by_scheduler)
             if uncounted is None
             else frozenset(uncounted)
         )

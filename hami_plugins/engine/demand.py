@@ -39,8 +39,7 @@ def demand_of(pod: Pod, registry: Registry) -> DeviceDemand:
                 container.kind,
                 tuple(
                     request
-                    for spec in registry
-                    if spec.asked_of(container.limits) or spec.asked_of(container.requests)
+                    for spec in registry.asked_by(container)
                     if (request := request_of(spec, container, pod)) is not None
                 ),
             )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from hami_plugins.errors import ConfigError
+from hami_plugins.model.pods import Container
 from hami_plugins.model.units import VendorName
 from hami_plugins.model.vendor import VendorSpec
 
@@ -72,6 +73,12 @@ class Registry:
     def owner_of(self, resource: str) -> VendorSpec | None:
         """The vendor that a resource name belongs to, or ``None``."""
         return self._by_resource.get(resource)
+
+    def asked_by(self, container: Container) -> list[VendorSpec]:
+        """The vendors whose resources a container names, in the registry's order."""
+        owners = (self._by_resource.get(resource) for resource in (*container.limits, *container.requests))
+        names = {owner.name for owner in owners if owner is not None}
+        return [spec for name, spec in self._by_name.items() if name in names] if names else []
 
     def noun(self, vendors: Iterable[VendorName]) -> str:
         """What the devices of these vendors are called: ``card``, unless all of them have another word."""

@@ -31,11 +31,9 @@ def vendor_objection(notes: Notes, pod: Pod, registry: Registry, now: float) -> 
     if not notes:
         return ""
     told = dict(notes)
+    asked = {spec.name for container in pod.containers for spec in registry.asked_by(container)}
     for spec in registry:
-        if spec.objection is None:
-            continue
-        asks = any(spec.asked_of(each.limits) or spec.asked_of(each.requests) for each in pod.containers)
-        if asks and (why := spec.objection(told, pod, now)):
+        if spec.objection is not None and spec.name in asked and (why := spec.objection(told, pod, now)):
             return why
     return ""
 

@@ -14,7 +14,7 @@ from hami_plugins.model.vendor import VendorSpec
 
 def left_alone(pod: Pod, registry: Registry, rules: Rules) -> str:
     """Why a pod's scheduler does not look at the devices that it asks for, and what to write; empty where it does."""
-    asked = {spec.dialect: spec for spec in reversed(tuple(_asked(pod, registry)))}
+    asked = {spec.dialect: spec for spec in reversed(_asked(pod, registry))}
     named = pod.scheduler or DEFAULT_SCHEDULER
     if pod.scheduler == VOLCANO:
         if Dialect.KOORDINATOR in asked:
@@ -46,12 +46,8 @@ def taken_for_hamis(intake: PodInfo, registry: Registry) -> str:
 
 def _asked(pod: Pod, registry: Registry) -> list[VendorSpec]:
     """The vendors of whom a pod asks anything, in the registry's order."""
-    read = read_by_its_scheduler(pod)
-    return [
-        spec
-        for spec in registry
-        if any(spec.asked_of(container.limits) or spec.asked_of(container.requests) for container in read.containers)
-    ]
+    asked = {spec.name for each in read_by_its_scheduler(pod).containers for spec in registry.asked_by(each)}
+    return [spec for spec in registry if spec.name in asked] if asked else []
 
 
 def _called(pod: Pod) -> str:

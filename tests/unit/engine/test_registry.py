@@ -9,7 +9,7 @@ from hami_plugins.errors import ConfigError
 from hami_plugins.model.units import VendorName
 from hami_plugins.model.vendor import ResourceNames
 from tests import acme
-from tests.builders import ACME, CORES, COUNT, MEMORY
+from tests.builders import ACME, CORES, COUNT, MEMORY, a_container
 
 OTHER = replace(
     acme.SPEC,
@@ -70,3 +70,12 @@ def test_a_replacement_keeps_the_resource_names_that_were_set_and_adds_its_older
 def test_nothing_can_be_replaced_that_is_not_there() -> None:
     with pytest.raises(ConfigError, match="vendor Acme is to replace a built-in one of that name, and there is none"):
         replaced([OTHER], [replace(acme.SPEC, replaces=True)])
+
+
+def test_a_container_asks_every_vendor_whose_resources_it_names_in_the_registrys_order() -> None:
+    registry = Registry([acme.SPEC, OTHER])
+    limits = {"other.example/card": 1, COUNT: 1, "cpu": 1}
+    assert registry.asked_by(a_container({"cpu": 1})) == []
+    assert registry.asked_by(a_container({"other.example/card": 1})) == [OTHER]
+    assert registry.asked_by(a_container(requests={MEMORY: 1})) == [acme.SPEC]
+    assert registry.asked_by(a_container(limits)) == [acme.SPEC, OTHER]
