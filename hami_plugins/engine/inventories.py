@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from hami_plugins.errors import WireError
 from hami_plugins.model.devices import Device
-from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB
-from hami_plugins.model.vendor import DeviceInventory, NodeObject, VendorSpec
+from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB, VendorName
+from hami_plugins.model.vendor import NO_DEVICES, DeviceInventory, NodeObject, VendorSpec
 from hami_plugins.wire import node_devices
 from hami_plugins.wire.node_devices import RegisteredDevice
 
@@ -13,42 +15,58 @@ MOST_CARDS = 16_384
 """More cards than this on one node is a mistake in the node object, not a machine."""
 
 
-def json_register(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
-    """Devices from the vendor's JSON register annotation (HAMi 2.10.0 ``pkg/device/devices.go``)."""
-    text = node.annotations.get(spec.keys.register)
-    if text is None:
-        return DeviceInventory()
-    return registered(spec, node_devices.decode_json(spec.keys.register, text))
-
-
-def colon_register(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
-    """Devices from the vendor's colon register annotation (HAMi 2.10.0 ``pkg/device/devices.go``)."""
-    text = node.annotations.get(spec.keys.register)
-    if text is None:
-        return DeviceInventory()
-    return registered(spec, node_devices.decode_csv(spec.keys.register, text))
-
-
-def registered(
+def json_register(
     spec: VendorSpec,
-    found: tuple[RegisteredDevice, ...],
+    node: NodeObject,
     *,
     cores: CoreShare | None = None,
     group: str = "",
     traits: tuple[str, ...] = (),
 ) -> DeviceInventory:
-    """An inventory from decoded register entries.
+    """Devices from the vendor's JSON register annotation (HAMi 2.10.0 ``pkg/device/devices.go``).
 
     ``cores`` overrides what the entries say; ``group`` names the custom member that tells interconnect groups apart;
-    ``traits`` are custom members to keep.
+    ``traits`` are custom members to keep. The registers of most nodes differ in ids alone; the rest is read once.
     """
-    devices = tuple(
+    text = node.annotations.get(spec.keys.register)
+    if text is None:
+        return NO_DEVICES
+    ids, common = node_devices.without_ids(spec.keys.register, text)
+    return DeviceInventory(_devices_of_text(spec.name, spec.keys.register, common, cores, group, traits), ids)
+
+
+def colon_register(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
+    """Devices from the vendor's colon register annotation (HAMi 2.10.0 ``pkg/device/devices.go``)."""
+    text = node.annotations.get(spec.keys.register)
+    return NO_DEVICES if text is None else registered(spec, node_devices.decode_csv(spec.keys.register, text))
+
+
+def registered(spec: VendorSpec, found: tuple[RegisteredDevice, ...]) -> DeviceInventory:
+    """An inventory from decoded register entries."""
+    return DeviceInventory(_devices(spec.name, found), tuple(each.id for each in found))
+
+
+@lru_cache(maxsize=1024)
+def _devices_of_text(  # noqa: PLR0913, PLR0917 - all that the devices depend on
+    vendor: VendorName, key: str, text: str, cores: CoreShare | None, group: str, traits: tuple[str, ...]
+) -> tuple[Device, ...]:
+    return _devices(vendor, node_devices.decode_json(key, text), cores, group, traits)
+
+
+def _devices(
+    vendor: VendorName,
+    found: tuple[RegisteredDevice, ...],
+    cores: CoreShare | None = None,
+    group: str = "",
+    traits: tuple[str, ...] = (),
+) -> tuple[Device, ...]:
+    return tuple(
         Device(
-            vendor=spec.name,
+            vendor=vendor,
             model=each.model,
             slots=each.slots,
-            memory=MiB(each.memory),
-            cores=CoreShare(each.cores) if cores is None else cores,
+            memory=each.memory,
+            cores=each.cores if cores is None else cores,
             index=each.index,
             numa=each.numa,
             mode=each.mode,
@@ -59,7 +77,6 @@ def registered(
         )
         for each in found
     )
-    return DeviceInventory(devices, tuple(DeviceId(each.id) for each in found))
 
 
 def cards(  # noqa: PLR0913 - one parameter for each fact about a card
@@ -82,6 +99,8 @@ def cards(  # noqa: PLR0913 - one parameter for each fact about a card
         raise WireError(place, str(count), f"not a number of cards up to {MOST_CARDS}")
     if memory > INT32_MAX:
         raise WireError(place, str(memory), "more MiB per card than any has")
+    if count == 0:
+        return NO_DEVICES
     return DeviceInventory(
         tuple(
             Device(
@@ -105,7 +124,7 @@ def cards_by_cores(
     """Equal cards from the node's capacity; one whose cores are not all there counts, and memory is spread evenly."""
     cores = capacity_of(node, spec.resources.cores)
     if cores is None:
-        return DeviceInventory()
+        return NO_DEVICES
     memory = capacity_of(node, spec.resources.memory) or 0
     return cards(
         spec,

@@ -15,7 +15,7 @@ from hami_plugins.model.pods import Container, ContainerGrant, Pod, PodRecord, U
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
-from hami_plugins.model.vendor import NodeObject, VendorSpec
+from hami_plugins.model.vendor import NO_DEVICES, NodeObject, VendorSpec
 from hami_plugins.wire import pod_devices, volcano
 from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY, TASK_KEY
 from hami_plugins.wire.pod_devices import AssignedDevice
@@ -45,6 +45,8 @@ class NodeBuilder:
                 found = spec.inventory(spec, node)
             except WireError as error:
                 problems.append(Problem(f"node {node.name}", str(error)))
+                continue
+            if found is NO_DEVICES:
                 continue
             if found.links:
                 links.append((len(devices), found.links))
@@ -197,6 +199,7 @@ class RecordReader:
 
     def __init__(self, registry: Registry) -> None:
         self._lists: Mapping[str, VendorSpec] = {spec.keys.allocated: spec for spec in registry}
+        self._foreign = [(spec, spec.granted_elsewhere) for spec in registry if spec.granted_elsewhere is not None]
         self._labels: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
 
     def record(self, pod: Pod) -> tuple[PodRecord, tuple[Problem, ...]]:
@@ -255,12 +258,10 @@ class RecordReader:
         The answer is what of it only its node can tell.
         """
         unlocated: list[Unlocated] = []
-        for spec in self._lists.values():
-            if spec.granted_elsewhere is None or pod.node is None:
-                continue
+        for spec, granted_elsewhere in self._foreign if pod.node is not None else ():
             listed = tuple(tuple(each for each in shares if each.vendor == spec.name) for shares in merged)
-            found = spec.granted_elsewhere(spec, pod, listed)
-            for at, shares in enumerate(merged):
+            found = granted_elsewhere(spec, pod, listed)
+            for at, shares in enumerate(merged if found.grants or any(listed) else ()):
                 held = found.grants[at].shares if found.grants else ()
                 shares[:] = [*(each for each in shares if each.vendor != spec.name), *held]
             unlocated.extend(found.unlocated)

@@ -164,6 +164,10 @@ class DeviceInventory:
     notes: tuple[tuple[str, str], ...] = ()
 
 
+NO_DEVICES: Final = DeviceInventory()
+"""The inventory of a node that has none of a vendor's devices."""
+
+
 class Candidate(NamedTuple):
     """One device in one decision: where it stands, what it is, what is promised of it, and whether its id is wanted."""
 

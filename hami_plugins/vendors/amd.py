@@ -21,6 +21,7 @@ from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, VendorName
 from hami_plugins.model.vendor import (
+    NO_DEVICES,
     AnnotationKeys,
     ContainerAdmission,
     DeviceInventory,
@@ -34,7 +35,7 @@ from hami_plugins.model.vendor import (
 def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """Cards from the JSON register, unless the node says that it can run none: there is no other sign of life."""
     if capacity_of(node, spec.resources.count) is None:
-        return DeviceInventory()
+        return NO_DEVICES
     return json_register(spec, node)
 
 

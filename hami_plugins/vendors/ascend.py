@@ -19,7 +19,7 @@ from typing import Final
 
 from hami_plugins.engine.demand import standard_request
 from hami_plugins.engine.fit import spelled
-from hami_plugins.engine.inventories import registered
+from hami_plugins.engine.inventories import json_register
 from hami_plugins.engine.templates import CutCard, SliceTemplate
 from hami_plugins.errors import AdmissionDeniedError
 from hami_plugins.model.pods import Container, Pod
@@ -42,7 +42,7 @@ from hami_plugins.model.vendor import (
     VendorSpec,
 )
 from hami_plugins.model.verdicts import Reason
-from hami_plugins.wire import ascend, node_devices, quantity
+from hami_plugins.wire import ascend, quantity
 
 PREFIX: Final = "huawei.com/Ascend"
 POD_MODE_KEY: Final = "huawei.com/vnpu-mode"
@@ -129,10 +129,7 @@ def spec_of(chip: Chip) -> VendorSpec:
 
 def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """Cards from the JSON register, with their rings; a node that shares softly says so in an annotation of its own."""
-    text = node.annotations.get(spec.keys.register)
-    if text is None:
-        return DeviceInventory()
-    found = registered(spec, node_devices.decode_json(spec.keys.register, text), group="NetworkID")
+    found = json_register(spec, node, group="NetworkID")
     word = node.annotations.get(NODE_MODE_KEY)
     if not (spec.options.flags.get(SOFT_FLAG, False) if word is None else word == "true"):
         return found

@@ -26,6 +26,7 @@ from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
+    NO_DEVICES,
     AllocationView,
     AnnotationKeys,
     Candidate,
@@ -70,7 +71,7 @@ def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """As many devices as the node's capacity says, with as many cores each as it says of those."""
     count = capacity_of(node, spec.resources.count)
     if count is None:
-        return DeviceInventory()
+        return NO_DEVICES
     cores = min((capacity_of(node, spec.resources.cores) or 0) // count, _MOST_CORES)
     found = cards(spec, node, count, infix=spec.name, slots=cores, memory=MiB(0), cores=CoreShare(cores))
     if "inf" not in node.labels.get(INSTANCE_LABEL, "").lower():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hami_plugins.engine.inventories import registered
+from hami_plugins.engine.inventories import json_register
 from hami_plugins.model.devices import Device
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
@@ -19,7 +19,6 @@ from hami_plugins.model.vendor import (
     ResourceNames,
     VendorSpec,
 )
-from hami_plugins.wire import node_devices
 
 CARD_CORES: Final = CoreShare(100)
 """Whatever the register says; it only makes the device score work."""
@@ -27,10 +26,7 @@ CARD_CORES: Final = CoreShare(100)
 
 def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """Cards from the JSON register."""
-    text = node.annotations.get(spec.keys.register)
-    if text is None:
-        return DeviceInventory()
-    return registered(spec, node_devices.decode_json(spec.keys.register, text), cores=CARD_CORES)
+    return json_register(spec, node, cores=CARD_CORES)
 
 
 def no_memory(device: Device, request: DeviceRequest) -> MiB:

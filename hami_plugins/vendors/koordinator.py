@@ -38,6 +38,7 @@ from hami_plugins.model.requests import (
 )
 from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB, VendorName
 from hami_plugins.model.vendor import (
+    NO_DEVICES,
     AllocationView,
     AnnotationKeys,
     Candidate,
@@ -87,7 +88,7 @@ _WITHOUT_WEBHOOK: Final = (
 def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """The cards of the node's Device object. What cannot be read of it is left out and told."""
     if node.published is None:
-        return DeviceInventory()
+        return NO_DEVICES
     found = koordinator_devices.decode(node.published)
     isolation = node.labels.get(ISOLATION)
     return DeviceInventory(

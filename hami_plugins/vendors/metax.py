@@ -31,6 +31,7 @@ from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
+    NO_DEVICES,
     AdmissionChange,
     AllocationView,
     AnnotationKeys,
@@ -107,7 +108,7 @@ def shared_inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """Cards from MetaX's own annotation; their place in it is their index."""
     text = node.annotations.get(CARDS_KEY)
     if text is None:
-        return DeviceInventory()
+        return NO_DEVICES
     found = metax.decode_cards(CARDS_KEY, text)
     devices = tuple(
         Device(

@@ -14,13 +14,14 @@ from typing import Final
 
 from hami_plugins.engine import mig
 from hami_plugins.engine.demand import cores_of, count_of, memory_of, percentage, selector_of
-from hami_plugins.engine.inventories import registered
+from hami_plugins.engine.inventories import json_register
 from hami_plugins.errors import AdmissionDeniedError
-from hami_plugins.model.devices import Device, DeviceShare, GrantedShare, Instance, Profile, SlicePlacement
+from hami_plugins.model.devices import DeviceShare, GrantedShare, Instance, Profile, SlicePlacement
 from hami_plugins.model.pods import Container, ContainerGrant, Pod
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
+    NO_DEVICES,
     AdmissionChange,
     AllocationView,
     AnnotationKeys,
@@ -46,23 +47,22 @@ MOST_COMBINATIONS: Final = 20_000
 
 def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """Cards from the JSON register, with the node's cordon list and pair scores."""
-    text = node.annotations.get(spec.keys.register)
-    if text is None:
-        return DeviceInventory()
-    found = registered(spec, node_devices.decode_json(spec.keys.register, text))
+    found = json_register(spec, node)
+    if found is NO_DEVICES:
+        return found
     cordoned = frozenset(node_devices.decode_cordon(node.annotations.get(CORDON_KEY, "")))
-    devices: tuple[Device, ...] = found.devices
     if cordoned:
-        devices = tuple(
+        devices = (
             replace(device, cordoned=True) if name in cordoned else device
             for device, name in zip(found.devices, found.ids, strict=True)
         )
+        found = replace(found, devices=tuple(devices))
     scores = node.annotations.get(spec.keys.pair_scores)
     if scores is None:
-        return replace(found, devices=devices)
+        return found
     pairs = node_devices.decode_pair_scores(spec.keys.pair_scores, scores)
     links = tuple(tuple(pairs.get(one, {}).get(other, 0) for other in found.ids) for one in found.ids)
-    return replace(found, devices=devices, links=links)
+    return replace(found, links=links)
 
 
 def request(spec: VendorSpec, container: Container, pod: Pod) -> DeviceRequest | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hami_plugins.engine.inventories import registered
+from hami_plugins.engine.inventories import json_register
 from hami_plugins.model.devices import Device
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
@@ -28,7 +28,6 @@ from hami_plugins.model.vendor import (
     VendorSpec,
 )
 from hami_plugins.model.verdicts import Reason
-from hami_plugins.wire import node_devices
 
 CARD_CORES: Final = CoreShare(100)
 """Whatever the register says; it only makes the device score work."""
@@ -39,11 +38,7 @@ CARD_ID: Final = "AIC"
 
 def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     """Cards or dies from the JSON register; ``group`` is the card that a die is on."""
-    text = node.annotations.get(spec.keys.register)
-    if text is None:
-        return DeviceInventory()
-    found = node_devices.decode_json(spec.keys.register, text)
-    return registered(spec, found, cores=CARD_CORES, group=CARD_ID, traits=(STRATEGY,))
+    return json_register(spec, node, cores=CARD_CORES, group=CARD_ID, traits=(STRATEGY,))
 
 
 def card_is_idle(candidate: Candidate, ask: ContainerRequest) -> Reason | None:

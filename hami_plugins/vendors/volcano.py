@@ -49,6 +49,7 @@ from hami_plugins.model.requests import (
 )
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, VendorName
 from hami_plugins.model.vendor import (
+    NO_DEVICES,
     AllocationView,
     AnnotationKeys,
     Candidate,
@@ -95,7 +96,7 @@ def inventory(spec: VendorSpec, node: NodeObject, *, geometries: tuple[Geometry,
     """
     text = node.annotations.get(spec.keys.register)
     if text is None or "Deleted" in node.annotations.get(spec.keys.handshake, ""):
-        return DeviceInventory()
+        return NO_DEVICES
     found = registered(spec, volcano.decode_register(spec.keys.register, text))
     if not found.devices:
         return found

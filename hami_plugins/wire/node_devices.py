@@ -65,6 +65,23 @@ def decode_json(key: str, text: str) -> tuple[RegisteredDevice, ...]:
     return tuple(_device(item, f"{key}[{at}]") for at, item in enumerate(documents.load_list(key, text)))
 
 
+def without_ids(key: str, text: str) -> tuple[tuple[DeviceId, ...], str]:
+    """The ids of a JSON register, and its text with numbers in their place: that of equal cards on another node.
+
+    A text that ``decode_json`` refuses for its ids stays as it is.
+    """
+    ids: list[DeviceId] = []
+    devices: list[Json] = []
+    try:
+        for at, item in enumerate(documents.load_list(key, text)):
+            body = documents.folded(item, key)
+            ids.append(fields.device(body, "id", key))
+            devices.append({**body, "id": str(at)})
+    except WireError:
+        return (), text
+    return tuple(ids), documents.dump(devices)
+
+
 def encode_json(devices: Iterable[RegisteredDevice]) -> str:
     """The JSON form; zero, empty and false members are left out, as HAMi's node agents do."""
     return documents.dump([_members(device) for device in devices])

@@ -187,10 +187,10 @@ def latest_time(raw: Mapping[str, object]) -> str:
     Such texts compare as the times do. Empty where there is none.
     """
     metadata, status = raw.get("metadata"), raw.get("status")
-    stamps = [metadata.get("creationTimestamp")] if isinstance(metadata, Mapping) else []
-    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    stamps = [metadata.get("creationTimestamp")] if isinstance(metadata, dict) else []
+    conditions = status.get("conditions") if isinstance(status, dict) else None
     for each in conditions if isinstance(conditions, list) else ():
-        if isinstance(each, Mapping):
+        if isinstance(each, dict):
             stamps += [each.get("lastHeartbeatTime"), each.get("lastTransitionTime")]
     return max((stamp for stamp in stamps if isinstance(stamp, str) and stamp.endswith("Z")), default="")
 

@@ -39,8 +39,8 @@ _TAKE_OFF: Final = "take them off it"
 def asked_by(spec: VendorSpec, container: Container) -> list[tuple[str, Quantity]]:
     """What a container asks for, by name; an explicit zero is nothing."""
     names = spec.resources
-    amounts = ((name, container.amount(name)) for name in (names.count, names.cores, *names.older))
-    return [(name, found) for name, found in amounts if found is not None and found.nano]
+    wanted = (names.count, names.cores, *names.older)
+    return [(name, found) for name in wanted if (found := container.amount(name)) is not None and found.nano]
 
 
 def granted_elsewhere(spec: VendorSpec, pod: Pod, listed: Sequence[Sequence[GrantedShare]]) -> ForeignAllocation:

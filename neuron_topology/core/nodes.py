@@ -17,7 +17,7 @@ from hami_plugins.errors import WireError
 from hami_plugins.model.devices import DeviceUsage
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.units import CoreShare, MiB, VendorName
-from hami_plugins.model.vendor import DeviceInventory, NodeCondition, NodeObject, ResourceNames, VendorSpec
+from hami_plugins.model.vendor import NO_DEVICES, DeviceInventory, NodeCondition, NodeObject, ResourceNames, VendorSpec
 from neuron_topology.core import capacity_block_end
 from neuron_topology.core.hardware import neuron_ls
 from neuron_topology.core.hardware.fabric import mask_of, recognised
@@ -77,7 +77,7 @@ def inventory(spec: VendorSpec, node: NodeObject) -> DeviceInventory:
     names = spec.resources
     count = next(filter(None, (capacity_of(node, name) for name in (names.count, *names.older))), None)
     if count is None:
-        return DeviceInventory()
+        return NO_DEVICES
     if count > MOST_DEVICES:
         raise WireError(f"node {node.name}: {names.count}", str(count), f"more than the {MOST_DEVICES} of any machine")
     health, slips = _health(node)

@@ -10,7 +10,6 @@ from hami_plugins.engine.inventories import (
     cards,
     colon_register,
     json_register,
-    registered,
 )
 from hami_plugins.errors import WireError
 from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB
@@ -45,6 +44,23 @@ def test_a_colon_register_names_its_devices() -> None:
     assert colon_register(acme.SPEC, node) == EXPECTED
 
 
+def test_equal_devices_of_two_nodes_are_one_value_under_the_ids_of_each() -> None:
+    one, other = (
+        json_register(acme.SPEC, a_node_object(annotations={KEY: node_devices.encode_json([each])}))
+        for each in (DEVICE, replace(DEVICE, id=DeviceId("GPU-b")))
+    )
+    assert one.devices is other.devices
+    assert (one.ids, other.ids) == (("GPU-a",), ("GPU-b",))
+    smaller = node_devices.encode_json([replace(DEVICE, memory=MiB(1))])
+    assert json_register(acme.SPEC, a_node_object(annotations={KEY: smaller})).devices[0].memory == 1
+
+
+def test_a_register_with_two_mistakes_is_refused_for_the_first() -> None:
+    text = '[{"id":"a","count":-1},{"id":"a,b"}]'
+    with pytest.raises(WireError, match="count"):
+        json_register(acme.SPEC, a_node_object(annotations={KEY: text}))
+
+
 @pytest.mark.parametrize("read", [json_register, colon_register])
 def test_a_node_without_a_register_has_no_devices(read: object) -> None:
     assert read(acme.SPEC, a_node_object()) == DeviceInventory()  # type: ignore[operator]
@@ -59,13 +75,15 @@ def test_half_a_register_is_refused_by_its_key(read: object) -> None:
 
 def test_facts_of_the_vendor_become_group_and_traits() -> None:
     device = replace(DEVICE, custom={"ring": 2.0, "half": 0.5, "safe": True, "name": "x", "none": None, "big": 7})
-    found = registered(
-        acme.SPEC, (device,), cores=CoreShare(16), group="ring", traits=("safe", "name", "none", "half", "big", "gone")
+    node = a_node_object(annotations={KEY: node_devices.encode_json([device])})
+    found = json_register(
+        acme.SPEC, node, cores=CoreShare(16), group="ring", traits=("safe", "name", "none", "half", "big", "gone")
     )
     (known,) = found.devices
     assert (known.cores, known.group) == (16, "2")
     assert known.traits == (("big", "7"), ("half", "0.5"), ("name", "x"), ("safe", "true"))
-    (bare,) = registered(acme.SPEC, (DEVICE,), group="ring").devices
+    plain = a_node_object(annotations={KEY: node_devices.encode_json([DEVICE])})
+    (bare,) = json_register(acme.SPEC, plain, group="ring").devices
     assert bare.group is None
 
 

@@ -1,6 +1,7 @@
 """Node registers: both forms there and back, what is refused, pair scores and the cordon list."""
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -180,3 +181,17 @@ def test_garbled_json_gives_devices_or_a_wire_error(text: str) -> None:
     for decode in (node_devices.decode_json, node_devices.decode_pair_scores):
         with suppress(WireError):
             decode(KEY, text)
+
+
+@given(st.lists(json_devices, max_size=4))
+def test_equal_devices_have_one_text_without_their_ids(devices: list[RegisteredDevice]) -> None:
+    found, text = node_devices.without_ids(KEY, node_devices.encode_json(devices))
+    assert found == tuple(each.id for each in devices)
+    numbered = tuple(replace(each, id=DeviceId(str(at))) for at, each in enumerate(devices))
+    assert node_devices.decode_json(KEY, text) == numbered
+    assert node_devices.without_ids(KEY, node_devices.encode_json(numbered))[1] == text
+
+
+@pytest.mark.parametrize("text", ["[{", "{}", "[1]", '[{"id":"a,b"}]', "[{}]"])
+def test_a_text_without_readable_ids_stays_as_it_is(text: str) -> None:
+    assert node_devices.without_ids(KEY, text) == ((), text)
