@@ -36,6 +36,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "allocations": allocations.figures,
     "granting": granting.figures,
     "commands": commands.plan_and_relax,
+    "dump": commands.dump,
     "gates": gates.figures,
     "translation": translation.figures,
     "adapter-webhook": adapter.webhook,
