@@ -6,11 +6,13 @@ Admission webhooks are called as the real server calls them (``webhooks``, ``cal
 conditions in CEL (``conditions``).
 It is not: it does not authenticate, runs no controllers (but ends namespaces and accepts definitions itself), knows no
 services behind webhooks, no reinvocation and no admission policies, does not collect garbage by owners, knows no
-server-side apply, no protobuf and no tables, checks a small part of the rules for specs, keeps members that Kubernetes'
-own kinds do not have inside of a spec, records no managed fields, and adds neither tolerations nor token volumes to
-pods nor the not-ready taint to nodes.
+server-side apply and no protobuf, shows tables of a few kinds with their own columns (``tables``), checks a small part
+of the rules for specs, keeps members that Kubernetes' own kinds do not have inside of a spec whatever
+``fieldValidation`` says, records no managed fields, and adds neither tolerations nor token volumes to pods nor the
+not-ready taint to nodes.
 """
 
+from hami_plugins.sandbox.apiserver.api import ClusterParts
 from hami_plugins.sandbox.apiserver.faults import (
     Action,
     CloseWatch,
@@ -30,6 +32,7 @@ __all__ = [
     "Action",
     "ApiServer",
     "CloseWatch",
+    "ClusterParts",
     "Delay",
     "DropConnection",
     "Fault",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ import orjson
 
 from hami_plugins.config import texts
 from hami_plugins.errors import ConfigError
-from hami_plugins.sandbox.apiserver import discovery, lists, patches, strategic
+from hami_plugins.sandbox.apiserver import discovery, lists, patches, strategic, tables
 from hami_plugins.sandbox.apiserver.answers import (
     ApiError,
     StatusCause,
@@ -32,7 +32,7 @@ from hami_plugins.sandbox.apiserver.review import WebhookAdmission
 from hami_plugins.sandbox.apiserver.routes import HttpRequest, RequestTarget, allowed
 from hami_plugins.sandbox.apiserver.selectors import parse
 from hami_plugins.sandbox.apiserver.store import Key, Stored
-from hami_plugins.sandbox.apiserver.watches import Hub, Watch
+from hami_plugins.sandbox.apiserver.watches import Hub, Render, Watch
 from hami_plugins.sandbox.apiserver.webhooks import STORAGES
 from hami_plugins.sandbox.apiserver.writer import DeleteOptions, Preconditions, Writer, decode
 
@@ -46,6 +46,7 @@ _MERGE: Final = "application/merge-patch+json"
 _JSON_PATCH: Final = "application/json-patch+json"
 _STRATEGIC: Final = "application/strategic-merge-patch+json"
 _YAML: Final = "application/yaml"
+_PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +65,23 @@ def refusal(error: ApiError) -> HttpResponse:
     return HttpResponse(error.code, orjson.dumps(error.body()), headers=headers)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterParts:
+    """What the cluster around the server has.
+
+    ``logs`` gives the log of a container of a pod, or nothing where it has not started. ``unattended`` are collections
+    (group and plural) for which no controller runs, with what a client is warned of that creates an object there.
+    """
+
+    logs: Callable[[Mapping[str, Any], str], str | None] | None = None
+    unattended: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+
 class Api:
     """Everything that the server does, one request at a time."""
 
-    def __init__(self, writer: Writer, hub: Hub) -> None:
+    def __init__(self, writer: Writer, hub: Hub, *, around: ClusterParts | None = None) -> None:
+        self._around = around or ClusterParts()
         self.writer = writer
         self.store = writer.store
         self.kinds = writer.kinds
@@ -78,6 +92,8 @@ class Api:
         kind = target.kind
         if kind is None:
             return self._no_resource(request)
+        if kind == PODS and target.subresource in _IN_PROCESSES:
+            raise bad_request(f"{target.subresource}: containers of the embedded cluster run no processes")
         allowed(target)
         if len(request.body) > MAX_BODY:
             raise ApiError(413, f"Request entity too large: limit is {MAX_BODY}")
@@ -111,17 +127,54 @@ class Api:
             raise no_such_method()
         return HttpResponse(200, orjson.dumps(described))
 
-    def _get(self, _: HttpRequest, target: RequestTarget, kind: ResourceKind) -> HttpResponse:
+    def _get(self, request: HttpRequest, target: RequestTarget, kind: ResourceKind) -> HttpResponse:
         stored = self.store.get(kind, _key(target, kind))
         if stored is None:
             raise not_found(kind, target.name)
-        return HttpResponse(200, lists.rendered(kind, stored))
+        if target.subresource == _LOG:
+            return self._log(request, target, stored)
+        return HttpResponse(200, self._render(request)(kind, stored))
 
     def _list(self, request: HttpRequest, target: RequestTarget, kind: ResourceKind) -> HttpResponse:
-        return HttpResponse(200, lists.page(self.store, kind, target.namespace, request.query))
+        page = lists.page(self.store, kind, target.namespace, request.query)
+        if not tables.wanted(request.accept):
+            return HttpResponse(200, page.text(kind))
+        return HttpResponse(200, self._table(request, kind, page.found, page.metadata))
 
     def _watch(self, request: HttpRequest, target: RequestTarget, kind: ResourceKind) -> Watch:
-        return self.hub.open(kind, target.namespace, target.name, request.query)
+        return self.hub.open(kind, target.namespace, target.name, request.query, render=self._render(request))
+
+    def _render(self, request: HttpRequest) -> Render:
+        """How the client wants to see an object."""
+        if not tables.wanted(request.accept):
+            return lists.rendered
+
+        def as_table(kind: ResourceKind, stored: Stored) -> bytes:
+            version = stored.raw["metadata"]["resourceVersion"]
+            return self._table(request, kind, [stored], {"resourceVersion": version})
+
+        return as_table
+
+    def _table(
+        self, request: HttpRequest, kind: ResourceKind, found: Iterable[Stored], metadata: Mapping[str, Any]
+    ) -> bytes:
+        shown = [lists.shown(kind, stored.raw) for stored in found]
+        include = request.query.get("includeObject", "")
+        return orjson.dumps(tables.table(kind, shown, metadata, include=include, now=self.writer.clock()))
+
+    def _log(self, request: HttpRequest, target: RequestTarget, pod: Stored) -> HttpResponse:
+        """What the container was given stands in for its output: nothing runs here."""
+        named = [str(each["name"]) for each in pod.raw["spec"]["containers"]]
+        container = request.query.get("container") or named[0]
+        if container not in named:
+            raise bad_request(f"container {container} is not valid for pod {target.name}")
+        logs = self._around.logs
+        if logs is None:
+            raise bad_request("there are no logs: containers of the embedded cluster run no processes")
+        text = logs(lists.shown(PODS, pod.raw), container)
+        if text is None:
+            raise bad_request(f'container "{container}" in pod "{target.name}" is waiting to start')
+        return HttpResponse(200, text.encode(), media="text/plain; charset=utf-8")
 
     def _create(self, request: HttpRequest, target: RequestTarget, kind: ResourceKind) -> HttpResponse:
         body = _body(request)
@@ -132,7 +185,9 @@ class Api:
         obj = decode(kind, lists.stored_form(kind, body))
         _same_place(target, kind, obj)
         stored = self.writer.create(kind, target.namespace, obj, dry=request.dry, gate=request.gate)
-        return HttpResponse(201, lists.rendered(kind, stored))
+        warning = self._around.unattended.get(kind.storage)
+        headers = {} if warning is None else {"Warning": f"299 - {orjson.dumps(warning).decode()}"}
+        return HttpResponse(201, lists.rendered(kind, stored), headers=headers)
 
     def _bind(self, request: HttpRequest, target: RequestTarget, body: Mapping[str, Any]) -> HttpResponse:
         name = target.name or str((body.get("metadata") or {}).get("name", ""))
@@ -253,9 +308,14 @@ _MADE_BY_PUT: Final = frozenset(
 """Kinds that a PUT creates where there is none of the name."""
 
 
+_LOG: Final = "log"
+_IN_PROCESSES: Final = frozenset({"attach", "exec", "portforward"})
+"""Subresources of pods that need a process."""
+
+
 def _subresources(kind: ResourceKind) -> tuple[str, ...]:
     found = ("status",) if kind.status else ()
-    return (*found, "binding", "eviction") if kind == PODS else found
+    return (*found, "binding", "eviction", _LOG) if kind == PODS else found
 
 
 def _key(target: RequestTarget, kind: ResourceKind) -> Key:
@@ -278,6 +338,8 @@ def _body(request: HttpRequest) -> Mapping[str, Any]:
             raise bad_request(f"error converting YAML to JSON: {error}") from error
     elif media in (JSON, ""):
         body = _parsed(request.body)
+    elif media == _PROTOBUF:
+        raise ApiError(415, "the embedded API server reads JSON and YAML, no protobuf: write a manifest and apply it")
     else:
         raise ApiError(
             415,

@@ -19,6 +19,17 @@ VERSION: Final = {
 }
 _ALL: Final = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _CHANGED: Final = ["get", "patch", "update"]
+_IN_ALL: Final = frozenset(
+    {
+        ("", "pods"),
+        ("", "replicationcontrollers"),
+        ("", "services"),
+        *(("apps", plural) for plural in ("daemonsets", "deployments", "replicasets", "statefulsets")),
+        ("batch", "cronjobs"),
+        ("batch", "jobs"),
+    }
+)
+"""What ``kubectl get all`` lists."""
 
 
 def describe(path: str, kinds: ResourceKinds) -> dict[str, Any] | None:
@@ -36,6 +47,8 @@ def describe(path: str, kinds: ResourceKinds) -> dict[str, Any] | None:
             return _resources("", version, kinds)
         case ["apis", *rest]:
             return _groups(rest, kinds)
+        case ["openapi", "v3", *rest]:
+            return _openapi(rest, kinds)
         case _:
             return None
 
@@ -52,6 +65,37 @@ def _groups(rest: list[str], kinds: ResourceKinds) -> dict[str, Any] | None:
             return _resources(group, version, kinds)
         case _:
             return None
+
+
+def _openapi(rest: list[str], kinds: ResourceKinds) -> dict[str, Any] | None:
+    """OpenAPI as far as ``kubectl apply`` looks at it: which objects can be patched, and with which parameters."""
+    roots = {
+        _root(group, version): (group, version) for group, served in kinds.versions().items() for version in served
+    }
+    if not rest:
+        return {"paths": {root: {"serverRelativeURL": f"/openapi/v3/{root}?hash=1"} for root in roots}}
+    place = roots.get("/".join(rest))
+    if place is None:
+        return None
+    found = [kind for kind in kinds if (kind.group, kind.version) == place]
+    paths = {f"/{'/'.join(rest)}/{_object_path(kind)}": {"patch": _patch(kind)} for kind in found}
+    info = {"title": "Kubernetes", "version": VERSION["gitVersion"]}
+    return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": {}}}
+
+
+def _root(group: str, version: str) -> str:
+    return f"apis/{group}/{version}" if group else f"api/{version}"
+
+
+def _object_path(kind: ResourceKind) -> str:
+    return f"{'namespaces/{namespace}/' if kind.namespaced else ''}{kind.plural}/{{name}}"
+
+
+def _patch(kind: ResourceKind) -> dict[str, Any]:
+    names = ("dryRun", "fieldManager", "fieldValidation")
+    parameters = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in names]
+    meant = {"group": kind.group, "version": kind.version, "kind": kind.kind}
+    return {"parameters": parameters, "x-kubernetes-group-version-kind": meant, "responses": {}}
 
 
 def _group(group: str, versions: tuple[str, ...]) -> dict[str, Any]:
@@ -74,6 +118,8 @@ def _resources(group: str, version: str, kinds: ResourceKinds) -> dict[str, Any]
 
 def _lines(kind: ResourceKind) -> list[dict[str, Any]]:
     whole = _line(kind.plural, kind.kind, namespaced=kind.namespaced, verbs=_ALL) | {"singularName": kind.singular}
+    if kind.storage in _IN_ALL:
+        whole["categories"] = ["all"]
     if kind.short_names:
         whole["shortNames"] = list(kind.short_names)
     lines = [whole]

@@ -57,8 +57,20 @@ def item(kind: ResourceKind, stored: Stored) -> bytes:
     return stored.data if kind.typed else rendered(kind, stored)
 
 
-def page(store: ApiStore, kind: ResourceKind, namespace: str, query: Mapping[str, str]) -> bytes:
-    """The answer to a list. Raises ``ApiError`` 400 for bad parameters, 410 for a page of a state that is forgotten."""
+class ListPage(NamedTuple):
+    """A page of a list."""
+
+    metadata: dict[str, Any]
+    found: list[Stored]
+
+    def text(self, kind: ResourceKind) -> bytes:
+        """The answer to a list."""
+        head = orjson.dumps({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": self.metadata})
+        return b'%s,"items":[%s]}' % (head[:-1], b",".join(item(kind, stored) for stored in self.found))
+
+
+def page(store: ApiStore, kind: ResourceKind, namespace: str, query: Mapping[str, str]) -> ListPage:
+    """A page of a list. Raises ``ApiError`` 400 for bad parameters, 410 for a page of a state that is forgotten."""
     selector = parse(kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
     limit = _number(query, "limit")
     token = _token(query["continue"]) if query.get("continue") else None
@@ -73,8 +85,7 @@ def page(store: ApiStore, kind: ResourceKind, namespace: str, query: Mapping[str
         metadata["continue"] = Token(version, found[-1].key).text()
         if not selector:
             metadata["remainingItemCount"] = left
-    head = orjson.dumps({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata})
-    return b'%s,"items":[%s]}' % (head[:-1], b",".join(item(kind, stored) for stored in found))
+    return ListPage(metadata, found)
 
 
 def version_asked(query: Mapping[str, str]) -> int | None:

@@ -23,6 +23,11 @@ class HttpRequest:
     gate: AdmissionChain = OPEN
 
     @property
+    def accept(self) -> str:
+        """What the client wants to have."""
+        return self.headers.get("accept", "")
+
+    @property
     def dry(self) -> bool:
         """Whether nothing is to be written."""
         return self.query.get("dryRun") == "All"

@@ -18,7 +18,7 @@ import uvicorn
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.running import Running
 from hami_plugins.sandbox.apiserver.answers import not_found
-from hami_plugins.sandbox.apiserver.api import Api
+from hami_plugins.sandbox.apiserver.api import Api, ClusterParts
 from hami_plugins.sandbox.apiserver.decoder import decoded
 from hami_plugins.sandbox.apiserver.faults import Faults
 from hami_plugins.sandbox.apiserver.http import App, ClientConnections
@@ -56,7 +56,8 @@ class ApiServer(Running):
 
     ``window`` is how many events of each resource watches can begin from, ``kinds`` are custom resources that are there
     from the start (``VOLCANO``, ``KOORDINATOR``), ``users`` names callers by their bearer tokens in ``requests`` and
-    ``faults``; ``bookmark_seconds`` is the time between bookmarks. What it stores outlives ``pause`` and ``stop``.
+    ``faults``; ``bookmark_seconds`` is the time between bookmarks, ``around`` what the cluster has besides, ``port``
+    where to serve (0: on a free port). What it stores outlives ``pause`` and ``stop``.
     """
 
     def __init__(  # noqa: PLR0913 - each has a default that fits
@@ -68,6 +69,8 @@ class ApiServer(Running):
         users: Mapping[str, str] | None = None,
         bookmark_seconds: float = 60.0,
         new_uid: Callable[[], str] = _new_uid,
+        around: ClusterParts | None = None,
+        port: int = 0,
     ) -> None:
         self.store = ApiStore(window=window)
         self.kinds = ResourceKinds((*BUILTIN, *kinds))
@@ -75,7 +78,7 @@ class ApiServer(Running):
         self.requests = RequestTally()
         self._writer = Writer(self.store, self.kinds, clock=clock, new_uid=new_uid)
         self._hub = Hub(self.store)
-        self._api = Api(self._writer, self._hub)
+        self._api = Api(self._writer, self._hub, around=around)
         self._connections = ClientConnections()
         self._caller = Caller()
         self._app = App(
@@ -88,6 +91,7 @@ class ApiServer(Running):
             clock=clock,
         )
         self._bookmark_seconds = bookmark_seconds
+        self._port = port
         self._running: _Running | None = None
         self._place: socket.socket | None = None
         for name in _FIRST_NAMESPACES:
@@ -106,9 +110,9 @@ class ApiServer(Running):
         return int(self._place.getsockname()[1])
 
     def start(self) -> str:
-        """Serve on a free port; the answer is the URL."""
+        """Serve; the answer is the URL. Raises ``OSError`` where the port is taken."""
         if self._place is None:
-            self._place = _bound(0)
+            self._place = _bound(self._port)
         self.resume()
         return self.url
 
@@ -237,7 +241,11 @@ def _bound(port: int) -> socket.socket:
     """
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    bound.bind((HOST, port))
+    try:
+        bound.bind((HOST, port))
+    except OSError:
+        bound.close()
+        raise
     return bound
 
 

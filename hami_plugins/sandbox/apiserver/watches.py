@@ -21,21 +21,32 @@ from hami_plugins.sandbox.apiserver.store import ApiStore, Event, Stored
 MAX_WAITING: Final = 20_000
 """Most lines that a watcher may be behind before it is cut off."""
 
+Render = Callable[[ResourceKind, Stored], bytes]
+"""How a watch shows an object."""
+
 _Bucket = tuple[tuple[str, str], str, str]
-_Lines = dict[tuple[str, str, Stored], bytes]
+_Lines = dict[tuple[str, Render, str, Stored], bytes]
 
 
 class Watch:
     """One open watch: lines waiting to be sent. ``wake`` is called when there are new ones, from any thread."""
 
-    def __init__(
-        self, kind: ResourceKind, namespace: str, selector: ObjectSelector, *, bookmarks: bool, seconds: float
+    def __init__(  # noqa: PLR0913 - each is a part of what was asked for
+        self,
+        kind: ResourceKind,
+        namespace: str,
+        selector: ObjectSelector,
+        *,
+        bookmarks: bool,
+        seconds: float,
+        render: Render = rendered,
     ) -> None:
         self.kind = kind
         self.namespace = namespace
         self.selector = selector
         self.bookmarks = bookmarks
         self.seconds = seconds
+        self.render = render
         self.since = 0
         self.ended = False
         self.abrupt = False
@@ -85,7 +96,9 @@ class Hub:
         with self._store.lock:
             return tuple(watch for bucket in self._buckets.values() for watch in bucket)
 
-    def open(self, kind: ResourceKind, namespace: str, name: str, query: Mapping[str, str]) -> Watch:
+    def open(
+        self, kind: ResourceKind, namespace: str, name: str, query: Mapping[str, str], *, render: Render = rendered
+    ) -> Watch:
         """Begin a watch at the version asked for; without one, or at 0, the current objects come first.
 
         From a version that is still to come it says nothing until then, bookmarks included (seen on 1.34).
@@ -95,7 +108,14 @@ class Hub:
         """
         fields = ",".join(filter(None, (query.get("fieldSelector", ""), f"metadata.name={name}" if name else "")))
         selector = parse(kind, query.get("labelSelector", ""), fields)
-        watch = Watch(kind, namespace, selector, bookmarks=_flag(query, "allowWatchBookmarks"), seconds=_seconds(query))
+        watch = Watch(
+            kind,
+            namespace,
+            selector,
+            bookmarks=_flag(query, "allowWatchBookmarks"),
+            seconds=_seconds(query),
+            render=render,
+        )
         since, initial = version_asked(query), _flag(query, "sendInitialEvents")
         if initial and query.get("resourceVersionMatch") != "NotOlderThan":
             raise _unmatched_initial_events()
@@ -138,7 +158,7 @@ class Hub:
                 self._tell(watch, event, {})
             return
         for stored in self._store.select(watch.kind, watch.namespace, watch.selector):
-            watch.add(_line("ADDED", rendered(watch.kind, stored)))
+            watch.add(_line("ADDED", watch.render(watch.kind, stored)))
         if initial and watch.bookmarks:
             watch.add(_bookmark(watch.kind, self._store.version, initial=True))
 
@@ -156,10 +176,10 @@ class Hub:
         seen = event.seen_by(watch.selector)
         if seen is None:
             return
-        key = (watch.kind.api_version, *seen)
+        key = (watch.kind.api_version, watch.render, *seen)
         line = lines.get(key)
         if line is None:
-            line = lines[key] = _line(seen[0], rendered(watch.kind, seen[1]))
+            line = lines[key] = _line(seen[0], watch.render(watch.kind, seen[1]))
         watch.add(line)
 
 

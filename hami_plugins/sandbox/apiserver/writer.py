@@ -90,12 +90,12 @@ class Writer:
     ) -> None:
         self.store = store
         self.kinds = kinds
-        self._clock = clock
+        self.clock = clock
         self._new_uid = new_uid
 
     def now(self) -> str:
         """The time as objects carry it."""
-        return self._clock().astimezone(UTC).strftime(STAMP)
+        return self.clock().astimezone(UTC).strftime(STAMP)
 
     def create(
         self, kind: ResourceKind, namespace: str, obj: Raw, *, dry: bool = False, gate: AdmissionChain = OPEN
@@ -263,7 +263,7 @@ class Writer:
     def _marked(self, old: Raw, grace: int) -> Raw:
         """The object as one that is being deleted."""
         metadata = dict(old["metadata"])
-        end = self._clock().astimezone(UTC) + timedelta(seconds=grace)
+        end = self.clock().astimezone(UTC) + timedelta(seconds=grace)
         metadata |= {"deletionTimestamp": end.strftime(STAMP), "deletionGracePeriodSeconds": grace}
         if metadata.get("generation") and "deletionTimestamp" not in old["metadata"]:
             metadata["generation"] += 1
