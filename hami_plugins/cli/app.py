@@ -294,6 +294,44 @@ def demo(
 
 
 @app.command()
+def sandbox(
+    *,
+    fleet: Annotated[
+        str | None,
+        typer.Option(
+            "--fleet",
+            metavar="NAME|FILE",
+            help="The nodes: a fleet file, or a shipped fleet (`fleets` lists them). Default: h100x8.",
+            autocompletion=completing.fleets,
+        ),
+    ] = None,
+    kubeconfig: Annotated[
+        str | None,
+        typer.Option(
+            "--kubeconfig",
+            metavar="FILE",
+            help="Where to write the kubeconfig; the file must not exist. Default: in the temporary directory.",
+        ),
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", help="Port of the API server. Default: a free one.")
+    ] = 0,
+) -> None:
+    """Run a cluster without devices on this machine until Ctrl-C, for kubectl and your own manifests.
+
+    The API server, the kubelets, and the scheduler are embedded; they listen on 127.0.0.1 only. The node agents, the
+    allocators, and the Koordinator adapter that the fleet needs are the real programs. The scheduler stands in for
+    Volcano and also places pods of other schedulers as `plan` would. Containers run no image: `kubectl logs` prints
+    what each container was given. No controllers run except those for Volcano Jobs.
+
+    Example: hami-plugins sandbox --fleet mixed
+    """
+    from hami_plugins.cli.sandbox import SandboxOptions, run
+
+    raise typer.Exit(run(SandboxOptions(fleet=fleet, kubeconfig=kubeconfig, port=port)))
+
+
+@app.command()
 def vendors(
     *,
     name: Annotated[

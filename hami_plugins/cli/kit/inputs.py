@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hami_plugins.errors import ManifestError, WireError
 
@@ -120,7 +120,7 @@ def objects(source: ClusterSource) -> Iterator[tuple[object, str]]:
         for number, raw in enumerate(_listing(read_bytes(path), name), start=1):
             yield raw, name if number == 1 else f"{name} document {number}"
     if source.fleet is not None:
-        for node in _fleet_objects(source.fleet):
+        for node in fleet_objects(source.fleet):
             yield node, f"fleet {source.fleet}"
     if not source.snapshots and source.fleet is None:
         yield from _live(source)
@@ -282,7 +282,8 @@ def _listing(data: bytes, name: str) -> Iterable[object]:
         return listing_documents(data, source=name)
 
 
-def _fleet_objects(fleet: str) -> Sequence[object]:
+def fleet_objects(fleet: str) -> Sequence[Mapping[str, Any]]:
+    """The objects of a fleet, by its file or shipped name. Raises ``ManifestError`` where there is none."""
     from hami_plugins import examples
     from hami_plugins.inputs import fleets
 

@@ -1,8 +1,9 @@
-"""The server of grants as a process of its own, and what is installed in the API server for it."""
+"""A product's server as a process of its own, and what is installed in the API server for it."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,25 +11,67 @@ import urllib3
 import yaml
 from urllib3.exceptions import HTTPError
 
+from hami_plugins.cli.live import processes
 from hami_plugins.cli.live.processes import DemoProcess, printed
 from hami_plugins.sandbox.volcano import ExtenderArguments
+from hami_plugins.vendors import awsneuron
 from hami_plugins.vendors import volcano as vendor
 
 NAMESPACE: Final = "volcano-system"
-USER: Final = "grants"
-"""Whose token the server has."""
 
 _HERE: Final = "127.0.0.1"
-_STARTED: Final = "grants_started"
 _READY: Final = 200
 _LOOK_SECONDS: Final = 5.0
+_EXTENDER_PATH: Final = "/extender"
 
 
-class DemoAllocator:
-    """The server in mode ``extender``, running from the start; ``root`` is where its files are."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerProgram:
+    """Which program it is: the product, its command, and what it logs when it has started.
 
-    def __init__(self, root: Path, kubeconfig: Path) -> None:
-        self._folder = root / "grants"
+    ``user`` is whose token it has, ``managed`` are the resources that Volcano's extender asks it about (none: it is not
+    an extender).
+    """
+
+    what: str
+    user: str
+    product: str
+    command: tuple[str, ...]
+    started: str
+    managed: tuple[str, ...] = ()
+
+
+GRANTS: Final = ServerProgram(
+    what="server of grants",
+    user="grants",
+    product=processes.COMMAND,
+    command=("grants", "--mode", "extender"),
+    started="grants_started",
+    managed=vendor.RESOURCES.all(),
+)
+NEURON: Final = ServerProgram(
+    what="server of Neuron grants",
+    user="neuron-grants",
+    product="neuron",
+    command=("grants",),
+    started="grants_started",
+    managed=awsneuron.SPEC.resources.all(),
+)
+KOORDINATOR: Final = ServerProgram(
+    what="Koordinator adapter",
+    user="koordinator-adapter",
+    product="koordinator",
+    command=("serve",),
+    started="adapter_started",
+)
+
+
+class DemoServer:
+    """The server, running from the start; ``root`` is where its files are."""
+
+    def __init__(self, root: Path, kubeconfig: Path, program: ServerProgram) -> None:
+        self.program = program
+        self._folder = root / program.user
         settings = {
             "listen": {"host": _HERE, "port": 0},
             "webhooks": {"host": _HERE, "port": 0},
@@ -37,10 +80,11 @@ class DemoAllocator:
             "shutdownDelay": 0,
             "log": {"form": "json"},
         }
-        config = root / "grants.yaml"
+        config = root / f"{program.user}.yaml"
         config.write_text(yaml.safe_dump(settings), encoding="utf-8")
-        arguments = ["grants", "--mode", "extender", "--config", str(config), "--kubeconfig", str(kubeconfig)]
-        self.process = DemoProcess("server of grants", arguments, {}, root / "grants.log")
+        arguments = [*program.command, "--config", str(config), "--kubeconfig", str(kubeconfig)]
+        log = root / f"{program.user}.log"
+        self.process = DemoProcess(program.what, arguments, {}, log, product=program.product)
         self._pool = urllib3.PoolManager(timeout=_LOOK_SECONDS, retries=False)
 
     def ready(self) -> bool:
@@ -64,17 +108,19 @@ class DemoAllocator:
         return f"https://{self._told('webhooks')}"
 
     def webhooks(self) -> dict[str, Any]:
-        """The MutatingWebhookConfiguration, as an operator has it printed. Raises ``DemoError``."""
+        """Its webhook configuration, or a list of several, as an operator has it printed. Raises ``DemoError``."""
         authority = str(self._folder / "ca.crt")
-        found: dict[str, Any] = json.loads(printed("webhooks", "--url", self.url, "--ca-file", authority, "-o", "json"))
+        arguments = ("webhooks", "--url", self.url, "--ca-file", authority, "-o", "json")
+        found: dict[str, Any] = json.loads(printed(*arguments, product=self.program.product))
         return found
 
     def extender(self) -> ExtenderArguments:
-        """What the scheduler's configuration says of it, as ``volcano-vgpu conf`` prints it."""
-        return ExtenderArguments(url=f"http://{self._told('address')}/extender", managed=vendor.RESOURCES.all())
+        """What the scheduler's configuration says of it, as its command ``conf`` prints it."""
+        url = f"http://{self._told('address')}{_EXTENDER_PATH}"
+        return ExtenderArguments(url=url, managed=self.program.managed)
 
     def _told(self, name: str) -> str:
         """What it logged of itself when it had started; empty before."""
         lines = self.process.log.read_text(encoding="utf-8").splitlines(keepends=True)
         events = (json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n"))
-        return next((str(each[name]) for each in events if each.get("event") == _STARTED), "")
+        return next((str(each[name]) for each in events if each.get("event") == self.program.started), "")

@@ -6,23 +6,20 @@ Those are an agent for each node, and the server of grants.
 from __future__ import annotations
 
 import contextlib
-import logging
-import os
-import socket
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
 import yaml
 
 from hami_plugins import examples
-from hami_plugins.cli.live import allocator as grants
-from hami_plugins.cli.live import processes
-from hami_plugins.cli.live.allocator import DemoAllocator
+from hami_plugins.cli.live import agents, processes
+from hami_plugins.cli.live.allocator import GRANTS, DemoServer
+from hami_plugins.cli.live.allocator import NAMESPACE as SYSTEM
+from hami_plugins.cli.live.host import check_sockets, direct, quiet, stop_all
 from hami_plugins.cli.live.processes import DemoProcess
 from hami_plugins.cli.live.signals import DemoError, Ending
 from hami_plugins.errors import HamiPluginsError
@@ -43,8 +40,6 @@ JOBS: Final = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{NAMESPACE}/jobs"
 PATIENCE: Final = 120.0
 """Seconds that any one thing may take. On a machine with nothing else to do everything takes less than three."""
 
-_PROXIES: Final = frozenset({"http_proxy", "https_proxy", "all_proxy"})
-_SETTING: Final = "HAMI_PLUGINS__VOLCANO_VGPU__"
 _ROOM: Final = {"cpu": "96", "memory": "1Ti"}
 _CALM: Final = 0.05
 """Seconds between two sessions of the scheduler."""
@@ -75,7 +70,7 @@ class DemoCluster:
     root: Path
     ending: Ending
     kubelets: Mapping[str, EmulatedKubelet]
-    grants: DemoAllocator
+    grants: DemoServer
     agents: dict[str, DemoProcess] = field(default_factory=dict)
     volcano: ExitStack = field(default_factory=ExitStack)
 
@@ -95,7 +90,9 @@ class DemoCluster:
             self.ending.wait_for(come_true, what, seconds=PATIENCE)
         except DemoError as error:
             said = [f"{process}, last lines:\n{process.last_words()}" for process in self.processes()]
-            raise DemoError("\n".join([str(error), *map(_state, self.pods()), *said])) from None
+            raise DemoError(
+                "\n".join([f"{error} --no-live leaves this part out", *map(_state, self.pods()), *said])
+            ) from None
 
     def schedule(self, *, extender: ExtenderArguments | None = None) -> None:
         """Starts a scheduler in place of the one that there is. Without an extender it does what Volcano 1.14.1 does.
@@ -103,14 +100,13 @@ class DemoCluster:
         That is to leave the cards of a try on a gang that has to wait, and to write them back when it is bound.
         """
         self.volcano.close()
-        alone = extender is None
-        self.volcano.enter_context(EmulatedVolcano(self.api, period=_CALM, extender=extender, leaves_tries=alone))
+        extenders = () if extender is None else (extender,)
+        stand_in = EmulatedVolcano(self.api, period=_CALM, extenders=extenders, leaves_tries=not extenders)
+        self.volcano.enter_context(stand_in)
 
     def start_agent(self, node: str) -> DemoProcess:
         """Starts the agent of a node."""
-        files = {"--cards-file": self._cards_file(node), "--kubeconfig": self.root / f"{node}.kubeconfig"}
-        arguments = ["--node-name", node, *(str(word) for option in files.items() for word in option)]
-        started = DemoProcess("agent", ["agent", *arguments], self._settings(node), self.root / f"{node}.log")
+        started = agents.started(self.root, self.kubelets[node], cards=self._cards_file(node))
         self.agents[node] = started
         return started
 
@@ -159,23 +155,6 @@ class DemoCluster:
     def _cards_file(self, node: str) -> Path:
         return self.root / f"{node}.cards.yaml"
 
-    def _settings(self, node: str) -> Mapping[str, str]:
-        kubelet, own = self.kubelets[node], self.root / node
-        chosen = {
-            "KUBELET_DIRECTORY": kubelet.plugin_directory,
-            "POD_RESOURCES_SOCKET": kubelet.pod_resources_socket,
-            "CDI_DIRECTORY": kubelet.cdi_directory,
-            "HOOK_PATH": own / "hook",
-            "LOCK_PATH": own / "lock",
-            "LIBRARY_SOURCE": self.root / "library",
-            "START_JITTER": 0,
-            "LISTEN__HOST": "127.0.0.1",
-            "LISTEN__PORT": 0,
-            # The stand-in counts what pods hold anew in each session, so its cache is never in need of healing.
-            "SCHEDULER__TOUCH": "never",
-        }
-        return {f"{_SETTING}{name}": str(value) for name, value in chosen.items()}
-
 
 @contextlib.contextmanager
 def staged(ending: Ending) -> Iterator[DemoCluster]:
@@ -193,22 +172,21 @@ def staged(ending: Ending) -> Iterator[DemoCluster]:
 
 def _opened(stack: ExitStack, ending: Ending) -> DemoCluster:
     processes.find()
-    stack.enter_context(_quiet())
+    stack.enter_context(quiet())
     root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hami-")))
-    _try_sockets(root)
-    users = [grants.USER, *map(_user, NODES)]
+    check_sockets(root)
+    users = [GRANTS.user, *map(_user, NODES)]
     server = stack.enter_context(ApiServer(kinds=VOLCANO, users={name: name for name in users}))
-    with _straight():
+    with direct():
         api = connect_to(server.url, component="demo")
     stack.callback(api.close)
-    for namespace in (NAMESPACE, grants.NAMESPACE):
+    for namespace in (NAMESPACE, SYSTEM):
         server.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     for queue in yaml.safe_load_all(examples.workload_text("01-queues")):
         server.put(queue)
-    (root / "library").mkdir()
-    (root / "library" / "libvgpu.so").write_bytes(b"stands in for HAMi-core: nothing runs in these containers\n")
+    agents.put_library(root)
     kubelets = {node: EmulatedKubelet(api, node, root / node, times=Times.fast()) for node in NODES}
-    granting = DemoAllocator(root, server.kubeconfig(root / "grants.kubeconfig", token=grants.USER))
+    granting = DemoServer(root, server.kubeconfig(root / "grants.kubeconfig", token=GRANTS.user), GRANTS)
     stack.callback(granting.stop)
     cluster = DemoCluster(server=server, api=api, root=root, ending=ending, kubelets=kubelets, grants=granting)
     for node, kubelet in kubelets.items():
@@ -216,60 +194,12 @@ def _opened(stack: ExitStack, ending: Ending) -> DemoCluster:
         server.kubeconfig(root / f"{node}.kubeconfig", token=_user(node))
         cluster.set_cards(node)
         stack.enter_context(kubelet)
-    stack.callback(lambda: _stop_all(cluster.processes()))
+    stack.callback(lambda: stop_all(cluster.processes()))
     for node in NODES:
         cluster.start_agent(node)
     stack.enter_context(cluster.volcano)
     cluster.schedule()
     return cluster
-
-
-def _stop_all(running: Sequence[DemoProcess]) -> None:
-    for process in running:
-        process.ask_to_stop()
-    for process in running:
-        process.stop()
-
-
-def _try_sockets(root: Path) -> None:
-    """Raises ``DemoError`` where kubelets and agents could not talk."""
-    path = root / "try.sock"
-    try:
-        with socket.socket(socket.AF_UNIX) as tried:
-            tried.bind(str(path))
-    except (AttributeError, OSError) as error:
-        raise DemoError(
-            f"{path}: no unix socket can be made there ({error}); set TMPDIR to a directory where one can"
-        ) from error
-    path.unlink()
-
-
-@contextlib.contextmanager
-def _straight() -> Iterator[None]:
-    """A client that is made meanwhile talks to this machine itself, whatever proxies the environment names."""
-    proxies = {name: text for name, text in os.environ.items() if name.lower() in _PROXIES}
-    for name in proxies:
-        del os.environ[name]
-    try:
-        yield
-    finally:
-        os.environ.update(proxies)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """What the embedded cluster logs is not part of the story."""
-    before = structlog.get_config() if structlog.is_configured() else None
-    silence = logging.NullHandler()
-    logging.getLogger().addHandler(silence)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    try:
-        yield
-    finally:
-        structlog.reset_defaults()
-        if before is not None:
-            structlog.configure(**before)
-        logging.getLogger().removeHandler(silence)
 
 
 def _state(pod: Raw) -> str:

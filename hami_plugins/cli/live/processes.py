@@ -1,4 +1,4 @@
-"""Programs of the product ``volcano-vgpu`` as processes of their own, as they run on a node or in a cluster."""
+"""Programs of the products as processes of their own, as they run on a node or in a cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,7 @@ from hami_plugins.cli.kit.plugins import COMMANDS
 from hami_plugins.cli.live.signals import DemoError
 
 COMMAND: Final = "volcano-vgpu"
-"""The entry point that brings the programs; the core does not know who it is."""
+"""The product whose programs the demo runs; the core knows no more of it than this name."""
 
 _GRACE_SECONDS: Final = 5.0
 _LONGEST_ANSWER: Final = 60.0
@@ -26,10 +26,11 @@ _KEPT: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV",
 _KEPT_PREFIXES: Final = ("PYTHON", "LC_", "COVERAGE")
 
 
-def find() -> None:
-    """Raises ``DemoError`` where the programs are not installed."""
-    if not metadata.entry_points(group=COMMANDS, name=COMMAND):
-        raise DemoError(f"there is no command {COMMAND}, which brings the node agent; install the package volcano_vgpu")
+def find(products: Iterable[str] = (COMMAND,)) -> None:
+    """Raises ``DemoError`` where the programs of a product are not installed."""
+    for product in products:
+        if not metadata.entry_points(group=COMMANDS, name=product):
+            raise DemoError(f"there is no command {product}, whose programs run here; install the whole package")
 
 
 class DemoProcess:
@@ -40,12 +41,14 @@ class DemoProcess:
     and proxies of whoever shows the demo are not meant for it.
     """
 
-    def __init__(self, what: str, arguments: Sequence[str], settings: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, what: str, arguments: Sequence[str], settings: Mapping[str, str], log: Path, *, product: str = COMMAND
+    ) -> None:
         self.log = log
         self._what = what
         with log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                _with_death_signal(arguments),
+                _with_death_signal((product, *arguments)),
                 env=_environment() | dict(settings),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -90,11 +93,11 @@ class DemoProcess:
             self.kill()
 
 
-def printed(*arguments: str) -> str:
+def printed(*arguments: str, product: str = COMMAND) -> str:
     """What a program prints that only prints. Raises ``DemoError``."""
     try:
         done = subprocess.run(  # noqa: S603 - our own program
-            _with_death_signal(arguments),
+            _with_death_signal((product, *arguments)),
             env=_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -104,15 +107,15 @@ def printed(*arguments: str) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise DemoError(f"{COMMAND} {arguments[0]} printed nothing within {_LONGEST_ANSWER:g} s") from error
+        raise DemoError(f"{product} {arguments[0]} printed nothing within {_LONGEST_ANSWER:g} s") from error
     if done.returncode:
-        raise DemoError(f"{COMMAND} {arguments[0]} ended with exit code {done.returncode}:\n{done.stderr.rstrip()}")
+        raise DemoError(f"{product} {arguments[0]} ended with exit code {done.returncode}:\n{done.stderr.rstrip()}")
     return done.stdout
 
 
 def _with_death_signal(arguments: Sequence[str]) -> list[str]:
     wrapper = Path(__file__).with_name("parent_death_signal.py")
-    python = (sys.executable, "-P", "-m", "hami_plugins.cli", COMMAND, *arguments)
+    python = (sys.executable, "-P", "-m", "hami_plugins.cli", *arguments)
     return [sys.executable, "-I", "-S", str(wrapper), str(os.getpid()), *python]
 
 

@@ -13,6 +13,7 @@ from hami_plugins.errors import HamiPluginsError
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOOK_SECONDS: Final = 0.02
+_IDLE_SECONDS: Final = 0.25
 
 
 class DemoError(HamiPluginsError):
@@ -48,15 +49,19 @@ class Ending:
         if self._asked is not None:
             raise SystemExit(128 + self._asked)
 
+    def wait(self, condition: Callable[[], object]) -> None:
+        """Calls the condition until a signal comes or it raises."""
+        while self._asked is None:
+            condition()
+            time.sleep(_IDLE_SECONDS)
+
     def wait_for(self, condition: Callable[[], bool], what: str, *, seconds: float) -> None:
         """Waits until the condition is true; raises ``DemoError`` that says ``what`` did not come about in time."""
         end = time.monotonic() + seconds
         while not condition():
             self.check()
             if time.monotonic() > end:
-                raise DemoError(
-                    f"not within {seconds:g} s: {what}; is this machine busy? --no-live leaves this part out"
-                )
+                raise DemoError(f"not within {seconds:g} s: {what}; is this machine busy?")
             time.sleep(_LOOK_SECONDS)
         self.check()
 

@@ -19,12 +19,16 @@ from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY
 SCHEDULER: Final = "volcano"
 
 
+def is_volcanos(pod: Raw) -> bool:
+    """Whether a pod names Volcano as its scheduler."""
+    return (pod.get("spec") or {}).get("schedulerName") == SCHEDULER
+
+
 def waits(pod: Raw) -> bool:
-    """Whether a pod is this scheduler's to place."""
+    """Whether a pod waits for a scheduler."""
     spec = pod.get("spec") or {}
     return (
-        spec.get("schedulerName") == SCHEDULER
-        and not spec.get("nodeName")
+        not spec.get("nodeName")
         and not spec.get("schedulingGates")
         and not pod["metadata"].get("deletionTimestamp")
         and (pod.get("status") or {}).get("phase") in (None, "Pending")

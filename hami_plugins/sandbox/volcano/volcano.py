@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import structlog
@@ -39,6 +39,7 @@ _FOLLOWED: Final = {
     "Queue": f"/apis/{jobs.GROUP_API}/queues",
     "Job": f"/apis/{jobs.JOB_API}/jobs",
 }
+_DEVICES: Final = {"Device": "/apis/scheduling.koordinator.sh/v1alpha1/devices"}
 _GONE: Final = frozenset({404, 409})
 _RETRY_SECONDS: Final = 0.5
 """Until pods that could not be bound are tried again, although nothing has changed in the cluster."""
@@ -51,7 +52,9 @@ class EmulatedVolcano(Running):
     ``now_ns`` gives Unix nanoseconds for annotations. As in Volcano 1.14.1, a placed pod is first patched with its six
     annotations and then bound (``trials.md`` V5).
 
-    With an ``extender`` it knows no cards itself and asks for them. With ``leaves_tries`` a gang that does not fit
+    With ``extenders`` it asks them about the pods that one of them manages, and knows no devices of these itself; each
+    group of pods is asked about at one of them. With ``every_scheduler`` it also places pods of other schedulers, one
+    by one, as ``plan`` says that those would. With ``leaves_tries`` a gang that does not fit
     leaves the cards of the try on its pods, and the Binding that comes of a later one carries them: the fault of 1.14.1
     (``trials.md`` V19).
     """
@@ -63,23 +66,26 @@ class EmulatedVolcano(Running):
         registry: Registry | None = None,
         period: float = 0.2,
         now_ns: Callable[[], int] = time.time_ns,
-        extender: ExtenderArguments | None = None,
+        extenders: Sequence[ExtenderArguments] = (),
         leaves_tries: bool = False,
+        every_scheduler: bool = False,
     ) -> None:
         self._api = api
         self._planner = Planner(registry or builtin())
-        self._extender = None if extender is None else ExtenderClient(extender)
+        self._extenders = tuple(map(ExtenderClient, extenders))
+        self._every_scheduler = every_scheduler
         self._leaves_tries = leaves_tries
         self._again = False
         self._period = period
         self._now_ns = now_ns
         self._stores = {
             kind: Store(api, Selection(path, kind), name=f"volcano-{kind.lower()}s", backoff=Backoff(first=0.1, most=5))
-            for kind, path in _FOLLOWED.items()
+            for kind, path in (_FOLLOWED | (_DEVICES if every_scheduler else {})).items()
         }
         self._placed: dict[str, Raw] = {}
         self._expanded: set[str] = set()
         self._made: set[tuple[str, str]] = set()
+        self._owned: set[tuple[str, str]] = set()
         self._told: dict[str, str] = {}
         self._changed = threading.Event()
         self._stopping = threading.Event()
@@ -103,8 +109,8 @@ class EmulatedVolcano(Running):
             store.stop(timeout=0.0)  # all of them end at the same time
         for store in self._stores.values():
             store.stop()
-        if self._extender is not None:
-            self._extender.close()
+        for extender in self._extenders:
+            extender.close()
 
     def _see(self, change: ObjectChange) -> None:
         del change
@@ -136,10 +142,20 @@ class EmulatedVolcano(Running):
             owner = jobs.owner_of(pod)
             if owner in self._expanded and owner not in known:
                 self._remove(pod)
-            elif sessions.waits(pod) and not sessions.group_of(pod):
+            elif sessions.is_volcanos(pod) and sessions.waits(pod) and not sessions.group_of(pod):
                 self._group(pod)
+        for group in self._all("PodGroup"):
+            self._collect(group, known.keys())
         for uid, job in known.items():
             self._tell_job(uid, job)
+
+    def _collect(self, group: Raw, jobs_there: Collection[str]) -> None:
+        """Removes a PodGroup that was made for a job or a pod that is gone, as the garbage collector would."""
+        metadata, owner = group["metadata"], jobs.owner_of(group)
+        there = {*jobs_there, *(pod["metadata"]["uid"] for pod in self._all("Pod"))}
+        if (metadata["namespace"], metadata["name"]) in self._owned and owner not in there:
+            path = _named(f"/apis/{jobs.GROUP_API}", metadata["namespace"], "podgroups", metadata["name"])
+            self._try(lambda: self._api.delete(path))
 
     def _expand(self, job: Raw) -> None:
         metadata = job["metadata"]
@@ -168,6 +184,7 @@ class EmulatedVolcano(Running):
 
     def _make_group(self, namespace: str, group: Raw) -> None:
         self._made.add((namespace, group["metadata"]["name"]))
+        self._owned.add((namespace, group["metadata"]["name"]))
         self._create(_named(f"/apis/{jobs.GROUP_API}", namespace, "podgroups"), group)
 
     def _tell_job(self, uid: str, job: Raw) -> None:
@@ -192,14 +209,29 @@ class EmulatedVolcano(Running):
         self._placed = {uid: pod for uid, pod in self._placed.items() if uid in pods and sessions.waits(pods[uid])}
         self._told = {uid: text for uid, text in self._told.items() if uid in pods}
         waiting = {uid: pod for uid, pod in pods.items() if sessions.waits(pod) and uid not in self._placed}
-        ready = {uid: pod for uid, pod in waiting.items() if sessions.group_of(pod) and not self._early(pod)}
-        if not ready:
-            return
+        ready = {uid: pod for uid, pod in waiting.items() if self._is_ready(pod)}
+        for extender in self._extenders:
+            managed = _managed(extender, ready)
+            ready = {uid: pod for uid, pod in ready.items() if uid not in managed}
+            if managed:
+                self._extended(ExtendedSession(self._everything(pods), extender), managed.values())
+        if ready:
+            self._planned(self._everything(pods), ready)
+
+    def _everything(self, pods: Mapping[str, Raw]) -> list[Raw]:
+        """The cluster, with what has been placed and not been seen yet."""
         seen = {**pods, **self._placed}
-        everything = [*seen.values(), *self._all("Node"), *self._all("PodGroup"), *self._all("Queue")]
-        if self._extender is not None:
-            self._extended(ExtendedSession(everything, self._extender), ready.values())
-            return
+        kinds = (kind for kind in self._stores if kind not in ("Pod", "Job"))
+        return [*seen.values(), *(each for kind in kinds for each in self._all(kind))]
+
+    def _is_ready(self, pod: Raw) -> bool:
+        """Whether a session can place a waiting pod."""
+        if not sessions.is_volcanos(pod):
+            return self._every_scheduler
+        return bool(sessions.group_of(pod)) and not self._early(pod)
+
+    def _planned(self, everything: Iterable[Raw], ready: Mapping[str, Raw]) -> None:
+        """A session in which this scheduler knows the cards."""
         snapshot = load_snapshot(everything, self._planner.registry)
         by_name = {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": pod for pod in ready.values()}
         plans = sessions.decide(snapshot, ready.values(), self._planner, now_ns=self._now_ns())
@@ -295,6 +327,17 @@ class EmulatedVolcano(Running):
 
     def _all(self, kind: str) -> Iterable[Raw]:
         return [{"kind": kind, **item} for item in self._stores[kind].all()]
+
+
+def _managed(extender: ExtenderClient, ready: Mapping[str, Raw]) -> dict[str, Raw]:
+    """The pods that an extender is asked about, with the rest of their groups."""
+    groups = {_group_name(pod, uid) for uid, pod in ready.items() if extender.interested(pod)}
+    return {uid: pod for uid, pod in ready.items() if _group_name(pod, uid) in groups}
+
+
+def _group_name(pod: Raw, uid: str) -> str:
+    group = sessions.group_of(pod)
+    return f"{pod['metadata']['namespace']}/{group}" if group else uid
 
 
 def _named(api: str, namespace: str, plural: str, name: str = "") -> str:

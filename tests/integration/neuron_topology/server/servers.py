@@ -63,7 +63,7 @@ class Site(Shared):
         self.put({**queue, "spec": {"weight": 1}, "status": {"state": "Open"}})
         extender = ExtenderArguments(url=client.plain(EXTENDER_PATH), managed=SPEC.resources.all())
         api = connect_to(self.server.url, component="volcano")
-        with EmulatedVolcano(api, period=0.02, extender=extender):
+        with EmulatedVolcano(api, period=0.02, extenders=(extender,)):
             yield
         api.close()
 

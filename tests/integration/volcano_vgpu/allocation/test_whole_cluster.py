@@ -41,7 +41,7 @@ def volcano(cluster: Site, client: Client | None = None, *, asks: bool = False, 
     cluster.put({**queue, "spec": {"weight": 1}, "status": {"state": "Open"}})
     if asks:
         assert client is not None
-        options["extender"] = ExtenderArguments(url=client.plain(EXTENDER_PATH), managed=RESOURCES.all())
+        options["extenders"] = (ExtenderArguments(url=client.plain(EXTENDER_PATH), managed=RESOURCES.all()),)
     api = connect_to(cluster.server.url, component="volcano")
     with EmulatedVolcano(api, period=0.02, **options):
         yield
