@@ -138,6 +138,14 @@ def vet(
     output: Annotated[
         VetForm, typer.Option("--output", "-o", help="How to print the findings; sarif is for CI.")
     ] = VetForm.TEXT,
+    rules_url: Annotated[
+        str,
+        typer.Option(
+            "--rules-url",
+            metavar="URL",
+            help="Where you publish docs/reference/rules.md; SARIF rules link to it (helpUri).",
+        ),
+    ] = "",
     settings: options.Settings = None,
     scheduler: options.Scheduler = None,
     grants: options.Grants = None,
@@ -162,7 +170,7 @@ def vet(
     if rule:
         raise typer.Exit(explain_rule(rule, output))
     if rules:
-        raise typer.Exit(list_rules(output))
+        raise typer.Exit(list_rules(output, rules_url=rules_url))
     order = VetOptions(
         files=tuple(files or ()),
         recursive=recursive,
@@ -173,6 +181,7 @@ def vet(
         settings=settings,
         scheduler=scheduler or "",
         grants=grants or "",
+        rules_url=rules_url,
     )
     raise typer.Exit(run(order))
 

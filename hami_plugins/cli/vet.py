@@ -43,10 +43,13 @@ class VetOptions:
     settings: str | None
     scheduler: str = ""
     grants: str = ""
+    rules_url: str = ""
 
 
 def run(order: VetOptions) -> int:
     """Look, print, and say whether anything is wrong; notes are not."""
+    if order.rules_url and not order.rules_url.startswith(("http://", "https://")):
+        raise ManifestError(f"--rules-url {order.rules_url}: not an address; write https://...")
     if not order.files and order.source is None:
         raise ManifestError(
             "nothing to look at; give manifests with -f FILE, a folder, or - for stdin, or a cluster with --snapshot"
@@ -72,7 +75,10 @@ def run(order: VetOptions) -> int:
         None if order.source is None else _cluster(order.source, registry),
         unreadable=sources.unreadable,
     )
-    _answer(found, order.form, files=len(names), cluster=order.source is not None)
+    if order.form is VetForm.SARIF:
+        _print_sarif(found, order.rules_url)
+    else:
+        _answer(found, order.form, files=len(names), cluster=order.source is not None)
     return Exit.FINDINGS if findings.fails(found) else Exit.FINE
 
 
@@ -101,22 +107,20 @@ def _cluster(source: ClusterSource, registry: Registry) -> ClusterObjects:
     return ClusterObjects(snapshot, tuple(kept))
 
 
-def list_rules(form: VetForm) -> int:
+def list_rules(form: VetForm, *, rules_url: str = "") -> int:
     """Print the table of rules."""
     if form is VetForm.TEXT:
         for rule in vet.RULES:
             output.prose(f"{rule.id}  {rule.severity:<8}{rule.name}: {rule.summary}")
     elif form is VetForm.SARIF:
-        _print_sarif(())
+        _print_sarif((), rules_url)
     else:
         output.document(findings.rules_document(vet.RULES), _DOCUMENTS[form])
     return Exit.FINE
 
 
 def _answer(found: tuple[VetFinding, ...], form: VetForm, *, files: int, cluster: bool) -> None:
-    if form is VetForm.SARIF:
-        _print_sarif(found)
-    elif form is VetForm.TEXT:
+    if form is VetForm.TEXT:
         _print_text(found)
         output.line(findings.summary(found, files, cluster=cluster), "" if found else "good")
     else:
@@ -155,11 +159,11 @@ def explain_rule(name: str, form: VetForm) -> int:
     return Exit.FINE
 
 
-def _print_sarif(found: tuple[VetFinding, ...]) -> None:
+def _print_sarif(found: tuple[VetFinding, ...], rules_url: str) -> None:
     from hami_plugins.observe.build import version
     from hami_plugins.output import sarif
 
-    output.document(sarif.log(found, vet.RULES, version=version()), Form.JSON)
+    output.document(sarif.log(found, vet.RULES, version=version(), page=rules_url), Form.JSON)
 
 
 def _ignored(given: tuple[str, ...]) -> frozenset[str]:

@@ -20,8 +20,8 @@ TOOL: Final = "hami-plugins vet"
 _Json = Mapping[str, object]
 
 
-def log(findings: Sequence[VetFinding], rules: Sequence[VetRule], *, version: str) -> _Json:
-    """One run with its rules and results; ``version`` is that of the program."""
+def log(findings: Sequence[VetFinding], rules: Sequence[VetRule], *, version: str, page: str = "") -> _Json:
+    """One run with its rules and results; ``version`` is that of the program, ``page`` the address of rules.md."""
     positions = {rule.id: at for at, rule in enumerate(rules)}
     return {
         "$schema": SCHEMA,
@@ -32,7 +32,7 @@ def log(findings: Sequence[VetFinding], rules: Sequence[VetRule], *, version: st
                     "driver": {
                         "name": TOOL,
                         "version": version,
-                        "rules": [_rule(rule) for rule in rules],
+                        "rules": [_rule(rule, page) for rule in rules],
                     }
                 },
                 "columnKind": "unicodeCodePoints",
@@ -42,9 +42,10 @@ def log(findings: Sequence[VetFinding], rules: Sequence[VetRule], *, version: st
     }
 
 
-def _rule(rule: VetRule) -> _Json:
+def _rule(rule: VetRule, page: str) -> _Json:
     return {
         "id": rule.id,
+        **({"helpUri": f"{page}#{rule.id.lower()}"} if page else {}),
         "name": "".join(part.capitalize() for part in rule.name.split("-")),
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": f"{rule.summary} {rule.why}"},

@@ -203,6 +203,14 @@ def test_sarif_describes_every_rule_with_help() -> None:
         assert rule["defaultConfiguration"]["level"] in LEVELS
 
 
+def test_sarif_rules_link_to_their_heading_on_the_page_that_was_named() -> None:
+    page = "https://docs.example.com/reference/rules/"
+    driver = run_of(sarif.log((), vet.RULES, version="1", page=page))["tool"]["driver"]
+    assert {rule["id"]: rule["helpUri"] for rule in driver["rules"]}["HP305"] == f"{page}#hp305"
+    headings = (HERE.parents[2] / "docs" / "reference" / "rules.md").read_text().splitlines()
+    assert {f"## {rule['helpUri'].partition('#')[2].upper()}" for rule in driver["rules"]} <= set(headings)
+
+
 def test_sarif_results_point_to_their_rule_line_and_fix() -> None:
     (result,) = run_of(sarif.log((FINDING,), vet.RULES, version="1"))["results"]
     assert (result["ruleId"], result["level"]) == ("HP211", "error")
