@@ -171,7 +171,7 @@ def staged(ending: Ending) -> Iterator[DemoCluster]:
 
 
 def _opened(stack: ExitStack, ending: Ending) -> DemoCluster:
-    processes.find()
+    processes.find([processes.COMMAND])
     stack.enter_context(quiet())
     root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hami-")))
     check_sockets(root)

@@ -26,7 +26,7 @@ _KEPT: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV",
 _KEPT_PREFIXES: Final = ("PYTHON", "LC_", "COVERAGE")
 
 
-def find(products: Iterable[str] = (COMMAND,)) -> None:
+def find(products: Iterable[str]) -> None:
     """Raises ``DemoError`` where the programs of a product are not installed."""
     for product in products:
         if not metadata.entry_points(group=COMMANDS, name=product):

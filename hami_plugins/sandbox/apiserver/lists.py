@@ -57,7 +57,7 @@ def item(kind: ResourceKind, stored: Stored) -> bytes:
     return stored.data if kind.typed else rendered(kind, stored)
 
 
-class ListPage(NamedTuple):
+class SelectedPage(NamedTuple):
     """A page of a list."""
 
     metadata: dict[str, Any]
@@ -69,7 +69,7 @@ class ListPage(NamedTuple):
         return b'%s,"items":[%s]}' % (head[:-1], b",".join(item(kind, stored) for stored in self.found))
 
 
-def page(store: ApiStore, kind: ResourceKind, namespace: str, query: Mapping[str, str]) -> ListPage:
+def page(store: ApiStore, kind: ResourceKind, namespace: str, query: Mapping[str, str]) -> SelectedPage:
     """A page of a list. Raises ``ApiError`` 400 for bad parameters, 410 for a page of a state that is forgotten."""
     selector = parse(kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
     limit = _number(query, "limit")
@@ -85,7 +85,7 @@ def page(store: ApiStore, kind: ResourceKind, namespace: str, query: Mapping[str
         metadata["continue"] = Token(version, found[-1].key).text()
         if not selector:
             metadata["remainingItemCount"] = left
-    return ListPage(metadata, found)
+    return SelectedPage(metadata, found)
 
 
 def version_asked(query: Mapping[str, str]) -> int | None:
