@@ -13,7 +13,7 @@ PURE = $(shell $(BIN)/python -m tests.pure)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-cluster test-torchx soak pace lint format pages bench coverage mutate lock stubs clean help
+.PHONY: demo test test-cluster test-torchx soak pace lint format pages docs bench coverage mutate lock stubs clean help
 
 # Libraries from the lock and nothing else, in an empty environment: no pin of an older lock survives.
 $(VENV)/.locked: $(LOCK)
@@ -77,6 +77,19 @@ format: $(READY) ## rewrite the sources as lint wants them
 pages: $(READY) ## write the pages of docs/reference that come from the program anew
 	@for page in commands metrics redaction rules settings values vendors; do $(BIN)/python -m tests.golden.$${page}_page || exit 1; done
 
+# The generator of the site has an environment and a lock of its own: neither the program nor its tests need it.
+DOCS_LOCK := .ci/requirements-docs.lock
+DOCS_VENV := .venv-docs
+
+$(DOCS_VENV)/.ready: $(DOCS_LOCK)
+	@echo "setting up $(DOCS_VENV), once"
+	@$(PYTHON) -m venv --clear $(DOCS_VENV)
+	@$(DOCS_VENV)/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes --requirement $(DOCS_LOCK)
+	@touch $@
+
+docs: $(DOCS_VENV)/.ready ## docs/ as a site of static pages in build/site; a broken link fails
+	@report=$$(NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --clean $(ARGS) 2>&1) || { printf '%s\n' "$$report"; exit 1; }
+
 bench: $(READY) ## measure speed and memory on this machine
 	@$(BIN)/python -m tests.bench $(ARGS)
 
@@ -97,7 +110,7 @@ COMPILE := env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL CUSTOM_COMPILE_COMMAND='
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 
 # Pins stay where they are unless ARGS=--upgrade. To be run with the oldest Python that is supported.
-lock: ## write both locks from pyproject.toml anew
+lock: ## write all locks from pyproject.toml anew
 	@$(PYTHON) -m venv --clear .venv-lock
 	@.venv-lock/bin/python -m pip --quiet install --upgrade pip 'pip-tools>=7.5'
 	@.venv-lock/bin/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb")); \
@@ -108,6 +121,9 @@ lock: ## write both locks from pyproject.toml anew
 	tests = [each for each in project["dependency-groups"]["test"] if each.startswith(("hypothesis", "pytest"))]; \
 	print(*project["build-system"]["requires"], *tests, "torchx[kubernetes]==$(TORCHX_RELEASE)", sep="\n")' > .venv-lock/more.in
 	@$(COMPILE) --output-file=$(TORCHX_LOCK) $(ARGS) pyproject.toml .venv-lock/more.in
+	@.venv-lock/bin/python -c 'import tomllib; \
+	print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["docs"], sep="\n")' > .venv-lock/more.in
+	@$(COMPILE) --output-file=$(DOCS_LOCK) $(ARGS) .venv-lock/more.in
 	@rm -rf .venv-lock
 
 # The stubs need the libraries that they were generated with, or newer: raise the bounds in pyproject.toml with them.
@@ -119,7 +135,7 @@ stubs: ## generate the gRPC stubs from hami_plugins/node/kubelet/*.proto anew
 	@rm -rf .venv-stubs
 
 clean: ## remove whatever the other targets made
-	@rm -rf $(VENV) $(TORCHX_VENV) .venv-lock .venv-stubs .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	@rm -rf $(VENV) $(TORCHX_VENV) $(DOCS_VENV) .venv-lock .venv-stubs .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## this list
