@@ -50,6 +50,8 @@ NOT_RUN = {
     "hami-plugins volcano-vgpu conf": "it reads what kubectl has fetched: the newcomer's walk runs it",
     "hami-plugins neuron conf": "it reads what kubectl has fetched: the chart's page has the same line",
     "hami-plugins explain pod default/shared": "it is about a pod that runs: the newcomer's walk runs it",
+    "hami-plugins sandbox": "it runs until it is told to stop: tests/integration/test_sandbox.py",
+    "hami-plugins explain pod default/example": "it is about a pod of the sandbox",
     "hami-plugins neuron submit": "TorchX has an environment of its own: tests/torchx",
 }
 """How lines begin that this file leaves out, and why."""
