@@ -151,9 +151,7 @@ def capacity_of(node: NodeObject, resource: str) -> int | None:
 
 
 def _word(value: object) -> str | None:
-    """A custom member as text: numbers without a fraction print as integers, so that 1 and 1.0 are one group."""
+    """A custom member as text."""
     if value is None or isinstance(value, bool):
         return None if value is None else str(value).lower()
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
     return str(value)
