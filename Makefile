@@ -60,7 +60,7 @@ soak: $(READY) ## 1,000 pods of one shape, then 30 minutes of agents that crash,
 	@$(BIN)/python -m tests.cluster.building
 	@$(BIN)/python -m tests.cluster.soak --pods 1000 --minutes 30 $(ARGS)
 
-pace: $(READY) ## how long pods take to be bound, on the real components, with grants put right and without; build/pace.md
+pace: $(READY) ## how long pods take to be bound, on the real components, with allocations put right and without; build/pace.md
 	@$(BIN)/python -m tests.cluster.building
 	@$(BIN)/python -m tests.cluster.pace $(ARGS)
 

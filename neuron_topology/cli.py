@@ -11,7 +11,7 @@ import typer
 from hami_plugins.cli.kit import options
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.cli.kit.plugins import CommandGroup
-from neuron_topology.commands.allocator_cli import audit, clean, conf, grants, repair, trust, verify, webhooks
+from neuron_topology.commands.allocator_cli import allocator, audit, clean, conf, repair, trust, verify, webhooks
 from neuron_topology.commands.hypernodes_cli import app as hypernodes_app
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def instances(
     output: options.Output = Form.TABLE,
     no_headers: options.NoHeaders = False,
 ) -> None:
-    """List the instance types with their devices, links and network, and which sets of devices are granted. Reads only.
+    """List the instance types with their devices, links and network, and the sets that are allocated. Reads only.
 
     Of one type also how likely a set is free while other devices are in use, for AWS's sets and for all linked ones.
     """
@@ -314,7 +314,7 @@ def ranks(
     raise typer.Exit(print_ranks(order, nodes=nodes or (), job=job, env=env))
 
 
-for _command in (grants, verify, conf, webhooks, trust, audit, repair, clean):
+for _command in (allocator, verify, conf, webhooks, trust, audit, repair, clean):
     app.command()(_command)
 
 

@@ -6,12 +6,12 @@ Devices and requests are those of the plain vendor of ``tests.acme`` unless a te
 from collections.abc import Mapping, Sequence
 
 from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota
-from hami_plugins.model.devices import IDLE, Device, DeviceUsage, GrantedShare, Mark, Profile
+from hami_plugins.model.devices import IDLE, AllocatedShare, Device, DeviceUsage, Mark, Profile
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, NodeShape, NodeState
 from hami_plugins.model.pods import (
     ANYWHERE,
     Container,
-    ContainerGrant,
+    ContainerAllocation,
     NodeConstraints,
     Pod,
     PodRecord,
@@ -176,9 +176,9 @@ def a_share(
     *,
     vendor: str = ACME,
     word: str = "",
-) -> GrantedShare:
+) -> AllocatedShare:
     """A slice of a named card."""
-    return GrantedShare(
+    return AllocatedShare(
         device=DeviceId(device),
         vendor=VendorName(vendor),
         word=word or vendor,
@@ -188,24 +188,24 @@ def a_share(
     )
 
 
-def granted(*shares: GrantedShare, kind: ContainerKind = ContainerKind.APP) -> ContainerGrant:
+def allocated(*shares: AllocatedShare, kind: ContainerKind = ContainerKind.APP) -> ContainerAllocation:
     """What one container holds."""
-    return ContainerGrant(kind, shares)
+    return ContainerAllocation(kind, shares)
 
 
 def a_record(
-    *grants: ContainerGrant,
+    *allocations: ContainerAllocation,
     name: str = "running",
     namespace: str = "default",
     requests: tuple[tuple[str, int], ...] = (),
     init_finished: bool = False,
 ) -> PodRecord:
-    """A pod on a node; without grants given, with a slice of the first card."""
+    """A pod on a node; without allocations given, with a slice of the first card."""
     return PodRecord(
         namespace=namespace,
         name=name,
         uid=PodUid(f"uid-{name}"),
-        grants=grants or (granted(a_share()),),
+        allocations=allocations or (allocated(a_share()),),
         requests=requests,
         init_finished=init_finished,
     )

@@ -1,4 +1,4 @@
-"""A cluster with a past: nodes of many vendors, pods that come and go, and the two ways of knowing what is granted.
+"""A cluster with a past: nodes of many vendors, pods that come and go, and the two ways of knowing what is allocated.
 
 One way is the snapshot, changed step by step as decisions take effect. The other is the raw objects with the
 annotations that were written on them, from which everything can be read anew.

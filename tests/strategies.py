@@ -47,7 +47,7 @@ def ids_of(name: str, node: str) -> tuple[str, ...]:
 
 
 @st.composite
-def grants(draw: st.DrawFn, machine: Machine, node: str, containers: int) -> str:
+def allocations(draw: st.DrawFn, machine: Machine, node: str, containers: int) -> str:
     """An assignment of the machine's devices to so many containers; seldom a broken one."""
     if draw(seldom):
         return draw(words)
@@ -124,9 +124,9 @@ def pods(draw: st.DrawFn, machines: st.SearchStrategy[Machine] = any_machine, *,
         spec["initContainers"] = draw(st.lists(containers(machine), max_size=2))
     if running:
         many = len(spec["containers"]) + len(spec.get("initContainers", ()))
-        held[_list_of(machine)] = draw(grants(machine, node, many))
+        held[_list_of(machine)] = draw(allocations(machine, node, many))
         if draw(seldom):
-            held[draw(st.sampled_from(LISTS))] = draw(grants(machine, node, 1))
+            held[draw(st.sampled_from(LISTS))] = draw(allocations(machine, node, 1))
         spec["nodeName"] = node
     raw = {
         "apiVersion": "v1",

@@ -1,1 +1,1 @@
-"""The node agent for clusters scheduled by Volcano: finds cards, registers them, hands out exactly what was granted."""
+"""The node agent for clusters scheduled by Volcano: finds cards, registers them, hands out what was allocated."""

@@ -16,7 +16,7 @@ app = typer.Typer(
     name="volcano-vgpu",
     cls=CommandGroup,
     help="For clusters scheduled by Volcano: the node agent, which gives each container exactly the slice that it was "
-    "granted, and the server that sees to it that grants are right.",
+    "allocated, and the server that sees to it that allocations are right.",
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
@@ -95,9 +95,9 @@ def usage(
     output: options.Output = Form.TABLE,
     no_headers: options.NoHeaders = False,
 ) -> None:
-    """List what the containers of this node use of their cards, beside what they were granted. Reads only.
+    """List what the containers of this node use of their cards, beside what they were allocated. Reads only.
 
-    To be run on the node, or in the agent's pod. Whoever leaves most of his grant unused comes first.
+    To be run on the node, or in the agent's pod. Whoever leaves most of his allocation unused comes first.
     """
     from hami_plugins.observe import logging
     from volcano_vgpu.commands.agent import AgentInputs
@@ -124,7 +124,7 @@ def clean(
         ),
     ] = "",
     agents_only: Annotated[
-        bool, typer.Option("--agents-only", help="With --release: the server of grants goes on without agents.")
+        bool, typer.Option("--agents-only", help="With --release: the allocator goes on without agents.")
     ] = False,
     dry_run: options.DryRun = False,
     context: options.Context = None,
@@ -133,7 +133,7 @@ def clean(
     """Remove what the agent left on this node and in its Node object: register, capacity, CDI files, directories.
 
     To be run on the node after the agent has ended. What running containers still use stays, is listed, and makes the
-    exit code 1. With --release it ends the agents and the server of grants of that release (agents clean their nodes
+    exit code 1. With --release it ends the agents and the allocator of that release (agents clean their nodes
     then), and takes back what the release says on nodes that no agent cleaned. Where resources have other names, give
     the --device-config of the release.
     """
@@ -150,9 +150,9 @@ def clean(
 @app.command()
 def verify(
     *,
-    grants: Annotated[
+    allocator: Annotated[
         str,
-        typer.Option("--grants", metavar="URL", help="Ask the server of grants there, http://NAME.NAMESPACE.svc:9395."),
+        typer.Option("--allocator", metavar="URL", help="Ask the allocator there, http://NAME.NAMESPACE.svc:9395."),
     ] = "",
     nodes: Annotated[bool, typer.Option("--nodes/--no-nodes", help="Look at what the nodes offer.")] = True,
     wait: options.Wait = 0.0,
@@ -162,7 +162,7 @@ def verify(
     kubeconfig: options.Kubeconfig = None,
     output: options.Output = Form.TABLE,
 ) -> None:
-    """Prove an installation: list the nodes that offer cards, and whether the server of grants answers. Reads only.
+    """Prove an installation: list the nodes that offer cards, and whether the allocator answers. Reads only.
 
     Exit code 1 where pods could not have cards, with what is missing.
     """
@@ -171,7 +171,7 @@ def verify(
 
     logging.configure("warning", "auto")
     inputs = AgentInputs(config, device_config, None, None, context=context, kubeconfig=kubeconfig)
-    raise typer.Exit(run_verify(inputs, grants=grants, nodes=nodes, patience=wait, form=output))
+    raise typer.Exit(run_verify(inputs, allocator=allocator, nodes=nodes, patience=wait, form=output))
 
 
 ModeName = Annotated[
@@ -180,7 +180,7 @@ ModeName = Annotated[
 
 
 @app.command()
-def grants(
+def allocator(
     *,
     config: options.Config = None,
     device_config: DeviceConfig = None,
@@ -188,11 +188,11 @@ def grants(
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
-    """Run the server that puts the grants of the whole cluster right, until it is told to stop.
+    """Run the server that puts the allocations of the whole cluster right, until it is told to stop.
 
     Answers Volcano's extender and the API server's webhooks from one cache (mode extender), or puts right what Volcano
     has decided (mode webhook). Of several replicas one answers; /readyz says which. Every setting can also come from
-    the environment: HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE=webhook.
+    the environment: HAMI_PLUGINS__VOLCANO_VGPU_ALLOCATOR__MODE=webhook.
 
     Writes: its lease; in mode webhook an annotation of nodes; with its own certificates a Secret.
     """
@@ -295,10 +295,10 @@ def policy(
     ] = "v1beta1",
     output: options.Output = Form.YAML,
 ) -> None:
-    """Print the admission policy that takes stale grants off Bindings, to be applied. Reads only.
+    """Print the admission policy that takes stale allocations off Bindings, to be applied. Reads only.
 
     The smallest cure, without a process of ours: a gang that had to wait gets its own cards. Nothing else is put right.
-    `hami-plugins allocation-policy volcano` prints the policy on who writes grants on pods.
+    `hami-plugins allocation-policy volcano` prints the policy on who writes allocations on pods.
     """
     from volcano_vgpu.allocation.commands import print_policy
 

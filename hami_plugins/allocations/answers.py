@@ -1,4 +1,4 @@
-"""What the cache says: grants and where they come from, refusals with their numbers, what ended, what is wrong."""
+"""What the cache says: allocations and where they come from, refusals with their numbers, what ended, what is wrong."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from enum import StrEnum
 
 from hami_plugins.engine.shortfall import WhyNot
 from hami_plugins.model.decisions import Refusal
-from hami_plugins.model.devices import GrantedShare
-from hami_plugins.model.pods import ContainerGrant, PodRecord
+from hami_plugins.model.devices import AllocatedShare
+from hami_plugins.model.pods import ContainerAllocation, PodRecord
 from hami_plugins.model.requests import DeviceDemand
 from hami_plugins.model.units import DeviceId, NodeName, PodUid
 
 
 class AllocationSource(StrEnum):
-    """Where a grant comes from."""
+    """Where an allocation comes from."""
 
     RESERVED = "reserved"
     CARRIED = "carried"
@@ -29,10 +29,10 @@ class PodAllocation:
 
     uid: PodUid
     node: NodeName
-    containers: tuple[ContainerGrant, ...]
+    containers: tuple[ContainerAllocation, ...]
     source: AllocationSource
 
-    def shares(self) -> Iterator[GrantedShare]:
+    def shares(self) -> Iterator[AllocatedShare]:
         """All shares of the pod."""
         return (share for container in self.containers for share in container.shares)
 
@@ -84,7 +84,7 @@ class Assumption:
 class AuditFindingKind(StrEnum):
     """What can be wrong with what bound pods hold."""
 
-    UNGRANTED = "no-cards"
+    UNALLOCATED = "no-cards"
     UNREADABLE = "unreadable"
     CHANGED = "changed-after-binding"
     LARGER = "larger-than-request"

@@ -1,4 +1,4 @@
-"""The cache of allocations: one place that knows who holds what, and that answers, reserves and grants from it.
+"""The cache of allocations: one place that knows who holds what, and that answers, reserves and allocates from it.
 
 It is fed what a watch shows (``facts``) and what a scheduler asks. Everything is keyed by pod UID, so that a pod that
 was created again is another one.
@@ -16,13 +16,13 @@ from hami_plugins.allocations.answers import AllocationSource, Assumption, Decli
 from hami_plugins.allocations.state import CacheState
 from hami_plugins.engine.annotate import annotations_with
 from hami_plugins.engine.apply import record_with
-from hami_plugins.engine.decide import Decider, DecisionRequest, PodDemand, granted
+from hami_plugins.engine.decide import Decider, DecisionRequest, PodDemand, allocated
 from hami_plugins.engine.holdings import flaws_of
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.engine.shortfall import WhyNot, why_not
 from hami_plugins.model.decisions import NodeObjection, Refusal
 from hami_plugins.model.nodes import NodeEntry, NodeState
-from hami_plugins.model.pods import ContainerGrant, Pod
+from hami_plugins.model.pods import ContainerAllocation, Pod
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.verdicts import Fit, NoFit
 
@@ -89,7 +89,7 @@ class AllocationCache(CacheState):
         Asked again for the same node, the pod keeps what it has there, if that is still right. With a ``wish`` the node
         is asked that in its name; it has to be a narrower demand for the same. ``job`` as in ``Assumption``.
         """
-        return self._grant(node, intake, now, wish=wish, job=job, answered=False, dry=False)
+        return self._allocate(node, intake, now, wish=wish, job=job, answered=False, dry=False)
 
     def release(self, uid: PodUid) -> bool:
         """Give up a pod's reservation, and say whether there was one.
@@ -121,7 +121,7 @@ class AllocationCache(CacheState):
         for each in void:
             self._end(each.record.uid, each.node)
 
-    def grant(  # noqa: PLR0913 - one question with all that may go with it
+    def allocate(  # noqa: PLR0913 - one question with all that may go with it
         self,
         node: NodeName,
         intake: PodInfo,
@@ -136,19 +136,19 @@ class AllocationCache(CacheState):
 
         A ``dry`` run gets the same answer, and nothing is kept of it. ``wish`` as in ``reserve``.
         """
-        return self._grant(node, intake, now, carried=carried, wish=wish, answered=True, dry=dry)
+        return self._allocate(node, intake, now, carried=carried, wish=wish, answered=True, dry=dry)
 
-    def annotations(self, granted: PodAllocation, pod: Pod, *, now_ns: int) -> dict[str, str]:
-        """What is to be written on the pod for a grant of this cache, in its scheduler's words.
+    def annotations(self, allocated: PodAllocation, pod: Pod, *, now_ns: int) -> dict[str, str]:
+        """What is to be written on the pod for an allocation of this cache, in its scheduler's words.
 
         ``now_ns`` is the time to write, in Unix nanoseconds.
         """
-        entry = self.entry(granted.node)
+        entry = self.entry(allocated.node)
         if entry is None:
             return {}
-        return annotations_with(pod, granted.containers, entry, self._registry, now_ns=now_ns)
+        return annotations_with(pod, allocated.containers, entry, self._registry, now_ns=now_ns)
 
-    def _grant(  # noqa: PLR0913 - one question in its two forms
+    def _allocate(  # noqa: PLR0913 - one question in its two forms
         self,
         node: NodeName,
         intake: PodInfo,
@@ -166,7 +166,7 @@ class AllocationCache(CacheState):
             return declined
         demand = _devices_only(intake)
         if not demand.devices.wants_devices:
-            nothing = tuple(ContainerGrant(container.kind) for container in pod.containers)
+            nothing = tuple(ContainerAllocation(container.kind) for container in pod.containers)
             return PodAllocation(uid=pod.uid, node=node, containers=nothing, source=AllocationSource.NOTHING)
         found = self._chosen(node, intake, demand, carried, wish or demand)
         if isinstance(found, Declined) or dry:
@@ -209,20 +209,22 @@ class AllocationCache(CacheState):
         uid = intake.pod.uid
         kept = self._kept(node, uid, demand)
         if kept is not None:
-            return PodAllocation(uid=uid, node=node, containers=kept.record.grants, source=AllocationSource.RESERVED)
+            return PodAllocation(
+                uid=uid, node=node, containers=kept.record.allocations, source=AllocationSource.RESERVED
+            )
         entry = self.entry_without(node, uid)
         if entry is None:
             text = f"node {node} is not known; it has no devices to give"
             return Declined(uid=uid, node=node, code=DeclineCode.NODE, text=text, refusal=UNKNOWN_NODE)
         if carried is not None:
-            grants = self._records.record(replace(intake.pod, annotations=carried))[0].grants
-            if self.decider.accepts(entry, demand, intake.policy, grants):
-                return PodAllocation(uid=uid, node=node, containers=grants, source=AllocationSource.CARRIED)
+            allocations = self._records.record(replace(intake.pod, annotations=carried))[0].allocations
+            if self.decider.accepts(entry, demand, intake.policy, allocations):
+                return PodAllocation(uid=uid, node=node, containers=allocations, source=AllocationSource.CARRIED)
         answer = self.decider.answer(entry, wish, intake.policy)
         if not isinstance(answer, Fit):
             return self._refused(entry, intake, answer)
-        grants = granted(entry, answer, demand.devices, self._registry)
-        return PodAllocation(uid=uid, node=node, containers=grants, source=AllocationSource.PLACED)
+        allocations = allocated(entry, answer, demand.devices, self._registry)
+        return PodAllocation(uid=uid, node=node, containers=allocations, source=AllocationSource.PLACED)
 
     def _refused(self, entry: NodeEntry, intake: PodInfo, refusal: Refusal) -> Declined:
         problems = "; ".join(problem.what for problem in entry.problems)

@@ -14,7 +14,7 @@ from hami_plugins.allocations.requests import Compared
 from hami_plugins.engine.holdings import Inconsistency, InconsistencyKind, flaws_of
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.nodes import NodeEntry
-from hami_plugins.model.pods import Container, ContainerGrant, Pod, PodRecord, Unlocated
+from hami_plugins.model.pods import Container, ContainerAllocation, Pod, PodRecord, Unlocated
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import DeviceId, NodeName, PodUid
 from hami_plugins.model.vendor import VendorSpec
@@ -30,15 +30,15 @@ _AGAIN: Final = "Delete it, so that it is placed anew"
 _MOST_NAMES: Final = 5
 
 
-Written = tuple[tuple[ContainerGrant, ...], tuple[Unlocated, ...]]
+Written = tuple[tuple[ContainerAllocation, ...], tuple[Unlocated, ...]]
 """What a pod's annotations say of its devices."""
 
 
 class BoundPod(NamedTuple):
     """A pod that the watch shows on a node.
 
-    ``unreadable`` is what could not be read of its grant, ``wanting`` are the containers that ask for devices and have
-    none; ``changed`` is whether its annotations say something else by now than when it was bound. ``fault`` is why
+    ``unreadable`` is what could not be read of its allocation, ``wanting`` are the containers that ask for devices and
+    have none; ``changed`` is whether its annotations say something else by now than when it was bound. ``fault`` is why
     nothing of it could be read but its annotations, ``edited`` who wrote them after it was bound, before it was seen.
     ``remedied`` is whether ``unreadable`` says what to do about it. ``larger`` is the amount that is larger than its
     request, ``uncompared`` what has to be compared once the node is known, ``written`` what its annotations said first.
@@ -57,8 +57,8 @@ class BoundPod(NamedTuple):
 
     def written_first(self, said: Written) -> Written:
         """What the annotations said first, where they say this now: a pod that may use any device may be told which."""
-        grants, unlocated = self.written
-        return grants, unlocated if all_particular(unlocated) else said[1]
+        allocations, unlocated = self.written
+        return allocations, unlocated if all_particular(unlocated) else said[1]
 
     @property
     def is_wrong(self) -> bool:
@@ -77,7 +77,7 @@ class AuditSnapshot(NamedTuple):
     bound: Mapping[PodUid, BoundPod]
 
     def findings(self) -> tuple[AuditFinding, ...]:
-        """What is wrong with it, node by node: grants of another scheduler, or by hand."""
+        """What is wrong with it, node by node: allocations of another scheduler, or by hand."""
         homes = _homes_of(self.entries)
         return tuple(found for entry in self.entries for found in on_node(entry, self.bound, homes))
 
@@ -95,8 +95,8 @@ def wanting(pod: Pod, record: PodRecord, registry: Registry) -> tuple[str, ...]:
     told = {each.share.vendor for each in record.unlocated}
     return tuple(
         container.name
-        for container, grant in zip(pod.containers, record.grants, strict=True)
-        if not grant.shares and container.kind is not ContainerKind.INIT
+        for container, allocation in zip(pod.containers, record.allocations, strict=True)
+        if not allocation.shares and container.kind is not ContainerKind.INIT
         if any(_asks(spec, container) for spec in registry if spec.name not in told)
     )
 
@@ -132,30 +132,34 @@ def on_node(
 
 
 def _own(known: BoundPod, record: PodRecord, entry: NodeEntry) -> tuple[AuditFindingKind, str] | None:
-    """What is wrong with a grant whatever the node has and what to do, in words that follow the pod's name."""
+    """What is wrong with an allocation whatever the node has and what to do, in words that follow the pod's name."""
     if written := _written_later(known, record):
         return AuditFindingKind.CHANGED, f"{written}. {_AGAIN}"
     if larger := known.larger_on(entry):
         return AuditFindingKind.LARGER, f"has an allocation larger than its request ({larger}). {_AGAIN}"
     if known.unreadable:
         again = "" if known.remedied else f". {_AGAIN}"
-        return AuditFindingKind.UNREADABLE, f"has a grant that means nothing: {known.unreadable}{again}"
+        return AuditFindingKind.UNREADABLE, f"has an allocation that means nothing: {known.unreadable}{again}"
     if known.fault:
         words = f"cannot be read, and is taken to hold what its annotations name: {known.fault}"
         return AuditFindingKind.UNREADABLE, f"{words}. {_AGAIN}"
     if known.wanting:
         words = f"runs without the devices that it asks for (container {', '.join(known.wanting)})"
-        return AuditFindingKind.UNGRANTED, f"{words}. {_AGAIN}"
+        return AuditFindingKind.UNALLOCATED, f"{words}. {_AGAIN}"
     return None
 
 
 def _written_later(known: BoundPod, record: PodRecord) -> str:
-    """What is known of a grant that was written after its pod was bound; empty where none was."""
+    """What is known of an allocation that was written after its pod was bound; empty where none was."""
     if known.changed:
-        held = ", ".join(dict.fromkeys(share.device for grant in record.grants for share in grant.shares))
-        return f"was bound with {held}, and the grant in its annotations was changed afterwards; the first one counts"
+        held = ", ".join(
+            dict.fromkeys(share.device for allocation in record.allocations for share in allocation.shares)
+        )
+        return (
+            f"was bound with {held}, and the allocation in its annotations was changed afterwards; the first one counts"
+        )
     if known.edited:
-        return f"has a grant that {known.edited} wrote after it was bound, so that what it runs with is not known"
+        return f"has an allocation that {known.edited} wrote after it was bound, so that what it runs with is not known"
     return ""
 
 

@@ -87,8 +87,8 @@ class CacheNode:
 
 def _same(one: PodRecord, other: PodRecord) -> bool:
     """Whether two records of a pod are alike in all that anybody asks a cache for."""
-    return (one.grants, one.unlocated, one.init_finished, one.terminating, one.requests) == (
-        other.grants,
+    return (one.allocations, one.unlocated, one.init_finished, one.terminating, one.requests) == (
+        other.allocations,
         other.unlocated,
         other.init_finished,
         other.terminating,

@@ -1,4 +1,4 @@
-"""By what the grants of one maker's devices differ from another's: names, keys, and a few rules of their own."""
+"""Per-vendor configuration of the allocator: names, keys, and a few rules."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from hami_plugins.wire.fields import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """What a server of grants is about.
+    """What an allocator is about.
 
     ``audit`` is the kind of a document of findings, ``word`` how reasons call the devices. ``marker`` is the
-    annotation, with its value, of pods that must not be bound without a grant, ``keys`` are all annotations of a grant,
-    and ``held`` those by which a bound pod is known to hold something.
+    annotation, with its value, of pods that must not be bound without an allocation, ``keys`` are all annotations of an
+    allocation, and ``held`` those by which a bound pod is known to hold something.
 
     ``unregistered`` says that a node has no devices, and what is wrong with it, with what to do about it.
 
@@ -36,8 +36,8 @@ class Product:
     refusal in words of its own (empty: in the usual ones), which name neither the node nor pods; ``remedy`` is what to
     do about it. ``told`` are the containers that a pod's annotations speak of, for a pod that cannot be read.
     ``capped`` is whether node agents hand over at most what a container requests, so that more never counts.
-    ``carried`` are annotations of another scheduler that name a grant on the node, which is taken if it is right; it is
-    given the pod and the Binding's annotations.
+    ``carried`` are annotations of another scheduler that name an allocation on the node, which is taken if it is right;
+    it is given the pod and the Binding's annotations.
     """
 
     audit: str

@@ -14,7 +14,7 @@ from hami_plugins.engine.demand import request_of
 from hami_plugins.engine.excess import DeviceExcess, excess_of, within
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError, WireError
-from hami_plugins.model.devices import Device, GrantedShare
+from hami_plugins.model.devices import AllocatedShare, Device
 from hami_plugins.model.pods import Container, Pod, PodRecord
 from hami_plugins.model.requests import ContainerKind, DeviceRequest, Percent
 from hami_plugins.model.units import DeviceId
@@ -32,7 +32,7 @@ class Compared(NamedTuple):
     at: int
     container: Container
     spec: VendorSpec
-    shares: tuple[GrantedShare, ...]
+    shares: tuple[AllocatedShare, ...]
     asked: DeviceRequest | None = None
     wrong: str = ""
 
@@ -57,9 +57,9 @@ class Compared(NamedTuple):
 def compared(pod: Pod, record: PodRecord, registry: Registry) -> tuple[Compared, ...]:
     """All containers of a pod with each vendor's devices; ``record`` is what the pod's annotations say."""
     found: list[Compared] = []
-    for at, (container, grant) in enumerate(zip(pod.containers, record.grants, strict=True)):
+    for at, (container, allocation) in enumerate(zip(pod.containers, record.allocations, strict=True)):
         for spec in registry:
-            shares = tuple(share for share in grant.shares if share.vendor == spec.name)
+            shares = tuple(share for share in allocation.shares if share.vendor == spec.name)
             try:
                 found.append(Compared(at, container, spec, shares, request_of(spec, container, pod)))
             except (InvalidRequestError, WireError) as error:
@@ -78,11 +78,13 @@ def cut(record: PodRecord, containers: Iterable[Compared]) -> PodRecord:
 
     A percentage is left as it is: it was taken of the memory that the device had then.
     """
-    kept: dict[int, list[GrantedShare]] = {}
+    kept: dict[int, list[AllocatedShare]] = {}
     for each in containers:
         kept.setdefault(each.at, []).extend(within(each.asked, each.shares, lambda _device: None))
-    grants = (replace(grant, shares=tuple(kept.get(at, ()))) for at, grant in enumerate(record.grants))
-    return replace(record, grants=tuple(grants))
+    allocations = (
+        replace(allocation, shares=tuple(kept.get(at, ()))) for at, allocation in enumerate(record.allocations)
+    )
+    return replace(record, allocations=tuple(allocations))
 
 
 def _of_numbers(containers: Sequence[Compared], record: PodRecord) -> str:

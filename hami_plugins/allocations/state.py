@@ -19,7 +19,7 @@ from hami_plugins.engine.inventory import NodeBuilder, RecordReader
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, Problem
-from hami_plugins.model.pods import FINISHED, ContainerGrant, Pod, PodRecord
+from hami_plugins.model.pods import FINISHED, ContainerAllocation, Pod, PodRecord
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.vendor import NodeObject
 
@@ -62,8 +62,8 @@ class CacheState:
 
         Who had nothing there may be given something. A pod without a node changes nothing, one that has finished holds
         nothing. What cannot be read is a problem, and so is what was changed. With a ``fault`` (why the pod cannot be
-        read) nothing but its grant is known, and that counts until the pod can be read. ``edited`` is who wrote its
-        grant after it was bound; where the pod comes bound, that is a finding.
+        read) nothing but its allocation is known, and that counts until the pod can be read. ``edited`` is who wrote
+        its allocation after it was bound; where the pod comes bound, that is a finding.
         """
         if pod.phase in FINISHED:
             self.forget_pod(pod.uid, now)
@@ -77,16 +77,16 @@ class CacheState:
         if first is not None and fault:
             return problems
         before = self._bound.get(pod.uid)
-        said = record.grants, record.unlocated
+        said = record.allocations, record.unlocated
         written = said if before is None or first is None else before.written_first(said)
         changed = written != said
         if changed:
-            what = "the grant in its annotations was changed after it was bound; it keeps what it was bound with"
+            what = "the allocation in its annotations was changed after it was bound; it keeps what it was bound with"
             problems = (*problems, Problem(f"pod {pod.full_name}", what))
         larger, uncompared = ("", ()) if fault else self._larger(pod, pod.node, record)
         if first is not None:
             unlocated = first.unlocated if all_particular(first.unlocated) else record.unlocated
-            record = replace(record, grants=first.grants, unlocated=unlocated)
+            record = replace(record, allocations=first.allocations, unlocated=unlocated)
         elif larger:
             record = self._allowed(pod, pod.node, record)
         bound = BoundPod(
@@ -101,7 +101,7 @@ class CacheState:
             uncompared=uncompared,
             written=written,
         )
-        holds = bound.is_wrong or record.unlocated or any(grant.shares for grant in record.grants)
+        holds = bound.is_wrong or record.unlocated or any(allocation.shares for allocation in record.allocations)
         self._drop(pod.uid, but=pod.node if holds else None)
         if holds:
             self._bound[pod.uid] = bound
@@ -152,11 +152,11 @@ class CacheState:
         node = self._nodes.get(name)
         return None if node is None else node.entry_without(uid)
 
-    def holdings(self, uid: PodUid) -> tuple[tuple[NodeName, tuple[ContainerGrant, ...]], ...]:
+    def holdings(self, uid: PodUid) -> tuple[tuple[NodeName, tuple[ContainerAllocation, ...]], ...]:
         """What a pod holds, or is assumed to hold, and on which nodes."""
         bound = self._bound.get(uid)
         names = (*self._assumed.get(uid, ()), *(() if bound is None else (bound.node,)))
-        return tuple((name, self._nodes[name].record(uid).grants) for name in names)
+        return tuple((name, self._nodes[name].record(uid).allocations) for name in names)
 
     def snapshot(self) -> ClusterSnapshot:
         """All nodes, with devices and who holds them, and nothing else of the cluster."""
@@ -219,7 +219,7 @@ class CacheState:
             return None
         record = self._nodes[name].record(uid)
         told = record.unlocated and all_particular(record.unlocated)
-        return record if told or any(grant.shares for grant in record.grants) else None
+        return record if told or any(allocation.shares for allocation in record.allocations) else None
 
     def _larger(self, pod: Pod, name: NodeName, record: PodRecord) -> tuple[str, tuple[Compared, ...]]:
         """What is larger than the pod requests; and what can be compared only once its node is known."""
@@ -232,7 +232,7 @@ class CacheState:
         """What a pod holds that comes bound with more than it requests: what its Binding was answered with."""
         answered = self._assumed.get(pod.uid, {}).get(node)
         if answered is not None and answered.answered:
-            return replace(record, grants=answered.record.grants, unlocated=())
+            return replace(record, allocations=answered.record.allocations, unlocated=())
         return cut(record, compared(pod, record, self._registry)) if self.capped else record
 
     def _drop(self, uid: PodUid, but: NodeName | None = None) -> None:

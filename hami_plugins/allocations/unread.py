@@ -12,7 +12,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def pod(raw: Mapping[str, Any], uid: PodUid, told: Callable[[Mapping[str, str]], tuple[Container, ...]]) -> Pod:
-    """Node, phase and texts of a pod, with the containers that its grant speaks of according to ``told``.
+    """Node, phase and texts of a pod, with the containers that its allocation speaks of according to ``told``.
 
     What init containers hold counts beside the rest then: which container is which is not known.
     """

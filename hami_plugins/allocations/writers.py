@@ -1,4 +1,4 @@
-"""Who wrote a grant on a pod, as far as the API server keeps it.
+"""Who wrote an allocation on a pod, as far as the API server keeps it.
 
 The annotations that come with a Binding have no owner in ``managedFields``; whoever writes them later is named there,
 with the time of his last write. What was removed again has no owner either, and times are kept for each writer, not for

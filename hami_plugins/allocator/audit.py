@@ -39,10 +39,10 @@ class AuditFindingDocument(TypedDict):
 
 
 class AuditDocument(TypedDict):
-    """What is wrong with what bound pods hold: the answer of ``audit``, and of ``/findings`` of a server of grants."""
+    """What is wrong with what bound pods hold: the answer of ``audit``, and of ``/findings`` of an allocator."""
 
     apiVersion: Literal["hami-plugins.io/v1alpha1"]
-    kind: Literal["VolcanoGrantAudit", "NeuronGrantAudit"]
+    kind: Literal["VolcanoAllocationAudit", "NeuronAllocationAudit"]
     findings: list[AuditFindingDocument]
 
 
@@ -62,7 +62,7 @@ class Auditor:
         before, self.found = set(self.found), self._books.findings()
         new = (each for each in self.found if each not in before)
         for each in told(new, self._books.product.spec.noun):
-            _log.warning("grant_is_wrong", finding=each.finding.value, node=each.node, what=each.text)
+            _log.warning("allocation_is_wrong", finding=each.finding.value, node=each.node, what=each.text)
 
 
 class AuditMessage(NamedTuple):

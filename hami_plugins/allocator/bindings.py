@@ -1,8 +1,8 @@
-"""The webhook on Bindings: whatever a scheduler believed, the grant that goes with a Binding is the cache's.
+"""The webhook on Bindings: whatever a scheduler believed, the allocation that goes with a Binding is the cache's.
 
-The API server lays the Binding's annotations over the pod's in the write that sets the node, so all keys of a grant are
-written always: what an earlier try left behind would stay otherwise. A refusal breaks gangs, and schedulers do not back
-off (``trials.md`` V16): only what the node cannot hold at all is refused.
+The API server lays the Binding's annotations over the pod's in the write that sets the node, so all keys of an
+allocation are written always: what an earlier try left behind would stay otherwise. A refusal breaks gangs, and
+schedulers do not back off (``trials.md`` V16): only what the node cannot hold at all is refused.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Bindings:
             return intake
         if intake.refusal:
             return self._refused(binding, intake.refusal, DeclineCode.REQUEST)
-        return self._granted(binding, intake, request)
+        return self._allocated(binding, intake, request)
 
     def _intake(self, binding: BindingRequest) -> PodInfo | Answer:
         """What the pod asks for, or the answer where that does not matter or cannot be found out.
@@ -102,39 +102,39 @@ class Bindings:
             reason = f"pod {binding.namespace}/{binding.name} is not known yet and cannot be read: {error}; try again"
             return self._refused(binding, reason, "unknown", status=_AWAY)
 
-    def _granted(self, binding: BindingRequest, intake: PodInfo, request: AdmissionRequest) -> Answer:
-        """All keys of the grant; those that it has no use for are emptied where the pod has them from somebody."""
+    def _allocated(self, binding: BindingRequest, intake: PodInfo, request: AdmissionRequest) -> Answer:
+        """All keys of the allocation; those that it has no use for are emptied where the pod has them from somebody."""
         carried = self.books.product.carried(binding.node, intake, binding.annotations)
-        found = self.books.grant(binding.node, intake, carried=carried, dry=request.dry_run, now_ns=self.now_ns())
+        found = self.books.allocate(binding.node, intake, carried=carried, dry=request.dry_run, now_ns=self.now_ns())
         if isinstance(found, Declined):
             if found.code in _PASS:
                 return self._untouched(found.code)
             if not request.dry_run:
                 self.touch(binding.node)
             return self._refused(binding, self.books.words(found, intake), found.code)
-        granted, annotations = found
-        if granted.source is AllocationSource.NOTHING:
+        allocated, annotations = found
+        if allocated.source is AllocationSource.NOTHING:
             return self._without_cards(binding)
         if not request.dry_run:
             self.touch(binding.node)
-            self._tell(binding, granted)
+            self._tell(binding, allocated)
         keys = self.books.product.keys
         emptied = {key: "" for key in keys if key not in annotations and intake.pod.annotations.get(key)}
         return Allowed(_operations(request.object or {}, annotations | emptied, keys))
 
-    def _tell(self, binding: BindingRequest, granted: PodAllocation) -> None:
-        self.metrics.answered("binding", granted.source)
+    def _tell(self, binding: BindingRequest, allocated: PodAllocation) -> None:
+        self.metrics.answered("binding", allocated.source)
         _log.info(
-            "granted",
+            "allocated",
             pod=f"{binding.namespace}/{binding.name}",
-            uid=granted.uid,
+            uid=allocated.uid,
             node=binding.node,
-            source=granted.source.value,
-            cards=[share.device for share in granted.shares()],
+            source=allocated.source.value,
+            cards=[share.device for share in allocated.shares()],
         )
 
     def _without_cards(self, binding: BindingRequest) -> Answer:
-        """Nothing is granted. A grant that the Binding carries all the same is emptied: the pod may carry it, too."""
+        """Nothing is allocated. An allocation on the Binding is emptied all the same: the pod may carry it as well."""
         stale = {key: "" for key in self.books.product.keys if binding.annotations.get(key)}
         if not stale:
             return self._untouched("without-cards")
@@ -175,7 +175,7 @@ def _read(request: AdmissionRequest) -> BindingRequest | None:
 
 
 def _operations(before: Json, annotations: Mapping[str, str], keys: Collection[str]) -> list[Json]:
-    """What makes the Binding say just this. Of the ``keys`` of a grant nothing stays that an earlier try left there."""
+    """What makes the Binding say just this. No ``keys`` of an earlier try stay."""
     metadata = before.get("metadata") or {}
     others = {key: text for key, text in (metadata.get("annotations") or {}).items() if key not in keys}
     after = {**metadata, "annotations": {**others, **annotations}}

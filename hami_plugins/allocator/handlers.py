@@ -79,6 +79,6 @@ VOLCANO: Final = (
 KUBE_SCHEDULER: Final = (
     HandledPath(f"{SCHEDULER_PATH}/filter", "filter", lambda o, body: o.scheduler.filter(body), LARGEST_READ),
     HandledPath(f"{SCHEDULER_PATH}/prioritize", "rank", lambda o, body: o.scheduler.prioritize(body), LARGEST_READ),
-    # It waits for the API server, after it has granted: so it begins in a thread that may wait.
+    # It waits for the API server, after it has allocated: so it begins in a thread that may wait.
     HandledPath(f"{SCHEDULER_PATH}/bind", "bind", waiting(lambda o, body: o.scheduler.bind(body))),
 )

@@ -86,7 +86,7 @@ class SchedulerExtender:
         return scheduler_extender.prioritize_reply(call.names, scores)
 
     def bind(self, body: bytes) -> bytes:
-        """Grants, and binds with the grant; waits for the API server."""
+        """Allocates, and binds with the allocation; waits for the API server."""
         try:
             error = self._bound(scheduler_extender.to_bind(body))
         except WireError as wrong:
@@ -111,7 +111,7 @@ class SchedulerExtender:
         with self._alone(call.uid) as alone:
             if not alone:
                 return f"pod {call.namespace}/{call.name} is being bound already: an earlier call waits for its answer"
-            return self._granted(self.create, call, intake)
+            return self._allocated(self.create, call, intake)
 
     @contextmanager
     def _alone(self, uid: PodUid) -> Iterator[bool]:
@@ -126,9 +126,9 @@ class SchedulerExtender:
                 with self._lock:
                     self._on_their_way.discard(uid)
 
-    def _granted(self, create: Callable[[str, Mapping[str, Any]], object], call: ToBind, intake: PodInfo) -> str:
+    def _allocated(self, create: Callable[[str, Mapping[str, Any]], object], call: ToBind, intake: PodInfo) -> str:
         again = self.books.answered(call.uid)
-        found = self.books.grant(call.node, intake, carried=None, dry=False, now_ns=self.now_ns())
+        found = self.books.allocate(call.node, intake, carried=None, dry=False, now_ns=self.now_ns())
         if isinstance(found, Declined):
             self.metrics.refused(found.code)
             return self.books.words(found, intake)

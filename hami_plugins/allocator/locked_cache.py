@@ -114,7 +114,7 @@ class LockedAllocationCache:
             with self._lock:
                 self._nodes[change.uid] = node.name
                 problems = self._cache.see_node(node)
-        except Exception as error:  # noqa: BLE001 - a bug that one node meets is not to end all the others' grants
+        except Exception as error:  # noqa: BLE001 - a bug that one node meets is not to end all the others' allocations
             with self._lock:
                 self._cache.forget_node(node.name)
             self._broken("node_not_taken_in", f"node {node.name}", error)
@@ -302,7 +302,7 @@ class LockedAllocationCache:
         with self._lock:
             return self._cache.release(uid)
 
-    def grant(
+    def allocate(
         self, node: NodeName, intake: PodInfo, *, carried: Mapping[str, str] | None, dry: bool, now_ns: int
     ) -> tuple[PodAllocation, dict[str, str]] | Declined:
         """What a Binding is answered with, and the annotations that say so; see ``AllocationCache``."""
@@ -310,7 +310,7 @@ class LockedAllocationCache:
             if why := self._planner.objection(node, intake, self._cache):
                 return Declined(uid=intake.pod.uid, node=node, code=DeclineCode.NODE, text=f"node {node}: {why}")
             wish = self._planner.wish(node, intake, self._cache)
-            found = self._cache.grant(node, intake, self._clock(), carried=carried, dry=dry, wish=wish)
+            found = self._cache.allocate(node, intake, self._clock(), carried=carried, dry=dry, wish=wish)
             if isinstance(found, Declined):
                 return found
             if found.source is AllocationSource.NOTHING:

@@ -1,4 +1,4 @@
-"""What the server of grants tells Prometheus."""
+"""What the allocator tells Prometheus."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ def _sized(prefix: str, sizes: AllocatorSizes) -> Iterator[Metric]:
         prefix, "missed_changes", "Nodes and pods whose last change broke this program; see the log", sizes.missed
     )
     wrong = GaugeMetricFamily(
-        f"{prefix}_findings", "What is wrong with the grants of bound pods; /findings names them", labels=("finding",)
+        f"{prefix}_findings",
+        "What is wrong with the allocations of bound pods; /findings names them",
+        labels=("finding",),
     )
     for finding, number in sizes.findings.items():
         wrong.add_metric((finding.value,), number)

@@ -1,4 +1,4 @@
-"""A server of grants put together: everything that does IO is made, started and ended here."""
+"""An allocator put together: everything that does IO is made, started and ended here."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class AllocatorServer:
         office, self._term = self._term, None
         if office is not None:
             office.term.stop(timeout=0.0)
-            self._ending = threading.Thread(target=office.term.end, name="grants-ending", daemon=True)
+            self._ending = threading.Thread(target=office.term.end, name="allocator-ending", daemon=True)
             self._ending.start()
 
     def _heal(self, term: LeaderSession) -> None:
@@ -259,7 +259,7 @@ class AllocatorServer:
         return [Route(FINDINGS_PATH, self._findings().answer), *(self._call(each, metrics, room) for each in calls)]
 
     def _findings(self) -> JsonPage[tuple[AuditFinding, ...]]:
-        """What the replica that answers has found wrong with the grants of bound pods."""
+        """What the replica that answers has found wrong with the allocations of bound pods."""
         audit = self._product.audit
         return JsonPage(lambda: self._active().term.findings, lambda found: auditing.document(found, audit))
 

@@ -80,16 +80,16 @@ class LeaderSession:
         self._stop = threading.Event()
         nodes, pods = Selection(paths.NODES, "Node"), Selection(paths.PODS, "Pod")
         usual = ReflectorOptions(backoff=Backoff(most=LONGEST_PAUSE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
-        self._nodes = Reflector(api, nodes, on_change=self.books.node_changed, name="grants-nodes", **usual)
-        self._pods = Reflector(api, pods, on_change=self.books.pod_changed, name="grants-pods", **usual)
+        self._nodes = Reflector(api, nodes, on_change=self.books.node_changed, name="allocator-nodes", **usual)
+        self._pods = Reflector(api, pods, on_change=self.books.pod_changed, name="allocator-pods", **usual)
         # A cluster may do without PodGroups, so that nobody waits for them, and they are asked for seldom.
         rare = ReflectorOptions(backoff=Backoff(most=LONGEST_ABSENCE), unhealthy_after=UNHEALTHY_SECONDS, clock=clock)
         groups = Selection(POD_GROUPS, "PodGroup")
         changed = self.books.group_changed
         self._groups = (
-            Reflector(api, groups, on_change=changed, name="grants-groups", **rare) if product.groups else None
+            Reflector(api, groups, on_change=changed, name="allocator-groups", **rare) if product.groups else None
         )
-        self._thread = threading.Thread(target=self._run, name="grants-expiry", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="allocator-expiry", daemon=True)
 
     @property
     def ready(self) -> bool:
@@ -115,7 +115,7 @@ class LeaderSession:
 
     @property
     def findings(self) -> tuple[AuditFinding, ...]:
-        """What was wrong with the grants of bound pods a short while ago."""
+        """What was wrong with the allocations of bound pods a short while ago."""
         return self._auditor.found
 
     def start(self) -> None:

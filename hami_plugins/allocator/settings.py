@@ -1,4 +1,4 @@
-"""What an operator can set about any server of grants. Each product has names and defaults of its own."""
+"""What an operator can set about any allocator. Each product has names and defaults of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Where it is told another time (``--request-timeout``), ``reservation`` has to be
 
 
 class AllocatorSettings(ServedSettings):
-    """All that servers of grants have in common.
+    """All that allocators have in common.
 
     ``weight`` is what the score of a node's devices counts beside those of the scheduler; 0 leaves the nodes to it.
     ``reservation`` is how long what a Binding was answered with is kept where nothing else ends it, and ``hold`` how

@@ -75,7 +75,7 @@ def plan(
     add_nodes: options.AddNodes = None,
     policy: options.Policy = None,
     scheduler: options.Scheduler = None,
-    grants: options.Grants = None,
+    assigner: options.Assigner = None,
     annotations: options.Annotations = None,
     html: options.Html = None,
     output: options.Output = Form.TABLE,
@@ -89,7 +89,7 @@ def plan(
     """Say whether workloads fit, where they go and with which slices, and what would help those that do not fit.
 
     The cluster is a dump (--snapshot), a declared fleet (--fleet), or else the one that kubeconfig names. With --usage
-    the page also says what containers use of their grants.
+    the page also says what containers use of their allocations.
 
     Example: kubectl get nodes,pods,resourcequotas -A -o json | hami-plugins plan -f job.yaml --snapshot -
     """
@@ -107,7 +107,7 @@ def plan(
         add_nodes=tuple(add_nodes or ()),
         policy=policy or "",
         scheduler=scheduler or "",
-        grants=grants or "",
+        assigner=assigner or "",
         annotations=annotations,
         html=html,
         form=output,
@@ -148,13 +148,13 @@ def vet(
     ] = "",
     settings: options.Settings = None,
     scheduler: options.Scheduler = None,
-    grants: options.Grants = None,
+    assigner: options.Assigner = None,
 ) -> None:
     """Look for mistakes in manifests: names, units, ignored annotations, shapes that fit nowhere, wrong schedulers.
 
     With --snapshot or --fleet it also says what the cluster cannot give, and what is wrong with its own nodes, queues
     and gangs; --snapshot alone looks at those. What Volcano does differently from release to release is said of the one
-    that --scheduler, the settings (volcano: {release: 1.14.1, grants: extender}) or the given objects name; of an
+    that --scheduler, the settings (volcano: {release: 1.14.1, assigner: extender}) or the given objects name; of an
     unknown one the worst is assumed. An annotation or a comment, hami-plugins.io/vet-ignore: HP305, hides findings of
     an object. --explain HP305 gives a rule's reason and remedy. Exit code 1 for errors and warnings, not for notes.
 
@@ -180,7 +180,7 @@ def vet(
         form=output,
         settings=settings,
         scheduler=scheduler or "",
-        grants=grants or "",
+        assigner=assigner or "",
         rules_url=rules_url,
     )
     raise typer.Exit(run(order))
@@ -207,7 +207,7 @@ def explain(
     namespace: options.Namespace = None,
     everywhere: options.AllNamespaces = False,
     scheduler: options.Scheduler = None,
-    grants: options.Grants = None,
+    assigner: options.Assigner = None,
     output: options.Output = Form.TABLE,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
@@ -217,8 +217,8 @@ def explain(
 ) -> None:
     """Say why a pod is pending or why it is where it is, and the smallest change that works.
 
-    With --usage it also says what a running pod uses of its grant, and whose grants are left unused while a pod waits.
-    Of a job one pod of each task is explained, or, before Volcano has made any, what holds the job.
+    With --usage it also says what a running pod uses of its allocation, and whose allocations are left unused while a
+    pod waits. Of a job one pod of each task is explained, or, before Volcano has made any, what holds the job.
 
     Example: hami-plugins explain pod research/train-0
     """
@@ -233,7 +233,7 @@ def explain(
         namespace=namespace,
         everywhere=everywhere,
         scheduler=scheduler or "",
-        grants=grants or "",
+        assigner=assigner or "",
         source=ClusterSource(snapshots=tuple(snapshot or ()), fleet=fleet, context=context, kubeconfig=kubeconfig),
         form=output,
         settings=settings,
@@ -294,7 +294,7 @@ def demo(
 ) -> None:
     """Plan a dozen workloads on a fleet of many vendors, then run a gang on an embedded cluster for real.
 
-    There the node agents and the server of grants are the real ones. All of it is shipped; it needs no cluster and no
+    There the node agents and the allocator are the real ones. All of it is shipped; it needs no cluster and no
     cards, uses only this machine, and leaves nothing but the pages.
     """
     from hami_plugins.cli.demo import run
@@ -384,7 +384,7 @@ def list_settings(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="Only settings whose key, variable or program begins so, such as scheduler or neuron-grants.",
+            help="Only settings whose key, variable or program begins so, such as scheduler or neuron-allocator.",
         ),
     ] = None,
     output: options.Output = Form.TABLE,

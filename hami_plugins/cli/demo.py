@@ -73,7 +73,7 @@ def _plan_and_live(html: str, settings: Settings, registry: Registry, seconds: C
         output.line()
         if cluster is not None:
             output.line(
-                "Live: an embedded cluster, the real node agents and the real server of grants, on 127.0.0.1 and in a "
+                "Live: an embedded cluster, the real node agents and the real allocator, on 127.0.0.1 and in a "
                 "temporary directory."
             )
             DemoScript(cluster, registry, seconds).tell(page, before)

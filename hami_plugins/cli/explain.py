@@ -41,7 +41,7 @@ class ExplainOptions:
     namespace: str | None
     everywhere: bool
     scheduler: str
-    grants: str
+    assigner: str
     source: ClusterSource
     form: Form
     settings: str | None
@@ -63,9 +63,9 @@ def run(order: ExplainOptions) -> int:
     beside = _beside(order)
     snapshot = inputs.cluster(order.source, registry)
     release = releases.release_of(order.scheduler) if order.scheduler else None
-    grants = releases.grants_of(order.grants) if order.grants else settings.volcano.grants
+    assigner = releases.assigner_of(order.assigner) if order.assigner else settings.volcano.assigner
     now = time.time_ns() / NANOSECONDS
-    planner = Planner(registry, settings.rules(), release=release, grants=grants, now=now)
+    planner = Planner(registry, settings.rules(), release=release, assigner=assigner, now=now)
     kind, named = _named(order)
     jobs = [pods_of(snapshot, each, planner.rules, kind) for each in named] if kind != "pod" else []
     names = [pod for each in jobs for pod in each.explained] or named or _waiting(order, snapshot)

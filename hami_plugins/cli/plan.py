@@ -52,7 +52,7 @@ class PlanOptions:
     add_nodes: tuple[str, ...]
     policy: str
     scheduler: str
-    grants: str
+    assigner: str
     annotations: Dialect | None
     html: str | None
     form: Form
@@ -85,9 +85,9 @@ def run(order: PlanOptions) -> int:
     submitted = workloads.read(read, namespace=order.namespace, pod_groups=snapshot.pod_groups)
     snapshot = submission.with_objects(snapshot, submitted)
     release = releases.release_of(order.scheduler) if order.scheduler else None
-    grants = releases.grants_of(order.grants) if order.grants else settings.volcano.grants
+    assigner = releases.assigner_of(order.assigner) if order.assigner else settings.volcano.assigner
     now_ns, rules = time.time_ns(), what_if.with_policy(rules, order.policy)
-    planner = Planner(registry, rules, release=release, grants=grants, now=now_ns / NANOSECONDS)
+    planner = Planner(registry, rules, release=release, assigner=assigner, now=now_ns / NANOSECONDS)
     found = _planned(planner, snapshot, submission.units(submitted, snapshot), now_ns)
     if order.strict:
         inputs.without_gaps(found.gaps, order.source)

@@ -30,8 +30,8 @@ _DOCUMENTS = {VetForm.JSON: Form.JSON, VetForm.SARIF: Form.JSON, VetForm.YAML: F
 class VetOptions:
     """What somebody wants to have looked at; ``source`` is ``None`` without a cluster to hold it against.
 
-    ``scheduler`` is the release of Volcano (``volcano-1.14``) and ``grants`` who grants cards there; empty to take what
-    is set or found.
+    ``scheduler`` is the release of Volcano (``volcano-1.14``) and ``assigner`` who allocates cards there; empty to take
+    what is set or found.
     """
 
     files: tuple[str, ...]
@@ -42,7 +42,7 @@ class VetOptions:
     form: VetForm
     settings: str | None
     scheduler: str = ""
-    grants: str = ""
+    assigner: str = ""
     rules_url: str = ""
 
 
@@ -70,7 +70,7 @@ def run(order: VetOptions) -> int:
             namespace=order.namespace,
             ignore=ignored,
             release=_release(order.scheduler, settings),
-            grants=_grants(order.grants, settings),
+            assigner=_assigner(order.assigner, settings),
         ),
         None if order.source is None else _cluster(order.source, registry),
         unreadable=sources.unreadable,
@@ -91,13 +91,13 @@ def _release(scheduler: str, settings: Settings) -> Version | None:
     return release_of(scheduler)
 
 
-def _grants(named: str, settings: Settings) -> DeviceAssigner | None:
-    """Who grants cards: the same."""
+def _assigner(named: str, settings: Settings) -> DeviceAssigner | None:
+    """Which component assigns devices: the same."""
     if not named:
-        return settings.volcano.grants
-    from hami_plugins.queueing.releases import grants_of
+        return settings.volcano.assigner
+    from hami_plugins.queueing.releases import assigner_of
 
-    return grants_of(named)
+    return assigner_of(named)
 
 
 def _cluster(source: ClusterSource, registry: Registry) -> ClusterObjects:

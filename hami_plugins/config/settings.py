@@ -61,8 +61,8 @@ class VolcanoSettings(_Strict):
     limits of queues hold for those under them; where it is not set, they do if any queue has a parent.
     ``overcommit_factor`` is that of the plugin ``overcommit``, which takes 1.2 for whatever is below 1.
     ``device_config`` is the content of ``device-config.yaml`` in Volcano's ConfigMap. Without it Volcano knows no MIG
-    geometries and does not read memory percentages. ``release`` is the scheduler's (``1.14.1``), ``grants`` who writes
-    down which cards pods get; where they are not set, ``vet`` looks for them among the objects.
+    geometries and does not read memory percentages. ``release`` is the scheduler's (``1.14.1``), ``assigner`` who
+    writes down which cards pods get; where they are not set, ``vet`` looks for them among the objects.
     """
 
     schedule_policy: Literal["binpack", "spread", ""] = Field(
@@ -91,7 +91,7 @@ class VolcanoSettings(_Strict):
         "",
         description="Release of Volcano's scheduler, such as 1.14.1. Not set: `vet` takes it from the objects given.",
     )
-    grants: DeviceAssigner | None = Field(
+    assigner: DeviceAssigner | None = Field(
         None,
         description="Which component assigns devices. Not set: `vet` takes it from the objects given.",
     )

@@ -40,11 +40,11 @@ def with_given(sets: Sets, demand: DeviceDemand, placed: Placed, entry: NodeEntr
         return sets
     found = dict(sets)
     index = {name: device.index for name, device in zip(entry.ids, entry.state.shape.devices, strict=True)}
-    for container, grant in zip(demand.containers, placed.containers, strict=True):
+    for container, allocation in zip(demand.containers, placed.containers, strict=True):
         for request in container.requests:
             if not _matters(request, registry):
                 continue
-            given = tuple(sorted(index[share.device] for share in grant.shares if share.vendor == request.vendor))
+            given = tuple(sorted(index[share.device] for share in allocation.shares if share.vendor == request.vendor))
             plain = replace(request, alike=())
             known = found.get(plain, ())
             if given not in known:

@@ -8,10 +8,10 @@ from typing import Final
 from hami_plugins.engine.inventory import asks_for_a_card
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.devices import CoreMask, GrantedShare, Instance
+from hami_plugins.model.devices import AllocatedShare, CoreMask, Instance
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import NodeEntry
-from hami_plugins.model.pods import ContainerGrant, Pod
+from hami_plugins.model.pods import ContainerAllocation, Pod
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, DeviceId
 from hami_plugins.model.vendor import AllocationView, VendorSpec
@@ -34,13 +34,15 @@ def annotations_of(pod: Pod, placed: Placed, entry: NodeEntry, registry: Registr
 
 
 def annotations_with(
-    pod: Pod, grants: Sequence[ContainerGrant], entry: NodeEntry, registry: Registry, *, now_ns: int
+    pod: Pod, allocations: Sequence[ContainerAllocation], entry: NodeEntry, registry: Registry, *, now_ns: int
 ) -> dict[str, str]:
     """The same for a pod that is given these shares of a node's devices."""
     devices = dict(zip(entry.ids, entry.state.shape.devices, strict=True))
     written: dict[str, str] = {}
     for spec in registry:
-        containers = tuple(tuple(share for share in grant.shares if share.vendor == spec.name) for grant in grants)
+        containers = tuple(
+            tuple(share for share in allocation.shares if share.vendor == spec.name) for allocation in allocations
+        )
         if not any(containers) and not _lists_nothing(spec, pod):
             continue
         view = AllocationView(
@@ -85,8 +87,8 @@ def _hami(view: AllocationView) -> dict[str, str]:
 def _volcano(view: AllocationView) -> dict[str, str]:
     """Volcano lists only the applications that ask for cards. What others get stands in a list of ours, by name; one
     that the pod has already is never left as it was."""
-    asking: list[tuple[GrantedShare, ...]] = []
-    more: dict[str, tuple[GrantedShare, ...]] = {}
+    asking: list[tuple[AllocatedShare, ...]] = []
+    more: dict[str, tuple[AllocatedShare, ...]] = {}
     for container, shares in zip(view.pod.containers, view.containers, strict=True):
         if container.kind is not ContainerKind.APP:
             if shares:
@@ -101,14 +103,14 @@ def _volcano(view: AllocationView) -> dict[str, str]:
     return written
 
 
-def _assigned(shares: Iterable[GrantedShare]) -> Iterable[pod_devices.AssignedDevice]:
+def _assigned(shares: Iterable[AllocatedShare]) -> Iterable[pod_devices.AssignedDevice]:
     """The records of one container; a share of particular cores carries them as a bit mask instead of their number."""
     for share in shares:
         cores = CoreShare(share.mark.bits) if isinstance(share.mark, CoreMask) else share.cores
         yield pod_devices.AssignedDevice(_named(share), share.word, share.memory, cores)
 
 
-def _named(share: GrantedShare) -> DeviceId:
+def _named(share: AllocatedShare) -> DeviceId:
     """The device's id; where a card is cut by a named group, the id of the slice."""
     mark = share.mark
     if isinstance(mark, Instance) and mark.group:

@@ -10,7 +10,7 @@ from hami_plugins.engine.usage import add
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.nodes import NodeEntry, NodeState
-from hami_plugins.model.pods import ContainerGrant, Pod, PodRecord
+from hami_plugins.model.pods import ContainerAllocation, Pod, PodRecord
 from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY, TASK_KEY
 
 
@@ -19,13 +19,13 @@ def record_of(pod: Pod, placed: Placed) -> PodRecord:
     return record_with(pod, placed.containers)
 
 
-def record_with(pod: Pod, grants: tuple[ContainerGrant, ...]) -> PodRecord:
+def record_with(pod: Pod, allocations: tuple[ContainerAllocation, ...]) -> PodRecord:
     """The record of a pod that is given these shares."""
     return PodRecord(
         namespace=pod.namespace,
         name=pod.name,
         uid=pod.uid,
-        grants=grants,
+        allocations=allocations,
         requests=pod.constraints.requests,
         queue=pod.annotations.get(QUEUE_KEY, ""),
         group=pod.annotations.get(GROUP_KEY, ""),

@@ -49,7 +49,7 @@ class Blocked:
 def blocked_on(spec: VendorSpec, request: DeviceRequest, policy: Policy, entry: NodeEntry) -> Iterator[Blocked]:
     """Every set of usable devices of a node, with who holds what of it; one without members where there are no sets.
 
-    Nothing where the vendor grants any devices together.
+    Nothing where the vendor allocates any devices together.
     """
     if spec.together is None:
         return
@@ -87,7 +87,7 @@ def _holders(entry: NodeEntry, taken: Collection[int]) -> Mapping[int, Sequence[
     found: dict[int, list[PodRecord]] = {}
     position = {device: at for at, device in enumerate(entry.ids)}
     for pod in entry.pods:
-        held = {position.get(share.device, -1) for grant in pod.grants for share in grant.shares}
+        held = {position.get(share.device, -1) for allocation in pod.allocations for share in allocation.shares}
         for at in held.intersection(taken):
             found.setdefault(at, []).append(pod)
     return found
@@ -102,4 +102,4 @@ def _by_pod(holders: Mapping[int, Sequence[PodRecord]], wanted: Collection[int])
 
 
 def _devices_of(pod: PodRecord) -> int:
-    return len({share.device for grant in pod.grants for share in grant.shares})
+    return len({share.device for allocation in pod.allocations for share in allocation.shares})

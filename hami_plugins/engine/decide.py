@@ -19,10 +19,10 @@ from hami_plugins.engine.place import Given, Mask, Placer
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import UNREGISTERED, Decision, NodeObjection, Placed, Refusal, Refused
-from hami_plugins.model.devices import Device, GrantedShare
+from hami_plugins.model.devices import AllocatedShare, Device
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import NodeEntry, NodeState
-from hami_plugins.model.pods import ANYWHERE, ContainerGrant, NodeConstraints
+from hami_plugins.model.pods import ANYWHERE, ContainerAllocation, NodeConstraints
 from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.requests import DeviceDemand, DeviceSelector
 from hami_plugins.model.units import DeviceId, NodeName, VendorName
@@ -101,9 +101,11 @@ class Decider:
         """What one node says to the pod: what ``answers`` would say of it."""
         return self._column(demand, policy).answer(entry)
 
-    def accepts(self, entry: NodeEntry, demand: PodDemand, policy: Policy, grants: Sequence[ContainerGrant]) -> bool:
-        """Whether a node's devices can be had just as somebody has granted them: by every rule that ``place`` knows."""
-        return self._column(demand, policy).accepts(entry, grants)
+    def accepts(
+        self, entry: NodeEntry, demand: PodDemand, policy: Policy, allocations: Sequence[ContainerAllocation]
+    ) -> bool:
+        """Whether a node's devices can be had just as they were allocated: by every rule that ``place`` knows."""
+        return self._column(demand, policy).accepts(entry, allocations)
 
     def _column(self, demand: PodDemand, policy: Policy) -> _Column:
         latest = self._latest
@@ -135,15 +137,15 @@ class Decider:
 
 
 MOST_NAMED: Final = 1_024
-"""Grants of one demand that are remembered with the names of their nodes."""
+"""Allocations of one demand that are remembered with the names of their nodes."""
 
 
 class _Named(NamedTuple):
-    """The grants that were made of a fit on a node of these devices; both are kept, so that no other has their ids."""
+    """The allocations that were made of a fit on a node of these devices; both are kept: no other has their ids."""
 
     fit: Fit
     ids: tuple[DeviceId, ...]
-    grants: tuple[ContainerGrant, ...]
+    allocations: tuple[ContainerAllocation, ...]
 
 
 Key = tuple[NodeState, tuple[tuple[VendorName, frozenset[int]], ...]]
@@ -164,7 +166,7 @@ class _Column:
     _answers: list[Fit | Refusal] = field(init=False, default_factory=list)
     _ranks: list[float] = field(init=False, default_factory=list)
     _fitting: int = field(init=False, default=0)
-    _granted: dict[tuple[int, int], _Named] = field(init=False, default_factory=dict)
+    _allocated: dict[tuple[int, int], _Named] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         demand = self.demand
@@ -184,7 +186,7 @@ class _Column:
         """Drop the verdicts and say how many there were."""
         dropped = len(self._verdicts)
         self._verdicts.clear()
-        self._granted.clear()
+        self._allocated.clear()
         return dropped
 
     def verdict(self, state: NodeState, mask: Mask | None) -> Verdict:
@@ -218,16 +220,16 @@ class _Column:
             candidates=self._fitting,
         )
 
-    def _named(self, entry: NodeEntry, fit: Fit) -> tuple[ContainerGrant, ...]:
+    def _named(self, entry: NodeEntry, fit: Fit) -> tuple[ContainerAllocation, ...]:
         """The fit with the node's names put in, kept for as long as both are the same objects."""
         key = (id(fit), id(entry.ids))
-        known = self._granted.get(key)
+        known = self._allocated.get(key)
         if known is None:
-            if len(self._granted) >= MOST_NAMED:
-                self._granted.clear()
-            grants = granted(entry, fit, self.demand.devices, self.owner.registry)
-            known = self._granted[key] = _Named(fit, entry.ids, grants)
-        return known.grants
+            if len(self._allocated) >= MOST_NAMED:
+                self._allocated.clear()
+            allocations = allocated(entry, fit, self.demand.devices, self.owner.registry)
+            known = self._allocated[key] = _Named(fit, entry.ids, allocations)
+        return known.allocations
 
     def answers(self, snapshot: ClusterSnapshot) -> Sequence[tuple[NodeEntry, Fit | Refusal]]:
         """What every node of the snapshot answers, in node order."""
@@ -275,19 +277,19 @@ class _Column:
             return verdict.on(entry.name)
         return verdict if why is None else why
 
-    def accepts(self, entry: NodeEntry, grants: Sequence[ContainerGrant]) -> bool:
+    def accepts(self, entry: NodeEntry, allocations: Sequence[ContainerAllocation]) -> bool:
         """Whether the placer, given just these devices container by container, makes just these shares of them."""
         devices, registry = self.demand.devices, self.owner.registry
-        given = _positions(entry, grants)
-        if given is None or len(grants) != len(devices.containers):
+        given = _positions(entry, allocations)
+        if given is None or len(allocations) != len(devices.containers):
             return False
         verdict = self._placer(entry.state, self._mask(entry) if self._selectors else None, given)
         if isinstance(verdict, NoFit):
             return False
-        made = granted(entry, verdict, devices, registry)
+        made = allocated(entry, verdict, devices, registry)
         return all(
             len(one.shares) == len(other.shares) and set(one.shares) == set(other.shares)
-            for one, other in zip(made, grants, strict=True)
+            for one, other in zip(made, allocations, strict=True)
         )
 
     def _is_about_devices(self, why: NodeObjection) -> bool:
@@ -303,30 +305,30 @@ class _Column:
         }
 
 
-def granted(entry: NodeEntry, fit: Fit, demand: DeviceDemand, registry: Registry) -> tuple[ContainerGrant, ...]:
+def allocated(entry: NodeEntry, fit: Fit, demand: DeviceDemand, registry: Registry) -> tuple[ContainerAllocation, ...]:
     """A fit with the node's names put in."""
-    grants: list[ContainerGrant] = []
+    allocations: list[ContainerAllocation] = []
     ids, devices = entry.ids, entry.state.shape.devices
     for container, shares in zip(demand.containers, fit.containers, strict=True):
-        named: list[GrantedShare] = []
+        named: list[AllocatedShare] = []
         for vendor, of_vendor in shares.by_vendor:
             spec = registry[vendor]
             word = "" if spec.word_is_model else spec.wire_word()
             for at, memory, cores, mark in of_vendor:
                 said = word or _word(spec, devices[at])
                 named.append(
-                    GrantedShare(device=ids[at], vendor=vendor, word=said, memory=memory, cores=cores, mark=mark)
+                    AllocatedShare(device=ids[at], vendor=vendor, word=said, memory=memory, cores=cores, mark=mark)
                 )
-        grants.append(ContainerGrant(container.kind, tuple(named)))
-    return tuple(grants)
+        allocations.append(ContainerAllocation(container.kind, tuple(named)))
+    return tuple(allocations)
 
 
-def _positions(entry: NodeEntry, grants: Sequence[ContainerGrant]) -> Given | None:
-    """Where the granted devices stand on the node, or ``None`` when it has not all of them."""
+def _positions(entry: NodeEntry, allocations: Sequence[ContainerAllocation]) -> Given | None:
+    """Where the allocated devices stand on the node, or ``None`` when it has not all of them."""
     found: list[dict[VendorName, tuple[int, ...]]] = []
-    for grant in grants:
+    for allocation in allocations:
         of_container: dict[VendorName, tuple[int, ...]] = {}
-        for share in grant.shares:
+        for share in allocation.shares:
             at = entry.position(share.device)
             if at is None or entry.state.shape.devices[at].vendor != share.vendor:
                 return None

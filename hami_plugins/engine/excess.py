@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from hami_plugins.model.devices import CoreMask, Device, GrantedShare
+from hami_plugins.model.devices import AllocatedShare, CoreMask, Device
 from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.model.vendor import VendorSpec
@@ -42,7 +42,7 @@ class DeviceExcess(NamedTuple):
 def excess_of(
     spec: VendorSpec,
     asked: DeviceRequest | None,
-    shares: Sequence[GrantedShare],
+    shares: Sequence[AllocatedShare],
     device_of: Callable[[DeviceId], Device | None],
 ) -> DeviceExcess | None:
     """The first amount of these shares that is larger than the request of their container, which may be none.
@@ -66,13 +66,13 @@ def excess_of(
 
 
 def within(
-    asked: DeviceRequest | None, shares: Sequence[GrantedShare], device_of: Callable[[DeviceId], Device | None]
-) -> tuple[GrantedShare, ...]:
+    asked: DeviceRequest | None, shares: Sequence[AllocatedShare], device_of: Callable[[DeviceId], Device | None]
+) -> tuple[AllocatedShare, ...]:
     """The shares with no amount larger than the request; for a container without a request there are none."""
     return () if asked is None else tuple(_cut(asked, share, device_of) for share in shares[: asked.count])
 
 
-def _cut(asked: DeviceRequest, share: GrantedShare, device_of: Callable[[DeviceId], Device | None]) -> GrantedShare:
+def _cut(asked: DeviceRequest, share: AllocatedShare, device_of: Callable[[DeviceId], Device | None]) -> AllocatedShare:
     most = _memory_on(asked.memory, device_of(share.device))
     memory = share.memory if most is None else min(share.memory, most)
     cores = min(share.cores, asked.cores) or asked.cores
@@ -87,7 +87,7 @@ def _memory_on(asked: MemoryDemand, device: Device | None) -> MiB | None:
     return None if device is None else asked.on(device)
 
 
-def _of_cores(count: str, cores: str, asked: DeviceRequest, shares: Sequence[GrantedShare]) -> DeviceExcess | None:
+def _of_cores(count: str, cores: str, asked: DeviceRequest, shares: Sequence[AllocatedShare]) -> DeviceExcess | None:
     """The same where shares are particular cores. Of several devices for cores, the last one may be needed in part."""
     if not asked.cores:
         return DeviceExcess(count, len(shares), asked.count) if len(shares) > asked.count else None

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hami_plugins.engine.usage import held_by
-from hami_plugins.model.devices import CoreMask, Device, DeviceUsage, GrantedShare, Instance, Unplaced
+from hami_plugins.model.devices import AllocatedShare, CoreMask, Device, DeviceUsage, Instance, Unplaced
 from hami_plugins.model.nodes import NodeEntry
-from hami_plugins.model.pods import ContainerGrant, PodRecord
+from hami_plugins.model.pods import ContainerAllocation, PodRecord
 from hami_plugins.model.requests import Absolute, ContainerDemand, DeviceDemand, DeviceRequest
 from hami_plugins.model.units import DeviceId
 
 
 class InconsistencyKind(StrEnum):
-    """What can be wrong with a grant."""
+    """What can be wrong with an allocation."""
 
     STRANGER = "stranger"
     UNHEALTHY = "unhealthy"
@@ -47,7 +47,7 @@ class Inconsistency:
 def flaws_of(record: PodRecord, entry: NodeEntry) -> tuple[Inconsistency, ...]:
     """Everything that does not add up about what a pod holds on its node, device by device."""
     found: list[Inconsistency] = []
-    for device in held_by(record.grants, init_finished=record.init_finished):
+    for device in held_by(record.allocations, init_finished=record.init_finished):
         at = entry.position(device)
         if at is None:
             found.append(Inconsistency(kind=InconsistencyKind.STRANGER, device=device))
@@ -66,15 +66,15 @@ def demand_again(record: PodRecord) -> DeviceDemand:
 
     What the pod once asked for is not known of a running pod, so its wishes (selectors, policies) are not in it.
     """
-    return DeviceDemand(tuple(_asked(grant) for grant in record.grants))
+    return DeviceDemand(tuple(_asked(allocation) for allocation in record.allocations))
 
 
-def _asked(grant: ContainerGrant) -> ContainerDemand:
-    by_vendor: dict[str, list[GrantedShare]] = {}
-    for share in grant.shares:
+def _asked(allocation: ContainerAllocation) -> ContainerDemand:
+    by_vendor: dict[str, list[AllocatedShare]] = {}
+    for share in allocation.shares:
         by_vendor.setdefault(share.vendor, []).append(share)
     return ContainerDemand(
-        grant.kind,
+        allocation.kind,
         tuple(
             DeviceRequest(
                 vendor=shares[0].vendor,
@@ -137,5 +137,5 @@ def _overlaps(other: PodRecord, device: DeviceId, mark: Instance) -> bool:
     )
 
 
-def _shares_of(record: PodRecord, device: DeviceId) -> list[GrantedShare]:
-    return [share for grant in record.grants for share in grant.shares if share.device == device]
+def _shares_of(record: PodRecord, device: DeviceId) -> list[AllocatedShare]:
+    return [share for allocation in record.allocations for share in allocation.shares if share.device == device]

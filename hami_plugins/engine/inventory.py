@@ -8,10 +8,10 @@ from dataclasses import replace
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.usage import usage_of
 from hami_plugins.errors import WireError
-from hami_plugins.model.devices import CoreMask, Device, GrantedShare, GroupMember
+from hami_plugins.model.devices import AllocatedShare, CoreMask, Device, GroupMember
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, NodeShape, NodeState, Problem
-from hami_plugins.model.pods import Container, ContainerGrant, Pod, PodRecord, Unlocated
+from hami_plugins.model.pods import Container, ContainerAllocation, Pod, PodRecord, Unlocated
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
@@ -108,18 +108,20 @@ def settled(record: PodRecord, entry: NodeEntry, known: Collection[str] = ()) ->
     ``known`` are the ids of the node's devices, where the caller has them at hand as a set.
     """
     known = known or entry.ids
-    misnumbered: tuple[GrantedShare, ...] = ()
+    misnumbered: tuple[AllocatedShare, ...] = ()
     if record.unlocated:
         misnumbered = tuple(_misnumbered(record, entry))
         record = _located(record, entry)
-    if any(_is_uncounted(share) for grant in record.grants for share in grant.shares):
+    if any(_is_uncounted(share) for allocation in record.allocations for share in allocation.shares):
         record = _counted(record, entry)
-    strangers = tuple(share for grant in record.grants for share in grant.shares if share.device not in known)
+    strangers = tuple(
+        share for allocation in record.allocations for share in allocation.shares if share.device not in known
+    )
     strangers += misnumbered
     return record if strangers == record.strangers else replace(record, strangers=strangers)
 
 
-def _misnumbered(record: PodRecord, entry: NodeEntry) -> Iterator[GrantedShare]:
+def _misnumbered(record: PodRecord, entry: NodeEntry) -> Iterator[AllocatedShare]:
     """Core numbers that the node does not go up to, under names that nothing has."""
     devices = entry.state.shape.devices
     for each in record.unlocated:
@@ -129,7 +131,7 @@ def _misnumbered(record: PodRecord, entry: NodeEntry) -> Iterator[GrantedShare]:
                 yield replace(each.share, device=DeviceId(f"core {number}"))
 
 
-def _is_uncounted(share: GrantedShare) -> bool:
+def _is_uncounted(share: AllocatedShare) -> bool:
     """Whether a share holds a whole device by its mask, and its reader did not know how many cores that has."""
     return isinstance(share.mark, CoreMask) and not share.cores
 
@@ -138,25 +140,27 @@ def _counted(record: PodRecord, entry: NodeEntry) -> PodRecord:
     """The record with the cores of such devices, and the mask of those that there are."""
     cores = {name: device.cores for name, device in zip(entry.ids, entry.state.shape.devices, strict=True)}
 
-    def counted(share: GrantedShare) -> GrantedShare:
+    def counted(share: AllocatedShare) -> AllocatedShare:
         if share.device not in cores or not isinstance(share.mark, CoreMask) or share.cores:
             return share
         there = share.mark.bits & ((1 << cores[share.device]) - 1)
         return replace(share, cores=CoreShare(there.bit_count()), mark=CoreMask(there))
 
-    grants = tuple(replace(grant, shares=tuple(map(counted, grant.shares))) for grant in record.grants)
-    return replace(record, grants=grants)
+    allocations = tuple(
+        replace(allocation, shares=tuple(map(counted, allocation.shares))) for allocation in record.allocations
+    )
+    return replace(record, allocations=allocations)
 
 
 def _located(record: PodRecord, entry: NodeEntry) -> PodRecord:
-    grants = list(record.grants)
+    allocations = list(record.allocations)
     for each in record.unlocated:
-        before = grants[each.container]
-        grants[each.container] = replace(before, shares=(*before.shares, *_found(each, entry)))
-    return replace(record, grants=tuple(grants), unlocated=())
+        before = allocations[each.container]
+        allocations[each.container] = replace(before, shares=(*before.shares, *_found(each, entry)))
+    return replace(record, allocations=tuple(allocations), unlocated=())
 
 
-def _found(each: Unlocated, entry: NodeEntry) -> Iterator[GrantedShare]:
+def _found(each: Unlocated, entry: NodeEntry) -> Iterator[AllocatedShare]:
     """The cores of each numbered device; every device, whole, where there are no numbers or one that no device has."""
     devices = entry.state.shape.devices
     if each.device_index is not None:
@@ -176,7 +180,7 @@ def _found(each: Unlocated, entry: NodeEntry) -> Iterator[GrantedShare]:
             yield replace(share, device=entry.ids[position])
 
 
-def _numbered(each: Unlocated, index: int, entry: NodeEntry) -> GrantedShare:
+def _numbered(each: Unlocated, index: int, entry: NodeEntry) -> AllocatedShare:
     """The share on the device of that index; of one that the node does not have, under a name that nothing has."""
     share = each.share
     for position in entry.state.shape.positions.get(share.vendor, ()):
@@ -199,7 +203,7 @@ class RecordReader:
 
     def __init__(self, registry: Registry) -> None:
         self._lists: Mapping[str, VendorSpec] = {spec.keys.allocated: spec for spec in registry}
-        self._foreign = [(spec, spec.granted_elsewhere) for spec in registry if spec.granted_elsewhere is not None]
+        self._foreign = [(spec, spec.foreign_allocations) for spec in registry if spec.foreign_allocations is not None]
         self._labels: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
 
     def record(self, pod: Pod) -> tuple[PodRecord, tuple[Problem, ...]]:
@@ -207,34 +211,34 @@ class RecordReader:
 
         Where the list is fine and what goes with it is not, the amounts count and partitions are unknown.
         """
-        merged: list[list[GrantedShare]] = [[] for _ in pod.containers]
+        merged: list[list[AllocatedShare]] = [[] for _ in pod.containers]
         problems: list[Problem] = []
         unlocated: list[Unlocated] = []
         for key, text in pod.annotations.items():
             spec = self._lists.get(key)
             if spec is None:
                 continue
-            granted: tuple[ContainerGrant, ...] = ()
+            allocated: tuple[ContainerAllocation, ...] = ()
             try:
                 if spec.read is not None:
                     found = spec.read(spec, pod, text)
-                    granted = found.grants
+                    allocated = found.allocations
                     unlocated.extend(found.unlocated)
                 else:
-                    granted = self._listed(spec, pod, key, text)
-                    granted = _with_named(spec, pod, granted)
-                    granted = self._recalled(spec, pod, granted)
+                    allocated = self._listed(spec, pod, key, text)
+                    allocated = _with_named(spec, pod, allocated)
+                    allocated = self._recalled(spec, pod, allocated)
             except WireError as error:
                 problems.append(Problem(f"pod {pod.full_name}", str(error)))
-            for at, grant in enumerate(granted):
-                merged[at].extend(grant.shares)
+            for at, allocation in enumerate(allocated):
+                merged[at].extend(allocation.shares)
         unlocated.extend(self._elsewhere(pod, merged, problems))
         record = PodRecord(
             namespace=pod.namespace,
             name=pod.name,
             uid=pod.uid,
-            grants=tuple(
-                ContainerGrant(container.kind, tuple(shares))
+            allocations=tuple(
+                ContainerAllocation(container.kind, tuple(shares))
                 for container, shares in zip(pod.containers, merged, strict=True)
             ),
             requests=pod.constraints.requests,
@@ -251,18 +255,18 @@ class RecordReader:
         return record, tuple(problems)
 
     def _elsewhere(
-        self, pod: Pod, merged: Sequence[list[GrantedShare]], problems: list[Problem]
+        self, pod: Pod, merged: Sequence[list[AllocatedShare]], problems: list[Problem]
     ) -> tuple[Unlocated, ...]:
         """Puts in what a placed pod really holds of vendors whose devices are handed out by other words than the list.
 
         The answer is what of it only its node can tell.
         """
         unlocated: list[Unlocated] = []
-        for spec, granted_elsewhere in self._foreign if pod.node is not None else ():
+        for spec, foreign_allocations in self._foreign if pod.node is not None else ():
             listed = tuple(tuple(each for each in shares if each.vendor == spec.name) for shares in merged)
-            found = granted_elsewhere(spec, pod, listed)
-            for at, shares in enumerate(merged if found.grants or any(listed) else ()):
-                held = found.grants[at].shares if found.grants else ()
+            found = foreign_allocations(spec, pod, listed)
+            for at, shares in enumerate(merged if found.allocations or any(listed) else ()):
+                held = found.allocations[at].shares if found.allocations else ()
                 shares[:] = [*(each for each in shares if each.vendor != spec.name), *held]
             unlocated.extend(found.unlocated)
             if found.remarks:
@@ -274,19 +278,21 @@ class RecordReader:
         """The same labels as one value, since the pods of a workload have them in common."""
         return self._labels.setdefault(tuple(labels.items()), labels)
 
-    def _listed(self, spec: VendorSpec, pod: Pod, key: str, text: str) -> tuple[ContainerGrant, ...]:
+    def _listed(self, spec: VendorSpec, pod: Pod, key: str, text: str) -> tuple[ContainerAllocation, ...]:
         decode = volcano.decode_assignment if spec.dialect is Dialect.VOLCANO else pod_devices.decode
         segments = [_shares(spec, segment) for segment in decode(key, text)]
         return tuple(
-            ContainerGrant(container.kind, tuple(shares))
+            ContainerAllocation(container.kind, tuple(shares))
             for container, shares in zip(pod.containers, aligned(segments, spec, pod.containers), strict=True)
         )
 
-    def _recalled(self, spec: VendorSpec, pod: Pod, grants: tuple[ContainerGrant, ...]) -> tuple[ContainerGrant, ...]:
+    def _recalled(
+        self, spec: VendorSpec, pod: Pod, allocations: tuple[ContainerAllocation, ...]
+    ) -> tuple[ContainerAllocation, ...]:
         if spec.recall is not None:
-            grants = spec.recall(pod.annotations, grants)
+            allocations = spec.recall(pod.annotations, allocations)
         group = spec.group_of(pod) if spec.group_of is not None else ""
-        return _of_group(grants, group) if group else grants
+        return _of_group(allocations, group) if group else allocations
 
 
 def asks_for_a_card(spec: VendorSpec, container: Container) -> bool:
@@ -294,26 +300,28 @@ def asks_for_a_card(spec: VendorSpec, container: Container) -> bool:
     return any(container.amount(name) is not None for name in (spec.resources.count, spec.resources.memory))
 
 
-def _shares(spec: VendorSpec, assigned: Iterable[AssignedDevice]) -> tuple[GrantedShare, ...]:
+def _shares(spec: VendorSpec, assigned: Iterable[AssignedDevice]) -> tuple[AllocatedShare, ...]:
     return tuple(
-        GrantedShare(device=found.device, vendor=spec.name, word=found.word, memory=found.memory, cores=found.cores)
+        AllocatedShare(device=found.device, vendor=spec.name, word=found.word, memory=found.memory, cores=found.cores)
         for found in assigned
     )
 
 
-def _with_named(spec: VendorSpec, pod: Pod, grants: tuple[ContainerGrant, ...]) -> tuple[ContainerGrant, ...]:
-    """The grants with what the vendor's list has no place for put in."""
+def _with_named(
+    spec: VendorSpec, pod: Pod, allocations: tuple[ContainerAllocation, ...]
+) -> tuple[ContainerAllocation, ...]:
+    """The allocations with what the vendor's list has no place for put in."""
     named = named_in(spec, pod)
     if not named:
-        return grants
+        return allocations
     return tuple(
-        ContainerGrant(grant.kind, (*grant.shares, *_shares(spec, named.get(container.name, ()))))
-        for container, grant in zip(pod.containers, grants, strict=True)
+        ContainerAllocation(allocation.kind, (*allocation.shares, *_shares(spec, named.get(container.name, ()))))
+        for container, allocation in zip(pod.containers, allocations, strict=True)
     )
 
 
 def named_in(spec: VendorSpec, pod: Pod) -> Mapping[str, tuple[AssignedDevice, ...]]:
-    """What a pod's second list grants to containers that are no applications, by name. Raises ``WireError``."""
+    """What a pod's second list allocates to containers that are no applications, by name. Raises ``WireError``."""
     text = pod.annotations.get(spec.keys.more, "") if spec.keys.more else ""
     if not text:
         return {}
@@ -325,17 +333,19 @@ def named_in(spec: VendorSpec, pod: Pod) -> Mapping[str, tuple[AssignedDevice, .
     return found
 
 
-def _of_group(grants: tuple[ContainerGrant, ...], group: str) -> tuple[ContainerGrant, ...]:
-    """The grants with the group on every share that leaves no mark of its own."""
+def _of_group(allocations: tuple[ContainerAllocation, ...], group: str) -> tuple[ContainerAllocation, ...]:
+    """The allocations with the group on every share that leaves no mark of its own."""
     return tuple(
-        replace(grant, shares=tuple(replace(each, mark=each.mark or GroupMember(group)) for each in grant.shares))
-        for grant in grants
+        replace(
+            allocation, shares=tuple(replace(each, mark=each.mark or GroupMember(group)) for each in allocation.shares)
+        )
+        for allocation in allocations
     )
 
 
 def aligned(
-    segments: Sequence[Sequence[GrantedShare]], spec: VendorSpec, containers: Sequence[Container]
-) -> Sequence[Sequence[GrantedShare]]:
+    segments: Sequence[Sequence[AllocatedShare]], spec: VendorSpec, containers: Sequence[Container]
+) -> Sequence[Sequence[AllocatedShare]]:
     """One segment per container. Volcano writes segments only for containers with devices; HAMi 2.10 forgets those of
     idle containers when the card model is not spelled like the vendor (HAMi 2.10.0 ``pkg/scheduler/score.go``)."""
     filled = list(segments)
@@ -355,7 +365,7 @@ def aligned(
         running = [at for at in asking if containers[at].kind is ContainerKind.APP]
         asking = running if sum(map(bool, filled)) <= len(running) else asking
     spoken = [segment for segment in filled if segment]
-    result: list[Sequence[GrantedShare]] = [() for _ in containers]
+    result: list[Sequence[AllocatedShare]] = [() for _ in containers]
     places = asking if len(asking) >= len(spoken) else range(len(containers))
     for at, segment in zip(places, spoken if places is asking else filled, strict=False):
         result[at] = segment

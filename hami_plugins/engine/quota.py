@@ -22,8 +22,8 @@ def used_by(snapshot: ClusterSnapshot, namespace: str, registry: Registry) -> Ma
         for record in entry.pods:
             if record.namespace != namespace:
                 continue
-            vendors = {share.device: share.vendor for grant in record.grants for share in grant.shares}
-            for device, held in held_by(record.grants, init_finished=record.init_finished).items():
+            vendors = {share.device: share.vendor for allocation in record.allocations for share in allocation.shares}
+            for device, held in held_by(record.allocations, init_finished=record.init_finished).items():
                 memory, cores = sums.get(vendors[device], (0, 0))
                 at = entry.position(device)
                 counted = (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from hami_plugins.model.devices import IDLE, DeviceUsage, Mark
-from hami_plugins.model.pods import ContainerGrant, PodRecord
+from hami_plugins.model.pods import ContainerAllocation, PodRecord
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
 
@@ -26,12 +26,17 @@ class HeldDevice(NamedTuple):
 _NOTHING = HeldDevice(0, 0, 0)
 
 
-def held_by(grants: Sequence[ContainerGrant], *, init_finished: bool = False) -> Mapping[DeviceId, HeldDevice]:
+def held_by(
+    allocations: Sequence[ContainerAllocation], *, init_finished: bool = False
+) -> Mapping[DeviceId, HeldDevice]:
     """What a pod holds of each device at its peak; once its init containers are done they no longer count."""
     return peak(
-        (grant.kind, ((share.device, held_of(share.memory, share.cores, share.mark)) for share in grant.shares))
-        for grant in grants
-        if not (init_finished and grant.kind is ContainerKind.INIT)
+        (
+            allocation.kind,
+            ((share.device, held_of(share.memory, share.cores, share.mark)) for share in allocation.shares),
+        )
+        for allocation in allocations
+        if not (init_finished and allocation.kind is ContainerKind.INIT)
     )
 
 
@@ -74,7 +79,7 @@ def usage_of(pods: Iterable[PodRecord], ids: Sequence[DeviceId]) -> tuple[Device
 
 def add(usage: dict[DeviceId, DeviceUsage], pod: PodRecord) -> None:
     """Add one pod to the usage of the devices that are keys of ``usage``."""
-    for device, held in held_by(pod.grants, init_finished=pod.init_finished).items():
+    for device, held in held_by(pod.allocations, init_finished=pod.init_finished).items():
         used = usage.get(device)
         if used is not None:
             usage[device] = used.plus(MiB(held.memory), CoreShare(held.cores), held.marks, held.slots)

@@ -1,4 +1,4 @@
-"""Why vendors keep pods off nodes whatever is free there: the one rule for plans, explanations and servers of grants.
+"""Why vendors keep pods off nodes whatever is free there: the one rule for plans, explanations and allocators.
 
 What a vendor objects to may change with time alone, so that it is no part of a remembered verdict.
 """

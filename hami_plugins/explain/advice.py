@@ -94,7 +94,7 @@ def _where(change: LessOf, containers: Sequence[str]) -> str:
 
 def holding_words(pod: PodRecord, registry: Registry = _NO_VENDORS) -> str:
     """What a running pod holds, in sums."""
-    shares = [share for grant in pod.grants for share in grant.shares]
+    shares = [share for allocation in pod.allocations for share in allocation.shares]
     noun = registry.noun(share.vendor for share in shares)
     if not shares:
         return f"no {noun}s"

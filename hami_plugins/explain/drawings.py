@@ -31,7 +31,7 @@ class DeviceMark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DrawnDevice:
-    """A device of the drawing. ``meant`` says that it belongs to the set that would be granted."""
+    """A device of the drawing. ``meant`` says that it belongs to the set that would be allocated."""
 
     index: int
     row: int
@@ -162,7 +162,7 @@ def _drawing(entry: NodeEntry, layout: WiringLayout, ours: Collection[str], mean
 
 def _orders(entry: NodeEntry, index: Mapping[DeviceId, int]) -> Iterator[tuple[str, tuple[int, ...]]]:
     for pod in entry.pods:
-        shares = (share.device for grant in pod.grants for share in grant.shares)
+        shares = (share.device for allocation in pod.allocations for share in allocation.shares)
         if order := tuple(dict.fromkeys(index[device] for device in shares if device in index)):
             yield pod.full_name, order
 
@@ -178,8 +178,8 @@ def _pods(entry: NodeEntry) -> Sequence[tuple[str, ...]]:
     position = {device: at for at, device in enumerate(entry.ids)}
     found: list[dict[str, None]] = [{} for _ in entry.ids]
     for pod in entry.pods:
-        for grant in pod.grants:
-            for share in grant.shares:
+        for allocation in pod.allocations:
+            for share in allocation.shares:
                 at = position.get(share.device)
                 if at is not None:
                     found[at][pod.full_name] = None

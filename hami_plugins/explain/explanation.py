@@ -114,7 +114,7 @@ def explain(
     for entry in snapshot.nodes:
         for record in entry.pods:
             if record.full_name == full_name:
-                nothing = not any(grant.shares for grant in record.grants)
+                nothing = not any(allocation.shares for allocation in record.allocations)
                 running = _running(planner, snapshot, entry, record)
                 return Explanation(pod=full_name, about=running, asks_nothing=nothing, problems=problems, gaps=gaps)
     raise ManifestError(f"there is no pod {full_name} in this cluster{_near(full_name, snapshot)}")

@@ -233,7 +233,7 @@ def _never(reason: CardShortage, blocked: Blocked, spec: VendorSpec) -> str:
     if there.count != reason.request.count:
         asked = f"{cores(reason.request.cores, spec)}, {asked} {spec.noun}s"
     return (
-        f"linked {spec.noun}s: asked {asked}, which {blocked.entry.name} never grants together; "
+        f"linked {spec.noun}s: asked {asked}, which {blocked.entry.name} never allocates together; "
         f"the nearest numbers that it does: {near}"
     )
 
@@ -319,6 +319,6 @@ _TOPICS: Final[Mapping[Reason, str]] = {
     Reason.APP_CLASS: "{are} taken by applications of another class",
     Reason.GROUP: "{are} taken by a pod of the same group",
     Reason.WITHHELD: "{are} free but reserved: the node reports that many broken devices without naming them",
-    Reason.TOPOLOGY: "would do one by one, but no set of them that may be granted together is free",
+    Reason.TOPOLOGY: "would do one by one, but no set of them that may be allocated together is free",
 }
 """What is wrong with cards, for reasons without numbers of their own."""

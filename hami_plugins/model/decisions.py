@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from hami_plugins.model.devices import GrantedShare
-from hami_plugins.model.pods import ContainerGrant
+from hami_plugins.model.devices import AllocatedShare
+from hami_plugins.model.pods import ContainerAllocation
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.verdicts import Fit, NoFit
 
@@ -33,17 +33,17 @@ Refusal = NoFit | NodeObjection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """A pod fits: the node, the grants per container (the pod's order), and how the node scored among the others.
+    """A pod fits: the node, the allocations per container (the pod's order), and how the node scored among the others.
 
     ``candidates`` is how many nodes fit.
     """
 
     node: NodeName
-    containers: tuple[ContainerGrant, ...]
+    containers: tuple[ContainerAllocation, ...]
     fit: Fit
     candidates: int
 
-    def grants(self) -> tuple[GrantedShare, ...]:
+    def shares(self) -> tuple[AllocatedShare, ...]:
         """All shares of the pod, container by container."""
         return tuple(share for container in self.containers for share in container.shares)
 

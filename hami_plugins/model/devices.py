@@ -134,7 +134,7 @@ def _mark_order(mark: Mark) -> tuple[str, tuple[object, ...]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrantedShare:
+class AllocatedShare:
     """A share with its names: what annotations carry between scheduler and node agent.
 
     ``word`` is the type member of the assignment string (HAMi writes the vendor's common word, AMD the card model).

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from hami_plugins.model.devices import GrantedShare
+from hami_plugins.model.devices import AllocatedShare
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName, PodUid
@@ -151,11 +151,11 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerGrant:
+class ContainerAllocation:
     """What one container of a placed pod holds."""
 
     kind: ContainerKind
-    shares: tuple[GrantedShare, ...] = ()
+    shares: tuple[AllocatedShare, ...] = ()
 
 
 class Unlocated(NamedTuple):
@@ -168,7 +168,7 @@ class Unlocated(NamedTuple):
     """
 
     container: int
-    share: GrantedShare
+    share: AllocatedShare
     numbers: tuple[int, ...] = ()
     device_index: int | None = None
     percent: int = 0
@@ -181,20 +181,21 @@ class Unlocated(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PodRecord:
-    """A pod that occupies a node: its grants by container, and its plain requests in nano units.
+    """A pod that occupies a node: its allocations by container, and its plain requests in nano units.
 
-    ``init_finished`` says that init containers no longer count; ``strangers`` are grants that name devices the node
-    does not have: they are kept and shown, never freed. ``unlocated`` is what becomes grants once the node is known.
+    ``init_finished`` says that init containers no longer count; ``strangers`` are allocations that name devices the
+    node does not have: they are kept and shown, never freed. ``unlocated`` is what becomes allocations once the node is
+    known.
     """
 
     namespace: str
     name: str
     uid: PodUid
-    grants: tuple[ContainerGrant, ...] = ()
+    allocations: tuple[ContainerAllocation, ...] = ()
     requests: tuple[tuple[str, int], ...] = ()
     init_finished: bool = False
     terminating: bool = False
-    strangers: tuple[GrantedShare, ...] = ()
+    strangers: tuple[AllocatedShare, ...] = ()
     unlocated: tuple[Unlocated, ...] = ()
     queue: str = ""
     group: str = ""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from hami_plugins.model.devices import Device, DeviceShare, DeviceUsage, GrantedShare
+from hami_plugins.model.devices import AllocatedShare, Device, DeviceShare, DeviceUsage
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import NodeShape, NodeState
-from hami_plugins.model.pods import Container, ContainerGrant, Pod, ResourceList, Unlocated
+from hami_plugins.model.pods import Container, ContainerAllocation, Pod, ResourceList, Unlocated
 from hami_plugins.model.policy import Policy
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import DeviceRequest
@@ -266,7 +266,7 @@ class ForeignAllocation(NamedTuple):
     ``remedy`` is what to do about what the remarks tell, where that is not to make the pod again.
     """
 
-    grants: tuple[ContainerGrant, ...] = ()
+    allocations: tuple[ContainerAllocation, ...] = ()
     unlocated: tuple[Unlocated, ...] = ()
     remarks: tuple[str, ...] = ()
     remedy: str = ""
@@ -302,14 +302,14 @@ class VendorSpec:
     * ``group_of``: the group of pods whose shares must not meet on a device, where a pod wants that (then its shares
       are marked with it); empty for none.
     * ``annotate``: the vendor's own annotations for a placement, beside HAMi's two lists.
-    * ``recall``: puts back into decoded grants what the assignment string leaves out (partitions, masks, tenants).
-    * ``together``: the sets of devices that a request may be granted on one shape, ``None`` where any will do; only
+    * ``recall``: puts back into decoded allocations what the assignment string leaves out (partitions, masks, tenants).
+    * ``together``: the sets of devices that a request may be allocated on one shape, ``None`` where any will do; only
       what is told of a refusal, and which pods are looked at as ones that could leave, depends on it.
     * ``relabelled``: what a shape would be, were its node labelled otherwise.
     * ``layout``: how to draw the devices of a shape, ``None`` where there is nothing to draw.
     * ``read``: what a pod's list says, where it has a form of its own; raises ``WireError``. Who reads so writes with
       ``annotate`` alone.
-    * ``granted_elsewhere``: all that a placed pod holds, from what this vendor's list gives each container, from the
+    * ``foreign_allocations``: all that a placed pod holds, from what this vendor's list gives each container, from the
       words of another scheduler and from what it asks for; never less than it may use.
 
     Further knobs: ``exact_mode`` wants the mode that a pod names to be the device's (else it may be one of several);
@@ -355,9 +355,13 @@ class VendorSpec:
     scores_alone: bool = False
     group_of: Callable[[Pod], str] | None = None
     annotate: Callable[[AllocationView], Mapping[str, str]] | None = None
-    recall: Callable[[Mapping[str, str], tuple[ContainerGrant, ...]], tuple[ContainerGrant, ...]] | None = None
+    recall: Callable[[Mapping[str, str], tuple[ContainerAllocation, ...]], tuple[ContainerAllocation, ...]] | None = (
+        None
+    )
     read: Callable[[VendorSpec, Pod, str], ForeignAllocation] | None = None
-    granted_elsewhere: Callable[[VendorSpec, Pod, Sequence[Sequence[GrantedShare]]], ForeignAllocation] | None = None
+    foreign_allocations: Callable[[VendorSpec, Pod, Sequence[Sequence[AllocatedShare]]], ForeignAllocation] | None = (
+        None
+    )
     together: Callable[[DeviceRequest, NodeShape], Together | None] | None = None
     relabelled: Callable[[NodeShape], Sequence[Relabelled]] | None = None
     layout: Callable[[NodeShape], WiringLayout | None] | None = None
@@ -401,16 +405,16 @@ class VendorSpec:
 
 
 class AllocationView(NamedTuple):
-    """What an ``annotate`` hook sees of a placement: the pod, the node, the grants of this vendor per container.
+    """What an ``annotate`` hook sees of a placement: the pod, the node, the allocations of this vendor per container.
 
-    ``indexes`` gives each granted device's index; ``now_ns`` is the time to write (Unix nanoseconds); ``notes`` are
+    ``indexes`` gives each allocated device's index; ``now_ns`` is the time to write (Unix nanoseconds); ``notes`` are
     those of the node's inventory.
     """
 
     spec: VendorSpec
     pod: Pod
     node: NodeName
-    containers: tuple[tuple[GrantedShare, ...], ...]
+    containers: tuple[tuple[AllocatedShare, ...], ...]
     indexes: Mapping[DeviceId, int]
     devices: Mapping[DeviceId, Device]
     now_ns: int

@@ -13,7 +13,7 @@ from hami_plugins.model.nodes import NodeShape
 
 
 class Together(NamedTuple):
-    """The sets of so many devices as are asked for that may be granted together, whoever holds them now.
+    """The sets of so many devices as are asked for that may be allocated together, whoever holds them now.
 
     Where there are none, ``nearest`` are the counts next to it that there are sets of.
     """

@@ -63,7 +63,7 @@ def answer_of(about: PendingExplanation, registry: Registry) -> PodAnswer:
 
 def held_slices(about: RunningExplanation) -> tuple[PlannedSlice, ...]:
     """What a running pod holds. Its containers' names are not known."""
-    return slices_of(about.record.grants, (), about.node)
+    return slices_of(about.record.allocations, (), about.node)
 
 
 def causes_again(about: RunningExplanation, registry: Registry) -> tuple[CountedReason, ...]:

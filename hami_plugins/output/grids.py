@@ -1,6 +1,6 @@
 """Drawings of linked devices as text, a few lines wide enough for any terminal.
 
-``[ 4 ]`` is a device that the answer is about (granted, or of the nearest set), a letter behind a number is the pod
+``[ 4 ]`` is a device that the answer is about (allocated, or of the nearest set), a letter behind a number is the pod
 that holds the device, ``x`` an unhealthy one. ``--`` and ``|`` are links, ``~`` at an edge leads around to the other
 side, ``=`` and ``#`` are links inside of the set, ``/`` is a link that does not work.
 """

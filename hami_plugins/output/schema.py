@@ -240,7 +240,7 @@ class ExplanationDocument(TypedDict):
     """The pod as a plan of it alone has it now; it may fit by now."""
     running: RunningDocument | None
     usage: list[ContainerUsageDocument]
-    """What its containers use, as far as usage was given; of a pod that waits: whose grants are left unused."""
+    """What its containers use, as far as usage was given; of a pod that waits: whose allocations are left unused."""
     problems: list[ProblemDocument]
     """What could not be read of it."""
     warnings: list[WarningDocument]

@@ -1,4 +1,4 @@
-"""What containers use beside what they were granted, in words: for the page, for explanations, and as a table."""
+"""What containers use beside what they were allocated, in words: for the page, for explanations, and as a table."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MOST_TOLD: Final = 3
 """Pods that are named beside one that waits, because they leave much unused."""
 
 LEAST_UNUSED: Final = 1 << 30
-"""So many bytes of a grant have to be unused before they are worth a word."""
+"""So many bytes of an allocation have to be unused before they are worth a word."""
 
 _MIB: Final = 1 << 20
-_COLUMNS: Final = ("POD", "CONTAINER", "CARD", "GRANTED", "USED", "SM", "LAST KERNEL", "PROCESSES", "REMARK")
+_COLUMNS: Final = ("POD", "CONTAINER", "CARD", "ALLOCATED", "USED", "SM", "LAST KERNEL", "PROCESSES", "REMARK")
 _SPANS: Final = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _READINGS: Final = {
     ReadStatus.READ: "",
@@ -61,7 +61,7 @@ class Usages:
         return f"uses {_amount(sum(known))}" if known else ""
 
     def unused(self, most: int) -> tuple[tuple[str, str], ...]:
-        """Who leaves most of his grant unused, with what he has and uses, a pair of words for each of his cards."""
+        """Who leaves most of an allocation unused, with what is held and used: a pair of words for each card."""
         return tuple(
             (f"{each.full_name}, container {each.container}", _card_words(each, card))
             for each in self.wasteful(most)
@@ -69,13 +69,13 @@ class Usages:
         )
 
     def wasteful(self, most: int = MOST_TOLD) -> tuple[ContainerUsage, ...]:
-        """Who leaves most of his grant unused, the worst first."""
+        """Who leaves most of his allocation unused, the worst first."""
         found = [each for containers in self.pods.values() for each in containers if each.unused >= LEAST_UNUSED]
         return tuple(nlargest(most, found, key=lambda each: each.unused))
 
 
 def told_beside(found: Explanation, usages: Usages) -> tuple[ContainerUsage, ...]:
-    """The containers to be told of: those of a running pod, or whose grants a pod that waits could use."""
+    """The containers to be told of: those of a running pod, or whose allocations a pod that waits could use."""
     if isinstance(found.about, RunningExplanation):
         return usages.pod(found.pod)
     waits = not found.asks_nothing and not isinstance(found.about.plan.decision, Placed)
@@ -86,7 +86,7 @@ def lines(found: Explanation, usages: Usages) -> tuple[TextLine, ...]:
     """The same in words."""
     containers = told_beside(found, usages)
     if isinstance(found.about, RunningExplanation):
-        return tuple(_beside_grant(each, card) for each in containers for card in each.cards)
+        return tuple(_beside_allocation(each, card) for each in containers for card in each.cards)
     return tuple(
         TextLine(f"  unused meanwhile: {_amount(each.unused)} of {each.full_name}, container {each.container}", "warn")
         for each in containers
@@ -100,15 +100,15 @@ def table(containers: Iterable[ContainerUsage]) -> Table:
     return Table(columns=_COLUMNS, rows=tuple(rows), whole=frozenset({0, 1, 3, 4}), optional=(7, 6, 5), toned=8)
 
 
-def _beside_grant(container: ContainerUsage, card: CardUsage) -> TextLine:
+def _beside_allocation(container: ContainerUsage, card: CardUsage) -> TextLine:
     words = _card_words(container, card)
     return TextLine(f"  container {container.container}: {words}", "warn" if card.unused >= LEAST_UNUSED else "")
 
 
 def _card_words(container: ContainerUsage, card: CardUsage) -> str:
     if card.used is None:
-        return f"{_amount(card.granted)} of {card.card} are granted, use is not known ({_remark(container)})"
-    said = [f"uses {_amount(card.used.total)} of {_amount(card.granted)} on {card.card}"]
+        return f"{_amount(card.allocated)} of {card.card} are allocated, use is not known ({_remark(container)})"
+    said = [f"uses {_amount(card.used.total)} of {_amount(card.allocated)} on {card.card}"]
     if card.utilization is not None:
         said.append(f"{card.utilization:.0%} busy")
     if container.last_kernel_age is not None:
@@ -137,7 +137,7 @@ def _cells(card: CardUsage | None) -> tuple[str, str, str, str]:
         return "-", "-", "-", "-"
     used = None if card.used is None else card.used.total
     share = "-" if card.utilization is None else f"{card.utilization:.0%}"
-    return card.card, _amount(card.granted), _amount(used), share
+    return card.card, _amount(card.allocated), _amount(used), share
 
 
 def _amount(found: int | None) -> str:

@@ -54,7 +54,7 @@ class Plan:
 class Planner:
     """Plans units on snapshots. Keeps a decider, so that planning again on a similar snapshot is fast.
 
-    With ``release`` it notes where that release of Volcano will do otherwise; what ``grants`` puts right it does not.
+    With ``release`` it notes where that release of Volcano will do otherwise; what ``assigner`` puts right it does not.
     Without them it is what the mark on each pod says. ``now`` is when the pods would begin (Unix seconds), for rules
     about time; without it, that is when the snapshot was taken.
     """
@@ -66,12 +66,12 @@ class Planner:
         decider: Decider | None = None,
         *,
         release: Version | None = None,
-        grants: DeviceAssigner | None = None,
+        assigner: DeviceAssigner | None = None,
         now: float | None = None,
     ) -> None:
         self.registry = registry
         self.release = release
-        self.grants = grants
+        self.assigner = assigner
         self.rules = rules or Rules()
         self.decider = decider or Decider(registry)
         self._now = now
@@ -96,7 +96,7 @@ class Planner:
         desk = PodEvaluator(self.registry, self.rules, self.decider, now_ns=now_ns, moment=self.moment(snapshot))
         turns = SchedulingCycle(desk, snapshot, wanted, progress)
         turns.take()
-        told = differences(PlanContext(snapshot, turns.plans, wanted, self.registry), self.release, self.grants)
+        told = differences(PlanContext(snapshot, turns.plans, wanted, self.registry), self.release, self.assigner)
         noted = [
             replace(plan, notes=tuple(each.words for each in found), differences=found) if found else plan
             for plan, found in zip(turns.plans, told, strict=True)

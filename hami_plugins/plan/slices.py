@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.devices import CoreMask, Device, GrantedShare, Instance, Mark, Tenant, Unplaced
+from hami_plugins.model.devices import AllocatedShare, CoreMask, Device, Instance, Mark, Tenant, Unplaced
 from hami_plugins.model.nodes import NodeEntry
-from hami_plugins.model.pods import ContainerGrant
+from hami_plugins.model.pods import ContainerAllocation
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, VendorName
 from hami_plugins.plan import PodPlan
@@ -47,7 +47,7 @@ class PlannedSlice:
 
 
 def slices_of(
-    grants: Sequence[ContainerGrant], names: Sequence[str], entry: NodeEntry | None
+    allocations: Sequence[ContainerAllocation], names: Sequence[str], entry: NodeEntry | None
 ) -> tuple[PlannedSlice, ...]:
     """The shares of a pod, container by container. ``names`` are the containers' names, where they are known."""
     cards = {} if entry is None else dict(zip(entry.ids, entry.state.shape.devices, strict=True))
@@ -55,7 +55,7 @@ def slices_of(
         PlannedSlice(
             at=at,
             container=names[at] if at < len(names) else "",
-            kind=grant.kind,
+            kind=allocation.kind,
             vendor=share.vendor,
             device=share.device,
             memory=share.memory,
@@ -64,12 +64,12 @@ def slices_of(
             whole=_is_whole(share, cards.get(share.device)),
             card=cards.get(share.device),
         )
-        for at, grant in enumerate(grants)
-        for share in grant.shares
+        for at, allocation in enumerate(allocations)
+        for share in allocation.shares
     )
 
 
-def _is_whole(share: GrantedShare, card: Device | None) -> bool:
+def _is_whole(share: AllocatedShare, card: Device | None) -> bool:
     if card is None or isinstance(share.mark, Instance):
         return False
     return share.memory >= card.memory and share.cores >= card.cores

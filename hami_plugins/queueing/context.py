@@ -71,7 +71,7 @@ class PlanContext:
         """The first pod that the plan gives cards of each node."""
         first: dict[NodeName, str] = {}
         for plan in self.plans:
-            if isinstance(plan.decision, Placed) and plan.stage is Stage.PLACED and plan.decision.grants():
+            if isinstance(plan.decision, Placed) and plan.stage is Stage.PLACED and plan.decision.shares():
                 first.setdefault(plan.decision.node, plan.pod.full_name)
         return first
 
@@ -122,8 +122,8 @@ class PlanContext:
             for entry in self.snapshot.nodes
             for record in entry.pods
             if record.terminating
-            for grant in record.grants
-            for share in grant.shares
+            for allocation in record.allocations
+            for share in allocation.shares
         )
 
     @cached_property

@@ -47,7 +47,7 @@ def _meets_sick_cards(case: PodContext) -> bool:
         reasons = {reason for _, why in decision.by_node if isinstance(why, NoFit) for reason, _ in why.reasons}
         return Reason.HEALTH in reasons
     entry = case.plan.before.nodes[case.plan.before.position[decision.node]]
-    vendors = {share.vendor for share in decision.grants()}
+    vendors = {share.vendor for share in decision.shares()}
     return any(device.vendor in vendors and not device.healthy for device in entry.state.shape.devices)
 
 
@@ -100,8 +100,8 @@ def _keeps_its_gang_apart(case: PodContext) -> bool:
 
 
 def _gets_two_slots(case: PodContext) -> bool:
-    grants = case.placed.grants() if case.placed is not None and asks_for_cards(case.plan) else ()
-    cut = Counter(share.device for share in grants if isinstance(share.mark, Instance))
+    allocations = case.placed.shares() if case.placed is not None and asks_for_cards(case.plan) else ()
+    cut = Counter(share.device for share in allocations if isinstance(share.mark, Instance))
     return any(count > 1 for count in cut.values())
 
 
@@ -136,7 +136,7 @@ def _outgrows_its_queue(case: PodContext) -> bool:
         return False
     plain = dict(case.plan.pod.constraints.requests)
     for spec in case.course.specs:
-        shares = [share for share in case.placed.grants() if share.vendor == spec.name]
+        shares = [share for share in case.placed.shares() if share.vendor == spec.name]
         names, factor = spec.resources, spec.memory_factor()
         gets = {
             names.memory: sum(share.memory for share in shares) // factor,
@@ -154,7 +154,7 @@ def _has_no_queue(case: PodContext) -> bool:
 
 def _comes_behind_another(case: PodContext) -> bool:
     placed = case.placed
-    if placed is None or not placed.grants() or not asks_for_cards(case.plan):
+    if placed is None or not placed.shares() or not asks_for_cards(case.plan):
         return False
     return case.course.first_on[placed.node] != case.plan.pod.full_name
 
@@ -186,25 +186,25 @@ def _shares_a_card_with_itself(case: PodContext) -> bool:
         return False
     cards = Counter(
         device
-        for grant in case.placed.containers
-        if grant.kind is ContainerKind.APP
-        for device in {share.device for share in grant.shares}
+        for allocation in case.placed.containers
+        if allocation.kind is ContainerKind.APP
+        for device in {share.device for share in allocation.shares}
     )
     return any(count > 1 for count in cards.values())
 
 
 def _gets_several_neuron_devices(case: PodContext) -> bool:
     """Whether the pod gets linked devices by our plan, of which Volcano itself chooses none."""
-    if case.placed is None or case.plan.pod.annotations.get(awsneuron.GRANT_MARK):
+    if case.placed is None or case.plan.pod.annotations.get(awsneuron.ALLOCATOR_MARK):
         return False
-    shares = [share for share in case.placed.grants() if share.vendor == awsneuron.SPEC.name]
+    shares = [share for share in case.placed.shares() if share.vendor == awsneuron.SPEC.name]
     entry = case.course.snapshot.node(case.placed.node)
     there = 0 if entry is None else len(entry.state.shape.positions.get(awsneuron.SPEC.name, ()))
     return 1 < len(shares) < there
 
 
 def _gets_cards(case: PodContext) -> bool:
-    return case.placed is not None and asks_for_cards(case.plan) and bool(case.placed.grants())
+    return case.placed is not None and asks_for_cards(case.plan) and bool(case.placed.shares())
 
 
 def _stays_inqueue(case: PodContext) -> bool:
@@ -219,7 +219,7 @@ RULES: Final = (
         name="unchosen-devices",
         quirk=volcano_releases.UNCHOSEN_DEVICES,
         applies=_gets_several_neuron_devices,
-        words="{volcano} only counts Neuron devices: without the allocator (hami-plugins neuron grants) the kubelet "
+        words="{volcano} only counts Neuron devices: without the allocator (hami-plugins neuron allocator) the kubelet "
         "hands out any free ones, which need not be those named here, nor linked",
         unasked=True,
     ),

@@ -13,7 +13,7 @@ from hami_plugins.queueing.context import PlanContext, PodContext, is_volcanos
 from hami_plugins.queueing.release_rules import RULES, ReleaseRule
 from hami_plugins.queueing.stages import Difference, PodPlan
 from hami_plugins.vendors import volcano_releases
-from hami_plugins.vendors.volcano import GRANT_MARK
+from hami_plugins.vendors.volcano import ALLOCATOR_MARK
 from hami_plugins.vendors.volcano_releases import TRIED, DeviceAssigner, Version
 
 PREFIX: Final = "volcano-"
@@ -32,31 +32,31 @@ def release_of(text: str) -> Version:
     return TRIED if named.count(".") == 1 and found[:2] == TRIED[:2] else found
 
 
-def grants_of(text: str) -> DeviceAssigner:
-    """Who says which cards pods get, as ``--grants`` names it. Raises ``ManifestError`` for anything else."""
+def assigner_of(text: str) -> DeviceAssigner:
+    """Who says which cards pods get, as ``--assigner`` names it. Raises ``ManifestError`` for anything else."""
     try:
         return DeviceAssigner(text)
     except ValueError:
-        raise ManifestError(f"--grants {text}: not one of {', '.join(DeviceAssigner)}") from None
+        raise ManifestError(f"--assigner {text}: not one of {', '.join(DeviceAssigner)}") from None
 
 
 def differences(
-    course: PlanContext, release: Version | None, grants: DeviceAssigner | None = None
+    course: PlanContext, release: Version | None, assigner: DeviceAssigner | None = None
 ) -> Iterator[tuple[Difference, ...]]:
-    """What the release does otherwise, for each pod of the plan in turn, less what ``grants`` puts right.
+    """What the release does otherwise, for each pod of the plan in turn, less what ``assigner`` puts right.
 
-    Without a release it is what any may do with what the pod asks for. Without ``grants`` the mark on a pod counts.
+    Without a release it is what any may do with what the pod asks for. Without ``assigner`` the mark on a pod counts.
     """
     rules = [rule for rule in RULES if rule.unasked or release is not None]
     for plan in course.plans:
-        case, held = PodContext(plan, course), grants or _marked(plan)
+        case, held = PodContext(plan, course), assigner or _marked(plan)
         known = [rule for rule in rules if rule.quirk.holds(release, held)] if is_volcanos(plan) else []
         yield tuple(_told(rule, case, release) for rule in known if rule.applies(case))
 
 
 def _marked(plan: PodPlan) -> DeviceAssigner:
-    """Whose grant a pod waits for, as the server of grants has marked it."""
-    mark = plan.pod.annotations.get(GRANT_MARK, "")
+    """Whose allocation a pod waits for, as the allocator has marked it."""
+    mark = plan.pod.annotations.get(ALLOCATOR_MARK, "")
     return DeviceAssigner(mark) if mark in tuple(DeviceAssigner) else DeviceAssigner.VOLCANO
 
 

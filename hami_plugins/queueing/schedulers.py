@@ -32,7 +32,7 @@ def left_alone(pod: Pod, registry: Registry, rules: Rules) -> str:
 
 
 def taken_for_hamis(intake: PodInfo, registry: Registry) -> str:
-    """What a plan takes for granted of a scheduler whose name it does not know; empty where it knows the name."""
+    """What a plan takes for allocated of a scheduler whose name it does not know; empty where it knows the name."""
     vendors = {request.vendor for container in intake.demand.devices.containers for request in container.requests}
     if intake.dialect is not Dialect.HAMI or intake.admission.message != OTHER_SCHEDULER:
         return ""

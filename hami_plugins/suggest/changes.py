@@ -121,7 +121,7 @@ class RaisedQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labelled:
-    """A node gets another value of a label that says in which sets its devices are granted."""
+    """A node gets another value of a label that says in which sets its devices are allocated."""
 
     node: NodeName
     key: str

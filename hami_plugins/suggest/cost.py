@@ -60,5 +60,5 @@ def _memory_of(node: NodeEntry, device: str) -> int:
 
 def _part_of_node(change: Removed, node: NodeEntry) -> float:
     """How much of the node's device memory goes with the pod."""
-    memory = sum(share.memory for grant in change.pod.grants for share in grant.shares)
+    memory = sum(share.memory for allocation in change.pod.allocations for share in allocation.shares)
     return min(memory / max(node.state.shape.total_memory, 1), 1)

@@ -105,8 +105,8 @@ class _Wanted(NamedTuple):
 def _held(pod: PodRecord, devices: Container[DeviceId]) -> Mapping[DeviceId, DeviceShortage]:
     """What a pod gives back of some devices, or more: init containers count as if they ran beside the others."""
     held: dict[DeviceId, DeviceShortage] = {}
-    for grant in pod.grants:
-        for share in grant.shares:
+    for allocation in pod.allocations:
+        for share in allocation.shares:
             if share.device in devices:
                 slots, memory, cores = held.get(share.device, ENOUGH)
                 held[share.device] = DeviceShortage(slots + 1, memory + share.memory, cores + share.cores)
@@ -114,7 +114,7 @@ def _held(pod: PodRecord, devices: Container[DeviceId]) -> Mapping[DeviceId, Dev
 
 
 def _victim(pod: PodRecord, entry: NodeEntry) -> Victim:
-    shares = [share for grant in pod.grants for share in grant.shares]
+    shares = [share for allocation in pod.allocations for share in allocation.shares]
     return Victim(pod, entry, sum(share.memory for share in shares), sum(share.cores for share in shares))
 
 

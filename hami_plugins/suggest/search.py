@@ -282,7 +282,7 @@ def _halved(at: Callable[[int], _Step | None], found: _Step, too_high: int) -> _
 def _booked(spec: VendorSpec, node: NodeEntry, placed: Placed) -> tuple[int, int]:
     """Memory (MiB) and cores that a placement holds of one vendor, as a quota counts them."""
     devices = dict(zip(node.ids, node.state.shape.devices, strict=True))
-    vendors = {share.device: share.vendor for share in placed.grants()}
+    vendors = {share.device: share.vendor for share in placed.shares()}
     held = {name: each for name, each in held_by(placed.containers).items() if vendors[name] == spec.name}
     cores = sum(counted_cores(spec, devices[name], each.cores) for name, each in held.items())
     return sum(each.memory for each in held.values()), cores

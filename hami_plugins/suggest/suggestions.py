@@ -4,7 +4,7 @@ Single changes come before pairs, cheap ones before dear ones. What a change cos
 
 * asking for less of something: the share of it that is given up (0 to 1);
 * giving up a wish (a selector, a policy, a node constraint), or tolerating a taint: 0.5, as much as half of an amount;
-* another label of a node, which says in which sets its devices are granted: 1;
+* another label of a node, which says in which sets its devices are allocated: 1;
 * a raised quota: 1, and up to 1 more by how much it is raised;
 * another pod's place: 2 and up to 1 more by how much of the node it holds; 0.25 if that pod is going already; where
   devices go in sets, several pods may have to go, and do where no single one would do;

@@ -283,12 +283,12 @@ def score_rings(scoring: Scoring) -> float:
 def annotate(chip: Chip, view: AllocationView) -> Mapping[str, str]:
     """What the device plugin starts the containers with."""
     soft = view.pod.annotations.get(POD_MODE_KEY) == SOFT
-    granted = [
-        ascend.GrantedNpu(share.device, "" if soft else _template(chip, share.memory), share.memory, share.cores)
+    allocated = [
+        ascend.AllocatedNpu(share.device, "" if soft else _template(chip, share.memory), share.memory, share.cores)
         for shares in view.containers
         for share in shares
     ]
-    return {TIME_KEY: str(view.now_ns // _NS), f"huawei.com/{chip.word}": ascend.encode(granted)}
+    return {TIME_KEY: str(view.now_ns // _NS), f"huawei.com/{chip.word}": ascend.encode(allocated)}
 
 
 def _template(chip: Chip, memory: MiB) -> str:

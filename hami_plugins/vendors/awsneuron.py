@@ -21,7 +21,7 @@ from hami_plugins.engine.demand import invalid, selector_of
 from hami_plugins.engine.inventories import capacity_of, cards
 from hami_plugins.errors import AdmissionDeniedError
 from hami_plugins.model.devices import CoreMask, Device, DeviceShare, Mark
-from hami_plugins.model.pods import Container, ContainerGrant, Pod
+from hami_plugins.model.pods import Container, ContainerAllocation, Pod
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
@@ -46,7 +46,7 @@ KIND_KEY: Final = "NEURON_RESOURCE_TYPE"
 TIME_KEY: Final = "NEURON_ALLOC_TIME"
 STATE_KEY: Final = "NEURON_ALLOCATED"
 NODE_KEY: Final = "aws.amazon.com/predicate-node"
-GRANT_MARK: Final = "hami-plugins.io/neuron-grant"
+ALLOCATOR_MARK: Final = "hami-plugins.io/neuron-allocator"
 """On a pod from its creation where our server chooses its devices, under any scheduler."""
 
 INSTANCE_LABEL: Final = "node.kubernetes.io/instance-type"
@@ -219,7 +219,9 @@ def _told_cores(mark: Mark | None) -> Sequence[int]:
     return [core for core in range(bits.bit_length()) if bits >> core & 1][:CORES_PER_REQUESTED_DEVICE]
 
 
-def recall(annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]) -> tuple[ContainerGrant, ...]:
+def recall(
+    annotations: Mapping[str, str], allocations: tuple[ContainerAllocation, ...]
+) -> tuple[ContainerAllocation, ...]:
     """The cores of an assignment are a mask: turn it into their number and keep it as a mark.
 
     A pod that was told device numbers has whole devices, even where HAMi wrote down two cores of each.
@@ -227,13 +229,13 @@ def recall(annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]) -
     all_cores = _ALL_CORES if IDS_KEY in annotations and KIND_KEY not in annotations else 0
     return tuple(
         replace(
-            grant,
+            allocation,
             shares=tuple(
                 replace(share, cores=CoreShare(share.cores.bit_count()), mark=CoreMask(share.cores | all_cores))
-                for share in grant.shares
+                for share in allocation.shares
             ),
         )
-        for grant in grants
+        for allocation in allocations
     )
 
 

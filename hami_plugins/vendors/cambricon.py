@@ -66,5 +66,5 @@ SPEC: Final = VendorSpec(
     counted_by_scheduler=("cambricon.com/mlu.smlu.vmemory", "cambricon.com/mlu.smlu.vcore"),
     memory_step="256 MiB",
     core_step="1 %",
-    several="meant as whole cards; HAMi grants slices",
+    several="meant as whole cards; HAMi allocates slices",
 )

@@ -19,7 +19,7 @@ from hami_plugins.engine.checks import unshared
 from hami_plugins.engine.demand import invalid, selector_of
 from hami_plugins.engine.inventories import capacity_of, cards
 from hami_plugins.errors import AdmissionDeniedError
-from hami_plugins.model.devices import Device, GrantedShare, Profile
+from hami_plugins.model.devices import AllocatedShare, Device, Profile
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.requests import Absolute, DeviceRequest
 from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB, VendorName
@@ -155,7 +155,7 @@ def annotate(view: AllocationView) -> Mapping[str, str]:
         if not shares:
             continue
         device = view.devices[shares[0].device]
-        profile = _granted(device, shares[0])
+        profile = _allocated(device, shares[0])
         if not assigned:
             index = str(device.index)
             written |= {INDEX_KEY: index, ID_KEY: index, SIZE_KEY: str(profile.slices)}
@@ -203,8 +203,8 @@ def _chosen(device: Device, request: DeviceRequest) -> Profile | None:
     )
 
 
-def _granted(device: Device, share: GrantedShare) -> Profile:
-    """The profile of a share that was granted on this card."""
+def _allocated(device: Device, share: AllocatedShare) -> Profile:
+    """The profile of a share that was allocated on this card."""
     return next(
         profile for profile in device.profiles if (profile.memory, profile.cores) == (share.memory, share.cores)
     )

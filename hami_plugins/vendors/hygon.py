@@ -31,5 +31,5 @@ SPEC: Final = VendorSpec(
     rules=RequestRules(cores_default=CoreShare(100), bad_memory=OnBadMemory.IGNORE),
     memory_step="1 MiB",
     core_step="1 %",
-    several="meant as whole cards; HAMi grants slices",
+    several="meant as whole cards; HAMi allocates slices",
 )

@@ -23,9 +23,9 @@ from hami_plugins.engine import koordinator as rules
 from hami_plugins.engine.demand import WHOLE, invalid
 from hami_plugins.engine.eligibility import met
 from hami_plugins.errors import InvalidRequestError, WireError
-from hami_plugins.model.devices import Device, GrantedShare
+from hami_plugins.model.devices import AllocatedShare, Device
 from hami_plugins.model.dialect import Dialect
-from hami_plugins.model.pods import Container, ContainerGrant, Pod, Requirement, Unlocated
+from hami_plugins.model.pods import Container, ContainerAllocation, Pod, Requirement, Unlocated
 from hami_plugins.model.quantity import NANO, Quantity
 from hami_plugins.model.requests import (
     ANY_DEVICE,
@@ -230,7 +230,7 @@ def spell(shortfall: Shortfall, ask: ContainerRequest) -> str:
 def read(spec: VendorSpec, pod: Pod, text: str) -> ForeignAllocation:
     """The cards of a pod from Koordinator's record. A card without an id, or without its memory, its node can tell."""
     at = holder(pod)
-    known: list[GrantedShare] = []
+    known: list[AllocatedShare] = []
     unlocated: list[Unlocated] = []
     for each in wire.decode(text, key=spec.keys.allocated).get(wire.GPU_TYPE, ()):
         share = recorded(spec.name, each)
@@ -242,17 +242,17 @@ def read(spec: VendorSpec, pod: Pod, text: str) -> ForeignAllocation:
         if not percent and MEMORY not in each.resources:
             raise WireError(spec.keys.allocated, str(each.minor), f"neither {MEMORY} nor {RATIO} of the card")
         unlocated.append(Unlocated(at, share, device_index=each.minor, percent=percent))
-    grants = (
-        ContainerGrant(container.kind, tuple(known) if place == at else ())
+    allocations = (
+        ContainerAllocation(container.kind, tuple(known) if place == at else ())
         for place, container in enumerate(pod.containers)
     )
-    return ForeignAllocation(grants=tuple(grants), unlocated=tuple(unlocated))
+    return ForeignAllocation(allocations=tuple(allocations), unlocated=tuple(unlocated))
 
 
-def recorded(vendor: VendorName, device: AllocatedDevice) -> GrantedShare:
+def recorded(vendor: VendorName, device: AllocatedDevice) -> AllocatedShare:
     """One card of the record; its memory in whole MiB, 0 where the record does not say."""
     memory, cores = device.resources.get(MEMORY), device.resources.get(CORE)
-    return GrantedShare(
+    return AllocatedShare(
         device=DeviceId(device.id),
         vendor=vendor,
         word=WORD,
@@ -273,7 +273,7 @@ def annotate(view: AllocationView) -> Mapping[str, str]:
     return {wire.ALLOCATED_KEY: wire.encode({wire.GPU_TYPE: tuple(sorted(found, key=lambda each: each.minor))})}
 
 
-def _written(view: AllocationView, share: GrantedShare, per_card: rules.Amounts | None) -> AllocatedDevice:
+def _written(view: AllocationView, share: AllocatedShare, per_card: rules.Amounts | None) -> AllocatedDevice:
     device, minor = view.devices[share.device], view.indexes[share.device]
     total = int(device.trait(_BYTES) or device.memory * MEBIBYTE)
     size, percent = share.memory * MEBIBYTE, 0

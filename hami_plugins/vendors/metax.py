@@ -26,7 +26,7 @@ from hami_plugins.engine.fit import spelled
 from hami_plugins.engine.inventories import capacity_of, cards
 from hami_plugins.errors import AdmissionDeniedError, WireError
 from hami_plugins.model.devices import Device, DeviceShare, Mark, Tenant
-from hami_plugins.model.pods import Container, ContainerGrant, Pod
+from hami_plugins.model.pods import Container, ContainerAllocation, Pod
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand
 from hami_plugins.model.units import INT32_MAX, CoreShare, MiB, VendorName
@@ -235,15 +235,17 @@ def _tenant(app_class: str | None, quality: str | None, cores: CoreShare) -> Ten
     return Tenant(known or "", "" if known == ONLINE or cores == WHOLE_CORES else quality or "")
 
 
-def recall(annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]) -> tuple[ContainerGrant, ...]:
+def recall(
+    annotations: Mapping[str, str], allocations: tuple[ContainerAllocation, ...]
+) -> tuple[ContainerAllocation, ...]:
     """Put back what kind of pod holds the shares."""
     app_class, quality = annotations.get(APP_CLASS_KEY), annotations.get(QOS_KEY)
     return tuple(
         replace(
-            grant,
-            shares=tuple(replace(share, mark=_tenant(app_class, quality, share.cores)) for share in grant.shares),
+            allocation,
+            shares=tuple(replace(share, mark=_tenant(app_class, quality, share.cores)) for share in allocation.shares),
         )
-        for grant in grants
+        for allocation in allocations
     )
 
 

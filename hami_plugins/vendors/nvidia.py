@@ -16,8 +16,8 @@ from hami_plugins.engine import mig
 from hami_plugins.engine.demand import cores_of, count_of, memory_of, percentage, selector_of
 from hami_plugins.engine.inventories import json_register
 from hami_plugins.errors import AdmissionDeniedError
-from hami_plugins.model.devices import DeviceShare, GrantedShare, Instance, Profile, SlicePlacement
-from hami_plugins.model.pods import Container, ContainerGrant, Pod
+from hami_plugins.model.devices import AllocatedShare, DeviceShare, Instance, Profile, SlicePlacement
+from hami_plugins.model.pods import Container, ContainerAllocation, Pod
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import (
@@ -216,30 +216,34 @@ def annotate(view: AllocationView) -> Mapping[str, str]:
     return {MIG_KEY: mig_allocations.encode(reserved)} if reserved else {}
 
 
-def recall(annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]) -> tuple[ContainerGrant, ...]:
+def recall(
+    annotations: Mapping[str, str], allocations: tuple[ContainerAllocation, ...]
+) -> tuple[ContainerAllocation, ...]:
     """Put the reserved MIG places back: consumed in order per card, as HAMi does.
 
     A place that is reserved beyond the shares that are listed is held as well, by the container that it names.
     """
     text = annotations.get(MIG_KEY)
-    if not text or not grants:
-        return grants
+    if not text or not allocations:
+        return allocations
     waiting: dict[str, list[MigAllocation]] = {}
     for each in mig_allocations.decode(MIG_KEY, text):
         waiting.setdefault(each.gpu, []).append(each)
-    held = [[_placed(share, waiting.get(share.device)) for share in grant.shares] for grant in grants]
+    held = [[_placed(share, waiting.get(share.device)) for share in allocation.shares] for allocation in allocations]
     for left in (each for of_card in waiting.values() for each in of_card):
         held[min(left.container, len(held) - 1)].append(_bare(left))
-    return tuple(replace(grant, shares=tuple(shares)) for grant, shares in zip(grants, held, strict=True))
+    return tuple(
+        replace(allocation, shares=tuple(shares)) for allocation, shares in zip(allocations, held, strict=True)
+    )
 
 
-def _placed(share: GrantedShare, waiting: list[MigAllocation] | None) -> GrantedShare:
+def _placed(share: AllocatedShare, waiting: list[MigAllocation] | None) -> AllocatedShare:
     return replace(share, mark=_instance(waiting.pop(0))) if waiting else share
 
 
-def _bare(reserved: MigAllocation) -> GrantedShare:
+def _bare(reserved: MigAllocation) -> AllocatedShare:
     """A place and nothing else."""
-    return GrantedShare(
+    return AllocatedShare(
         device=reserved.gpu,
         vendor=SPEC.name,
         word=SPEC.wire_word(),

@@ -5,7 +5,7 @@ from few cards, and an exclusive pod wants cards of which no die is in use.
 
 Deviations from HAMi 2.10, on purpose: an unusable count is refused (HAMi takes the container for one without cards);
 among equally large groups of dies the one tried first wins (HAMi leaves it to chance); dies without a card id can be
-granted together (HAMi then grants fewer than it says).
+allocated together (HAMi then allocates fewer than it says).
 """
 
 from __future__ import annotations

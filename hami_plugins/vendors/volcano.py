@@ -26,10 +26,10 @@ from hami_plugins.engine.checks import memory_on
 from hami_plugins.engine.demand import WHOLE, cores_of, count_of, invalid, memory_of
 from hami_plugins.engine.inventories import registered
 from hami_plugins.model.devices import (
+    AllocatedShare,
     Device,
     DeviceShare,
     DeviceUsage,
-    GrantedShare,
     GroupMember,
     Instance,
     Profile,
@@ -37,7 +37,7 @@ from hami_plugins.model.devices import (
     Unplaced,
 )
 from hami_plugins.model.dialect import Dialect
-from hami_plugins.model.pods import Container, ContainerGrant, Pod
+from hami_plugins.model.pods import Container, ContainerAllocation, Pod
 from hami_plugins.model.requests import (
     ANY_DEVICE,
     Absolute,
@@ -71,7 +71,7 @@ MIG_MODE: Final = "mig"
 PERCENTAGE: Final = "percentage"
 """Flag: Volcano reads the percentage resource only when its configuration names it."""
 
-GRANT_MARK: Final = "hami-plugins.io/volcano-vgpu-grant"
+ALLOCATOR_MARK: Final = "hami-plugins.io/volcano-vgpu-allocator"
 """Of ours, on pods whose cards the allocator assigns: its mode (see ``volcano_releases.DeviceAssigner``)."""
 
 NODE_KEY: Final = "volcano.sh/vgpu-node"
@@ -226,20 +226,22 @@ def _instance(group: str, position: int) -> Instance:
     return Instance(f"{group}-{position}", SlicePlacement(position, 1), group)
 
 
-def recall(annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]) -> tuple[ContainerGrant, ...]:
+def recall(
+    annotations: Mapping[str, str], allocations: tuple[ContainerAllocation, ...]
+) -> tuple[ContainerAllocation, ...]:
     """Take ids of slots apart. Volcano may give containers that run together the same slot: it is held once.
 
     An init container and a later one may well have the same slot in turn, and then each holds it.
     """
     running: set[str] = set()
-    recalled: list[ContainerGrant] = []
-    for grant in grants:
-        seen = set(running) if grant.kind is ContainerKind.INIT else running
-        recalled.append(replace(grant, shares=tuple(_recalled(share, seen) for share in grant.shares)))
+    recalled: list[ContainerAllocation] = []
+    for allocation in allocations:
+        seen = set(running) if allocation.kind is ContainerKind.INIT else running
+        recalled.append(replace(allocation, shares=tuple(_recalled(share, seen) for share in allocation.shares)))
     return tuple(recalled)
 
 
-def _recalled(share: GrantedShare, seen: set[str]) -> GrantedShare:
+def _recalled(share: AllocatedShare, seen: set[str]) -> AllocatedShare:
     slot = volcano.decode_slot(SPEC.keys.allocated, share.device)
     if slot is None:
         return share

@@ -69,7 +69,7 @@ class DeviceAssigner(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quirk:
-    """Something that Volcano does, the releases that do it, and the ways to grant cards that put it right.
+    """Something that Volcano does, the releases that do it, and the ways to allocate cards that put it right.
 
     ``seen`` is the release with which it was tried, where no more than that is known; then ``spans`` is all of them.
     ``program`` names another program that does it, with its releases, where that is not Volcano's scheduler.
@@ -84,9 +84,9 @@ class Quirk:
         """Whether a release does it; of one that nobody knows the worst is assumed."""
         return version is None or any(span.covers(version) for span in self.spans)
 
-    def holds(self, version: Version | None, grants: DeviceAssigner) -> bool:
+    def holds(self, version: Version | None, assigner: DeviceAssigner) -> bool:
         """Whether it is to be expected in a cluster."""
-        return grants not in self.cured_by and self.covers(version)
+        return assigner not in self.cured_by and self.covers(version)
 
     def __str__(self) -> str:
         """The releases, as messages say them."""
@@ -223,5 +223,5 @@ KEPT_FOR_WAITING: Final = Quirk(seen=TRIED)
 FIRST_CONTAINER: Final = Quirk(cured_by=frozenset({DeviceAssigner.EXTENDER}))
 """Of the containers of one pod that share a card only the first is counted."""
 
-GRANT_BY_BINDING: Final = Quirk(spans=(ReleaseRange(Version(1, 16, 0)),))
-"""The grant is written into the Binding and nowhere else."""
+ALLOCATION_BY_BINDING: Final = Quirk(spans=(ReleaseRange(Version(1, 16, 0)),))
+"""The allocation is written into the Binding and nowhere else."""

@@ -1,4 +1,4 @@
-"""HP74x: what is installed beside Volcano to grant cards, and does not go with its release."""
+"""HP74x: what is installed beside Volcano to allocate cards, and does not go with its release."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hami_plugins.vet.findings import VetRule, VetSeverity, Violation
 from hami_plugins.vet.resources import Subject
 
 
-def strips_grants(subject: Subject, context: Context) -> Iterator[Violation]:
-    """The policy on Bindings where Volcano writes the grant nowhere else."""
-    if installed.grants_of(subject) is not DeviceAssigner.POLICY:
+def strips_allocations(subject: Subject, context: Context) -> Iterator[Violation]:
+    """The policy on Bindings where Volcano writes the allocation nowhere else."""
+    if installed.assigner_of(subject) is not DeviceAssigner.POLICY:
         return
     release = context.volcano.release
     yield Violation(
         ("spec", "matchConstraints"),
-        "the policy takes the grant off every Binding, and the Binding is the only place where Volcano writes it: pods "
+        "the policy takes the allocation off every Binding, the only place where Volcano writes it: pods "
         "are bound without cards",
         "delete the policy and its binding" if release is not None else "use it with Volcano up to 1.15 alone",
         severity=VetSeverity.ERROR if release is not None else VetSeverity.NOTE,
@@ -30,13 +30,13 @@ def strips_grants(subject: Subject, context: Context) -> Iterator[Violation]:
 RULES: Final = (
     VetRule(
         id="HP741",
-        name="policy-strips-grants",
+        name="policy-strips-allocations",
         severity=VetSeverity.ERROR,
-        summary="The policy of volcano-vgpu on Bindings is installed beside a Volcano that grants by the Binding.",
+        summary="The policy of volcano-vgpu on Bindings is installed beside a Volcano that allocates by the Binding.",
         why="Up to 1.15 Volcano patches the pod first, so that what the Binding carries is an older try. From 1.16 on "
         "the Binding is all there is.",
-        fix="Delete the policy, or grant in mode extender or webhook.",
-        check=strips_grants,
-        quirk=volcano_releases.GRANT_BY_BINDING,
+        fix="Delete the policy, or allocate in mode extender or webhook.",
+        check=strips_allocations,
+        quirk=volcano_releases.ALLOCATION_BY_BINDING,
     ),
 )

@@ -60,7 +60,7 @@ class Context:
 
     def does(self, quirk: Quirk) -> bool:
         """Whether the cluster's Volcano is to be expected to do something."""
-        return quirk.holds(self.volcano.release, self.volcano.grants)
+        return quirk.holds(self.volcano.release, self.volcano.assigner)
 
     def is_declared(self, subject: Subject) -> bool:
         """Whether an object stands among the manifests."""

@@ -90,8 +90,8 @@ def _held(queue: str, spec: VendorSpec, resource: str, context: Context) -> int:
     """What the pods of a queue hold of cards' memory or cores, in the units of the register."""
     total = 0
     for record in context.occupants.by_queue.get(queue, ()):
-        for grant in record.grants:
-            for share in grant.shares if grant.kind is not ContainerKind.INIT else ():
+        for allocation in record.allocations:
+            for share in allocation.shares if allocation.kind is not ContainerKind.INIT else ():
                 if share.vendor == spec.name:
                     total += share.memory if resource == spec.resources.memory else share.cores
     return total

@@ -93,10 +93,10 @@ USUAL_CARDS: Final = (*range(1, 9), 16)
 """How many shareable cards machines have."""
 
 TRAINIUM_SETS: Final = (1, 4, 8, 16)
-"""How many Trainium devices AWS grants together on instances with rings."""
+"""How many Trainium devices AWS allocates together on instances with rings."""
 
 LINKED_POOL: Final = ("hami-plugins.io/neuron-sets", "linked")
-"""The label of node pools that grant any number of them, where this vendor's place is taken by one that knows pools."""
+"""The label of node pools that allocate any number of them, where a vendor that knows pools takes this one's place."""
 
 NEURON: Final = VendorName("AWSNeuron")
 

@@ -106,7 +106,7 @@ class VetRule:
         if self.quirk is None:
             return ""
         cured = " and ".join(sorted(self.quirk.cured_by))
-        return f"{self.quirk}; not with grants by {cured}" if cured else str(self.quirk)
+        return f"{self.quirk}; not with devices assigned by {cured}" if cured else str(self.quirk)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What settings and objects say of the cluster's Volcano: which release it is, and who grants its cards."""
+"""What settings and objects say of the cluster's Volcano: which release it is, and who allocates its cards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCHEDULER: Final = "vc-scheduler"
 """The image of Volcano's scheduler."""
 
 BINDING: Final = "pods/binding"
-"""What the webhook that grants cards is asked about."""
+"""What the webhook that allocates cards is asked about."""
 
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _OURS: Final = "volcano-vgpu"
@@ -21,13 +21,13 @@ _NEURON: Final = "neuron.hami-plugins.io"
 
 
 class Installed(NamedTuple):
-    """The release of Volcano's scheduler, ``None`` where nobody says it, and who grants cards.
+    """The release of Volcano's scheduler, ``None`` where nobody says it, and who allocates cards.
 
     ``neuron`` is whether our server allocates Neuron devices.
     """
 
     release: Version | None = None
-    grants: DeviceAssigner = DeviceAssigner.VOLCANO
+    assigner: DeviceAssigner = DeviceAssigner.VOLCANO
     neuron: bool = False
 
 
@@ -37,12 +37,12 @@ NOTHING_KNOWN: Final = Installed()
 def installed(subjects: Iterable[Subject], settings: VetSettings) -> Installed:
     """What is set; else what the objects show: the image of the scheduler, the webhook or the policy on bindings."""
     known = tuple(subjects)
-    release, grants = settings.release, settings.grants
+    release, assigner = settings.release, settings.assigner
     if release is None:
         release = next((found for each in known for found in _releases(each)), None)
-    if grants is None:
-        grants = next((found for each in known if (found := grants_of(each)) is not None), DeviceAssigner.VOLCANO)
-    return Installed(release, grants, any(_has_webhook(each, _NEURON) for each in known))
+    if assigner is None:
+        assigner = next((found for each in known if (found := assigner_of(each)) is not None), DeviceAssigner.VOLCANO)
+    return Installed(release, assigner, any(_has_webhook(each, _NEURON) for each in known))
 
 
 def _releases(subject: Subject) -> Iterator[Version]:
@@ -54,8 +54,8 @@ def _releases(subject: Subject) -> Iterator[Version]:
                     yield found
 
 
-def grants_of(subject: Subject) -> DeviceAssigner | None:
-    """Who an object shows to grant cards. The webhook is the same in both modes; the lesser of them is taken for it."""
+def assigner_of(subject: Subject) -> DeviceAssigner | None:
+    """Which component an object shows to assign cards. The webhook is the same in both modes; the lesser one counts."""
     if subject.group != _ADMISSION:
         return None
     if _has_webhook(subject, _OURS):

@@ -140,7 +140,7 @@ def ids_unread(pod: PodView, context: Context) -> Iterator[Violation]:
             yield Violation(
                 pod.annotation(key),
                 f"{_said(pod, key)}: Volcano does not read it, and gives any card",
-                f"select models by {spec.keys.use_models}, or have volcano-vgpu grant the cards",
+                f"select models by {spec.keys.use_models}, or have volcano-vgpu allocate the cards",
                 quirk=volcano_releases.ID_LISTS if own else volcano_releases.FOREIGN_ID_LISTS,
             )
 
@@ -250,7 +250,7 @@ RULES: Final = (
         summary="A pod selects cards by id, and the cluster's Volcano does not read that.",
         why="It gives the pod any card. volcano.sh/vgpu-use-gpuuuid and its opposite are read from 1.16 on, those of "
         "nvidia.com by no release.",
-        fix="Select models, or have volcano-vgpu grant the cards.",
+        fix="Select models, or have volcano-vgpu allocate the cards.",
         check=each_pod(ids_unread),
         quirk=volcano_releases.ID_LISTS,
     ),

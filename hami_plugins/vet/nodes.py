@@ -165,7 +165,7 @@ def unhealthy(spec: VendorSpec, node: NodeObject, _: Subject, __: Context) -> It
             ("metadata", "annotations", spec.keys.register),
             f"{', '.join(sick[:4])} {'is' if len(sick) == 1 else 'are'} registered as unhealthy, and Volcano gives "
             f"{'it' if len(sick) == 1 else 'them'} out all the same",
-            "have volcano-vgpu grant the cards, or register such cards with 0 slots",
+            "have volcano-vgpu allocate the cards, or register such cards with 0 slots",
         )
 
 
@@ -211,7 +211,7 @@ def held_twice(subject: Subject, context: Context) -> Iterator[Violation]:
 
 def _lists(record: PodRecord, context: Context) -> str:
     """The annotations that say what a pod holds."""
-    vendors = dict.fromkeys(share.vendor for grant in record.grants for share in grant.shares)
+    vendors = dict.fromkeys(share.vendor for allocation in record.allocations for share in allocation.shares)
     return " and ".join(context.registry[vendor].keys.allocated for vendor in vendors)
 
 
@@ -290,7 +290,7 @@ RULES: Final = (
         severity=VetSeverity.WARNING,
         summary="A card is registered as unhealthy, and the cluster's Volcano does not look at that.",
         why="The sums leave the card out, and it is given to pods like any other.",
-        fix="Have volcano-vgpu grant the cards, or register such cards with 0 slots.",
+        fix="Have volcano-vgpu allocate the cards, or register such cards with 0 slots.",
         check=_each_node(unhealthy),
         quirk=volcano_releases.HEALTH_IGNORED,
     ),
@@ -300,7 +300,7 @@ RULES: Final = (
         severity=VetSeverity.WARNING,
         summary="What a node says of its devices cannot be read, is not known, or contradicts itself.",
         why="An unknown instance type, links that differ from those of the type, a health list with a slip, a map of "
-        "AWS's extension that is half written: it is left out of account, and devices may be granted singly.",
+        "AWS's extension that is half written: it is left out of account, and devices may be allocated singly.",
         fix="Correct the label or the annotation that is named.",
         check=odd_devices,
     ),
@@ -310,7 +310,7 @@ RULES: Final = (
         severity=VetSeverity.ERROR,
         summary="Pods of a node hold more of a device than it has, or devices that the node does not have.",
         why="Lists written by hand, a node that came back with fewer devices or another type, a scheduler that did not "
-        "know of a grant: both pods use the device.",
+        "know of an allocation: both pods use the device.",
         fix="Make one of the pods anew.",
         check=held_twice,
     ),

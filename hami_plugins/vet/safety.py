@@ -1,4 +1,4 @@
-"""HP60x: pods that undo isolation, or claim devices that no scheduler granted."""
+"""HP60x: pods that undo isolation, or claim devices that no scheduler allocated."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def isolation(container: ContainerView, pod: PodView, context: Context) -> Itera
         if name in facts.VISIBLE_DEVICES:
             if value.lower() in _HIDDEN:
                 continue
-            what = f"shows the container the cards {value}, whatever it was granted"
+            what = f"shows the container the cards {value}, whatever it was allocated"
         elif name == facts.CONTROL_OFF:
             if value.lower() not in ("true", "1"):
                 continue
@@ -111,7 +111,7 @@ RULES: Final = (
         name="isolation-bypassed",
         severity=VetSeverity.WARNING,
         summary="A variable shows a container other cards, or lifts its limits.",
-        why="Node agents set these variables to the granted slice; what the manifest says wins over them.",
+        why="Node agents set these variables to the allocated slice; what the manifest says wins over them.",
         fix="Drop the variable.",
         check=each_container(isolation),
     ),

@@ -9,7 +9,7 @@ from hami_plugins.engine.mutate import DEFAULT_SCHEDULER
 from hami_plugins.inputs.workloads.pods import VOLCANO
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.vendors.awsneuron import GRANT_MARK
+from hami_plugins.vendors.awsneuron import ALLOCATOR_MARK
 from hami_plugins.vendors.volcano_releases import UNCHOSEN_DEVICES
 from hami_plugins.vet import facts
 from hami_plugins.vet.context import Context, each_pod, each_request, where
@@ -122,7 +122,7 @@ def unchosen_devices(spec: VendorSpec, container: ContainerView, pod: PodView, c
     """Several Neuron devices, but not a whole machine, under Volcano without an allocator."""
     if spec.name != facts.NEURON or pod.scheduler not in context.settings.volcano:
         return
-    if context.volcano.neuron or not context.does(UNCHOSEN_DEVICES) or pod.annotations.get(GRANT_MARK):
+    if context.volcano.neuron or not context.does(UNCHOSEN_DEVICES) or pod.annotations.get(ALLOCATOR_MARK):
         return
     devices, cores = container.amount(spec.resources.count), container.amount(spec.resources.cores)
     asked = devices or cores
@@ -134,7 +134,7 @@ def unchosen_devices(spec: VendorSpec, container: ContainerView, pod: PodView, c
         asked.path,
         f"{where(container, pod)}: {asked.resource}={asked.text}: Volcano counts them and chooses none, so that the "
         "kubelet hands out any, which need not be linked; AWS's scheduler extension is not asked",
-        "run the allocator (hami-plugins neuron grants), or write schedulerName: my-scheduler, AWS's scheduler",
+        "run the allocator (hami-plugins neuron allocator), or write schedulerName: my-scheduler, AWS's scheduler",
     )
 
 
@@ -143,7 +143,7 @@ def node_named(pod: PodView, context: Context) -> Iterator[Violation]:
     if pod.node and not pod.placed and context.asked_by(pod):
         yield Violation(
             pod.of("spec", "nodeName"),
-            f"{_prefix(pod)}nodeName={pod.node}: no scheduler looks at a pod that has a node, so nobody grants it "
+            f"{_prefix(pod)}nodeName={pod.node}: no scheduler looks at a pod that has a node, so nobody allocates it "
             "devices; HAMi's webhook refuses it",
             f"select the node with nodeSelector kubernetes.io/hostname: {pod.node}",
         )
@@ -234,7 +234,7 @@ RULES: Final = (
         name="not-for-volcano",
         severity=VetSeverity.ERROR,
         summary="A pod asks in Volcano's words and is not scheduled by Volcano.",
-        why="Another scheduler only counts the resource; the node agent then finds no grant, and no pod starts.",
+        why="Another scheduler only counts the resource; the node agent then finds no allocation, and no pod starts.",
         fix="Write schedulerName: volcano.",
         check=each_pod(not_for_volcano),
     ),
@@ -243,7 +243,7 @@ RULES: Final = (
         name="node-named",
         severity=VetSeverity.ERROR,
         summary="A pod that asks for devices names its node.",
-        why="It passes the scheduler by, so that no device is granted to it.",
+        why="It passes the scheduler by, so that no device is allocated to it.",
         fix="Use a node selector.",
         check=each_pod(node_named),
     ),

@@ -14,7 +14,7 @@ class VetSettings:
     """``rules`` is how the cluster admits and ranks pods, ``namespace`` where objects go that do not say.
 
     ``volcano`` are the names under which Volcano's scheduler runs, ``ignore`` rules (by id or name) that are not looked
-    at. ``release`` is Volcano's and ``grants`` who grants its cards; without them the objects are asked.
+    at. ``release`` is Volcano's and ``assigner`` who allocates its cards; without them the objects are asked.
     """
 
     rules: Rules = field(default_factory=Rules)
@@ -22,4 +22,4 @@ class VetSettings:
     volcano: frozenset[str] = frozenset({VOLCANO})
     ignore: frozenset[str] = frozenset()
     release: Version | None = None
-    grants: DeviceAssigner | None = None
+    assigner: DeviceAssigner | None = None

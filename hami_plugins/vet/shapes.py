@@ -77,7 +77,7 @@ def neuron_set(spec: VendorSpec, container: ContainerView, pod: PodView, context
     but = ", ".join(words for words, (holds, _) in elsewhere.items() if holds)
     yield Violation(
         asked.path,
-        f"{where(container, pod)}: {asked.resource}={asked.text}, {devices} AWS never grants together on Trainium"
+        f"{where(container, pod)}: {asked.resource}={asked.text}, {devices} AWS never allocates together on Trainium"
         f"{f' ({but})' if but else ''}",
         ", or ".join(["ask for 1, 4, 8 or 16 devices", *(fix for holds, fix in elsewhere.values() if holds)]),
         severity=VetSeverity.ERROR if trainium and not wider else VetSeverity.WARNING,
@@ -153,7 +153,7 @@ def init_container(spec: VendorSpec, container: ContainerView, pod: PodView, _: 
         f"{where(container, pod)}: {asked.resource}={asked.text} in "
         f"{'a sidecar' if container.kind is ContainerKind.SIDECAR else 'an init container'}: Volcano counts it in "
         "the sums of the node and never gives a card for it, and even more than any card has is bound",
-        "do the work in an application container, or have volcano-vgpu grant the cards",
+        "do the work in an application container, or have volcano-vgpu allocate the cards",
     )
 
 
@@ -196,7 +196,7 @@ def containers_of_plugin(pod: PodView, context: Context) -> Iterator[Violation]:
             f"{where(container, pod)}: {amount.resource}={amount.text}: {len(asking)} containers ask for cards "
             f"({names}), and the node agent finds no pod that matches any one of them: kubelet fails the pod with "
             "UnexpectedAdmissionError",
-            "ask for cards in one container, or use volcano-vgpu's agent, which takes such pods (then say --grants)",
+            "ask for cards in one container, or use volcano-vgpu's agent, which takes such pods (then say --assigner)",
         )
 
 
@@ -333,7 +333,7 @@ RULES: Final = (
         severity=VetSeverity.WARNING,
         summary="An init container or a sidecar asks for vGPUs in Volcano's words.",
         why="Volcano gives cards to application containers alone. What others ask counts in the sums of the node.",
-        fix="Use the card in an application container, or have volcano-vgpu grant the cards.",
+        fix="Use the card in an application container, or have volcano-vgpu allocate the cards.",
         check=each_request(init_container),
         quirk=volcano_releases.SIDE_CONTAINERS,
     ),
@@ -359,8 +359,8 @@ RULES: Final = (
         id="HP309",
         name="neuron-set",
         severity=VetSeverity.WARNING,
-        summary="A container asks for a number of Neuron devices that AWS never grants together on Trainium.",
-        why="On Trainium AWS grants 1, 4, 8 and 16 devices; other numbers exist on Inferentia, and in node pools with "
+        summary="A container asks for a number of Neuron devices that AWS never allocates together on Trainium.",
+        why="On Trainium AWS allocates 1, 4, 8 and 16 devices; other numbers exist on Inferentia, and in pools with "
         "hami-plugins.io/neuron-sets=linked.",
         fix="Ask for 1, 4, 8 or 16, or select Inferentia instances or a linked pool.",
         check=each_request(neuron_set),

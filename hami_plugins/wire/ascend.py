@@ -12,7 +12,7 @@ from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.wire import documents, fields
 
 
-class GrantedNpu(NamedTuple):
+class AllocatedNpu(NamedTuple):
     """One NPU: the template it is cut by (none for whole cards and soft shares), memory in MiB, cores in percent."""
 
     device: DeviceId
@@ -21,24 +21,24 @@ class GrantedNpu(NamedTuple):
     cores: CoreShare = CoreShare(0)
 
 
-def encode(granted: Iterable[GrantedNpu]) -> str:
+def encode(allocated: Iterable[AllocatedNpu]) -> str:
     """The text as HAMi writes it; empty and zero members are left out."""
     return documents.dump(
         [
             documents.filled({"UUID": device, "temp": template, "memory": memory, "core": cores})
-            for device, template, memory, cores in granted
+            for device, template, memory, cores in allocated
         ]
     )
 
 
-def decode(key: str, text: str) -> tuple[GrantedNpu, ...]:
+def decode(key: str, text: str) -> tuple[AllocatedNpu, ...]:
     """The entries of an annotation; raises ``WireError``."""
-    return tuple(_granted(item, f"{key}[{at}]") for at, item in enumerate(documents.load_list(key, text)))
+    return tuple(_allocated(item, f"{key}[{at}]") for at, item in enumerate(documents.load_list(key, text)))
 
 
-def _granted(item: object, place: str) -> GrantedNpu:
+def _allocated(item: object, place: str) -> AllocatedNpu:
     body = documents.folded(item, place)
-    return GrantedNpu(
+    return AllocatedNpu(
         device=fields.device(body, "uuid", place),
         template=fields.text(body, "temp", place),
         memory=MiB(fields.natural(body, "memory", place)),

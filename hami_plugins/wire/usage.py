@@ -1,4 +1,4 @@
-"""What containers use of their cards, beside what they were granted: the values, and the document that carries them.
+"""What containers use of their cards, beside what they were allocated: the values, and the document that carries them.
 
 One document tells of one node. Whoever measures writes it (``volcano-vgpu usage -o json``), whoever explains reads it.
 Workloads can forge what is measured: this is to be shown, and no decision may rest on it.
@@ -32,11 +32,11 @@ class MemoryDocument(TypedDict):
 
 
 class CardUsageDocument(TypedDict):
-    """What a container uses of one card, beside what it was granted. Null is what is not known."""
+    """What a container uses of one card, beside what it was allocated. Null is what is not known."""
 
     id: str
-    memoryGrantedBytes: int | None
-    coresGrantedRatio: float | None
+    memoryAllocatedBytes: int | None
+    coresAllocatedRatio: float | None
     memoryLimitBytes: int | None
     """What the library lets the container book; null where it has no limit."""
     memoryUsedBytes: int | None
@@ -118,16 +118,16 @@ class CardUsage:
     """
 
     card: DeviceId
-    granted: int | None = None
-    cores_granted: float | None = None
+    allocated: int | None = None
+    cores_allocated: float | None = None
     limit: int | None = None
     used: MemoryUse | None = None
     utilization: float | None = None
 
     @property
     def unused(self) -> int:
-        """How much of the grant is not used, in bytes; 0 where either is not known."""
-        return max((self.granted or 0) - self.used.total, 0) if self.used is not None else 0
+        """How much of the allocation is not used, in bytes; 0 where either is not known."""
+        return max((self.allocated or 0) - self.used.total, 0) if self.used is not None else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ class ContainerUsage:
 
     @property
     def unused(self) -> int:
-        """How much of its grants it does not use, in bytes."""
+        """How much of its allocations it does not use, in bytes."""
         return sum(card.unused for card in self.cards)
 
 
@@ -234,8 +234,8 @@ def _card(usage: CardUsage) -> CardUsageDocument:
         kinds = {"context": used.context, "module": used.module, "data": used.data, "other": used.other}
     return {
         "id": usage.card,
-        "memoryGrantedBytes": usage.granted,
-        "coresGrantedRatio": usage.cores_granted,
+        "memoryAllocatedBytes": usage.allocated,
+        "coresAllocatedRatio": usage.cores_allocated,
         "memoryLimitBytes": usage.limit,
         "memoryUsedBytes": None if used is None else used.total,
         "memoryUsedByKindBytes": kinds,
@@ -270,8 +270,8 @@ def _decoded_card(raw: object, place: str) -> CardUsage:
     used = MemoryUse(*(_bytes(kinds, name, inside) or 0 for name in MemoryUse._fields)) if kinds else None
     return CardUsage(
         card=fields.device(body, "id", place),
-        granted=_bytes(body, "memoryGrantedBytes", place),
-        cores_granted=_ratio(body, "coresGrantedRatio", place),
+        allocated=_bytes(body, "memoryAllocatedBytes", place),
+        cores_allocated=_ratio(body, "coresAllocatedRatio", place),
         limit=_bytes(body, "memoryLimitBytes", place),
         used=used,
         utilization=_ratio(body, "utilizationRatio", place),

@@ -1,4 +1,4 @@
-"""Koordinator's record of a placement as the records of HAMi and Volcano and as grants, and back.
+"""Koordinator's record of a placement as the records of HAMi and Volcano and as allocations, and back.
 
 Koordinator records cards of a pod, the others cards of each container: the one container that asks for cards has them
 all. Source: Koordinator 1.7.0 ``apis/extension/device_share.go``.
@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from hami_plugins.engine import koordinator as rules
 from hami_plugins.errors import WireError
-from hami_plugins.model.devices import GrantedShare
-from hami_plugins.model.pods import Container, ContainerGrant
+from hami_plugins.model.devices import AllocatedShare
+from hami_plugins.model.pods import Container, ContainerAllocation
 from hami_plugins.model.quantity import NANO, Quantity
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, VendorName
 from hami_plugins.wire import pod_devices, quantity, volcano
@@ -58,16 +58,18 @@ def volcano_record(devices: Sequence[AssignedDevice], *, containers: int, at: in
     return volcano.encode_assignment(_placed(devices, containers, at))
 
 
-def grants(
+def allocations(
     devices: Sequence[AssignedDevice], containers: Sequence[Container], *, at: int
-) -> tuple[ContainerGrant, ...]:
+) -> tuple[ContainerAllocation, ...]:
     """The same as what each container of the pod holds."""
     shares = tuple(
-        GrantedShare(device=each.device, vendor=VendorName(WORD), word=each.word, memory=each.memory, cores=each.cores)
+        AllocatedShare(
+            device=each.device, vendor=VendorName(WORD), word=each.word, memory=each.memory, cores=each.cores
+        )
         for each in devices
     )
     return tuple(
-        ContainerGrant(container.kind, shares if index == at else ()) for index, container in enumerate(containers)
+        ContainerAllocation(container.kind, shares if index == at else ()) for index, container in enumerate(containers)
     )
 
 

@@ -1,4 +1,4 @@
-"""The work of the commands about Neuron grants."""
+"""The work of the commands of the Neuron allocator."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from hami_plugins.observe import logging
 from neuron_topology.core.allocator import manifests, scheduler_configuration
 from neuron_topology.core.allocator.product import METRICS, product_of
 from neuron_topology.core.vendor import SPEC
-from neuron_topology.server.app import grant_server
+from neuron_topology.server.app import allocator_server
 from neuron_topology.server.cleanup import ServerObjects, cleaned, obstacle
 from neuron_topology.server.settings import NeuronAllocatorSettings, load
 
-COMPONENT: Final = "neuron-grants"
+COMPONENT: Final = "neuron-allocator"
 CONF_COMMAND: Final = "hami-plugins neuron conf"
 
 
@@ -56,7 +56,7 @@ def run_server(inputs: NeuronAllocatorInputs) -> int:
     logging.configure(settings.log.level, settings.log.form)
     metrics = AllocatorMetrics(METRICS)
     client = replace(inputs.client(), on_request=api_requests(metrics.metrics))
-    server = grant_server(settings, client, metrics=metrics, identity=allocator.identity(), filling=undisturbed)
+    server = allocator_server(settings, client, metrics=metrics, identity=allocator.identity(), filling=undisturbed)
     return allocator.serve(server)
 
 

@@ -1,4 +1,4 @@
-"""The commands about Neuron grants: the server, what it needs around it, and what is wrong with what pods hold.
+"""The commands of the Neuron allocator: the server, what it needs around it, and what is wrong with what pods hold.
 
 The work is imported when it runs.
 """
@@ -13,14 +13,14 @@ from hami_plugins.cli.kit import options
 from hami_plugins.cli.kit.options import Form
 
 
-def grants(
+def allocator(
     *, config: options.Config = None, context: options.Context = None, kubeconfig: options.Kubeconfig = None
 ) -> None:
-    """Run the server that grants the Neuron devices of the whole cluster, until it is told to stop.
+    """Run the server that allocates the Neuron devices of the whole cluster, until it is told to stop.
 
     Answers Volcano's extender, kube-scheduler's extender and the API server's webhooks from one cache, so that every
     pod gets a linked set of devices, whoever schedules it. Of several replicas one answers; /readyz says which. Every
-    setting can also come from the environment: HAMI_PLUGINS__NEURON_GRANTS__POLICY=spread.
+    setting can also come from the environment: HAMI_PLUGINS__NEURON_ALLOCATOR__POLICY=spread.
 
     Writes: its lease; with its own certificates a Secret; Bindings, where kube-scheduler leaves them to it.
     """
@@ -34,7 +34,7 @@ def verify(
     *,
     wait: options.Wait = 0.0,
 ) -> None:
-    """Ask whether the server of grants answers, and what it waits for where it does not. Reads only."""
+    """Ask whether the allocator answers, and what it waits for where it does not. Reads only."""
     from hami_plugins.cli.kit import probe
 
     raise typer.Exit(probe.verify(url, patience=wait))

@@ -1,4 +1,4 @@
-"""The work of ``neuron instances``: what is known of instance types, and which sets of their devices are granted."""
+"""The work of ``neuron instances``: what is known of instance types, and which sets of their devices are allocated."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PcieGroupDocument(TypedDict):
 
 
 class SetsDocument(TypedDict):
-    """The sets of one size that a family grants."""
+    """The sets of one size that a family allocates."""
 
     sets: int
     chanceByBusy: list[float]
@@ -95,7 +95,7 @@ def instances(name: str | None, *, form: Form, headers: bool) -> int:
         return Exit.FINE
     output.table(_facts(chosen[0]), headers=headers)
     output.line()
-    output.table(_granted(chosen[0]), headers=headers)
+    output.table(_allocated(chosen[0]), headers=headers)
     if curves := _curves(chosen[0]):
         output.line()
         output.line("how likely a set is free where so many other devices are in use, anywhere on the machine")
@@ -179,7 +179,7 @@ def _facts(found: InstanceType) -> Table:
     return Table(("FACT", "VALUE"), tuple(TableRow(fact) for fact in facts if fact[1]), whole=frozenset({0}))
 
 
-def _granted(found: InstanceType) -> Table:
+def _allocated(found: InstanceType) -> Table:
     rows = tuple(
         TableRow((family.value, ", ".join(f"{len(tables.sets[count])} of {count}" for count in tables.counts)))
         for family, tables in _families(found)

@@ -102,7 +102,7 @@ def _is_able(order: SubmitOptions, job: Json) -> bool:
     )
     documents = manifests.read(output.as_yaml(job), source="torchx")
     _queue(order.queue, snapshot)
-    vetting = vet.VetSettings(rules=settings.rules(), namespace=order.namespace, grants=settings.volcano.grants)
+    vetting = vet.VetSettings(rules=settings.rules(), namespace=order.namespace, assigner=settings.volcano.assigner)
     found = vet.vet(documents, registry, vetting, ClusterObjects(snapshot, tuple(kept)))
     for finding in found:
         if finding.file == "torchx":

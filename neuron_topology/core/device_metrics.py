@@ -30,7 +30,7 @@ class DeviceState(StrEnum):
 
 
 class Linkage(StrEnum):
-    """How the devices of one grant are linked among themselves, the best first."""
+    """How the devices of one allocation are linked among themselves, the best first."""
 
     RING = "ring"
     PATH = "path"
@@ -42,15 +42,15 @@ class Linkage(StrEnum):
 class DeviceMetrics:
     """Counts over a whole cluster.
 
-    ``devices`` by state; ``recognised`` is the share of all linked sets of a machine that its pool grants, by instance
-    type and family; ``largest`` how many nodes have that number of devices as the largest set now, ``fitting`` how many
-    could grant a set of a number, ``fragmented`` how many have enough free devices for it and no set. ``by_chance`` is
-    how many nodes could grant it on average if what is not free there lay at random, and ``chances`` the probability
-    of that for one machine with 0, 1, 2 ... devices in use, by instance type, family and number. ``worth`` is what all
-    free sets are worth and ``worth_idle`` what they would be with nothing granted. ``linkage`` and ``numa`` tell of
-    the grants of several devices how they are linked and over how many NUMA nodes they go (on machines with several),
-    ``alike`` of gangs on several nodes whether they have the same numbers on each. ``held_twice`` and ``held_broken``
-    are devices.
+    ``devices`` by state; ``recognised`` is the share of all linked sets of a machine that its pool allocations, by
+    instance type and family; ``largest`` how many nodes have that number of devices as the largest set now, ``fitting``
+    how many could allocate a set of a number, ``fragmented`` how many have enough free devices for it and no set.
+    ``by_chance`` is how many nodes could allocate it on average if what is not free there lay at random, and
+    ``chances`` the probability of that for one machine with 0, 1, 2 ... devices in use, by instance type, family and
+    number. ``worth`` is what all free sets are worth and ``worth_idle`` what they would be with nothing allocated.
+    ``linkage`` and ``numa`` tell of the allocations of several devices how they are linked and over how many NUMA nodes
+    they go (on machines with several), ``alike`` of gangs on several nodes whether they have the same numbers on each.
+    ``held_twice`` and ``held_broken`` are devices.
     """
 
     devices: Counter[DeviceState] = field(default_factory=Counter)
@@ -91,7 +91,7 @@ def figures_of(snapshot: ClusterSnapshot) -> DeviceMetrics:
             continue
         wiring = wiring_of(entry.state.shape)
         _add(found, wiring, _of_state(entry.state))
-        for pod, members in _grants(entry):
+        for pod, members in _allocations(entry):
             linkage, numa = _quality(wiring.tables, members)
             found.linkage[linkage] += 1
             if len(set(wiring.topology.locality.numa)) > 1:
@@ -166,16 +166,16 @@ def _overlapping(masks: Iterable[int]) -> bool:
 
 @lru_cache(maxsize=256)
 def recognition(topology: Topology) -> float:
-    """The share of the subcubes of a torus, or of the linked sets of another machine, that a family grants."""
+    """The share of the subcubes of a torus, or of the linked sets of another machine, that a family allocates."""
     whole = Topology(topology.fabric, Family.LINKED).tables.sets
     if topology.fabric.shape is FabricShape.TORUS:
         whole = {count: sets for count in whole if (sets := subcubes(count))}
-    granted = topology.tables.sets
+    allocated = topology.tables.sets
     known = {each for sets in whole.values() for each in sets}
-    return sum(1 for sets in granted.values() for each in sets if each in known) / len(known)
+    return sum(1 for sets in allocated.values() for each in sets if each in known) / len(known)
 
 
-def _grants(entry: NodeEntry) -> Iterator[tuple[PodRecord, int]]:
+def _allocations(entry: NodeEntry) -> Iterator[tuple[PodRecord, int]]:
     """The sets of several devices that containers hold, as masks of device indexes."""
     index: Mapping[str, int] = {
         name: device.index
@@ -183,8 +183,8 @@ def _grants(entry: NodeEntry) -> Iterator[tuple[PodRecord, int]]:
         if device.vendor == VENDOR
     }
     for pod in entry.pods:
-        for grant in pod.grants:
-            members = mask_of(index[share.device] for share in grant.shares if share.device in index)
+        for allocation in pod.allocations:
+            members = mask_of(index[share.device] for share in allocation.shares if share.device in index)
             if members.bit_count() > 1:
                 yield pod, members
 

@@ -3,7 +3,7 @@
 AWS's device plugin hands out the numbers of ``AWS_NEURON_IDS`` and reads nothing else, so whatever these name is held;
 HAMi's list says it per container. What can be read is held; what is odd about it is told beside that. A pod of which
 nobody wrote down enough devices may use any, so it holds every device of its node until somebody does: nothing is ever
-granted twice. A pod that asks for nothing is handed nothing by a kubelet, and so holds nothing, whatever it carries.
+allocated twice. A pod that asks for nothing is handed nothing by a kubelet, and so holds nothing, whatever it carries.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hami_plugins.model.devices import CoreMask, GrantedShare
-from hami_plugins.model.pods import Container, ContainerGrant, Pod, Unlocated
+from hami_plugins.model.devices import AllocatedShare, CoreMask
+from hami_plugins.model.pods import Container, ContainerAllocation, Pod, Unlocated
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
@@ -43,7 +43,7 @@ def asked_by(spec: VendorSpec, container: Container) -> list[tuple[str, Quantity
     return [(name, found) for name in wanted if (found := container.amount(name)) is not None and found.nano]
 
 
-def granted_elsewhere(spec: VendorSpec, pod: Pod, listed: Sequence[Sequence[GrantedShare]]) -> ForeignAllocation:
+def foreign_allocations(spec: VendorSpec, pod: Pod, listed: Sequence[Sequence[AllocatedShare]]) -> ForeignAllocation:
     """The devices or cores that AWS's plugin was told to give the pod, or every device where that is not to be had.
 
     ``listed`` is what HAMi's list gives each container. It stands where it covers what the plugin was told, or where
@@ -56,18 +56,18 @@ def granted_elsewhere(spec: VendorSpec, pod: Pod, listed: Sequence[Sequence[Gran
             ForeignAllocation(remarks=(_NOTHING,), remedy=_TAKE_OFF) if written or any(listed) else ForeignAllocation()
         )
     if any(listed) and (not written or _covers(spec, pod, listed, _numbers(written))):
-        return ForeignAllocation(_grants(pod, listed))
+        return ForeignAllocation(_allocations(pod, listed))
     found = _told(spec, pod, amounts)
     if not any(listed):
         return found
-    beside = {share.device for grant in found.grants for share in grant.shares}
-    both = _grants(pod, [[each for each in shares if each.device not in beside] for shares in listed])
-    grants = [
-        ContainerGrant(one.kind, (*one.shares, *other.shares))
-        for one, other in zip(both, found.grants or _grants(pod, [()] * len(listed)), strict=True)
+    beside = {share.device for allocation in found.allocations for share in allocation.shares}
+    both = _allocations(pod, [[each for each in shares if each.device not in beside] for shares in listed])
+    allocations = [
+        ContainerAllocation(one.kind, (*one.shares, *other.shares))
+        for one, other in zip(both, found.allocations or _allocations(pod, [()] * len(listed)), strict=True)
     ]
     remark = f"{IDS_KEY} {written!r} names what {spec.keys.allocated} does not, and both are held until the pod ends"
-    return ForeignAllocation(tuple(grants), found.unlocated, (remark, *found.remarks), found.remedy)
+    return ForeignAllocation(tuple(allocations), found.unlocated, (remark, *found.remarks), found.remedy)
 
 
 def _told(spec: VendorSpec, pod: Pod, amounts: Sequence[int]) -> ForeignAllocation:
@@ -97,7 +97,7 @@ def _numbers(written: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(legible))
 
 
-def _covers(spec: VendorSpec, pod: Pod, listed: Sequence[Sequence[GrantedShare]], numbers: Sequence[int]) -> bool:
+def _covers(spec: VendorSpec, pod: Pod, listed: Sequence[Sequence[AllocatedShare]], numbers: Sequence[int]) -> bool:
     """Whether all that is told by number stands in the list: devices of this node, or cores of these."""
     masks: dict[str, int] = {}
     for share in (each for shares in listed for each in shares):
@@ -111,8 +111,8 @@ def _covers(spec: VendorSpec, pod: Pod, listed: Sequence[Sequence[GrantedShare]]
     )
 
 
-def _grants(pod: Pod, shares: Sequence[Sequence[GrantedShare]]) -> tuple[ContainerGrant, ...]:
-    return tuple(ContainerGrant(each.kind, tuple(own)) for each, own in zip(pod.containers, shares, strict=True))
+def _allocations(pod: Pod, shares: Sequence[Sequence[AllocatedShare]]) -> tuple[ContainerAllocation, ...]:
+    return tuple(ContainerAllocation(each.kind, tuple(own)) for each, own in zip(pod.containers, shares, strict=True))
 
 
 def _device(spec: VendorSpec, pod: Pod, number: int) -> str:
@@ -147,7 +147,7 @@ def _first_asking(containers: Sequence[Container], amounts: Sequence[int]) -> in
 
 def _dealt(
     spec: VendorSpec, pod: Pod, amounts: Sequence[int], numbers: Sequence[int], holder: int
-) -> tuple[ContainerGrant, ...]:
+) -> tuple[ContainerAllocation, ...]:
     """Every device to one container, in order; what nobody asked for goes to the holder.
 
     Init containers run on what the others are given later, and have devices only where no other container asks.
@@ -159,13 +159,13 @@ def _dealt(
             dealt[at], left = left[:amount], left[amount:]
     dealt[holder] += left
     return tuple(
-        ContainerGrant(each.kind, tuple(_whole(spec, _device(spec, pod, number)) for number in found))
+        ContainerAllocation(each.kind, tuple(_whole(spec, _device(spec, pod, number)) for number in found))
         for each, found in zip(pod.containers, dealt, strict=True)
     )
 
 
-def _whole(spec: VendorSpec, device: str) -> GrantedShare:
-    return GrantedShare(
+def _whole(spec: VendorSpec, device: str) -> AllocatedShare:
+    return AllocatedShare(
         device=DeviceId(device),
         vendor=spec.name,
         word=spec.wire_word(),

@@ -50,7 +50,7 @@ USAGE_KEYS: Final = ("NEURON_DEV_USAGE_MAP", "NEURON_CORE_USAGE_MAP")
 """Node annotations of AWS's scheduler extension: which devices and cores it holds for used, a word for each."""
 
 FAMILY_LABEL: Final = "hami-plugins.io/neuron-sets"
-"""Node label: ``aws`` (the default) or ``linked``, the sets that devices of the pool are granted in."""
+"""Node label: ``aws`` (the default) or ``linked``, the sets that devices of the pool are allocated in."""
 
 DETECTOR: Final = "NeuronHealth"
 """Node condition of Neuron's node problem detector (AWS Neuron SDK 2.32)."""
@@ -251,7 +251,7 @@ class Wiring:
     """What decisions ask about the Neuron devices of one shape of node.
 
     ``name`` is the instance type (empty if unknown), ``repaired`` the mask of devices with repaired errors, ``cores``
-    the logical cores of a device, ``worth`` the value of all sets when nothing is granted. ``missing`` is how many
+    the logical cores of a device, ``worth`` the value of all sets when nothing is allocated. ``missing`` is how many
     devices more than those that are known to be broken are not allocatable: as many have to stay free.
     """
 
@@ -269,7 +269,7 @@ class Wiring:
         return self.tables.topology
 
     def usable(self, shape: NodeShape) -> int:
-        """How many devices may be granted at all."""
+        """How many devices may be allocated at all."""
         return sum(1 for at in self.positions if shape.devices[at].healthy and not shape.devices[at].cordoned)
 
     def free(self, shape: NodeShape, usage: Sequence[DeviceUsage]) -> int:

@@ -1,4 +1,4 @@
-"""AWS Neuron for the core's registry, in the place of HAMi's: devices are granted in sets that are wired together.
+"""AWS Neuron for the core's registry, in the place of HAMi's: devices are allocated in sets that are wired together.
 
 Everything is one account: HAMi's list of the pod with a mask of cores for each device, or where that is missing the
 numbers that AWS's scheduler extension wrote. A container asks for whole devices (also under their old name), for one
@@ -6,9 +6,9 @@ core or for several. Several cores are neighbours on one device; more than a dev
 of which the pod is told as many cores as it asked for. Which set, device and cores: see ``allocation``.
 
 Differences from HAMi (HAMi 2.10.0 ``pkg/device/awsneuron/device.go``): how many cores a device has is each node's own
-matter, unhealthy devices are never granted, lists of ids count under the name of HAMi's documents as well as under that
-of its code, all of a pod's containers ask in one unit (AWS's plugin is told one list of numbers), and the number of
-cores is any from 1.
+matter, unhealthy devices are never allocated, lists of ids count under the name of HAMi's documents as well as under
+that of its code, all of a pod's containers ask in one unit (AWS's plugin is told one list of numbers), and the number
+of cores is any from 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 
 from hami_plugins.engine.demand import invalid, selector_of
 from hami_plugins.errors import AdmissionDeniedError, InvalidRequestError
-from hami_plugins.model.devices import CoreMask, Device, DeviceShare, GrantedShare
+from hami_plugins.model.devices import AllocatedShare, CoreMask, Device, DeviceShare
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.policy import NodePolicy
@@ -43,7 +43,7 @@ from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY, NODE_KEY, STATE_KE
 from hami_plugins.wire import pod_devices
 from hami_plugins.wire.pod_devices import AssignedDevice
 from neuron_topology.core.capacity_block_end import DURATION_KEY, END_KEY
-from neuron_topology.core.foreign_allocations import EVERY_CORE, asked_by, granted_elsewhere, runs
+from neuron_topology.core.foreign_allocations import EVERY_CORE, asked_by, foreign_allocations, runs
 from neuron_topology.core.hardware.fabric import devices_of, mask_of
 from neuron_topology.core.layouts import layout
 from neuron_topology.core.names import CORES, DEVICES, LEGACY_DEVICES, ULTRASERVER_PLACES
@@ -63,10 +63,10 @@ from neuron_topology.core.sets.cores import longest_run, run_of
 from neuron_topology.core.sets.families import Family
 
 PARTS: Final = 10.0
-"""The most that each part of a node's score is worth: how much a grant leaves, and how full the node is."""
+"""The most that each part of a node's score is worth: how much an allocation leaves, and how full the node is."""
 
 REPAIRED_COSTS: Final = 1.0
-"""What each granted device with repaired errors takes off the score."""
+"""What each allocated device with repaired errors takes off the score."""
 
 ALIKE_GAINS: Final = 2.0
 """What a set adds to the score that other members of the gang have on their nodes."""
@@ -338,12 +338,12 @@ def annotate(view: AllocationView) -> Mapping[str, str]:
     }
 
 
-def _mask(share: GrantedShare, view: AllocationView) -> int:
+def _mask(share: AllocatedShare, view: AllocationView) -> int:
     """The cores of a share that its device has."""
     return held_cores((share.mark,) if share.mark else ()) & ((1 << view.devices[share.device].cores) - 1)
 
 
-def _assigned(share: GrantedShare, view: AllocationView) -> AssignedDevice:
+def _assigned(share: AllocatedShare, view: AllocationView) -> AssignedDevice:
     """A share as HAMi's list has it: a mask in place of the number of cores."""
     return AssignedDevice(share.device, share.word, share.memory, CoreShare(_mask(share, view)))
 
@@ -377,7 +377,7 @@ SPEC: Final = replace(
     together=together,
     relabelled=relabelled,
     layout=layout,
-    granted_elsewhere=granted_elsewhere,
+    foreign_allocations=foreign_allocations,
     counted_by_scheduler=(DEVICES, CORES, LEGACY_DEVICES),
     alike=True,
     replaces=True,

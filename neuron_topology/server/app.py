@@ -1,4 +1,4 @@
-"""The server of Neuron grants: the shared one, about Neuron devices."""
+"""The Neuron allocator: the shared one, about Neuron devices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from neuron_topology.server.metrics import families
 from neuron_topology.server.settings import NeuronAllocatorSettings
 
 
-def grant_server(  # noqa: PLR0913 - what it is made of
+def allocator_server(  # noqa: PLR0913 - what it is made of
     settings: NeuronAllocatorSettings,
     api: BoundedApi,
     *,

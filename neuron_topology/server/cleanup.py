@@ -1,6 +1,6 @@
-"""Removes from a cluster what the server of Neuron grants, and the commands around it, have put there.
+"""Removes from a cluster what the Neuron allocator, and the commands around it, have put there.
 
-What running pods were given stays on them: AWS's plugin, and whoever grants devices next, read it there.
+What running pods were given stays on them: AWS's plugin, and whoever allocates devices next, read it there.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ServerObjects:
     @classmethod
     def of_release(cls, release: Release) -> Self:
         """Of a release of the chart."""
-        name = f"{release.name}-grants"
+        name = f"{release.name}-allocator"
         return cls(
             configuration=paths.webhook_configuration("mutating", f"{release.namespace}.{name}"),
             lease=paths.lease(release.namespace, name),

@@ -1,4 +1,4 @@
-"""What the server of Neuron grants tells Prometheus about gangs."""
+"""What the Neuron allocator tells Prometheus about gangs."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def _families(found: DeviceMetrics, prefix: str) -> Iterator[Metric]:
     yield _by(f"{prefix}_devices", "Devices by what they are to somebody who asks for one", "state", devices)
     recognised = GaugeMetricFamily(
         f"{prefix}_recognised_sets_ratio",
-        "Linked sets of a machine that its node pool grants, of all that there are",
+        "Linked sets of a machine that its node pool allocates, of all that there are",
         labels=("instance_type", "family"),
     )
     for labels, share in sorted(found.recognised.items()):
@@ -48,11 +48,11 @@ def _families(found: DeviceMetrics, prefix: str) -> Iterator[Metric]:
     yield _chances(found, prefix)
     yield GaugeMetricFamily(
         f"{prefix}_free_sets_ratio",
-        "What all free sets are worth, larger ones more, of what they are with nothing granted",
+        "What all free sets are worth, larger ones more, of what they are with nothing allocated",
         value=found.worth / found.worth_idle if found.worth_idle else 0.0,
     )
-    yield _by(f"{prefix}_grants", "Grants of several devices by how these are linked", "linkage", linkage)
-    yield _by(f"{prefix}_grants_by_numa", "The same by the number of NUMA nodes", "numa_nodes", found.numa)
+    yield _by(f"{prefix}_allocations", "Allocations of several devices by how these are linked", "linkage", linkage)
+    yield _by(f"{prefix}_allocations_by_numa", "The same by the number of NUMA nodes", "numa_nodes", found.numa)
     yield _by(f"{prefix}_gangs", "Gangs on several nodes by whether they have the same devices on each", "alike", alike)
     yield GaugeMetricFamily(
         f"{prefix}_devices_held_twice", "Devices of which two pods hold the same cores", value=found.held_twice

@@ -1,6 +1,6 @@
-"""What an operator can set about the server of Neuron grants, and where that comes from.
+"""What an operator can set about the Neuron allocator, and where that comes from.
 
-Built-in defaults, then the YAML file, then ``HAMI_PLUGINS__NEURON_GRANTS__...`` from the environment.
+Built-in defaults, then the YAML file, then ``HAMI_PLUGINS__NEURON_ALLOCATOR__...`` from the environment.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from hami_plugins.web.settings import Certificate, Lease, Service, Webhooks
 from neuron_topology.core.allocator.names import CONFIGURATION
 from neuron_topology.core.capacity_block_end import MARGIN
 
-PREFIX: Final = "HAMI_PLUGINS__NEURON_GRANTS__"
-"""What a variable begins with that sets something: ``HAMI_PLUGINS__NEURON_GRANTS__LISTEN__PORT``."""
+PREFIX: Final = "HAMI_PLUGINS__NEURON_ALLOCATOR__"
+"""What a variable begins with that sets something: ``HAMI_PLUGINS__NEURON_ALLOCATOR__LISTEN__PORT``."""
 
 
 class NeuronAllocatorCertificate(Certificate):
-    """The files, and the Secret, of the server of grants."""
+    """The files, and the Secret, of the allocator."""
 
-    directory: AbsolutePath = "/var/run/neuron-grants"
-    secret: Name = "neuron-grants-tls"  # noqa: S105 - the name of one
+    directory: AbsolutePath = "/var/run/neuron-allocator"
+    secret: Name = "neuron-allocator-tls"  # noqa: S105 - the name of one
 
 
 class NeuronAllocatorService(Service):
-    """The Service in front of the server of grants."""
+    """The Service in front of the allocator."""
 
-    name: Name = "neuron-grants"
+    name: Name = "neuron-allocator"
     namespace: Name = "kube-system"
 
 
 class NeuronAllocatorLease(Lease):
-    """The Lease of the server of grants."""
+    """The Lease of the allocator."""
 
-    name: Name = "neuron-grants"
+    name: Name = "neuron-allocator"
 
 
 class NeuronAllocatorWebhooks(Webhooks):
-    """The webhooks of the server of grants."""
+    """The webhooks of the allocator."""
 
     configuration: Name = CONFIGURATION
 
@@ -57,11 +57,12 @@ class NeuronAllocatorListen(Listen):
 
 
 class NeuronAllocatorSettings(shared.AllocatorSettings):
-    """All of the server's settings, beside those that every server of grants has.
+    """All of the server's settings, beside those that every allocator has.
 
-    ``policy`` is which nodes come first for pods that say nothing: ``binpack`` those where a grant costs the fewest
-    future sets and that are in use already, ``spread`` the others. ``capacity_block_margin`` is how many seconds before
-    the end of a Capacity Block its machines go. ``binds`` is whether kube-scheduler may leave Bindings to the server.
+    ``policy`` is which nodes come first for pods that say nothing: ``binpack`` those where an allocation costs the
+    fewest future sets and that are in use already, ``spread`` the others. ``capacity_block_margin`` is how many seconds
+    before the end of a Capacity Block its machines go. ``binds`` is whether kube-scheduler may leave Bindings to the
+    server.
     """
 
     policy: Literal["binpack", "spread"] = Field(
@@ -86,11 +87,11 @@ class NeuronAllocatorSettings(shared.AllocatorSettings):
 
 
 SETTINGS: Final = SettingsProgram(
-    name="neuron-grants",
+    name="neuron-allocator",
     model=NeuronAllocatorSettings,
     prefix=PREFIX,
     option="--config FILE",
-    commands="neuron grants",
+    commands="neuron allocator",
 )
 
 

@@ -126,20 +126,25 @@ def asked(turn: int) -> PodInfo:
     return take_in(objects.pod(raw), REGISTRY, Rules())
 
 
-def measure(questions: int = 20_000, grants: int = 2_000) -> dict[str, list[float]]:
+def measure(questions: int = 20_000, allocations: int = 2_000) -> dict[str, list[float]]:
     """One run: how long it takes to fill a cache and to ask it, in milliseconds, and what it holds, in MiB."""
     empty = resident_mib()
     seconds, cache = filled()
-    found: dict[str, list[float]] = {"fill": [seconds], "memory": [resident_mib() - empty], "answer": [], "grant": []}
+    found: dict[str, list[float]] = {
+        "fill": [seconds],
+        "memory": [resident_mib() - empty],
+        "answer": [],
+        "allocation": [],
+    }
     names = [NodeName(node_name(number)) for number in range(NODES)]
     shapes = [asked(turn) for turn in range(20)]
     chance = random.Random(2)
     for turn in range(questions):
         found["answer"].append(timed(cache.answer, chance.choice(names), shapes[turn % 20])[0])
-    for turn in range(grants):
+    for turn in range(allocations):
         intake, name = asked(turn), chance.choice(names)
         took, said = timed(bind, cache, intake, name)
-        found["grant"].append(took)
+        found["allocation"].append(took)
         if said is None:
             raise TypeError("the workload no longer fits")
     found["findings"] = [timed(cache.findings)[0]]
@@ -148,7 +153,7 @@ def measure(questions: int = 20_000, grants: int = 2_000) -> dict[str, list[floa
 
 def bind(cache: AllocationCache, intake: PodInfo, name: NodeName) -> dict[str, str] | None:
     """What a Binding is answered with."""
-    said = cache.grant(name, intake, 1)
+    said = cache.allocate(name, intake, 1)
     return cache.annotations(said, intake.pod, now_ns=NOW_NS) if isinstance(said, PodAllocation) else None
 
 
@@ -177,7 +182,7 @@ def figures(repeats: int = 3) -> Iterator[Figure]:
     )
     yield figure(
         "cache: a Binding answered, the node placed on and the annotations written",
-        of("grant"),
+        of("allocation"),
         at_most=1,
         p99_at_most=5,
     )

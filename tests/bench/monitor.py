@@ -59,11 +59,11 @@ def _node(root: Path, share: int) -> Scraper:
     proc = root / "proc"
     _process(proc, 2, 2, "")
     (proc / "2" / "comm").write_text("kthreadd\n")
-    pods, grants = [], {}
+    pods, allocations = [], {}
     for number in range(_CONTAINERS):
         uid = str(UUID(int=number + 1))
         pods.append({"metadata": {"namespace": "ml", "name": f"p{number}", "uid": uid}, "status": {"phase": "Running"}})
-        grants[PodUid(uid), "main"] = tuple(
+        allocations[PodUid(uid), "main"] = tuple(
             AssignedDevice(DeviceId(card), "NVIDIA", MiB(20 * 1024), CoreShare(50)) for card in _CARDS
         )
         hosts = range(10_000 + number * _PROCESSES, 10_000 + (number + 1) * _PROCESSES)
@@ -74,7 +74,7 @@ def _node(root: Path, share: int) -> Scraper:
         Made(uuids=_CARDS, slots=slots).write(folder / cache_name(folder.name))
         for at, host in enumerate(hosts):
             _process(proc, host, at + 1, uid)
-    known = Known(pods=tuple(pods), grants=grants, sizes={DeviceId(card): 80 * GIB for card in _CARDS})
+    known = Known(pods=tuple(pods), allocations=allocations, sizes={DeviceId(card): 80 * GIB for card in _CARDS})
     return Scraper(RegionFiles([root / "containers"]), HostProcesses(proc), lambda: known)
 
 

@@ -27,7 +27,7 @@ from tests.bench.starts import environment
 from tests.bench.station import NODE, NUMBER, card_uuid, pod
 from volcano_vgpu.agent.prestart import Ports
 from volcano_vgpu.agent.server import Slot, VolcanoDevicePlugin
-from volcano_vgpu.core.allocations import AllocationLookup, Answers, grants_of, record_of
+from volcano_vgpu.core.allocations import AllocationLookup, Answers, allocations_of, record_of
 from volcano_vgpu.core.identity import KIND, allocations
 from volcano_vgpu.core.model import NodeInventory, PhysicalDevice, SlotId
 from volcano_vgpu.core.shares import AllocatedContainer, NodeOffer
@@ -145,12 +145,12 @@ def pieces(repeats: int = 100) -> Iterator[Figure]:
     )
 
     def answered() -> Answers:
-        found = grants_of(asked, question, offer)
+        found = allocations_of(asked, question, offer)
         if not isinstance(found["main"], AllocatedContainer):
             raise TypeError(f"the pod is no longer served: {found}")
         return found
 
-    yield _repeated("grants_of beside 100 other pods", repeats, answered)
+    yield _repeated("allocations_of beside 100 other pods", repeats, answered)
 
 
 def _repeated(name: str, repeats: int, action: Callable[[], object]) -> Figure:

@@ -1,6 +1,6 @@
 """Nodes without a kubelet: made through the API as an agent would have registered them; pods bound there stay Pending.
 
-What their pods were granted is judged here by the simplest accounting there is, on the API server's objects alone.
+What their pods were allocated is judged here by the simplest accounting there is, on the API server's objects alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from tests.cluster.agents import CORES, HANDSHAKE, MEMORY, NUMBER, REGISTER
 from tests.cluster.api import Object
 from tests.cluster.kubernetes import ControlPlane
-from tests.cluster.slices import GRANTED_NODE, IDS
+from tests.cluster.slices import ALLOCATED_NODE, IDS
 from tests.cluster.waiting import wait_until
 
 POOL: Final = "test/pool"
@@ -131,7 +131,7 @@ class Pool:
         ]
 
     def faults(self, bound: Iterable[Object] | None = None) -> list[str]:
-        """Every grant of a bound pod that is not right, and every card that has more to give than it has.
+        """Every allocation of a bound pod that is not right, and every card that has more to give than it has.
 
         Of the pods that are there now, or of those that were bound in another moment.
         """
@@ -143,12 +143,12 @@ class Pool:
             ids = devices(notes.get(IDS, ""))
             if not ids:
                 found.append(f"{name}: bound to {node} without cards")
-            if notes.get(GRANTED_NODE) != node:
-                found.append(f"{name}: on {node}, granted for {notes.get(GRANTED_NODE)}")
+            if notes.get(ALLOCATED_NODE) != node:
+                found.append(f"{name}: on {node}, allocated for {notes.get(ALLOCATED_NODE)}")
             own = {card.uuid for card in self.cards[node]}
             for uuid, amount, part in ids:
                 if uuid not in own:
-                    found.append(f"{name}: on {node}, granted {uuid} of another node")
+                    found.append(f"{name}: on {node}, allocated {uuid} of another node")
                 memory[uuid] += amount
                 cores[uuid] += part
                 slots[uuid] += 1
@@ -156,7 +156,9 @@ class Pool:
             for card in cards:
                 used = (slots[card.uuid], memory[card.uuid], cores[card.uuid])
                 if any(part > most for part, most in zip(used, (card.slots, card.memory, _CORES), strict=True)):
-                    found.append(f"{card.uuid}: slots, memory and cores {used} granted of {card.slots}, {card.memory}")
+                    found.append(
+                        f"{card.uuid}: slots, memory and cores {used} allocated of {card.slots}, {card.memory}"
+                    )
         return found
 
     def by_card(self) -> Mapping[str, list[str]]:
@@ -169,7 +171,7 @@ class Pool:
 
 
 def devices(text: str) -> list[tuple[str, int, int]]:
-    """Card, memory and cores of every device in a grant, whichever container it is for."""
+    """Card, memory and cores of every device in an allocation, whichever container it is for."""
     parts = [device.split(",") for segment in text.split(";") for device in segment.split(":") if device]
     return [(fields[0], int(fields[2]), int(fields[3])) for fields in parts]
 

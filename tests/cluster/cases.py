@@ -1,4 +1,4 @@
-"""What tests of grants do with pods: submit, wait until they are bound or told something, keep them coming."""
+"""What tests of allocations do with pods: submit, wait until they are bound or told something, keep them coming."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Case:
     def node_of(self, name: str) -> str:
         return str(self.see(name)["spec"].get("nodeName") or "")
 
-    def granted(self, name: str) -> list[tuple[str, int, int]]:
+    def allocated(self, name: str) -> list[tuple[str, int, int]]:
         return devices(self.see(name)["metadata"].get("annotations", {}).get(IDS, ""))
 
     def told(self, name: str) -> str:
@@ -78,7 +78,7 @@ class Case:
             self.pool.touch()
             self.submit(name := next(names), gpu(memory=1))
             self.wait_bound(name)
-            found = self.granted(name)
+            found = self.allocated(name)
             self.remove(name)
             return bool(found)
 

@@ -24,10 +24,10 @@ SETS: Final[Mapping[str, Values]] = MappingProxyType(
                 "hostPID": True,
                 "library": {"hostPath": "/opt/hami-core"},
             },
-            "grants": {"mode": "webhook", "settings": {"schedulers": ["volcano", "batch"]}, "replicas": 1},
+            "allocator": {"mode": "webhook", "settings": {"schedulers": ["volcano", "batch"]}, "replicas": 1},
         },
         "policy": {
-            "grants": {"mode": "policy"},
+            "allocator": {"mode": "policy"},
             "agent": {"library": {"image": "projecthami/hami:v2.10.0"}},
             "monitoring": {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
         },
@@ -37,7 +37,7 @@ SETS: Final[Mapping[str, Values]] = MappingProxyType(
                 "prometheusRule": {"enabled": True, "runbooks": "https://runbooks.example/volcano-vgpu"},
                 "dashboard": {"enabled": True},
             },
-            "grants": {
+            "allocator": {
                 "replicas": 2,
                 "podDisruptionBudget": {"enabled": True},
                 "certificate": {"source": "certManager"},
@@ -51,7 +51,7 @@ SETS: Final[Mapping[str, Values]] = MappingProxyType(
             "global": {"imageRegistry": "mirror.example", **_PULLED},
             "fullnameOverride": "vgpu",
             "agent": {"image": {"digest": f"sha256:{'0' * 64}"}, "priorityClassName": ""},
-            "grants": {
+            "allocator": {
                 "certificate": {"source": "secret", "secretName": "ours", "caBundle": "Q0E="},
                 "webhooks": {"exempt": ["kube-system", "infra"], "markedOnly": True},
             },
@@ -75,7 +75,7 @@ SETS: Final[Mapping[str, Values]] = MappingProxyType(
             },
             "nodeConfig": {"nodeconfig": [{"name": "gpu-1", "operatingmode": "mig", "devicesplitcount": 2}]},
             "agent": {"settings": {"mode": "mig"}},
-            "grants": {"mode": "none"},
+            "allocator": {"mode": "none"},
         },
     }
 )
@@ -152,9 +152,9 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
     ({"agent": {"settings": {"hookPath": "usr/local"}}}, "'/agent/settings/hookPath': 'usr/local' does not match"),
     ({"agent": {"settings": {"listen": {"port": 1}}}}, "additional properties 'listen' not allowed"),
     ({"agents": {}}, "additional properties 'agents' not allowed"),
-    ({"grants": {"mode": "best"}}, "value must be one of 'extender', 'webhook', 'policy', 'none'"),
-    ({"grants": {"settings": {"reservation": 20}}}, "'/grants/settings/reservation': exclusiveMinimum"),
-    ({"grants": {"replicas": 0}}, "'/grants/replicas': minimum"),
+    ({"allocator": {"mode": "best"}}, "value must be one of 'extender', 'webhook', 'policy', 'none'"),
+    ({"allocator": {"settings": {"reservation": 20}}}, "'/allocator/settings/reservation': exclusiveMinimum"),
+    ({"allocator": {"replicas": 0}}, "'/allocator/replicas': minimum"),
     ({"imagePullSecrets": ["mine"]}, "'/imagePullSecrets/0': got string, want object"),
     (
         {"devicePlugin": {"deviceSplitCount": 5}},
@@ -183,7 +183,7 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
         {"scheduler": {"kubeScheduler": {}}},
         "scheduler.kubeScheduler: there is no such value here; there is no scheduler",
     ),
-    ({"scheduler": {"replicas": 2}}, "scheduler.replicas: the value is called grants.replicas here"),
+    ({"scheduler": {"replicas": 2}}, "scheduler.replicas: the value is called allocator.replicas here"),
     ({"devices": {"nvidia": {"enabled": True}}}, "devices.nvidia.enabled: the value is called agent.enabled here"),
     ({"devices": {"ascend": {"enabled": False}}}, "devices.ascend: there is no such value here; this chart is about"),
     ({"global": {"gpuHookPath": "/opt"}}, "global.gpuHookPath: HAMi-core's folder on nodes is agent.settings.hookPath"),
@@ -208,12 +208,12 @@ REFUSED: Final[tuple[tuple[Values, str], ...]] = (
         "operatingmode': value must be one of '', 'hami-core', 'mps', 'mig'",
     ),
     ({"nodeConfig": {"nodeconfig": [{"nam": "a"}]}}, "'/nodeConfig/nodeconfig/0': missing property 'name'"),
-    ({"grants": {"certificate": {"source": "secret"}}}, "needs grants.certificate.secretName"),
+    ({"allocator": {"certificate": {"source": "secret"}}}, "needs allocator.certificate.secretName"),
     (
         {"agent": {"library": {"image": "a:1", "hostPath": "/b"}}},
         "agent.library: image and hostPath are two ways",
     ),
-    ({"agent": {"enabled": False}, "grants": {"mode": "none"}}, "so that nothing would be installed"),
+    ({"agent": {"enabled": False}, "allocator": {"mode": "none"}}, "so that nothing would be installed"),
 )
 """Values that are wrong, and what Helm says of them."""
 

@@ -18,10 +18,10 @@ from charts.docker import image
 from charts.docker.image import Built
 from charts.docker.targets import AGENT, TARGETS
 from tests.cluster.agents import CDI, HOOK, card
+from tests.cluster.allocator import command
 from tests.cluster.api import Object
 from tests.cluster.building import KOORDINATOR
 from tests.cluster.containerd import SOCKET
-from tests.cluster.grants import command
 from tests.cluster.helm import Helm
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.node import Node
@@ -86,7 +86,7 @@ class Charted:
                 "extraVolumeMounts": [{"name": "cards", "mountPath": "/cards", "readOnly": True}],
                 **agent,
             },
-            "grants": {**common, "mode": self.mode, **self._server({"reservation": 61, "shutdownDelay": 0})},
+            "allocator": {**common, "mode": self.mode, **self._server({"reservation": 61, "shutdownDelay": 0})},
             "verify": {"url": f"http://127.0.0.1:{self.plain_port}"},
         }
 
@@ -203,7 +203,7 @@ class Charted:
     def story(self) -> str:
         """What its pods say."""
         told = []
-        for component in ("agent", "grants", "server", "node", "uninstall", "test"):
+        for component in ("agent", "allocator", "server", "node", "uninstall", "test"):
             for pod in self.pods(component):
                 name = pod["metadata"]["name"]
                 told.append(f"{name}: {pod['status']}" + "".join(self.plane.events(self.namespace, name)))

@@ -1,6 +1,7 @@
 """Pods and gangs that come and go, more than there is room for, while what decides about them is killed.
 
-Every grant is held against the API server's own objects as soon as it is seen: a list is one moment of the cluster.
+Every allocation is held against the API server's own objects as soon as it is seen: a list is one moment of the
+cluster.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from functools import partial
 from signal import SIGKILL, SIGTERM
 from typing import Final
 
+from tests.cluster.allocator import Allocator
 from tests.cluster.api import ApiError, Object
 from tests.cluster.card_nodes import Pool
 from tests.cluster.cases import HEAL, Case
-from tests.cluster.grants import Grants
 from tests.cluster.slices import gpu
 from tests.cluster.waiting import PATIENCE, NotInTimeError
 
@@ -48,9 +49,9 @@ class Tally:
     acts: int = 0
 
 
-def kills(grants: Grants) -> list[Act]:
+def kills(allocator: Allocator) -> list[Act]:
     """The server and the scheduler are killed, and then ended as an upgrade would."""
-    server, scheduler = grants.replicas[0].component, grants.volcano.scheduler
+    server, scheduler = allocator.replicas[0].component, allocator.volcano.scheduler
     return [partial(each.restart, number) for number in (SIGKILL, SIGTERM) for each in (server, scheduler)]
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 import yaml
 
+from tests.cluster.allocator import command
 from tests.cluster.api import Object
-from tests.cluster.grants import command
 from tests.cluster.neuron import PRODUCT
 
 DRY_RUNS: Final = tuple(sorted(Path("tests/golden/torchx").glob("*.yaml")))

@@ -1,4 +1,4 @@
-"""A webhook that holds Bindings between the answer of the server of grants and the write of the API server."""
+"""A webhook that holds Bindings between the answer of the allocator and the write of the API server."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 import yaml
 
 from hami_plugins.web.certificates import Material, renewed, write
+from tests.cluster.allocator import Front, Replica, command
 from tests.cluster.api import Object
 from tests.cluster.card_nodes import NODES, Pool
-from tests.cluster.grants import Front, Replica, command
 from tests.cluster.koordinator import DEVICES, NAMESPACE, Koordinator
 from tests.cluster.waiting import wait_until
 

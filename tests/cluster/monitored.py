@@ -99,7 +99,7 @@ class Monitored:
 
 
 _AGENT: Final = 'instance="n1",namespace="NAMESPACE",pod="RELEASE-agent-x"'
-_GRANTS: Final = 'instance="g1",namespace="NAMESPACE",pod="RELEASE-grants-x"'
+_ALLOCATOR: Final = 'instance="g1",namespace="NAMESPACE",pod="RELEASE-allocator-x"'
 _SERVER: Final = 'instance="s1",namespace="NAMESPACE",pod="RELEASE-x-y"'
 _PART: Final = 'instance="n1",namespace="NAMESPACE",pod="RELEASE-node-x"'
 
@@ -107,27 +107,29 @@ MONITORED: Final[Mapping[str, Monitored]] = {
     "volcano-vgpu": Monitored(
         chart=VOLCANO_VGPU,
         prefix="volcano_vgpu",
-        scrapes={"agent": "RELEASE-agent-x", "grants": "RELEASE-grants-x"},
+        scrapes={"agent": "RELEASE-agent-x", "allocator": "RELEASE-allocator-x"},
         fires={
             "VolcanoVgpuAgentAway": {f"up{{{_AGENT}}}": "0x120"},
             "VolcanoVgpuAgentNotRegistered": {f"volcano_vgpu_registered{{{_AGENT}}}": "0x120"},
             "VolcanoVgpuCardUnhealthy": {f'volcano_vgpu_card_healthy{{{_AGENT},uuid="GPU-1"}}': "0x120"},
-            "VolcanoVgpuContainersRefused": {f'volcano_vgpu_refusals_total{{{_AGENT},reason="grant"}}': "0+2x120"},
+            "VolcanoVgpuContainersRefused": {f'volcano_vgpu_refusals_total{{{_AGENT},reason="allocation"}}': "0+2x120"},
             "VolcanoVgpuMemoryStranded": {
                 f'volcano_vgpu_card_memory_stranded_bytes{{{_AGENT},uuid="GPU-1"}}': "60x120",
                 f'volcano_vgpu_card_memory_bytes{{{_AGENT},uuid="GPU-1"}}': "100x120",
             },
-            "VolcanoVgpuGrantsAway": {f"volcano_vgpu_grants_active{{{_GRANTS}}}": "0x120"},
-            "VolcanoVgpuGrantsWrong": {f'volcano_vgpu_grants_findings{{{_GRANTS},finding="twice"}}': "1x120"},
-            "VolcanoVgpuGrantsCertificateEnds": {
-                f"volcano_vgpu_grants_tls_certificate_expiry_timestamp_seconds{{{_GRANTS}}}": "86400x120"
+            "VolcanoVgpuAllocatorAway": {f"volcano_vgpu_allocator_active{{{_ALLOCATOR}}}": "0x120"},
+            "VolcanoVgpuAllocationsWrong": {
+                f'volcano_vgpu_allocator_findings{{{_ALLOCATOR},finding="twice"}}': "1x120"
+            },
+            "VolcanoVgpuAllocatorCertificateEnds": {
+                f"volcano_vgpu_allocator_tls_certificate_expiry_timestamp_seconds{{{_ALLOCATOR}}}": "86400x120"
             },
         },
         # The recorded node's cards are no cards, and nothing was refused.
         unseen={
             'volcano_vgpu_card_memory_used_bytes{instance="agent",uuid="GPU-1"}': "1073741824x120",
             'volcano_vgpu_container_memory_used_bytes{instance="agent",namespace="a",pod="p",uuid="GPU-1"}': "1x120",
-            'volcano_vgpu_refusals_total{instance="agent",reason="grant"}': "0+1x120",
+            'volcano_vgpu_refusals_total{instance="agent",reason="allocation"}': "0+1x120",
         },
     ),
     "koordinator-adapter": Monitored(
@@ -157,21 +159,21 @@ MONITORED: Final[Mapping[str, Monitored]] = {
     "neuron-topology": Monitored(
         chart=NEURON,
         prefix="neuron_",
-        scrapes={"neuron-grants": "RELEASE-grants-x"},
+        scrapes={"neuron-allocator": "RELEASE-allocator-x"},
         fires={
-            "NeuronGrantsAway": {f"neuron_grants_active{{{_GRANTS}}}": "0x120"},
-            "NeuronGrantsWrong": {f'neuron_grants_findings{{{_GRANTS},finding="no-cards"}}': "1x120"},
-            "NeuronGrantsUnseenBindings": {
-                f'neuron_grants_answers_total{{{_GRANTS},kind="binding",outcome="unknown"}}': "0+1x120"
+            "NeuronAllocatorAway": {f"neuron_allocator_active{{{_ALLOCATOR}}}": "0x120"},
+            "NeuronAllocationsWrong": {f'neuron_allocator_findings{{{_ALLOCATOR},finding="no-cards"}}': "1x120"},
+            "NeuronAllocatorUnseenBindings": {
+                f'neuron_allocator_answers_total{{{_ALLOCATOR},kind="binding",outcome="unknown"}}': "0+1x120"
             },
-            "NeuronGrantsCertificateEnds": {
-                f"neuron_grants_tls_certificate_expiry_timestamp_seconds{{{_GRANTS}}}": "86400x120"
+            "NeuronAllocatorCertificateEnds": {
+                f"neuron_allocator_tls_certificate_expiry_timestamp_seconds{{{_ALLOCATOR}}}": "86400x120"
             },
-            "NeuronDevicesHeldBroken": {f"neuron_devices_held_broken{{{_GRANTS}}}": "1x120"},
-            "NeuronGangIncomplete": {f'neuron_grants_gangs{{{_GRANTS},state="partial"}}': "1x120"},
+            "NeuronDevicesHeldBroken": {f"neuron_devices_held_broken{{{_ALLOCATOR}}}": "1x120"},
+            "NeuronGangIncomplete": {f'neuron_allocator_gangs{{{_ALLOCATOR},state="partial"}}': "1x120"},
             "NeuronSetsFragmented": {
-                f'neuron_nodes_fragmented{{{_GRANTS},devices="8"}}': "6x120",
-                f'neuron_nodes_fitting{{{_GRANTS},devices="8"}}': "4x120",
+                f'neuron_nodes_fragmented{{{_ALLOCATOR},devices="8"}}': "6x120",
+                f'neuron_nodes_fitting{{{_ALLOCATOR},devices="8"}}': "4x120",
             },
         },
     ),

@@ -1,4 +1,4 @@
-"""The server of Neuron grants as a process of the private machine, nodes of Trainium, and schedulers that ask it."""
+"""The Neuron allocator as a process of the private machine, nodes of Trainium, and schedulers that ask it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from neuron_topology.core.hardware.fabric import mask_of
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 from neuron_topology.core.names import CORES, DEVICES, EFA, INSTANCE_LABEL
 from neuron_topology.core.nodes import FAMILY_LABEL
+from tests.cluster.allocator import HOOKS, RULES, Replica, command
 from tests.cluster.api import ApiError, Object
 from tests.cluster.card_nodes import NODES, Pool
-from tests.cluster.grants import HOOKS, RULES, Replica, command
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.objects import container, pod, pod_spec, task, vcjob
 from tests.cluster.processes import Component
@@ -28,7 +28,7 @@ from tests.cluster.waiting import wait_until
 
 TRN1: Final = "trn1.32xlarge"
 PRODUCT: Final = "neuron"
-CONFIGURATION_NAME: Final = "neuron-grants"
+CONFIGURATION_NAME: Final = "neuron-allocator"
 KUBE_SCHEDULER: Final = "neuron-kube-scheduler"
 """How pods name the kube-scheduler that asks the server."""
 
@@ -167,7 +167,7 @@ class Submissions:
         return wait_until(found, f"{prefix}* is told {text!r}", 60, show=lambda: self.told(prefix))
 
 
-class NeuronGrants:
+class NeuronAllocator:
     """The server, its webhooks installed, Volcano and a kube-scheduler told to ask it. At the end all is as before.
 
     ``plugins`` are Volcano's, beside those that ``conf`` prints.
@@ -177,7 +177,7 @@ class NeuronGrants:
         self.volcano = volcano
         self._plugins = tuple(plugins)
         self.plane = volcano.plane
-        folder = self.plane.machine.root / "neuron-grants"
+        folder = self.plane.machine.root / "neuron-allocator"
         folder.mkdir(exist_ok=True)
         settings = {
             "service": {"namespace": "kube-system"},
@@ -185,10 +185,10 @@ class NeuronGrants:
             "reservation": 61,
             "lease": {"duration": 4, "deadline": 3, "retry": 0.5},
         }
-        self.replica = Replica(self.plane, "neuron-grants", settings, product=PRODUCT, rules=NEURON_RULES)
+        self.replica = Replica(self.plane, "neuron-allocator", settings, product=PRODUCT, rules=NEURON_RULES)
         self.scheduler = self._kube_scheduler()
 
-    def __enter__(self) -> NeuronGrants:
+    def __enter__(self) -> NeuronAllocator:
         printed = command("webhooks", "--url", f"https://127.0.0.1:{self.replica.hook_port}", product=PRODUCT)
         self.plane.apply(HOOKS, yaml.safe_load(printed))
         self.replica.component.start()

@@ -28,12 +28,12 @@ from typing import Final, NamedTuple
 
 from tests.bench.measuring import Figure, figure, machine, printed
 from tests.cluster import building
+from tests.cluster.allocator import MARKER, Allocator
 from tests.cluster.arrivals import Arrivals
 from tests.cluster.building import tell
 from tests.cluster.card_nodes import Pool
 from tests.cluster.cases import MEMBERS, Case, seconds_to_bound, submit_waiting
 from tests.cluster.churn import Churn, kills
-from tests.cluster.grants import MARKER, Grants
 from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.machine import Machine
 from tests.cluster.volcano import Volcano
@@ -87,10 +87,10 @@ class Bench:
         self.total = total
 
     @contextmanager
-    def run_as(self, form: Form, case: Case) -> Iterator[Grants | None]:
+    def run_as(self, form: Form, case: Case) -> Iterator[Allocator | None]:
         """The cluster, run so; Volcano alone has seen the cards of the case's nodes."""
         if form.mode != "none":
-            with Grants(self.volcano, form.mode, flags=[*form.flags, QUIET]) as server:
+            with Allocator(self.volcano, form.mode, flags=[*form.flags, QUIET]) as server:
                 yield server
             return
         self.volcano.set_flags(*form.flags, QUIET)
@@ -187,7 +187,7 @@ class Bench:
                 tally = Churn(case, pool, acts=acts, every=50, seed=6, heal=server is None).run(self.total)
                 took = time.monotonic() - began
                 self.clear()
-        what = f"wrong grants among {len(tally.bound)} binds, {tally.acts} restarts, {took:.0f} s, {mode}"
+        what = f"wrong allocations among {len(tally.bound)} binds, {tally.acts} restarts, {took:.0f} s, {mode}"
         tell(what + ": " + ("; ".join(sorted(tally.faults)[:20]) or "none"))
         yield figure(what, [len(tally.faults)], unit="", at_most=None if server is None else 0)
 

@@ -17,7 +17,7 @@ from tests.cluster.waiting import wait_until
 IDS: Final = "volcano.sh/vgpu-ids-new"
 LEFT: Final = "volcano.sh/devices-to-allocate"
 PHASE: Final = "volcano.sh/bind-phase"
-GRANTED_NODE: Final = "volcano.sh/vgpu-node"
+ALLOCATED_NODE: Final = "volcano.sh/vgpu-node"
 FOREVER: Final = "sleep 2147483647"
 
 _END: Final = "-- that is all"
@@ -25,10 +25,10 @@ _SAY: Final = f"env; cat /proc/self/mountinfo; echo; echo '{_END}'; "
 _CACHES: Final = HOOK.removeprefix("/var/lib") + "/vgpu/containers/"  # a mount is shown by its path on its own disk
 
 
-_PLACING: Final = frozenset({IDS, LEFT, PHASE, GRANTED_NODE, "volcano.sh/vgpu-time", "scheduling.k8s.io/group-name"})
+_PLACING: Final = frozenset({IDS, LEFT, PHASE, ALLOCATED_NODE, "volcano.sh/vgpu-time", "scheduling.k8s.io/group-name"})
 """What Volcano writes on a pod that it places."""
 
-UNGRANTED: Final = "Volcano bound it without granting a card"
+UNALLOCATED: Final = "Volcano bound it without allocating a card"
 """How the agent's refusal of such a pod begins."""
 
 
@@ -99,7 +99,7 @@ def read(text: str) -> Said:
     return Said(env, env.get("OWN_UID", ""), cache)
 
 
-def granted(found: Object) -> dict[str, list[tuple[str, str, str]]]:
+def allocated(found: Object) -> dict[str, list[tuple[str, str, str]]]:
     """Card, memory and cores of each container that asks, as the pod's own annotation has them."""
     segments = [
         [(fields[0], fields[2], fields[3]) for device in segment.split(":") if (fields := device.split(","))[0]]
@@ -122,20 +122,20 @@ def wanted(devices: Sequence[tuple[str, str, str]]) -> dict[str, str]:
 
 
 def amiss(plane: ControlPlane, found: Object, *, lent: Mapping[str, str] | None = None) -> list[str]:
-    """How what the containers of a running pod printed differs from its annotation; empty where all is as granted.
+    """How what the containers of a running pod printed differs from its annotation; empty where all is as allocated.
 
     ``lent`` names init containers, with the container whose slice each of them is to have.
     """
     namespace, name, uid = (found["metadata"][key] for key in ("namespace", "name", "uid"))
-    grants = granted(found)
-    grants |= {borrower: grants[lender] for borrower, lender in (lent or {}).items()}
-    problems = [f"{name}: granted nothing"] if not any(grants.values()) else []
-    for container, devices in grants.items():
+    allocations = allocated(found)
+    allocations |= {borrower: allocations[lender] for borrower, lender in (lent or {}).items()}
+    problems = [f"{name}: allocated nothing"] if not any(allocations.values()) else []
+    for container, devices in allocations.items():
         printed = said(plane, namespace, name, container)
         given = {key: text for key, text in printed.slice.items() if key != "CUDA_DEVICE_MEMORY_SHARED_CACHE"}
         own_cache = printed.cache.endswith(f"{_CACHES}{uid}_{container}")
         if given != wanted(devices) or printed.uid != uid or not own_cache:
-            problems.append(f"{name}/{container}: granted {devices} to {uid}, it has {given}, {printed.cache}")
+            problems.append(f"{name}/{container}: allocated {devices} to {uid}, it has {given}, {printed.cache}")
     return problems
 
 
@@ -172,18 +172,18 @@ def settled(plane: ControlPlane, namespace: str, names: Sequence[str], *, timeou
 
 def _settled(plane: ControlPlane, namespace: str, names: Sequence[str], timeout: float) -> tuple[list[Object], int]:
     """The pods, and how often one had to be made anew."""
-    ungranted: dict[str, Object] = {}
+    unallocated: dict[str, Object] = {}
     anew = 0
 
     def all_of_them() -> list[Object]:
         nonlocal anew
         found = {each["metadata"]["name"]: each for each in plane.api.items(pods(namespace))}
-        for name in ungranted.keys() - found.keys():
-            plane.api.create(pods(namespace), ungranted.pop(name))
+        for name in unallocated.keys() - found.keys():
+            plane.api.create(pods(namespace), unallocated.pop(name))
             anew += 1
         for name in found.keys() & set(names):
-            if _ungranted(found[name]):
-                ungranted[name] = _unscheduled(found[name])
+            if _unallocated(found[name]):
+                unallocated[name] = _unscheduled(found[name])
                 plane.api.delete(f"{pods(namespace)}/{name}")
         return [found[name] for name in names] if all(_is_settled(found[name]) for name in names) else []
 
@@ -197,10 +197,10 @@ def _settled(plane: ControlPlane, namespace: str, names: Sequence[str], timeout:
     return found, anew
 
 
-def _ungranted(found: Object) -> bool:
+def _unallocated(found: Object) -> bool:
     """Whether Volcano bound a pod without a card, and the agent says so. A job's pod is its controller's."""
     metadata = found["metadata"]
-    refused = UNGRANTED in str(found["status"]) and IDS not in metadata.get("annotations", {})
+    refused = UNALLOCATED in str(found["status"]) and IDS not in metadata.get("annotations", {})
     return refused and not metadata.get("ownerReferences") and not metadata.get("deletionTimestamp")
 
 

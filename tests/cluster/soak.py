@@ -32,7 +32,7 @@ REPORT: Final = Path("build") / "soak.md"
 def swapped(agent: NodeAgent, namespace: str, total: int) -> tuple[list[str], int]:
     """Runs pods of one shape in bursts, each while the one before it is going.
 
-    Every slice that is not as granted, and how many pods Volcano bound without a card (see ``slices.served``).
+    Every slice that is not as allocated, and how many pods Volcano bound without a card (see ``slices.served``).
     """
     plane, problems, refused = agent.plane, list[str](), 0
     for burst in range(total // BURST):

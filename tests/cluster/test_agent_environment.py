@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.agents import NodeAgent, card, uuid
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.node import Node
-from tests.cluster.slices import amiss, gpu, granted, pods, rejected, served, settled, volcano_pod, wait_serving
+from tests.cluster.slices import allocated, amiss, gpu, pods, rejected, served, settled, volcano_pod, wait_serving
 from tests.cluster.volcano import Volcano
 
 LONGER: Final = f"{uuid(1)}-a"
@@ -41,7 +41,7 @@ def test_a_pod_has_its_slice_without_cdi(plain_agent: NodeAgent, control_plane: 
     (found,) = settled(control_plane, namespace, ["one"])
     assert not rejected(found)
     assert not amiss(control_plane, found)
-    assert granted(found)["main"][0][1:] == ("4096", "30")
+    assert allocated(found)["main"][0][1:] == ("4096", "30")
 
 
 def test_pods_of_one_shape_without_cdi_get_their_own_slices_or_none(

@@ -1,4 +1,4 @@
-"""Cards cut by MIG: Volcano grants slots of a geometry, and each container sees the instance that its slot means."""
+"""Cards cut by MIG: Volcano allocates slots of a geometry, and each container sees the instance that its slot means."""
 
 from __future__ import annotations
 
@@ -96,12 +96,14 @@ def test_a_slot_of_a_cut_that_the_card_does_not_have_is_refused_with_the_remedy(
 
 
 def slot_of(plane: ControlPlane, namespace: str, name: str) -> str:
-    """The slot that Volcano grants to a small pod. It sticks to a cut that was in use until it hears of the node."""
+    """The slot that Volcano allocates to a small pod. It sticks to a cut that was in use until it hears of the node."""
     plane.clear_namespace(namespace)
     plane.touch_node()
     plane.api.create(pods(namespace), volcano_pod(name, gpu(memory=3000)))
     return wait_until(
-        lambda: str(plane.api.get(f"{pods(namespace)}/{name}")["metadata"]["annotations"][IDS]), "a slot is granted", 60
+        lambda: str(plane.api.get(f"{pods(namespace)}/{name}")["metadata"]["annotations"][IDS]),
+        "a slot is allocated",
+        60,
     )
 
 

@@ -13,7 +13,7 @@ from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.node import Node
 from tests.cluster.objects import binding, pod
 from tests.cluster.slices import (
-    GRANTED_NODE,
+    ALLOCATED_NODE,
     IDS,
     LEFT,
     PHASE,
@@ -43,12 +43,12 @@ class Forged(NamedTuple):
 
 FORGED: Final = (
     Forged("wrong-grammar", f"{uuid(1)},NVIDIA,much,0:", IDS),
-    Forged("no-grammar", "two cards please", "Volcano granted 0 cards"),
+    Forged("no-grammar", "two cards please", "Volcano allocated 0 cards"),
     Forged("unknown-card", f"GPU-00000009{uuid(1)[12:]},NVIDIA,1000,0:", f"the nearest is {uuid(1)}"),
-    Forged("of-another-node", f"{uuid(1)},NVIDIA,1000,0:", "the grant is for node node-9", node="node-9"),
+    Forged("of-another-node", f"{uuid(1)},NVIDIA,1000,0:", "the allocation is for node node-9", node="node-9"),
     Forged("too-many-segments", f"{uuid(1)},NVIDIA,1000,0:;{uuid(2)},NVIDIA,1000,0:", "to 2 containers, 1 ask"),
-    Forged("too-many-cards", f"{uuid(1)},NVIDIA,1000,0:{uuid(2)},NVIDIA,1000,0:", "Volcano granted 2 cards"),
-    Forged("too-few-cards", "", "Volcano granted 0 cards"),
+    Forged("too-many-cards", f"{uuid(1)},NVIDIA,1000,0:{uuid(2)},NVIDIA,1000,0:", "Volcano allocated 2 cards"),
+    Forged("too-few-cards", "", "Volcano allocated 0 cards"),
     Forged("larger-than-the-card", f"{uuid(1)},NVIDIA,99999,0:", "which has 40960 in all"),
     Forged("larger-than-requested", f"{uuid(1)},NVIDIA,1001,0:", "on GPU-"),
     Forged("more-cores-than-requested", f"{uuid(1)},NVIDIA,1000,100:", "and 0 requested"),
@@ -77,8 +77,8 @@ def by_hand(
     node: str = NODE,
     more: Mapping[str, str] | None = None,
 ) -> None:
-    """A pod with a grant that Volcano did not write, bound as a scheduler binds it."""
-    notes = {IDS: ids, GRANTED_NODE: node, **(more or {})}
+    """A pod with an allocation that Volcano did not write, bound as a scheduler binds it."""
+    notes = {IDS: ids, ALLOCATED_NODE: node, **(more or {})}
     body = pod(name, gpu(memory=memory), annotations=notes, schedulerName="by-hand")
     plane.api.create(pods(namespace), body)
     plane.api.create(f"{pods(namespace)}/{name}/binding", binding(name, NODE))
@@ -118,14 +118,14 @@ def test_an_allocation_on_a_pod_whose_author_chose_the_node_is_refused(
     agent: NodeAgent, control_plane: ControlPlane, namespace: str
 ) -> None:
     """The API server records who set ``spec.nodeName``; a Binding leaves no such record."""
-    notes = {IDS: f"{uuid(1)},NVIDIA,1000,0:", GRANTED_NODE: NODE}
+    notes = {IDS: f"{uuid(1)},NVIDIA,1000,0:", ALLOCATED_NODE: NODE}
     body = volcano_pod("placed", gpu(memory=1000), annotations=notes, node=NODE)
     control_plane.api.create(pods(namespace), body)
     wait_refused(control_plane, namespace, "placed", "set spec.nodeName, so that no scheduler allocated")
 
 
 @pytest.mark.usefixtures("alive")
-def test_a_pod_that_no_scheduler_granted_anything_is_refused(
+def test_a_pod_that_no_scheduler_allocated_anything_is_refused(
     agent: NodeAgent, control_plane: ControlPlane, namespace: str
 ) -> None:
     control_plane.api.create(pods(namespace), pod("unscheduled", gpu(memory=1000), node=NODE))
@@ -138,20 +138,20 @@ def test_a_pod_bound_by_hand_past_volcano_is_refused_and_the_node_touched(
 ) -> None:
     before = agent.annotation("volcano.sh/vgpu-touched")
     control_plane.api.create(pods(namespace), volcano_pod("bound", gpu(memory=1000), node=NODE))
-    wait_refused(control_plane, namespace, "bound", "Volcano bound it without granting a card")
+    wait_refused(control_plane, namespace, "bound", "Volcano bound it without allocating a card")
     wait_until(lambda: agent.annotation("volcano.sh/vgpu-touched") != before, "the node is touched", 30)
 
 
 @pytest.mark.usefixtures("alive")
-def test_a_grant_that_changes_while_its_container_runs_is_not_followed(
+def test_an_allocation_that_changes_while_its_container_runs_is_not_followed(
     agent: NodeAgent, control_plane: ControlPlane, namespace: str
 ) -> None:
     body = volcano_pod("steady", gpu(memory=1000, then="sleep 2; exit 1"), restart="Always")
     control_plane.api.create(pods(namespace), body)
     settled(control_plane, namespace, ["steady"])
     path = f"{pods(namespace)}/steady"
-    grant = control_plane.api.get(path)["metadata"]["annotations"][IDS]
-    control_plane.api.merge_patch(path, {"metadata": {"annotations": {IDS: grant.replace("1000", "9000")}}})
+    allocation = control_plane.api.get(path)["metadata"]["annotations"][IDS]
+    control_plane.api.merge_patch(path, {"metadata": {"annotations": {IDS: allocation.replace("1000", "9000")}}})
     wait_refused(control_plane, namespace, "steady", "what a container has never changes", timeout=90)
 
 
@@ -168,7 +168,7 @@ def test_a_static_pod_is_refused(agent: NodeAgent, control_plane: ControlPlane, 
         node.wait_ready()
         wait_serving(control_plane)
         (place / "static.yaml").write_text(yaml.safe_dump(body))
-        wait_refused(control_plane, "default", f"static-{NODE}", "a static pod has no grant", timeout=90)
+        wait_refused(control_plane, "default", f"static-{NODE}", "a static pod has no allocation", timeout=90)
     finally:
         (place / "static.yaml").unlink(missing_ok=True)
         wait_until(lambda: not control_plane.api.find(f"{pods('default')}/static-{NODE}"), "it is gone", 60)

@@ -20,9 +20,9 @@ from tests.cluster.node import Node
 from tests.cluster.slices import (
     IDS,
     PHASE,
+    allocated,
     amiss,
     gpu,
-    granted,
     pods,
     read,
     rejected,
@@ -73,7 +73,7 @@ class Arrivals:
 
 
 def outcome(plane: ControlPlane, namespace: str, names: list[str], *, timeout: float = 180.0) -> int:
-    """How many pods the kubelet rejected for want of a plugin; all others run with what they were granted."""
+    """How many pods the kubelet rejected for want of a plugin; all others run with what they were allocated."""
     found = settled(plane, namespace, names, timeout=timeout)
     turned_away = [each for each in found if rejected(each)]
     assert not [each["status"] for each in turned_away if NOT_ADMITTED not in rejected(each)]
@@ -254,7 +254,7 @@ def test_without_the_api_server_containers_start_from_what_is_known(
         kill_container(node, found)
         printed = read(wait_until(lambda: printed_by(node, found, 1), "the container has started again", 120))
         given = {key: text for key, text in printed.slice.items() if "SHARED_CACHE" not in key}
-        assert given == wanted(granted(found)["main"])
+        assert given == wanted(allocated(found)["main"])
     finally:
         bring_back(control_plane)
     assert (agent.component.running, agent.component.pid) == (True, pid)

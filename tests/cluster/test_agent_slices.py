@@ -1,4 +1,4 @@
-"""Each container has exactly the slice that Volcano granted to it: on a real kubelet, under a real Volcano."""
+"""Each container has exactly the slice that Volcano allocated to it: on a real kubelet, under a real Volcano."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.cluster.objects import pod_spec, task, vcjob
 from tests.cluster.slices import (
     LEFT,
     PHASE,
+    allocated,
     amiss,
     gpu,
-    granted,
     jobs,
     plain,
     pods,
@@ -31,12 +31,12 @@ from tests.cluster.waiting import wait_until
 PODS: Final = 200
 
 
-def test_a_container_has_the_slice_that_volcano_granted(
+def test_a_container_has_the_slice_that_volcano_allocated(
     agent: NodeAgent, control_plane: ControlPlane, volcano: Volcano, namespace: str
 ) -> None:
     control_plane.api.create(jobs(namespace), vcjob("one", task("worker", 1, pod_spec(gpu(memory=4096, cores=30)))))
     found = control_plane.wait_for_pod(namespace, "one-worker-0", "Running")
-    ((card, memory, cores),) = granted(found)["main"]
+    ((card, memory, cores),) = allocated(found)["main"]
     assert (card in map(uuid, range(1, 7)), memory, cores) == (True, "4096", "30")
     assert not amiss(control_plane, found)
     volcano.wait_for_job(namespace, "one", "Running")
@@ -73,7 +73,7 @@ def test_each_container_of_a_pod_has_its_own_slice(
     body = volcano_pod("pair", gpu("first", memory=1000), plain("none"), gpu("third", number=2, memory=3000, cores=20))
     control_plane.api.create(pods(namespace), body)
     found = control_plane.wait_for_pod(namespace, "pair", "Running")
-    assert {name: len(devices) for name, devices in granted(found).items()} == {"first": 1, "third": 2}
+    assert {name: len(devices) for name, devices in allocated(found).items()} == {"first": 1, "third": 2}
     assert not amiss(control_plane, found)
     assert not said(control_plane, namespace, "pair", "none").slice
 
@@ -180,7 +180,7 @@ def test_a_pod_that_is_made_again_under_its_name_has_its_new_slice(
     for memory in (1111, 2222, 3333):
         control_plane.api.create(pods(namespace), volcano_pod("phoenix", gpu(memory=memory)))
         found = control_plane.wait_for_pod(namespace, "phoenix", "Running")
-        assert granted(found)["main"][0][1] == str(memory)
+        assert allocated(found)["main"][0][1] == str(memory)
         assert not amiss(control_plane, found)
         control_plane.api.delete(f"{pods(namespace)}/phoenix", grace=0)
 

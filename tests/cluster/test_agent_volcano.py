@@ -15,7 +15,7 @@ from tests.cluster.agents import CORES, HANDSHAKE, MEMORY, NUMBER, REGISTER, RUL
 from tests.cluster.api import Object
 from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.objects import pod_spec, queue, task, vcjob
-from tests.cluster.slices import amiss, gpu, granted, jobs, pods, rejected, settled, volcano_pod, wait_serving
+from tests.cluster.slices import allocated, amiss, gpu, jobs, pods, rejected, settled, volcano_pod, wait_serving
 from tests.cluster.soak import CARDS, survived
 from tests.cluster.volcano import CONFIGURATION, QUEUES, Volcano
 from tests.cluster.waiting import wait_until
@@ -114,7 +114,7 @@ def test_an_unhealthy_card_is_withdrawn_and_comes_back(
     for name in names:
         control_plane.api.create(pods(namespace), volcano_pod(name))
     found = settled(control_plane, namespace, names)
-    ill = next(number for number in range(1, 7) if uuid(number) == granted(found[0])["main"][0][0])
+    ill = next(number for number in range(1, 7) if uuid(number) == allocated(found[0])["main"][0][0])
     agent.cards(*(card(at, problems=["XID 79: fallen off the bus"]) if at == ill else card(at) for at in range(1, 7)))
     try:
         agent.wait_offering(50)
@@ -126,7 +126,7 @@ def test_an_unhealthy_card_is_withdrawn_and_comes_back(
         ]
         control_plane.api.create(pods(namespace), volcano_pod("elsewhere"))
         (elsewhere,) = settled(control_plane, namespace, ["elsewhere"])
-        assert granted(elsewhere)["main"][0][0] != uuid(ill)
+        assert allocated(elsewhere)["main"][0][0] != uuid(ill)
     finally:
         agent.cards(*CARDS)
     agent.wait_offering(60)

@@ -20,7 +20,7 @@ OURS = "system:serviceaccount:gpu:volcano-vgpu-agent"
 
 KOORDINATOR = "scheduling.koordinator.sh/device-allocated"
 ISOLATION = "koordinator.sh/gpu-isolation-provider"
-MARK = "hami-plugins.io/volcano-vgpu-grant"
+MARK = "hami-plugins.io/volcano-vgpu-allocator"
 
 FORGED_KEYS = (
     *VOLCANO,
@@ -149,9 +149,9 @@ def _changed(site: Site, path: str, annotations: Mapping[str, str]) -> Object:
 def test_every_way_to_write_the_annotations_of_a_pod_is_closed(site: Site, way: str, part: str) -> None:
     who = site.owner if part else site.editor
     name = f"way-{list(WAYS).index(way)}{part.replace('/', '-')}"
-    site.pod(name, {IDS: "granted", "theirs": "x"})
+    site.pod(name, {IDS: "allocated", "theirs": "x"})
     refused("volcano.sh/", WAYS[way], site, who, f"{site.pods}/{name}{part}")
-    assert site.annotations(name) == {IDS: "granted", "theirs": "x"}
+    assert site.annotations(name) == {IDS: "allocated", "theirs": "x"}
 
 
 @pytest.mark.parametrize("key", [IDS, KOORDINATOR, "AWS_NEURON_IDS", "hami.io/vgpu-devices-allocated"])
@@ -181,7 +181,7 @@ def test_subresources_that_take_no_annotations_write_none(site: Site) -> None:
 
 
 def test_the_marks_of_the_webhooks_come_with_a_new_pod_and_stay(site: Site) -> None:
-    marks = {MARK: "extender", "hami-plugins.io/neuron-grant": "extender", "hami-plugins.io/limits": "1"}
+    marks = {MARK: "extender", "hami-plugins.io/neuron-allocator": "extender", "hami-plugins.io/limits": "1"}
     site.editor.create(site.pods, a_pod("marked", marks))
     for key in marks:
         for value in ("other", None):

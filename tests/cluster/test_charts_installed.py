@@ -18,7 +18,7 @@ import pytest
 
 from hami_plugins.kube.client import connect
 from hami_plugins.web.bootstrap import WebhookConfiguration, put_trust
-from tests.cluster import agents, grants, koordinator_adapter, neuron, pki
+from tests.cluster import agents, allocator, koordinator_adapter, neuron, pki
 from tests.cluster.api import Api, ApiError, Object
 from tests.cluster.chart_values import CASES, Case, Values
 from tests.cluster.helm import (
@@ -42,7 +42,7 @@ from volcano_vgpu.core.allocator.names import MARKER_KEY
 
 NOWHERE = {"nodeSelector": {"test/nowhere": "true"}}
 PULLED = {"global": {"imageRegistry": "registry.example"}}
-STILL: Values = {**PULLED, "agent": NOWHERE, "grants": NOWHERE, "uninstall": {"clean": False}}
+STILL: Values = {**PULLED, "agent": NOWHERE, "allocator": NOWHERE, "uninstall": {"clean": False}}
 """Installed, and not run: no node is chosen."""
 
 every_set = pytest.mark.parametrize("case", CASES, ids=str)
@@ -71,7 +71,7 @@ def place(control_plane: ControlPlane) -> Iterator[str]:
 def test_what_is_installed_is_gone_when_it_is_uninstalled(helm: Helm, control_plane: ControlPlane, place: str) -> None:
     before = everything(control_plane.api)
     helm.change("install", "one", place, values=STILL)
-    helm.change("upgrade", "one", place, values={**STILL, "grants": {**NOWHERE, "mode": "webhook"}})
+    helm.change("upgrade", "one", place, values={**STILL, "allocator": {**NOWHERE, "mode": "webhook"}})
     helm.run("rollback", "one", "1", "--namespace", place, "--no-hooks")
     made = everything(control_plane.api) - before
     kinds = {each.partition(" ")[0].rpartition("/")[2] for each in made}
@@ -121,7 +121,7 @@ def test_a_policy_that_the_cluster_cannot_carry_is_refused_and_leaves_nothing(
     helm: Helm, control_plane: ControlPlane, place: str
 ) -> None:
     before = everything(control_plane.api)
-    values = {**STILL, "grants": {"mode": "policy", "policyVersion": "v1alpha1"}}
+    values = {**STILL, "allocator": {"mode": "policy", "policyVersion": "v1alpha1"}}
     with pytest.raises(HelmError, match='no matches for kind "MutatingAdmissionPolicy"'):
         helm.change("install", "one", place, values=values)
     assert not everything(control_plane.api) - before
@@ -141,7 +141,7 @@ def test_what_the_webhooks_trust_outlives_upgrade_and_rollback(
 ) -> None:
     """A Job writes it into an object that Helm writes, too."""
     helm.change("install", "one", place, values=STILL)
-    name = f"{place}.one-volcano-vgpu-grants"
+    name = f"{place}.one-volcano-vgpu-allocator"
     client = connect(kubeconfig=str(control_plane.admin_kubeconfig), component="trust")
     authority = control_plane.pki.ca.read_bytes()
     assert put_trust(client, WebhookConfiguration("mutating", name), authority)
@@ -153,7 +153,7 @@ def test_what_the_webhooks_trust_outlives_upgrade_and_rollback(
 
     held = trusted()
     assert "" not in held
-    helm.change("upgrade", "one", place, values={**STILL, "grants": {**NOWHERE, "webhooks": {"exempt": ["infra"]}}})
+    helm.change("upgrade", "one", place, values={**STILL, "allocator": {**NOWHERE, "webhooks": {"exempt": ["infra"]}}})
     assert trusted() == held
     helm.run("rollback", "one", "1", "--namespace", place, "--no-hooks")
     assert trusted() == held
@@ -167,9 +167,9 @@ def test_an_upgrade_of_two_replicas_ends_although_only_one_is_ever_ready(
     """The real controller must not wait for a replica that is ready only when the old one has gone."""
     api = control_plane.api
     server = {**NOWHERE, "replicas": 2}
-    helm.change("install", "one", place, values={**STILL, "grants": server})
+    helm.change("install", "one", place, values={**STILL, "allocator": server})
     collection = f"/api/v1/namespaces/{place}/pods"
-    labels = "app.kubernetes.io/component=grants"
+    labels = "app.kubernetes.io/component=allocator"
 
     def both() -> list[Object]:
         found = api.items(collection, labelSelector=labels)
@@ -178,10 +178,10 @@ def test_an_upgrade_of_two_replicas_ends_although_only_one_is_ever_ready(
     leader, _standby = wait_until(both, "both pods are made")
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     api.merge_patch(f"{collection}/{leader['metadata']['name']}/status", ready)
-    deployment = f"/apis/apps/v1/namespaces/{place}/deployments/one-volcano-vgpu-grants"
+    deployment = f"/apis/apps/v1/namespaces/{place}/deployments/one-volcano-vgpu-allocator"
     wait_until(lambda: api.get(deployment)["status"].get("readyReplicas") == 1, "one is ready")
     changed = {**server, "settings": {"hold": 20}}
-    helm.change("upgrade", "one", place, values={**STILL, "grants": changed})
+    helm.change("upgrade", "one", place, values={**STILL, "allocator": changed})
 
     def ended() -> bool:
         found = api.get(deployment)
@@ -204,7 +204,7 @@ def test_a_namespace_that_enforces_restricted_takes_all_pods_but_those_of_the_pa
     api = control_plane.api
     enforced = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     api.merge_patch(f"/api/v1/namespaces/{place}", enforced)
-    own = {"agent": {"enabled": False}, "grants": NOWHERE} if chart == VOLCANO_VGPU else NOWHERE
+    own = {"agent": {"enabled": False}, "allocator": NOWHERE} if chart == VOLCANO_VGPU else NOWHERE
     helm.change("install", "one", place, values={**PULLED, **own}, chart=chart)
     collection = f"/api/v1/namespaces/{place}/pods"
     wait_until(lambda: api.items(collection), "a pod of the server is made")
@@ -275,9 +275,9 @@ def test_webhooks_that_nobody_can_answer_hold_back_marked_pods_alone(
     api.create("/api/v1/nodes", {"metadata": {"name": node}})
     with answering_with(made) as port:
         where = {"webhooks": {"url": f"https://127.0.0.1:{port}"}} if behind.served else {}
-        helm.change("install", "one", place, values={**STILL, "grants": {**NOWHERE, **where}})
+        helm.change("install", "one", place, values={**STILL, "allocator": {**NOWHERE, **where}})
         client = connect(kubeconfig=str(control_plane.admin_kubeconfig), component="trust")
-        assert put_trust(client, WebhookConfiguration("mutating", f"{place}.one-volcano-vgpu-grants"), trusted)
+        assert put_trust(client, WebhookConfiguration("mutating", f"{place}.one-volcano-vgpu-allocator"), trusted)
         client.close()
         try:
             bind(control_plane, users, "plain", node, {})
@@ -385,7 +385,7 @@ def rights(
     place = f"rights-{secrets.token_hex(3)}"
     control_plane.create_namespace(place)
     found = Rights(control_plane, place)
-    helm.change("install", "one", place, values={**STILL, "grants": {**NOWHERE, "mode": request.param}})
+    helm.change("install", "one", place, values={**STILL, "allocator": {**NOWHERE, "mode": request.param}})
     for node in (found.here, found.there):
         control_plane.api.create("/api/v1/nodes", {"metadata": {"name": node, "annotations": {"other": "stays"}}})
     agent = found.client("agent")
@@ -478,7 +478,7 @@ def test_the_agents_token_of_no_node_writes_no_node(rights: Rights) -> None:
 def test_the_server_writes_one_annotation_of_nodes_and_only_in_mode_webhook(
     rights: Rights, request: pytest.FixtureRequest
 ) -> None:
-    server = rights.client("grants")
+    server = rights.client("allocator")
     node = f"/api/v1/nodes/{rights.here}"
     touch = {"metadata": {"annotations": {"volcano.sh/vgpu-touched": "now"}}}
     if request.node.callspec.params["rights"] == "extender":
@@ -537,7 +537,7 @@ def test_the_server_of_the_adapter_writes_makers_models_and_amounts_of_nodes_and
         ("DELETE", "/api/v1/namespaces/{ours}/pods"),
     ],
 )
-@pytest.mark.parametrize("component", ["agent", "grants"])
+@pytest.mark.parametrize("component", ["agent", "allocator"])
 def test_nobody_may_do_more_than_his_work(rights: Rights, component: str, method: str, path: str) -> None:
     with pytest.raises(ApiError) as caught:
         rights.client(component).request(method, path.format(ours=rights.namespace, node=rights.here))
@@ -575,8 +575,8 @@ class Process(NamedTuple):
     "process",
     [
         Process(VOLCANO_VGPU, {}, "-agent", agents.RULES),
-        Process(VOLCANO_VGPU, {"grants": {"mode": "webhook"}}, "-grants", grants.RULES),
-        Process(NEURON, {"rbac": {"kubeSchedulerBinds": True}}, "-grants", neuron.NEURON_RULES),
+        Process(VOLCANO_VGPU, {"allocator": {"mode": "webhook"}}, "-allocator", allocator.RULES),
+        Process(NEURON, {"rbac": {"kubeSchedulerBinds": True}}, "-allocator", neuron.NEURON_RULES),
         Process(KOORDINATOR, {}, "-adapter", koordinator_adapter.RULES),
         Process(
             KOORDINATOR,

@@ -164,7 +164,7 @@ def test_what_is_scraped_is_what_dashboard_and_alerts_are_tried_on(
 ) -> None:
     """The recorded scrape has the names that a real one has."""
     served(charted, namespace, "scraped")
-    for port, name in ((charted.agent_port, "agent"), (charted.plain_port, "grants")):
+    for port, name in ((charted.agent_port, "agent"), (charted.plain_port, "allocator")):
         recorded(name, port, update=update_golden)
 
 
@@ -182,8 +182,8 @@ class Lack(NamedTuple):
     [
         Lack("agent", "resources: [nodes/status], verbs: [patch]", "patch", "nodes/status"),
         Lack("agent", "resources: [pods], verbs: [get, list, watch, patch]", "list, watch, patch", "pods"),
-        Lack("grants", "resources: [pods], verbs: [get, list, watch]}", "list, watch", "pods"),
-        Lack("grants", "verbs: [get, update]}", "update", "leases"),
+        Lack("allocator", "resources: [pods], verbs: [get, list, watch]}", "list, watch", "pods"),
+        Lack("allocator", "verbs: [get, update]}", "update", "leases"),
     ],
     ids=lambda lack: f"{lack.component}-{lack.missed}",
 )
@@ -204,7 +204,7 @@ def test_a_right_that_the_chart_forgot_is_missed(bare: Charted, tmp_path: Path, 
 
 
 def test_a_server_answers_soon_after_its_start(charted: Charted, numbers: Numbers) -> None:
-    seconds = charted.seconds_to_ready("grants")
+    seconds = charted.seconds_to_ready("allocator")
     numbers.add(READY.format("volcano-vgpu"), f"{seconds:.0f} s", "3 s")
     assert seconds >= 0
 
@@ -259,7 +259,7 @@ def says_nothing(release: Charted) -> bool:
     "change",
     [
         {"agent": {"enabled": False}},
-        {"agent": {"enabled": False}, "grants": {"mode": "none"}},
+        {"agent": {"enabled": False}, "allocator": {"mode": "none"}},
         {"agent": {"nodeSelector": {"test/cards": "none"}}},
         {"agent": {"affinity": {"nodeAffinity": affinity("test/cards")}}},
     ],
@@ -273,7 +273,7 @@ def test_a_node_that_an_upgrade_leaves_without_an_agent_says_nothing_any_more(
     try:
         charted.helm.change("upgrade", "one", charted.namespace, values=wanted)
         wait_until(lambda: says_nothing(charted), "the node says nothing", 90, show=charted.story)
-        served = change.get("grants", {}).get("mode") != "none"
+        served = change.get("allocator", {}).get("mode") != "none"
         wait_until(lambda: charted.answers(charted.plain_port) is served, "the server goes on", 60, show=charted.story)
         charted.uninstall()
     except HelmError as error:
@@ -281,12 +281,12 @@ def test_a_node_that_an_upgrade_leaves_without_an_agent_says_nothing_any_more(
 
 
 def neuron_pods_are_marked(release: Charted) -> None:
-    """The API server trusts the webhooks of the server of Neuron grants."""
+    """The API server trusts the webhooks of the Neuron allocator."""
     asked = pod("probe", container(limits={"aws.amazon.com/neuron": "1"}))
 
     def marked() -> bool:
         made = release.plane.api.request("POST", pods("default"), asked, query={"dryRun": "All"})
-        return "hami-plugins.io/neuron-grant" in made.decode()
+        return "hami-plugins.io/neuron-allocator" in made.decode()
 
     wait_until(marked, "a pod that asks for Neuron devices is marked", 60)
 
@@ -312,7 +312,7 @@ PAGES: Mapping[str, tuple[str, Callable[[Charted], None]]] = {
 }
 """The namespace that a page's commands make, and what is true after those that install."""
 
-SERVERS = {"neuron-topology": ("grants", "neuron"), "koordinator-adapter": ("server", "koordinator-adapter")}
+SERVERS = {"neuron-topology": ("allocator", "neuron"), "koordinator-adapter": ("server", "koordinator-adapter")}
 """What the server of a page's release is called in its labels, and the release."""
 
 

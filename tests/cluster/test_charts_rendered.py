@@ -186,7 +186,7 @@ def test_a_part_without_anything_under_it_is_refused_by_name(helm: Helm, chart: 
 def test_a_list_without_anything_under_it_is_an_empty_one(helm: Helm, chart: Path) -> None:
     def template(empty: list[str] | None) -> list[Object]:
         server = {"webhooks": {"exempt": empty}, "certificate": {"source": "certManager", "names": empty}}
-        own = {"grants": server} if chart == VOLCANO_VGPU else server
+        own = {"allocator": server} if chart == VOLCANO_VGPU else server
         return objects(helm.template(chart, {"imagePullSecrets": empty, **own}))
 
     assert template(None) == template([])
@@ -327,7 +327,7 @@ def test_the_secret_of_cert_manager_is_not_in_the_way_of_our_own(one_helm: Helm,
 
     def served(**certificate: str) -> list[Object]:
         values = {"certificate": certificate}
-        return objects(one_helm.template(chart, {"grants": values} if chart == VOLCANO_VGPU else values))
+        return objects(one_helm.template(chart, {"allocator": values} if chart == VOLCANO_VGPU else values))
 
     (theirs,) = of_kind(served(source="certManager"), "Certificate")
     (ours,) = of_kind(served(source="bootstrap"), "Secret")
@@ -398,11 +398,13 @@ def test_clusters_of_all_makers_are_new_enough(one_helm: Helm, version: str) -> 
 @pytest.mark.parametrize("name", ["defaults", "webhook"])
 def test_the_webhooks_are_those_of_the_program(one_helm: Helm, name: str, *, marked_only: bool) -> None:
     values: dict[str, Any] = {**SETS[name]}
-    values["grants"] = {**values.get("grants", {}), "webhooks": {"markedOnly": marked_only}}
+    values["allocator"] = {**values.get("allocator", {}), "webhooks": {"markedOnly": marked_only}}
     (found,) = of_kind(objects(one_helm.template(VOLCANO_VGPU, values)), "MutatingWebhookConfiguration")
-    settings = values["grants"].get("settings", {})
+    settings = values["allocator"].get("settings", {})
     expected = manifests.webhooks(
-        VgpuWebhookTarget(configuration=f"here.{FULL_NAME}-grants", service=f"{FULL_NAME}-grants", namespace="here"),
+        VgpuWebhookTarget(
+            configuration=f"here.{FULL_NAME}-allocator", service=f"{FULL_NAME}-allocator", namespace="here"
+        ),
         schedulers=settings.get("schedulers", ("volcano",)),
         marked_only=marked_only,
     )
@@ -433,7 +435,7 @@ def test_the_webhooks_of_the_adapter_are_those_of_the_program(one_helm: Helm, na
 def test_the_webhooks_of_neuron_are_those_of_the_program(one_helm: Helm, *, marked_only: bool, jobs: bool) -> None:
     values = {"webhooks": {"markedOnly": marked_only, "jobs": jobs}}
     (found,) = of_kind(objects(one_helm.template(NEURON, values)), "MutatingWebhookConfiguration")
-    service = "one-neuron-topology-grants"
+    service = "one-neuron-topology-allocator"
     target = VgpuWebhookTarget(configuration=f"here.{service}", service=service, namespace="here")
     assert found["webhooks"] == neuron.webhooks(target, marked_only=marked_only, jobs=jobs)["webhooks"]
     assert found["metadata"]["name"] == target.configuration
@@ -458,10 +460,10 @@ def test_the_webhooks_ask_for_the_resources_of_the_device_configuration(one_helm
 @pytest.mark.parametrize(
     ("values", "groups"),
     [
-        ({}, {"volcano-vgpu", "volcano-vgpu-grants"}),
-        ({"grants": {"mode": "none"}}, {"volcano-vgpu"}),
-        ({"grants": {"mode": "policy"}}, {"volcano-vgpu"}),
-        ({"agent": {"enabled": False}}, {"volcano-vgpu-grants"}),
+        ({}, {"volcano-vgpu", "volcano-vgpu-allocator"}),
+        ({"allocator": {"mode": "none"}}, {"volcano-vgpu"}),
+        ({"allocator": {"mode": "policy"}}, {"volcano-vgpu"}),
+        ({"agent": {"enabled": False}}, {"volcano-vgpu-allocator"}),
     ],
 )
 def test_alerts_are_about_what_is_installed_and_of_this_release(
@@ -506,16 +508,16 @@ def test_alerts_of_the_adapter_are_about_what_is_installed_and_of_this_release(
 def test_alerts_of_neuron_are_about_this_release(one_helm: Helm) -> None:
     told = {"monitoring": {"prometheusRule": {"enabled": True, "runbooks": "https://runbooks.example/n"}}}
     (found,) = of_kind(objects(one_helm.template(NEURON, told)), "PrometheusRule")
-    assert {group["name"] for group in found["spec"]["groups"]} == {"neuron-grants", "neuron-devices"}
+    assert {group["name"] for group in found["spec"]["groups"]} == {"neuron-allocator", "neuron-devices"}
     for rule in (rule for group in found["spec"]["groups"] for rule in group["rules"]):
-        assert 'namespace="here", pod=~"one-neuron-topology-grants-' in rule["expr"]
+        assert 'namespace="here", pod=~"one-neuron-topology-allocator-' in rule["expr"]
         assert "RELEASE" not in rule["expr"]
         assert rule["annotations"]["runbook_url"] == f"https://runbooks.example/n#{rule['alert'].lower()}"
 
 
 @pytest.mark.parametrize("mode", ["none", "extender"])
 def test_whoever_proves_and_removes_knows_the_resources_of_the_device_configuration(one_helm: Helm, mode: str) -> None:
-    values = {"deviceConfig": {"nvidia": {"resourceCountName": "a.b/count"}}, "grants": {"mode": mode}}
+    values = {"deviceConfig": {"nvidia": {"resourceCountName": "a.b/count"}}, "allocator": {"mode": mode}}
     specs = dict(pod_specs(objects(one_helm.template(VOLCANO_VGPU, values))))
     told = {"verify": "agent", "uninstall": "uninstall"}
     for name, settings in ((f"{FULL_NAME}-{process}", f"{FULL_NAME}-{held}") for process, held in told.items()):
@@ -543,7 +545,7 @@ def test_where_the_agents_are_turned_off_their_nodes_are_cleaned_before_the_righ
 
 def test_a_release_may_end_with_nothing_but_what_cleans(one_helm: Helm) -> None:
     """Which an upgrade leaves; an installation of nothing is a mistake."""
-    nothing = laid({"agent": {"enabled": False}, "grants": {"mode": "none"}}, NEEDED[VOLCANO_VGPU])
+    nothing = laid({"agent": {"enabled": False}, "allocator": {"mode": "none"}}, NEEDED[VOLCANO_VGPU])
     chart = [str(VOLCANO_VGPU), "--kube-version", "1.34"]
     kept = objects(one_helm.run("template", "one", *chart, "--is-upgrade", values=nothing))
     lasting = {each["kind"] for each in kept if "helm.sh/hook" not in each["metadata"].get("annotations", {})}
@@ -571,13 +573,13 @@ def test_the_notes_of_the_umbrella_say_what_each_product_says(programs: Mapping[
     said = helm.run("install", "one", str(UMBRELLA), "--dry-run=client", values=values).partition("NOTES:")[2]
     for command in (
         "helm test one",
-        "volcano-vgpu conf --config grants.yaml",
+        "volcano-vgpu conf --config allocator.yaml",
         "neuron conf --config",
         "koordinator doctor",
     ):
         assert command in said
     alone = helm.run("install", "one", str(VOLCANO_VGPU), "--dry-run=client", values=NEEDED[VOLCANO_VGPU])
-    assert "configmap one-volcano-vgpu-grants --namespace default" in alone.partition("NOTES:")[2]
+    assert "configmap one-volcano-vgpu-allocator --namespace default" in alone.partition("NOTES:")[2]
 
 
 @pytest.mark.parametrize("binds", [False, True])
@@ -586,7 +588,7 @@ def test_the_server_may_bind_pods_where_it_is_asked_to_and_not_otherwise(one_hel
     allowed = [rule for role in of_kind(found, "ClusterRole") for rule in role["rules"]]
     assert any(rule["resources"] == ["pods/binding"] for rule in allowed) is binds
     (told,) = of_kind(found, "ConfigMap")
-    assert yaml.safe_load(told["data"]["grants.yaml"])["binds"] is binds
+    assert yaml.safe_load(told["data"]["allocator.yaml"])["binds"] is binds
 
 
 def test_the_policy_of_the_adapters_server_lets_it_write_what_it_writes_of_nodes(one_helm: Helm) -> None:
@@ -615,7 +617,7 @@ def test_the_part_on_nodes_knows_whether_the_server_sets_limits(one_helm: Helm, 
 
 @pytest.mark.parametrize("version", list(manifests.POLICY_VERSIONS))
 def test_the_policy_is_that_of_the_program(one_helm: Helm, version: str) -> None:
-    found = objects(one_helm.template(VOLCANO_VGPU, {"grants": {"mode": "policy", "policyVersion": version}}))
+    found = objects(one_helm.template(VOLCANO_VGPU, {"allocator": {"mode": "policy", "policyVersion": version}}))
     policy, binding = manifests.policy(version)
     (ours,), (bound,) = (of_kind(found, f"MutatingAdmissionPolicy{what}") for what in ("", "Binding"))
     assert (ours["apiVersion"], ours["spec"]) == (policy["apiVersion"], policy["spec"])
@@ -656,7 +658,7 @@ def test_a_server_of_which_one_replica_is_ready_is_replaced_and_moved(
 ) -> None:
     """A replica that is to stay until another is ready stays for ever, and so does one that a budget holds."""
     server = {"replicas": replicas}
-    found = objects(one_helm.template(chart, {"grants": server} if chart == VOLCANO_VGPU else server))
+    found = objects(one_helm.template(chart, {"allocator": server} if chart == VOLCANO_VGPU else server))
     (deployment,) = of_kind(found, "Deployment")
     assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == "100%"
     assert not of_kind(found, "PodDisruptionBudget")
@@ -667,7 +669,7 @@ def test_a_server_of_which_one_replica_is_ready_is_replaced_and_moved(
 
 def test_one_replica_is_usual_where_only_one_is_ready() -> None:
     """Whoever waits for all replicas (Helm 4, kubectl, Flux) would wait for ever for the others."""
-    assert yaml.safe_load((VOLCANO_VGPU / "values.yaml").read_text())["grants"]["replicas"] == 1
+    assert yaml.safe_load((VOLCANO_VGPU / "values.yaml").read_text())["allocator"]["replicas"] == 1
     assert yaml.safe_load((NEURON / "values.yaml").read_text())["replicas"] == 1
 
 
@@ -691,7 +693,7 @@ def test_a_change_of_the_settings_starts_the_pods_anew_and_nothing_else_does(one
     usual = template({})
     assert template({"agent": {"settings": {"deviceSplitCount": 9}}}) != usual
     assert template({"deviceConfig": {"nvidia": {"resourceCountName": "a/b"}}}) != usual
-    assert template({"grants": {"replicas": 3}}) == usual
+    assert template({"allocator": {"replicas": 3}}) == usual
 
 
 def listed(chart: Path) -> set[str]:
@@ -765,7 +767,7 @@ def test_the_policy_on_allocations_trusts_the_accounts_that_the_values_name(one_
     for chart, more, account in (
         (VOLCANO_VGPU, values, "batch:my-volcano"),
         (VOLCANO_VGPU, values, "here:mine"),
-        (NEURON, {"rbac": {"kubeSchedulerBinds": True}}, "here:one-neuron-topology-grants"),
+        (NEURON, {"rbac": {"kubeSchedulerBinds": True}}, "here:one-neuron-topology-allocator"),
     ):
         policies_of = of_kind(objects(one_helm.template(chart, more)), "ValidatingAdmissionPolicy")
         (policy,) = (each for each in policies_of if each["metadata"]["name"].endswith("-allocations"))

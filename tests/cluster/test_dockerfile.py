@@ -17,8 +17,8 @@ MIB = 2**20
 
 PROCESSES: Mapping[str, Sequence[str]] = {
     "volcano-vgpu-agent": ("volcano-vgpu", "agent"),
-    "volcano-vgpu-grants": ("volcano-vgpu", "grants"),
-    "neuron-topology": ("neuron", "grants"),
+    "volcano-vgpu-allocator": ("volcano-vgpu", "allocator"),
+    "neuron-topology": ("neuron", "allocator"),
     "koordinator-adapter": ("koordinator", "serve"),
 }
 """What each image is there to start."""

@@ -22,7 +22,7 @@ from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect
 from hami_plugins.vendors.volcano import SPEC
 from tests.cluster.allocating import VOLCANO, a_site, installed
-from tests.cluster.grants import HOOKS
+from tests.cluster.allocator import HOOKS
 from tests.cluster.kubernetes import ControlPlane
 from tests.integration.attacks.forgeries import IDS, LEFT, NODE, VGPU_KEYS, WAYS, Forgery, Outcome, When
 from tests.integration.attacks.stage import (
@@ -42,7 +42,7 @@ from tests.integration.attacks.stage import (
 from tests.integration.volcano_vgpu.machines import emulated_node
 from tests.integration.web.certificates import a_certificate
 from tests.waiting import wait_for
-from volcano_vgpu.allocation.app import grant_server
+from volcano_vgpu.allocation.app import allocator_server
 from volcano_vgpu.allocation.settings import VgpuAllocatorSettings
 from volcano_vgpu.core.allocator.product import METRICS
 
@@ -77,7 +77,7 @@ def stage(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
         api.merge_patch(paths.node(NODE_NAME), {"spec": {"taints": [taint]}})
         node.write_cards(*CARDS)
         settings = VgpuAllocatorSettings.model_validate({**SETTINGS, "certificate": {"directory": str(folder)}})
-        server = grant_server(settings, api, SPEC, metrics=AllocatorMetrics(METRICS), identity="one", linger=0.0)
+        server = allocator_server(settings, api, SPEC, metrics=AllocatorMetrics(METRICS), identity="one", linger=0.0)
         server.start()
         stack.callback(server.stop)
         owner = _owner(control_plane)

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from tests.cluster.allocator import Replica
 from tests.cluster.api import Api, ApiError
-from tests.cluster.grants import Replica
 from tests.cluster.koordinator import Koordinator
 from tests.cluster.koordinator_adapter import NODE_RULES, Adapter, CardNodes, a_pod
 from tests.cluster.kubernetes import ControlPlane

@@ -9,11 +9,11 @@ from typing import Final
 import pytest
 
 from neuron_topology.core.names import DEVICES, LAYER_LABELS, ZONE_LABEL
+from tests.cluster.allocator import command
 from tests.cluster.card_nodes import NODES
 from tests.cluster.dry_runs import NAMED_RESOURCES, patched, without_kubelets
-from tests.cluster.grants import command
 from tests.cluster.kubernetes import ControlPlane
-from tests.cluster.neuron import PRODUCT, Machines, NeuronGrants, Submissions
+from tests.cluster.neuron import PRODUCT, Machines, NeuronAllocator, Submissions
 from tests.cluster.objects import pod, queue
 from tests.cluster.slices import jobs, pods
 from tests.cluster.volcano import QUEUES, Volcano
@@ -24,8 +24,8 @@ LEAF: Final = "network-layer-3"
 
 
 @pytest.fixture(scope="module")
-def grants(volcano: Volcano) -> Iterator[NeuronGrants]:
-    with NeuronGrants(volcano, plugins=["network-topology-aware"]) as server:
+def allocator(volcano: Volcano) -> Iterator[NeuronAllocator]:
+    with NeuronAllocator(volcano, plugins=["network-topology-aware"]) as server:
         yield server
 
 
@@ -59,7 +59,7 @@ def within(tier: str) -> dict[str, str]:
     return {"mode": "hard", "highestTierName": tier}
 
 
-@pytest.mark.usefixtures("grants")
+@pytest.mark.usefixtures("allocator")
 def test_a_job_that_has_to_stay_below_one_switch_waits_rather_than_span_two(
     machines: Machines, submitted: Submissions
 ) -> None:
@@ -76,7 +76,7 @@ def test_a_job_that_has_to_stay_below_one_switch_waits_rather_than_span_two(
     assert not machines.unlinked()
 
 
-@pytest.mark.usefixtures("grants")
+@pytest.mark.usefixtures("allocator")
 def test_a_job_that_no_leaf_holds_waits_and_one_that_may_span_the_zone_goes(
     machines: Machines, submitted: Submissions
 ) -> None:
@@ -114,7 +114,7 @@ def test_volcano_reads_what_is_written_and_prune_takes_what_has_gone(
     assert control_plane.api.find(f"{HYPERNODES}/somebody-elses")
 
 
-@pytest.mark.usefixtures("grants")
+@pytest.mark.usefixtures("allocator")
 def test_a_gang_of_torchx_waits_for_room_below_one_switch_and_goes_there(
     machines: Machines, submitted: Submissions, control_plane: ControlPlane
 ) -> None:

@@ -1,4 +1,4 @@
-"""What the server of Neuron grants tells Prometheus beside the real Volcano: alerts and dashboard are tried on it."""
+"""What the Neuron allocator tells Prometheus beside the real Volcano: alerts and dashboard are tried on it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.monitored import recorded
-from tests.cluster.neuron import Machines, NeuronGrants, Submissions
+from tests.cluster.neuron import Machines, NeuronAllocator, Submissions
 from tests.cluster.volcano import Volcano
 from tests.cluster.waiting import wait_until
 
 
 @pytest.fixture
-def grants(volcano: Volcano) -> Iterator[NeuronGrants]:
-    with NeuronGrants(volcano) as server:
+def allocator(volcano: Volcano) -> Iterator[NeuronAllocator]:
+    with NeuronAllocator(volcano) as server:
         yield server
 
 
@@ -27,7 +27,7 @@ def machines(control_plane: ControlPlane) -> Iterator[Machines]:
 
 
 def test_what_is_scraped_is_what_dashboard_and_alerts_are_tried_on(
-    grants: NeuronGrants, machines: Machines, control_plane: ControlPlane, namespace: str, *, update_golden: bool
+    allocator: NeuronAllocator, machines: Machines, control_plane: ControlPlane, namespace: str, *, update_golden: bool
 ) -> None:
     """The recorded scrape has the names that a real one has; a gang is among what it tells of."""
     submitted = Submissions(control_plane, machines, namespace)
@@ -36,9 +36,11 @@ def test_what_is_scraped_is_what_dashboard_and_alerts_are_tried_on(
     submitted.wait_bound("train", 3)
     submitted.pod("alone", 4)
     submitted.wait_bound("alone", 1)
-    replica = grants.replica
-    wait_until(lambda: replica.metric("neuron_grants_gangs", state="complete") == 1, "the gang is seen to be complete")
-    assert replica.metric("neuron_grants_gang_admission_seconds_count") == 1
-    assert replica.metric("neuron_grants_gang_partial_starts_total") == 0
+    replica = allocator.replica
+    wait_until(
+        lambda: replica.metric("neuron_allocator_gangs", state="complete") == 1, "the gang is seen to be complete"
+    )
+    assert replica.metric("neuron_allocator_gang_admission_seconds_count") == 1
+    assert replica.metric("neuron_allocator_gang_partial_starts_total") == 0
     assert replica.metric("neuron_devices", state="held") == 28
-    recorded("neuron-grants", replica.port, update=update_golden)
+    recorded("neuron-allocator", replica.port, update=update_golden)

@@ -36,7 +36,7 @@ def plane(control_plane: ControlPlane, volcano: Volcano) -> ControlPlane:
 
 @pytest.fixture
 def submitted(plane: ControlPlane, namespace: str) -> Iterator[Submissions]:
-    """On one machine, and no server of grants: it is Volcano itself that counts."""
+    """On one machine, and no allocator: it is Volcano itself that counts."""
     machines = Machines(plane)
     with machines:
         machines.boot()

@@ -79,7 +79,7 @@ def test_a_newcomer_gets_from_a_fresh_clone_to_a_shared_card_and_back(
         assert "Phase:          Succeeded" in terminal.lines(page.block("helm install"))
         release.wait_ready()
         told = terminal.lines(page.block("volcano-vgpu conf"))
-        assert f"http://vgpu-volcano-vgpu-grants.vgpu.svc:{release.plain_port}/extender" in told
+        assert f"http://vgpu-volcano-vgpu-allocator.vgpu.svc:{release.plain_port}/extender" in told
         seen = terminal.lines(page.block("pod.yaml"))
         terminal.lines(next(line for line in laptop.block("--snapshot cluster.json").splitlines() if "kubectl" in line))
         assert f"default/shared: running on {node.name}" in seen

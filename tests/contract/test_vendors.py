@@ -19,7 +19,7 @@ from hami_plugins.model.decisions import Placed, Refused
 from hami_plugins.model.devices import CoreMask, DeviceUsage, Instance
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import NodeEntry, NodeShape, NodeState
-from hami_plugins.model.pods import ContainerGrant, Pod
+from hami_plugins.model.pods import ContainerAllocation, Pod
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.model.verdicts import NoFit, Reason
@@ -71,9 +71,9 @@ def in_state(entry: NodeEntry, *, usage: Sequence[DeviceUsage] = (), healthy: Se
 
 
 def chosen(decision: Placed | Refused, entry: NodeEntry) -> set[int]:
-    """The positions of the granted devices."""
+    """The positions of the allocated devices."""
     assert isinstance(decision, Placed)
-    return {entry.ids.index(share.device) for share in decision.grants()}
+    return {entry.ids.index(share.device) for share in decision.shares()}
 
 
 def halves(entry: NodeEntry) -> Iterator[frozenset[int]]:
@@ -149,7 +149,7 @@ def left_of(entry: NodeEntry, decision: Placed, measure: str, *, less: int) -> N
 def taken_by(decision: Placed, entry: NodeEntry, measure: str) -> Counter[int]:
     """What a decision takes of each device: slots, MiB or cores."""
     taken = Counter[int]()
-    for share in decision.grants():
+    for share in decision.shares():
         taken[entry.ids.index(share.device)] += 1 if measure == "slots" else getattr(share, measure)
     return taken
 
@@ -216,28 +216,28 @@ def test_a_pod_that_leaves_gives_everything_back(machine: Machine) -> None:
     assert left.nodes[0].state == empty.state
 
 
-def recalled(pod: Pod, decision: Placed, entry: NodeEntry) -> tuple[ContainerGrant, ...]:
+def recalled(pod: Pod, decision: Placed, entry: NodeEntry) -> tuple[ContainerAllocation, ...]:
     """What is read back from the annotations that the placement writes."""
     written = annotations_of(pod, decision, entry, REGISTRY, now_ns=NOW)
     record, problems = RecordReader(REGISTRY).record(replace(pod, annotations={**pod.annotations, **written}))
     assert problems == ()
-    return record.grants
+    return record.allocations
 
 
-def known_to(entry: NodeEntry, grants: Sequence[ContainerGrant]) -> tuple[ContainerGrant, ...]:
-    """The grants without what a device does not have: a whole Neuron device is read back as "all cores there are"."""
+def known_to(entry: NodeEntry, allocations: Sequence[ContainerAllocation]) -> tuple[ContainerAllocation, ...]:
+    """Allocations without what a device does not have: a whole Neuron device is read back as "all cores there are"."""
     cores = dict(zip(entry.ids, (device.cores for device in entry.state.shape.devices), strict=True))
     return tuple(
         replace(
-            grant,
+            allocation,
             shares=tuple(
                 replace(share, mark=CoreMask(share.mark.bits & ((1 << cores[share.device]) - 1)))
                 if isinstance(share.mark, CoreMask)
                 else share
-                for share in grant.shares
+                for share in allocation.shares
             ),
         )
-        for grant in grants
+        for allocation in allocations
     )
 
 
@@ -252,8 +252,8 @@ def test_what_a_placement_writes_is_what_is_read_back(machine: Machine) -> None:
             decision = decide(entry, intake)
             if isinstance(decision, Refused):
                 continue
-            grants = known_to(entry, recalled(intake.pod, decision, entry))
-            assert grants == known_to(entry, decision.containers)
+            allocations = known_to(entry, recalled(intake.pod, decision, entry))
+            assert allocations == known_to(entry, decision.containers)
             entry = with_pod(entry, record_of(intake.pod, decision))
 
 
@@ -373,7 +373,7 @@ def test_a_vendors_names_and_steps_are_all_told(spec: VendorSpec) -> None:
 
 
 def test_what_vendors_write_and_what_their_nodes_say_is_nobody_elses() -> None:
-    """Keys that pods select by may serve several vendors; a list of grants, a register and a handshake may not."""
+    """Keys that pods select by may serve several vendors; a list of allocations, a register and a handshake may not."""
     owned = Counter(
         key
         for spec in REGISTRY

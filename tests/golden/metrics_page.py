@@ -23,8 +23,8 @@ process (`python_*`, `process_*`) are served as well. Dashboards and alerts are 
 """
 PROCESSES: Final = {
     "agent": ("volcano-vgpu agent", 9394),
-    "grants": ("volcano-vgpu grants", 9395),
-    "neuron-grants": ("neuron grants", 9396),
+    "allocator": ("volcano-vgpu allocator", 9395),
+    "neuron-allocator": ("neuron allocator", 9396),
     "koordinator-server": ("koordinator serve", 9396),
     "koordinator-node": ("koordinator node", 9397),
 }

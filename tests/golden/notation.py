@@ -8,7 +8,7 @@ from typing import Any
 
 from hami_plugins.engine.demand import request_of, selector_of
 from hami_plugins.errors import InvalidRequestError, WireError
-from hami_plugins.model.devices import CoreMask, Device, DeviceShare, DeviceUsage, GrantedShare, Mark, Profile, Tenant
+from hami_plugins.model.devices import AllocatedShare, CoreMask, Device, DeviceShare, DeviceUsage, Mark, Profile, Tenant
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import Absolute, ContainerKind, DeviceRequest, MemoryDemand, Percent
@@ -187,7 +187,7 @@ def usage(spec: VendorSpec, row: Row, app_classes: Iterable[str] = ()) -> Device
     return DeviceUsage(row["used"], MiB(row["usedmem"]), CoreShare(cores), marks)
 
 
-def booked_cores(share: DeviceShare | GrantedShare) -> int:
+def booked_cores(share: DeviceShare | AllocatedShare) -> int:
     """The cores of a share as HAMi writes them."""
     return share.mark.bits if isinstance(share.mark, CoreMask) else share.cores
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from hami_plugins.engine.usage import HeldDevice, held_by
-from hami_plugins.model.pods import ContainerGrant
+from hami_plugins.model.pods import ContainerAllocation
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import DeviceId
 from tests import builders
@@ -26,8 +26,8 @@ def test_pod_holds_what_its_vector_says(case: cases.Case) -> None:
         assert held_by(()) == {}
         assert case.expect["vendors"] is None
     for vendor, containers in (given["vendors"] or {}).items():
-        grants = _grants(case.id, vendor, containers, given["init_count"])
-        found = held_by(grants, init_finished=init_finished)
+        allocations = _allocations(case.id, vendor, containers, given["init_count"])
+        found = held_by(allocations, init_finished=init_finished)
         wanted = case.expect["vendors"][vendor]
         assert sorted(found) == [each["uuid"] for each in wanted]
         for each in wanted:
@@ -36,11 +36,13 @@ def test_pod_holds_what_its_vector_says(case: cases.Case) -> None:
             assert not case.expect.get("init_ignored") or held.memory == FILL_IN[case.id][-1]["mem"]
 
 
-def _grants(case: str, vendor: str, containers: list[list[dict[str, Any]]], inits: int) -> tuple[ContainerGrant, ...]:
+def _allocations(
+    case: str, vendor: str, containers: list[list[dict[str, Any]]], inits: int
+) -> tuple[ContainerAllocation, ...]:
     amounts = iter(FILL_IN.get(case, ()))
     filled = [[{**each, **next(amounts, {})} for each in container] for container in containers]
     return tuple(
-        ContainerGrant(
+        ContainerAllocation(
             ContainerKind.INIT if at < inits else ContainerKind.APP,
             tuple(
                 builders.a_share(each["uuid"], each.get("mem", 0), each.get("cores", 0), vendor=vendor)

@@ -33,7 +33,7 @@ def test_filter_answers_as_its_vector_says(case: cases.Case) -> None:
     assert isinstance(decision, Placed)
     entry = builders.a_snapshot(*nodes).node(decision.node)
     assert entry is not None
-    chosen = [[share.device for share in grant.shares] for grant in decision.containers]
+    chosen = [[share.device for share in allocation.shares] for allocation in decision.containers]
     positions = [entry.ids.index(device) for devices in chosen for device in devices]
     inits = len(case.given["pod"]["init"])
     found = {

@@ -48,7 +48,7 @@ USED = 700
 def _cluster(limit: int | None, *, prefix: str = "limits.", pods: int = 0) -> ClusterSnapshot:
     """A node with so many pods of ``USED`` MiB, and a quota, if there is a limit."""
     share = builders.a_share("GPU-0", USED, vendor="NVIDIA")
-    records = [builders.a_record(builders.granted(share), name=f"p{at}") for at in range(pods)]
+    records = [builders.a_record(builders.allocated(share), name=f"p{at}") for at in range(pods)]
     node = with_pods(builders.a_node("n", builders.a_device(vendor="NVIDIA"), ids=["GPU-0"]), records)
     quotas = {} if limit is None else {"default": _quota({MEMORY: limit}, prefix)}
     return ClusterSnapshot(nodes=(node,), quotas=quotas)

@@ -58,10 +58,10 @@ def node(name: str = "n0", *, mode: str = "hami-core", cards: int = 1, registere
     return {"kind": "Node", "metadata": {"name": name, "annotations": annotations}}
 
 
-def pod(*, grant: str = f"{CARD},NVIDIA,9856,13:;", places: str | None = None, **status: Any) -> Raw:
+def pod(*, allocation: str = f"{CARD},NVIDIA,9856,13:;", places: str | None = None, **status: Any) -> Raw:
     """A running pod that holds (a part of) the first card."""
-    annotations = {LISTS: grant} | ({} if places is None else {nvidia.MIG_KEY: places})
-    containers = [{"name": f"c{at}"} for at in range(grant.count(";"))]
+    annotations = {LISTS: allocation} | ({} if places is None else {nvidia.MIG_KEY: places})
+    containers = [{"name": f"c{at}"} for at in range(allocation.count(";"))]
     init = containers[:-1]
     return {
         "kind": "Pod",
@@ -111,8 +111,8 @@ def card(snapshot: ClusterSnapshot) -> tuple[Device, DeviceUsage]:
 
 
 def _both_nodes_are_named(expect: Mapping[str, Any]) -> None:
-    full = pod(grant=f"{CARD},NVIDIA,81559,100:;")
-    other = pod(grant="n1-0,NVIDIA,81559,100:;")
+    full = pod(allocation=f"{CARD},NVIDIA,81559,100:;")
+    other = pod(allocation="n1-0,NVIDIA,81559,100:;")
     other["metadata"] |= {"name": "other", "uid": "other"}
     other["spec"]["nodeName"] = "n1"
     decision = decided(read(node(), node("n1"), full, other))
@@ -142,7 +142,7 @@ def _an_unregistered_node_says_so(expect: Mapping[str, Any]) -> None:
 
 
 def _a_stale_id_harms_nobody(_: Mapping[str, Any]) -> None:
-    snapshot = read(node(), pod(grant="GPU-gone,NVIDIA,9856,13:;"))
+    snapshot = read(node(), pod(allocation="GPU-gone,NVIDIA,9856,13:;"))
     assert card(snapshot)[1] == DeviceUsage()
     assert isinstance(decided(snapshot), Placed)
     assert "holds GPU-gone" in snapshot.problems[0].what
@@ -163,11 +163,11 @@ def _unknown_places_close_the_card(_: Mapping[str, Any]) -> None:
 def _leftover_places_are_taken(_: Mapping[str, Any]) -> None:
     decision = decided(read(node(mode="mig"), pod(places=places_at(6, 5, 4))))
     assert isinstance(decision, Placed)
-    assert [share.mark.placement.start for share in decision.grants()] == [3]  # type: ignore[union-attr]
+    assert [share.mark.placement.start for share in decision.shares()] == [3]  # type: ignore[union-attr]
 
 
 def _an_unreadable_assignment_holds_nothing_and_is_told(_: Mapping[str, Any]) -> None:
-    snapshot = read(node(), pod(grant=f"{CARD},NVIDIA,lots,13:;"))
+    snapshot = read(node(), pod(allocation=f"{CARD},NVIDIA,lots,13:;"))
     (record,) = snapshot.nodes[0].pods
     assert (record.name, card(snapshot)[1]) == ("running", DeviceUsage())
     assert LISTS in snapshot.problems[0].what
@@ -180,10 +180,10 @@ def _a_terminating_pod_counts(_: Mapping[str, Any]) -> None:
 
 
 def _finished_init_containers_are_released(_: Mapping[str, Any]) -> None:
-    grant = f"{CARD},NVIDIA,50000,90:;{CARD},NVIDIA,1000,10:;"
-    assert card(read(node(), pod(grant=grant)))[1].memory == 50_000
+    allocation = f"{CARD},NVIDIA,50000,90:;{CARD},NVIDIA,1000,10:;"
+    assert card(read(node(), pod(allocation=allocation)))[1].memory == 50_000
     ended = [{"name": "c0", "state": {"terminated": {"exitCode": 0}}}]
-    done = read(node(), pod(grant=grant, initContainerStatuses=ended))
+    done = read(node(), pod(allocation=allocation, initContainerStatuses=ended))
     assert (card(done)[1].memory, card(done)[1].cores) == (1000, 10)
 
 
@@ -192,11 +192,11 @@ def _places_on_a_card_that_is_not_cut_close_it(_: Mapping[str, Any]) -> None:
 
 
 def _leftover_places_on_a_card_that_is_not_cut_close_it(_: Mapping[str, Any]) -> None:
-    leftover = pod(grant="GPU-1,NVIDIA,100,1:;", places=places_at(0))
+    leftover = pod(allocation="GPU-1,NVIDIA,100,1:;", places=places_at(0))
     found = read(node(cards=2), leftover)
     decision = decided(found)
     assert isinstance(decision, Placed)
-    assert [share.device for share in decision.grants()] == ["GPU-1"]
+    assert [share.device for share in decision.shares()] == ["GPU-1"]
 
 
 def _leftover_places_on_an_unknown_card_are_told(_: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What is taken for granted of a feature gate that nobody has set, against the vectors."""
+"""What is taken for allocated of a feature gate that nobody has set, against the vectors."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def test_texts_of_others_have_no_cause() -> None:
 
 
 @pytest.mark.parametrize("target", ["hami", "volcano"])
-def test_vector_160_keeps_the_granted_total(target: str) -> None:
+def test_vector_160_keeps_the_allocated_total(target: str) -> None:
     raw = pod({SHARED: 2, MEMORY: "16Gi", CORE: 100}, labels={ISOLATION: "HAMi-core"})
     request = asked(moved(raw, target), Dialect(target))
     assert (request.count, request.memory, request.cores) == (2, Absolute(MiB(8192)), 50)

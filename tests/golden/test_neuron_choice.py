@@ -1,4 +1,4 @@
-"""Which sets are granted of what is free: counts, scenarios, and the fragmentation tables over all free masks."""
+"""Which sets are allocated of what is free: counts, scenarios, and the fragmentation tables over all free masks."""
 
 from collections import Counter
 from itertools import combinations
@@ -25,7 +25,7 @@ DEVIATIONS = {
 
 
 @cases.each("neuron/allowed-counts.yaml")
-def test_awss_family_grants_awss_sets(case: Case) -> None:
+def test_awss_family_allocates_awss_sets(case: Case) -> None:
     tables = tables_of(case.given["instance_type"], Family.AWS)
     sets = tables.sets.get(case.given["devices"], ())
     assert [list(devices_of(each)) for each in sets] == case.expect["sets"]
@@ -109,7 +109,7 @@ def test_the_chance_of_a_fit_is_as_computed(case: Case) -> None:
 
 @pytest.fixture(scope="module")
 def largest() -> Counter[tuple[int, int]]:
-    """How many free masks have so much as their largest grantable size: AWS's sets, and all subcubes."""
+    """How many free masks have so much as their largest allocatable size: AWS's sets, and all subcubes."""
     aws, wide = tables_of(TORUS_TYPE, Family.AWS), tables_of(TORUS_TYPE)
     return Counter((_most(aws, free), _most(wide, free)) for free in range(1 << 16))
 

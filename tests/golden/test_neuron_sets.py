@@ -43,7 +43,7 @@ def test_the_torus_is_a_hypercube(case: Case) -> None:
 
 
 @cases.each("neuron/subcubes.yaml")
-def test_a_subcube_is_granted_as_the_families_say(case: Case) -> None:
+def test_a_subcube_is_allocated_as_the_families_say(case: Case) -> None:
     members, count = mask_of(case.given["devices"]), case.expect["k"]
     assert members in subcubes(count)
     assert members in tables_of(TORUS_TYPE).sets[count]
@@ -55,11 +55,11 @@ def test_the_families_have_as_many_sets_as_the_reference_counts(case: Case) -> N
     count = case.given["k"]
     aws = tables_of(TORUS_TYPE, Family.AWS).sets
     if count == "all":
-        granted, own = tables_of(TORUS_TYPE).sets, sum(map(len, aws.values()))
-        assert sum(len(granted[size]) for size in (1, 2, 4, 8, 16)) == case.expect["subcubes"]
+        allocated, own = tables_of(TORUS_TYPE).sets, sum(map(len, aws.values()))
+        assert sum(len(allocated[size]) for size in (1, 2, 4, 8, 16)) == case.expect["subcubes"]
     else:
-        granted, own = tables_of(TORUS_TYPE).sets, len(aws.get(count, ()))
-        assert len(granted[count]) == len(subcubes(count)) == case.expect["subcubes"]
+        allocated, own = tables_of(TORUS_TYPE).sets, len(aws.get(count, ()))
+        assert len(allocated[count]) == len(subcubes(count)) == case.expect["subcubes"]
     assert case.expect["allowed"] == own
 
 
@@ -72,17 +72,17 @@ def test_the_table_of_all_connected_sets_comes_out_again(case: Case) -> None:
     best = [members for members in found if links[members] == most]
     measured = {members: hops(members, LINKS) for members in best}
     least = min(measured.values())
-    granted = [members for members in best if measured[members] == least]
+    allocated = [members for members in best if measured[members] == least]
     assert {
         "k_subsets": comb(16, count),
         "connected": len(found),
         "hamiltonian": sum(1 for members in found if ring_through(members, LINKS)),
         "max_links": most,
-        "bisection": bisection(granted[0], LINKS),
-        "best_sets": len(granted),
+        "bisection": bisection(allocated[0], LINKS),
+        "best_sets": len(allocated),
     } == {name: value for name, value in case.expect.items() if not name.startswith("min_")}
     assert most == sum(number.bit_count() for number in range(count))
-    assert sorted(granted, key=devices_of) == list(tables_of(TORUS_TYPE).sets[count])
+    assert sorted(allocated, key=devices_of) == list(tables_of(TORUS_TYPE).sets[count])
     assert _least_of_all(found) == (case.expect["min_diameter"], case.expect["min_mean_hop"])
 
 

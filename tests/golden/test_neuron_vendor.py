@@ -27,10 +27,10 @@ DEVIATIONS: dict[str, tuple[str, object]] = {
         ["0", "1", "4,5,6,7", "8,9,10,11,12,13,14,15", None],
     ),
     "hamiprobe-trn1-cores": ("the lowest device first, and its other half next", ["0", "1", "2", "4,5"]),
-    "hamiprobe-trn2-double": ("a device that is granted whole is nobody else's", ["0", "4,5"]),
+    "hamiprobe-trn2-double": ("a device that is allocated whole is nobody else's", ["0", "4,5"]),
     "hamiprobe-inf1-core4": ("four cores are one device of Inferentia 1", ["0,1,2,3"]),
     "hamiprobe-mixed-cluster": ("how many cores a device has is each node's own matter", ["0", "2,3"]),
-    "hamiprobe-unsorted": ("devices in use are never granted again", ["0,1,2,3"]),
+    "hamiprobe-unsorted": ("devices in use are never allocated again", ["0,1,2,3"]),
     "hamisplit-3-2": ("any number of cores from 1; the rest of the last device stays with the pod", (2, 2)),
     "hamisplit-4-4": ("four cores are a whole device where it has four", (1, 4)),
 }
@@ -67,7 +67,7 @@ def asked(case: Case) -> list[tuple[str | None, Pod]]:
 
 
 @cases.each("neuron/hami-probes.yaml")
-def test_what_hami_refuses_and_grants_rightly_is_refused_and_granted(case: Case) -> None:
+def test_what_hami_refuses_and_allocations_rightly_is_refused_and_allocated(case: Case) -> None:
     ours = [ids for ids, _ in asked(case)]
     told = [_hamis(each) for each in case.expect["results"]]
     if case.id in DEVIATIONS:
@@ -145,7 +145,7 @@ def test_resources_have_the_names_of_awss_plugin(case: Case) -> None:
 
 
 @cases.each("neuron/core-degrees.yaml")
-def test_core_counts_of_collectives_that_fill_devices_can_be_granted(case: Case) -> None:
+def test_core_counts_of_collectives_that_fill_devices_can_be_allocated(case: Case) -> None:
     if case.given["property"] == "names_only":
         assert INSTANCE_TYPES.keys().isdisjoint(case.expect["values"])
         return
@@ -154,7 +154,7 @@ def test_core_counts_of_collectives_that_fill_devices_can_be_granted(case: Case)
     for cores in case.expect["values"]:
         written = numbers(a_pod(a_container({CORES: cores})), kind, [])
         if machine.name == "trn2.48xlarge" and cores == 8:
-            assert written is None  # two devices, which AWS never grants together
+            assert written is None  # two devices, which AWS never allocates together
             continue
         assert written is not None, cores
         ids = [int(each) for each in written["AWS_NEURON_IDS"].split(",")]

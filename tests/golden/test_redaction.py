@@ -53,8 +53,8 @@ def judged(listing: Iterable[object], wanted: Iterable[object]) -> None:
             assert isinstance(ours.decision, Placed)
             assert ours.decision.node == names[Named.NODE][theirs.decision.node]
             assert ours.decision.fit == theirs.decision.fit
-            assert [share.device for share in ours.decision.grants()] == [
-                redactor.walk.word(share.device) for share in theirs.decision.grants()
+            assert [share.device for share in ours.decision.shares()] == [
+                redactor.walk.word(share.device) for share in theirs.decision.shares()
             ]
 
 

@@ -81,7 +81,7 @@ def test_every_fault_is_known() -> None:
 
 def test_the_unhealthy_card_is_left_alone() -> None:
     given = planned("45-unhealthy-card")
-    (share,) = given.placed["p1"].grants()
+    (share,) = given.placed["p1"].shares()
     entry = given.plan.after.node(given.placed["p1"].node)
     assert entry is not None
     assert entry.state.shape.devices[entry.ids.index(share.device)].healthy
@@ -89,7 +89,7 @@ def test_the_unhealthy_card_is_left_alone() -> None:
 
 
 def test_every_member_of_a_late_gang_has_its_own_card() -> None:
-    devices = [share.device for placed in planned("83-gang-after-room").placed.values() for share in placed.grants()]
+    devices = [share.device for placed in planned("83-gang-after-room").placed.values() for share in placed.shares()]
     assert len(set(devices)) == len(devices) == 4
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from hami_plugins.engine.annotate import annotations_of
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.devices import CoreMask, Device, GrantedShare, Profile, Tenant
+from hami_plugins.model.devices import AllocatedShare, CoreMask, Device, Profile, Tenant
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, NodeShape, NodeState
-from hami_plugins.model.pods import ContainerGrant, Pod
+from hami_plugins.model.pods import ContainerAllocation, Pod
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName
 from hami_plugins.model.vendor import VendorSpec
@@ -77,11 +77,11 @@ def _written(spec: VendorSpec, case: cases.Case) -> dict[str, str]:
         facts=NodeFacts(),
     )
     pod = _pod(case)
-    grants = tuple(
-        ContainerGrant(container.kind, tuple(_share(spec, row) for row in shares))
+    allocations = tuple(
+        ContainerAllocation(container.kind, tuple(_share(spec, row) for row in shares))
         for container, shares in zip(pod.containers, given["containers"], strict=True)
     )
-    placed = Placed(node=node, containers=grants, fit=Fit((), 0.0), candidates=1)
+    placed = Placed(node=node, containers=allocations, fit=Fit((), 0.0), candidates=1)
     return annotations_of(pod, placed, entry, notation.registry(), now_ns=NOW_NS)
 
 
@@ -119,13 +119,13 @@ def _device(spec: VendorSpec, row: dict[str, Any], cores: int) -> Device:
     )
 
 
-def _share(spec: VendorSpec, row: dict[str, Any]) -> GrantedShare:
+def _share(spec: VendorSpec, row: dict[str, Any]) -> AllocatedShare:
     cores, mark, memory = row["cores"], None, row["mem"]
     if spec.name == "AWSNeuron":
         cores, mark = cores.bit_count(), CoreMask(cores)
     if spec.name == "Enflame" and "custominfo" not in row:
         memory, cores = drs.GB, 100
-    return GrantedShare(
+    return AllocatedShare(
         device=DeviceId(row["uuid"]),
         vendor=spec.name,
         word=row["type"],
@@ -140,5 +140,5 @@ def _qualities(spec: VendorSpec, case: cases.Case) -> dict[str, str]:
     assert spec.recall is not None
     pod = _pod(case)
     shares = tuple(_share(spec, row) for row in case.given["containers"][0])
-    (grant,) = spec.recall(pod.annotations, (ContainerGrant(ContainerKind.APP, shares),))
-    return {share.device: share.mark.qos for share in grant.shares if isinstance(share.mark, Tenant)}
+    (allocation,) = spec.recall(pod.annotations, (ContainerAllocation(ContainerKind.APP, shares),))
+    return {share.device: share.mark.qos for share in allocation.shares if isinstance(share.mark, Tenant)}

@@ -5,7 +5,7 @@ from typing import Any
 from tests.golden import cases, notation
 
 _WRAPS = "HAMi casts a count beyond int32 and takes what is left of it; we refuse it"
-_FRACTION = "HAMi takes a memory amount with a fraction for none and grants the whole card; we refuse it"
+_FRACTION = "HAMi takes a memory amount with a fraction for none and allocates the whole card; we refuse it"
 _THOUSANDS = "HAMi takes the canonical form 1k of a bare 1000 for bytes; an integer is an integer however it is spelled"
 
 DEVIATIONS: dict[str, tuple[str, Any]] = {

@@ -15,10 +15,10 @@ from hami_plugins.wire import volcano
 from hami_plugins.wire.pod_devices import AssignedDevice
 from tests.golden.cases import Case, each
 from tests.integration.volcano_vgpu.kubelets import Node
-from tests.unit.volcano_vgpu.granted import LEFT, card, container, instances, offer, pod, question
-from tests.unit.volcano_vgpu.test_grants import GEOMETRY, MIG_SPEC
+from tests.unit.volcano_vgpu.allocated_pods import LEFT, card, container, instances, offer, pod, question
+from tests.unit.volcano_vgpu.test_allocations import GEOMETRY, MIG_SPEC
 from volcano_vgpu.agent.bookkeeper import DONE, settled
-from volcano_vgpu.core.allocations import grants_of
+from volcano_vgpu.core.allocations import allocations_of
 from volcano_vgpu.core.edits import ContainerEdits, EditSettings, Owner, cdi_device, container_in, edits_of
 from volcano_vgpu.core.model import MigInstance, NodeInventory, SharingMode
 from volcano_vgpu.core.refusals import ContainerRefusal
@@ -49,7 +49,7 @@ DEVIATIONS = {
     "plugin-entry-check-185": NO_MEMORY_IDS,
     "plugin-entry-check-187": NO_MEMORY_IDS,
     "plugin-next-request-182": "segments belong to the containers that ask: gpu1, not the one that stands second",
-    "plugin-next-request-183": "vgpu-ids-new says what was granted, also when everything was erased before",
+    "plugin-next-request-183": "vgpu-ids-new says what was allocated, also when everything was erased before",
     "plugin-pod-select-173": BY_RECORD,
     "plugin-pod-select-174": BY_RECORD,
     "plugin-pod-select-177": "every container is served by its own segment, so that 1+1 starts",
@@ -61,7 +61,7 @@ DEVIATIONS = {
 FLAGS = ("gdrcopy", "gds", "mofed")
 
 
-def granted(segment: Sequence[Mapping[str, Any]], *, visible: str = "") -> AllocatedContainer:
+def allocated(segment: Sequence[Mapping[str, Any]], *, visible: str = "") -> AllocatedContainer:
     return AllocatedContainer(
         tuple(
             ContainerShare(
@@ -86,13 +86,13 @@ def test_environment_of_a_container(case: Case) -> None:
         mode=SharingMode(given["mode"]), factor=given["factor"], **{name: given["flags"][name] for name in FLAGS}
     )
     visible = "MIG-1" if given["mode"] == "mig" else ""
-    env = dict(made(granted(given["segment"], visible=visible), settings).env)
+    env = dict(made(allocated(given["segment"], visible=visible), settings).env)
     wanted = dict(case.expect.get("env", {}))
     if case.id == "allocate-env-06":
         del wanted["CUDA_OVERSUBSCRIBE"]
         assert "CUDA_OVERSUBSCRIBE" not in env
         scaled = EditSettings(memory_scaling=given["core_scaling"])
-        assert dict(made(granted(given["segment"]), scaled).env)["CUDA_OVERSUBSCRIBE"] == "true"
+        assert dict(made(allocated(given["segment"]), scaled).env)["CUDA_OVERSUBSCRIBE"] == "true"
     if DEVIATIONS.get(case.id) is NO_STRATEGIES:
         wanted = {"NVIDIA_VISIBLE_DEVICES": "GPU-a"}
     assert wanted.items() <= env.items()
@@ -107,7 +107,7 @@ def test_mounts_of_a_container(case: Case) -> None:
     segment = [{"uuid": "GPU-a", "mem": 1, "cores": 0}]
     settings = EditSettings(mode=SharingMode(given["mode"]), hook_path=given["hook_path"])
     env = dict.fromkeys(given["container_env"], "true")
-    mounts = [mount._asdict() for mount in made(granted(segment), settings, env=env).mounts]
+    mounts = [mount._asdict() for mount in made(allocated(segment), settings, env=env).mounts]
     if case.id == "allocate-mounts-04":
         assert mounts[1]["host_path"] == "/usr/local/vgpu/vgpu/containers/uid-1_c"
         return
@@ -176,7 +176,7 @@ def test_cdi_names_are_our_own(case: Case, node: Node) -> None:
     response = node.kubelet.entries["uid-p", "main"].response
     assert dict(response.annotations) == {}
     assert [device.name.partition("=")[0] for device in response.cdi_devices] == ["volcano.sh/vgpu"]
-    device = cdi_device("n", made(granted([{"uuid": "GPU-a", "mem": 1, "cores": 0}]), EditSettings()), {})
+    device = cdi_device("n", made(allocated([{"uuid": "GPU-a", "mem": 1, "cores": 0}]), EditSettings()), {})
     assert {"NVIDIA_GDS=enabled", "NVIDIA_MOFED=enabled"} <= set(device["containerEdits"]["env"])
 
 
@@ -201,11 +201,11 @@ def test_next_container_to_serve(case: Case) -> None:
         devices_to_allocate=case.given["devices_to_allocate"],
     )
     if case.refused:
-        answers = grants_of(raw, question({first: 1, second: 1}), offer())
+        answers = allocations_of(raw, question({first: 1, second: 1}), offer())
         assert all(isinstance(answer, AllocatedContainer) for answer in answers.values())
         return
     served = second if case.id in DEVIATIONS else case.expect["container"]
-    answer = grants_of(raw, question({served: 1}), offer())[served]
+    answer = allocations_of(raw, question({served: 1}), offer())[served]
     assert isinstance(answer, AllocatedContainer)
     assert list(answer.cards) == case.expect["uuids"]
     assert settled(raw, [served], failed=False)[LEFT] == case.expect["erased"]
@@ -213,7 +213,7 @@ def test_next_container_to_serve(case: Case) -> None:
 
 @each("volcano/plugin-pod-select.yaml")
 def test_a_call_is_for_the_pod_in_the_kubelets_record(case: Case, node: Node) -> None:
-    """Every pod of the case is asked for: whatever its time, it is served if and only if the grant is its own."""
+    """Every pod of the case is asked for: whatever its time, it is served if and only if the allocation is its own."""
     served: list[str] = []
     for given in case.given["pods"]:
         segments = given["segments"] or [case.given["want"]]
@@ -224,7 +224,7 @@ def test_a_call_is_for_the_pod_in_the_kubelets_record(case: Case, node: Node) ->
             *(container(name, count=case.given["want"]) for name in names),
             name=given["name"],
             ids=ids,
-            granted_for="n1" if given["node"] == case.given["node"] else given["node"],
+            allocated_for="n1" if given["node"] == case.given["node"] else given["node"],
             phase="Succeeded" if finished else "Pending",
             vgpu_time=given.get("vgpu_time") or "",
         )
@@ -255,7 +255,7 @@ def test_a_mig_instance_is_looked_up_under_its_own_card(case: Case) -> None:
     )
     position = case.given["position"] if isinstance(case.given["position"], int) else 7
     slot = volcano.encode_slot(volcano.MigSlot(DeviceId("GPU-b"), GEOMETRY.profiles[0].group, position))
-    answer = grants_of(pod(ids=f"{slot},NVIDIA,5000,0:"), question(), there)["main"]
+    answer = allocations_of(pod(ids=f"{slot},NVIDIA,5000,0:"), question(), there)["main"]
     if case.expect["result"]:
         assert isinstance(answer, AllocatedContainer)
         assert [share.visible for share in answer.shares] == ["MIG-b1"]

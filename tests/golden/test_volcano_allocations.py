@@ -56,7 +56,7 @@ def _done(case: Case, entry: NodeEntry, operation: dict[str, Any]) -> NodeEntry:
             pod = rows.pod_of([{"limits": limits} for limits in listed], name=uid)
             policies = rows.defaults(case, operation["policy"])
             found = rows.decide(others, pod, REGISTRY, policies)
-            return rows.holding(others, found, uid) if found.placed and found.placed.grants() else others
+            return rows.holding(others, found, uid) if found.placed and found.placed.shares() else others
         case _:  # sub_pod, sub_from_annotation, release; the tentative booking is the pod's own
             return others
 

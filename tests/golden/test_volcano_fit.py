@@ -67,7 +67,7 @@ def test_fit(case: Case) -> None:
         assert expect.get("error", DEVICE_SHARING) in {found.words, DEVICE_SHARING}
         assert ("sharing mode" in found.words) is (expect.get("reason") == "mode mismatch")
         return
-    shares = found.placed.grants()
+    shares = found.placed.shares()
     assert found.ids == expect.get("ids", found.ids)
     assert found.ids.endswith(expect.get("ids_suffix", ""))
     assert [share.device for share in shares] == expect.get("cards", [share.device for share in shares])
@@ -97,7 +97,7 @@ def test_fit_sequence(case: Case) -> None:
             chosen.append(None)
             continue
         entry = rows.holding(entry, found, f"p{at}")
-        chosen.append(found.placed.grants()[0].device)
+        chosen.append(found.placed.shares()[0].device)
     assert chosen == expect.get("cards", chosen)
     assert expect.get("all_fit", None not in chosen) is (None not in chosen)
     assert expect.get("same_card", len(set(chosen)) == 1) is (len(set(chosen)) == 1)
@@ -172,7 +172,7 @@ def test_filter_uuid_on_a_node(case: Case) -> None:
     found = rows.decide(entry, pod, registry, rows.defaults(case, ""))
     if "card" in case.expect:
         assert found.placed is not None
-        assert [share.device for share in found.placed.grants()] == [case.expect["card"]]
+        assert [share.device for share in found.placed.shares()] == [case.expect["card"]]
     else:
         # 1.14.1, whose words we speak, knows no lists of ids and has no text about them.
         assert found.words == "not enough gpu fitted on this node"

@@ -20,7 +20,7 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Decision, Placed
 from hami_plugins.model.devices import DeviceUsage
 from hami_plugins.model.nodes import NodeEntry, NodeState
-from hami_plugins.model.pods import ContainerGrant, Pod, PodRecord
+from hami_plugins.model.pods import ContainerAllocation, Pod, PodRecord
 from hami_plugins.model.units import CoreShare, MiB, PodUid
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors import volcano
@@ -142,8 +142,8 @@ def holding(entry: NodeEntry, outcome: Outcome, uid: str) -> NodeEntry:
     return with_pod(entry, record(uid, outcome.placed.containers))
 
 
-def record(uid: str, grants: tuple[ContainerGrant, ...]) -> PodRecord:
-    return PodRecord(namespace="default", name=uid, uid=PodUid(uid), grants=grants)
+def record(uid: str, allocations: tuple[ContainerAllocation, ...]) -> PodRecord:
+    return PodRecord(namespace="default", name=uid, uid=PodUid(uid), allocations=allocations)
 
 
 def ledger(entry: NodeEntry) -> dict[str, list[int]]:

@@ -44,8 +44,8 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "pods, ours": {
         "annotation call": identity.NONCE_KEY,
-        "annotation vGPU allocation": volcano.GRANT_MARK,
-        "annotation Neuron allocation": awsneuron.GRANT_MARK,
+        "annotation vGPU allocation": volcano.ALLOCATOR_MARK,
+        "annotation Neuron allocation": awsneuron.ALLOCATOR_MARK,
         "annotation duration": capacity_block_end.DURATION_KEY,
         "annotation limited cards": koordinator.INJECTED,
         "annotation visible cards": koordinator.VISIBLE,
@@ -81,7 +81,7 @@ SHARED: Final[Mapping[str, Mapping[str, str]]] = {
         "kind": identity.KIND,
         "annotation container": cdi.CONTAINER_KEY,
         "annotation slots": cdi.SLOTS_KEY,
-        "annotation allocation": cdi.GRANT_KEY,
+        "annotation allocation": cdi.ASSIGNMENT_KEY,
     },
     "pods, Koordinator": {
         "label isolation": vocabulary.ISOLATION,

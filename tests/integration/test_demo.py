@@ -28,7 +28,7 @@ LONGEST: Final = 240.0
 ELSEWHERE: Final = {
     "HTTP_PROXY": "http://127.0.0.1:9",
     "HAMI_PLUGINS__VOLCANO_VGPU__DEVICE_SPLIT_COUNT": "3",
-    "HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE": "webhook",
+    "HAMI_PLUGINS__VOLCANO_VGPU_ALLOCATOR__MODE": "webhook",
     "NODE_NAME": "another",
 }
 """What the environment of whoever shows the demo may say: it is not meant for it."""
@@ -37,7 +37,7 @@ _VARIES: Final = (
     (r"(?m)^ *\d+\.\d s  ", "  0.0 s  "),
     (r"\bthese \d+\.\d s", "these 0.0 s"),
     (r"127\.0\.0\.1:\d+", "127.0.0.1:0"),
-    (r"(agent|again as|server of grants) \d+", r"\1 0"),
+    (r"(agent|again as|allocator) \d+", r"\1 0"),
     (r"\d+ (to register|to serve|for the failed)", r"N \1"),  # a write that came too late is tried again, and counts
     (r"file://\S+/", "file:///"),
     (r"\bgpu-\d", "gpu-N"),  # which half of the gang is on which of two equal nodes is chance
@@ -106,7 +106,7 @@ def test_the_story_is_the_one_that_is_kept_and_nothing_is_left(
     assert wrong in (tmp_path / "demo-alone.html").read_text(encoding="utf-8")
     assert "llama-finetune-master-0" in (tmp_path / "demo-live.html").read_text(encoding="utf-8")
     assert list(scratch.iterdir()) == []
-    assert _alive(map(int, re.findall(r"(?:agent|again as|server of grants) (\d+)", out))) == []
+    assert _alive(map(int, re.findall(r"(?:agent|again as|allocator) (\d+)", out))) == []
 
 
 def test_ctrl_c_ends_the_agents_too_and_leaves_nothing(demo: Demo, scratch: Path) -> None:

@@ -104,7 +104,7 @@ def submit(history: History) -> str:
     entry = history.snapshot.nodes[history.snapshot.position[uncached.node]]
     assert not entry.facts.unschedulable
     devices = dict(zip(entry.ids, entry.state.shape.devices, strict=True))
-    assert all(devices[share.device].healthy for share in uncached.grants())
+    assert all(devices[share.device].healthy for share in uncached.shares())
     return "placed"
 
 
@@ -179,16 +179,16 @@ def clashes(device: DeviceId, pods: tuple[PodRecord, ...]) -> list[str]:
     holders = [
         (record.full_name, held.marks)
         for record in pods
-        if (held := held_by(record.grants, init_finished=record.init_finished).get(device))
+        if (held := held_by(record.allocations, init_finished=record.init_finished).get(device))
     ]
     running = [
         (
             f"{record.full_name}/{at}",
-            tuple(share.mark for share in grant.shares if share.device == device and share.mark),
+            tuple(share.mark for share in allocation.shares if share.device == device and share.mark),
         )
         for record in pods
-        for at, grant in enumerate(record.grants)
-        if grant.kind is not ContainerKind.INIT
+        for at, allocation in enumerate(record.allocations)
+        if allocation.kind is not ContainerKind.INIT
     ]
     return [
         f"{device}: {one} and {other} both hold {mark}"

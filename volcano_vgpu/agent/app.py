@@ -41,7 +41,7 @@ from volcano_vgpu.agent.reporter import Reporter
 from volcano_vgpu.agent.scheduler import SchedulerWatch, WriteReason
 from volcano_vgpu.agent.server import VolcanoDevicePlugin
 from volcano_vgpu.core import publication
-from volcano_vgpu.core.allocations import granted_cards
+from volcano_vgpu.core.allocations import allocated_cards
 from volcano_vgpu.core.allocator import mode, names
 from volcano_vgpu.core.edits import MPS_ROOT, EditSettings
 from volcano_vgpu.core.health import SliceHolder
@@ -328,7 +328,7 @@ class Agent:
     def _pod_changed(self, change: ObjectChange) -> None:
         """A pod that Volcano has bound is counted twice by some schedulers until they hear of the node again.
 
-        In a cluster whose grants come from the cache Volcano counts no cards.
+        In a cluster whose allocations come from the cache Volcano counts no cards.
         """
         raw = change.object
         if change.kind != "added" or raw is None or not self._cards_of(raw):
@@ -345,10 +345,10 @@ class Agent:
         return bound is not None and (touched is None or touched < bound)
 
     def _cards_of(self, raw: Raw) -> Mapping[str, tuple[DeviceId, ...]]:
-        return granted_cards(raw, self.cards.sight.offer)
+        return allocated_cards(raw, self.cards.sight.offer)
 
     def _holders(self, card: DeviceId) -> list[SliceHolder]:
-        """The containers that have a slice of a card, by what Volcano granted."""
+        """The containers that have a slice of a card, by what Volcano allocated."""
         found: list[SliceHolder] = []
         for raw in self.pods.all():
             metadata = raw.get("metadata") or {}
@@ -373,7 +373,7 @@ class Agent:
         return MetricSources(
             sight=lambda: self.cards.sight,
             pods=self.pods.all,
-            grants=lambda: self._specifications.grants,
+            allocations=lambda: self._specifications.allocations,
             use=self._discovery.use,
             registered=self._registered,
             offered=lambda: len(self.publisher.offered),
@@ -384,7 +384,7 @@ class Agent:
 
     def _known(self) -> Known:
         offer, factor = self.cards.sight.offer, self._settings.gpu_memory_factor
-        served = self._specifications.grants
+        served = self._specifications.allocations
         pods, cards = self.pods.all(), offer.inventory.cards
         return known_of(pods, served, offer.entry, spec=offer.spec, factor=factor, cards=cards)
 

@@ -108,7 +108,7 @@ class _Task:
 
 
 class Bookkeeper:
-    """Writes to Volcano what became of its grants. ``served`` and ``refused`` never wait.
+    """Writes to Volcano what became of its allocations. ``served`` and ``refused`` never wait.
 
     ``held`` are the containers of a pod that have a specification, and ``known`` all pods that have one;
     ``release_lock`` is told until when the node's lock was for pods that are served by now; ``clock`` gives seconds.
@@ -157,7 +157,7 @@ class Bookkeeper:
         return not self._thread.is_alive()
 
     def served(self, uid: PodUid, containers: Mapping[str, AllocatedContainer]) -> None:  # noqa: ARG002 - the files say it better
-        """These containers of a pod have what they were granted."""
+        """These containers of a pod have what they were allocated."""
         self._add(uid, failed=False)
 
     def refused(self, uid: PodUid, container: str, refusal: ContainerRefusal) -> None:  # noqa: ARG002 - it is the pod that fails

@@ -3,7 +3,7 @@
 A file is written at the first start of a container of the pod, for all of its containers, and before any of them is
 created. It appears under its name by a rename in its own directory, because the runtime sees nothing else reliably
 (``trials.md`` K3). What it says about a container never changes: a container that starts again has what it had,
-whatever the settings are by then, and a grant that is another one by then is refused.
+whatever the settings are by then, and an allocation that is another one by then is refused.
 
 The file also remembers for whom each name was: a kubelet that lost its record does not.
 """
@@ -35,7 +35,7 @@ from volcano_vgpu.core.shares import AllocatedContainer
 
 CONTAINER_KEY: Final = "volcano.sh/container"
 SLOTS_KEY: Final = "volcano.sh/slots"
-GRANT_KEY: Final = "volcano.sh/grant"
+ASSIGNMENT_KEY: Final = "volcano.sh/assignment"
 
 _PREFIX: Final = f"{KIND.replace('/', '-')}_"
 _SUFFIX: Final = ".json"
@@ -59,14 +59,14 @@ class Serving:
     """What one container is to get, and by which of the kubelet's allocations."""
 
     allocation: Allocation
-    granted: AllocatedContainer
+    allocated: AllocatedContainer
     edits: ContainerEdits
 
     @property
-    def grant(self) -> str:
-        """The grant as one text: cards with their amounts, and what the container sees of them."""
-        seen = ",".join(share.visible for share in self.granted.shares)
-        return f"{volcano.encode_assignment([self.granted.devices])} {seen}"
+    def assignment(self) -> str:
+        """The assignment as one text: cards with their amounts, and what the container sees of them."""
+        seen = ",".join(share.visible for share in self.allocated.shares)
+        return f"{volcano.encode_assignment([self.allocated.devices])} {seen}"
 
 
 class CdiDirectory:
@@ -119,8 +119,8 @@ class CdiDirectory:
         return tuple(chain.from_iterable(self._served.values()))
 
     @property
-    def grants(self) -> Mapping[tuple[PodUid, str], tuple[AssignedDevice, ...]]:
-        """What each container was handed, as Volcano had granted it; what cannot be read any more is left out."""
+    def allocations(self) -> Mapping[tuple[PodUid, str], tuple[AssignedDevice, ...]]:
+        """What each container was handed, as Volcano had allocated it; what cannot be read any more is left out."""
         return {(uid, name): each for uid, handed in self._handed.items() for name, each in handed.items()}
 
     def handed_to(self, uid: PodUid) -> Mapping[str, tuple[AssignedDevice, ...]]:
@@ -142,7 +142,7 @@ class CdiDirectory:
         devices = dict(before)
         for serving in servings:
             had = next((each for each in before.values() if _container(each) == serving.allocation.container), None)
-            if had is not None and had["annotations"].get(GRANT_KEY) != serving.grant:
+            if had is not None and had["annotations"].get(ASSIGNMENT_KEY) != serving.assignment:
                 return _changed(serving, had)
             if serving.allocation.nonce not in devices:
                 devices[serving.allocation.nonce] = _device(serving, had)
@@ -213,7 +213,7 @@ def _device(serving: Serving, had: Mapping[str, Any] | None) -> Mapping[str, Any
     about = {
         CONTAINER_KEY: allocation.container,
         SLOTS_KEY: ",".join(sorted(allocation.slots)),
-        GRANT_KEY: serving.grant,
+        ASSIGNMENT_KEY: serving.assignment,
     }
     if had is None:
         return edits.cdi_device(allocation.nonce, serving.edits, about)
@@ -235,10 +235,10 @@ def _allocations(uid: PodUid, devices: Devices) -> tuple[Allocation, ...]:
 def _handed(devices: Devices) -> Mapping[str, tuple[AssignedDevice, ...]]:
     found: dict[str, tuple[AssignedDevice, ...]] = {}
     for device in devices.values():
-        text, _, _ = str(device["annotations"].get(GRANT_KEY, "")).rpartition(" ")
+        text, _, _ = str(device["annotations"].get(ASSIGNMENT_KEY, "")).rpartition(" ")
         with contextlib.suppress(WireError):
             found[_container(device)] = tuple(
-                each for part in volcano.decode_assignment(GRANT_KEY, text) for each in part
+                each for part in volcano.decode_assignment(ASSIGNMENT_KEY, text) for each in part
             )
     return found
 
@@ -249,9 +249,9 @@ def _container(device: Mapping[str, Any]) -> str:
 
 def _changed(serving: Serving, had: Mapping[str, Any]) -> ContainerRefusal:
     return ContainerRefusal(
-        RefusalCode.GRANT_CHANGED,
-        f"container {serving.allocation.container} was given {had['annotations'].get(GRANT_KEY)!r}, and its pod's "
-        f"annotation grants {serving.grant!r} now; what a container has never changes. Restore the annotation or "
+        RefusalCode.ALLOCATION_CHANGED,
+        f"container {serving.allocation.container} was given {had['annotations'].get(ASSIGNMENT_KEY)!r}, and its pod's "
+        f"annotation has {serving.assignment!r} now; what a container has never changes. Restore the annotation or "
         "delete the pod",
     )
 

@@ -32,7 +32,7 @@ LOST_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class CurrentView:
-    """The cards as they are now: what was found, what the node says of it, their slots, and what can be granted."""
+    """The cards as they are now: what was found, what the node says of it, their slots, and what can be allocated."""
 
     inventory: NodeInventory
     words: NodeWords
@@ -49,7 +49,7 @@ class Publishing(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotSettings:
-    """What the operator sets about slots and grants. ``spec`` has the resource names and MIG geometries in force."""
+    """What the operator sets for slots and allocations: ``spec`` has the resource names and MIG geometries in force."""
 
     node: NodeName
     split_count: int

@@ -35,14 +35,14 @@ _WHOLE: Final = 100
 class MetricSources:
     """Where the figures of a reading come from.
 
-    ``pods`` are all pods of the node, ``grants`` what containers were handed, by pod UID and container name. ``use`` is
-    what the driver measures, ``unwritten`` how many pods Volcano is still to be told of, ``directories`` what
-    the directories of containers take by state, ``factor`` the MiB in a unit of the register.
+    ``pods`` are all pods of the node, ``allocations`` what containers were handed, by pod UID and container name.
+    ``use`` is what the driver measures, ``unwritten`` how many pods Volcano is still to be told of, ``directories``
+    what the directories of containers take by state, ``factor`` the MiB in a unit of the register.
     """
 
     sight: Callable[[], CurrentView]
     pods: Callable[[], Iterable[Raw]]
-    grants: Callable[[], Mapping[tuple[PodUid, str], tuple[AssignedDevice, ...]]]
+    allocations: Callable[[], Mapping[tuple[PodUid, str], tuple[AssignedDevice, ...]]]
     use: Callable[[DeviceId], DeviceMeasurement]
     registered: Callable[[], bool]
     offered: Callable[[], int]
@@ -134,25 +134,25 @@ def _directories(totals: Mapping[str, DirectoryTotals]) -> Iterator[Metric]:
 def _bookings(sight: CurrentView, sources: MetricSources) -> Iterator[Metric]:
     """What is allocated of each card: what was served, and for the other pods what their annotations say."""
     served: dict[str, dict[str, tuple[AssignedDevice, ...]]] = {}
-    for (uid, container), devices in sources.grants().items():
+    for (uid, container), devices in sources.allocations().items():
         served.setdefault(uid, {})[container] = devices
     pods = ((raw, str((raw.get("metadata") or {}).get("uid"))) for raw in sources.pods())
     records = (record_of(raw, sight.offer, served.get(uid)) for raw, uid in pods)
     entry = with_pods(sight.offer.entry, tuple(record for record in records if record is not None))
     families = {
-        "memory": _by_card("card_memory_bytes", "Memory that can be granted"),
-        "granted": _by_card("card_memory_granted_bytes", "Memory that is granted"),
-        "free": _by_card("card_memory_free_bytes", "Memory that is not granted"),
+        "memory": _by_card("card_memory_bytes", "Memory that can be allocated"),
+        "allocated": _by_card("card_memory_allocated_bytes", "Memory that is allocated"),
+        "free": _by_card("card_memory_free_bytes", "Memory that is not allocated"),
         "stranded": _by_card("card_memory_stranded_bytes", "Free memory that no slot or core is left for"),
-        "cores": _by_card("card_cores_granted_ratio", "Share of the card's cores that is granted"),
+        "cores": _by_card("card_cores_allocated_ratio", "Share of the card's cores that is allocated"),
         "slots": _by_card("card_slots", "Containers that may share the card"),
-        "taken": _by_card("card_slots_granted", "Containers that share the card"),
+        "taken": _by_card("card_slots_allocated", "Containers that share the card"),
     }
     unit = sources.factor * _MIB
     for uuid, device, used in zip(entry.ids, entry.state.shape.devices, entry.state.usage, strict=True):
         values = {
             "memory": device.memory * unit,
-            "granted": used.memory * unit,
+            "allocated": used.memory * unit,
             "free": max(device.memory - used.memory, 0) * unit,
             "stranded": stranded(device, used) * unit,
             "cores": used.cores / _WHOLE,
@@ -167,15 +167,15 @@ def _bookings(sight: CurrentView, sources: MetricSources) -> Iterator[Metric]:
 def _containers(sources: MetricSources) -> Iterator[Metric]:
     """What each container was handed; those of pods that are gone are not told any more."""
     labels = ("namespace", "pod", "container", "uuid")
-    memory = GaugeMetricFamily(f"{PRODUCT}_container_memory_granted_bytes", "Memory of a slice", labels=labels)
+    memory = GaugeMetricFamily(f"{PRODUCT}_container_memory_allocated_bytes", "Memory of a slice", labels=labels)
     cores = GaugeMetricFamily(
-        f"{PRODUCT}_container_cores_granted_ratio", "Cores of a slice, 0: no limit", labels=labels
+        f"{PRODUCT}_container_cores_allocated_ratio", "Cores of a slice, 0: no limit", labels=labels
     )
     names: dict[str, tuple[str, str]] = {}
     for raw in sources.pods():
         metadata = raw.get("metadata") or {}
         names[str(metadata.get("uid"))] = (str(metadata.get("namespace")), str(metadata.get("name")))
-    for (uid, container), devices in sorted(sources.grants().items()):
+    for (uid, container), devices in sorted(sources.allocations().items()):
         if uid in names:
             for device in devices:
                 row = (*names[uid], container, device.device)

@@ -1,4 +1,4 @@
-"""What happens when a container is about to start: whose it is, what was granted, and the file that says so.
+"""What happens when a container is about to start: whose it is, what was allocated, and the file that says so.
 
 All that is needed comes through ``Ports``. Nothing here waits: what cannot be told yet is refused, and the kubelet asks
 again (``trials.md`` K10).
@@ -23,7 +23,7 @@ from hami_plugins.wire.pods import finished
 from volcano_vgpu.agent.cdi import CdiDirectory, Serving
 from volcano_vgpu.agent.containers import ContainerDirectories
 from volcano_vgpu.core import edits, identity
-from volcano_vgpu.core.allocations import CONFIG_HASH_KEY, AllocationLookup, Answers, grants_of, record_of
+from volcano_vgpu.core.allocations import CONFIG_HASH_KEY, AllocationLookup, Answers, allocations_of, record_of
 from volcano_vgpu.core.edits import ContainerEdits, EditSettings, Owner
 from volcano_vgpu.core.identity import Adopted, AllocateCall, Allocation, IdentityDoubt, Starting, Unclear
 from volcano_vgpu.core.model import SharingMode, SlotId
@@ -41,7 +41,7 @@ _DOUBTS: Final = {
 }
 _MAY_BE_STALE: Final = frozenset(
     {
-        RefusalCode.NO_GRANT,
+        RefusalCode.NO_ALLOCATION,
         RefusalCode.NOT_VOLCANO,
         RefusalCode.OTHER_NODE,
         RefusalCode.MALFORMED,
@@ -85,7 +85,7 @@ class Outcomes(Protocol):
     """Who is told what came of a call; nobody may block there."""
 
     def served(self, uid: PodUid, containers: Mapping[str, AllocatedContainer]) -> None:
-        """These containers of a pod have what they were granted."""
+        """These containers of a pod have what they were allocated."""
 
     def refused(self, uid: PodUid, container: str, refusal: ContainerRefusal) -> None:
         """A container does not get what it asks for."""
@@ -275,9 +275,9 @@ class PreStartHandler:
                 return fresh
             if fresh is not None:
                 raw, answers = fresh, self._serve(whose, fresh, recorded)
-        granted = {name: answer for name, answer in answers.items() if isinstance(answer, AllocatedContainer)}
-        if granted:
-            self._ports.outcomes.served(whose.pod_uid, granted)
+        allocated = {name: answer for name, answer in answers.items() if isinstance(answer, AllocatedContainer)}
+        if allocated:
+            self._ports.outcomes.served(whose.pod_uid, allocated)
         for name in whose.calling:
             answer = answers[name]
             if isinstance(answer, ContainerRefusal):
@@ -301,7 +301,7 @@ class PreStartHandler:
         return None if same else fresh
 
     def _serve(self, whose: Starting, raw: Raw, recorded: tuple[Allocation, ...]) -> Answers:
-        """Decide about all containers of the pod, and write down what the granted ones get.
+        """Decide about all containers of the pod, and write down what the allocated ones get.
 
         Pods that are decided on at the same time count each other: whoever is decided on first has reserved its cards
         until its specification says so.
@@ -316,7 +316,7 @@ class PreStartHandler:
                 served=frozenset(each.container for each in self._ports.specifications.served_to(uid)),
                 first=self._ports.pods.first(uid),
             )
-            answers = grants_of(raw, question, offer)
+            answers = allocations_of(raw, question, offer)
             decided = {name: each.devices for name, each in answers.items() if isinstance(each, AllocatedContainer)}
             self._reserved[uid] = record_of(raw, offer, decided)
         try:
@@ -359,7 +359,7 @@ class PreStartHandler:
             if wrong is not None:
                 checked[name] = wrong
                 continue
-            servings.append(Serving(allocation=allocation, granted=answer, edits=wanted))
+            servings.append(Serving(allocation=allocation, allocated=answer, edits=wanted))
         if not servings:
             return checked
         names = [f"{whose.pod_uid}_{each.allocation.container}" for each in servings]
@@ -382,7 +382,7 @@ def _answered_otherwise(allocation: Allocation, wanted: ContainerEdits) -> Conta
         return None
     return ContainerRefusal(
         RefusalCode.CONTRADICTED,
-        f"{allocation} was answered with {answered}, and it was granted {env}: the kubelet asked for it while another "
+        f"{allocation} was answered with {answered}, and it was given {env}: the kubelet asked for it while another "
         "pod was admitted. It does not start; delete the pod, and turn CDI on in the container runtime",
         heals=False,
     )

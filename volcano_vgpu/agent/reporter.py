@@ -24,7 +24,7 @@ _QUIET: Final = frozenset({RefusalCode.UNRECORDED, RefusalCode.POD_GONE})
 
 
 class Bookkeeping(Protocol):
-    """Who writes to Volcano what became of a pod's grant; nobody waits for it."""
+    """Who writes to Volcano what became of a pod's allocation; nobody waits for it."""
 
     def served(self, uid: PodUid, containers: Mapping[str, AllocatedContainer]) -> None:
         """See ``serving.Outcomes``."""
@@ -57,7 +57,7 @@ class Reporter:
         self._pod = pod
         self._holders = holders
         self._now = now
-        self._ungranted: frozenset[PodUid] = frozenset()
+        self._unallocated: frozenset[PodUid] = frozenset()
 
     def served(self, uid: PodUid, containers: Mapping[str, AllocatedContainer]) -> None:
         """See ``serving.Outcomes``."""
@@ -69,9 +69,9 @@ class Reporter:
         The kubelet asks for such a pod until somebody deletes it; the node is touched for the first time only.
         """
         self._metrics.refused(refusal)
-        if refusal.code is RefusalCode.NO_GRANT and uid not in self._ungranted:
-            self._ungranted = frozenset(each for each in self._ungranted if self._pod(each) is not None) | {uid}
-            self._touch(WriteReason.UNGRANTED)
+        if refusal.code is RefusalCode.NO_ALLOCATION and uid not in self._unallocated:
+            self._unallocated = frozenset(each for each in self._unallocated if self._pod(each) is not None) | {uid}
+            self._touch(WriteReason.UNALLOCATED)
         raw = self._pod(uid)
         if raw is not None and refusal.code not in _QUIET:
             message = refusal.text if container in refusal.text else f"container {container}: {refusal.text}"

@@ -31,7 +31,7 @@ class WriteReason(StrEnum):
 
     RESTART = "scheduler-restarted"
     BIND = "pod-bound"
-    UNGRANTED = "pod-bound-without-cards"
+    UNALLOCATED = "pod-bound-without-cards"
 
 
 def needs_handshake(version: Version | None) -> bool:

@@ -22,7 +22,7 @@ from hami_plugins.node.kubelet.deviceplugin_pb2_grpc import DevicePluginServicer
 from hami_plugins.node.kubelet.sockets import HEALTHY, UNHEALTHY
 from volcano_vgpu.agent.prestart import CallLog, Ports, PreStartHandler, Raw
 from volcano_vgpu.core import edits
-from volcano_vgpu.core.allocations import AllocationLookup, grants_of
+from volcano_vgpu.core.allocations import AllocationLookup, allocations_of
 from volcano_vgpu.core.edits import Owner
 from volcano_vgpu.core.identity import KIND
 from volcano_vgpu.core.model import SharingMode, SlotId
@@ -149,7 +149,7 @@ class VolcanoDevicePlugin(DevicePluginServicer):
     def GetPreferredAllocation(  # noqa: N802 - the protocol's name
         self, request: messages.PreferredAllocationRequest, _context: grpc.ServicerContext
     ) -> messages.PreferredAllocationResponse:
-        """Slots of the cards that were granted. No preference where anything is in doubt: an error rejects the pod."""
+        """Slots of the allocated cards. No preference where anything is in doubt: an error rejects the pod."""
         started = self._clock()
         try:
             found = [self._preferred(each) for each in request.container_requests]
@@ -265,7 +265,7 @@ class VolcanoDevicePlugin(DevicePluginServicer):
             )
         container, uid, offer = named.pod.container, named.pod.pod_uid, self._ports.offer()
         question = AllocationLookup(uid=uid, held={container: slots}, first=self._ports.pods.first(uid))
-        answer = grants_of(raw, question, offer)[container]
+        answer = allocations_of(raw, question, offer)[container]
         if not isinstance(answer, AllocatedContainer):
             return answer
         owner = Owner(pod_uid=uid, container=container, raw=edits.container_in(raw, container))

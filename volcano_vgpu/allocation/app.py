@@ -1,4 +1,4 @@
-"""The server of Volcano's grants: the shared one, with what Volcano's own cache needs beside it in mode ``webhook``."""
+"""Volcano's allocator: the shared one, with what Volcano's own cache needs beside it in mode ``webhook``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from volcano_vgpu.core.allocator.mode import AllocatorMode
 from volcano_vgpu.core.allocator.product import product_of
 
 
-def grant_server(  # noqa: PLR0913 - what it is made of
+def allocator_server(  # noqa: PLR0913 - what it is made of
     settings: VgpuAllocatorSettings,
     api: BoundedApi,
     spec: VendorSpec,

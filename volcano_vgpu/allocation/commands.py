@@ -1,4 +1,4 @@
-"""The work of the commands about grants."""
+"""The work of the commands of the allocator."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from hami_plugins.errors import ConfigError
 from hami_plugins.kube.client import KubeClient, connect
 from hami_plugins.kube.counting import api_requests
 from hami_plugins.observe import logging
-from hami_plugins.vendors.volcano_releases import GRANT_BY_BINDING
-from volcano_vgpu.allocation.app import grant_server
+from hami_plugins.vendors.volcano_releases import ALLOCATION_BY_BINDING
+from volcano_vgpu.allocation.app import allocator_server
 from volcano_vgpu.allocation.settings import VgpuAllocatorSettings, load, spec_of
 from volcano_vgpu.core.allocator import manifests, scheduler_configuration
 from volcano_vgpu.core.allocator.mode import AllocatorMode
 from volcano_vgpu.core.allocator.product import METRICS, product_of
 
-COMPONENT: Final = "volcano-vgpu-grants"
+COMPONENT: Final = "volcano-vgpu-allocator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class VgpuAllocatorInputs:
         """The settings; an option wins over all that is written."""
         environment = dict(os.environ)
         if self.mode in (AllocatorMode.EXTENDER, AllocatorMode.WEBHOOK):
-            environment["HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE"] = str(self.mode)
+            environment["HAMI_PLUGINS__VOLCANO_VGPU_ALLOCATOR__MODE"] = str(self.mode)
         return load(file_text(self.config) or "", environment)
 
     def client(self) -> KubeClient:
@@ -59,7 +59,9 @@ def run_server(inputs: VgpuAllocatorInputs) -> int:
     spec = spec_of(file_text(inputs.device_config))
     metrics = AllocatorMetrics(METRICS)
     client = replace(inputs.client(), on_request=api_requests(metrics.metrics))
-    server = grant_server(settings, client, spec, metrics=metrics, identity=allocator.identity(), filling=undisturbed)
+    server = allocator_server(
+        settings, client, spec, metrics=metrics, identity=allocator.identity(), filling=undisturbed
+    )
     return allocator.serve(server, mode=settings.mode.value)
 
 
@@ -94,8 +96,10 @@ def print_policy(*, version: str, form: Form) -> int:
         return Exit.FINE
     for known, servers in manifests.POLICY_VERSIONS.items():
         output.line(f"# {known}: {servers}")
-    later = " and ".join(map(str, GRANT_BY_BINDING.spans))
-    output.line(f"# Not with Volcano {later}: there the Binding has the only copy of the grant, which this takes off")
+    later = " and ".join(map(str, ALLOCATION_BY_BINDING.spans))
+    output.line(
+        f"# Not with Volcano {later}: there the Binding has the only copy of the allocation, which this takes off"
+    )
     return allocator.print_documents(documents, form)
 
 
@@ -115,7 +119,7 @@ def print_webhooks(  # noqa: PLR0913 - those of the command
 
 
 def audit(inputs: VgpuAllocatorInputs, *, form: Form, headers: bool) -> int:
-    """List what is wrong with the grants of pods that are bound."""
+    """List what is wrong with the allocations of pods that are bound."""
     settings = inputs.settings()
     product = product_of(spec_of(file_text(inputs.device_config)), settings.rules)
     books = LockedAllocationCache(product, keep=settings.reservation, clock=time.monotonic)

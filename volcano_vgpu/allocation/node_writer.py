@@ -23,7 +23,7 @@ SPARED: Final = 1.0
 LEAST: Final = 0.001
 """Seconds between two looks at what is due."""
 
-_WHY: Final = "granted"
+_WHY: Final = "allocated"
 
 _log = structlog.get_logger(__name__)
 

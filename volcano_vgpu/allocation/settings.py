@@ -1,6 +1,6 @@
-"""What an operator can set about the server of grants, and where that comes from.
+"""What an operator can set about the allocator, and where that comes from.
 
-Built-in defaults, then the YAML file, then ``HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__...`` from the environment. Resource
+Built-in defaults, then the YAML file, then ``HAMI_PLUGINS__VOLCANO_VGPU_ALLOCATOR__...`` from the environment. Resource
 names and MIG geometries are Volcano's: they come from its own device configuration.
 """
 
@@ -27,32 +27,32 @@ from volcano_vgpu.agent import config
 from volcano_vgpu.core.allocator.mode import AllocatorMode
 from volcano_vgpu.core.allocator.names import CONFIGURATION, SCHEDULER
 
-PREFIX: Final = "HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__"
-"""What a variable begins with that sets something: ``HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__MODE``."""
+PREFIX: Final = "HAMI_PLUGINS__VOLCANO_VGPU_ALLOCATOR__"
+"""What a variable begins with that sets something: ``HAMI_PLUGINS__VOLCANO_VGPU_ALLOCATOR__MODE``."""
 
 
 class VgpuAllocatorCertificate(Certificate):
-    """The files, and the Secret, of the server of grants."""
+    """The files, and the Secret, of the allocator."""
 
-    directory: AbsolutePath = "/var/run/volcano-vgpu-grants"
-    secret: Name = "volcano-vgpu-grants-tls"  # noqa: S105 - the name of one
+    directory: AbsolutePath = "/var/run/volcano-vgpu-allocator"
+    secret: Name = "volcano-vgpu-allocator-tls"  # noqa: S105 - the name of one
 
 
 class VgpuAllocatorService(Service):
-    """The Service in front of the server of grants."""
+    """The Service in front of the allocator."""
 
-    name: Name = "volcano-vgpu-grants"
+    name: Name = "volcano-vgpu-allocator"
     namespace: Name = "volcano-system"
 
 
 class VgpuAllocatorLease(Lease):
-    """The Lease of the server of grants."""
+    """The Lease of the allocator."""
 
-    name: Name = "volcano-vgpu-grants"
+    name: Name = "volcano-vgpu-allocator"
 
 
 class VgpuAllocatorWebhooks(Webhooks):
-    """The webhooks of the server of grants."""
+    """The webhooks of the allocator."""
 
     configuration: Name = CONFIGURATION
 
@@ -64,7 +64,7 @@ class VgpuAllocatorListen(Listen):
 
 
 class VgpuAllocatorSettings(shared.AllocatorSettings):
-    """All of the server's settings, beside those that every server of grants has.
+    """All of the server's settings, beside those that every allocator has.
 
     ``policy`` and ``weight`` say which nodes and cards come first in mode ``extender``, in the words of Volcano's
     ``deviceshare.SchedulePolicy`` and ``ScheduleWeight``; a weight of 0 leaves the nodes to the other plugins.
@@ -101,11 +101,11 @@ class VgpuAllocatorSettings(shared.AllocatorSettings):
 
 
 SETTINGS: Final = SettingsProgram(
-    name="volcano-vgpu-grants",
+    name="volcano-vgpu-allocator",
     model=VgpuAllocatorSettings,
     prefix=PREFIX,
     option="--config FILE",
-    commands="volcano-vgpu grants",
+    commands="volcano-vgpu allocator",
 )
 
 

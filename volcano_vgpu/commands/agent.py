@@ -212,12 +212,12 @@ def run_uninstall(inputs: AgentInputs, *, release: str, agents_only: bool, dry_r
     return Exit.FINDINGS if found.kept else Exit.FINE
 
 
-def run_verify(inputs: AgentInputs, *, grants: str, nodes: bool, patience: float, form: Form) -> int:
+def run_verify(inputs: AgentInputs, *, allocator: str, nodes: bool, patience: float, form: Form) -> int:
     """Prove an installation."""
     if not os.environ.get("NODE_NAME"):
         inputs = replace(inputs, node_name="any")
     client = connect(kubeconfig=inputs.kubeconfig, context=inputs.context, component=COMPONENT)
-    return verify(client, inputs.settings(), grants=grants, nodes=nodes, patience=patience, form=form)
+    return verify(client, inputs.settings(), allocator=allocator, nodes=nodes, patience=patience, form=form)
 
 
 def discovery_of(settings: AgentSettings) -> Discovery:

@@ -42,11 +42,11 @@ class AgentRelease(removal.Release):
     @property
     def workloads(self) -> tuple[str, ...]:
         """What runs, and writes again what is removed under it."""
-        return (self.agents, paths.deployment(self.namespace, f"{self.name}-grants"))
+        return (self.agents, paths.deployment(self.namespace, f"{self.name}-allocator"))
 
 
 class Agents(AgentRelease):
-    """The agents of a release that goes on without them: its server of grants stays."""
+    """The agents of a release that goes on without them: its allocator stays."""
 
     @property
     def workloads(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The work of ``usage``: what the containers of this node use, beside what they were granted."""
+"""The work of ``usage``: what the containers of this node use, beside what they were allocated."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from volcano_vgpu.monitor.monitor import known_of, scraper_of
 
 
 def show_usage(inputs: AgentInputs, *, form: Form, headers: bool) -> int:
-    """Print what containers use; those that leave most of their grant unused come first in the table.
+    """Print what containers use; those that leave most of their allocation unused come first in the table.
 
     What the API server does not tell (it is out of reach) is left out with a remark. A file that cannot be read is a
     finding.
@@ -55,10 +55,10 @@ def _known(inputs: AgentInputs, settings: AgentSettings) -> tuple[AgentSettings,
         pods = NodePods(client, settings.node).read_of_node()
     except KubeError as error:
         output.remark(f"pods are not known: {error}")
-        return settings, Known(grants=specifications.grants, factor=settings.gpu_memory_factor)
+        return settings, Known(allocations=specifications.allocations, factor=settings.gpu_memory_factor)
     metadata = node.get("metadata") or {}
     settings = settings.on(metadata.get("labels") or {})
     text = str((metadata.get("annotations") or {}).get(register.REGISTER_KEY) or "")
     offer = NodeOffer.of(NodeName(settings.node), text, NodeInventory(), spec=settings.spec)
     factor = settings.gpu_memory_factor
-    return settings, known_of(pods, specifications.grants, offer.entry, spec=settings.spec, factor=factor)
+    return settings, known_of(pods, specifications.allocations, offer.entry, spec=settings.spec, factor=factor)

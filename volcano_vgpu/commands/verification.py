@@ -1,4 +1,4 @@
-"""Proves an installation: which nodes offer cards, and whether the server of grants answers."""
+"""Proves an installation: which nodes offer cards, and whether the allocator answers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def states(nodes: Iterable[Raw], settings: AgentSettings) -> Iterator[NodeReport
         yield NodeReport(str(node["metadata"]["name"]), cards, slots, memory, complaint)
 
 
-def verdict(api: KubeApi, settings: AgentSettings, *, grants: str, nodes: bool) -> InstallationReport:
+def verdict(api: KubeApi, settings: AgentSettings, *, allocator: str, nodes: bool) -> InstallationReport:
     """Looks once. Raises ``KubeError``."""
     found: tuple[NodeReport, ...] = ()
     complaints: list[str] = []
@@ -94,7 +94,7 @@ def verdict(api: KubeApi, settings: AgentSettings, *, grants: str, nodes: bool) 
                 "no node offers cards: do the agents run where the cards are (nodeSelector, tolerations)? "
                 "Their /readyz says what is missing"
             )
-    if grants and (why := probe.complaint(grants)):
+    if allocator and (why := probe.complaint(allocator)):
         complaints.append(why)
     return InstallationReport(found, tuple(complaints))
 
@@ -103,21 +103,21 @@ def verify(  # noqa: PLR0913 - the options of the command
     api: KubeApi,
     settings: AgentSettings,
     *,
-    grants: str,
+    allocator: str,
     nodes: bool,
     patience: float,
     form: Form,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
     """Look until all is well or ``patience`` seconds have passed, and print what is there."""
-    found = verdict(api, settings, grants=grants, nodes=nodes)
+    found = verdict(api, settings, allocator=allocator, nodes=nodes)
     waited = 0.0
     while not found.fine and waited < patience:
         sleep(probe.LOOK_SECONDS)
         waited += probe.LOOK_SECONDS
-        found = verdict(api, settings, grants=grants, nodes=nodes)
+        found = verdict(api, settings, allocator=allocator, nodes=nodes)
     if form is Form.TABLE:
-        _print(found, grants)
+        _print(found, allocator)
     else:
         output.document(_document(found), form)
     return Exit.FINE if found.fine else Exit.FINDINGS
@@ -143,7 +143,7 @@ def _missing(slots: int, memory: int, settings: AgentSettings) -> str:
     return "" if memory else f"no {names.memory} is on offer: the agent could not write it; see its log"
 
 
-def _print(found: InstallationReport, grants: str) -> None:
+def _print(found: InstallationReport, allocator: str) -> None:
     if found.nodes:
         rows = tuple(
             TableRow(
@@ -155,8 +155,8 @@ def _print(found: InstallationReport, grants: str) -> None:
         output.table(Table(("NODE", "CARDS", "SLOTS", "MEMORY", "STATE"), rows), headers=True)
     for line in found.complaints:
         output.line(line, "bad")
-    if grants and found.fine:
-        output.line(f"{grants}: answers")
+    if allocator and found.fine:
+        output.line(f"{allocator}: answers")
 
 
 def _document(found: InstallationReport) -> VgpuInstallationDocument:

@@ -1,13 +1,14 @@
-"""What Volcano granted to each container of a pod, or why it cannot be handed over.
+"""What Volcano allocated to each container of a pod, or why it cannot be handed over.
 
 Volcano writes the cards of a pod into ``volcano.sh/vgpu-ids-new``, one segment for each application container whose
 limits name the count or the memory resource, in their order (Volcano 1.14.1
 ``pkg/scheduler/api/devices/nvidia/vgpu/device_info.go``, ``trials.md`` V6). That text is never erased;
 ``devices-to-allocate`` starts as its copy and loses the segments that were served, so that what is left must agree.
 Volcano sometimes writes the cards of an earlier try, books a card twice, or binds without writing anything
-(``trials.md`` V4 and V19): so every grant is held against the node, its cards and the pods that were served before.
+(``trials.md`` V4 and V19): so every allocation is held against the node, its cards and the pods that were served
+before.
 
-Init containers and sidecars get no segment. Where our own cache grants, what they get stands beside it by name, in
+Init containers and sidecars get no segment. Where our own cache allocates, what they get stands beside it by name, in
 ``hami-plugins.io/vgpu-more-ids``. Without that, init containers get the slice of an application container, as much of
 it as they ask for: the kubelet lets them use the ids of one that starts later.
 """
@@ -59,7 +60,8 @@ class AllocationLookup:
 
     ``held`` are the ids that the kubelet gave to each of its containers. ``others`` are the pods of the node that were
     served before; ``served`` are the containers of this one that were: they have what they have, so that only their
-    cards and their grant are looked at. ``first`` are the annotations of the pod when the node first saw it, if known.
+    cards and their allocation are looked at. ``first`` are the annotations of the pod when the node first saw it, if
+    known.
     """
 
     uid: PodUid
@@ -84,11 +86,11 @@ def record_of(raw: Raw, offer: NodeOffer, served: Served | None = None) -> PodRe
     if served is not None:
         return reader.record(replace(pod, annotations=_annotated(pod, served, offer.spec)))[0]
     record = reader.record(pod)[0]
-    grants = (
-        replace(grant, shares=requested(container, grant.shares, pod, offer))
-        for container, grant in zip(pod.containers, record.grants, strict=True)
+    allocations = (
+        replace(allocation, shares=requested(container, allocation.shares, pod, offer))
+        for container, allocation in zip(pod.containers, record.allocations, strict=True)
     )
-    return replace(record, grants=tuple(grants))
+    return replace(record, allocations=tuple(allocations))
 
 
 def _annotated(pod: Pod, served: Served, spec: VendorSpec) -> Mapping[str, str]:
@@ -108,7 +110,7 @@ def is_static(raw: Raw) -> bool:
     return MIRROR_KEY in annotations or annotations.get(CONFIG_SOURCE_KEY, "api") != "api"
 
 
-def grants_of(raw: Raw, question: AllocationLookup, offer: NodeOffer) -> Answers:
+def allocations_of(raw: Raw, question: AllocationLookup, offer: NodeOffer) -> Answers:
     """What each container that holds ids gets. Every text names the pod and the container."""
     try:
         case = _Case(wire_pods.pod(raw), question, offer)
@@ -137,8 +139,8 @@ def asking(pod: Pod, spec: VendorSpec) -> list[str]:
     ]
 
 
-def granted_devices(raw: Raw, spec: VendorSpec) -> Mapping[str, tuple[AssignedDevice, ...]]:
-    """What is granted to each container that has some written for it; empty where that cannot be read."""
+def allocated_devices(raw: Raw, spec: VendorSpec) -> Mapping[str, tuple[AssignedDevice, ...]]:
+    """What is allocated to each container that has some written for it; empty where that cannot be read."""
     try:
         pod = wire_pods.pod(raw)
         key = spec.keys.allocated
@@ -148,10 +150,10 @@ def granted_devices(raw: Raw, spec: VendorSpec) -> Mapping[str, tuple[AssignedDe
         return {}
 
 
-def granted_cards(raw: Raw, offer: NodeOffer) -> Mapping[str, tuple[DeviceId, ...]]:
-    """The cards named for each container that asks; empty for a pod without a grant that can be read."""
+def allocated_cards(raw: Raw, offer: NodeOffer) -> Mapping[str, tuple[DeviceId, ...]]:
+    """The cards named for each container that asks; empty for a pod without an allocation that can be read."""
     try:
-        return {name: tuple(map(_card, devices)) for name, devices in granted_devices(raw, offer.spec).items()}
+        return {name: tuple(map(_card, devices)) for name, devices in allocated_devices(raw, offer.spec).items()}
     except WireError:
         return {}
 
@@ -179,7 +181,7 @@ def _misplaced(case: _Case, *, static: bool) -> ContainerRefusal | None:
     if static:
         return ContainerRefusal(
             RefusalCode.STATIC_POD,
-            "a static pod has no grant, because no scheduler sees it; make it a pod of the API server with "
+            "a static pod has no allocation, because no scheduler sees it; make it a pod of the API server with "
             "schedulerName: volcano",
             heals=False,
         )
@@ -194,30 +196,30 @@ def _misplaced(case: _Case, *, static: bool) -> ContainerRefusal | None:
             RefusalCode.OTHER_NODE, f"bound to {pod.node or 'no node'}, not to {offer.node}; delete the pod"
         )
     if offer.spec.keys.allocated not in pod.annotations:
-        return _ungranted(pod, offer)
+        return _unallocated(pod, offer)
     node = pod.annotations.get(NODE_KEY, "")
     if node != offer.node:
         return ContainerRefusal(
             RefusalCode.OTHER_NODE,
-            f"the grant is for node {node or '(none)'} ({NODE_KEY}), the pod was bound to {offer.node}: Volcano wrote "
+            f"the allocation is for node {node or '(none)'} ({NODE_KEY}), the pod is on {offer.node}: Volcano wrote "
             "it in an earlier try and did not renew it. Delete the pod, so that it is placed anew",
             heals=False,
         )
     return None
 
 
-def _ungranted(pod: Pod, offer: NodeOffer) -> ContainerRefusal:
+def _unallocated(pod: Pod, offer: NodeOffer) -> ContainerRefusal:
     keys = offer.spec.keys
     if pod.scheduler not in offer.schedulers:
         return ContainerRefusal(
             RefusalCode.NOT_VOLCANO,
-            f"scheduled by {pod.scheduler or 'nobody'}, so that no card was granted ({keys.allocated} is missing); set "
+            f"scheduled by {pod.scheduler or 'nobody'}, so no card was allocated ({keys.allocated} is missing); set "
             f"schedulerName: {min(offer.schedulers, default='volcano')} and create the pod again",
             heals=False,
         )
     return ContainerRefusal(
-        RefusalCode.NO_GRANT,
-        f"Volcano bound it without granting a card ({keys.allocated} is missing). It does so for a node that it has "
+        RefusalCode.NO_ALLOCATION,
+        f"Volcano bound it without allocating a card ({keys.allocated} is missing). It does so for a node that it has "
         "not looked at since it started itself, for a locked node, and where nodeName was set by hand. The node is "
         "touched, so that the next pods are right; delete this one, so that it is placed anew",
         heals=False,
@@ -241,23 +243,23 @@ def _segments(case: _Case) -> Mapping[str, Segment] | ContainerRefusal:
     if len(segments) != len(names):
         return ContainerRefusal(
             RefusalCode.SEGMENTS,
-            f"{keys.allocated} grants cards to {len(segments)} containers, {len(names)} ask for some "
+            f"{keys.allocated} allocates cards to {len(segments)} containers, {len(names)} ask for some "
             f"({', '.join(names) or 'none'}); somebody changed the annotation or the pod. Delete the pod",
             heals=False,
         )
     for at, segment in enumerate(left):
-        granted = segments[at] if at < len(segments) else ()
-        if segment and segment != granted:
+        allocated = segments[at] if at < len(segments) else ()
+        if segment and segment != allocated:
             return ContainerRefusal(
                 RefusalCode.CONTRADICTED,
                 f"{keys.to_allocate} has {volcano.encode_assignment([segment])!r} in place {at}, {keys.allocated} has "
-                f"{volcano.encode_assignment([granted])!r}; only Volcano may write these, delete the pod",
+                f"{volcano.encode_assignment([allocated])!r}; only Volcano may write these, delete the pod",
                 heals=False,
             )
     return {**dict(zip(names, segments, strict=True)), **more}
 
 
-def _by_container(granted: Mapping[str, Segment], case: _Case) -> Answers:
+def _by_container(allocated: Mapping[str, Segment], case: _Case) -> Answers:
     known = {container.name: container for container in case.pod.containers}
     answers: dict[str, AllocatedContainer | ContainerRefusal] = {}
     for name, ids in case.question.held.items():
@@ -265,8 +267,8 @@ def _by_container(granted: Mapping[str, Segment], case: _Case) -> Answers:
         if container is None:
             text = f"the kubelet gave {len(ids)} slots to it, and the pod has no such container; delete the pod"
             answers[name] = ContainerRefusal(RefusalCode.SEGMENTS, text)
-        elif container.kind is ContainerKind.APP or name in granted:
-            answers[name] = _app(container, granted.get(name, ()), ids, case)
+        elif container.kind is ContainerKind.APP or name in allocated:
+            answers[name] = _app(container, allocated.get(name, ()), ids, case)
         elif container.kind is ContainerKind.SIDECAR:
             answers[name] = _sidecar(case.offer)
     for name, ids in case.question.held.items():
@@ -284,7 +286,7 @@ def _app(
         return ContainerRefusal(
             RefusalCode.COUNT,
             f"asked for {container.amount(offer.spec.resources.count) or 0} cards, the kubelet gave {len(ids)} slots, "
-            f"Volcano granted {len(segment)} cards ({cards}); delete the pod, so that it is placed anew",
+            f"Volcano allocated {len(segment)} cards ({cards}); delete the pod, so that it is placed anew",
             heals=False,
         )
     if len({device.device for device in segment}) < len(segment):
@@ -302,9 +304,9 @@ def _app(
 def _sidecar(offer: NodeOffer) -> ContainerRefusal:
     return ContainerRefusal(
         RefusalCode.SIDECAR,
-        "a sidecar (an init container with restartPolicy: Always); Volcano grants it nothing, and it runs beside the "
+        "a sidecar (an init container with restartPolicy: Always); Volcano gives it no card, and it runs beside the "
         "other containers, so that it cannot use their cards. Make it an ordinary container, drop its "
-        f"{offer.spec.resources.count}, or let the server of grants place it (volcano-vgpu grants)",
+        f"{offer.spec.resources.count}, or let the allocator place it (volcano-vgpu allocator)",
         heals=False,
     )
 
@@ -321,7 +323,7 @@ def _init(
         return ContainerRefusal(
             RefusalCode.INIT_CONTAINER,
             f"an init container with {len(ids)} slots that no single application container uses after it; Volcano "
-            f"grants init containers nothing, so that it can only use such a container's cards. Ask for no more "
+            f"allocates init containers nothing, so that it can only use such a container's cards. Ask for no more "
             f"{names.count} than the first container that asks for any, or do the work there",
             heals=False,
         )

@@ -127,16 +127,16 @@ class Owner:
 
 
 def edits_of(
-    granted: AllocatedContainer, owner: Owner, settings: EditSettings, inventory: NodeInventory
+    allocated: AllocatedContainer, owner: Owner, settings: EditSettings, inventory: NodeInventory
 ) -> ContainerEdits:
-    """What a container with this grant gets; the same for ever for the same grant and settings."""
-    visible = ("NVIDIA_VISIBLE_DEVICES", ",".join(share.visible for share in granted.shares))
+    """What a container with this allocation gets; the same for ever for the same allocation and settings."""
+    visible = ("NVIDIA_VISIBLE_DEVICES", ",".join(share.visible for share in allocated.shares))
     if settings.mode is SharingMode.MIG:
         return ContainerEdits(env=(visible, *_features(settings)))
     return ContainerEdits(
-        env=(visible, *_limits(granted, settings), *_library_words(owner, settings), *_features(settings)),
+        env=(visible, *_limits(allocated, settings), *_library_words(owner, settings), *_features(settings)),
         mounts=_mounts(owner, settings),
-        device_nodes=_device_nodes(granted, settings, inventory),
+        device_nodes=_device_nodes(allocated, settings, inventory),
     )
 
 
@@ -185,8 +185,8 @@ def answer(nonce: str, edits: ContainerEdits) -> ContainerAllocateResponse:
     )
 
 
-def _limits(granted: AllocatedContainer, settings: EditSettings) -> tuple[tuple[str, str], ...]:
-    devices = granted.devices
+def _limits(allocated: AllocatedContainer, settings: EditSettings) -> tuple[tuple[str, str], ...]:
+    devices = allocated.devices
     memory = (
         (f"CUDA_DEVICE_MEMORY_LIMIT_{at}", f"{device.memory * settings.factor}m") for at, device in enumerate(devices)
     )
@@ -239,8 +239,8 @@ def _disabled(raw: Mapping[str, Any]) -> bool:
     return any(each.get("name") == DISABLE and each.get("value") not in _NO for each in raw.get("env") or ())
 
 
-def _device_nodes(granted: AllocatedContainer, settings: EditSettings, inventory: NodeInventory) -> tuple[str, ...]:
+def _device_nodes(allocated: AllocatedContainer, settings: EditSettings, inventory: NodeInventory) -> tuple[str, ...]:
     if not settings.device_nodes:
         return ()
-    cards = [inventory.card(card) for card in dict.fromkeys(granted.cards)]
+    cards = [inventory.card(card) for card in dict.fromkeys(allocated.cards)]
     return (*settings.device_nodes, *(f"/dev/nvidia{card.minor}" for card in cards if card is not None))

@@ -34,11 +34,11 @@ def doubt(raw: Mapping[str, Any], first: Mapping[str, str] | None, spec: VendorS
         before = (first or {}).get(key, "")
         if now.get(key, "") != before:
             return ContainerRefusal(
-                RefusalCode.GRANT_CHANGED,
+                RefusalCode.ALLOCATION_CHANGED,
                 f"{key} was {before!r} when this node first saw the pod, and is {now.get(key, '')!r} now; schedulers "
                 "write it before that. Restore the annotation or delete the pod",
             )
     if who := writers.written_later(raw, keys):
         text = f"{who} wrote the allocation after the pod was bound; no scheduler does. Delete the pod"
-        return ContainerRefusal(RefusalCode.GRANT_CHANGED, text, heals=False)
+        return ContainerRefusal(RefusalCode.ALLOCATION_CHANGED, text, heals=False)
     return None

@@ -1,8 +1,8 @@
 """Which slots the kubelet is asked to hand out.
 
-Slots are alike to the kubelet, and the grant decides what a container gets, whatever slot it holds. Where the kubelet
-asks, it is told slots of the granted cards all the same, so that its own bookkeeping, and whoever reads that, names the
-right cards; and never one that somebody holds by the agent's own book (``trials.md`` K8 and K12).
+Slots are alike to the kubelet, and the allocation decides what a container gets, whatever slot it holds. Where the
+kubelet asks, it is told slots of the allocated cards all the same, so that its own bookkeeping, and whoever reads that,
+names the right cards; and never one that somebody holds by the agent's own book (``trials.md`` K8 and K12).
 
 The call names no pod. The kubelet lists pods one by one as it admits them, so that the one listed pod that asks and has
 empty hands is the one (99 of 100, never wrong). Where that is not clear there is no preference.
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from hami_plugins.model.units import DeviceId, PodUid
 from hami_plugins.wire.pods import finished
-from volcano_vgpu.core.allocations import granted_cards
+from volcano_vgpu.core.allocations import allocated_cards
 from volcano_vgpu.core.shares import NodeOffer
 
 Raw = Mapping[str, Any]
@@ -33,8 +33,8 @@ class Listed(NamedTuple):
 class AdmittedPod(NamedTuple):
     """The pod under admission.
 
-    ``container`` is the first application of it that asks and has nothing yet, ``cards`` are those granted to it and to
-    the ones after it.
+    ``container`` is the first application of it that asks and has nothing yet, ``cards`` are those allocated to it and
+    to the ones after it.
     """
 
     pod_uid: PodUid
@@ -70,10 +70,10 @@ def preferred(
     cards: Iterable[Sequence[str]],
     busy: Collection[str],
 ) -> tuple[str, ...]:
-    """The slots to hand out: those required, then one of each granted card, then any that nobody holds.
+    """The slots to hand out: those required, then one of each allocated card, then any that nobody holds.
 
-    ``cards`` are the slots of each granted card, ``busy`` those that somebody holds. Empty where there is nothing to
-    say: no card is granted, and nobody holds what is available.
+    ``cards`` are the slots of each allocated card, ``busy`` those that somebody holds. Empty where there is nothing to
+    say: no card is allocated, and nobody holds what is available.
     """
     free = [slot for slot in available if slot not in busy and slot not in required]
     steered = list(required)
@@ -93,8 +93,8 @@ def _waiting(raw: Raw, held: Mapping[str, frozenset[str]], offer: NodeOffer) -> 
     empty = [name for name in _asking(raw, offer.spec.resources.count) if not held.get(name)]
     if not empty:
         return None
-    granted = granted_cards(raw, offer)
-    cards = tuple(card for name in empty for card in granted.get(name, ()))
+    allocated = allocated_cards(raw, offer)
+    cards = tuple(card for name in empty for card in allocated.get(name, ()))
     return AdmittedPod(PodUid(str((raw.get("metadata") or {}).get("uid", ""))), empty[0], cards)
 
 

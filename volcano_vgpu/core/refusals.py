@@ -17,9 +17,9 @@ class RefusalCode(StrEnum):
     POD_GONE = "pod-gone"
     STATIC_POD = "static-pod"
     NOT_VOLCANO = "not-scheduled-by-volcano"
-    NO_GRANT = "no-grant"
-    OTHER_NODE = "grant-of-another-node"
-    MALFORMED = "malformed-grant"
+    NO_ALLOCATION = "no-allocation"
+    OTHER_NODE = "allocation-of-another-node"
+    MALFORMED = "malformed-allocation"
     SEGMENTS = "segments-do-not-match"
     COUNT = "count-does-not-match"
     REQUEST = "bad-request"
@@ -34,7 +34,7 @@ class RefusalCode(StrEnum):
     INIT_CONTAINER = "init-container-without-slice"
     SIDECAR = "sidecar-without-slice"
     MARKED_FAILED = "marked-failed"
-    GRANT_CHANGED = "grant-changed"
+    ALLOCATION_CHANGED = "allocation-changed"
     SPECIFICATION = "specification-not-written"
     DIRECTORY = "directory-not-made"
     LIBRARY = "library-missing"
@@ -44,7 +44,7 @@ class RefusalCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContainerRefusal:
-    """One container is not served. ``text`` says what was asked, what was granted and what to do.
+    """One container is not served. ``text`` says what was asked, what was allocated and what to do.
 
     ``heals`` where the same pod may still be served later without anybody deleting it: the kubelet asks again.
     """

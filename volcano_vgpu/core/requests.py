@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from hami_plugins.engine.excess import excess_of, within
 from hami_plugins.errors import InvalidRequestError, WireError
-from hami_plugins.model.devices import GrantedShare
+from hami_plugins.model.devices import AllocatedShare
 from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.vendors.volcano import request
@@ -37,8 +37,8 @@ def larger(
 
 
 def requested(
-    container: Container, shares: Sequence[GrantedShare], pod: Pod, offer: NodeOffer
-) -> tuple[GrantedShare, ...]:
+    container: Container, shares: Sequence[AllocatedShare], pod: Pod, offer: NodeOffer
+) -> tuple[AllocatedShare, ...]:
     """The shares of an annotation, no larger than what the container requests; none for a request without meaning."""
     try:
         return within(request(offer.spec, container, pod), shares, offer.device)
@@ -46,8 +46,8 @@ def requested(
         return ()
 
 
-def _named(share: ContainerShare, offer: NodeOffer) -> GrantedShare:
+def _named(share: ContainerShare, offer: NodeOffer) -> AllocatedShare:
     given = share.assigned
-    return GrantedShare(
+    return AllocatedShare(
         device=share.card, vendor=offer.spec.name, word=given.word, memory=given.memory, cores=given.cores
     )

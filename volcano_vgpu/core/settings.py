@@ -50,7 +50,7 @@ class Exclusion(Strict):
 class SharingSettings(Strict):
     """How cards are shared: the part that may differ from node to node.
 
-    ``device_memory_scaling`` multiplies the memory that is registered and granted (Volcano's own plugin reads this
+    ``device_memory_scaling`` multiplies the memory that is registered and allocated (Volcano's own plugin reads this
     setting and never applies it); ``gpu_memory_factor`` divides it, so that a unit is that many MiB.
     ``device_core_scaling`` multiplies only the node's sum of cores: on a card Volcano never books more than 100.
     """
@@ -59,7 +59,7 @@ class SharingSettings(Strict):
         10,
         description="Containers that may share one card.",
     )
-    device_memory_scaling: Scaling = Field(1.0, description="Factor for the memory that is registered and granted.")
+    device_memory_scaling: Scaling = Field(1.0, description="Factor for the memory that is registered and allocated.")
     device_core_scaling: Scaling = Field(
         1.0,
         description="Factor for the node's sum of cores; one card never has more than 100.",

@@ -1,4 +1,4 @@
-"""One card's part of a grant, held against the card: is it there, healthy, large enough, cut as it should be."""
+"""One card's part of an allocation, held against the card: is it there, healthy, large enough, cut as it should be."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VOLCANO: Final = frozenset({"volcano"})
 
 
 class ContainerShare(NamedTuple):
-    """What a container gets of one card: as it is written in the grant, and the UUID that it sees (a card or a MIG
+    """What a container gets of one card: as it is written in the allocation, and the UUID that it sees (a card or a MIG
     instance)."""
 
     assigned: AssignedDevice
@@ -38,14 +38,14 @@ class ContainerShare(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AllocatedContainer:
-    """The cards of one container, in the order of the grant; an init container has them from its ``lender``."""
+    """The cards of one container, in the order of the allocation; an init container has them from its ``lender``."""
 
     shares: tuple[ContainerShare, ...]
     lender: str = ""
 
     @property
     def devices(self) -> tuple[AssignedDevice, ...]:
-        """The grant as Volcano wrote it."""
+        """The allocation as Volcano wrote it."""
         return tuple(share.assigned for share in self.shares)
 
     @property
@@ -98,7 +98,7 @@ class NodeOffer:
 
 
 def share_of(assigned: AssignedDevice, offer: NodeOffer, *, served: bool) -> ContainerShare | ContainerRefusal:
-    """One card of a grant as this node can give it. Who was ``served`` keeps amounts that would be too large today."""
+    """One card of an allocation as this node gives it. Who was ``served`` keeps amounts that are too large today."""
     try:
         slot = volcano.decode_slot(offer.spec.keys.allocated, assigned.device)
     except WireError as error:
@@ -137,7 +137,7 @@ def _not_shared(card: DeviceId, record: PodRecord, entry: NodeEntry) -> Containe
     Sums do not show it: 0 is a valid request for cores, and means no limit.
     """
     at = entry.position(card)
-    held = held_by(record.grants, init_finished=record.init_finished)[card]
+    held = held_by(record.allocations, init_finished=record.init_finished)[card]
     if at is None:
         return None
     whole, used = entry.state.shape.devices[at].cores, entry.state.usage[at]
@@ -155,7 +155,7 @@ def _not_shared(card: DeviceId, record: PodRecord, entry: NodeEntry) -> Containe
 
 
 def _cards_of(record: PodRecord) -> frozenset[DeviceId]:
-    return frozenset(share.device for grant in record.grants for share in grant.shares)
+    return frozenset(share.device for allocation in record.allocations for share in allocation.shares)
 
 
 def _absent(name: DeviceId, card: PhysicalDevice | None, offer: NodeOffer) -> ContainerRefusal:
@@ -164,17 +164,17 @@ def _absent(name: DeviceId, card: PhysicalDevice | None, offer: NodeOffer) -> Co
     reason = offer.passed_over.get(name)
     if reason is not None:
         return ContainerRefusal(
-            RefusalCode.UNKNOWN_CARD, f"Volcano granted {name}, which this node does not share: {reason}"
+            RefusalCode.UNKNOWN_CARD, f"Volcano allocated {name}, which this node does not share: {reason}"
         )
     if card is not None:
         return ContainerRefusal(
-            RefusalCode.UNKNOWN_CARD, f"Volcano granted {name}, which this node has not registered (yet)"
+            RefusalCode.UNKNOWN_CARD, f"Volcano allocated {name}, which this node has not registered (yet)"
         )
     known = [each.uuid for each in offer.inventory.cards]
     likely = get_close_matches(name, known)
     return ContainerRefusal(
         RefusalCode.UNKNOWN_CARD,
-        f"Volcano granted {name}, and node {offer.node} has no such card"
+        f"Volcano allocated {name}, and node {offer.node} has no such card"
         f"{f' (the nearest is {likely[0]})' if likely else ''}; if it is not coming back, delete the pod",
     )
 
@@ -182,7 +182,7 @@ def _absent(name: DeviceId, card: PhysicalDevice | None, offer: NodeOffer) -> Co
 def _unhealthy(card: PhysicalDevice) -> ContainerRefusal:
     return ContainerRefusal(
         RefusalCode.UNHEALTHY_CARD,
-        f"Volcano granted {card.uuid}, which cannot be used now: {'; '.join(card.problems)}. It starts when the card "
+        f"Volcano allocated {card.uuid}, which cannot be used now: {'; '.join(card.problems)}. It starts when the card "
         "is well again; delete the pod to have it placed elsewhere",
     )
 
@@ -191,12 +191,12 @@ def _too_large(assigned: AssignedDevice, name: DeviceId, device: Device) -> Cont
     if assigned.memory > device.memory:
         return ContainerRefusal(
             RefusalCode.CARD_MEMORY,
-            f"Volcano granted {assigned.memory} of memory on {name}, which has {device.memory} in all (in units of the "
+            f"Volcano allocated {assigned.memory} of memory on {name}, which has {device.memory} (in units of the "
             "node's register); delete the pod, so that it is placed anew",
             heals=False,
         )
     if assigned.cores > device.cores:
-        text = f"Volcano granted {assigned.cores} cores on {name}, a card has {device.cores}; delete the pod"
+        text = f"Volcano allocated {assigned.cores} cores on {name}, a card has {device.cores}; delete the pod"
         return ContainerRefusal(RefusalCode.CARD_CORES, text, heals=False)
     return None
 
@@ -208,14 +208,14 @@ def _placed(
     cut = device.mode == MIG_MODE
     if slot is None and not cut:
         if not assigned.memory:
-            text = f"Volcano granted no memory on {card.uuid}, which would mean all of it; delete the pod"
+            text = f"Volcano allocated no memory on {card.uuid}, which would mean all of it; delete the pod"
             return ContainerRefusal(RefusalCode.MALFORMED, text, heals=False)
         return ContainerShare(assigned, card.uuid, card.uuid)
     if slot is None:
-        text = f"Volcano granted all of {card.uuid}, which is cut into MIG instances; delete the pod"
+        text = f"Volcano allocated all of {card.uuid}, which is cut into MIG instances; delete the pod"
         return ContainerRefusal(RefusalCode.MODE, text, heals=False)
     if not cut:
-        text = f"Volcano granted the MIG slot {assigned.device}, and the card is not shared by MIG; delete the pod"
+        text = f"Volcano allocated the MIG slot {assigned.device}, and the card is not shared by MIG; delete the pod"
         return ContainerRefusal(RefusalCode.MODE, text, heals=False)
     return _instance(assigned, slot, card, device)
 
@@ -234,14 +234,14 @@ def _instance(
         known = ", ".join(sorted({profile.group for profile in device.profiles})) or "none"
         return ContainerRefusal(
             RefusalCode.PARTITION,
-            f"Volcano granted {assigned.device}; group {slot.group} has {len(names)} slices (known groups: {known}). "
+            f"Volcano allocated {assigned.device}; group {slot.group} has {len(names)} slices (known groups: {known}). "
             "Give scheduler and agent the same knownMigGeometries",
             heals=False,
         )
     if sorted(instance.profile for instance in found) != sorted(names):
         return ContainerRefusal(
             RefusalCode.PARTITION,
-            f"Volcano granted {assigned.device}, and the card is cut into "
+            f"Volcano allocated {assigned.device}, and the card is cut into "
             f"{', '.join(instance.profile for instance in found) or 'nothing'}, not into {', '.join(names)}; cut it so "
             "(nvidia-smi mig, nvidia-mig-parted), or delete the pod",
         )

@@ -14,9 +14,9 @@ from hami_plugins.model.units import DeviceId, PodUid
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.observe.metrics import Metrics
 from volcano_vgpu.agent.containers import ContainerDirectories
-from volcano_vgpu.core.allocations import granted_devices
+from volcano_vgpu.core.allocations import allocated_devices
 from volcano_vgpu.core.model import PhysicalDevice
-from volcano_vgpu.core.monitor.join import MIB, Grants, Known
+from volcano_vgpu.core.monitor.join import MIB, Allocations, Known
 from volcano_vgpu.core.settings import AgentSettings
 from volcano_vgpu.monitor import metrics as usage_metrics
 from volcano_vgpu.monitor.files import RegionFiles
@@ -33,26 +33,26 @@ _log = structlog.get_logger(__name__)
 
 def known_of(  # noqa: PLR0913 - one parameter for each thing that is known
     pods: tuple[Raw, ...],
-    served: Grants,
+    served: Allocations,
     entry: NodeEntry,
     *,
     spec: VendorSpec,
     factor: int,
     cards: Iterable[PhysicalDevice] | None = None,
 ) -> Known:
-    """What is known of a node: its pods' grants as they were handed over, else as they are written; its cards.
+    """What is known of a node: its pods' allocations as they were handed over, else as they are written; its cards.
 
     ``cards`` are all that were found on it, registered or not; ``None`` where nobody looked.
     """
     written = {
         (PodUid(str((raw.get("metadata") or {}).get("uid"))), container): devices
         for raw in pods
-        for container, devices in granted_devices(raw, spec).items()
+        for container, devices in allocated_devices(raw, spec).items()
     }
     devices = zip(entry.ids, entry.state.shape.devices, strict=True)
     sizes = {name: device.memory * factor * MIB for name, device in devices}
     found = None if cards is None else frozenset(name for card in cards for name in _names(card))
-    return Known(pods=pods, grants={**written, **served}, sizes=sizes, factor=factor, cards=found)
+    return Known(pods=pods, allocations={**written, **served}, sizes=sizes, factor=factor, cards=found)
 
 
 def _names(card: PhysicalDevice) -> tuple[DeviceId, ...]:

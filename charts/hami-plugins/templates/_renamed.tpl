@@ -18,11 +18,11 @@ resourceName: volcano-vgpu.deviceConfig.nvidia.resourceCountName
 resourceMem: volcano-vgpu.deviceConfig.nvidia.resourceMemoryName
 resourceMemPercentage: volcano-vgpu.deviceConfig.nvidia.resourceMemoryPercentageName
 resourceCores: volcano-vgpu.deviceConfig.nvidia.resourceCoreName
-schedulerName: volcano-vgpu.grants.settings.schedulers
-scheduler.replicas: volcano-vgpu.grants.replicas
-scheduler.nodeSelector: volcano-vgpu.grants.nodeSelector
-scheduler.tolerations: volcano-vgpu.grants.tolerations
-scheduler.resources: volcano-vgpu.grants.resources
+schedulerName: volcano-vgpu.allocator.settings.schedulers
+scheduler.replicas: volcano-vgpu.allocator.replicas
+scheduler.nodeSelector: volcano-vgpu.allocator.nodeSelector
+scheduler.tolerations: volcano-vgpu.allocator.tolerations
+scheduler.resources: volcano-vgpu.allocator.resources
 devices.nvidia.enabled: volcano-vgpu.enabled
 devices.awsneuron.enabled: neuron-topology.enabled
 {{- end -}}
@@ -30,7 +30,7 @@ devices.awsneuron.enabled: neuron-topology.enabled
 {{/* Of what HAMi's chart has below a word: where that stands here. */}}
 {{- define "hami-plugins.elsewhere" -}}
 devicePlugin: what is set about the agent of nodes stands under volcano-vgpu.agent, see the values of that chart
-scheduler: there is no scheduler here, for Volcano, Koordinator or kube-scheduler schedules; how cards are packed and spread is volcano-vgpu.grants.settings.policy
+scheduler: there is no scheduler here, for Volcano, Koordinator or kube-scheduler schedules; how cards are packed and spread is volcano-vgpu.allocator.settings.policy
 devices: products are chosen by volcano-vgpu.enabled, neuron-topology.enabled and koordinator-adapter.enabled, whose settings.devices.vendors are the vendors that it publishes
 mockDevicePlugin: for tries without cards write them into a file, and name it in volcano-vgpu.agent.settings.cardsFile
 {{- end -}}

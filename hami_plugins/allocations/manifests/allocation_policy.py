@@ -88,7 +88,7 @@ def systems(registry: Registry) -> Mapping[str, Allocations]:
         ),
         "neuron": Allocations(
             keys=awsneuron.SPEC.keys.written(),
-            marks=(awsneuron.GRANT_MARK,),
+            marks=(awsneuron.ALLOCATOR_MARK,),
             users=(
                 _KUBE_SCHEDULER,
                 *_accounts("kube-system", "neuron-device-plugin", "my-scheduler", "k8s-neuron-scheduler"),
@@ -97,7 +97,7 @@ def systems(registry: Registry) -> Mapping[str, Allocations]:
         ),
         "volcano": Allocations(
             keys=_written(registry, Dialect.VOLCANO),
-            marks=(volcano.GRANT_MARK,),
+            marks=(volcano.ALLOCATOR_MARK,),
             users=(
                 _KUBE_SCHEDULER,
                 *_accounts("volcano-system", "volcano-scheduler"),

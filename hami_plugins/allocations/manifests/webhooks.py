@@ -1,4 +1,4 @@
-"""The configuration of the webhooks of a server of grants, as an operator installs it in the API server.
+"""The configuration of the webhooks of an allocator, as an operator installs it in the API server.
 
 Which expressions work on a Binding, and what it carries, is known from trials (``trials.md`` V15): a missing member has
 to be asked for with ``has``, and a condition that fails is a refusal.
@@ -17,7 +17,7 @@ JOB_PATH: Final = "/webhooks/jobs"
 BINDING_PATH: Final = "/webhooks/bindings"
 
 FAIL_SECONDS: Final = 10
-"""How long a Binding that must have a grant waits for the server: longer than a takeover's list, shorter than the
+"""How long a Binding that must have an allocation waits for the server: longer than a takeover's list, shorter than the
 caller's own patience."""
 
 IGNORE_SECONDS: Final = 2
@@ -56,8 +56,8 @@ class Hooks:
     """What the webhooks of a product are called and about.
 
     ``domain`` is what ends their names. ``marker`` is the annotation of pods
-    that must not be bound without a grant. Pods are marked that ask for one of ``resources``; with ``schedulers`` only
-    those of these schedulers. ``keys`` are the annotations of an allocation.
+    that must not be bound without an allocation. Pods are marked that ask for one of ``resources``; with ``schedulers``
+    only those of these schedulers. ``keys`` are the annotations of an allocation.
     """
 
     domain: str
@@ -77,10 +77,10 @@ def webhooks(
 ) -> dict[str, Any]:
     """The MutatingWebhookConfiguration.
 
-    A marked pod is not bound without a grant, so its Binding waits for the server. All others, plain pods and pods from
-    before the webhooks, pass while it is away; with ``marked_only`` it is never asked about them. Nobody in ``exempt``
-    namespaces is ever asked about: nothing of the cluster's own waits, not even a second. New pods beside the server
-    are not marked, so that none of them waits for it; they are granted devices like all others.
+    A marked pod is not bound without an allocation, so its Binding waits for the server. All others, plain pods and
+    pods from before the webhooks, pass while it is away; with ``marked_only`` it is never asked about them. Nobody in
+    ``exempt`` namespaces is ever asked about: nothing of the cluster's own waits, not even a second. New pods beside
+    the server are not marked, so that none of them waits for it; they are allocated devices like all others.
 
     A new pod that brings a node and an allocation is never right, whatever its scheduler and its namespace: it is not
     created while the server is away.

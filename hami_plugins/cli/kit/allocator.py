@@ -1,4 +1,4 @@
-"""What the commands of all servers of grants share: the process itself, what it needs in a cluster, and the audit."""
+"""What the commands of all allocators share: the process itself, what it needs in a cluster, and the audit."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def serve(server: AllocatorServer, **told: str) -> int:
     one_heap()
     stop = stop_on_signals()
     server.start()
-    _log.info("grants_started", **told, address=spelled(server.address), webhooks=spelled(server.webhook_address))
+    _log.info("allocator_started", **told, address=spelled(server.address), webhooks=spelled(server.webhook_address))
     stop.wait()
     server.stop()
-    _log.info("grants_ended")
+    _log.info("allocator_ended")
     return Exit.FINE
 
 
@@ -180,7 +180,7 @@ def print_documents(documents: Iterable[Mapping[str, Any]], form: Form) -> int:
 
 
 def audit(books: LockedAllocationCache, client: KubeClient, *, form: Form, headers: bool) -> int:
-    """List what is wrong with the grants of pods that are bound in the cluster of a client; fills the books."""
+    """List what is wrong with the allocations of pods that are bound in the cluster of a client; fills the books."""
     for collection in SNAPSHOT_COLLECTIONS:
         take = {"Node": books.node_changed, "Pod": books.pod_changed}.get(collection.kind)
         if take is not None:

@@ -155,10 +155,10 @@ Scheduler = Annotated[
         help="Also report known misbehaviour of this Volcano release, such as volcano-1.14.",
     ),
 ]
-Grants = Annotated[
+Assigner = Annotated[
     str | None,
     typer.Option(
-        "--grants",
+        "--assigner",
         metavar="MODE",
         help="Which component assigns devices: volcano, or volcano-vgpu in mode policy, webhook, or extender. Volcano "
         "defects that it fixes are not reported.",

@@ -41,20 +41,20 @@ class ServerProgram:
     managed: tuple[str, ...] = ()
 
 
-GRANTS: Final = ServerProgram(
-    what="server of grants",
-    user="grants",
+ALLOCATOR: Final = ServerProgram(
+    what="allocator",
+    user="allocator",
     product=processes.COMMAND,
-    command=("grants", "--mode", "extender"),
-    started="grants_started",
+    command=("allocator", "--mode", "extender"),
+    started="allocator_started",
     managed=vendor.RESOURCES.all(),
 )
 NEURON: Final = ServerProgram(
-    what="server of Neuron grants",
-    user="neuron-grants",
+    what="Neuron allocator",
+    user="neuron-allocator",
     product="neuron",
-    command=("grants",),
-    started="grants_started",
+    command=("allocator",),
+    started="allocator_started",
     managed=awsneuron.SPEC.resources.all(),
 )
 KOORDINATOR: Final = ServerProgram(

@@ -1,6 +1,6 @@
 """The embedded cluster: API server, two nodes with kubelets and fake cards, Volcano's stand-in, and our programs.
 
-Those are an agent for each node, and the server of grants.
+Those are an agent for each node, and the allocator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import yaml
 
 from hami_plugins import examples
 from hami_plugins.cli.live import agents, processes
-from hami_plugins.cli.live.allocator import GRANTS, DemoServer
+from hami_plugins.cli.live.allocator import ALLOCATOR, DemoServer
 from hami_plugins.cli.live.allocator import NAMESPACE as SYSTEM
 from hami_plugins.cli.live.host import check_sockets, direct, quiet, stop_all
 from hami_plugins.cli.live.processes import DemoProcess
@@ -70,13 +70,13 @@ class DemoCluster:
     root: Path
     ending: Ending
     kubelets: Mapping[str, EmulatedKubelet]
-    grants: DemoServer
+    allocator: DemoServer
     agents: dict[str, DemoProcess] = field(default_factory=dict)
     volcano: ExitStack = field(default_factory=ExitStack)
 
     def processes(self) -> list[DemoProcess]:
         """Everything that runs beside this process."""
-        return [*self.agents.values(), self.grants.process]
+        return [*self.agents.values(), self.allocator.process]
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
         """Waits; raises ``DemoError`` where that takes too long or a process is gone, and what a signal asks for."""
@@ -175,7 +175,7 @@ def _opened(stack: ExitStack, ending: Ending) -> DemoCluster:
     stack.enter_context(quiet())
     root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hami-")))
     check_sockets(root)
-    users = [GRANTS.user, *map(_user, NODES)]
+    users = [ALLOCATOR.user, *map(_user, NODES)]
     server = stack.enter_context(ApiServer(kinds=VOLCANO, users={name: name for name in users}))
     with direct():
         api = connect_to(server.url, component="demo")
@@ -186,9 +186,13 @@ def _opened(stack: ExitStack, ending: Ending) -> DemoCluster:
         server.put(queue)
     agents.put_library(root)
     kubelets = {node: EmulatedKubelet(api, node, root / node, times=Times.fast()) for node in NODES}
-    granting = DemoServer(root, server.kubeconfig(root / "grants.kubeconfig", token=GRANTS.user), GRANTS)
-    stack.callback(granting.stop)
-    cluster = DemoCluster(server=server, api=api, root=root, ending=ending, kubelets=kubelets, grants=granting)
+    allocator_process = DemoServer(
+        root, server.kubeconfig(root / "allocator.kubeconfig", token=ALLOCATOR.user), ALLOCATOR
+    )
+    stack.callback(allocator_process.stop)
+    cluster = DemoCluster(
+        server=server, api=api, root=root, ending=ending, kubelets=kubelets, allocator=allocator_process
+    )
     for node, kubelet in kubelets.items():
         server.put(bare_node(node, capacity=_ROOM))
         server.kubeconfig(root / f"{node}.kubeconfig", token=_user(node))

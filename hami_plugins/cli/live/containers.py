@@ -1,4 +1,4 @@
-"""What a container of the demo was granted, and what it sees."""
+"""What a container of the demo was allocated, and what it sees."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IDS: Final = vendor.SPEC.keys.allocated
 
 @dataclass(frozen=True, slots=True)
 class ContainerSlice:
-    """One card in a container: by the grant, or by the container's environment (``40960m``, percent)."""
+    """One card in a container: by the allocation, or by the container's environment (``40960m``, percent)."""
 
     card: str
     memory: str
@@ -31,8 +31,8 @@ def visible(env: Mapping[str, str]) -> tuple[ContainerSlice, ...]:
     )
 
 
-def granted(pod: Raw) -> tuple[ContainerSlice, ...]:
-    """What the only container of a pod was granted, in the words of its environment; nothing before that."""
+def allocated(pod: Raw) -> tuple[ContainerSlice, ...]:
+    """What the only container of a pod was allocated, in the words of its environment; nothing before that."""
     text = (pod["metadata"].get("annotations") or {}).get(IDS, "")
     if not text:
         return ()

@@ -19,7 +19,7 @@ from typing import Any, Final
 import yaml
 
 from hami_plugins.cli.live import agents, processes
-from hami_plugins.cli.live.allocator import GRANTS, KOORDINATOR, NAMESPACE, NEURON, DemoServer, ServerProgram
+from hami_plugins.cli.live.allocator import ALLOCATOR, KOORDINATOR, NAMESPACE, NEURON, DemoServer, ServerProgram
 from hami_plugins.cli.live.host import check_sockets, direct, quiet, stop_all
 from hami_plugins.cli.live.processes import DemoProcess
 from hami_plugins.cli.live.signals import DemoError, Ending
@@ -66,7 +66,7 @@ class SandboxNeeds:
         with_agent = tuple(str(node["metadata"]["name"]) for node in nodes if _register(node))
         offered = {name for node in nodes for name in node["status"]["allocatable"]}
         needed = {
-            GRANTS: bool(with_agent),
+            ALLOCATOR: bool(with_agent),
             NEURON: bool(offered & set(NEURON.managed)),
             KOORDINATOR: any((each["apiVersion"], each["kind"]) == _DEVICES for each in objects),
         }

@@ -1,4 +1,4 @@
-"""A gang that has to wait and is then given room: as plain Volcano binds it, and with grants from the allocator."""
+"""A gang that has to wait and is then given room: as plain Volcano binds it, and with the allocator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hami_plugins.allocations.answers import AuditFinding
 from hami_plugins.allocations.cache import AllocationCache
 from hami_plugins.cli import plan
 from hami_plugins.cli.live.cluster import JOBS, NODES, DemoCluster
-from hami_plugins.cli.live.containers import ContainerSlice, granted, visible
+from hami_plugins.cli.live.containers import ContainerSlice, allocated, visible
 from hami_plugins.cli.live.printer import DemoPrinter
 from hami_plugins.engine.decide import Decider
 from hami_plugins.explain.answers import Answers
@@ -34,26 +34,26 @@ _WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangMember:
-    """What became of a pod of the gang: the cards of its grant, and those in its container.
+    """What became of a pod of the gang: the cards of its allocation, and those in its container.
 
     ``told`` is whether the agent has told Volcano that the container got them.
     """
 
     name: str
     node: str
-    granted: tuple[ContainerSlice, ...]
+    allocated: tuple[ContainerSlice, ...]
     seen: tuple[ContainerSlice, ...]
     told: bool
 
     @property
     def served(self) -> bool:
-        """Whether its container runs with exactly what was granted, and Volcano has been told."""
-        return self.told and bool(self.seen) and self.seen == self.granted
+        """Whether its container runs with exactly what was allocated, and Volcano has been told."""
+        return self.told and bool(self.seen) and self.seen == self.allocated
 
 
 @dataclass(frozen=True, slots=True)
 class GangOutcome:
-    """What became of the gang, and what is wrong with its grants (``volcano-vgpu audit`` lists the same)."""
+    """What became of the gang, and what is wrong with its allocations (``volcano-vgpu audit`` lists the same)."""
 
     members: tuple[GangMember, ...]
     faults: tuple[AuditFinding, ...]
@@ -98,24 +98,24 @@ class WaitingGang:
         return outcome
 
     def by_allocator(self) -> GangOutcome:
-        """What becomes of it with the server of grants, which stays; so does the gang."""
-        cluster, grants = self._cluster, self._cluster.grants
-        cluster.until(grants.ready, "the server of grants answers")
-        cluster.api.create(_WEBHOOKS, grants.webhooks())
-        cluster.schedule(extender=grants.extender())
+        """What becomes of it with the allocator, which stays; so does the gang."""
+        cluster, allocator = self._cluster, self._cluster.allocator
+        cluster.until(allocator.ready, "the allocator answers")
+        cluster.api.create(_WEBHOOKS, allocator.webhooks())
+        cluster.schedule(extender=allocator.extender())
         self._teller.say(
-            f"the same with the {grants.process}, which Volcano's extender and the API server's webhooks ask: "
-            f"{grants.url}"
+            f"the same with the {allocator.process}, which Volcano's extender and the API server's webhooks ask: "
+            f"{allocator.url}"
         )
         self._waits()
         self._make_room()
         cluster.until(
             lambda: self._served() == self._size,
-            f"the {self._size} containers of the gang run with what was granted",
+            f"the {self._size} containers of the gang run with what was allocated",
         )
         members = self._members()
         self._teller.say(
-            f"{BEFORE} ends, and all {self._size} run with the cards that they were granted, "
+            f"{BEFORE} ends, and all {self._size} run with the cards that they were allocated, "
             f"{_limits(members[0].seen)} each",
             "good",
         )
@@ -131,7 +131,7 @@ class WaitingGang:
         columns = ("POD", "VOLCANO", "CARDS", "CONTAINER", "ALLOCATOR", "CARDS", "CONTAINER")
         self._teller.table(Table(columns, rows, whole=frozenset({0}), toned=3))
         self._teller.more(
-            f"faults in these grants, as volcano-vgpu audit lists them: {len(alone.faults)} by Volcano alone, "
+            f"faults in these allocations, as volcano-vgpu audit lists them: {len(alone.faults)} by Volcano alone, "
             f"{len(by_allocator.faults)} from the allocator",
             "bad" if by_allocator.faults else "good",
         )
@@ -169,7 +169,7 @@ class WaitingGang:
         return GangMember(
             name=str(pod["metadata"]["name"]),
             node=str(pod["spec"].get("nodeName", "")),
-            granted=granted(pod),
+            allocated=allocated(pod),
             seen=visible(self._cluster.seen(pod)),
             told=(pod["metadata"].get("annotations") or {}).get(vendor.PHASE_KEY) == "success",
         )
@@ -178,7 +178,7 @@ class WaitingGang:
         return sum(each.served for each in self._members())
 
     def _faults(self) -> tuple[AuditFinding, ...]:
-        """What is wrong with the grants of all bound pods, as the audit finds it."""
+        """What is wrong with the allocations of all bound pods, as the audit finds it."""
         cache = AllocationCache(Decider(self._planner.registry))
         for node in NODES:
             cache.see_node(objects.node_object(self._cluster.server.get("nodes", node)))
@@ -198,8 +198,8 @@ class WaitingGang:
 
 
 def _cells(member: GangMember, numbers: dict[str, tuple[str, int]]) -> tuple[str, str, str]:
-    """Node, cards of the grant, and whether the container runs."""
-    cards = sorted(numbers[each.card] for each in member.granted)
+    """Node, cards of the allocation, and whether the container runs."""
+    cards = sorted(numbers[each.card] for each in member.allocated)
     of_nodes = groupby(cards, key=lambda card: card[0])
     words = ", ".join(f"{node} {' '.join(f'#{at}' for _, at in found)}" for node, found in of_nodes)
     return f"on {member.node}", words, "runs" if member.seen else "refused"

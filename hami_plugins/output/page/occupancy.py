@@ -218,7 +218,7 @@ def _holders(records: Iterable[PodRecord]) -> Mapping[DeviceId, Sequence[tuple[P
     """Who holds what of each card, in the order in which the pods came."""
     found: dict[DeviceId, list[tuple[PodRecord, HeldDevice]]] = {}
     for record in records:
-        for device, held in held_by(record.grants, init_finished=record.init_finished).items():
+        for device, held in held_by(record.allocations, init_finished=record.init_finished).items():
             found.setdefault(device, []).append((record, held))
     return found
 

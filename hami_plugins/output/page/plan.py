@@ -30,7 +30,7 @@ MOST_ROWS: Final = 1_000
 """Most rows of the table of planned pods, and most remarks; further ones are counted."""
 
 MOST_UNUSED: Final = 20
-"""Most containers that are listed because they leave much of their grant unused."""
+"""Most containers that are listed because they leave much of their allocation unused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

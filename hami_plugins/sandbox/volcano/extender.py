@@ -24,7 +24,7 @@ from hami_plugins.kube.port import Raw
 from hami_plugins.library import load_snapshot
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.pods import ContainerGrant, Pod
+from hami_plugins.model.pods import ContainerAllocation, Pod
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.verdicts import Fit
@@ -198,7 +198,7 @@ class ExtendedSession:
 
 
 def _on(node: str, pod: Pod) -> Placed:
-    nothing = tuple(ContainerGrant(container.kind) for container in pod.containers)
+    nothing = tuple(ContainerAllocation(container.kind) for container in pod.containers)
     return Placed(node=NodeName(node), containers=nothing, fit=Fit((), 0.0), candidates=1)
 
 

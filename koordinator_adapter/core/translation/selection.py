@@ -192,7 +192,7 @@ def _between(case: TranslationContext) -> Iterator[Change]:
         if case.asked.request.selector.names_ids:
             yield lost(
                 new.use_ids[0],
-                "Volcano's scheduler up to 1.14 reads no list of ids; the server of grants of this package does",
+                "Volcano's scheduler up to 1.14 reads no list of ids; the allocator of this package does",
             )
         if NUMA_BIND_KEY in given:
             yield DropEdit(("metadata", "annotations", NUMA_BIND_KEY))

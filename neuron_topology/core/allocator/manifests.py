@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from hami_plugins.allocations.manifests import webhooks as shared
 from hami_plugins.allocations.manifests.webhooks import EXEMPT, Hooks, WebhookTarget
-from neuron_topology.core.allocator.names import GRANT_KEYS, MARKER_KEY
+from neuron_topology.core.allocator.names import ALLOCATION_KEYS, MARKER_KEY
 from neuron_topology.core.vendor import SPEC
 
-HOOKS: Final = Hooks(domain="neuron.hami-plugins.io", marker=MARKER_KEY, resources=SPEC.resources, keys=GRANT_KEYS)
+HOOKS: Final = Hooks(domain="neuron.hami-plugins.io", marker=MARKER_KEY, resources=SPEC.resources, keys=ALLOCATION_KEYS)
 
 
 def webhooks(

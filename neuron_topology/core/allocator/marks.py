@@ -21,7 +21,7 @@ _SENSELESS: Final = 400
 
 
 def mark(raw: Json, rules: Rules) -> Answer:
-    """The answer to the creation of a pod. A request that could never be granted anywhere is refused at once."""
+    """The answer to the creation of a pod. A request that could never be allocated anywhere is refused at once."""
     try:
         pod = pods.pod(raw)
         if not any(asked_by(SPEC, each) for each in pod.containers):

@@ -1,4 +1,4 @@
-"""What a server of grants has to know about Neuron devices."""
+"""What an allocator has to know about Neuron devices."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from hami_plugins.model.verdicts import Reason
 from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY
 from hami_plugins.wire import pod_devices
 from neuron_topology.core.allocator import marks
-from neuron_topology.core.allocator.names import GRANT_KEYS, HELD_KEYS, MARKED, MARKER_KEY
+from neuron_topology.core.allocator.names import ALLOCATION_KEYS, HELD_KEYS, MARKED, MARKER_KEY
 from neuron_topology.core.jobs.admission import admit
 from neuron_topology.core.names import CORES, DEVICES
 from neuron_topology.core.nodes import HEALTH_KEY
 from neuron_topology.core.vendor import SPEC
 
-METRICS: Final = "neuron_grants"
+METRICS: Final = "neuron_allocator"
 """What the names of the server's metrics begin with."""
 
-AUDIT: Final = "NeuronGrantAudit"
+AUDIT: Final = "NeuronAllocationAudit"
 
 _REMEDIES: Final[Mapping[Reason, str]] = {
     Reason.CORES: "ask for fewer cores or wait until pods end",
@@ -48,7 +48,7 @@ _OF_ONE: Final = "wait until pods end, or ask for cores instead of a whole devic
 def product_of(
     rules: Rules, planner: Callable[[], AllocationPlanner] = AllocationPlanner, *, binds: bool = True
 ) -> Product:
-    """Grants for pods of every scheduler; ``planner`` makes what knows of jobs and of machines that go.
+    """Allocations for pods of every scheduler; ``planner`` makes what knows of jobs and of machines that go.
 
     ``binds`` is whether kube-scheduler may leave Bindings to the server.
     """
@@ -58,7 +58,7 @@ def product_of(
         spec=SPEC,
         rules=rules,
         marker=(MARKER_KEY, MARKED),
-        keys=GRANT_KEYS,
+        keys=ALLOCATION_KEYS,
         held=HELD_KEYS,
         unregistered=_unregistered,
         jobs=admit,

@@ -1,4 +1,4 @@
-"""The part of kube-scheduler's configuration that has it ask the server of Neuron grants."""
+"""The part of kube-scheduler's configuration that has it ask the Neuron allocator."""
 
 from __future__ import annotations
 

@@ -57,13 +57,13 @@ class Free(NamedTuple):
 
     def room(self, part: MemberRequest) -> int:
         """The most such parts that fit beside each other."""
-        kind, grantable = self.kind, max(self.mask.bit_count() - self.wiring.missing, 0)
+        kind, allocatable = self.kind, max(self.mask.bit_count() - self.wiring.missing, 0)
         count = kind.several(part)
         if count:
-            return min(room(kind.tables, self.mask, count, bool(part.cores)), grantable // count)
+            return min(room(kind.tables, self.mask, count, bool(part.cores)), allocatable // count)
         if not kind.cores:
             return 0
-        return sum(_runs(cores, part.cores) for cores in self.begun) + grantable * (kind.cores // part.cores)
+        return sum(_runs(cores, part.cores) for cores in self.begun) + allocatable * (kind.cores // part.cores)
 
 
 @lru_cache(maxsize=_STATES)

@@ -14,7 +14,7 @@ from hami_plugins.engine.intake import PodInfo
 from hami_plugins.engine.vendor_objections import Notes
 from hami_plugins.model.cluster import PodGroup
 from hami_plugins.model.nodes import NodeEntry, NodeState
-from hami_plugins.model.pods import ContainerGrant, Pod
+from hami_plugins.model.pods import ContainerAllocation, Pod
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import DeviceDemand
 from hami_plugins.model.units import NodeName, PodUid
@@ -271,16 +271,16 @@ def _wishing(intake: PodInfo, members: int) -> PodDemand:
 
 def _sets_of(uid: PodUid, cache: AllocationCache) -> Iterable[tuple[NodeName, int]]:
     """The sets that a pod holds, with their nodes."""
-    for node, grants in cache.holdings(uid):
+    for node, allocations in cache.holdings(uid):
         entry = cache.entry(node)
         if entry is not None:
-            yield node, _mask_of(entry, grants)
+            yield node, _mask_of(entry, allocations)
 
 
-def _mask_of(entry: NodeEntry, grants: Iterable[ContainerGrant]) -> int:
+def _mask_of(entry: NodeEntry, allocations: Iterable[ContainerAllocation]) -> int:
     mask = 0
-    for grant in grants:
-        for share in grant.shares:
+    for allocation in allocations:
+        for share in allocation.shares:
             at = entry.position(share.device)
             if at is not None:
                 mask |= 1 << entry.state.shape.devices[at].index

@@ -2,7 +2,7 @@
 
 Observed links win over the table; every difference is told. Links that the table has and the machine lacks are dead,
 so that the rest of a damaged machine keeps its shape; a machine wired in another way has the graph that it shows. Where
-neither is known, devices are granted one by one or all together.
+neither is known, devices are allocated one by one or all together.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class NeuronMachine:
 
     ``cores`` are the logical ones of each device, 0 where unknown. ``numa[i]`` is the NUMA node of device i, ``pcie``
     the devices behind one bus or switch; empty where unknown. ``dead`` are links that do not work, the lower index
-    first, ``sick`` devices that must not be granted, of which ``absent`` are not on the bus, ``worn`` those with errors
-    that were repaired. ``remarks`` say what an operator should know.
+    first, ``sick`` devices that must not be allocated, of which ``absent`` are not on the bus, ``worn`` those with
+    errors that were repaired. ``remarks`` say what an operator should know.
     """
 
     fabric: Fabric
@@ -130,7 +130,7 @@ def machine_of(name: str, devices: int, observed: Observation | None = None) -> 
     return NeuronMachine(fabric=alone, remarks=(f"{why}: {_SINGLY}; {_REMEDY}",))
 
 
-_SINGLY: Final = "devices are granted one by one or all together"
+_SINGLY: Final = "devices are allocated one by one or all together"
 _REMEDY: Final = "what neuron-ls -j prints there would tell how they are linked"
 
 
@@ -171,7 +171,7 @@ def _observed(name: str, known: InstanceType | None, devices: int, observed: Obs
         fabric, dead, differences = _reconciled(table.fabric, shown, absent)
         remarks += _told(name, differences)
     elif fabric.shape is FabricShape.IRREGULAR:
-        remarks.append(f"neuron-ls shows links of no known shape: {_SINGLY} unless the pool grants linked sets")
+        remarks.append(f"neuron-ls shows links of no known shape: {_SINGLY} unless the pool allocates linked sets")
     return NeuronMachine(
         fabric=fabric,
         cores=_cores(observed),

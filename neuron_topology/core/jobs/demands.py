@@ -70,7 +70,7 @@ def asks(askings: Sequence[Asking]) -> bool:
 
 
 def possible(askings: Sequence[Asking], kind: InstanceType, selector: dict[str, str]) -> Iterator[DemandRemark]:
-    """Remarks on what only some pools of such machines grant. Raises ``WireError`` for what none of them can."""
+    """Remarks on what only some pools of such machines allocate. Raises ``WireError`` for what none of them can."""
     cores = kind.devices * max(map(kind.logical_cores, (0, *kind.lnc_choices)))
     peak = booked_for(each.container for each in askings)
     for name, held in zip(EXTENDED, (kind.devices, cores, kind.efa_interfaces), strict=True):
@@ -84,13 +84,13 @@ def possible(askings: Sequence[Asking], kind: InstanceType, selector: dict[str, 
 
 
 def _together(asking: Asking, kind: InstanceType, pool: str | None) -> Iterator[DemandRemark]:
-    """Whether so many devices are ever granted together, by the family of the selected pool, else the default one."""
+    """Whether so many devices are ever allocated together, by the family of the selected pool, else the default one."""
     count = asking.amount(names.DEVICES)
     tables = Topology(kind.fabric, Family.LINKED if pool == Family.LINKED else Family.AWS).tables
     if not count or count in tables.counts:
         return
     nearest = " or ".join(map(str, tables.nearest(count)))
-    what = f"{count} devices of {kind.name} are never granted together; ask for {nearest}"
+    what = f"{count} devices of {kind.name} are never allocated together; ask for {nearest}"
     where = f"{asking.place}[{names.DEVICES}]"
     if pool is not None:
         raise WireError(where, str(count), f"{what}, or select {FAMILY_LABEL}={Family.LINKED}")

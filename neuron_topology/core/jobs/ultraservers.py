@@ -1,6 +1,6 @@
 """Jobs whose pods stay within one UltraServer: each container is told which machine of it its pod is on.
 
-That is known once the pod has a node. The server of grants writes the node's labels on the pod with its Binding, and a
+That is known once the pod has a node. The allocator writes the node's labels on the pod with its Binding, and a
 container's variables may be taken from there. Source: AWS Neuron SDK 2.32 ``src/k8/k8s-ultraserver-init-script.sh``.
 """
 

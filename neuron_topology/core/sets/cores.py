@@ -7,7 +7,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=8192)
 def run_of(free: int, count: int) -> int:
-    """The run to grant of a device's free cores, or 0 where no run is long enough.
+    """The run to allocate of a device's free cores, or 0 where no run is long enough.
 
     A run that starts at a multiple of its length goes first, as AWS's collectives want it; of those the one in the
     shortest stretch of free cores, then the lowest.

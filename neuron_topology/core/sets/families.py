@@ -1,4 +1,4 @@
-"""The sets of devices that may be granted together.
+"""The sets of devices that may be allocated together.
 
 ``aws`` has exactly the sets of AWS's scheduler extension: rows of a torus and its two halves of rows, windows of a line
 or ring that do not wrap. ``linked`` has everything that is wired as well: all subcubes of the torus, arcs that wrap,
@@ -21,7 +21,7 @@ from neuron_topology.core.hardware.fabric import TORUS_SIDE, Fabric, FabricShape
 from neuron_topology.core.sets.measures import connected, hops, links_in
 
 LARGEST: Final = 16
-"""Devices up to which every set of an irregular fabric is looked at; more are granted singly or all together."""
+"""Devices up to which every set of an irregular fabric is looked at; more are allocated singly or all together."""
 
 _DIMENSIONS: Final = 4
 _GRAY: Final = (0, 1, 3, 2)
@@ -34,14 +34,14 @@ _DEVICE_OF: Final = tuple(LABELS.index(label) for label in range(len(LABELS)))
 
 
 class Family(StrEnum):
-    """Which sets a node pool's devices are granted in."""
+    """Which sets a node pool's devices are allocated in."""
 
     AWS = "aws"
     LINKED = "linked"
 
 
 def sets_of(fabric: Fabric, family: Family, dead: Iterable[tuple[int, int]] = ()) -> Mapping[int, tuple[int, ...]]:
-    """The sets by count, as masks in the order of their device lists; counts that are never granted are left out.
+    """The sets by count, as masks in the order of their device lists; counts that are never allocated are left out.
 
     A set with both ends of a ``dead`` link is none: its members are no longer wired as the family promises. Where that
     leaves ``linked`` no set of a count, those are its sets that keep the most links and still hang together.

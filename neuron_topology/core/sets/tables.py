@@ -1,8 +1,8 @@
-"""Which set to grant, for everything that can be free: worked out once, looked up afterwards.
+"""Which set to allocate, for everything that can be free: worked out once, looked up afterwards.
 
-Among the sets of a count that are free, the one is granted that leaves the most future sets, then the one that touches
-the fewest NUMA nodes, PCIe groups and parted PCIe groups, then the one with the lowest indexes. The answer for every
-mask of free devices stands in a table, one for each count, which is made when the count is first asked for.
+Among the sets of a count that are free, the one is allocated that leaves the most future sets, then the one that
+touches the fewest NUMA nodes, PCIe groups and parted PCIe groups, then the one with the lowest indexes. The answer for
+every mask of free devices stands in a table, one for each count, which is made when the count is first asked for.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from neuron_topology.core.sets.locality import ANYWHERE, Locality
 from neuron_topology.core.sets.measures import path_through, ring_through
 
 CUBE_WEIGHTS: Final[Mapping[int, int]] = {16: 64, 8: 8, 4: 1}
-"""What a free set of the torus is worth by its size, when it is asked how much a grant leaves."""
+"""What a free set of the torus is worth by its size, when it is asked how much an allocation leaves."""
 
 
 class Choices(Protocol):
-    """The set to grant for each mask of free devices; 0 where there is none."""
+    """The set to allocate for each mask of free devices; 0 where there is none."""
 
     def __getitem__(self, free: int, /) -> int: ...
 
@@ -69,15 +69,15 @@ class Tables:
         return tuple(self.sets)
 
     def nearest(self, count: int) -> tuple[int, ...]:
-        """The counts that can be granted next to one that cannot: the largest below it, the smallest above it."""
+        """The counts that can be allocated next to one that cannot: the largest below it, the smallest above it."""
         at = bisect(self.counts, count)
         return (*self.counts[:at][-1:], *self.counts[at:][:1])
 
     def choose(self, free: int, count: int, *, shunned: int = 0, wished: int = 0) -> int:
-        """The set to grant of what is free, or 0.
+        """The set to allocate of what is free, or 0.
 
-        ``shunned`` devices are taken only where no set is free without them; a ``wished`` set that may be granted wins
-        over both.
+        ``shunned`` devices are taken only where no set is free without them; a ``wished`` set that may be allocated
+        wins over both.
         """
         if wished and wished & ~free == 0 and wished in self.sets.get(count, ()):
             return wished
@@ -116,7 +116,7 @@ class Tables:
         return tuple(each for each in sets if each & ~free == 0)
 
     def largest(self, free: int) -> int:
-        """The largest count that can be granted of what is free; 0 when there is none."""
+        """The largest count that can be allocated of what is free; 0 when there is none."""
         return max((count for count in self.sets if self.choices(count)[free]), default=0)
 
     def values(self) -> Sequence[int]:
@@ -168,7 +168,7 @@ class Tables:
 
 
 class _Scanned:
-    """The choices of a machine with too many devices for a table, which grants one device or all."""
+    """The choices of a machine with too many devices for a table, which allocates one device or all."""
 
     __slots__ = ("_sets",)
 

@@ -18,10 +18,10 @@ from neuron_topology.core.simulation.jobs import SimulatedJob
 
 
 class AllocationTable(Protocol):
-    """What a policy grants for one number of devices."""
+    """What a policy allocates for one number of devices."""
 
     def __getitem__(self, free: int, /) -> int:
-        """The mask of what is granted of a mask of free devices; 0 where that is nothing."""
+        """The mask of what is allocated of a mask of free devices; 0 where that is nothing."""
 
 
 class SimulatedAllocation(NamedTuple):
@@ -108,21 +108,21 @@ class Nodes:
             while candidates:
                 first = candidates & -candidates
                 node = first.bit_length() - 1
-                granted = table[masks[node]]
-                if granted:
-                    masks[node] ^= granted
+                allocated = table[masks[node]]
+                if allocated:
+                    masks[node] ^= allocated
                     by_free[free] ^= first
                     by_free[free - devices] |= first
-                    return SimulatedAllocation(node, granted)
+                    return SimulatedAllocation(node, allocated)
                 candidates ^= first
         return None
 
-    def give_back(self, grant: SimulatedAllocation, devices: int) -> None:
-        """End a grant of so many devices."""
-        node, granted = grant
-        masks, by_free, bit = self._masks, self._by_free, 1 << grant.node
+    def give_back(self, allocation: SimulatedAllocation, devices: int) -> None:
+        """End an allocation of so many devices."""
+        node, allocated = allocation
+        masks, by_free, bit = self._masks, self._by_free, 1 << allocation.node
         free = masks[node].bit_count()
-        masks[node] |= granted
+        masks[node] |= allocated
         by_free[free] ^= bit
         by_free[free + devices] |= bit
 
@@ -146,22 +146,22 @@ class _Running:
         """Let time pass; what ends up to and including then ends."""
         ends = self._ends
         while ends and ends[0][0] <= time:
-            ended, devices, grant = heappop(ends)
+            ended, devices, allocation = heappop(ends)
             self.held += self.busy * (ended - self.now)
             self.now = ended
             self.busy -= devices
-            self._nodes.give_back(grant, devices)
+            self._nodes.give_back(allocation, devices)
             self.departures += 1
         self.held += self.busy * (time - self.now)
         self.now = time
 
     def start(self, table: AllocationTable, devices: int, duration: float) -> bool:
         """Begin a job now, or say that no node can hold it."""
-        grant = self._nodes.take(table, devices)
-        if grant is None:
+        allocation = self._nodes.take(table, devices)
+        if allocation is None:
             return False
         self.busy += devices
-        heappush(self._ends, (self.now + duration, devices, grant))
+        heappush(self._ends, (self.now + duration, devices, allocation))
         return True
 
 

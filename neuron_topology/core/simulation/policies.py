@@ -41,7 +41,7 @@ _WORDS: Mapping[SelectionPolicy, str] = {
 
 
 def tables(policy: SelectionPolicy, fabric: Fabric, sizes: Iterable[int]) -> dict[int, AllocationTable]:
-    """What a policy grants on nodes of a fabric, by the number of devices that a job asks for.
+    """What a policy allocates on nodes of a fabric, by the number of devices that a job asks for.
 
     Among best fits that leave equally much the lowest wins: where devices sit in the host is left out of account.
     """

@@ -18,14 +18,14 @@ BINDINGS = rule("pods/binding", "bindings", operations=("CREATE",))
 @case("a webhook on bindings is asked about the Binding, and what it adds reaches the pod")
 def bound(api: Api) -> None:
     with hooks(api) as hooked:
-        hooked.on("bind", annotate("test.example/grant", "card-1"))
+        hooked.on("bind", annotate("test.example/allocation", "card-1"))
         hooked.configure(hooked.webhook("bind", rules=[BINDINGS]))
-        api.create(f"{hooked.space}/pods", pod("a", metadata={"annotations": {"test.example/grant": "stale"}}))
-        wanted = binding("a", "contract-node", annotations={"test.example/grant": "older", "y": "z"})
+        api.create(f"{hooked.space}/pods", pod("a", metadata={"annotations": {"test.example/allocation": "stale"}}))
+        wanted = binding("a", "contract-node", annotations={"test.example/allocation": "older", "y": "z"})
         assert api.ask("POST", f"{hooked.space}/pods/a/binding", wanted).code == 201
         found = api.get(f"{hooked.space}/pods/a")
         assert found["spec"]["nodeName"] == "contract-node"
-        assert found["metadata"]["annotations"] == {"test.example/grant": "card-1", "y": "z"}
+        assert found["metadata"]["annotations"] == {"test.example/allocation": "card-1", "y": "z"}
         [request] = hooked.requests("bind")
         assert (request["kind"]["kind"], request["resource"]["resource"], request["subResource"]) == (
             "Binding",

@@ -30,9 +30,9 @@ OF_THE_AGENT: Final = (
     "version", "node", "kubeletDirectory", "podResourcesSocket", "librarySource", "librarySha256", "listen",
     "daemonSet", "resources", "knownMigGeometries",
 )  # fmt: skip
-"""What the chart says itself, or takes from ``deviceConfig``, which the server of grants has to know as well."""
+"""What the chart says itself, or takes from ``deviceConfig``, which the allocator has to know as well."""
 
-OF_THE_GRANTS: Final = ("version", "mode", "service", "listen", "certificate", "webhooks")
+OF_THE_ALLOCATOR: Final = ("version", "mode", "service", "listen", "certificate", "webhooks")
 OF_KOORDINATOR: Final = ("version", "service", "listen", "certificate", "webhooks", "node")
 OF_THE_PART: Final = ("librarySource", "librarySha256")
 OF_NEURON: Final = ("version", "service", "listen", "certificate", "webhooks", "binds")
@@ -132,21 +132,21 @@ def settings(model: type[BaseModel], without: Sequence[str]) -> tuple[Schema, Ma
 def volcano_vgpu() -> Schema:
     """The values of ``volcano-vgpu``."""
     agent, of_agent = settings(AgentSettings, OF_THE_AGENT)
-    grants, of_grants = settings(VgpuAllocatorSettings, OF_THE_GRANTS)
-    grants["properties"]["lease"] = {"$ref": "#/definitions/VgpuAllocatorLease"}
-    definitions = {**of_agent, **of_grants}
+    allocator, of_allocator = settings(VgpuAllocatorSettings, OF_THE_ALLOCATOR)
+    allocator["properties"]["lease"] = {"$ref": "#/definitions/VgpuAllocatorLease"}
+    definitions = {**of_agent, **of_allocator}
     definitions["VgpuAllocatorLease"]["properties"].pop("name")
     document = members(
         **SHARED,
         deviceConfig=_device_config(),
         nodeConfig=_node_config(),
         agent=_agent(agent),
-        grants=_grants(grants),
+        allocator=_allocator(allocator),
         networkPolicy=NETWORK_POLICY,
         nodePolicy=members(enabled=FLAG),
         allocationPolicy=ALLOCATION_POLICY,
         rbac=members(create=FLAG, volcano=FLAG),
-        serviceAccounts=members(agent=ACCOUNT, grants=ACCOUNT),
+        serviceAccounts=members(agent=ACCOUNT, allocator=ACCOUNT),
         uninstall=UNINSTALL,
         verify=VERIFY,
         monitoring=MONITORING,
@@ -268,7 +268,7 @@ def _agent(found: Schema) -> Schema:
     )
 
 
-def _grants(found: Schema) -> Schema:
+def _allocator(found: Schema) -> Schema:
     server = _server(found)
     server["properties"] |= {
         "mode": one_of("extender", "webhook", "policy", "none"),
@@ -278,7 +278,7 @@ def _grants(found: Schema) -> Schema:
 
 
 def _server(found: Schema) -> Schema:
-    """A server of grants, whatever it grants."""
+    """An allocator, whatever it allocates."""
     issuer = members(name=NAME_OF_OBJECT, kind=one_of("Issuer", "ClusterIssuer"), group=NAME)
     return members(
         **PODS,

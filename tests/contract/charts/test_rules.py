@@ -132,8 +132,8 @@ def test_an_agent_writes_no_spec_no_labels_and_its_own_annotations_alone() -> No
     }
 
 
-def test_the_server_of_grants_writes_one_annotation_of_nodes() -> None:
-    spec = rules_of_policies(VOLCANO_VGPU)["by-the-server-of-grants"]
+def test_the_server_of_allocations_writes_one_annotation_of_nodes() -> None:
+    spec = rules_of_policies(VOLCANO_VGPU)["by-the-allocator"]
     assert spec["failurePolicy"] == "Fail"
     before, after, key = "variables.before", "variables.after", "key == 'volcano.sh/vgpu-touched'"
     assert {flat(each["expression"]) for each in spec["validations"]} == {

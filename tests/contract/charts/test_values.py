@@ -76,7 +76,7 @@ def test_words_of_other_charts_are_told_by_the_umbrella_as_by_the_chart_itself()
     ("name", "path", "model", "without"),
     [
         ("volcano-vgpu", ("agent", "settings"), AgentSettings, schemas.OF_THE_AGENT),
-        ("volcano-vgpu", ("grants", "settings"), VgpuAllocatorSettings, schemas.OF_THE_GRANTS),
+        ("volcano-vgpu", ("allocator", "settings"), VgpuAllocatorSettings, schemas.OF_THE_ALLOCATOR),
         ("neuron-topology", ("settings",), NeuronSettings, schemas.OF_NEURON),
         ("koordinator-adapter", ("settings",), AdapterSettings, schemas.OF_KOORDINATOR),
         ("koordinator-adapter", ("node", "settings"), NodeSettings, schemas.OF_THE_PART),

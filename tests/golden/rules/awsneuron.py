@@ -172,11 +172,11 @@ def _rule(name: str, defect: str, reason: str, examples: tuple[str, ...]) -> Rul
 
 RULES = (
     _rule(
-        "neuron-books-the-cores-it-grants",
+        "neuron-books-the-cores-it-allocations",
         TWO_CORES,
         "HAMi knows two cores per device: on devices with more it books none for the third (and the pod is told no "
         "cores), two for a whole device (which others then share), and one where two were asked. We book what we "
-        "grant.",
+        "allocation.",
         ("neuron-core-001", "neuron-core-007", "neuron-core-011", "neuron-core-019", "neuron-device-005"),
     ),
     _rule(

@@ -117,7 +117,7 @@ def webhooks(server: AllocatorServer, certificate: Path) -> dict[str, Any]:
     address = server.webhook_address
     assert address is not None
     url = f"https://localhost:{address[1]}"
-    return manifests.webhooks(manifests.VgpuWebhookTarget(namespace="grants-system", url=url, ca=authority))
+    return manifests.webhooks(manifests.VgpuWebhookTarget(namespace="allocator-system", url=url, ca=authority))
 
 
 def a_pod(name: str, way: Forgery | None = None, **spec: Any) -> dict[str, Any]:

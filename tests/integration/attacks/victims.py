@@ -24,8 +24,8 @@ from tests.waiting import PATIENCE, wait_for
 NODE: Final = "n1"
 KINDS: Final = {
     "agent": ("volcano-vgpu", "agent"),
-    "volcano": ("volcano-vgpu", "grants"),
-    "neuron": ("neuron", "grants"),
+    "volcano": ("volcano-vgpu", "allocator"),
+    "neuron": ("neuron", "allocator"),
     "koordinator": ("koordinator", "serve"),
 }
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.output import page
-from tests.builders import a_device, a_node, a_record, a_share, granted
+from tests.builders import a_device, a_node, a_record, a_share, allocated
 from tests.integration.browser.conftest import Show, background, faint_words
 from tests.unit.plan.plans import REGISTRY, a_plan, asking, cordoned, holding
 
@@ -15,7 +15,7 @@ EVIL = "<img src=x onerror=window.broken=1>"
 def a_document(nodes: int = 4) -> str:
     """A plan of three pods, one of which does not fit, on a small cluster with every kind of trouble."""
     cards = tuple(a_device(index=at) for at in range(3))
-    running = a_record(granted(a_share("card-0", 4096, 20)), name="old", namespace="team")
+    running = a_record(allocated(a_share("card-0", 4096, 20)), name="old", namespace="team")
     entries = [holding(a_node("box-0", *cards), running), a_node("box-1", a_device(healthy=False))]
     entries += [cordoned(a_node("box-2", *cards)), a_node(EVIL, *cards)]
     entries += [a_node(f"spare-{at}", *cards) for at in range(nodes - len(entries))]

@@ -14,7 +14,7 @@ import pytest
 import urllib3
 import yaml
 
-from charts.docker.targets import AGENT, GRANTS, KOORDINATOR, NEURON, TARGETS, Target
+from charts.docker.targets import AGENT, ALLOCATOR, KOORDINATOR, NEURON, TARGETS, Target
 from hami_plugins.allocations.manifests.webhooks import WebhookTarget as Asked
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
 from hami_plugins.sandbox.fleet import bare_node
@@ -124,15 +124,15 @@ def settings_of(folder: Path, plain: int, hooks: int) -> dict[str, Any]:
 
 
 PRODUCTS: dict[Target, tuple[str, str, list[dict[str, Any]]]] = {
-    GRANTS: (
+    ALLOCATOR: (
         "volcano-vgpu",
-        "grants",
-        [volcano.webhooks(Asked(configuration="volcano-vgpu-grants", service="s", namespace="default"))],
+        "allocator",
+        [volcano.webhooks(Asked(configuration="volcano-vgpu-allocator", service="s", namespace="default"))],
     ),
     NEURON: (
         "neuron",
-        "grants",
-        [neuron.webhooks(Asked(configuration="neuron-grants", service="s", namespace="default"))],
+        "allocator",
+        [neuron.webhooks(Asked(configuration="neuron-allocator", service="s", namespace="default"))],
     ),
     KOORDINATOR: (
         "koordinator",
@@ -170,11 +170,11 @@ def test_a_servers_image_has_what_its_processes_import(
         tree.run(product, "trust", *given)
         url = f"http://{HERE}:{plain}"
         cluster = given[2:]
-        tree.run(product, "verify", *(("--no-nodes", "--grants", url, *cluster) if target is GRANTS else (url,)))
+        tree.run(product, "verify", *(("--no-nodes", "--allocator", url, *cluster) if target is ALLOCATOR else (url,)))
     if target is KOORDINATOR:
         node_part(tree, tmp_path, server)
     if target is not NEURON:
-        more = ("--agents-only", "--release", "default/vgpu") if target is GRANTS else ()
+        more = ("--agents-only", "--release", "default/vgpu") if target is ALLOCATOR else ()
         tree.run(product, "clean", *more, "--kubeconfig", str(tmp_path / "kubeconfig"))
     used(tree)
 

@@ -20,7 +20,7 @@ from hami_plugins.node.kubelet import checkpoint
 from hami_plugins.node.kubelet import deviceplugin_pb2 as messages
 from hami_plugins.node.kubelet.checkpoint import Checkpoint, CheckpointEntry
 from hami_plugins.node.kubelet.pod_resources import ContainerDevices
-from tests.unit.volcano_vgpu.granted import COUNT, NODE, card, offer
+from tests.unit.volcano_vgpu.allocated_pods import COUNT, NODE, card, offer
 from volcano_vgpu.agent.cdi import CdiDirectory
 from volcano_vgpu.agent.containers import ContainerDirectories, GarbageCollector
 from volcano_vgpu.agent.kubelet import CheckpointReader

@@ -14,7 +14,7 @@ from volcano_vgpu.agent.containers import device_files
 A, B = "GPU-aaaaaaaa-1", "GPU-bbbbbbbb-2"
 
 
-def test_a_container_gets_exactly_what_volcano_granted(node: Machine) -> None:
+def test_a_container_gets_exactly_what_volcano_allocated(node: Machine) -> None:
     with node.agent() as agent:
         node.wait_ready(agent, 20)
         uid = node.create(pod("one", container(memory=2000, cores=30), ids=f"{B},NVIDIA,2000,30:"))
@@ -44,7 +44,7 @@ def test_a_node_says_its_cards_once_and_then_nothing(node: Machine) -> None:
         assert agent.publisher.written == 2
 
 
-def test_a_pod_without_a_grant_waits_and_says_why(node: Machine) -> None:
+def test_a_pod_without_an_allocation_waits_and_says_why(node: Machine) -> None:
     with node.agent() as agent:
         node.wait_ready(agent, 20)
         node.create(pod("bare", container(), ids=None))

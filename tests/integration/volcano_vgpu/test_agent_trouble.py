@@ -139,7 +139,7 @@ def test_sixteen_big_cards_are_no_trouble(node: Machine) -> None:
         pytest.param(f"{A},NVIDIA,1000,0:{B},NVIDIA,1000,0:", "2", id="more cards than slots"),
     ],
 )
-def test_a_grant_that_cannot_be_is_refused_with_the_reason(node: Machine, ids: str, word: str) -> None:
+def test_an_allocation_that_cannot_be_is_refused_with_the_reason(node: Machine, ids: str, word: str) -> None:
     with node.agent() as agent:
         node.wait_ready(agent, 20)
         uid = node.create(pod("bad", container(), ids=ids))
@@ -150,7 +150,7 @@ def test_a_grant_that_cannot_be_is_refused_with_the_reason(node: Machine, ids: s
         assert node.started(healthy)["CUDA_DEVICE_MEMORY_LIMIT_0"] == "500m"
 
 
-def test_a_grant_for_another_node_is_refused(node: Machine) -> None:
+def test_an_allocation_for_another_node_is_refused(node: Machine) -> None:
     with node.agent() as agent:
         node.wait_ready(agent, 20)
         body = pod("stale", container(), ids=f"{A},NVIDIA,1000,0:")
@@ -227,11 +227,11 @@ def test_probes_and_metrics_are_served(node: Machine) -> None:
         uid = node.create(pod("one", container(memory=2000), ids=f"{A},NVIDIA,2000,0:"))
         node.started(uid)
         text = page(agent, "/metrics")[1]
-        assert f'volcano_vgpu_card_memory_granted_bytes{{uuid="{A}"}} 2.097152e+09' in text
+        assert f'volcano_vgpu_card_memory_allocated_bytes{{uuid="{A}"}} 2.097152e+09' in text
         assert 'container="main"' in text
 
 
-def test_the_kubelets_bookkeeping_names_the_granted_cards(node: Machine) -> None:
+def test_the_kubelets_bookkeeping_names_the_allocated_cards(node: Machine) -> None:
     with node.agent() as agent:
         node.wait_ready(agent, 20)
         for name, card in (("one", A), ("two", B), ("three", A)):
@@ -300,7 +300,7 @@ def test_what_cannot_be_removed_is_shown_by_metric_log_and_verify_until_it_can(n
     chosen = config.load("", {"NODE_NAME": NODE})
 
     def complaint() -> str:
-        return "".join(each.complaint for each in verdict(node.api, chosen, grants="", nodes=True).nodes)
+        return "".join(each.complaint for each in verdict(node.api, chosen, allocator="", nodes=True).nodes)
 
     with capture_logs() as logs, node.agent() as agent:
         node.wait_ready(agent, 20)
@@ -339,7 +339,7 @@ def test_a_pod_whose_cards_came_from_the_cache_leaves_its_node_unwritten(node: M
         node.wait_ready(agent, 20)
         written = agent.publisher.written
         body = pod("one", container(memory=2000), ids=f"{A},NVIDIA,2000,0:")
-        body["metadata"]["annotations"]["hami-plugins.io/volcano-vgpu-grant"] = "extender"
+        body["metadata"]["annotations"]["hami-plugins.io/volcano-vgpu-allocator"] = "extender"
         node.started(node.create(body))
         time.sleep(2.5)
         assert agent.publisher.written == written

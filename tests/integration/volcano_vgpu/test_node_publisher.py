@@ -222,7 +222,7 @@ def test_a_touch_that_the_scheduler_does_not_need_is_not_written(api: NodeApi) -
         settled(publisher, api, 2)
         before = len(api.writes)
         publisher.touch(WriteReason.BIND)
-        publisher.touch(WriteReason.UNGRANTED)
+        publisher.touch(WriteReason.UNALLOCATED)
         wait_for(lambda: len(api.writes) > before)
         assert api.annotations[TOUCHED_KEY].endswith(" pod-bound-without-cards")
 

@@ -14,7 +14,7 @@ from hami_plugins.errors import ContentionError, KubeError
 from hami_plugins.kube import paths
 from hami_plugins.model.units import PodUid
 from tests.integration.volcano_vgpu.kubelets import NodePods
-from tests.unit.volcano_vgpu.granted import LEFT, pod
+from tests.unit.volcano_vgpu.allocated_pods import LEFT, pod
 from tests.waiting import PATIENCE, wait_for
 from volcano_vgpu.agent.bookkeeper import Bookkeeper
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.integration.volcano_vgpu.kubelets import Node
-from tests.unit.volcano_vgpu.granted import IDS, LEFT, container, pod
+from tests.unit.volcano_vgpu.allocated_pods import IDS, LEFT, container, pod
 
 CARDS = ("GPU-a", "GPU-b")
 MEMORY = 40960
@@ -27,7 +27,7 @@ SHARES = st.tuples(st.sampled_from(CARDS), AMOUNTS)
 
 
 class Shape(NamedTuple):
-    """A pod that Volcano may have granted: the cards of each container, and whether there is an init container, too."""
+    """A pod that Volcano may have allocated: the cards of each container, and whether it has an init container."""
 
     name: str
     segments: list[list[tuple[str, int]]]
@@ -53,7 +53,7 @@ class Kubelets(RuleBasedStateMachine):
         self.directory: Path | None = None
         self.running: dict[tuple[str, str], Running] = {}
         self.given: dict[tuple[str, str], Mapping[str, str]] = {}
-        self.granted: dict[str, dict[str, list[tuple[str, int]]]] = {}
+        self.allocated: dict[str, dict[str, list[tuple[str, int]]]] = {}
         self.names: dict[str, list[str]] = {}
         self.before: bytes | None = None
         self.made = 0
@@ -123,7 +123,7 @@ class Kubelets(RuleBasedStateMachine):
         for key in (IDS, LEFT):
             written[key] = written[key].translate(str.maketrans("ab", "ba"))
         self.node.pods.put(raw)
-        for name in self.granted[uid]:
+        for name in self.allocated[uid]:
             if (uid, name) in self.node.kubelet.entries:
                 self._start(uid, name)
 
@@ -156,7 +156,7 @@ class Kubelets(RuleBasedStateMachine):
     @rule(name=st.sampled_from("abcd"), data=st.data())
     def a_new_agent_is_asked_for_a_card_in_use(self, name: str, data: st.DataObject) -> None:
         uid, container_name = data.draw(st.sampled_from(sorted(self.running)))
-        taken, _ = self.granted[uid][container_name][0]
+        taken, _ = self.allocated[uid][container_name][0]
         self.node.restart_agent()
         raw = self._bound(Shape(name, [[(taken, MEMORY)]], with_init=False))
         if raw is not None and not self.node.kubelet.admit(raw):
@@ -186,14 +186,14 @@ class Kubelets(RuleBasedStateMachine):
         booked: dict[str, int] = defaultdict(int)
         for uid, name in self.running:
             if name != "init":
-                for card, memory in self.granted[uid][name]:
+                for card, memory in self.allocated[uid][name]:
                     booked[card] += memory
         assert all(memory <= MEMORY for memory in booked.values()), booked
 
     @invariant()
     def every_container_has_its_own_slice(self) -> None:
         for (uid, name), running in self.running.items():
-            wanted = self.granted[uid][name]
+            wanted = self.allocated[uid][name]
             assert running.env["NVIDIA_VISIBLE_DEVICES"] == ",".join(card for card, _ in wanted)
             limits = [text for key, text in sorted(running.env.items()) if "MEMORY_LIMIT" in key]
             assert limits == [f"{memory}m" for _, memory in wanted]
@@ -208,9 +208,9 @@ class Kubelets(RuleBasedStateMachine):
         ids = ";".join("".join(f"{card},NVIDIA,{memory},0:" for card, memory in segment) for segment in shape.segments)
         containers = [container(f"c{at}", count=len(segment)) for at, segment in enumerate(shape.segments)]
         init = [container("init", count=1)] if shape.with_init else []
-        self.granted[uid] = {f"c{at}": segment for at, segment in enumerate(shape.segments)}
-        self.names[uid] = [*self.granted[uid], *(["init"] if shape.with_init else [])]
-        self.granted[uid]["init"] = shape.segments[0][:1]
+        self.allocated[uid] = {f"c{at}": segment for at, segment in enumerate(shape.segments)}
+        self.names[uid] = [*self.allocated[uid], *(["init"] if shape.with_init else [])]
+        self.allocated[uid]["init"] = shape.segments[0][:1]
         if self.node.kubelet.file.exists():
             self.before = self.node.kubelet.file.read_bytes()
         return self.node.create(pod(*containers, init=init, name=shape.name, uid=uid, ids=ids))

@@ -12,7 +12,7 @@ from hami_plugins.model.units import PodUid
 from hami_plugins.node.kubelet import deviceplugin_pb2 as messages
 from hami_plugins.node.kubelet.checkpoint import CheckpointEntry
 from tests.integration.volcano_vgpu.kubelets import Node
-from tests.unit.volcano_vgpu.granted import COUNT, container, pod
+from tests.unit.volcano_vgpu.allocated_pods import COUNT, container, pod
 from volcano_vgpu.core.refusals import ContainerRefusal
 
 MORE = "hami-plugins.io/vgpu-more-ids"

@@ -20,7 +20,7 @@ from hami_plugins.node.kubelet.deviceplugin_pb2_grpc import (
 )
 from hami_plugins.node.kubelet.sockets import KUBELET_SOCKET
 from tests.integration.volcano_vgpu.kubelets import Node
-from tests.unit.volcano_vgpu.granted import COUNT, pod
+from tests.unit.volcano_vgpu.allocated_pods import COUNT, pod
 from tests.waiting import PATIENCE, wait_for
 from volcano_vgpu.agent.kubelet import SOCKET, DevicePluginServer
 from volcano_vgpu.agent.server import Slot
@@ -239,7 +239,7 @@ def test_calls_work_over_the_socket_and_refusals_arrive_as_text(
     assert node.kubelet.admit(bare) == ""
     text = node.kubelet.start("uid-bare", "main")
     assert "FAILED_PRECONDITION" in text
-    assert "pod team/bare: Volcano bound it without granting a card" in text
+    assert "pod team/bare: Volcano bound it without allocating a card" in text
 
 
 def test_a_plugin_that_nobody_listens_to_registers_again(kubelet: Registrations, node: Node) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hami_plugins.model.units import PodUid
 from hami_plugins.node.kubelet.pod_resources import ContainerDevices
 from tests.integration.volcano_vgpu.kubelets import Node
-from tests.unit.volcano_vgpu.granted import COUNT, IDS, card, container, offer, pod
+from tests.unit.volcano_vgpu.allocated_pods import COUNT, IDS, card, container, offer, pod
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 
 ONE = "GPU-a,NVIDIA,2000,30:"
@@ -33,7 +33,7 @@ def started(node: Node, raw: Any, *names: str) -> list[str]:
     return [node.kubelet.start(raw["metadata"]["uid"], name) for name in names or ("main",)]
 
 
-def test_a_container_has_just_what_was_granted(node: Node) -> None:
+def test_a_container_has_just_what_was_allocated(node: Node) -> None:
     assert started(node, pod(ids="GPU-b,NVIDIA,2000,30:")) == [""]
     env = node.given("uid-p", "main")
     assert env is not None
@@ -42,7 +42,7 @@ def test_a_container_has_just_what_was_granted(node: Node) -> None:
     assert env["CUDA_DEVICE_SM_LIMIT"] == "30"
 
 
-def test_the_kubelet_is_steered_to_slots_of_the_granted_card(node: Node) -> None:
+def test_the_kubelet_is_steered_to_slots_of_the_allocated_card(node: Node) -> None:
     raw = pod(container("main", count=2), ids="GPU-b,NVIDIA,1,0:GPU-a,NVIDIA,1,0:")
     started(node, raw)
     ids = node.kubelet.entries["uid-p", "main"].device_ids
@@ -138,7 +138,7 @@ def test_a_specification_that_was_cut_short_is_written_again(node: Node, text: s
     assert node.specified() == before
 
 
-def test_a_grant_that_changed_is_not_handed_over_in_place_of_the_first(node: Node) -> None:
+def test_an_allocation_that_changed_is_not_handed_over_in_place_of_the_first(node: Node) -> None:
     started(node, pod())
     before = node.specified()
     node.pods.put(pod(ids="GPU-b,NVIDIA,2000,30:"))
@@ -221,7 +221,7 @@ def test_a_pod_that_the_watch_has_not_shown_yet_is_read(node: Node) -> None:
     assert node.pods.reads == 2  # to be steered to its card, and to be served
 
 
-def test_a_grant_that_the_watch_has_not_shown_yet_is_read(node: Node) -> None:
+def test_an_allocation_that_the_watch_has_not_shown_yet_is_read(node: Node) -> None:
     raw = node.create(pod())
     early = json.loads(json.dumps(raw))
     del early["metadata"]["annotations"][IDS]
@@ -260,7 +260,7 @@ def test_a_pod_made_again_under_the_same_name_has_its_own_slice(node: Node) -> N
     assert env["CUDA_DEVICE_MEMORY_LIMIT_0"] == "500m"
 
 
-def test_a_static_pod_is_told_that_nobody_can_grant_it_anything(node: Node) -> None:
+def test_a_static_pod_is_told_that_nobody_can_allocate_it_anything(node: Node) -> None:
     mirror = pod(ids=None, uid="uid-mirror")
     mirror["metadata"]["annotations"] |= {
         "kubernetes.io/config.mirror": "uid-file",
@@ -269,12 +269,12 @@ def test_a_static_pod_is_told_that_nobody_can_grant_it_anything(node: Node) -> N
     node.create(mirror)
     on_the_node = pod(ids=None, uid="uid-file")
     node.kubelet.admit(on_the_node)
-    assert "a static pod has no grant" in node.kubelet.start("uid-file", "main")
+    assert "a static pod has no allocation" in node.kubelet.start("uid-file", "main")
 
 
-def test_a_pod_without_a_grant_is_read_once_more_and_refused_with_its_reason(node: Node) -> None:
-    assert "Volcano bound it without granting a card" in started(node, pod(ids=None))[0]
-    assert [refusal.code for _, _, refusal in node.told.refusals] == [RefusalCode.NO_GRANT]
+def test_a_pod_without_an_allocation_is_read_once_more_and_refused_with_its_reason(node: Node) -> None:
+    assert "Volcano bound it without allocating a card" in started(node, pod(ids=None))[0]
+    assert [refusal.code for _, _, refusal in node.told.refusals] == [RefusalCode.NO_ALLOCATION]
     assert node.pods.reads == 1
 
 

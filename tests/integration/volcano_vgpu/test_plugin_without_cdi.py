@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.volcano_vgpu.kubelets import Node
-from tests.unit.volcano_vgpu.granted import container, pod
+from tests.unit.volcano_vgpu.allocated_pods import container, pod
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ def test_a_preference_is_good_for_one_answer_and_for_a_moment(node: Node) -> Non
     assert "Turn CDI on" in node.kubelet.admit(raw), "the second container uses the first one's id unasked"
 
 
-def test_a_pod_without_a_grant_is_rejected(node: Node) -> None:
-    assert "without granting a card" in node.kubelet.admit(node.create(pod(ids=None)))
+def test_a_pod_without_an_allocation_is_rejected(node: Node) -> None:
+    assert "without allocating a card" in node.kubelet.admit(node.create(pod(ids=None)))
 
 
 def test_an_answer_that_went_to_another_pod_does_not_start(node: Node) -> None:

@@ -59,7 +59,7 @@ def installed(api: KubeClient) -> None:
     """Two releases, each with a node of its own; of the first also its server."""
     served_node(api, "n1", workload(api, "daemonsets", "one-volcano-vgpu-agent"))
     served_node(api, "n2", workload(api, "daemonsets", "two-volcano-vgpu-agent"))
-    workload(api, "deployments", "one-volcano-vgpu-grants")
+    workload(api, "deployments", "one-volcano-vgpu-allocator")
 
 
 def node(api: KubeClient, name: str) -> Any:
@@ -184,7 +184,7 @@ def test_a_release_that_goes_on_without_agents_keeps_its_server(api: KubeClient)
     installed(api)
     found = Uninstaller(api, settings(), Agents(RELEASE.namespace, RELEASE.name)).remove()
     assert not found.kept
-    assert api.get(paths.deployment("system", "one-volcano-vgpu-grants"))
+    assert api.get(paths.deployment("system", "one-volcano-vgpu-allocator"))
     assert REGISTER not in node(api, "n1")["metadata"]["annotations"]
     with pytest.raises(KubeError) as gone:
         api.get(RELEASE.agents)
@@ -198,25 +198,25 @@ def test_an_agent_that_cannot_tell_comes_back() -> None:
 
 def test_nodes_that_offer_cards_prove_an_installation(api: KubeClient, capsys: pytest.CaptureFixture[str]) -> None:
     installed(api)
-    status = verify(api, settings(), grants="", nodes=True, patience=0, form=Form.TABLE)
+    status = verify(api, settings(), allocator="", nodes=True, patience=0, form=Form.TABLE)
     assert status == Exit.FINE
     assert "serves" in capsys.readouterr().out
 
 
 def test_what_is_missing_is_said(api: KubeClient) -> None:
-    found = verdict(api, settings(), grants="http://127.0.0.1:9", nodes=True)
+    found = verdict(api, settings(), allocator="http://127.0.0.1:9", nodes=True)
     assert not found.fine
     empty, away = found.complaints
     assert "nodeSelector, tolerations" in empty
     assert away.startswith("http://127.0.0.1:9: ")
     served_node(api, "n3", "uid", slots="0")
-    (state,) = verdict(api, settings(), grants="", nodes=True).nodes
+    (state,) = verdict(api, settings(), allocator="", nodes=True).nodes
     assert "the kubelet does not know the agent" in state.complaint
 
 
 def test_an_address_that_is_none_is_not_waited_for(api: KubeClient) -> None:
     with pytest.raises(ConfigError, match=r"nonsense: no address of a server; write http://NAME\.NAMESPACE\.svc:PORT"):
-        verdict(api, settings(), grants="nonsense", nodes=False)
+        verdict(api, settings(), allocator="nonsense", nodes=False)
 
 
 def test_a_server_alone_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
@@ -236,6 +236,6 @@ def test_it_waits_as_long_as_it_is_told(api: KubeClient, capsys: pytest.CaptureF
         if len(slept) == 2:
             installed(api)
 
-    status = verify(api, settings(), grants="", nodes=True, patience=9, form=Form.JSON, sleep=arrive)
+    status = verify(api, settings(), allocator="", nodes=True, patience=9, form=Form.JSON, sleep=arrive)
     assert (status, len(slept)) == (Exit.FINE, 2)
     assert published(capsys.readouterr().out)["fine"] is True

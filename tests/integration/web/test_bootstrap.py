@@ -34,9 +34,9 @@ from hami_plugins.web.certificates import Lifetimes, Material
 from hami_plugins.web.server import WebServer
 from tests.waiting import PATIENCE, wait_for
 
-SECRET = SecretName("kube-system", "grants-tls")
+SECRET = SecretName("kube-system", "allocator-tls")
 NAMES = ("localhost", "127.0.0.1")
-OURS = WebhookConfiguration("mutating", "grants")
+OURS = WebhookConfiguration("mutating", "allocator")
 DAY = timedelta(days=1)
 
 
@@ -69,7 +69,7 @@ def api(server: ApiServer) -> Iterator[KubeClient]:
     client.close()
 
 
-def configuration(*bundles: str, kind: str = "Mutating", name: str = "grants") -> dict[str, Any]:
+def configuration(*bundles: str, kind: str = "Mutating", name: str = "allocator") -> dict[str, Any]:
     webhooks = [
         {
             "name": f"w{at}.example.org",
@@ -90,7 +90,7 @@ def configuration(*bundles: str, kind: str = "Mutating", name: str = "grants") -
 
 
 def bundles(server: ApiServer, resource: str = "mutatingwebhookconfigurations") -> list[bytes]:
-    found = server.get(resource, "grants")["webhooks"]
+    found = server.get(resource, "allocator")["webhooks"]
     return [base64.b64decode(each["clientConfig"].get("caBundle", "")) for each in found]
 
 
@@ -160,7 +160,7 @@ def test_a_secret_of_something_else_is_overwritten_and_logged(server: ApiServer,
 def test_an_immutable_secret_is_an_error_that_says_so(server: ApiServer, api: KubeClient) -> None:
     metadata = {"namespace": SECRET.namespace, "name": SECRET.name}
     server.put({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "immutable": True})
-    with pytest.raises(ConfigError, match="kube-system/grants-tls is immutable"):
+    with pytest.raises(ConfigError, match="kube-system/allocator-tls is immutable"):
         shared_material(api, SECRET, NAMES)
 
 
@@ -176,7 +176,7 @@ def test_configurations_trust_the_authorities_and_are_written_once(server: ApiSe
     server.put(configuration("", kind="Validating"))
     server.put(configuration("", name="foreign"))
     assert put_trust(api, OURS, b"ca")
-    assert put_trust(api, WebhookConfiguration("validating", "grants"), b"ca")
+    assert put_trust(api, WebhookConfiguration("validating", "allocator"), b"ca")
     assert bundles(server) == [b"ca", b"ca"]
     assert bundles(server, "validatingwebhookconfigurations") == [b"ca"]
     before = writes(server)
@@ -333,7 +333,7 @@ def test_what_is_trusted_is_what_the_secret_has_where_servers_write_at_the_same_
 
 
 def test_a_configuration_that_is_not_there_is_named(api: KubeClient) -> None:
-    with pytest.raises(KubeError, match="grants"):
+    with pytest.raises(KubeError, match="allocator"):
         establish(api, SECRET, NAMES, [OURS])
 
 

@@ -25,8 +25,8 @@ from hami_plugins.web.server import WebServer
 from hami_plugins.wire.admission_review import AdmissionRequest, Allowed, Answer, Denied
 from tests.waiting import wait_for
 
-OURS = WebhookConfiguration("mutating", "grants")
-SECRET = SecretName("kube-system", "grants-tls")
+OURS = WebhookConfiguration("mutating", "allocator")
+SECRET = SecretName("kube-system", "allocator-tls")
 
 
 class Clock:
@@ -69,7 +69,9 @@ def serving(server: ApiServer, api: KubeClient, folder: Path, handler: Handler, 
     establish(api, SECRET, ["127.0.0.1"], [OURS], **more)
     try:
         with WebServer(Starlette(routes=[route]), tls=files, look_every=0.02) as web:
-            trusted = server.get("mutatingwebhookconfigurations", "grants")["webhooks"][0]["clientConfig"]["caBundle"]
+            trusted = server.get("mutatingwebhookconfigurations", "allocator")["webhooks"][0]["clientConfig"][
+                "caBundle"
+            ]
             server.put(configuration(f"https://127.0.0.1:{web.address[1]}/bind", trusted))
             yield web
     finally:
@@ -79,7 +81,7 @@ def serving(server: ApiServer, api: KubeClient, folder: Path, handler: Handler, 
 def configuration(url: str, bundle: str = "") -> dict[str, Any]:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"]}
     webhook = {
-        "name": "bind.grants.example",
+        "name": "bind.allocator.example",
         "clientConfig": {"url": url} | ({"caBundle": bundle} if bundle else {}),
         "rules": [rule],
         "sideEffects": "NoneOnDryRun",
@@ -89,7 +91,7 @@ def configuration(url: str, bundle: str = "") -> dict[str, Any]:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": "grants"},
+        "metadata": {"name": "allocator"},
         "webhooks": [webhook],
     }
 
@@ -106,21 +108,24 @@ def a_pod(server: ApiServer, name: str) -> None:
 
 
 def bind(api: KubeClient, name: str) -> None:
-    body = {"metadata": {"name": name, "annotations": {"grant": "stale"}}, "target": {"kind": "Node", "name": "n1"}}
+    body = {
+        "metadata": {"name": name, "annotations": {"allocation": "stale"}},
+        "target": {"kind": "Node", "name": "n1"},
+    }
     api.create(paths.pod_binding("default", name), body)
 
 
-def grant(request: AdmissionRequest) -> Answer:
+def allocate(request: AdmissionRequest) -> Answer:
     assert request.object is not None
-    return Allowed([{"op": "add", "path": "/metadata/annotations/grant", "value": f"card of {request.name}"}])
+    return Allowed([{"op": "add", "path": "/metadata/annotations/allocation", "value": f"card of {request.name}"}])
 
 
-def test_a_grant_reaches_the_pod(server: ApiServer, api: KubeClient, tmp_path: Path) -> None:
-    with serving(server, api, tmp_path, grant):
+def test_an_allocation_reaches_the_pod(server: ApiServer, api: KubeClient, tmp_path: Path) -> None:
+    with serving(server, api, tmp_path, allocate):
         a_pod(server, "p")
         bind(api, "p")
         pod = server.get("pods", "p")
-    assert (pod["spec"]["nodeName"], pod["metadata"]["annotations"]) == ("n1", {"grant": "card of p"})
+    assert (pod["spec"]["nodeName"], pod["metadata"]["annotations"]) == ("n1", {"allocation": "card of p"})
 
 
 def test_a_refusal_reaches_whoever_binds(server: ApiServer, api: KubeClient, tmp_path: Path) -> None:
@@ -142,7 +147,7 @@ def test_a_handler_that_breaks_is_seen_by_whoever_binds(server: ApiServer, api: 
 
 
 def test_a_certificate_that_nobody_trusts_is_named(server: ApiServer, api: KubeClient, tmp_path: Path) -> None:
-    with serving(server, api, tmp_path, grant) as web:
+    with serving(server, api, tmp_path, allocate) as web:
         url = f"https://127.0.0.1:{web.address[1]}/bind"
         for bundle, told in (
             ("", "certificate signed by unknown authority"),
@@ -156,20 +161,20 @@ def test_a_certificate_that_nobody_trusts_is_named(server: ApiServer, api: KubeC
 
 def test_a_service_is_not_known_here(server: ApiServer, api: KubeClient) -> None:
     wanted = configuration("")
-    service = {"name": "grants", "namespace": "kube-system", "path": "/bind"}
+    service = {"name": "allocator", "namespace": "kube-system", "path": "/bind"}
     wanted["webhooks"][0]["clientConfig"] = {"service": service}
     server.put(wanted)
     a_pod(server, "p")
     with pytest.raises(
-        KubeError, match=r'https://grants\.kube-system\.svc:443/bind\?timeout=5s": service "grants" not found'
+        KubeError, match=r'https://allocator\.kube-system\.svc:443/bind\?timeout=5s": service "allocator" not found'
     ):
         bind(api, "p")
 
 
-def test_every_binding_is_granted_while_certificates_change(
+def test_every_binding_is_allocated_while_certificates_change(
     server: ApiServer, api: KubeClient, tmp_path: Path, clock: Clock
 ) -> None:
-    with serving(server, api, tmp_path, grant, now=clock):
+    with serving(server, api, tmp_path, allocate, now=clock):
         over = threading.Event()
         errors: list[Exception] = []
         bound: list[str] = []
@@ -197,5 +202,5 @@ def test_every_binding_is_granted_while_certificates_change(
         for binder in binders:
             binder.join()
     assert errors == []
-    granted = {server.get("pods", name)["metadata"]["annotations"]["grant"] for name in bound}
-    assert granted == {f"card of {name}" for name in bound}
+    allocated = {server.get("pods", name)["metadata"]["annotations"]["allocation"] for name in bound}
+    assert allocated == {f"card of {name}" for name in bound}

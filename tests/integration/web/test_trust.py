@@ -18,8 +18,8 @@ from hami_plugins.sandbox.apiserver import ApiServer
 from hami_plugins.web.settings import ServedSettings
 
 PRODUCTS = {
-    "volcano-vgpu": ("volcano-vgpu-grants", ["mutating"]),
-    "neuron": ("neuron-grants", ["mutating"]),
+    "volcano-vgpu": ("volcano-vgpu-allocator", ["mutating"]),
+    "neuron": ("neuron-allocator", ["mutating"]),
     "koordinator": ("koordinator-adapter", ["mutating", "validating"]),
 }
 

@@ -36,16 +36,16 @@ def see(cache: AllocationCache, raw: Raw, now: float = 0) -> None:
     cache.see_pod(objects.pod(raw), now)
 
 
-def grant(cache: AllocationCache, raw: Raw, node: NodeName = N1, now: float = 0, **more: Any) -> PodAllocation:
-    """What a Binding is answered with, which must be a grant."""
-    said = cache.grant(node, asking(raw), now, **more)
+def allocation(cache: AllocationCache, raw: Raw, node: NodeName = N1, now: float = 0, **more: Any) -> PodAllocation:
+    """What a Binding is answered with, which must be an allocation."""
+    said = cache.allocate(node, asking(raw), now, **more)
     assert isinstance(said, PodAllocation), said
     return said
 
 
 def declined(cache: AllocationCache, raw: Raw, node: NodeName = N1, now: float = 0, **more: Any) -> Declined:
     """What a Binding is answered with, which must be a refusal."""
-    said = cache.grant(node, asking(raw), now, **more)
+    said = cache.allocate(node, asking(raw), now, **more)
     assert isinstance(said, Declined), said
     return said
 
@@ -69,7 +69,7 @@ def free(cache: AllocationCache, node: NodeName = N1) -> int:
 
 
 def test_two_pods_at_once_on_the_last_slice_one_gets_it(cache: AllocationCache) -> None:
-    grant(cache, a_pod("a", memory=30_000))
+    allocation(cache, a_pod("a", memory=30_000))
 
     refused = declined(cache, a_pod("b", memory=30_000))
 
@@ -79,7 +79,7 @@ def test_two_pods_at_once_on_the_last_slice_one_gets_it(cache: AllocationCache) 
 
 
 def test_a_refusal_comes_with_asked_largest_and_total(cache: AllocationCache) -> None:
-    grant(cache, a_pod("a", memory=30_000))
+    allocation(cache, a_pod("a", memory=30_000))
 
     why = declined(cache, a_pod("b", memory=30_000)).why
 
@@ -90,16 +90,16 @@ def test_a_refusal_comes_with_asked_largest_and_total(cache: AllocationCache) ->
 
 
 def test_exactly_what_is_left_is_given_and_not_one_mebibyte_more(cache: AllocationCache) -> None:
-    grant(cache, a_pod("a", memory=30_000))
+    allocation(cache, a_pod("a", memory=30_000))
 
     declined(cache, a_pod("b", memory=10_961))
-    grant(cache, a_pod("c", memory=10_960))
+    allocation(cache, a_pod("c", memory=10_960))
 
 
-def test_a_grant_is_written_with_all_six_keys(cache: AllocationCache) -> None:
+def test_an_allocation_is_written_with_all_six_keys(cache: AllocationCache) -> None:
     pod = a_pod()
 
-    written = cache.annotations(grant(cache, pod), asking(pod).pod, now_ns=NOW_NS)
+    written = cache.annotations(allocation(cache, pod), asking(pod).pod, now_ns=NOW_NS)
 
     assert written == {
         "volcano.sh/vgpu-ids-new": "GPU-n1-0,NVIDIA,10000,0:",
@@ -112,7 +112,7 @@ def test_a_grant_is_written_with_all_six_keys(cache: AllocationCache) -> None:
 
 
 def test_nothing_is_written_for_a_node_that_went_meanwhile(cache: AllocationCache) -> None:
-    said = grant(cache, a_pod())
+    said = allocation(cache, a_pod())
     cache.forget_node(N1)
 
     assert cache.annotations(said, asking(a_pod()).pod, now_ns=NOW_NS) == {}
@@ -122,7 +122,7 @@ def test_a_pod_without_devices_gets_nothing_and_nothing_is_kept(cache: Allocatio
     pod = a_pod()
     del pod["spec"]["containers"][0]["resources"]
 
-    said = grant(cache, pod)
+    said = allocation(cache, pod)
 
     assert (said.source, list(said.shares())) == (AllocationSource.NOTHING, [])
     assert cache.annotations(said, asking(pod).pod, now_ns=NOW_NS) == {}
@@ -133,24 +133,24 @@ def test_a_pod_that_asks_for_zero_cards_gets_an_empty_list(cache: AllocationCach
     pod = a_pod()
     pod["spec"]["containers"][0]["resources"]["limits"] = {"volcano.sh/vgpu-number": "0"}
 
-    said = grant(cache, pod)
+    said = allocation(cache, pod)
 
     assert said.source is AllocationSource.NOTHING
     assert cache.annotations(said, asking(pod).pod, now_ns=NOW_NS)["volcano.sh/vgpu-ids-new"] == ""
 
 
 def test_a_dry_run_gets_the_same_answer_and_keeps_nothing(cache: AllocationCache) -> None:
-    dry = grant(cache, a_pod(), dry=True)
+    dry = allocation(cache, a_pod(), dry=True)
 
     assert cache.assumptions(PodUid("uid-p")) == ()
     assert free(cache) == 40_960
-    assert grant(cache, a_pod()).containers == dry.containers
+    assert allocation(cache, a_pod()).containers == dry.containers
 
 
 def test_a_dry_run_does_not_end_a_reservation_elsewhere(cache: AllocationCache) -> None:
     reserve(cache, a_pod(), N2)
 
-    grant(cache, a_pod(), N1, dry=True)
+    allocation(cache, a_pod(), N1, dry=True)
 
     assert [each.node for each in cache.assumptions(PodUid("uid-p"))] == [N2]
 
@@ -161,9 +161,9 @@ def test_a_dry_run_does_not_end_a_reservation_elsewhere(cache: AllocationCache) 
 def test_a_binding_gets_what_was_reserved(cache: AllocationCache) -> None:
     see_node(cache, a_node("n1", register("GPU-a", "GPU-b")))
     reserved = reserve(cache, a_pod("p"))
-    grant(cache, a_pod("q"))
+    allocation(cache, a_pod("q"))
 
-    said = grant(cache, a_pod("p"))
+    said = allocation(cache, a_pod("p"))
 
     assert (said.source, said.containers) == (AllocationSource.RESERVED, reserved.containers)
 
@@ -184,14 +184,14 @@ def test_a_released_reservation_leaves_its_place(cache: AllocationCache) -> None
 
 
 def test_what_a_binding_was_answered_with_cannot_be_released(cache: AllocationCache) -> None:
-    grant(cache, a_pod())
+    allocation(cache, a_pod())
 
     assert not cache.release(PodUid("uid-p"))
     assert free(cache) == 30_960
 
 
 def test_what_a_binding_was_answered_with_stays_when_the_pod_is_tried_elsewhere(cache: AllocationCache) -> None:
-    grant(cache, a_pod(), N1)
+    allocation(cache, a_pod(), N1)
     reserve(cache, a_pod(), N2)
     reserve(cache, a_pod(), N1)
 
@@ -202,16 +202,16 @@ def test_what_a_binding_was_answered_with_stays_when_the_pod_is_tried_elsewhere(
 def test_a_pod_that_asks_for_something_else_now_is_placed_anew(cache: AllocationCache) -> None:
     reserve(cache, a_pod(memory=10_000))
 
-    said = grant(cache, a_pod(memory=12_000))
+    said = allocation(cache, a_pod(memory=12_000))
 
     assert said.source is AllocationSource.PLACED
     assert free(cache) == 28_960
 
 
 def test_what_a_pod_gives_up_is_free_for_itself(cache: AllocationCache) -> None:
-    grant(cache, a_pod(memory=30_000))
+    allocation(cache, a_pod(memory=30_000))
 
-    assert grant(cache, a_pod(memory=35_000)).source is AllocationSource.PLACED
+    assert allocation(cache, a_pod(memory=35_000)).source is AllocationSource.PLACED
 
 
 def test_a_pod_does_not_stand_in_its_own_way(cache: AllocationCache) -> None:
@@ -222,7 +222,7 @@ def test_a_pod_does_not_stand_in_its_own_way(cache: AllocationCache) -> None:
 
 
 def test_time_ends_what_nothing_else_ended(cache: AllocationCache) -> None:
-    grant(cache, a_pod("answered"), now=0)
+    allocation(cache, a_pod("answered"), now=0)
     reserve(cache, a_pod("reserved"), now=80)
 
     assert cache.expire(89) == ()
@@ -241,7 +241,7 @@ def test_a_scheduler_that_died_blocks_no_card_for_long(cache: AllocationCache) -
 
 def test_a_reservation_that_a_binding_was_answered_with_lasts_as_long_as_any_answer(cache: AllocationCache) -> None:
     reserve(cache, a_pod(), now=0)
-    grant(cache, a_pod(), now=10)
+    allocation(cache, a_pod(), now=10)
 
     assert cache.expire(99) == ()
     assert len(cache.expire(100)) == 1
@@ -250,7 +250,7 @@ def test_a_reservation_that_a_binding_was_answered_with_lasts_as_long_as_any_ans
 def test_who_tries_again_and_again_after_a_binding_that_failed_does_not_hold_cards_for_ever(
     cache: AllocationCache,
 ) -> None:
-    grant(cache, a_pod(), now=10)
+    allocation(cache, a_pod(), now=10)
     for second in range(11, 100):
         reserve(cache, a_pod(), now=second)
         cache.release(PodUid("uid-p"))
@@ -260,7 +260,7 @@ def test_who_tries_again_and_again_after_a_binding_that_failed_does_not_hold_car
 
 
 def test_a_binding_that_is_known_to_have_failed_holds_nothing_any_more(cache: AllocationCache) -> None:
-    grant(cache, a_pod(), now=0)
+    allocation(cache, a_pod(), now=0)
     reserve(cache, a_pod("reserved"), now=0)
     assert cache.overdue(59, after=60) == ()
     (overdue,) = cache.overdue(60, after=60)
@@ -272,16 +272,16 @@ def test_a_binding_that_is_known_to_have_failed_holds_nothing_any_more(cache: Al
 
 
 def test_a_binding_that_was_answered_again_since_is_not_the_one_that_failed(cache: AllocationCache) -> None:
-    grant(cache, a_pod(), now=0)
+    allocation(cache, a_pod(), now=0)
     (overdue,) = cache.overdue(60, after=60)
-    grant(cache, a_pod(), now=61)
+    allocation(cache, a_pod(), now=61)
 
     assert not cache.fail(overdue)
     assert len(cache.assumptions(PodUid("uid-p"))) == 1
 
 
 def test_an_answer_ends_only_when_the_watch_has_told_of_all_that_time(cache: AllocationCache) -> None:
-    grant(cache, a_pod("answered"), now=0)
+    allocation(cache, a_pod("answered"), now=0)
     reserve(cache, a_pod("reserved"), now=0)
 
     (ended,) = cache.expire(1_000, shown=89)
@@ -302,7 +302,7 @@ def test_what_is_asked_for_again_lasts_longer(cache: AllocationCache) -> None:
 def test_ids_that_are_right_are_kept(cache: AllocationCache) -> None:
     see_node(cache, a_node("n1", register("GPU-a", "GPU-b")))
     for card in ("GPU-a", "GPU-b"):
-        said = grant(cache, a_pod(card), carried={IDS: f"{card},NVIDIA,10000,0:"})
+        said = allocation(cache, a_pod(card), carried={IDS: f"{card},NVIDIA,10000,0:"})
         assert (said.source, cards(said)) == (AllocationSource.CARRIED, [card])
 
 
@@ -322,16 +322,16 @@ def test_ids_that_are_right_are_kept(cache: AllocationCache) -> None:
     ids=["other node", "unknown", "less", "cores", "twice", "unreadable", "slot", "containers", "empty"],
 )
 def test_ids_that_are_wrong_are_replaced(cache: AllocationCache, ids: str) -> None:
-    said = grant(cache, a_pod(), carried={IDS: ids})
+    said = allocation(cache, a_pod(), carried={IDS: ids})
 
     assert (said.source, cards(said)) == (AllocationSource.PLACED, ["GPU-n1-0"])
 
 
 def test_ids_of_a_card_that_is_full_by_now_are_replaced(cache: AllocationCache) -> None:
     see_node(cache, a_node("n1", register("GPU-a", "GPU-b")))
-    grant(cache, a_pod("first", memory=40_000), carried={IDS: "GPU-a,NVIDIA,40000,0:"})
+    allocation(cache, a_pod("first", memory=40_000), carried={IDS: "GPU-a,NVIDIA,40000,0:"})
 
-    said = grant(cache, a_pod("second"), carried={IDS: "GPU-a,NVIDIA,10000,0:"})
+    said = allocation(cache, a_pod("second"), carried={IDS: "GPU-a,NVIDIA,10000,0:"})
 
     assert (said.source, cards(said)) == (AllocationSource.PLACED, ["GPU-b"])
 
@@ -339,7 +339,7 @@ def test_ids_of_a_card_that_is_full_by_now_are_replaced(cache: AllocationCache) 
 def test_ids_of_a_sick_card_are_replaced(cache: AllocationCache) -> None:
     see_node(cache, a_node("n1", register("GPU-a", healthy=False) + register("GPU-b")))
 
-    said = grant(cache, a_pod(), carried={IDS: "GPU-a,NVIDIA,10000,0:"})
+    said = allocation(cache, a_pod(), carried={IDS: "GPU-a,NVIDIA,10000,0:"})
 
     assert cards(said) == ["GPU-b"]
 
@@ -348,7 +348,7 @@ def test_ids_that_the_pod_itself_does_not_want_are_replaced(cache: AllocationCac
     see_node(cache, a_node("n1", register("GPU-a", "GPU-b")))
     pod = a_pod(annotations={"volcano.sh/vgpu-use-gpuuuid": "GPU-b"})
 
-    said = grant(cache, pod, carried={**pod["metadata"]["annotations"], IDS: "GPU-a,NVIDIA,10000,0:"})
+    said = allocation(cache, pod, carried={**pod["metadata"]["annotations"], IDS: "GPU-a,NVIDIA,10000,0:"})
 
     assert cards(said) == ["GPU-b"]
 
@@ -358,7 +358,7 @@ def test_what_is_reserved_goes_before_what_is_carried(cache: AllocationCache) ->
     (reserved,) = cards(reserve(cache, a_pod()))
     (other,) = {"GPU-a", "GPU-b"} - {reserved}
 
-    said = grant(cache, a_pod(), carried={IDS: f"{other},NVIDIA,10000,0:"})
+    said = allocation(cache, a_pod(), carried={IDS: f"{other},NVIDIA,10000,0:"})
 
     assert cards(said) == [reserved]
 
@@ -367,7 +367,7 @@ def test_what_is_reserved_goes_before_what_is_carried(cache: AllocationCache) ->
 
 
 def test_a_bound_pod_holds_what_it_says_and_not_what_was_assumed(cache: AllocationCache) -> None:
-    grant(cache, a_pod(), N1)
+    allocation(cache, a_pod(), N1)
 
     see(cache, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,5000,0:"))
 
@@ -377,8 +377,8 @@ def test_a_bound_pod_holds_what_it_says_and_not_what_was_assumed(cache: Allocati
 
 
 def test_a_pod_bound_elsewhere_holds_nothing_here_any_more(cache: AllocationCache) -> None:
-    grant(cache, a_pod(), N1)
-    grant(cache, a_pod(), N2)
+    allocation(cache, a_pod(), N1)
+    allocation(cache, a_pod(), N2)
 
     see(cache, bound(a_pod(), "n1", "GPU-n1-0,NVIDIA,10000,0:"))
 
@@ -386,14 +386,14 @@ def test_a_pod_bound_elsewhere_holds_nothing_here_any_more(cache: AllocationCach
 
 
 def test_both_answers_count_until_the_watch_says_which_was_carried_out(cache: AllocationCache) -> None:
-    grant(cache, a_pod(), N1)
-    grant(cache, a_pod(), N2)
+    allocation(cache, a_pod(), N1)
+    allocation(cache, a_pod(), N2)
 
     assert (free(cache, N1), free(cache, N2)) == (30_960, 30_960)
 
 
 def test_a_pod_that_somebody_bound_without_ids_frees_what_was_assumed(cache: AllocationCache) -> None:
-    grant(cache, a_pod(), N1)
+    allocation(cache, a_pod(), N1)
 
     see(cache, bound(a_pod(), "n1"))
 
@@ -417,7 +417,7 @@ def test_whoever_writes_on_a_bound_pod_changes_nothing_of_what_it_holds(
     cache: AllocationCache, later: str | None
 ) -> None:
     pod = a_pod(memory=30_000)
-    grant(cache, pod)
+    allocation(cache, pod)
     see(cache, bound(pod, "n1", "GPU-n1-0,NVIDIA,30000,0:"))
 
     see(cache, bound(pod, "n1", later))
@@ -426,9 +426,9 @@ def test_whoever_writes_on_a_bound_pod_changes_nothing_of_what_it_holds(
     assert declined(cache, a_pod("b", memory=30_000)).code is DeclineCode.CARDS
 
 
-def test_what_a_node_agent_writes_is_no_change_of_the_grant(cache: AllocationCache) -> None:
+def test_what_a_node_agent_writes_is_no_change_of_the_allocation(cache: AllocationCache) -> None:
     pod = a_pod()
-    written = cache.annotations(grant(cache, pod), asking(pod).pod, now_ns=NOW_NS)
+    written = cache.annotations(allocation(cache, pod), asking(pod).pod, now_ns=NOW_NS)
     see(cache, bound({**pod, "metadata": {**pod["metadata"], "annotations": written}}, "n1"))
 
     served = {**written, "volcano.sh/bind-phase": "success", "volcano.sh/devices-to-allocate": ""}
@@ -454,7 +454,7 @@ def test_a_pod_without_devices_on_a_node_is_nobody_to_the_cache(cache: Allocatio
     assert cache.statistics().holders == 0
 
 
-def test_what_a_pod_carries_before_it_has_a_node_is_no_grant(cache: AllocationCache) -> None:
+def test_what_a_pod_carries_before_it_has_a_node_is_no_allocation(cache: AllocationCache) -> None:
     see(cache, a_pod(annotations={IDS: "GPU-n1-0,NVIDIA,10000,0:"}))
 
     assert free(cache) == 40_960
@@ -490,9 +490,9 @@ def test_an_event_that_says_nothing_new_changes_nothing(cache: AllocationCache) 
     assert cache.entry(N1) is before
 
 
-def test_a_grant_that_the_watch_confirms_changes_nothing(cache: AllocationCache) -> None:
+def test_an_allocation_that_the_watch_confirms_changes_nothing(cache: AllocationCache) -> None:
     pod = a_pod()
-    said = grant(cache, pod)
+    said = allocation(cache, pod)
     before = cache.entry(N1)
 
     written = cache.annotations(said, asking(pod).pod, now_ns=NOW_NS)
@@ -519,7 +519,7 @@ def test_a_pod_that_was_created_again_is_another_one(cache: AllocationCache) -> 
 
     assert declined(cache, a_pod(uid="new", memory=30_000)).code is DeclineCode.CARDS
     cache.forget_pod(PodUid("old"), 0)
-    assert grant(cache, a_pod(uid="new", memory=30_000)).uid == "new"
+    assert allocation(cache, a_pod(uid="new", memory=30_000)).uid == "new"
 
 
 def test_that_a_pod_is_gone_is_remembered_for_a_while(cache: AllocationCache) -> None:
@@ -527,7 +527,7 @@ def test_that_a_pod_is_gone_is_remembered_for_a_while(cache: AllocationCache) ->
 
     cache.expire(LATER)
 
-    grant(cache, a_pod())
+    allocation(cache, a_pod())
 
 
 def test_a_pod_that_the_watch_shows_again_is_not_gone(cache: AllocationCache) -> None:
@@ -535,7 +535,7 @@ def test_a_pod_that_the_watch_shows_again_is_not_gone(cache: AllocationCache) ->
 
     see(cache, a_pod())
 
-    grant(cache, a_pod())
+    allocation(cache, a_pod())
 
 
 @pytest.mark.parametrize("ids", [None, "GPU-n1-0,NVIDIA,10000,0:"])
@@ -612,7 +612,7 @@ def test_a_reservation_on_a_card_that_left_the_node_is_made_anew(cache: Allocati
     reserve(cache, a_pod())
     see_node(cache, a_node("n1", register("GPU-other")))
 
-    said = grant(cache, a_pod())
+    said = allocation(cache, a_pod())
 
     assert (said.source, cards(said)) == (AllocationSource.PLACED, ["GPU-other"])
 
@@ -623,7 +623,7 @@ def test_a_reservation_on_a_card_that_fell_sick_is_made_anew(cache: AllocationCa
     (other,) = {"GPU-a", "GPU-b"} - {card}
     see_node(cache, a_node("n1", register(card, healthy=False) + register(other)))
 
-    said = grant(cache, a_pod())
+    said = allocation(cache, a_pod())
 
     assert (said.source, cards(said)) == (AllocationSource.PLACED, [other])
 
@@ -663,7 +663,7 @@ def test_sizes_are_told(cache: AllocationCache) -> None:
     see_node(cache, a_node("n1", register("GPU-a", "GPU-b")))
     see(cache, bound(a_pod("bound"), "n1", "GPU-a,NVIDIA,10000,0:"))
     reserve(cache, a_pod("reserved"))
-    grant(cache, a_pod("granted"))
+    allocation(cache, a_pod("allocated"))
 
     assert cache.statistics() == Statistics(nodes=2, devices=3, holders=1, reservations=1, answered=1)
 
@@ -691,7 +691,7 @@ def test_numbers_of_a_refusal_are_those_of_the_engine(cache: AllocationCache) ->
 
 def test_many_nodes_are_answered_each_as_if_it_were_asked_alone(cache: AllocationCache) -> None:
     see_node(cache, a_node("n3"))
-    grant(cache, a_pod("other", memory=35_000), N2)
+    allocation(cache, a_pod("other", memory=35_000), N2)
     names = [NodeName(name) for name in ("n8", "n1", "n9", "n3", "n2")]
     intake = asking(a_pod())
 
@@ -761,7 +761,7 @@ def test_what_bindings_were_answered_with_stays_when_a_pod_of_the_job_is_asked_a
 ) -> None:
     for name in ("first", "answered"):
         reserve_at(cache, name, 1, "train")
-    grant(cache, a_pod("answered", memory=1_000), now=1)
+    allocation(cache, a_pod("answered", memory=1_000), now=1)
     reserve_at(cache, "answered", 1, "train")
 
     cache.look_again(PodUid("uid-answered"))
@@ -796,7 +796,7 @@ def test_every_change_of_what_is_held_or_to_be_had_makes_the_number_of_changes_g
 def test_a_reservation_that_is_released_leaves_what_a_binding_elsewhere_was_answered_with(
     cache: AllocationCache,
 ) -> None:
-    grant(cache, a_pod())
+    allocation(cache, a_pod())
     reserve(cache, a_pod(), N2)
 
     assert cache.release(PodUid("uid-p"))
@@ -814,4 +814,4 @@ def test_a_pod_that_is_gone_is_forgotten_once_its_time_is_up_and_no_sooner() -> 
     assert declined(cache, a_pod()).code is DeclineCode.GONE
     cache.expire(15)
 
-    grant(cache, a_pod())
+    allocation(cache, a_pod())

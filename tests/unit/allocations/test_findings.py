@@ -92,7 +92,7 @@ def test_a_card_that_nobody_has_is_told() -> None:
 def test_a_pod_that_was_bound_without_a_card_is_told() -> None:
     (one,) = found(holds("a", None))
 
-    assert one.finding is AuditFindingKind.UNGRANTED
+    assert one.finding is AuditFindingKind.UNALLOCATED
     assert "runs without the devices that it asks for (container main)" in one.text
 
 
@@ -100,7 +100,7 @@ def test_cores_alone_were_bound_without_a_card() -> None:
     pod = holds("a", None)
     pod["spec"]["containers"][0]["resources"]["limits"] = {"volcano.sh/vgpu-cores": "10"}
 
-    assert [each.finding for each in found(pod)] == [AuditFindingKind.UNGRANTED]
+    assert [each.finding for each in found(pod)] == [AuditFindingKind.UNALLOCATED]
 
 
 def test_a_sidecar_that_asks_for_a_card_has_none() -> None:
@@ -124,7 +124,7 @@ def test_who_asks_for_nothing_lacks_nothing(limits: dict[str, str]) -> None:
     assert found(pod) == []
 
 
-def test_a_grant_that_cannot_be_read_is_told_with_what_is_wrong_in_it() -> None:
+def test_an_allocation_that_cannot_be_read_is_told_with_what_is_wrong_in_it() -> None:
     (one,) = found(holds("a", "GPU-n1-0,NVIDIA,many,0:"))
 
     assert one.finding is AuditFindingKind.UNREADABLE
@@ -133,21 +133,21 @@ def test_a_grant_that_cannot_be_read_is_told_with_what_is_wrong_in_it() -> None:
 
 
 @pytest.mark.parametrize("later", ["GPU-n1-0,NVIDIA,1,0:", "rubbish", None])
-def test_a_grant_that_somebody_changed_on_a_bound_pod_is_told_until_it_is_put_back(later: str | None) -> None:
+def test_an_allocation_that_somebody_changed_on_a_bound_pod_is_told_until_it_is_put_back(later: str | None) -> None:
     first = holds("a", "GPU-n1-0,NVIDIA,30000,0:", memory=30_000)
     cache = a_cache(first, holds("a", later, memory=30_000))
 
     (one,) = cache.findings()
 
     assert (one.finding, one.pods) == (AuditFindingKind.CHANGED, ("team/a",))
-    assert "was bound with GPU-n1-0, and the grant in its annotations was changed afterwards" in one.text
+    assert "was bound with GPU-n1-0, and the allocation in its annotations was changed afterwards" in one.text
     cache.see_pod(objects.pod(first), 0)
     assert cache.findings() == ()
 
 
 def test_what_is_only_assumed_is_not_told() -> None:
     cache = a_cache()
-    cache.grant(N1, asking(a_pod()), 0)
+    cache.allocate(N1, asking(a_pod()), 0)
     cache.see_node(objects.node_object(a_node("n1", register("GPU-new"))))
 
     assert cache.findings() == ()
@@ -192,7 +192,7 @@ def test_a_pod_that_is_not_bound_yet_hides_no_finding_of_the_pods_after_it() -> 
     cache.see_pod(objects.pod(holds("a", None)), 0)
     cache.see_pod(objects.pod(holds("b", "GPU-lost,NVIDIA,1,0:")), 0)
 
-    assert [each.finding for each in cache.findings()] == [AuditFindingKind.UNGRANTED, AuditFindingKind.UNKNOWN_CARD]
+    assert [each.finding for each in cache.findings()] == [AuditFindingKind.UNALLOCATED, AuditFindingKind.UNKNOWN_CARD]
 
 
 def test_what_else_is_wrong_with_a_card_is_told_after_what_is_told_once() -> None:

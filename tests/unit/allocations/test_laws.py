@@ -21,7 +21,7 @@ from hami_plugins.engine.intake import PodInfo
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.nodes import NodeEntry, NodeFacts
-from hami_plugins.model.pods import ContainerGrant, PodRecord
+from hami_plugins.model.pods import ContainerAllocation, PodRecord
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.wire import objects
@@ -32,7 +32,7 @@ Raw = dict[str, Any]
 
 VOLCANO = [machine for machine in MACHINES if machine.vendor == "Volcano-vGPU"]
 REGISTRY = Registry(SPECS)
-GRANTS = {
+ALLOCATIONS = {
     key for spec in SPECS for key in (spec.keys.allocated, spec.keys.to_allocate, spec.keys.more, *spec.keys.extra)
 }
 LATEST = 20
@@ -49,7 +49,7 @@ picks = st.integers(0, 2**16)
 class Belief:
     """What the cache should take a pod to hold on a node that it has not been seen on."""
 
-    grants: tuple[ContainerGrant, ...]
+    allocations: tuple[ContainerAllocation, ...]
     until: float
     answered: bool
     made: float
@@ -88,7 +88,7 @@ class Cluster:
     shown_nodes: dict[str, Raw] = field(default_factory=dict)
     shown_pods: dict[str, Raw] = field(default_factory=dict)
     shown_bound: dict[str, Raw] = field(default_factory=dict)
-    answered: dict[str, tuple[ContainerGrant, ...]] = field(default_factory=dict)
+    answered: dict[str, tuple[ContainerAllocation, ...]] = field(default_factory=dict)
 
 
 class Histories(RuleBasedStateMachine):
@@ -241,7 +241,7 @@ class Histories(RuleBasedStateMachine):
         carried = raw["metadata"]["annotations"]
         if stale:
             carried = next((flight.written for flight in self.flights if flight.node == name), carried)
-        said = self.cache.grant(NodeName(name), intake, self.now, carried=carried, dry=dry)
+        said = self.cache.allocate(NodeName(name), intake, self.now, carried=carried, dry=dry)
         self.judge(said, intake, name, carried)
         if isinstance(said, PodAllocation) and not dry:
             self.fly(said, uid, name)
@@ -255,7 +255,7 @@ class Histories(RuleBasedStateMachine):
             return
         uid, name = waiting[pick % len(waiting)]
         belief = self.beliefs[uid][name]
-        said = self.cache.grant(NodeName(name), asking(self.cluster.pods[uid], REGISTRY), self.now, dry=dry)
+        said = self.cache.allocate(NodeName(name), asking(self.cluster.pods[uid], REGISTRY), self.now, dry=dry)
         self.judge(said, asking(self.cluster.pods[uid], REGISTRY), name)
         entry = self.rebuilt(name)
         sound = entry is not None and not flaws_of(next(each for each in entry.pods if each.uid == uid), entry)
@@ -263,7 +263,7 @@ class Histories(RuleBasedStateMachine):
             assert (said.source is AllocationSource.RESERVED) == sound
         if sound:
             assert isinstance(said, PodAllocation)
-            assert said.containers == belief.grants
+            assert said.containers == belief.allocations
         if isinstance(said, PodAllocation) and not dry:
             self.fly(said, uid, name)
 
@@ -290,14 +290,14 @@ class Histories(RuleBasedStateMachine):
         """Without ids, or with those of any pod."""
         uid, name = self.some_pod(pod), self.some_node(node)
         theirs = self.cluster.pods[self.some_pod(other)]["metadata"]["annotations"]
-        like = {key: text for key, text in theirs.items() if key in GRANTS}
+        like = {key: text for key, text in theirs.items() if key in ALLOCATIONS}
         if not self.cluster.pods[uid]["spec"].get("nodeName"):
             self.put_on(uid, name, like)
 
     @precondition(lambda self: self.cluster.pods)
     @rule(pick=picks, node=picks, other=picks, how=st.sampled_from(["removed", "like another", "cut", "put back"]))
     def somebody_writes_on_a_bound_pod(self, pick: int, node: int, other: int, how: str) -> None:
-        """Whatever grant is on it then, it runs on the cards that it was bound with. The watch shows it at once."""
+        """Whatever allocation is on it then, it runs on the cards that it was bound with."""
         uid = self.some_pod(pick)
         if uid not in self.cluster.as_bound:
             self.bind(pick, node, stale=False, dry=False)
@@ -308,12 +308,12 @@ class Histories(RuleBasedStateMachine):
         raw = copy.deepcopy(self.cluster.pods[uid])
         held = raw["metadata"]["annotations"]
         if how == "removed":
-            raw["metadata"]["annotations"] = {key: text for key, text in held.items() if key not in GRANTS}
+            raw["metadata"]["annotations"] = {key: text for key, text in held.items() if key not in ALLOCATIONS}
         elif how == "like another":
             theirs = self.cluster.pods[self.some_pod(other)]["metadata"]["annotations"]
-            held |= {key: text for key, text in theirs.items() if key in GRANTS}
+            held |= {key: text for key, text in theirs.items() if key in ALLOCATIONS}
         elif how == "cut":
-            held |= {key: text[: len(text) // 2] for key, text in held.items() if key in GRANTS}
+            held |= {key: text[: len(text) // 2] for key, text in held.items() if key in ALLOCATIONS}
         else:
             held |= self.cluster.as_bound[uid]["metadata"]["annotations"]
         self.cluster.pods[uid] = raw
@@ -408,7 +408,7 @@ class Histories(RuleBasedStateMachine):
         for uid, raw in self.cluster.pods.items():
             if (
                 uid in self.cluster.as_bound
-                and self.record(raw).grants != self.record(self.cluster.as_bound[uid]).grants
+                and self.record(raw).allocations != self.record(self.cluster.as_bound[uid]).allocations
             ):
                 self.cluster.ours.discard(uid)
         self.gone.clear()
@@ -467,12 +467,12 @@ class Histories(RuleBasedStateMachine):
         believed = self.beliefs.get(uid, {}).get(name)
         if said.source is AllocationSource.RESERVED:
             assert believed is not None
-            assert believed.grants == said.containers
+            assert believed.allocations == said.containers
         elif said.source is AllocationSource.CARRIED:
             assert carried is not None
         else:
             assert fits
-        record = PodRecord(namespace="", name="asking", uid=uid, grants=said.containers)
+        record = PodRecord(namespace="", name="asking", uid=uid, allocations=said.containers)
         full = with_pods(entry, (*entry.pods, record))
         assert not flaws_of(record, full)
         for asked, got in zip(demand.devices.containers, said.containers, strict=True):
@@ -504,7 +504,7 @@ class Histories(RuleBasedStateMachine):
             if pod["spec"].get("nodeName") == name and uid not in self.gone
         ]
         records += [
-            PodRecord(namespace="", name="", uid=PodUid(uid), grants=held[name].grants)
+            PodRecord(namespace="", name="", uid=PodUid(uid), allocations=held[name].allocations)
             for uid, held in self.beliefs.items()
             if name in held
         ]
@@ -513,7 +513,7 @@ class Histories(RuleBasedStateMachine):
     def counted(self, uid: str, raw: Raw) -> PodRecord:
         """What a bound pod holds; one that came with more than it requests holds what its Binding was answered with."""
         record, answered = self.record(raw), self.cluster.answered.get(uid)
-        return record if answered is None else replace(record, grants=answered, unlocated=())
+        return record if answered is None else replace(record, allocations=answered, unlocated=())
 
     def is_larger(self, raw: Raw) -> bool:
         pod, record = objects.pod(raw), self.record(raw)
@@ -568,13 +568,15 @@ class Histories(RuleBasedStateMachine):
             self.beliefs.pop(event.name, None)
 
     def show_bound(self, uid: str, raw: Raw) -> None:
-        """The first grant that has been shown on a node is what counts."""
+        """The first allocation that has been shown on a node is what counts."""
         before = self.cluster.shown_bound.get(uid)
-        if raw["spec"].get("nodeName") and not (before and any(grant.shares for grant in self.record(before).grants)):
+        if raw["spec"].get("nodeName") and not (
+            before and any(allocation.shares for allocation in self.record(before).allocations)
+        ):
             self.cluster.shown_bound[uid] = raw
             believed = self.beliefs.get(uid, {}).get(raw["spec"]["nodeName"])
             if believed is not None and believed.answered and self.is_larger(raw):
-                self.cluster.answered[uid] = believed.grants
+                self.cluster.answered[uid] = believed.allocations
             else:
                 self.cluster.answered.pop(uid, None)
 

@@ -144,7 +144,7 @@ def test_a_forged_allocation_that_is_forged_anew_is_told_as_changed_and_counts_a
 def test_what_a_binding_was_answered_with_counts_where_the_pod_comes_bound_with_more(capped: bool) -> None:
     cache = a_cache(capped=capped)
     raw = a_pod("forged", memory=1000)
-    assert isinstance(cache.grant(N1, asking(raw), 0), PodAllocation)
+    assert isinstance(cache.allocate(N1, asking(raw), 0), PodAllocation)
     see(cache, bound(raw, "n1", "GPU-n2-0,NVIDIA,40960,0:"))
     assert used(cache) == (1, 1000, 0)
     larger(cache)
@@ -153,7 +153,7 @@ def test_what_a_binding_was_answered_with_counts_where_the_pod_comes_bound_with_
 def test_what_was_answered_for_another_node_does_not_count() -> None:
     cache = a_cache(capped=False)
     raw = a_pod("forged", memory=1000)
-    assert isinstance(cache.grant(N2, asking(raw), 0), PodAllocation)
+    assert isinstance(cache.allocate(N2, asking(raw), 0), PodAllocation)
     see(cache, bound(raw, "n1", "GPU-n1-0,NVIDIA,40960,0:"))
     assert used(cache) == (1, 40_960, 0)
 
@@ -197,7 +197,7 @@ def test_a_request_that_means_nothing_is_no_larger_allocation_where_nothing_is_a
     raw = bound(a_pod(), "n1")
     raw["spec"]["containers"][0]["resources"]["limits"]["volcano.sh/vgpu-memory"] = "1.5"
     see(cache, raw)
-    assert [found.finding for found in cache.findings()] == [AuditFindingKind.UNGRANTED]
+    assert [found.finding for found in cache.findings()] == [AuditFindingKind.UNALLOCATED]
 
 
 def test_a_percentage_counts_with_what_is_allocated_because_a_node_may_change_its_scale() -> None:

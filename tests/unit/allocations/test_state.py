@@ -99,17 +99,17 @@ def test_a_pod_holds_what_is_reserved_and_answered_and_then_only_what_it_was_bou
     cache: AllocationCache,
 ) -> None:
     assert cache.holdings(P) == ()
-    cache.grant(N2, asking(a_pod()), 0)
+    cache.allocate(N2, asking(a_pod()), 0)
     cache.reserve(N1, asking(a_pod()), 0)
-    assert {node: grants[0].shares[0].device for node, grants in cache.holdings(P)} == {
+    assert {node: allocations[0].shares[0].device for node, allocations in cache.holdings(P)} == {
         "n1": "GPU-n1-0",
         "n2": "GPU-n2-0",
     }
 
     see(cache, bound(a_pod(), "n1", IDS))
 
-    ((node, grants),) = cache.holdings(P)
-    assert (node, [share.memory for share in grants[0].shares]) == ("n1", [10_000])
+    ((node, allocations),) = cache.holdings(P)
+    assert (node, [share.memory for share in allocations[0].shares]) == ("n1", [10_000])
 
 
 def test_a_pod_that_is_shown_on_another_node_holds_what_it_says_there_and_nothing_where_it_was(
@@ -153,7 +153,7 @@ def test_a_pod_holds_the_same_whether_or_not_it_has_a_container_without_devices(
         assert held(cache) == 10_000
 
 
-def test_whoever_shows_a_pod_is_told_that_its_grant_was_changed_and_of_no_change_otherwise(
+def test_whoever_shows_a_pod_is_told_that_its_allocation_was_changed_and_of_no_change_otherwise(
     cache: AllocationCache,
 ) -> None:
     raw = bound(a_pod(), "n1", IDS)
@@ -163,7 +163,7 @@ def test_whoever_shows_a_pod_is_told_that_its_grant_was_changed_and_of_no_change
 
     assert (problem.place, problem.what) == (
         "pod team/p",
-        "the grant in its annotations was changed after it was bound; it keeps what it was bound with",
+        "the allocation in its annotations was changed after it was bound; it keeps what it was bound with",
     )
 
 

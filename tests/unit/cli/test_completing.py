@@ -36,7 +36,7 @@ def test_what_begins_so_is_offered(found: list[str], offered: list[str]) -> None
         pytest.param(["plan", "--no"], {"--no-headers"}, id="options"),
         pytest.param(["explain", ""], {"pod", "job"}, id="kinds"),
         pytest.param(["completion", "p"], {"powershell"}, id="shells"),
-        pytest.param(["plan", "--grants", "w"], {"webhook"}, id="modes"),
+        pytest.param(["plan", "--assigner", "w"], {"webhook"}, id="modes"),
     ],
 )
 def test_kubectl_is_told_one_completion_on_a_line(

@@ -119,14 +119,14 @@ def test_a_pod_at_volcanos_gate_hears_who_holds_it(type_in: Type, tmp_path: Path
     assert "note: Volcano 1.14.1 has let its PodGroup in and goes on counting it at the gate" in told.out
 
 
-def test_what_the_server_of_grants_puts_right_is_not_said_of_volcano(type_in: Type, tmp_path: Path) -> None:
+def test_what_the_server_of_allocations_puts_right_is_not_said_of_volcano(type_in: Type, tmp_path: Path) -> None:
     waiting = member("lists", "x", 1)
     waiting["metadata"]["annotations"]["volcano.sh/vgpu-use-gpuuuid"] = "GPU-n1-0"
     file = tmp_path / "dump.json"
     file.write_text(json.dumps({"kind": "List", "items": [*STUCK, waiting]}), encoding="utf-8")
     asked = ("explain", "pod", "lists", "--snapshot", file, "--scheduler", "volcano-1.14")
     sentence = "Volcano 1.14.1 does not look at lists of card ids"
-    assert [sentence in type_in(*asked, *more).out for more in ((), ("--grants", "webhook"))] == [True, False]
+    assert [sentence in type_in(*asked, *more).out for more in ((), ("--assigner", "webhook"))] == [True, False]
 
 
 def of_job(name: str, memory: int, task: str, *, node: str = "", **metadata: Any) -> dict[str, Any]:

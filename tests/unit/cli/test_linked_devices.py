@@ -48,7 +48,7 @@ def test_a_pod_that_waits_for_a_set_is_told_what_is_free(type_in: Type, tmp_path
 def test_cores_that_are_more_devices_than_there_are_are_told_in_both(type_in: Type, tmp_path: Path) -> None:
     pods = written(tmp_path / "pods.yaml", a_pod("cores", aws_neuroncore=64), a_pod("held", aws_neuron=16))
     said = type_in("plan", "-f", pods, "--snapshot", written(tmp_path / "cluster.yaml", a_node("n")))
-    assert "linked devices: asked 64 cores, 32 devices, which n never grants together" in said.out
+    assert "linked devices: asked 64 cores, 32 devices, which n never allocates together" in said.out
     assert "16 x all 2 cores" in said.out
     assert "card" not in said.out
 
@@ -104,7 +104,7 @@ def test_the_label_of_the_other_family_is_offered_where_it_helps_alone(type_in: 
         assert ("would have one" in said.out) is helps, said.out
 
 
-def test_a_plan_draws_the_nodes_of_granted_sets(type_in: Type, tmp_path: Path) -> None:
+def test_a_plan_draws_the_nodes_of_allocated_sets(type_in: Type, tmp_path: Path) -> None:
     cluster = written(tmp_path / "cluster.yaml", a_node("n"), a_pod("busy", "n", held(1), aws_neuron=1))
     four = written(tmp_path / "four.yaml", a_pod("four", aws_neuron=4))
     page = tmp_path / "page.html"
@@ -159,7 +159,7 @@ def test_a_pod_that_asks_for_what_no_set_has_is_told_the_nearest_counts(type_in:
     cluster = written(tmp_path / "cluster.yaml", a_node("n"), a_pod("odd", aws_neuron=7))
     said = type_in("explain", "pod", "lab/odd", "--snapshot", cluster)
     assert "the nearest that it does: 4 or 8" in said.out
-    assert "asked 7, which n never grants together; the nearest numbers that it does: 4 or 8" in said.out
+    assert "asked 7, which n never allocates together; the nearest numbers that it does: 4 or 8" in said.out
 
 
 def test_the_old_name_is_not_offered_by_todays_plugin(type_in: Type, tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_what_is_broken_on_a_node_is_left_out_and_what_cannot_be_read_is_a_probl
         ({INSTANCE_LABEL: "trn1.32xlarge", FAMILY_LABEL: "aws"}, 1, "error: Pod lab/pair, container main"),
     ],
 )
-def test_vet_knows_without_a_cluster_that_linked_pools_grant_other_counts(
+def test_vet_knows_without_a_cluster_that_linked_pools_allocate_other_counts(
     type_in: Type, tmp_path: Path, selected: dict[str, str], code: int, words: str
 ) -> None:
     pod = a_pod("pair", aws_neuron=2)

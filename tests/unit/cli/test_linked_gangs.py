@@ -29,7 +29,7 @@ def a_gang(members: int, devices: int, cpu: int = 1) -> dict[str, object]:
     }
 
 
-def granted_to(type_in: Type, cluster: Path, job: Path) -> list[str]:
+def allocated_to(type_in: Type, cluster: Path, job: Path) -> list[str]:
     """The devices of each member as the table has them."""
     said = type_in("plan", "-f", job, "--snapshot", cluster, "--no-headers", "--policy", "node=spread").out
     return sorted(line.split("#")[1].split()[0] for line in said.splitlines() if line.startswith("lab/gang-w-"))
@@ -40,7 +40,7 @@ def test_members_of_a_gang_get_the_same_devices_on_every_node(type_in: Type, tmp
     pods = [a_pod(f"on-{name}", name, on(name, *devices), aws_neuron=len(devices)) for name, devices in busy.items()]
     cluster = written(tmp_path / "cluster.yaml", *map(a_node, busy), *pods)
     job = written(tmp_path / "gang.yaml", a_gang(3, 4, cpu=100))
-    assert granted_to(type_in, cluster, job) == ["4-7", "4-7", "4-7"]
+    assert allocated_to(type_in, cluster, job) == ["4-7", "4-7", "4-7"]
 
 
 def test_what_the_last_node_had_left_is_tried_on_the_others(type_in: Type, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_of_equal_nodes_the_one_that_has_the_same_devices_is_taken(type_in: Type
 def test_members_on_one_node_get_different_devices_and_so_do_those_of_the_next(type_in: Type, tmp_path: Path) -> None:
     cluster = written(tmp_path / "cluster.yaml", a_node("a"), a_node("b"))
     job = written(tmp_path / "gang.yaml", a_gang(4, 8))
-    assert granted_to(type_in, cluster, job) == ["0-7", "0-7", "8-15", "8-15"]
+    assert allocated_to(type_in, cluster, job) == ["0-7", "0-7", "8-15", "8-15"]
 
 
 def test_a_member_that_cannot_have_the_same_devices_gets_others(type_in: Type, tmp_path: Path) -> None:
@@ -75,4 +75,4 @@ def test_a_member_that_cannot_have_the_same_devices_gets_others(type_in: Type, t
     ]
     cluster = written(tmp_path / "cluster.yaml", a_node("a"), a_node("b"), *pods)
     job = written(tmp_path / "gang.yaml", a_gang(2, 8))
-    assert granted_to(type_in, cluster, job) == ["0-7", "8-15"]
+    assert allocated_to(type_in, cluster, job) == ["0-7", "8-15"]

@@ -28,20 +28,20 @@ def smaller(node: dict[str, object], devices: int, kind: str = "trn1.32xlarge") 
     return {**node, "metadata": metadata, "status": status}
 
 
-def test_a_type_that_nobody_knows_is_told_and_grants_devices_singly_or_all_together(
+def test_a_type_that_nobody_knows_is_told_and_allocates_devices_singly_or_all_together(
     type_in: Type, tmp_path: Path
 ) -> None:
     unknown = smaller(a_node("n"), 16, "trn9.32xlarge")
     cluster = written(tmp_path / "cluster.yaml", unknown, a_pod("four", aws_neuron=4))
     said = type_in("explain", "pod", "lab/four", "--snapshot", cluster)
-    assert "asked 4, which n never grants together; the nearest numbers that it does: 1 or 16" in said.out
+    assert "asked 4, which n never allocates together; the nearest numbers that it does: 1 or 16" in said.out
     vetted = type_in("vet", "--snapshot", cluster)
     assert vetted.code == 1
     assert "HP736 warning: Node n\n    instance type trn9.32xlarge is not known" in vetted.out
     whole = written(tmp_path / "whole.yaml", a_pod("whole", aws_neuron=16))
     planned = type_in("plan", "-f", whole, "--snapshot", cluster)
     assert planned.code == 0
-    assert "devices are granted one by one or all together" in planned.err
+    assert "devices are allocated one by one or all together" in planned.err
 
 
 def test_numbers_by_hand_that_meet_are_held_by_both_and_told(type_in: Type, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_node_that_came_back_smaller_keeps_what_its_pods_hold_out_of_account_a
     old = a_pod("old", "n", held(10, 11, 12, 13, 14, 15), aws_neuron=6)
     cluster = written(tmp_path / "cluster.yaml", smaller(a_node("n"), 12), old, a_pod("one", aws_neuron=1))
     said = type_in("vet", "--snapshot", cluster).out
-    assert "the node has 12 devices, trn1.32xlarge has 16: devices are granted one by one or all together" in said
+    assert "the node has 12 devices, trn1.32xlarge has 16: devices are allocated one by one or all together" in said
     assert "pod lab/old: holds n-AWSNeuron-12 and 3 more, which its node does not report" in said
     assert "fits now" in type_in("explain", "pod", "lab/one", "--snapshot", cluster).out
 

@@ -304,12 +304,12 @@ def test_what_a_release_does_otherwise_is_said_when_it_is_asked_for(type_in: Typ
     assert sentence not in quiet.out
     assert sentence in told.out
     settings = tmp_path / "settings.yaml"
-    settings.write_text("version: 1\nvolcano: {grants: extender}\n", encoding="utf-8")
+    settings.write_text("version: 1\nvolcano: {assigner: extender}\n", encoding="utf-8")
     asked = ("plan", "-f", jobs, "--snapshot", dump, "--scheduler", "volcano-1.14")
-    assert sentence not in type_in(*asked, "--grants", "webhook").out
+    assert sentence not in type_in(*asked, "--assigner", "webhook").out
     assert sentence not in type_in(*asked, "--settings", settings).out
-    assert sentence in type_in(*asked, "--settings", settings, "--grants", "volcano").out
-    assert "--grants ours: not one of" in type_in(*asked, "--grants", "ours").err
+    assert sentence in type_in(*asked, "--settings", settings, "--assigner", "volcano").out
+    assert "--assigner ours: not one of" in type_in(*asked, "--assigner", "ours").err
 
 
 def test_a_scheduler_that_nobody_knows_is_an_error(type_in: Type, job: Path) -> None:

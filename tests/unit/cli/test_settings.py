@@ -71,7 +71,7 @@ def accepted(program: SettingsProgram, env: dict[str, str], monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    "name", ["hami-plugins", "koordinator", "neuron-grants", "volcano-vgpu-agent", "volcano-vgpu-grants"]
+    "name", ["hami-plugins", "koordinator", "neuron-allocator", "volcano-vgpu-agent", "volcano-vgpu-allocator"]
 )
 def test_every_listed_variable_changes_its_setting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program, listed = programs()[name]
@@ -88,7 +88,7 @@ def test_every_listed_variable_changes_its_setting(name: str, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    "name", ["hami-plugins", "koordinator", "neuron-grants", "volcano-vgpu-agent", "volcano-vgpu-grants"]
+    "name", ["hami-plugins", "koordinator", "neuron-allocator", "volcano-vgpu-agent", "volcano-vgpu-allocator"]
 )
 def test_every_setting_has_a_meaning_that_is_a_sentence(name: str) -> None:
     _, listed = programs()[name]
@@ -145,8 +145,8 @@ def test_a_name_is_the_beginning_of_a_key_or_of_a_variable(type_in: Type, name: 
 
 
 def test_a_name_is_that_of_a_program(type_in: Type) -> None:
-    said = json.loads(type_in("settings", "neuron-grants", "-o", "json").out)
-    assert [each["name"] for each in said["programs"]] == ["neuron-grants"]
+    said = json.loads(type_in("settings", "neuron-allocator", "-o", "json").out)
+    assert [each["name"] for each in said["programs"]] == ["neuron-allocator"]
     assert {"listen.port", "binds", "lease.duration"} < {each["key"] for each in said["programs"][0]["settings"]}
 
 
@@ -163,7 +163,7 @@ def test_the_table_says_which_file_and_which_variables(type_in: Type) -> None:
     ("name", "near"),
     [
         ("schedulr.name", "did you mean scheduler.name"),
-        ("neuron-grant_", "did you mean neuron-grants"),
+        ("neuron-allocation_", "did you mean neuron-allocator"),
         ("zzz", "without"),
     ],
 )

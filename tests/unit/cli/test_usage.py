@@ -61,7 +61,7 @@ def used(tmp_path: Path, card: str) -> Path:
         "cards": [
             {
                 "id": card,
-                "memoryGrantedBytes": 12 * GIB,
+                "memoryAllocatedBytes": 12 * GIB,
                 "memoryUsedByKindBytes": {"context": 0, "module": 0, "data": 2 * GIB, "other": 0},
                 "utilizationRatio": 0.25,
             }
@@ -72,19 +72,19 @@ def used(tmp_path: Path, card: str) -> Path:
     return file
 
 
-def test_a_running_pod_says_what_it_uses_of_its_grant(type_in: Type, dump: Path, used: Path, card: str) -> None:
+def test_a_running_pod_says_what_it_uses_of_its_allocation(type_in: Type, dump: Path, used: Path, card: str) -> None:
     said = type_in("explain", "pod", "default/runs", "--snapshot", dump, "--usage", used)
     assert said.out.splitlines()[-1] == (
         f"  container main: uses 2 GiB of 12 GiB on {card}, 25% busy, last kernel 2 h ago"
     )
 
 
-def test_while_a_pod_waits_it_says_whose_grants_are_left_unused(type_in: Type, dump: Path, used: Path) -> None:
+def test_while_a_pod_waits_it_says_whose_allocations_are_left_unused(type_in: Type, dump: Path, used: Path) -> None:
     said = type_in("explain", "pod", "default/big", "--snapshot", dump, "--usage", used)
     assert said.out.splitlines()[-1] == "  unused meanwhile: 10 GiB of default/runs, container main"
 
 
-def test_a_pod_that_fits_by_now_needs_nobody_elses_grant(type_in: Type, dump: Path, used: Path) -> None:
+def test_a_pod_that_fits_by_now_needs_nobody_elses_allocation(type_in: Type, dump: Path, used: Path) -> None:
     said = type_in("explain", "pod", "default/small", "--snapshot", dump, "--usage", used)
     assert "it fits now" in said.out
     assert "unused meanwhile" not in said.out
@@ -102,7 +102,7 @@ def test_the_document_has_the_usage_and_is_as_the_schema_says(type_in: Type, dum
 def test_the_page_of_a_plan_shows_it(type_in: Type, dump: Path, used: Path, tmp_path: Path) -> None:
     html = tmp_path / "plan.html"
     type_in("plan", "-f", "-", "--snapshot", dump, "--usage", used, "--html", html, stdin=FITS)
-    assert "Granted and not used" in html.read_text(encoding="utf-8")
+    assert "Allocated and not used" in html.read_text(encoding="utf-8")
 
 
 def test_usage_without_a_page_is_refused(type_in: Type, dump: Path, used: Path) -> None:

@@ -148,9 +148,9 @@ def test_a_cluster_alone_is_looked_at(type_in: Type, tmp_path: Path) -> None:
     assert said.code == 1
     assert said.out.startswith("stdin:1:1: HP731 error: Node n1\n    the node offers 10 volcano.sh/vgpu-number")
     assert type_in("vet", "--fleet", "mixed").code == 0
-    granted = tmp_path / "settings.yaml"
-    granted.write_text("version: 1\nvolcano: {grants: extender, release: 1.14.1}\n", encoding="utf-8")
-    assert type_in("vet", "--snapshot", "-", "--settings", granted, stdin=json.dumps(node)).code == 0
+    allocated = tmp_path / "settings.yaml"
+    allocated.write_text("version: 1\nvolcano: {assigner: extender, release: 1.14.1}\n", encoding="utf-8")
+    assert type_in("vet", "--snapshot", "-", "--settings", allocated, stdin=json.dumps(node)).code == 0
 
 
 IDS = """\
@@ -168,9 +168,9 @@ def test_the_release_of_volcano_is_an_option(type_in: Type, scheduler: str, code
     assert type_in("vet", "-f", "-", "--scheduler", scheduler, stdin=IDS).code == code
 
 
-@pytest.mark.parametrize(("grants", "code"), [("volcano", 1), ("extender", 0)])
-def test_who_grants_cards_is_an_option(type_in: Type, grants: str, code: int) -> None:
-    assert type_in("vet", "-f", "-", "--scheduler", "volcano-1.14", "--grants", grants, stdin=IDS).code == code
+@pytest.mark.parametrize(("assigner", "code"), [("volcano", 1), ("extender", 0)])
+def test_who_assigns_cards_is_an_option(type_in: Type, assigner: str, code: int) -> None:
+    assert type_in("vet", "-f", "-", "--scheduler", "volcano-1.14", "--assigner", assigner, stdin=IDS).code == code
 
 
 def test_rules_are_left_out_by_id_and_name(type_in: Type, wrong: Path) -> None:

@@ -136,8 +136,8 @@ def test_what_volcanos_configuration_says_of_queues_holds() -> None:
 
 
 def test_the_release_of_volcano_is_one() -> None:
-    found = settings.parse("version: 1\nvolcano: {release: v1.14.1, grants: webhook}\n").volcano
-    assert (found.release, found.grants) == ("v1.14.1", "webhook")
+    found = settings.parse("version: 1\nvolcano: {release: v1.14.1, assigner: webhook}\n").volcano
+    assert (found.release, found.assigner) == ("v1.14.1", "webhook")
     with pytest.raises(ConfigError, match=r"volcano.release.*not a release of Volcano; write one such as 1.14.1"):
         settings.parse("version: 1\nvolcano: {release: latest}\n")
 

@@ -13,7 +13,7 @@ from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.model.verdicts import Fit
 from tests import acme
-from tests.builders import a_demand, a_device, a_node, a_request, a_share, granted
+from tests.builders import a_demand, a_device, a_node, a_request, a_share, allocated
 
 SPEC = replace(acme.SPEC, alike=True)
 TWO = a_request(count=2)
@@ -21,7 +21,7 @@ NODE = a_node("n", *(a_device(index=at + 4) for at in range(4)))
 
 
 def given(*cards: str, sets: Sets | None = None, request: DeviceRequest = TWO, spec: VendorSpec = SPEC) -> Sets:
-    placed = Placed(node=NodeName("n"), containers=(granted(*map(a_share, cards)),), fit=Fit((), 0.0), candidates=1)
+    placed = Placed(node=NodeName("n"), containers=(allocated(*map(a_share, cards)),), fit=Fit((), 0.0), candidates=1)
     return alike.with_given(sets or {}, a_demand(request), placed, NODE, Registry([spec]))
 
 
@@ -44,7 +44,7 @@ def test_single_devices_and_vendors_that_do_not_look_at_it_have_no_sets() -> Non
 
 def test_a_single_device_beside_others_is_no_set() -> None:
     demand = a_demand(a_request(count=1), TWO)
-    containers = (granted(a_share("card-1")), granted(a_share("card-2"), a_share("card-3")))
+    containers = (allocated(a_share("card-1")), allocated(a_share("card-2"), a_share("card-3")))
     placed = Placed(node=NodeName("n"), containers=containers, fit=Fit((), 0.0), candidates=1)
     assert alike.with_given({}, demand, placed, NODE, Registry([SPEC])) == {TWO: ((6, 7),)}
 

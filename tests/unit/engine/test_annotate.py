@@ -6,7 +6,7 @@ from dataclasses import replace
 from hami_plugins.engine.annotate import annotations_of, labels_of
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
-from hami_plugins.model.devices import CoreMask, GrantedShare, Instance, SlicePlacement
+from hami_plugins.model.devices import AllocatedShare, CoreMask, Instance, SlicePlacement
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import ContainerKind
@@ -14,7 +14,7 @@ from hami_plugins.model.units import NodeName, VendorName
 from hami_plugins.model.vendor import AllocationView, ResourceNames, VendorSpec
 from hami_plugins.model.verdicts import Fit
 from tests import acme
-from tests.builders import COUNT, a_container, a_device, a_node, a_pod, a_share, granted
+from tests.builders import COUNT, a_container, a_device, a_node, a_pod, a_share, allocated
 
 NOW = 1_790_000_000_123_456_789
 TO_ALLOCATE, ALLOCATED = acme.SPEC.keys.to_allocate, acme.SPEC.keys.allocated
@@ -23,10 +23,10 @@ VOLCANO = replace(acme.SPEC, dialect=Dialect.VOLCANO)
 
 
 def written(
-    *shares: tuple[GrantedShare, ...], specs: tuple[VendorSpec, ...] = (acme.SPEC,), pod: Pod | None = None
+    *shares: tuple[AllocatedShare, ...], specs: tuple[VendorSpec, ...] = (acme.SPEC,), pod: Pod | None = None
 ) -> dict[str, str]:
     placed = Placed(
-        node=NodeName("node-0"), containers=tuple(granted(*each) for each in shares), fit=Fit((), 0.0), candidates=1
+        node=NodeName("node-0"), containers=tuple(allocated(*each) for each in shares), fit=Fit((), 0.0), candidates=1
     )
     entry = a_node("node-0", a_device(index=4), a_device(index=5))
     asking = pod or a_pod(*(a_container({COUNT: 1}, name=f"c{at}") for at in range(len(shares))))

@@ -22,14 +22,14 @@ from tests.builders import (
     a_request,
     a_share,
     a_snapshot,
-    granted,
+    allocated,
     used,
 )
 
 TWO = a_node("node-0", a_device(), a_device(index=1))
 RECORD = a_record(
-    granted(a_share("card-0", 500, 5), kind=ContainerKind.INIT),
-    granted(a_share("card-0", 100, 10), a_share("card-1", 200, 20)),
+    allocated(a_share("card-0", 500, 5), kind=ContainerKind.INIT),
+    allocated(a_share("card-0", 100, 10), a_share("card-1", 200, 20)),
     requests=(("cpu", 3 * NANO),),
 )
 
@@ -50,7 +50,7 @@ def test_a_pod_whose_init_containers_are_done_holds_what_runs() -> None:
 
 
 def test_shares_of_devices_that_the_node_does_not_have_stay_on_the_record() -> None:
-    stray = a_record(granted(a_share("gone", 500)))
+    stray = a_record(allocated(a_share("gone", 500)))
     entry = with_pod(TWO, stray)
     assert entry.state.usage == (IDLE, IDLE)
     assert entry.pods == (stray,)
@@ -77,7 +77,7 @@ def test_a_placement_takes_effect_on_its_node_only() -> None:
     (record,) = after.nodes[1].pods
     assert record.full_name == "team/new"
     assert (record.uid, record.priority, record.requests) == ("uid-new", 7, (("cpu", NANO),))
-    assert record.grants == record_of(pod, decision).grants == decision.containers
+    assert record.allocations == record_of(pod, decision).allocations == decision.containers
 
 
 def test_pods_are_removed_wherever_they_are_and_other_nodes_stay_the_same() -> None:

@@ -63,7 +63,7 @@ class TestChoice:
         decision = Decider(REGISTRY).decide(snapshot, SLICE, SPREAD)
         assert isinstance(decision, Placed)
         assert (decision.node, decision.candidates) == ("c", 2)
-        (share,) = decision.grants()
+        (share,) = decision.shares()
         assert (share.device, share.vendor, share.word, share.memory) == ("GPU-c", ACME, ACME, 1024)
 
     def test_a_vendors_word_is_its_model_where_it_says_so_and_the_assignment_can_carry_it(self) -> None:
@@ -72,7 +72,7 @@ class TestChoice:
             node = a_node("a", a_device(model=model))
             decision = Decider(Registry([spec])).decide(a_snapshot(node), SLICE, DEFAULT_POLICY)
             assert isinstance(decision, Placed)
-            assert decision.grants()[0].word == word
+            assert decision.shares()[0].word == word
 
 
 class TestRefusal:
@@ -233,7 +233,7 @@ class TestCache:
 
 
 class TestNames:
-    """Grants carry the names of their own node, however often a state has been seen."""
+    """Allocations carry the names of their own node, however often a state has been seen."""
 
     def test_nodes_in_equal_states_keep_their_names(self) -> None:
         decider = Decider(REGISTRY)
@@ -242,7 +242,7 @@ class TestNames:
                 entry = a_node(name, ids=[f"{name}-card"])
                 placed = decider.decide(a_snapshot(entry), SLICE, DEFAULT_POLICY)
                 assert isinstance(placed, Placed)
-                assert [share.device for share in placed.grants()] == [f"{name}-card"]
+                assert [share.device for share in placed.shares()] == [f"{name}-card"]
 
     def test_what_is_remembered_of_them_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(decide, "MOST_NAMED", 2)
@@ -250,7 +250,7 @@ class TestNames:
         for at in range(5):
             placed = decider.decide(a_snapshot(a_node("n", ids=[f"card-{at}"])), SLICE, DEFAULT_POLICY)
             assert isinstance(placed, Placed)
-            assert placed.grants()[0].device == f"card-{at}"
+            assert placed.shares()[0].device == f"card-{at}"
 
     def test_another_demand_in_between_changes_nothing(self) -> None:
         decider = Decider(REGISTRY, columns=1)

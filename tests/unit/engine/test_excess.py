@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.engine.excess import DeviceExcess, excess_of, within
-from hami_plugins.model.devices import CoreMask, Device, GrantedShare, Mark
+from hami_plugins.model.devices import AllocatedShare, CoreMask, Device, Mark
 from hami_plugins.model.requests import Absolute, DeviceRequest, MemoryDemand, Percent
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.vendors.awsneuron import SPEC as NEURON
@@ -14,8 +14,8 @@ from hami_plugins.vendors.volcano import SPEC
 COUNT, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
 
 
-def share(memory: int, cores: int = 0, device: str = "GPU-a", mark: Mark | None = None) -> GrantedShare:
-    return GrantedShare(
+def share(memory: int, cores: int = 0, device: str = "GPU-a", mark: Mark | None = None) -> AllocatedShare:
+    return AllocatedShare(
         device=DeviceId(device),
         vendor=SPEC.name,
         word="NVIDIA",
@@ -35,7 +35,7 @@ def device_of(name: DeviceId) -> Device | None:
     return Device(vendor=SPEC.name, model="A", slots=10, memory=MiB(40_961), cores=CoreShare(100), index=0)
 
 
-def found(request: DeviceRequest | None, *shares: GrantedShare) -> DeviceExcess | None:
+def found(request: DeviceRequest | None, *shares: AllocatedShare) -> DeviceExcess | None:
     return excess_of(SPEC, request, shares, device_of)
 
 
@@ -55,7 +55,7 @@ def found(request: DeviceRequest | None, *shares: GrantedShare) -> DeviceExcess 
     ],
 )
 def test_an_amount_above_the_request_is_found(
-    request_: DeviceRequest | None, shares: list[GrantedShare], expected: tuple[object, ...]
+    request_: DeviceRequest | None, shares: list[AllocatedShare], expected: tuple[object, ...]
 ) -> None:
     assert found(request_, *shares) == expected
 
@@ -76,12 +76,12 @@ def test_an_amount_above_the_request_is_found(
     ],
 )
 def test_an_allocation_as_large_as_the_request_is_none(
-    request_: DeviceRequest | None, shares: list[GrantedShare]
+    request_: DeviceRequest | None, shares: list[AllocatedShare]
 ) -> None:
     assert found(request_, *shares) is None
 
 
-def cores(*bits: int) -> list[GrantedShare]:
+def cores(*bits: int) -> list[AllocatedShare]:
     return [share(0, 0, f"n-{at}", CoreMask(mask)) for at, mask in enumerate(bits)]
 
 
@@ -99,7 +99,7 @@ def cores(*bits: int) -> list[GrantedShare]:
     ],
 )
 def test_cores_beyond_a_device_are_whole_devices(
-    count: int, amount: int, shares: list[GrantedShare], expected: object
+    count: int, amount: int, shares: list[AllocatedShare], expected: object
 ) -> None:
     assert excess_of(NEURON, asked(count=count, cores=amount), shares, device_of) == expected
 
@@ -130,6 +130,6 @@ def test_an_excess_names_resource_device_and_both_amounts(excess: DeviceExcess, 
     ],
 )
 def test_an_allocation_is_cut_to_the_request(
-    request_: DeviceRequest | None, shares: list[GrantedShare], expected: list[GrantedShare]
+    request_: DeviceRequest | None, shares: list[AllocatedShare], expected: list[AllocatedShare]
 ) -> None:
     assert within(request_, shares, device_of) == tuple(expected)

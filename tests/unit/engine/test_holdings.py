@@ -16,7 +16,7 @@ from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.requests import Absolute, ContainerKind
 from hami_plugins.model.units import DeviceId, MiB
 from tests import acme
-from tests.builders import a_device, a_node, a_record, a_share, a_snapshot, granted
+from tests.builders import a_device, a_node, a_record, a_share, a_snapshot, allocated
 from tests.unit.suggest.questions import a_pod_on
 
 CARD = DeviceId("card-0")
@@ -65,13 +65,13 @@ def test_a_card_that_is_promised_more_than_it_has_is_told_with_those_who_share_i
 
 
 def test_a_partition_whose_place_nobody_wrote_down_is_told() -> None:
-    record = a_record(granted(a_share(CARD, 1_000, mark=Unplaced("no reservation"))))
+    record = a_record(allocated(a_share(CARD, 1_000, mark=Unplaced("no reservation"))))
     assert flaws_of(record, on(a_device(), record)) == (flaw(InconsistencyKind.UNPLACED, why="no reservation"),)
 
 
 def test_partitions_that_overlap_are_told_with_whom() -> None:
     def partition(start: int, name: str) -> PodRecord:
-        return a_record(granted(a_share(CARD, 1_000, mark=Instance("2g", SlicePlacement(start, 2)))), name=name)
+        return a_record(allocated(a_share(CARD, 1_000, mark=Instance("2g", SlicePlacement(start, 2)))), name=name)
 
     one, two, three = partition(0, "one"), partition(1, "two"), partition(2, "three")
     node = on(a_device(), one, two, three, a_pod_on(CARD, 1))
@@ -82,9 +82,9 @@ def test_partitions_that_overlap_are_told_with_whom() -> None:
 
 def test_the_demand_of_a_pod_that_comes_again_is_what_it_holds() -> None:
     record = a_record(
-        granted(a_share("card-0", 1_000, 10), a_share("card-1", 2_000, 5), kind=ContainerKind.SIDECAR),
-        granted(),
-        granted(a_share("card-0", 500), a_share("npu", 7, vendor="Other")),
+        allocated(a_share("card-0", 1_000, 10), a_share("card-1", 2_000, 5), kind=ContainerKind.SIDECAR),
+        allocated(),
+        allocated(a_share("card-0", 500), a_share("npu", 7, vendor="Other")),
     )
     found = demand_again(record).containers
     assert [each.kind for each in found] == [ContainerKind.SIDECAR, ContainerKind.APP, ContainerKind.APP]
@@ -96,25 +96,25 @@ def test_the_demand_of_a_pod_that_comes_again_is_what_it_holds() -> None:
 
 
 def test_a_pod_that_comes_again_fits_where_it_was() -> None:
-    record = a_record(granted(a_share(CARD, 9_000, 30)))
+    record = a_record(allocated(a_share(CARD, 9_000, 30)))
     placed = Decider(Registry((acme.SPEC,))).decide(
         a_snapshot(a_node("a")), PodDemand(demand_again(record)), DEFAULT_POLICY
     )
     assert isinstance(placed, Placed)
-    assert placed.containers == record.grants
+    assert placed.containers == record.allocations
 
 
 @pytest.mark.parametrize(("bits", "others"), [(0b0110, ("default/other",)), (0b1100, ())])
 def test_cores_that_another_pod_holds_too_are_told(bits: int, others: tuple[str, ...]) -> None:
-    record = a_record(granted(a_share(CARD, 0, 2, CoreMask(0b0011))), name="p")
-    other = a_record(granted(a_share(CARD, 0, 2, CoreMask(bits))), name="other")
-    plain = a_record(granted(a_share(CARD, 0, 2)), name="plain")
+    record = a_record(allocated(a_share(CARD, 0, 2, CoreMask(0b0011))), name="p")
+    other = a_record(allocated(a_share(CARD, 0, 2, CoreMask(bits))), name="other")
+    plain = a_record(allocated(a_share(CARD, 0, 2)), name="plain")
     expected = (flaw(InconsistencyKind.OVERLAP, 0, 0, *others),) if others else ()
     assert flaws_of(record, on(a_device(cores=16), record, other, plain)) == expected
 
 
 def test_cores_that_are_too_many_already_are_told_once() -> None:
-    record = a_record(granted(a_share(CARD, 0, 2, CoreMask(0b11))), name="p")
-    other = a_record(granted(a_share(CARD, 0, 2, CoreMask(0b11))), name="other")
+    record = a_record(allocated(a_share(CARD, 0, 2, CoreMask(0b11))), name="p")
+    other = a_record(allocated(a_share(CARD, 0, 2, CoreMask(0b11))), name="other")
     (only,) = flaws_of(record, on(a_device(cores=2), record, other))
     assert only.kind is InconsistencyKind.CORES

@@ -8,10 +8,10 @@ import pytest
 from hami_plugins.engine.inventory import NodeBuilder, RecordReader, add_requests, aligned, asks_for_a_card, with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
-from hami_plugins.model.devices import CoreMask, GrantedShare, GroupMember
+from hami_plugins.model.devices import AllocatedShare, CoreMask, GroupMember
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import NodeFacts, Problem
-from hami_plugins.model.pods import Container, ContainerGrant, Pod
+from hami_plugins.model.pods import Container, ContainerAllocation, Pod
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import DeviceId, NodeName, PodUid, VendorName
@@ -138,50 +138,54 @@ def test_a_nodes_sums_count_its_pods_and_their_plain_requests() -> None:
 
 def record(
     annotations: Mapping[str, str], *containers: Container, specs: tuple[VendorSpec, ...] = (acme.SPEC,)
-) -> tuple[tuple[ContainerGrant, ...], tuple[Problem, ...]]:
+) -> tuple[tuple[ContainerAllocation, ...], tuple[Problem, ...]]:
     pod = a_pod(*containers, annotations=annotations)
     found, problems = RecordReader(Registry(specs)).record(pod)
-    return found.grants, problems
+    return found.allocations, problems
 
 
 class TestRecords:
     """What a placed pod holds is what its annotations say."""
 
     def test_each_segment_belongs_to_its_container(self) -> None:
-        grants, problems = record(
+        allocations, problems = record(
             {KEY: "GPU-a,Acme,500,3:GPU-b,Acme,500,3:;;GPU-c,Acme,30,0:;", "other": "x"},
             a_container(name="load", kind=INIT),
             a_container(name="idle"),
             a_container(),
         )
         assert problems == ()
-        assert [grant.kind for grant in grants] == [INIT, APP, APP]
-        assert [[share.device for share in grant.shares] for grant in grants] == [["GPU-a", "GPU-b"], [], ["GPU-c"]]
-        assert grants[0].shares[0] == a_share("GPU-a", 500, 3)
+        assert [allocation.kind for allocation in allocations] == [INIT, APP, APP]
+        assert [[share.device for share in allocation.shares] for allocation in allocations] == [
+            ["GPU-a", "GPU-b"],
+            [],
+            ["GPU-c"],
+        ]
+        assert allocations[0].shares[0] == a_share("GPU-a", 500, 3)
 
     def test_lists_of_several_vendors_are_merged_per_container(self) -> None:
         specs = (acme.SPEC, a_vendor("beta"))
-        grants, _ = record(
+        allocations, _ = record(
             {KEY: ";x,Acme,1,1:;", "hami.io/beta-allocated": "y,beta,2,2:;z,beta,3,3:;"},
             a_container(),
             a_container(),
             specs=specs,
         )
-        assert [[share.device for share in grant.shares] for grant in grants] == [["y"], ["x", "z"]]
-        assert [share.vendor for share in grants[1].shares] == [ACME, "beta"]
+        assert [[share.device for share in allocation.shares] for allocation in allocations] == [["y"], ["x", "z"]]
+        assert [share.vendor for share in allocations[1].shares] == [ACME, "beta"]
 
     def test_an_unreadable_list_is_a_problem_and_other_lists_count(self) -> None:
-        grants, problems = record(
+        allocations, problems = record(
             {KEY: "GPU-a,Acme,half;", "hami.io/beta-allocated": "y,beta,2,2:;"},
             a_container(),
             specs=(acme.SPEC, a_vendor("beta")),
         )
-        assert [share.device for share in grants[0].shares] == ["y"]
+        assert [share.device for share in allocations[0].shares] == ["y"]
         assert [(problem.place, KEY in problem.what) for problem in problems] == [("pod default/p", True)]
 
     def test_more_containers_than_the_pod_has_are_a_problem(self) -> None:
-        grants, (problem,) = record({KEY: "a,Acme,1,1:;b,Acme,1,1:;"}, a_container())
-        assert grants == (ContainerGrant(APP),)
+        allocations, (problem,) = record({KEY: "a,Acme,1,1:;b,Acme,1,1:;"}, a_container())
+        assert allocations == (ContainerAllocation(APP),)
         assert "names 2 containers, the pod has 1" in problem.what
 
     def test_everything_else_comes_from_the_pod(self) -> None:
@@ -202,24 +206,28 @@ class TestRecords:
         assert (found.queue, found.group, found.init_finished, found.terminating) == ("gold", "ring", True, True)
 
     def test_what_the_list_does_not_carry_is_recalled_by_the_vendor(self) -> None:
-        def recall(annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]) -> tuple[ContainerGrant, ...]:
+        def recall(
+            annotations: Mapping[str, str], allocations: tuple[ContainerAllocation, ...]
+        ) -> tuple[ContainerAllocation, ...]:
             bits = int(annotations["bits"])
             return tuple(
-                replace(grant, shares=tuple(replace(share, mark=CoreMask(bits)) for share in grant.shares))
-                for grant in grants
+                replace(allocation, shares=tuple(replace(share, mark=CoreMask(bits)) for share in allocation.shares))
+                for allocation in allocations
             )
 
         spec = replace(acme.SPEC, recall=recall)
-        grants, _ = record({KEY: "a,Acme,1,1:;", "bits": "5"}, a_container(), specs=(spec,))
-        assert grants[0].shares[0].mark == CoreMask(5)
+        allocations, _ = record({KEY: "a,Acme,1,1:;", "bits": "5"}, a_container(), specs=(spec,))
+        assert allocations[0].shares[0].mark == CoreMask(5)
 
     def test_a_list_without_what_goes_with_it_still_counts_and_the_rest_is_a_problem(self) -> None:
-        def recall(annotations: Mapping[str, str], grants: tuple[ContainerGrant, ...]) -> tuple[ContainerGrant, ...]:
+        def recall(
+            annotations: Mapping[str, str], allocations: tuple[ContainerAllocation, ...]
+        ) -> tuple[ContainerAllocation, ...]:
             raise WireError("places", "half", "does not parse")
 
         spec = replace(acme.SPEC, recall=recall)
-        grants, (problem,) = record({KEY: "a,Acme,100,1:;"}, a_container(), specs=(spec,))
-        assert grants[0].shares == (a_share("a", 100, 1),)
+        allocations, (problem,) = record({KEY: "a,Acme,100,1:;"}, a_container(), specs=(spec,))
+        assert allocations[0].shares == (a_share("a", 100, 1),)
         assert problem.what == "places: does not parse (in 'half')"
 
     @pytest.mark.parametrize(("group", "mark"), [("team/ring", GroupMember("team/ring")), ("", None)])
@@ -227,18 +235,18 @@ class TestRecords:
         self, group: str, mark: GroupMember | None
     ) -> None:
         spec = replace(acme.SPEC, group_of=lambda pod: group)
-        grants, _ = record({KEY: "a,Acme,1,1:;"}, a_container(), specs=(spec,))
-        assert grants[0].shares[0].mark == mark
+        allocations, _ = record({KEY: "a,Acme,1,1:;"}, a_container(), specs=(spec,))
+        assert allocations[0].shares[0].mark == mark
 
     def test_volcanos_lists_are_read_in_volcanos_form(self) -> None:
         spec = a_vendor("v", dialect=Dialect.VOLCANO)
         asking = a_container({"v.example/card": 1})
-        grants, problems = record({"hami.io/v-allocated": "a,NVIDIA,1,1:"}, a_container(), asking, specs=(spec,))
+        allocations, problems = record({"hami.io/v-allocated": "a,NVIDIA,1,1:"}, a_container(), asking, specs=(spec,))
         assert problems == ()
-        assert [[share.device for share in grant.shares] for grant in grants] == [[], ["a"]]
+        assert [[share.device for share in allocation.shares] for allocation in allocations] == [[], ["a"]]
 
 
-def segments(text: str) -> list[list[GrantedShare]]:
+def segments(text: str) -> list[list[AllocatedShare]]:
     """``ab,,c`` are three segments: two devices, none, one."""
     return [[a_share(name) for name in part] for part in text.split(",")] if text else []
 

@@ -12,7 +12,7 @@ from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, MiB, VendorName
 from hami_plugins.model.vendor import Headroom, RequestRules, ResourceNames
 from tests import acme
-from tests.builders import ACME, CORES, MEMORY, a_device, a_node, a_record, a_share, a_snapshot, granted
+from tests.builders import ACME, CORES, MEMORY, a_device, a_node, a_record, a_share, a_snapshot, allocated
 
 BETA = replace(
     acme.SPEC,
@@ -29,9 +29,9 @@ def a_quota(**hard: int) -> NamespaceQuota:
 
 
 def test_pods_of_the_namespace_add_up_over_nodes_and_vendors() -> None:
-    mixed = a_record(granted(a_share("card-0", 100, 10), a_share("x", 7, 1, vendor="Beta")), namespace="team")
-    init = granted(a_share("card-0", 900), kind=ContainerKind.INIT)
-    starting = a_record(init, granted(a_share("card-0", 50)), namespace="team")
+    mixed = a_record(allocated(a_share("card-0", 100, 10), a_share("x", 7, 1, vendor="Beta")), namespace="team")
+    init = allocated(a_share("card-0", 900), kind=ContainerKind.INIT)
+    starting = a_record(init, allocated(a_share("card-0", 50)), namespace="team")
     other = a_record(namespace="other")
     snapshot = a_snapshot(with_pods(a_node("a"), [mixed, other]), with_pods(a_node("b"), [starting]))
     assert used_by(snapshot, "team", REGISTRY) == {ACME: (1_000, 10), "Beta": (7, 1)}
@@ -39,8 +39,8 @@ def test_pods_of_the_namespace_add_up_over_nodes_and_vendors() -> None:
 
 
 def test_finished_init_containers_use_nothing_of_a_quota() -> None:
-    init = granted(a_share("card-0", 900), kind=ContainerKind.INIT)
-    record = a_record(init, granted(a_share("card-0", 50)), namespace="team", init_finished=True)
+    init = allocated(a_share("card-0", 900), kind=ContainerKind.INIT)
+    record = a_record(init, allocated(a_share("card-0", 50)), namespace="team", init_finished=True)
     assert used_by(a_snapshot(with_pods(a_node(), [record])), "team", REGISTRY) == {ACME: (50, 0)}
 
 
@@ -99,7 +99,7 @@ def test_asking_nothing_fits_even_an_overdrawn_quota() -> None:
 def test_a_vendor_may_count_cores_in_another_unit_than_it_books() -> None:
     halves = replace(acme.SPEC, cores_in_quota=lambda device, cores: CoreShare(cores * 100 // device.cores))
     node = with_pods(
-        a_node("a", a_device(cores=200)), [a_record(granted(a_share("card-0", 1, 50), a_share("gone", 1, 7)))]
+        a_node("a", a_device(cores=200)), [a_record(allocated(a_share("card-0", 1, 50), a_share("gone", 1, 7)))]
     )
     assert used_by(a_snapshot(node), "default", Registry([halves])) == {ACME: (2, 32)}
 
@@ -110,7 +110,7 @@ def test_volcanos_resources_are_not_in_hamis_quota() -> None:
 
 
 def test_what_is_left_in_a_namespace_is_its_quota_less_its_pods() -> None:
-    node = with_pods(a_node(), [a_record(granted(a_share("card-0", 1_500, 30)), namespace="team")])
+    node = with_pods(a_node(), [a_record(allocated(a_share("card-0", 1_500, 30)), namespace="team")])
     snapshot = a_snapshot(node, quotas={"team": {f"limits.{MEMORY}": 5_000}})
     assert left_in(snapshot, "team", REGISTRY) == {ACME: Headroom(MiB(3_500), None)}
     assert left_in(snapshot, "other", REGISTRY) is None

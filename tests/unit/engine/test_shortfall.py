@@ -28,7 +28,7 @@ from tests.builders import (
     a_request,
     a_share,
     a_snapshot,
-    granted,
+    allocated,
     used,
 )
 from tests.unit.suggest.questions import a_busy_node, a_pod_on, facts, wanting
@@ -135,15 +135,15 @@ def test_partitions_with_a_place_are_what_counts_on_partitioned_cards() -> None:
     held = a_share("gpu-0", 6_144, 25, Instance("1g.6gb", SlicePlacement(1, 1)), vendor="NVIDIA")
     node = with_pods(
         a_node("a", card, plain, ids=["gpu-0", "gpu-1"]),
-        [a_record(granted(held)), a_record(granted(a_share("gpu-1", 39_000, vendor="NVIDIA")), name="other")],
+        [a_record(allocated(held)), a_record(allocated(a_share("gpu-1", 39_000, vendor="NVIDIA")), name="other")],
     )
     found = why([node], wanting(a_request(vendor="NVIDIA", memory=20_000)), specs=(nvidia.SPEC,))
     reason = only(found)
     assert reason.reason in {Reason.MEMORY, Reason.PARTITION}
-    alone = with_pods(a_node("a", card, ids=["gpu-0"]), [a_record(granted(held))])
+    alone = with_pods(a_node("a", card, ids=["gpu-0"]), [a_record(allocated(held))])
     reason = only(why([alone], wanting(a_request(vendor="NVIDIA", memory=20_000)), specs=(nvidia.SPEC,)))
     assert (reason.reason, reason.supply) == (Reason.PARTITION, Supply(6_144, NodeName("a"), 6_144))
-    both = with_pods(a_node("a", card, plain, ids=["gpu-0", "gpu-1"]), [a_record(granted(held))])
+    both = with_pods(a_node("a", card, plain, ids=["gpu-0", "gpu-1"]), [a_record(allocated(held))])
     reason = only(why([both], wanting(a_request(vendor="NVIDIA", count=2, memory=20_000)), specs=(nvidia.SPEC,)))
     assert (reason.reason, reason.supply) == (Reason.PARTITION, Supply(6_144, NodeName("a"), 46_144))
 

@@ -20,7 +20,7 @@ from hami_plugins.suggest.changes import (
     Removed,
     Tolerated,
 )
-from tests.builders import ACME, MEMORY, a_record, a_request, a_share, a_snapshot, granted
+from tests.builders import ACME, MEMORY, a_record, a_request, a_share, a_snapshot, allocated
 from tests.unit.suggest.questions import a_busy_node, a_pod_on, offered, wanting
 
 LESS = LessOf(
@@ -76,11 +76,11 @@ LESS = LessOf(
             "once pod default/p, which is terminating, has given back a slot on 1 card",
         ),
         (
-            Removed(pod=a_record(granted(), name="p"), node=NodeName("n1")),
+            Removed(pod=a_record(allocated(), name="p"), node=NodeName("n1")),
             "without pod default/p, which holds no cards",
         ),
         (
-            Removed(pod=a_record(granted(a_share("c", 1), a_share("d", 2, 1)), name="p"), node=NodeName("n1")),
+            Removed(pod=a_record(allocated(a_share("c", 1), a_share("d", 2, 1)), name="p"), node=NodeName("n1")),
             "without pod default/p, which holds 3 MiB and 1 core on 2 cards",
         ),
     ],

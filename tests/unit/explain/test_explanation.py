@@ -30,7 +30,7 @@ from tests.builders import (
     a_record,
     a_share,
     a_snapshot,
-    granted,
+    allocated,
 )
 from tests.unit.suggest.questions import a_busy_node, a_pod_on, facts
 
@@ -172,7 +172,7 @@ class TestRunning:
 
     def test_volcanos_own_policy_decides_for_its_devices(self) -> None:
         spec = volcano.SPEC
-        record = a_record(granted(a_share("gpu-0", 1_000, vendor=spec.name)))
+        record = a_record(allocated(a_share("gpu-0", 1_000, vendor=spec.name)))
         card = a_device(vendor=spec.name, model="NVIDIA-T4")
         node = with_pods(a_node("a", card, ids=["gpu-0"]), [record])
         assert running(a_snapshot(node), by=planner(registry=Registry((spec,)))).stays
@@ -186,12 +186,12 @@ class TestRunning:
         assert about.choice is None
         assert about.why is not None
 
-    def test_what_is_wrong_with_its_grant_is_told(self) -> None:
+    def test_what_is_wrong_with_its_allocation_is_told(self) -> None:
         node = with_pods(a_node("a"), [a_pod_on("gone", 1_000)])
         assert [each.kind for each in running(a_snapshot(node)).flaws] == [InconsistencyKind.STRANGER]
 
     def test_a_pod_that_holds_no_devices_is_said_to_ask_for_none(self) -> None:
-        node = with_pods(a_node("a"), [a_record(granted(), name="plain"), a_pod_on("card-0", 1)])
+        node = with_pods(a_node("a"), [a_record(allocated(), name="plain"), a_pod_on("card-0", 1)])
         found = explain(a_snapshot(node), "default/plain", planner())
         assert found.asks_nothing
         assert not explain(a_snapshot(node), "default/running", planner()).asks_nothing
@@ -225,4 +225,4 @@ def test_a_pod_that_does_not_exist_is_an_error_that_names_what_could_be_meant(na
 
 
 def test_the_built_in_vendors_explain_without_a_planner() -> None:
-    assert explain(a_snapshot(with_pods(a_node("a"), [a_record(granted())])), "default/running").asks_nothing
+    assert explain(a_snapshot(with_pods(a_node("a"), [a_record(allocated())])), "default/running").asks_nothing

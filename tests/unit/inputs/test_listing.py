@@ -23,10 +23,18 @@ def a_node(name: str = "n0") -> Raw:
     return MACHINE.node(name)
 
 
-def a_pod(name: str = "p0", *, node: str | None = "n0", grant: str = "n0-acme-0,Acme,100,5:;", **metadata: Any) -> Raw:
+def a_pod(
+    name: str = "p0", *, node: str | None = "n0", allocation: str = "n0-acme-0,Acme,100,5:;", **metadata: Any
+) -> Raw:
     return {
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "team", "uid": f"u-{name}", "annotations": {KEY: grant}, **metadata},
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "uid": f"u-{name}",
+            "annotations": {KEY: allocation},
+            **metadata,
+        },
         "spec": {"containers": [{"name": "main"}], **({"nodeName": node} if node else {})},
         "status": {"phase": "Running" if node else "Pending"},
     }
@@ -49,7 +57,7 @@ def said(snapshot: ClusterSnapshot) -> list[str]:
 
 
 def test_pods_are_found_on_their_nodes_whatever_came_first() -> None:
-    items = [a_node(), a_node("n1"), a_pod(), a_pod("p1", node=None), a_pod("p2", grant="n0-acme-1,Acme,7,1:;")]
+    items = [a_node(), a_node("n1"), a_pod(), a_pod("p1", node=None), a_pod("p2", allocation="n0-acme-1,Acme,7,1:;")]
     states = set()
     for seed in range(5):
         random.Random(seed).shuffle(items)
@@ -114,7 +122,7 @@ def test_pods_whose_names_are_still_to_be_made_up_are_all_different() -> None:
 
 
 def test_a_pod_on_a_device_that_vanished_is_kept_and_told() -> None:
-    snapshot = read(a_node(), a_pod(grant="gone,Acme,100,5:n0-acme-1,Acme,7,1:;"))
+    snapshot = read(a_node(), a_pod(allocation="gone,Acme,100,5:n0-acme-1,Acme,7,1:;"))
     (record,) = snapshot.nodes[0].pods
     assert [share.device for share in record.strangers] == ["gone"]
     assert [usage.memory for usage in snapshot.nodes[0].state.usage[:2]] == [0, 7]
@@ -164,7 +172,7 @@ def test_half_a_register_is_a_problem_of_its_node_and_its_pods_are_kept() -> Non
 
 
 def test_an_unreadable_assignment_is_a_problem_of_its_pod() -> None:
-    snapshot = read(a_node(), a_pod(grant="n0-acme-0,Acme,lots,5:;"), a_pod("p1"))
+    snapshot = read(a_node(), a_pod(allocation="n0-acme-0,Acme,lots,5:;"), a_pod("p1"))
     assert snapshot.nodes[0].state.usage[0].memory == 100
     assert [problem.place for problem in snapshot.problems] == ["pod team/p0"]
 

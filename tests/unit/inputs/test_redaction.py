@@ -145,8 +145,8 @@ def test_pseudonyms_change_no_answer(nodes: list[str], running: list[str], seed:
         if isinstance(theirs.decision, Placed) and isinstance(ours.decision, Placed):
             assert ours.decision.node == redactor.names.name(Named.NODE, theirs.decision.node)
             assert ours.decision.fit == theirs.decision.fit
-            assert [share.device for share in ours.decision.grants()] == [
-                renamed(redactor, share.device, theirs.decision.node) for share in theirs.decision.grants()
+            assert [share.device for share in ours.decision.shares()] == [
+                renamed(redactor, share.device, theirs.decision.node) for share in theirs.decision.shares()
             ]
         else:
             assert ours.words == theirs.words

@@ -8,7 +8,7 @@ from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import CoreShare, DeviceId, MiB
 from hami_plugins.wire import koordinator
 from hami_plugins.wire.pod_devices import AssignedDevice
-from koordinator_adapter.core.allocations import NodeDevice, assigned, grants, synthesised
+from koordinator_adapter.core.allocations import NodeDevice, allocations, assigned, synthesised
 
 CARD = NodeDevice(2, DeviceId("GPU-a"), 24 << 30)
 
@@ -40,8 +40,8 @@ def test_other_types_hold_no_cards() -> None:
 def test_one_container_has_all_the_cards() -> None:
     device = AssignedDevice(DeviceId("GPU-a"), "NVIDIA", MiB(8192), CoreShare(40))
     containers = [Container(name="log", kind=ContainerKind.INIT), Container(name="main")]
-    found = grants([device], containers, at=1)
-    assert [grant.kind for grant in found] == [ContainerKind.INIT, ContainerKind.APP]
+    found = allocations([device], containers, at=1)
+    assert [allocation.kind for allocation in found] == [ContainerKind.INIT, ContainerKind.APP]
     assert not found[0].shares
     assert [(share.device, share.memory, share.cores) for share in found[1].shares] == [("GPU-a", 8192, 40)]
 

@@ -1,4 +1,4 @@
-"""What holds for every translation: nothing granted changes, no limit is weakened in silence, and back is back."""
+"""What holds for every translation: nothing allocated changes, no limit is weakened in silence, and back is back."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def is_cardless(raw: Any, words: Dialect) -> bool:
 
 
 @given(every_pod, every_target, every_setting)
-def test_what_is_granted_on_each_card_stays(raw: Raw, target: Dialect, settings: TranslationOptions) -> None:
+def test_what_is_allocated_on_each_card_stays(raw: Raw, target: Dialect, settings: TranslationOptions) -> None:
     found = translate(raw, target, REGISTRY, settings)
     if found.source is None or found.fidelity is Fidelity.REFUSED or is_cardless(raw, found.source):
         assert not found.edits
@@ -238,7 +238,9 @@ def test_network_cards_and_fpgas_stay_as_they_are_or_the_pod_is_refused(
 
 
 @given(every_pod, every_setting)
-def test_the_granted_total_stays_in_every_total_that_koordinator_counts(raw: Raw, settings: TranslationOptions) -> None:
+def test_the_allocated_total_stays_in_every_total_that_koordinator_counts(
+    raw: Raw, settings: TranslationOptions
+) -> None:
     found = translate(raw, Dialect.KOORDINATOR, REGISTRY, settings)
     assume(found.source not in {None, Dialect.KOORDINATOR} and found.fidelity is not Fidelity.REFUSED)
     assert found.source is not None

@@ -41,8 +41,8 @@ from tests.builders import (
     a_share,
     a_snapshot,
     a_state,
+    allocated,
     amounts,
-    granted,
     used,
 )
 
@@ -254,9 +254,9 @@ class TestDecisions:
         assert str(UNREGISTERED) == "node unregistered"
 
     def test_a_placements_shares_come_container_by_container(self) -> None:
-        grants = (granted(a_share("a")), granted(), granted(a_share("b"), a_share("c")))
-        placed = Placed(node=NodeName("n"), containers=grants, fit=Fit((), 0.0), candidates=1)
-        assert [share.device for share in placed.grants()] == ["a", "b", "c"]
+        allocations = (allocated(a_share("a")), allocated(), allocated(a_share("b"), a_share("c")))
+        placed = Placed(node=NodeName("n"), containers=allocations, fit=Fit((), 0.0), candidates=1)
+        assert [share.device for share in placed.shares()] == ["a", "b", "c"]
 
     def test_a_container_without_shares_has_none(self) -> None:
         assert ContainerShares().shares() == ()

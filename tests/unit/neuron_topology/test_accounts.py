@@ -78,7 +78,7 @@ def arrived(node: NodeObject, running: list[Pod], step: Step, name: str) -> Pod 
     written = annotations_of(intake.pod, decision, entry, REGISTRY, now_ns=NOW_NS)
     pod = a_pod(*wanted.containers, name=name, annotations=written)
     record, problems = RecordReader(REGISTRY).record(pod)
-    assert (record.grants, problems) == (decision.containers, ())
+    assert (record.allocations, problems) == (decision.containers, ())
     return pod
 
 
@@ -98,8 +98,8 @@ def cores_of(record: PodRecord, entry: NodeEntry) -> list[tuple[int, int]]:
     """Every (device, core) that a pod holds, as often as it holds it."""
     devices = dict(zip(entry.ids, entry.state.shape.devices, strict=True))
     held = []
-    for grant in record.grants:
-        for share in grant.shares:
+    for allocation in record.allocations:
+        for share in allocation.shares:
             device = devices[share.device]
             bits = share.mark.bits if isinstance(share.mark, CoreMask) else 0
             held += [(device.index, core) for core in range(device.cores) if bits >> core & 1]
@@ -108,7 +108,7 @@ def cores_of(record: PodRecord, entry: NodeEntry) -> list[tuple[int, int]]:
 
 @settings(max_examples=60, deadline=None)
 @given(node=machines, taken=st.lists(steps, max_size=10))
-def test_no_core_is_ever_granted_twice_and_none_of_a_sick_device(node: NodeObject, taken: list[Step]) -> None:
+def test_no_core_is_ever_allocated_twice_and_none_of_a_sick_device(node: NodeObject, taken: list[Step]) -> None:
     for running in histories(node, taken):
         entry = rebuilt(node, running)
         held = [core for record in entry.pods for core in cores_of(record, entry)]
@@ -125,8 +125,8 @@ def test_several_devices_of_a_container_are_a_set_of_the_nodes_family(node: Node
         sets = wiring_of(entry.state.shape).tables.sets
         index = {name: device.index for name, device in zip(entry.ids, entry.state.shape.devices, strict=True)}
         for record in entry.pods:
-            for grant in record.grants:
-                devices = [index[share.device] for share in grant.shares]
+            for allocation in record.allocations:
+                devices = [index[share.device] for share in allocation.shares]
                 assert not devices or mask_of(devices) in sets[len(devices)]
 
 

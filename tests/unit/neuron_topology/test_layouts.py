@@ -17,7 +17,7 @@ from neuron_topology.core.hardware.instances import INSTANCE_TYPES, InstanceType
 from neuron_topology.core.layouts import layout
 from neuron_topology.core.nodes import HEALTH_KEY, LINKS_KEY
 from neuron_topology.core.vendor import SPEC
-from tests.builders import a_record, a_share, granted
+from tests.builders import a_record, a_share, allocated
 from tests.unit.neuron_topology.nodes import INF2, TRN1, a_neuron_node
 from tests.unit.plan.plans import holding
 
@@ -30,7 +30,7 @@ def an_entry(kind: str = TRN1, **given: object) -> NodeEntry:
 
 def holds(entry: NodeEntry, *devices: int, name: str = "job") -> NodeEntry:
     shares = [a_share(entry.ids[device], 0, 2, vendor=SPEC.name) for device in devices]
-    return holding(entry, a_record(granted(*shares), name=name))
+    return holding(entry, a_record(allocated(*shares), name=name))
 
 
 def drawn(entry: NodeEntry, *meant: int, ours: tuple[str, ...] = ()) -> Drawing:
@@ -137,7 +137,7 @@ def test_a_device_of_several_pods_has_a_sign_of_its_own_and_pods_beyond_the_alph
 
 
 def test_what_holds_devices_that_are_gone_is_left_out() -> None:
-    record = a_record(granted(a_share("gone", 0, 2, vendor=SPEC.name)), name="ghost")
+    record = a_record(allocated(a_share("gone", 0, 2, vendor=SPEC.name)), name="ghost")
     entry = an_entry()
     ghost = replace(entry, pods=(record,))
     assert drawn(ghost).holders == ()

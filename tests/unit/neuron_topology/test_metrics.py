@@ -21,7 +21,7 @@ from neuron_topology.core.sets.families import Family
 from neuron_topology.core.sets.tables import Topology
 from neuron_topology.core.vendor import SPEC
 from neuron_topology.server.metrics import families
-from tests.builders import a_device, a_node, a_record, a_share, a_snapshot, granted
+from tests.builders import a_device, a_node, a_record, a_share, a_snapshot, allocated
 from tests.unit.neuron_topology.nodes import INF2, TRN1, a_neuron_node
 
 REGISTRY = Registry([SPEC])
@@ -37,7 +37,7 @@ def an_entry(name: str = "n", *pods: tuple[str, tuple[int, ...]], kind: str = TR
 def holding(entry: NodeEntry, name: str, devices: tuple[int, ...], bits: int = 0b11) -> PodRecord:
     group, _, short = name.rpartition("/")
     shares = [a_share(entry.ids[at], 0, bits.bit_count(), CoreMask(bits), vendor=SPEC.name) for at in devices]
-    return replace(a_record(granted(*shares), name=short or name), group=group)
+    return replace(a_record(allocated(*shares), name=short or name), group=group)
 
 
 def figures(*entries: NodeEntry) -> DeviceMetrics:
@@ -66,11 +66,11 @@ def test_a_device_of_which_two_pods_hold_the_same_cores_is_counted() -> None:
         (Topology(ring(12)), (12 + sum(13 - k for k in range(2, 12)) + 1) / (12 + 12 * 10 + 1)),
     ],
 )
-def test_aws_grants_23_of_the_81_subcubes(topology: Topology, share: float) -> None:
+def test_aws_allocates_23_of_the_81_subcubes(topology: Topology, share: float) -> None:
     assert recognition(topology) == pytest.approx(share)
 
 
-def test_nodes_count_by_what_they_could_still_grant() -> None:
+def test_nodes_count_by_what_they_could_still_allocation() -> None:
     column = an_entry("column", ("job", (0, 4, 8, 12)))
     found = figures(column, an_entry("idle"))
     assert found.largest == {1: 1, 16: 1}
@@ -114,7 +114,7 @@ def test_a_linked_pool_is_less_fragmented_in_the_same_state() -> None:
         ((0, 2), Linkage.APART, 2),
     ],
 )
-def test_grants_count_by_how_their_devices_are_linked_and_lie(
+def test_allocations_count_by_how_their_devices_are_linked_and_lie(
     devices: tuple[int, ...], linkage: Linkage, numa: int
 ) -> None:
     found = figures(an_entry("n", ("job", devices)))
@@ -154,16 +154,16 @@ def test_prometheus_reads_every_figure() -> None:
     assert found["neuron_set_chance_ratio", TRN1, "aws", "8", "2"] == pytest.approx(0.467, abs=5e-4)
     assert ("neuron_set_chance_ratio", TRN1, "aws", "8", "9") not in found
     assert 0 < found["neuron_free_sets_ratio",] < 1
-    assert found["neuron_grants", "ring"] == 1
-    assert found["neuron_grants_by_numa", "2"] == 2
+    assert found["neuron_allocations", "ring"] == 1
+    assert found["neuron_allocations_by_numa", "2"] == 2
     assert (found["neuron_gangs", "true"], found["neuron_gangs", "false"]) == (1, 0)
-    assert (found["neuron_grants", "apart"], found["neuron_devices", "broken"]) == (0, 0)
+    assert (found["neuron_allocations", "apart"], found["neuron_devices", "broken"]) == (0, 0)
     assert found["neuron_devices_held_twice",] == 0
     assert found["neuron_devices_held_broken",] == 0
 
 
 def test_a_cluster_without_nodes_is_all_zero_and_can_be_served() -> None:
-    metrics = Metrics("neuron_grants")
+    metrics = Metrics("neuron_allocator")
     metrics.collected(lambda: families(a_snapshot(a_node("plain", a_device()))))
     text, _ = metrics.text()
     assert b"neuron_free_sets_ratio 0.0" in text

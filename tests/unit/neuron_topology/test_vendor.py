@@ -523,7 +523,7 @@ def test_cores_of_a_device_that_is_in_use_are_had_where_no_other_device_may_be()
     assert told(node, asking({CORES: 1}), holding(*range(14)), remarked=True) == "28"
 
 
-def test_devices_without_known_links_are_granted_singly_or_all_together() -> None:
+def test_devices_without_known_links_are_allocated_singly_or_all_together() -> None:
     node = a_neuron_node("", devices=4)
     registry = Registry([SPEC])
     shape = NodeBuilder(registry).entry(node, NodeFacts()).state.shape
@@ -536,7 +536,7 @@ def test_more_devices_than_any_machine_has_are_a_mistake() -> None:
         SPEC.inventory(SPEC, a_neuron_node("", devices=65))
 
 
-def test_a_device_whose_cores_nobody_knows_is_granted_whole_only() -> None:
+def test_a_device_whose_cores_nobody_knows_is_allocated_whole_only() -> None:
     node = a_neuron_node("trn1.2xlarge", cores=0)._replace(labels={})
     assert told(node, asking({DEVICES: 1})) == "0"
     assert told(node, asking({CORES: 1})) == "1/1 CardInsufficientCore"
@@ -546,11 +546,11 @@ def elsewhere(*containers: Mapping[str, int | str], **annotations: str) -> Pod:
     return replace(asking(*containers, annotations=annotations, name="elsewhere"), node=NodeName("n"))
 
 
-def test_what_awss_extension_granted_is_held_without_hamis_list() -> None:
+def test_what_awss_extension_allocated_is_held_without_hamis_list() -> None:
     theirs = elsewhere({DEVICES: 4}, {}, {DEVICES: 1}, AWS_NEURON_IDS="4,5,6,7,9", NEURON_ALLOCATED="false")
     record, problems = RecordReader(Registry([SPEC])).record(theirs)
     assert problems == ()
-    held = [[share.device for share in grant.shares] for grant in record.grants]
+    held = [[share.device for share in allocation.shares] for allocation in record.allocations]
     assert held == [[f"n-AWSNeuron-{at}" for at in (4, 5, 6, 7)], [], ["n-AWSNeuron-9"]]
     assert told(a_neuron_node(), asking({DEVICES: 4}), theirs) == "0,1,2,3"
     assert told(a_neuron_node(), asking({DEVICES: 8}), theirs).startswith(
@@ -605,7 +605,7 @@ def kept_by(pod: Pod, node: NodeObject) -> tuple[list[int], list[str]]:
     registry = Registry([SPEC])
     entry = NodeBuilder(registry).entry(node, NodeFacts())
     record, problems = RecordReader(registry).record(pod)
-    shares = [share for grant in settled(record, entry).grants for share in grant.shares]
+    shares = [share for allocation in settled(record, entry).allocations for share in allocation.shares]
     return [int(share.device.rpartition("-")[2]) for share in shares], [each.what for each in problems]
 
 
@@ -650,7 +650,7 @@ def test_what_others_wrote_is_held_and_what_is_odd_about_it_is_told(pod: Pod, he
     assert why is None or why in problems[0]
 
 
-def test_cores_that_awss_extension_granted_are_held_on_the_devices_of_their_node() -> None:
+def test_cores_that_awss_extension_allocated_are_held_on_the_devices_of_their_node() -> None:
     theirs = elsewhere({CORES: 3}, AWS_NEURON_IDS="0,1,2", NEURON_RESOURCE_TYPE=CORES)
     assert kept_by(theirs, a_neuron_node()) == ([0, 1], [])
     assert kept_by(theirs, a_neuron_node(TRN2)) == ([0], [])
@@ -709,7 +709,7 @@ def test_a_pod_that_waits_or_asks_for_nothing_holds_nothing() -> None:
         record, problems = reader.record(pod)
         assert problems == ()
         assert not record.unlocated
-        assert not any(grant.shares for grant in record.grants)
+        assert not any(allocation.shares for allocation in record.allocations)
 
 
 def test_devices_that_two_pods_hold_by_hand_are_free_when_both_are_gone() -> None:

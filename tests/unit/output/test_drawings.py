@@ -13,7 +13,7 @@ from hami_plugins.model.wiring import WiringLayout, WiringLink
 from hami_plugins.output import grids
 from hami_plugins.output.page import wiring
 from tests import acme
-from tests.builders import a_device, a_node, a_record, a_share, granted
+from tests.builders import a_device, a_node, a_record, a_share, allocated
 from tests.unit.plan.plans import a_plan, asking, holding
 
 
@@ -31,7 +31,7 @@ LINKED = Registry([replace(acme.SPEC, layout=a_square)])
 def drawn(*records: tuple[str, ...]) -> Drawing:
     """A node of four devices with pods on it, each by the devices that it holds."""
     node = a_node("n", *(a_device(index=at) for at in range(4)))
-    pods = [a_record(granted(*(a_share(each) for each in held)), name=f"p{at}") for at, held in enumerate(records)]
+    pods = [a_record(allocated(*(a_share(each) for each in held)), name=f"p{at}") for at, held in enumerate(records)]
     (found,) = drawings.drawings(holding(node, *pods), LINKED)
     return found
 

@@ -11,7 +11,7 @@ from hami_plugins.explain import explain, flaws
 from hami_plugins.model.units import DeviceId
 from hami_plugins.output import explanations
 from hami_plugins.plan import Planner
-from tests.builders import a_container, a_device, a_node, a_pod, a_record, a_share, a_snapshot, granted
+from tests.builders import a_container, a_device, a_node, a_pod, a_record, a_share, a_snapshot, allocated
 from tests.unit.plan.plans import REGISTRY, holding
 
 CARD = DeviceId("card-7")
@@ -59,8 +59,8 @@ def told(name: str, *records: object, devices: int = 1) -> list[str]:
 
 
 def test_a_running_pod_that_would_find_no_place_again_says_why() -> None:
-    full = a_record(granted(a_share(memory=16_384)), name="full")
-    more = a_record(granted(a_share(memory=16_384)), name="more")
+    full = a_record(allocated(a_share(memory=16_384)), name="full")
+    more = a_record(allocated(a_share(memory=16_384)), name="more")
     lines = told("default/more", full, more)
     assert lines[0] == "default/more: running on n"
     assert "  card-0: 32,768 of 16,384 MiB are promised, to default/full as well" in lines
@@ -69,7 +69,7 @@ def test_a_running_pod_that_would_find_no_place_again_says_why() -> None:
 
 
 def test_a_pod_without_devices_is_soon_explained() -> None:
-    assert told("default/plain", a_record(granted(), name="plain")) == [
+    assert told("default/plain", a_record(allocated(), name="plain")) == [
         "default/plain: running on n",
         "  it holds no devices",
     ]

@@ -15,7 +15,7 @@ from hami_plugins.output.page.occupancy import (
     shape_of,
 )
 from hami_plugins.plan import Plan
-from tests.builders import a_device, a_node, a_record, a_share, granted
+from tests.builders import a_device, a_node, a_record, a_share, allocated
 from tests.unit.plan.plans import REGISTRY, a_plan, asking, cordoned, holding
 
 
@@ -34,7 +34,7 @@ def parts(card: DeviceOccupancy) -> list[tuple[SegmentKind, int]]:
 
 
 def test_parts_of_a_card_add_up_to_its_memory() -> None:
-    running = a_record(granted(a_share(memory=4096)))
+    running = a_record(allocated(a_share(memory=4096)))
     card = only_card(a_plan(asking(1024), on=[holding(a_node(), running)]))
     assert parts(card) == [(SegmentKind.HELD, 4096), (SegmentKind.PLANNED, 1024), (SegmentKind.FREE, 11_264)]
     assert card.total == sum(segment.amount for segment in card.segments)
@@ -77,20 +77,20 @@ def test_memory_behind_the_last_slot_is_stranded() -> None:
 
 
 def test_memory_without_a_core_left_is_stranded() -> None:
-    card = only_card(a_plan(on=[holding(a_node(), a_record(granted(a_share(memory=1024, cores=100))))]))
+    card = only_card(a_plan(on=[holding(a_node(), a_record(allocated(a_share(memory=1024, cores=100))))]))
     assert parts(card)[-1] == (SegmentKind.STRANDED, 15_360)
     assert card.note == "all 100 cores are promised"
 
 
 def test_a_remainder_too_small_for_every_planned_request_is_stranded() -> None:
-    busy = holding(a_node(), a_record(granted(a_share(memory=15_000))))
+    busy = holding(a_node(), a_record(allocated(a_share(memory=15_000))))
     card = only_card(a_plan(asking(8192), on=[busy]))
     assert parts(card)[-1] == (SegmentKind.STRANDED, 1384)
     assert card.note == "too little for any planned pod"
 
 
 def test_a_remainder_that_one_of_the_planned_requests_can_use_is_free() -> None:
-    busy = holding(a_node(), a_record(granted(a_share(memory=15_000))))
+    busy = holding(a_node(), a_record(allocated(a_share(memory=15_000))))
     card = only_card(a_plan(asking(8192), asking(16_000, name="q"), asking(100, name="r"), on=[busy]))
     assert parts(card)[-1] == (SegmentKind.FREE, 1284)
 
@@ -107,7 +107,7 @@ def test_without_planned_requests_every_remainder_with_room_is_free() -> None:
 
 
 def test_a_card_that_holds_more_than_it_has_is_overbooked_and_has_no_rest() -> None:
-    card = only_card(a_plan(on=[holding(a_node(), a_record(granted(a_share(memory=20_000))))]))
+    card = only_card(a_plan(on=[holding(a_node(), a_record(allocated(a_share(memory=20_000))))]))
     assert card.overbooked
     assert parts(card) == [(SegmentKind.HELD, 20_000)]
 
@@ -127,7 +127,7 @@ def test_a_card_is_measured_in_the_first_thing_that_it_has(device: Device, unit:
 
 def test_partitions_stand_in_the_order_of_their_places() -> None:
     records = [
-        a_record(granted(a_share(mark=Instance("1g", SlicePlacement(start, 1)))), name=name)
+        a_record(allocated(a_share(mark=Instance("1g", SlicePlacement(start, 1)))), name=name)
         for start, name in ((4, "late"), (0, "early"))
     ]
     card = only_card(a_plan(on=[holding(a_node(), *records)]))
@@ -136,7 +136,7 @@ def test_partitions_stand_in_the_order_of_their_places() -> None:
 
 
 def test_a_pod_with_two_containers_on_a_card_is_one_part() -> None:
-    pod = a_record(granted(a_share(memory=1000)), granted(a_share(memory=2000)))
+    pod = a_record(allocated(a_share(memory=1000)), allocated(a_share(memory=2000)))
     card = only_card(a_plan(on=[holding(a_node(), pod)]))
     assert parts(card)[0] == (SegmentKind.HELD, 3000)
     assert card.segments[0].held.slots == 2

@@ -18,7 +18,7 @@ from hami_plugins.output import page
 from hami_plugins.output.page.bars import amount_words
 from hami_plugins.output.page.occupancy import SegmentUnit
 from hami_plugins.plan import Plan
-from tests.builders import a_device, a_node, a_record, a_share, a_snapshot, granted
+from tests.builders import a_device, a_node, a_record, a_share, a_snapshot, allocated
 from tests.unit.plan.plans import REGISTRY, a_plan, answers_of, asking, cordoned, holding
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
@@ -110,7 +110,7 @@ def _refusal() -> page.RefusalPanel:
 
 def test_every_card_is_a_bar_of_who_holds_what() -> None:
     entry = holding(
-        a_node("n", a_device(), a_device(index=1)), a_record(granted(a_share("card-1", 4096, 30)), name="old")
+        a_node("n", a_device(), a_device(index=1)), a_record(allocated(a_share("card-1", 4096, 30)), name="old")
     )
     reader = read(rendered(a_plan(asking(2048, name="new"), on=[entry])))
     labels = reader.labels()
@@ -130,7 +130,7 @@ def test_what_cannot_be_used_is_said_in_words_not_in_colour_alone() -> None:
 
 
 def test_a_cordoned_card_and_the_slots_of_a_pod_are_told() -> None:
-    twice = granted(a_share("card-0", 1024), a_share("card-0", 1024))
+    twice = allocated(a_share("card-0", 1024), a_share("card-0", 1024))
     entry = holding(a_node("n", a_device(), a_device(index=1, cordoned=True)), a_record(twice, name="two"))
     reader = read(rendered(a_plan(on=[entry])))
     assert "card cordoned" in reader.texts
@@ -179,7 +179,7 @@ def test_a_node_says_why_it_is_special() -> None:
     facts = replace(
         entry.facts, ready=False, taints=(Taint("gpu", "yes", "NoSchedule"), Taint("soft", "", "PreferNoSchedule"))
     )
-    overbooked = a_record(granted(a_share("card-1", 20_000)))
+    overbooked = a_record(allocated(a_share("card-1", 20_000)))
     texts = read(rendered(a_plan(on=[holding(replace(entry, facts=facts), overbooked)]))).texts
     assert {"not ready", "unhealthy card", "overbooked", "taint gpu=yes", "3.5 GiB overbooked"} <= set(texts)
     assert "taint soft" not in texts

@@ -1,4 +1,4 @@
-"""What containers use beside their grants: as a table, in explanations and on the page."""
+"""What containers use beside their allocations: as a table, in explanations and on the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hami_plugins.model.units import DeviceId, NodeName, PodUid
 from hami_plugins.output import page
 from hami_plugins.output.usage import LEAST_UNUSED, Usages, table
 from hami_plugins.wire.usage import CardUsage, ContainerUsage, MemoryUse, NodeUsage, ReadStatus, UsageDoubt
-from tests.builders import a_device, a_node, a_record, a_share, granted
+from tests.builders import a_device, a_node, a_record, a_share, allocated
 from tests.unit.plan.plans import REGISTRY, a_plan, holding
 
 GIB = 1 << 30
@@ -21,9 +21,9 @@ def a_container(name: str = "main", *cards: CardUsage, **facts: Any) -> Containe
     return ContainerUsage(**{**plain, **facts})
 
 
-def a_card(granted: int | None, used: int | None, **facts: Any) -> CardUsage:
+def a_card(allocated: int | None, used: int | None, **facts: Any) -> CardUsage:
     booked = None if used is None else MemoryUse(0, 0, used, 0)
-    return CardUsage(card=DeviceId("GPU-a"), granted=granted, used=booked, **facts)
+    return CardUsage(card=DeviceId("GPU-a"), allocated=allocated, used=booked, **facts)
 
 
 def rows(*containers: ContainerUsage) -> list[tuple[str, ...]]:
@@ -40,7 +40,7 @@ def test_whoever_leaves_most_unused_comes_first() -> None:
     assert [row[1] for row in found] == ["most", "some", "fine", "idle"]
 
 
-def test_a_row_says_what_was_granted_and_what_is_used_of_it() -> None:
+def test_a_row_says_what_was_allocated_and_what_is_used_of_it() -> None:
     card = a_card(20 * GIB, 2 * GIB, utilization=0.25)
     (row,) = rows(a_container("main", card, processes=3, last_kernel_age=200.0))
     assert row == ("ml/p", "main", "GPU-a", "20 GiB", "2 GiB", "25%", "3 min ago", "3", "")
@@ -116,22 +116,22 @@ def test_the_words_for_a_card_say_what_is_known() -> None:
 
 
 def test_the_words_for_a_card_leave_out_what_is_not_known() -> None:
-    other = CardUsage(card=DeviceId("GPU-b"), granted=GIB)
+    other = CardUsage(card=DeviceId("GPU-b"), allocated=GIB)
     found = usages(a_container("main", a_card(20 * GIB, 2 * GIB), other, doubts=frozenset({UsageDoubt.STALE})))
     assert [words for _, words in found.unused(9)] == [
         "uses 2 GiB of 20 GiB on GPU-a, may count killed processes",
-        "1 GiB of GPU-b are granted, use is not known (may count killed processes)",
+        "1 GiB of GPU-b are allocated, use is not known (may count killed processes)",
     ]
 
 
 def test_the_page_tells_what_a_pod_uses_and_who_leaves_much_unused() -> None:
-    entry = holding(a_node("n", a_device()), a_record(granted(a_share("card-0", 4096)), name="old"))
-    card = CardUsage(card=DeviceId("card-0"), granted=4 * GIB, used=MemoryUse(0, 0, GIB, 0))
+    entry = holding(a_node("n", a_device()), a_record(allocated(a_share("card-0", 4096)), name="old"))
+    card = CardUsage(card=DeviceId("card-0"), allocated=4 * GIB, used=MemoryUse(0, 0, GIB, 0))
     found = usages(a_container("main", card, namespace="default", pod="old"))
     plan, heading = a_plan(on=[entry]), page.Heading()
     text = page.render(plan, REGISTRY, heading, usages=found)
     assert "default/old (running)\n4096 MiB (4 GiB) of 16 GiB\nuses 1 GiB" in text
-    assert "Granted and not used" in text
+    assert "Allocated and not used" in text
     assert "<b>default/old, container main</b> uses 1 GiB of 4 GiB on card-0" in text
     for nothing in (Usages(), None):
-        assert "Granted and not used" not in page.render(plan, REGISTRY, heading, usages=nothing)
+        assert "Allocated and not used" not in page.render(plan, REGISTRY, heading, usages=nothing)

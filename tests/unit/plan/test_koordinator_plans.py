@@ -138,7 +138,7 @@ def test_a_running_pod_is_explained() -> None:
     snapshot = a_cluster(running)
     found = explain.explain(snapshot, "default/runs", Planner(REGISTRY))
     assert isinstance(found.about, explain.RunningExplanation)
-    assert [share.device for share in found.about.record.grants[0].shares] == [snapshot.nodes[1].ids[2]]
+    assert [share.device for share in found.about.record.allocations[0].shares] == [snapshot.nodes[1].ids[2]]
     assert found.about.flaws == ()
     assert isinstance(found.about.again, Placed)
 
@@ -299,7 +299,7 @@ WHOLE_CARD = {"nvidia.com/gpu": 1}
 def test_whole_cards_by_nvidias_name_are_koordinators_where_its_scheduler_places_the_pod() -> None:
     first, second = planned(with_device_plugin(4), a_pod("a", {"nvidia.com/gpu": 3}), a_pod("b", {"nvidia.com/gpu": 2}))
     assert isinstance(first.decision, Placed)
-    assert [share.cores for share in first.decision.grants()] == [100] * 3
+    assert [share.cores for share in first.decision.shares()] == [100] * 3
     assert second.stage is Stage.NODES
     assert first.notes == ()
 
@@ -326,7 +326,7 @@ def test_deprecated_names_are_read_as_the_present_ones() -> None:
     }
     (plan,) = planned(a_cluster(), a_pod("a", old))
     assert isinstance(plan.decision, Placed)
-    assert [share.cores for share in plan.decision.grants()] == [50]
+    assert [share.cores for share in plan.decision.shares()] == [50]
 
 
 def test_whole_npus_are_refused_because_of_what_koordinators_webhook_adds() -> None:

@@ -17,13 +17,13 @@ from hami_plugins.plan.slices import (
     shares_words,
     slices_of,
 )
-from tests.builders import a_device, a_node, a_share, granted
+from tests.builders import a_device, a_node, a_share, allocated
 from tests.unit.plan.plans import a_plan, asking
 
 
 def shares(*given: object, cards: int = 4) -> tuple[PlannedSlice, ...]:
     node = a_node("n", *(a_device(index=at) for at in range(cards)))
-    return slices_of([granted(*given)], ["main"], node)  # type: ignore[arg-type]
+    return slices_of([allocated(*given)], ["main"], node)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_equal_shares_are_counted() -> None:
 
 def test_init_containers_do_not_add_up_with_the_others() -> None:
     node = a_node("n", *(a_device(index=at) for at in range(2)))
-    early = [granted(a_share("card-0", 7168), kind=ContainerKind.INIT) for _ in range(3)]
-    assert shares_words(slices_of([*early, granted(a_share("card-0", 4096))], [], node)) == "4 GiB (init: 3 x 7 GiB)"
+    early = [allocated(a_share("card-0", 7168), kind=ContainerKind.INIT) for _ in range(3)]
+    assert shares_words(slices_of([*early, allocated(a_share("card-0", 4096))], [], node)) == "4 GiB (init: 3 x 7 GiB)"
     assert shares_words(slices_of(early, [], node)) == "init: 3 x 7 GiB"
 
 
@@ -88,7 +88,7 @@ def test_a_partition_is_never_the_whole_card() -> None:
 
 def test_cores_that_are_no_percentage_are_told_with_their_total() -> None:
     node = a_node("n", a_device(cores=16))
-    assert shares_words(slices_of([granted(a_share("card-0", 1000, 4))], [], node)) == "1000 MiB, 4 of 16 cores"
+    assert shares_words(slices_of([allocated(a_share("card-0", 1000, 4))], [], node)) == "1000 MiB, 4 of 16 cores"
 
 
 def test_a_share_without_amounts_is_still_a_share() -> None:

@@ -56,14 +56,14 @@ SLOTS = "Volcano may give containers of the pod the same MIG slot"
 
 
 def plans_of(
-    cluster: list[dict[str, Any]], *submitted: dict[str, Any], release: str = "", grants: str = ""
+    cluster: list[dict[str, Any]], *submitted: dict[str, Any], release: str = "", assigner: str = ""
 ) -> dict[str, PodPlan]:
     snapshot = snapshot_of(cluster, REGISTRY)
     text = yaml.safe_dump_all(submitted)
     read = workloads.read(manifests.read(text, source="test"), pod_groups=snapshot.pod_groups)
     snapshot = submission.with_objects(snapshot, read)
     version = releases.release_of(release) if release else None
-    planner = Planner(REGISTRY, release=version, grants=releases.grants_of(grants) if grants else None)
+    planner = Planner(REGISTRY, release=version, assigner=releases.assigner_of(assigner) if assigner else None)
     found = planner.plan(snapshot, submission.units(read, snapshot))
     return {plan.pod.name: plan for plan in found.pods}
 
@@ -131,8 +131,8 @@ def test_an_init_container_larger_than_any_card_is_refused_here_and_bound_by_vol
 def test_our_agent_takes_cards_in_several_containers(mode: str) -> None:
     pod = a_pod()
     pod["spec"]["containers"] = containers(4000, 4000)
-    assert rules(plans_of([a_node()], pod, grants="volcano")["p"]) == {"containers-of-plugin"}
-    assert "containers-of-plugin" not in rules(plans_of([a_node()], pod, grants=mode)["p"])
+    assert rules(plans_of([a_node()], pod, assigner="volcano")["p"]) == {"containers-of-plugin"}
+    assert "containers-of-plugin" not in rules(plans_of([a_node()], pod, assigner=mode)["p"])
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_register_without_the_last_colon_leaves_the_node_without_cards_and_vol
     assert (found.stage, found.notes) == (Stage.NODES, (UNKNOWN_CARDS,))
     assert rules(plans_of([node], a_pod(), release="volcano-1.15.0")["p"]) >= {"unknown-cards"}
     assert "unknown-cards" not in rules(plans_of([node], a_pod(), release="volcano-1.14.1")["p"])
-    assert "unknown-cards" not in rules(plans_of([node], a_pod(), grants="extender")["p"])
+    assert "unknown-cards" not in rules(plans_of([node], a_pod(), assigner="extender")["p"])
 
 
 def test_a_refusal_with_healthy_cards_has_none() -> None:
@@ -207,9 +207,9 @@ class TestReleases:
         assert (rules(old), rules(new)) == ({"card-ids"}, set())
 
 
-class TestGrants:
+class TestAllocations:
     @pytest.mark.parametrize(
-        ("grants", "said"),
+        ("assigner", "said"),
         [
             ("", {"card-ids", "fresh-scheduler"}),
             ("volcano", {"card-ids", "fresh-scheduler"}),
@@ -218,28 +218,28 @@ class TestGrants:
             ("extender", set()),
         ],
     )
-    def test_what_grants_put_right_is_not_said(self, grants: str, said: set[str]) -> None:
+    def test_what_allocations_put_right_is_not_said(self, assigner: str, said: set[str]) -> None:
         pod = annotated("volcano.sh/vgpu-use-gpuuuid", "GPU-n1-1")
-        (found,) = plans_of([a_node()], pod, release="volcano-1.14", grants=grants).values()
+        (found,) = plans_of([a_node()], pod, release="volcano-1.14", assigner=assigner).values()
         assert {each.rule for each in found.differences} == said
 
     def test_what_the_pod_itself_asks_for_is_put_right_where_no_release_is_named_too(self) -> None:
         pod = annotated("volcano.sh/vgpu-use-gpuuuid", "GPU-n1-1")
-        assert [rules(each) for each in plans_of([a_node()], pod, grants="extender").values()] == [set()]
+        assert [rules(each) for each in plans_of([a_node()], pod, assigner="extender").values()] == [set()]
 
     @pytest.mark.parametrize(("mark", "said"), [("extender", set()), ("policy", {"card-ids"}), ("?", {"card-ids"})])
-    def test_the_mark_on_a_pod_says_who_grants_its_cards_unless_somebody_says_otherwise(
+    def test_the_mark_on_a_pod_says_who_assigns_its_cards_unless_somebody_says_otherwise(
         self, mark: str, said: set[str]
     ) -> None:
         pod = annotated("volcano.sh/vgpu-use-gpuuuid", "GPU-n1-1")
-        pod["metadata"]["annotations"][volcano.GRANT_MARK] = mark
+        pod["metadata"]["annotations"][volcano.ALLOCATOR_MARK] = mark
         (found,) = plans_of([a_node()], pod).values()
-        (alone,) = plans_of([a_node()], pod, grants="volcano").values()
+        (alone,) = plans_of([a_node()], pod, assigner="volcano").values()
         assert (rules(found), rules(alone)) == (said, {"card-ids"})
 
     def test_anything_else_is_none(self) -> None:
-        with pytest.raises(ManifestError, match="--grants ours: not one of volcano, policy, webhook, extender"):
-            releases.grants_of("ours")
+        with pytest.raises(ManifestError, match="--assigner ours: not one of volcano, policy, webhook, extender"):
+            releases.assigner_of("ours")
 
 
 def asking(limits: dict[str, str], name: str = "p") -> dict[str, Any]:

@@ -18,7 +18,7 @@ from hami_plugins.model.vendor import Headroom, VendorSpec
 from hami_plugins.suggest import relax
 from hami_plugins.suggest.changes import Change, ChangeKind, Counterfactual
 from tests import acme
-from tests.builders import a_demand, a_device, a_node, a_record, a_share, amounts, granted
+from tests.builders import a_demand, a_device, a_node, a_record, a_share, allocated, amounts
 
 
 def offered(
@@ -102,5 +102,5 @@ def a_pod_on(
     requests: tuple[tuple[str, int], ...] = (),
 ) -> PodRecord:
     """A pod that holds one slice of one card."""
-    record = a_record(granted(a_share(card, memory, cores)), name=name, requests=requests)
+    record = a_record(allocated(a_share(card, memory, cores)), name=name, requests=requests)
     return replace(record, priority=priority, terminating=terminating)

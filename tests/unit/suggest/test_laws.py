@@ -31,7 +31,7 @@ from hami_plugins.suggest import relax
 from hami_plugins.suggest.changes import AddedNode, LessOf, LessPlain, RaisedQuota, Removed
 from hami_plugins.vendors import hygon, nvidia
 from tests import acme
-from tests.builders import a_device, a_node, a_record, a_request, a_share, granted
+from tests.builders import a_device, a_node, a_record, a_request, a_share, allocated
 from tests.unit.suggest.questions import facts, offered, wanting
 
 SPECS = (acme.SPEC, nvidia.SPEC, hygon.SPEC)
@@ -54,7 +54,7 @@ def records(draw: st.DrawFn, ids: Sequence[str], vendors: Sequence[str], number:
         shares.append(a_share(ids[at], memory, cores, vendor=vendors[at]))
     kind = draw(st.sampled_from(ContainerKind))
     record = a_record(
-        granted(*shares, kind=kind),
+        allocated(*shares, kind=kind),
         name=f"run-{ids[0]}-{number}",
         requests=(("cpu", draw(st.integers(0, 4)) * NANO),),
     )

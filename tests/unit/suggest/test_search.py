@@ -75,4 +75,4 @@ def test_a_node_that_takes_no_more_than_another_one_is_left_after_one_trial() ->
     known = Refusals.of(question, decider.answers(cluster, *question), registry, decider.uncounted)
     found = Search(decider, cluster, known, trials=200).single(lever)
     assert found is not None
-    assert (found.placed.node, found.placed.grants()[0].memory) == ("a", 16_384 - 7_000)
+    assert (found.placed.node, found.placed.shares()[0].memory) == ("a", 16_384 - 7_000)

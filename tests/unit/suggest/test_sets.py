@@ -172,6 +172,6 @@ class TestWhatIsOffered:
     def test_a_pod_that_holds_both_is_one(self) -> None:
         entry = a_busy_node("a", FREE, FREE)
         wide = a_pod_on("a-0", 16_384, 100, name="wide")
-        held = replace(wide, grants=(*wide.grants, *a_pod_on("a-1", 16_384, 100).grants))
+        held = replace(wide, allocations=(*wide.allocations, *a_pod_on("a-1", 16_384, 100).allocations))
         found = the_nearest(with_pods(entry, [held]))
         assert [each.positions for each in found.holders] == [(0, 1)]

@@ -39,7 +39,7 @@ from tests.builders import (
     a_request,
     a_share,
     a_snapshot,
-    granted,
+    allocated,
 )
 from tests.unit.suggest.questions import a_busy_node, a_pod_on, changes, facts, of_kind, offered, the, wanting
 
@@ -373,7 +373,7 @@ class TestAnotherPodsPlace:
 
     def test_may_give_several_cards_at_once(self) -> None:
         record = a_pod_on("a-0", 9_000, name="wide")
-        wide = replace(record, grants=(*record.grants, *a_pod_on("a-1", 9_000).grants))
+        wide = replace(record, allocations=(*record.allocations, *a_pod_on("a-1", 9_000).allocations))
         node = with_pods(a_busy_node("a", (0, 0), (0, 0)), [wide])
         found = offered(a_snapshot(node), wanting(a_request(count=2, memory=9_500)))
         assert of_kind(found, ChangeKind.VICTIM) is not None
@@ -410,7 +410,7 @@ class TestAnotherPodsPlace:
         card = a_device(vendor="NVIDIA", mode="mig", memory=24_576, profiles=(profile, small))
         node = a_node("a", card, ids=["gpu"])
         held = a_share("gpu", 0, 0, Instance("1g.6gb", SlicePlacement(1, 1)), vendor="NVIDIA")
-        node = with_pods(node, [a_record(granted(held))])
+        node = with_pods(node, [a_record(allocated(held))])
         demand = wanting(a_request(vendor="NVIDIA", memory=20_000))
         found = offered(a_snapshot(node), demand, specs=(nvidia.SPEC,))
         assert of_kind(found, ChangeKind.VICTIM) is not None

@@ -7,7 +7,7 @@ from hami_plugins.engine.intake import Rules, take_in
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.devices import CoreMask
-from hami_plugins.model.pods import ContainerGrant, Pod
+from hami_plugins.model.pods import ContainerAllocation, Pod
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.vendor import NodeObject
 from hami_plugins.vendors.awsneuron import (
@@ -20,7 +20,7 @@ from hami_plugins.vendors.awsneuron import (
     TIME_KEY,
     recall,
 )
-from tests.builders import a_container, a_node_object, a_pod, a_share, granted
+from tests.builders import a_container, a_node_object, a_pod, a_share, allocated
 from tests.unit.vendors.placing import NOW_NS, Written, holder, place
 
 COUNT, CORES, LIST = SPEC.resources.count, SPEC.resources.cores, SPEC.keys.allocated
@@ -148,13 +148,13 @@ def test_a_whole_device_is_not_shared_with_a_pod_whose_cores_nobody_wrote_down()
 
 
 def test_a_device_that_was_given_whole_stays_whole() -> None:
-    held = (ContainerGrant(ContainerKind.APP, (a_share("n-AWSNeuron-0", 0, 3, vendor="AWSNeuron"),)),)
-    ((share,),) = (grant.shares for grant in recall({IDS_KEY: "0"}, held))
+    held = (ContainerAllocation(ContainerKind.APP, (a_share("n-AWSNeuron-0", 0, 3, vendor="AWSNeuron"),)),)
+    ((share,),) = (allocation.shares for allocation in recall({IDS_KEY: "0"}, held))
     assert isinstance(share.mark, CoreMask)
     assert share.mark.bits & 255 == 255
-    ((share,),) = (grant.shares for grant in recall({IDS_KEY: "0,1", KIND_KEY: CORES}, held))
+    ((share,),) = (allocation.shares for allocation in recall({IDS_KEY: "0,1", KIND_KEY: CORES}, held))
     assert (share.cores, share.mark) == (2, CoreMask(3))
-    assert recall({}, (granted(),)) == (granted(),)
+    assert recall({}, (allocated(),)) == (allocated(),)
 
 
 @pytest.mark.parametrize(

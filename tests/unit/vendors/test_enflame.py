@@ -88,7 +88,7 @@ def test_unusable_amounts_are_refused(limits: dict[str, int | str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "granted"),
+    ("limits", "allocated"),
     [
         ({SLICES: 1}, "6144,17"),
         ({SLICES: 3}, "20480,50"),
@@ -103,9 +103,9 @@ def test_unusable_amounts_are_refused(limits: dict[str, int | str]) -> None:
         ({SLICES: 2}, "1/1 ModeNotFit"),
     ],
 )
-def test_the_smallest_profile_that_serves_is_granted(limits: dict[str, int | str], granted: str) -> None:
+def test_the_smallest_profile_that_serves_is_allocated(limits: dict[str, int | str], allocated: str) -> None:
     answer = slice_for(limits)
-    assert answer == (granted if "Mode" in granted else f"n-enflame-drs-0,Enflame,{granted}:;")
+    assert answer == (allocated if "Mode" in allocated else f"n-enflame-drs-0,Enflame,{allocated}:;")
 
 
 def test_a_card_without_profiles_gives_nothing() -> None:

@@ -214,9 +214,9 @@ def test_a_card_without_id_or_memory_is_found_by_its_number() -> None:
     old = a_running_pod({"minor": 1, "resources": {MEMORY: "8Gi"}}, {"minor": 0, "resources": {RATIO: 50}, "id": "x"})
     entry = NodeBuilder(REGISTRY).entry(a_node(), NodeFacts())
     record, problems = RecordReader(REGISTRY).record(old)
-    (grant,) = settled(record, entry).grants
+    (allocation,) = settled(record, entry).allocations
     assert problems == ()
-    assert [(each.device, each.memory) for each in grant.shares] == [("GPU-1", 8192), ("GPU-0", 12282)]
+    assert [(each.device, each.memory) for each in allocation.shares] == [("GPU-1", 8192), ("GPU-0", 12282)]
 
 
 def test_a_card_that_the_node_does_not_have_is_kept_as_a_stranger() -> None:
@@ -230,7 +230,7 @@ def test_a_card_that_the_node_does_not_have_is_kept_as_a_stranger() -> None:
 def test_a_record_that_means_nothing_is_a_problem_of_its_pod(text: str) -> None:
     record, problems = RecordReader(REGISTRY).record(a_pod_of(a_container_of(gpu=50), annotations={RECORD: text}))
     assert [problem.place for problem in problems] == ["pod default/p"]
-    assert record.grants[0].shares == ()
+    assert record.allocations[0].shares == ()
 
 
 def test_a_pod_that_wants_limits_goes_only_where_they_are_enforced() -> None:

@@ -37,8 +37,8 @@ def test_a_mig_place_that_is_reserved_beyond_the_listed_shares_is_held_too() -> 
     assert problems == ()
     held = [
         (share.device, share.mark.placement.start, int(share.memory))
-        for grant in record.grants
-        for share in grant.shares
+        for allocation in record.allocations
+        for share in allocation.shares
         if isinstance(share.mark, Instance)
     ]
     assert held == [("GPU-0", 0, 6144), ("GPU-0", 1, 0), ("GPU-1", 2, 0)]

@@ -182,7 +182,7 @@ class TestFit:
         written = {IDS: "GPU-b,NVIDIA,4096,0:", MORE: "i=GPU-a,NVIDIA,40000,0:;s=GPU-b,NVIDIA,500,0:"}
         pod = a_pod(init, side, a_container({MEMORY: 4096}), annotations=written)
         record, problems = RecordReader(Registry([SPEC])).record(pod)
-        assert [[(share.device, share.memory) for share in grant.shares] for grant in record.grants] == [
+        assert [[(share.device, share.memory) for share in allocation.shares] for allocation in record.allocations] == [
             [("GPU-a", 40000)],
             [("GPU-b", 500)],
             [("GPU-b", 4096)],
@@ -194,7 +194,7 @@ class TestFit:
         side = a_container({MEMORY: 500}, name="s", kind=ContainerKind.SIDECAR)
         pod = a_pod(side, a_container({MEMORY: 4096}), annotations={IDS: "GPU-b,NVIDIA,4096,0:", MORE: more})
         record, problems = RecordReader(Registry([SPEC])).record(pod)
-        assert [len(grant.shares) for grant in record.grants] == [0, 1]
+        assert [len(allocation.shares) for allocation in record.allocations] == [0, 1]
         assert MORE in problems[0].what
 
     def test_a_list_by_name_of_an_earlier_try_is_emptied(self) -> None:
@@ -206,7 +206,7 @@ class TestFit:
         init = a_container({MEMORY: 40000}, name="i", kind=ContainerKind.INIT)
         pod = a_pod(init, a_container({MEMORY: 4096}), annotations={IDS: "GPU-b,NVIDIA,4096,0:"})
         record, _ = RecordReader(Registry([SPEC])).record(pod)
-        assert [len(grant.shares) for grant in record.grants] == [0, 1]
+        assert [len(allocation.shares) for allocation in record.allocations] == [0, 1]
 
     def test_an_unhealthy_card_takes_nothing(self) -> None:
         ill = TWO.replace("true,hami-core:GPU-b", "false,hami-core:GPU-b")

@@ -64,7 +64,7 @@ TWO_CONTAINERS["spec"]["containers"].append({**TWO_CONTAINERS["spec"]["container
 
 
 @pytest.mark.parametrize(
-    ("pod", "release", "grants", "expected"),
+    ("pod", "release", "assigner", "expected"),
     [
         (LISTS_IDS, OLD, DeviceAssigner.VOLCANO, {"HP408"}),
         (LISTS_IDS, None, DeviceAssigner.VOLCANO, {"HP408"}),
@@ -82,17 +82,17 @@ TWO_CONTAINERS["spec"]["containers"].append({**TWO_CONTAINERS["spec"]["container
         (CORES_ALONE, NEW, DeviceAssigner.WEBHOOK, set()),
     ],
 )
-def test_a_rule_holds_for_its_releases_and_where_nobody_else_grants_cards(
-    pod: dict[str, Any], release: Version | None, grants: DeviceAssigner, expected: set[str]
+def test_a_rule_holds_for_its_releases_and_where_nobody_else_assigns_cards(
+    pod: dict[str, Any], release: Version | None, assigner: DeviceAssigner, expected: set[str]
 ) -> None:
-    assert rules(pod, chosen=VetSettings(release=release, grants=grants)) == expected
+    assert rules(pod, chosen=VetSettings(release=release, assigner=assigner)) == expected
 
 
 def test_a_message_and_the_document_name_the_releases() -> None:
     (finding,) = found(LISTS_IDS)
     assert "(Volcano before 1.16.0); select models" in finding.message
     assert finding.holds_for == "Volcano before 1.16.0"
-    assert vet.BY_ID["HP408"].holds_for == "Volcano before 1.16.0; not with grants by extender and webhook"
+    assert vet.BY_ID["HP408"].holds_for == "Volcano before 1.16.0; not with devices assigned by extender and webhook"
     assert vet.BY_ID["HP721"].holds_for == "Volcano from 1.13.0 on"
     assert vet.BY_ID["HP101"].holds_for == ""
     assert found(TWO_CONTAINERS)[0].holds_for == "volcano-vgpu-device-plugin up to 1.12"
@@ -122,11 +122,11 @@ def admission(kind: str, name: str, **body: Any) -> dict[str, Any]:
 
 
 def a_webhook(name: str, *resources: str) -> dict[str, Any]:
-    hook = {"name": "grants.volcano-vgpu.example", "rules": [{"resources": list(resources)}, {"resources": "all"}]}
+    hook = {"name": "allocator.volcano-vgpu.example", "rules": [{"resources": list(resources)}, {"resources": "all"}]}
     return admission("MutatingWebhookConfiguration", name, webhooks=[hook])
 
 
-def test_the_webhook_on_bindings_tells_that_cards_are_granted_by_us() -> None:
+def test_the_webhook_on_bindings_tells_that_cards_are_allocated_by_us() -> None:
     assert rules(LISTS_IDS, a_webhook("x", "pods/binding", "bindings")) == set()
     assert rules(LISTS_IDS, a_webhook("x", "pods")) == {"HP408"}
     foreign = admission(
@@ -146,7 +146,7 @@ def test_the_policy_on_bindings_does_not_make_volcano_read_more() -> None:
     assert rules(LISTS_IDS, bare, other) == {"HP408"}
 
 
-def test_the_policy_on_bindings_breaks_releases_that_grant_by_them() -> None:
+def test_the_policy_on_bindings_breaks_releases_that_allocation_by_them() -> None:
     spec = {"matchConstraints": {"resourceRules": [{"resources": ["pods/binding"]}]}}
     policy = admission("MutatingAdmissionPolicy", "volcano-vgpu-stale-keys", spec=spec)
     assert [each.severity for each in found(policy, chosen=VetSettings(release=NEW))] == [VetSeverity.ERROR]
@@ -267,8 +267,8 @@ def test_only_nodes_queues_and_gangs_of_a_cluster_are_judged() -> None:
 
 
 def test_an_agent_that_has_gone_and_left_its_slots_crashes_the_scheduler_of_one_release() -> None:
-    def told(release: Version | None, grants: DeviceAssigner = DeviceAssigner.VOLCANO) -> str:
-        chosen = VetSettings(release=release, grants=grants)
+    def told(release: Version | None, assigner: DeviceAssigner = DeviceAssigner.VOLCANO) -> str:
+        chosen = VetSettings(release=release, assigner=assigner)
         return "".join(each.message for each in found(a_node(""), chosen=chosen))
 
     assert "the scheduler of 1.14.1 crashes there" in told(OLD)
@@ -408,7 +408,7 @@ def test_several_neuron_devices_of_volcano_are_chosen_where_our_server_is_instal
     assert "HP508" in rules(pod)
     assert "HP508" in rules(pod, elsewhere)
     assert "HP508" not in rules(pod, WEBHOOK)
-    assert "HP508" not in rules(pod, chosen=VetSettings(grants=DeviceAssigner.EXTENDER))
+    assert "HP508" not in rules(pod, chosen=VetSettings(assigner=DeviceAssigner.EXTENDER))
 
 
 @pytest.mark.parametrize(

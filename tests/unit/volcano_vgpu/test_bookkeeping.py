@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.volcano_vgpu.granted import IDS, LEFT, container, pod
+from tests.unit.volcano_vgpu.allocated_pods import IDS, LEFT, container, pod
 from volcano_vgpu.agent.bookkeeper import DONE, bound_at, settled
 
 A, B = "GPU-a,NVIDIA,2000,0:", "GPU-b,NVIDIA,3000,0:"

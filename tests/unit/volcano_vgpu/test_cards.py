@@ -178,7 +178,7 @@ def test_cards_whose_driver_stays_away_are_not_handed_out_until_it_is_back() -> 
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_what_can_be_granted_is_what_is_registered(number: int) -> None:
+def test_what_can_be_allocated_is_what_is_registered(number: int) -> None:
     with keeper() as bench:
         bench.driver.report(inventory(card(1), *sick(2)))
         wait_for(lambda: bench.publisher.published)

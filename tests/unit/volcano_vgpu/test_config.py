@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from hami_plugins.errors import ConfigError
-from tests.unit.volcano_vgpu.granted import card, offer, pod
-from tests.unit.volcano_vgpu.test_grants import refused
+from tests.unit.volcano_vgpu.allocated_pods import card, offer, pod
+from tests.unit.volcano_vgpu.test_allocations import refused
 from volcano_vgpu.agent.config import load
 from volcano_vgpu.core.model import SharingMode
 

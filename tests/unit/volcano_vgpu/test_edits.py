@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from hami_plugins.model.units import PodUid
-from tests.unit.volcano_vgpu.granted import container, offer, pod, question
+from tests.unit.volcano_vgpu.allocated_pods import container, offer, pod, question
 from volcano_vgpu.agent.config import load
-from volcano_vgpu.core.allocations import grants_of
+from volcano_vgpu.core.allocations import allocations_of
 from volcano_vgpu.core.edits import ContainerEdits, EditSettings, Owner, answer, cdi_device, container_in, edits_of
 from volcano_vgpu.core.identity import NONCE_KEY
 from volcano_vgpu.core.model import SharingMode
@@ -22,10 +22,10 @@ TWO = "GPU-a,NVIDIA,2000,30:GPU-b,NVIDIA,3000,40:"
 
 def made(settings: EditSettings = SETTINGS, uid: str = "uid-p", **about: Any) -> ContainerEdits:
     raw = pod(container("main", count=2, **about), ids=TWO)
-    granted = grants_of(raw, question({"main": 2}), offer())["main"]
-    assert isinstance(granted, AllocatedContainer)
+    allocated = allocations_of(raw, question({"main": 2}), offer())["main"]
+    assert isinstance(allocated, AllocatedContainer)
     owner = Owner(pod_uid=PodUid(uid), container="main", raw=container_in(raw, "main"))
-    return edits_of(granted, owner, settings, offer().inventory)
+    return edits_of(allocated, owner, settings, offer().inventory)
 
 
 def mounted(edits: ContainerEdits) -> dict[str, str]:
@@ -101,7 +101,7 @@ def test_an_init_container_is_found_by_its_name_and_a_stranger_is_not() -> None:
     assert container_in(raw, "ghost") == {}
 
 
-def test_device_files_are_those_of_the_granted_cards() -> None:
+def test_device_files_are_those_of_the_allocated_cards() -> None:
     assert made().device_nodes == ()
     nodes = made(replace(SETTINGS, device_nodes=("/dev/nvidiactl",))).device_nodes
     assert nodes == ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia1")

@@ -8,9 +8,9 @@ import pytest
 
 from hami_plugins.vendors.volcano import configured
 from hami_plugins.wire.volcano_config import VolcanoConfig
-from tests.unit.volcano_vgpu.granted import COUNT, container, offer, pod, question
-from tests.unit.volcano_vgpu.test_grants import MORE, mig
-from volcano_vgpu.core.allocations import grants_of, record_of
+from tests.unit.volcano_vgpu.allocated_pods import COUNT, container, offer, pod, question
+from tests.unit.volcano_vgpu.test_allocations import MORE, mig
+from volcano_vgpu.core.allocations import allocations_of, record_of
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 from volcano_vgpu.core.shares import AllocatedContainer, NodeOffer
 
@@ -19,7 +19,7 @@ SIDECAR = {"restartPolicy": "Always"}
 
 
 def answer(raw: dict[str, Any], held: Any = None, name: str = "main", *, on: NodeOffer | None = None) -> Any:
-    return grants_of(raw, question(held), on or offer())[name]
+    return allocations_of(raw, question(held), on or offer())[name]
 
 
 def larger(raw: dict[str, Any], held: Any = None, name: str = "main", *, on: NodeOffer | None = None) -> str:
@@ -142,9 +142,9 @@ def test_what_is_allocated_for_a_request_that_means_nothing_holds_no_card() -> N
     raw = pod({"name": "main", "resources": {"limits": limits, "requests": limits}}, ids="GPU-a,NVIDIA,40960,0:")
     found = record_of(raw, offer())
     assert found is not None
-    assert [grant.shares for grant in found.grants] == [()]
+    assert [allocation.shares for allocation in found.allocations] == [()]
 
 
 def test_a_container_that_was_served_keeps_what_it_has() -> None:
     raw = pod(container("main", count=1, memory=1000), ids="GPU-a,NVIDIA,30000,0:")
-    assert isinstance(grants_of(raw, question(served=frozenset({"main"})), offer())["main"], AllocatedContainer)
+    assert isinstance(allocations_of(raw, question(served=frozenset({"main"})), offer())["main"], AllocatedContainer)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.volcano_vgpu.granted import card, container, offer, pod, question
-from tests.unit.volcano_vgpu.test_grants import MORE, answer, mig, other, refused
-from volcano_vgpu.core.allocations import grants_of
+from tests.unit.volcano_vgpu.allocated_pods import card, container, offer, pod, question
+from tests.unit.volcano_vgpu.test_allocations import MORE, answer, mig, other, refused
+from volcano_vgpu.core.allocations import allocations_of
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 from volcano_vgpu.core.shares import NodeOffer
 
@@ -51,7 +51,7 @@ def listed_by_name(text: str) -> dict[str, Any]:
         (broken(), RefusalCode.MALFORMED),
         (static(), RefusalCode.STATIC_POD),
         (pod(ids=None, scheduler="default-scheduler"), RefusalCode.NOT_VOLCANO),
-        (pod(ids=None), RefusalCode.NO_GRANT),
+        (pod(ids=None), RefusalCode.NO_ALLOCATION),
         (listed_by_name("nobody=GPU-b,NVIDIA,1,0:"), RefusalCode.MALFORMED),
         (pod(bind_phase="failed"), RefusalCode.MARKED_FAILED),
     ],
@@ -95,7 +95,7 @@ def test_one_slot_for_two_containers_of_a_pod_stays_taken() -> None:
 
 def test_init_containers_and_sidecars_without_a_slice_get_none_later() -> None:
     raw = pod(init=[container("side", count=1) | {"restartPolicy": "Always"}, container("init", count=2)])
-    found = grants_of(raw, question({"side": 1, "init": ["s0", "s1"], "main": ["s0"]}), offer())
+    found = allocations_of(raw, question({"side": 1, "init": ["s0", "s1"], "main": ["s0"]}), offer())
     assert [
         (each.code, each.heals) for each in (found["side"], found["init"]) if isinstance(each, ContainerRefusal)
     ] == [

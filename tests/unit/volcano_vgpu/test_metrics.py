@@ -58,7 +58,7 @@ def exposed(**changes: Any) -> Mapping[str, float]:
     sources = {
         "sight": sight,
         "pods": lambda: [pod("one", f"{uuid(1)},NVIDIA,1024,25:")],
-        "grants": lambda: held,
+        "allocations": lambda: held,
         "use": lambda found: (
             DeviceMeasurement(memory_used=5, utilization=0.5) if found == uuid(1) else DeviceMeasurement()
         ),
@@ -75,19 +75,19 @@ def exposed(**changes: Any) -> Mapping[str, float]:
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
 
 
-def test_what_is_granted_of_a_card_is_told_in_bytes() -> None:
+def test_what_is_allocated_of_a_card_is_told_in_bytes() -> None:
     found = exposed()
     of_card = f'{{uuid="{uuid(1)}"}}'
     assert found[f"volcano_vgpu_card_memory_bytes{of_card}"] == 40960 * 2 * MIB
-    assert found[f"volcano_vgpu_card_memory_granted_bytes{of_card}"] == 1024 * 2 * MIB
+    assert found[f"volcano_vgpu_card_memory_allocated_bytes{of_card}"] == 1024 * 2 * MIB
     assert found[f"volcano_vgpu_card_memory_free_bytes{of_card}"] == (40960 - 1024) * 2 * MIB
-    assert found[f"volcano_vgpu_card_cores_granted_ratio{of_card}"] == 0.25
-    assert (found[f"volcano_vgpu_card_slots{of_card}"], found[f"volcano_vgpu_card_slots_granted{of_card}"]) == (2, 1)
+    assert found[f"volcano_vgpu_card_cores_allocated_ratio{of_card}"] == 0.25
+    assert (found[f"volcano_vgpu_card_slots{of_card}"], found[f"volcano_vgpu_card_slots_allocated{of_card}"]) == (2, 1)
 
 
 def test_a_pod_that_was_served_counts_with_what_it_was_handed() -> None:
     found = exposed(pods=lambda: [pod("one", f"{uuid(1)},NVIDIA,1,0:")])
-    assert found[f'volcano_vgpu_card_memory_granted_bytes{{uuid="{uuid(1)}"}}'] == 1024 * 2 * MIB
+    assert found[f'volcano_vgpu_card_memory_allocated_bytes{{uuid="{uuid(1)}"}}'] == 1024 * 2 * MIB
 
 
 def test_directories_of_containers_are_told_by_state_with_what_they_take() -> None:
@@ -110,9 +110,9 @@ def test_health_and_use_are_told_card_by_card() -> None:
 def test_a_container_is_told_with_its_pod_and_one_that_is_gone_is_not() -> None:
     found = exposed()
     labels = f'{{container="main",namespace="default",pod="one",uuid="{uuid(1)}"}}'
-    assert found[f"volcano_vgpu_container_memory_granted_bytes{labels}"] == 1024 * 2 * MIB
-    assert found[f"volcano_vgpu_container_cores_granted_ratio{labels}"] == 0.25
-    assert len([name for name in found if "container_memory_granted_bytes" in name]) == 1
+    assert found[f"volcano_vgpu_container_memory_allocated_bytes{labels}"] == 1024 * 2 * MIB
+    assert found[f"volcano_vgpu_container_cores_allocated_ratio{labels}"] == 0.25
+    assert len([name for name in found if "container_memory_allocated_bytes" in name]) == 1
 
 
 @pytest.mark.parametrize(
@@ -132,18 +132,21 @@ def test_memory_is_stranded_where_no_slot_or_core_is_left_for_it(used: DeviceUsa
 def test_calls_and_refusals_are_counted_by_what_came_of_them() -> None:
     metrics = AgentMetrics()
     metrics.called("Allocate", 0.001, "")
-    metrics.called("PreStartContainer", 0.002, RefusalCode.NO_GRANT)
-    metrics.refused(ContainerRefusal(RefusalCode.NO_GRANT, "text"))
+    metrics.called("PreStartContainer", 0.002, RefusalCode.NO_ALLOCATION)
+    metrics.refused(ContainerRefusal(RefusalCode.NO_ALLOCATION, "text"))
     assert metrics.metrics.value("kubelet_calls_total", method="Allocate", code="ok") == 1
-    assert metrics.metrics.value("kubelet_calls_total", method="PreStartContainer", code="no-grant") == 1
-    assert metrics.metrics.value("refusals_total", reason="no-grant") == 1
+    assert metrics.metrics.value("kubelet_calls_total", method="PreStartContainer", code="no-allocation") == 1
+    assert metrics.metrics.value("refusals_total", reason="no-allocation") == 1
 
 
 def test_a_node_without_cards_is_told_as_such() -> None:
     empty = register.desired(inventory(), settings())
     offer = NodeOffer.of(NodeName("n1"), "", inventory(), spec=SPEC)
     found = exposed(
-        sight=lambda: CurrentView(inventory(), empty, Slots.of((), 2), offer), pods=list, grants=dict, directories=dict
+        sight=lambda: CurrentView(inventory(), empty, Slots.of((), 2), offer),
+        pods=list,
+        allocations=dict,
+        directories=dict,
     )
     assert found == {
         "volcano_vgpu_registered": 1.0,

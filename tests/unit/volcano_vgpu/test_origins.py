@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.volcano_vgpu.granted import IDS, container, offer, pod, question
-from volcano_vgpu.core.allocations import grants_of
+from tests.unit.volcano_vgpu.allocated_pods import IDS, container, offer, pod, question
+from volcano_vgpu.core.allocations import allocations_of
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 from volcano_vgpu.core.shares import AllocatedContainer
 
@@ -17,7 +17,7 @@ BOUND, SOON, LATER = "2026-08-21T10:00:00Z", "2026-08-21T10:00:10Z", "2026-08-21
 
 
 def answer(raw: Any, first: Any = None, *, served: frozenset[str] = frozenset()) -> Any:
-    return grants_of(raw, question(first=first, served=served), offer())["main"]
+    return allocations_of(raw, question(first=first, served=served), offer())["main"]
 
 
 def refused(raw: Any, first: Any = None) -> ContainerRefusal:
@@ -39,7 +39,7 @@ def refused(raw: Any, first: Any = None) -> ContainerRefusal:
 )
 def test_an_allocation_that_changed_since_the_node_first_saw_the_pod_is_refused(first: dict[str, str]) -> None:
     found = refused(pod(ids=ONE), first)
-    assert (found.code, found.heals) == (RefusalCode.GRANT_CHANGED, True)
+    assert (found.code, found.heals) == (RefusalCode.ALLOCATION_CHANGED, True)
     key = next(key for key in (IDS, MORE, NODE) if first.get(key) != {IDS: ONE, NODE: "n1"}.get(key))
     assert f"{key} was {first.get(key, '')!r} when this node first saw the pod" in found.text
     assert "delete the pod" in found.text
@@ -57,8 +57,10 @@ def test_a_container_that_was_served_has_what_it_was_served() -> None:
 
 def test_an_init_container_that_would_borrow_a_changed_slice_is_refused() -> None:
     raw = pod(ids=ONE, init=[container("init", count=1)])
-    found = grants_of(raw, question({"init": ["s0"], "main": ["s0"]}, first={}), offer())
-    assert all(isinstance(each, ContainerRefusal) and each.code is RefusalCode.GRANT_CHANGED for each in found.values())
+    found = allocations_of(raw, question({"init": ["s0"], "main": ["s0"]}, first={}), offer())
+    assert all(
+        isinstance(each, ContainerRefusal) and each.code is RefusalCode.ALLOCATION_CHANGED for each in found.values()
+    )
 
 
 def owned(*entries: Any, bound: str = BOUND) -> dict[str, Any]:
@@ -84,7 +86,7 @@ def test_an_allocation_on_a_pod_whose_author_chose_the_node_is_refused() -> None
 @pytest.mark.parametrize("key", [IDS, MORE, NODE])
 def test_an_allocation_that_was_written_after_the_pod_was_bound_is_refused(key: str) -> None:
     found = refused(owned(entry("kubectl-annotate", LATER, key=key)))
-    assert (found.code, found.heals) == (RefusalCode.GRANT_CHANGED, False)
+    assert (found.code, found.heals) == (RefusalCode.ALLOCATION_CHANGED, False)
     assert f"kubectl-annotate (at {LATER})" in found.text
 
 

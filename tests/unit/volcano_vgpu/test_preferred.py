@@ -1,4 +1,4 @@
-"""Which slots the kubelet is asked for: those of the granted cards, never one that is held."""
+"""Which slots the kubelet is asked for: those of the allocated cards, never one that is held."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.volcano_vgpu.granted import container, offer, pod
+from tests.unit.volcano_vgpu.allocated_pods import container, offer, pod
 from volcano_vgpu.core.preferred import AdmittedPod, Listed, admitted, preferred
 
 A, B = ("a0", "a1", "a2"), ("b0", "b1")
@@ -54,14 +54,14 @@ def test_the_cards_are_those_of_the_containers_that_have_none_yet() -> None:
     assert (one.container, one.cards) == ("two", ("GPU-b",))
 
 
-def test_a_pod_without_a_grant_wants_no_card_in_particular() -> None:
+def test_a_pod_without_an_allocation_wants_no_card_in_particular() -> None:
     for raw in (pod(ids=None), pod(ids="GPU-a"), pod(ids="GPU-a,NVIDIA,1,0:;GPU-b,NVIDIA,1,0:")):
         one = found(listed("p", main=()), raw)
         assert one is not None
         assert one.cards == ()
 
 
-def test_one_slot_of_each_granted_card_in_the_order_of_the_grant() -> None:
+def test_one_slot_of_each_allocated_card_in_the_order_of_the_allocation() -> None:
     assert preferred(2, available=ALL, required=(), cards=(B, A), busy=()) == ("b0", "a0")
 
 
@@ -79,7 +79,7 @@ def test_a_full_card_leaves_the_choice_to_the_others() -> None:
     assert preferred(2, available=A, required=(), cards=(B, A), busy=()) == ("a0", "a1")
 
 
-def test_there_is_nothing_to_say_where_nothing_is_granted_and_nothing_held() -> None:
+def test_there_is_nothing_to_say_where_nothing_is_allocated_and_nothing_held() -> None:
     assert preferred(2, available=ALL, required=(), cards=(), busy=()) == ()
 
 

@@ -91,8 +91,8 @@ def test_what_passes_by_itself_makes_no_event(code: RefusalCode) -> None:
 
 def test_a_pod_that_was_bound_without_cards_has_the_node_touched() -> None:
     heard = Heard()
-    reporter(heard).refused(PodUid("u1"), "main", ContainerRefusal(RefusalCode.NO_GRANT, "nothing granted"))
-    assert heard.touches == [WriteReason.UNGRANTED]
+    reporter(heard).refused(PodUid("u1"), "main", ContainerRefusal(RefusalCode.NO_ALLOCATION, "nothing allocated"))
+    assert heard.touches == [WriteReason.UNALLOCATED]
 
 
 def test_a_pod_that_stays_without_cards_has_the_node_touched_once() -> None:
@@ -100,10 +100,10 @@ def test_a_pod_that_stays_without_cards_has_the_node_touched_once() -> None:
     heard = Heard()
     told = reporter(heard)
     for _ in range(3):
-        told.refused(PodUid("u1"), "main", ContainerRefusal(RefusalCode.NO_GRANT, "nothing granted"))
-    assert heard.touches == [WriteReason.UNGRANTED]
-    told.refused(PodUid("u3"), "main", ContainerRefusal(RefusalCode.NO_GRANT, "nothing granted"))
-    assert heard.touches == [WriteReason.UNGRANTED, WriteReason.UNGRANTED]
+        told.refused(PodUid("u1"), "main", ContainerRefusal(RefusalCode.NO_ALLOCATION, "nothing allocated"))
+    assert heard.touches == [WriteReason.UNALLOCATED]
+    told.refused(PodUid("u3"), "main", ContainerRefusal(RefusalCode.NO_ALLOCATION, "nothing allocated"))
+    assert heard.touches == [WriteReason.UNALLOCATED, WriteReason.UNALLOCATED]
 
 
 def test_a_pod_that_nobody_knows_any_more_makes_no_event() -> None:

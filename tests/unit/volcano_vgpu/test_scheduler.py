@@ -42,7 +42,7 @@ def test_which_versions_need_a_touch(version: str | None, after_a_bind: bool) ->
     found = None if version is None else version_of(version)
     assert scheduler.needs_touch(found, WriteReason.BIND) is after_a_bind
     assert scheduler.needs_touch(found, WriteReason.RESTART)
-    assert scheduler.needs_touch(found, WriteReason.UNGRANTED)
+    assert scheduler.needs_touch(found, WriteReason.UNALLOCATED)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hami_plugins.errors import ConfigError
 from hami_plugins.web.certificates import Lifetimes, Material, renewed, rotated, write
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-NAMES = ("grants.system.svc", "127.0.0.1")
+NAMES = ("allocations.system.svc", "127.0.0.1")
 DAY = timedelta(days=1)
 LIFETIMES = Lifetimes(authority=300 * DAY, server=90 * DAY, settle=timedelta(hours=1))
 
@@ -44,7 +44,7 @@ def fresh() -> Material:
 
 def test_the_first_certificate_is_for_its_names_and_by_its_authority(fresh: Material) -> None:
     names = leaf(fresh).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names.get_values_for_type(x509.DNSName) == ["grants.system.svc"]
+    assert names.get_values_for_type(x509.DNSName) == ["allocations.system.svc"]
     assert names.get_values_for_type(x509.IPAddress) == [ipaddress.ip_address("127.0.0.1")]
     leaf(fresh).verify_directly_issued_by(*authorities(fresh))
     assert leaf(fresh).not_valid_after_utc == NOW + 90 * DAY
@@ -151,7 +151,7 @@ def test_clocks_that_differ_by_less_than_five_minutes_replace_nothing(fresh: Mat
 
 
 def test_other_names_need_another_certificate(fresh: Material) -> None:
-    assert after(fresh, 1, ("127.0.0.1", "grants.system.svc")) is fresh
+    assert after(fresh, 1, ("127.0.0.1", "allocations.system.svc")) is fresh
     assert after(fresh, 1, ("other",)).chain != fresh.chain
 
 

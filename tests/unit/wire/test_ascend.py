@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hami_plugins.errors import WireError
 from hami_plugins.model.units import INT32_MAX, CoreShare, DeviceId, MiB
 from hami_plugins.wire import ascend
-from hami_plugins.wire.ascend import GrantedNpu
+from hami_plugins.wire.ascend import AllocatedNpu
 from tests.unit.wire import mutations
 
 KEY = "huawei.com/Ascend910A"
@@ -17,18 +17,18 @@ TEXT = '[{"UUID":"device-0","temp":"vir08","memory":8738,"core":1},{"UUID":"devi
 
 naturals = st.integers(0, INT32_MAX)
 ids = st.text(st.characters(exclude_characters=",:;", codec="utf-8"), min_size=1, max_size=10).map(DeviceId)
-granted = st.builds(GrantedNpu, ids, st.text("vir0_1c", max_size=8), naturals.map(MiB), naturals.map(CoreShare))
+allocated = st.builds(AllocatedNpu, ids, st.text("vir0_1c", max_size=8), naturals.map(MiB), naturals.map(CoreShare))
 
 
-@given(st.lists(granted, max_size=4).map(tuple))
-def test_decode_undoes_encode(npus: tuple[GrantedNpu, ...]) -> None:
+@given(st.lists(allocated, max_size=4).map(tuple))
+def test_decode_undoes_encode(npus: tuple[AllocatedNpu, ...]) -> None:
     assert ascend.decode(KEY, ascend.encode(npus)) == npus
 
 
 def test_empty_members_are_left_out() -> None:
     npus = (
-        GrantedNpu(DeviceId("device-0"), "vir08", MiB(8738), CoreShare(1)),
-        GrantedNpu(DeviceId("device-1"), memory=MiB(2184)),
+        AllocatedNpu(DeviceId("device-0"), "vir08", MiB(8738), CoreShare(1)),
+        AllocatedNpu(DeviceId("device-1"), memory=MiB(2184)),
     )
     assert ascend.encode(npus) == TEXT
 

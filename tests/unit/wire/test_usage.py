@@ -23,8 +23,8 @@ names = st.text("abc-.0", min_size=1, max_size=10)
 cards = st.builds(
     CardUsage,
     card=st.sampled_from([DeviceId("GPU-a"), DeviceId("GPU-b")]),
-    granted=st.none() | amounts,
-    cores_granted=st.none() | ratios,
+    allocated=st.none() | amounts,
+    cores_allocated=st.none() | ratios,
     limit=st.none() | amounts,
     used=st.none() | memories,
     utilization=st.none() | ratios,
@@ -55,7 +55,7 @@ def test_decode_undoes_encode_through_json(found: NodeUsage) -> None:
 
 
 def a_document(**changes: Any) -> dict[str, Any]:
-    card = {"id": "GPU-a", "memoryGrantedBytes": 20 * GIB}
+    card = {"id": "GPU-a", "memoryAllocatedBytes": 20 * GIB}
     container = {"podUid": "u", "container": "main", "namespace": "ml", "pod": "p", "cards": [card]}
     return {"kind": "DeviceUsage", "node": "n", "time": "", "containers": [container]} | changes
 
@@ -63,7 +63,7 @@ def a_document(**changes: Any) -> dict[str, Any]:
 def test_what_is_not_said_is_not_known() -> None:
     (container,) = usage.decode(a_document()).containers
     assert container.reading is ReadStatus.READ
-    assert container.cards == (CardUsage(card=DeviceId("GPU-a"), granted=20 * GIB),)
+    assert container.cards == (CardUsage(card=DeviceId("GPU-a"), allocated=20 * GIB),)
 
 
 def damaged(*path: str | int, value: object) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def damaged(*path: str | int, value: object) -> dict[str, Any]:
         ([], "usage"),
         (a_document(kind="VolcanoCards"), "volcano-vgpu usage -o json"),
         (damaged("containers", 0, "cards", 0, "id", value=""), "containers[0].cards[0].id"),
-        (damaged("containers", 0, "cards", 0, "memoryGrantedBytes", value=-1), "cards[0].memoryGrantedBytes"),
+        (damaged("containers", 0, "cards", 0, "memoryAllocatedBytes", value=-1), "cards[0].memoryAllocatedBytes"),
         (damaged("containers", 0, "cards", 0, "utilizationRatio", value=-0.1), "cards[0].utilizationRatio"),
         (damaged("containers", 0, "cards", 0, "utilizationRatio", value=True), "cards[0].utilizationRatio"),
         (damaged("containers", 0, "reading", value="perhaps"), "one of read, not-ready"),
@@ -116,8 +116,8 @@ def test_a_pod_of_several_nodes_is_found_by_its_name_and_one_without_by_its_uid(
     assert found == {"ml/p": (one, two), "pod u2": (lost,)}
 
 
-def test_what_is_granted_and_not_used_is_unused_where_both_are_known() -> None:
-    card = CardUsage(card=DeviceId("GPU-a"), granted=20 * GIB, used=MemoryUse(GIB, 0, GIB, 0))
-    over = CardUsage(card=DeviceId("GPU-b"), granted=GIB, used=MemoryUse(0, 0, 2 * GIB, 0))
-    idle = CardUsage(card=DeviceId("GPU-c"), granted=GIB)
+def test_what_is_allocated_and_not_used_is_unused_where_both_are_known() -> None:
+    card = CardUsage(card=DeviceId("GPU-a"), allocated=20 * GIB, used=MemoryUse(GIB, 0, GIB, 0))
+    over = CardUsage(card=DeviceId("GPU-b"), allocated=GIB, used=MemoryUse(0, 0, 2 * GIB, 0))
+    idle = CardUsage(card=DeviceId("GPU-c"), allocated=GIB)
     assert ContainerUsage(pod_uid=PodUid("u"), container="a", cards=(card, over, idle)).unused == 18 * GIB

@@ -10,9 +10,9 @@ from hami_plugins.allocations.manifests import webhooks as shared
 from hami_plugins.allocations.manifests.webhooks import BINDINGS, EXEMPT, Hooks
 from hami_plugins.model.vendor import ResourceNames
 from hami_plugins.vendors.volcano import RESOURCES
-from volcano_vgpu.core.allocator.names import ALLOCATION_KEYS, CONFIGURATION, GRANT_KEYS, MARKER_KEY, SCHEDULER
+from volcano_vgpu.core.allocator.names import ALLOCATION_KEYS, CONFIGURATION, MARKER_KEY, SCHEDULER, VOLCANO_KEYS
 
-POLICY: Final = "volcano-vgpu-stale-grants"
+POLICY: Final = "volcano-vgpu-stale-allocations"
 
 POLICY_VERSIONS: Final[Mapping[str, str]] = {
     "v1beta1": "Kubernetes from 1.34 on, where --feature-gates=MutatingAdmissionPolicy=true and "
@@ -52,13 +52,13 @@ def webhooks(
 
 
 def policy(version: str = "v1beta1") -> tuple[dict[str, Any], dict[str, Any]]:
-    """The MutatingAdmissionPolicy that takes grants off Bindings, and what puts it in force.
+    """The MutatingAdmissionPolicy that takes allocations off Bindings, and what puts it in force.
 
-    Volcano up to 1.15 writes a grant on the pod and then sends a Binding with what the pod carried when the session
-    began; without those the fresh grant stays.
+    Volcano up to 1.15 writes an allocation on the pod and then sends a Binding with what the pod carried when the
+    session began; without those the fresh allocation stays.
     """
     api = f"admissionregistration.k8s.io/{version}"
-    keys = ", ".join(f"'{key}'" for key in GRANT_KEYS)
+    keys = ", ".join(f"'{key}'" for key in VOLCANO_KEYS)
     strip = (
         f"[{keys}].filter(key, key in object.metadata.annotations)"
         '.map(key, JSONPatch{op: "remove", path: "/metadata/annotations/" + jsonpatch.escapeKey(key)})'
@@ -71,7 +71,7 @@ def policy(version: str = "v1beta1") -> tuple[dict[str, Any], dict[str, Any]]:
             "metadata": {"name": POLICY},
             "spec": {
                 "matchConstraints": {"resourceRules": [BINDINGS]},
-                "matchConditions": [{"name": "carries-a-grant", "expression": carries}],
+                "matchConditions": [{"name": "carries-an-allocation", "expression": carries}],
                 "failurePolicy": "Fail",
                 "reinvocationPolicy": "Never",
                 "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": strip}}],

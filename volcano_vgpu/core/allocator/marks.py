@@ -1,4 +1,4 @@
-"""What the webhook on new pods does: marks those that need a grant, and puts into words what they mean.
+"""What the webhook on new pods does: marks those that need an allocation, and puts into words what they mean.
 
 Volcano takes memory alone for one card, and cores alone for none; a kubelet hands out nothing for either. So the number
 is written down. Pods of other schedulers, and pods that ask for no cards, are left alone.
@@ -26,7 +26,7 @@ _SENSELESS: Final = 400
 
 
 def mark(raw: Json, spec: VendorSpec, rules: Rules, schedulers: Collection[str], mode: AllocatorMode) -> Answer:
-    """The answer to the creation of a pod, in a cluster whose grants are put right in this mode."""
+    """The answer to the creation of a pod, in a cluster whose allocations are put right in this mode."""
     try:
         pod = pods.pod(raw)
         if pod.scheduler not in schedulers or not any(_asks(spec, each) for each in pod.containers):

@@ -1,26 +1,26 @@
-"""The words that all parts of the server of grants share."""
+"""The words that all parts of the allocator share."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from hami_plugins.vendors.volcano import GRANT_MARK, SPEC
+from hami_plugins.vendors.volcano import ALLOCATOR_MARK, SPEC
 
-MARKER_KEY: Final = GRANT_MARK
-"""On a pod from its creation: its grant comes from the cache, so that it must not be bound without one.
+MARKER_KEY: Final = ALLOCATOR_MARK
+"""On a pod from its creation: its allocation comes from the cache, so that it must not be bound without one.
 
 The value is the mode. Volcano's Binding carries the pod's annotations, and nothing else of the pod: by it API servers
 tell whom to ask, and agents whether Volcano has to be made to count.
 """
 
-GRANT_KEYS: Final = tuple(sorted((SPEC.keys.allocated, SPEC.keys.to_allocate, *SPEC.keys.extra)))
-"""The six annotations of a grant. A Binding that carries some of them carries those of an earlier try."""
+VOLCANO_KEYS: Final = tuple(sorted((SPEC.keys.allocated, SPEC.keys.to_allocate, *SPEC.keys.extra)))
+"""The six annotations of an allocation. A Binding that carries some of them carries those of an earlier try."""
 
-ALLOCATION_KEYS: Final = tuple(sorted((*GRANT_KEYS, SPEC.keys.more)))
+ALLOCATION_KEYS: Final = tuple(sorted((*VOLCANO_KEYS, SPEC.keys.more)))
 """These six, and the one of ours for containers that Volcano's list has no place for."""
 
 SCHEDULER: Final = "volcano"
 """How Volcano's scheduler is called unless an operator has it otherwise."""
 
-CONFIGURATION: Final = "volcano-vgpu-grants"
+CONFIGURATION: Final = "volcano-vgpu-allocator"
 """How the configuration of the webhooks is called unless an operator has it otherwise."""

@@ -1,4 +1,4 @@
-"""What a server of grants has to know about Volcano's vGPUs."""
+"""What an allocator has to know about Volcano's vGPUs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from volcano_vgpu.core.allocator import marks, remedies, unread
 from volcano_vgpu.core.allocator.mode import AllocatorMode
 from volcano_vgpu.core.allocator.names import ALLOCATION_KEYS, MARKER_KEY, SCHEDULER
 
-METRICS: Final = "volcano_vgpu_grants"
+METRICS: Final = "volcano_vgpu_allocator"
 """What the names of the server's metrics begin with."""
 
-AUDIT: Final = "VolcanoGrantAudit"
+AUDIT: Final = "VolcanoAllocationAudit"
 
 
 def product_of(
@@ -28,7 +28,7 @@ def product_of(
     mode: AllocatorMode = AllocatorMode.EXTENDER,
     schedulers: Collection[str] = (SCHEDULER,),
 ) -> Product:
-    """Grants in a mode, for pods of these schedulers."""
+    """Allocates in a mode, for pods of these schedulers."""
     return Product(
         audit=AUDIT,
         word="vGPU",
@@ -63,5 +63,5 @@ def _obstacle(spec: VendorSpec, pod: Pod) -> str:
 
 
 def _carried(node: NodeName, intake: PodInfo, annotations: Mapping[str, str]) -> Mapping[str, str] | None:
-    """The grant that Volcano wrote for this node: on the pod up to 1.15, in the Binding later."""
+    """The allocation that Volcano wrote for this node: on the pod up to 1.15, in the Binding later."""
     return next((each for each in (intake.pod.annotations, annotations) if each.get(NODE_KEY) == node), None)

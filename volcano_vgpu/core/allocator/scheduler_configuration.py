@@ -91,7 +91,7 @@ def _without_deviceshare(plugins: list[Plugin], mode: AllocatorMode) -> Iterator
         )
     if not named(plugins, PREDICATES):
         yield error(
-            PREDICATES, "without this plugin Volcano writes no grant at all", "add the plugin predicates to a tier"
+            PREDICATES, "without this plugin Volcano writes no allocation at all", "add the plugin predicates to a tier"
         )
     for plugin in shares:
         if plugin.arguments.get("deviceshare.NodeLockEnable") is True:

@@ -1,4 +1,4 @@
-"""The containers that a grant's annotations speak of, for a bound pod of which nothing else can be read."""
+"""The containers that an allocation's annotations speak of, for a bound pod of which nothing else can be read."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from hami_plugins.wire.usage import CardUsage, ContainerUsage, MemoryUse, UsageD
 from volcano_vgpu.core.monitor.regions import ContainerRegion, Presence, Region, reading_of
 
 Raw = Mapping[str, Any]
-Grants = Mapping[tuple[PodUid, str], tuple[AssignedDevice, ...]]
+Allocations = Mapping[tuple[PodUid, str], tuple[AssignedDevice, ...]]
 """What containers were given, by pod UID and container name."""
 
 MIB: Final = 1 << 20
@@ -32,19 +32,20 @@ _WHOLE: Final = 100
 class Known:
     """What is known of the node: its pods, what was given to whom, its cards.
 
-    ``sizes`` is the memory of the cards in bytes, as it can be granted. ``factor`` is the MiB in a unit of the grants.
-    ``cards`` are all cards of the node; ``None`` where they are not known, and then every name in a region counts.
+    ``sizes`` is the memory of the cards in bytes, as it can be allocated. ``factor`` is the MiB in a unit of the
+    allocations. ``cards`` are all cards of the node; ``None`` where they are not known, and then every name in a region
+    counts.
     """
 
     pods: tuple[Raw, ...] = ()
-    grants: Grants = field(default_factory=dict)
+    allocations: Allocations = field(default_factory=dict)
     sizes: Mapping[DeviceId, int] = field(default_factory=dict)
     factor: int = 1
     cards: frozenset[DeviceId] | None = None
 
 
 def usage_of(seen: Iterable[ContainerRegion], known: Known, *, now: float) -> tuple[ContainerUsage, ...]:
-    """The usage of every container that was seen or has a grant, but for those of pods that have ended.
+    """The usage of every container that was seen or has an allocation, but for those of pods that have ended.
 
     ``now`` is in Unix seconds.
     """
@@ -53,7 +54,7 @@ def usage_of(seen: Iterable[ContainerRegion], known: Known, *, now: float) -> tu
     for each in seen:
         uid, _, name = each.directory.partition("_")
         found[PodUid(uid), name] = each
-    for key in known.grants:
+    for key in known.allocations:
         if key[0] in pods:
             found.setdefault(key, ContainerRegion("_".join(key), None))
     usages = [
@@ -66,7 +67,7 @@ def usage_of(seen: Iterable[ContainerRegion], known: Known, *, now: float) -> tu
 
 def _container(key: tuple[PodUid, str], seen: ContainerRegion, known: Known, *, pod: Raw, now: float) -> ContainerUsage:
     metadata, content = pod.get("metadata") or {}, seen.content
-    granted = {each.device: _granted(each, known) for each in known.grants.get(key, ())}
+    allocated = {each.device: _allocated(each, known) for each in known.allocations.get(key, ())}
     plain = ContainerUsage(
         pod_uid=key[0],
         container=key[1],
@@ -74,24 +75,24 @@ def _container(key: tuple[PodUid, str], seen: ContainerRegion, known: Known, *, 
         pod=str(metadata.get("name") or ""),
         reading=reading_of(content),
         problem=content.text if isinstance(content, NotReady | UnreadableRegion) else "",
-        cards=tuple(granted.values()),
+        cards=tuple(allocated.values()),
     )
     return _counted(plain, content, seen.presence, known, now=now) if isinstance(content, Region) else plain
 
 
-def _granted(assigned: AssignedDevice, known: Known) -> CardUsage:
-    """A card of which only the grant is known. A MIG slot stays as it is named: the library has no part in it."""
+def _allocated(assigned: AssignedDevice, known: Known) -> CardUsage:
+    """A card of which only the allocation is known. A MIG slot stays as it is named: the library has no part in it."""
     return CardUsage(
         card=assigned.device,
-        granted=assigned.memory * known.factor * MIB,
-        cores_granted=assigned.cores / _WHOLE,
+        allocated=assigned.memory * known.factor * MIB,
+        cores_allocated=assigned.cores / _WHOLE,
     )
 
 
 def _counted(
     plain: ContainerUsage, region: Region, presence: Iterable[Presence], known: Known, *, now: float
 ) -> ContainerUsage:
-    """What a container's region says, beside its grant."""
+    """What a container's region says, beside its allocation."""
     booked = [
         (at, process, there)
         for at, (process, there) in enumerate(zip(region.processes, presence, strict=True))
@@ -137,13 +138,13 @@ class _Counting:
         self.invalid = False
         self.foreign = 0
 
-    def cards(self, granted: Mapping[DeviceId, CardUsage]) -> tuple[CardUsage, ...]:
-        """The cards of the region, then those of the grant that it does not have."""
+    def cards(self, allocated: Mapping[DeviceId, CardUsage]) -> tuple[CardUsage, ...]:
+        """The cards of the region, then those of the allocation that it does not have."""
         named = [(at, DeviceId(name)) for at, name in enumerate(self._header.uuids) if name is not None]
         own = [(at, name) for at, name in named if self._cards is None or name in self._cards]
         self.foreign = len(named) - len(own)
-        used = {name: self._card(at, granted.get(name) or CardUsage(card=name)) for at, name in own}
-        return (*used.values(), *(card for name, card in granted.items() if name not in used))
+        used = {name: self._card(at, allocated.get(name) or CardUsage(card=name)) for at, name in own}
+        return (*used.values(), *(card for name, card in allocated.items() if name not in used))
 
     def _card(self, at: int, known: CardUsage) -> CardUsage:
         limit = self._header.memory_limits[at]
@@ -155,8 +156,8 @@ class _Counting:
         watched = self._header.layout.utilization is not None
         return CardUsage(
             card=known.card,
-            granted=known.granted,
-            cores_granted=known.cores_granted,
+            allocated=known.allocated,
+            cores_allocated=known.cores_allocated,
             limit=limit if 0 < limit <= MOST_MEMORY else None,
             used=_memory(valid),
             utilization=sum(min(use.utilization or 0, _WHOLE) for use in booked) / _WHOLE if watched else None,

@@ -1,4 +1,4 @@
-"""The embedded cluster that servers of Neuron grants run beside."""
+"""The embedded cluster that Neuron allocators run beside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded cluster with Trainium nodes, and servers of Neuron grants beside it."""
+"""The embedded cluster with Trainium nodes, and Neuron allocators beside it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from neuron_topology.core.allocator import manifests
 from neuron_topology.core.allocator.names import CONFIGURATION
 from neuron_topology.core.allocator.product import METRICS
 from neuron_topology.core.vendor import SPEC
-from neuron_topology.server.app import grant_server
+from neuron_topology.server.app import allocator_server
 from neuron_topology.server.settings import NeuronAllocatorSettings
 from tests.integration.volcano_vgpu.allocation.servers import Client
 from tests.integration.volcano_vgpu.allocation.servers import Site as Shared
@@ -31,7 +31,7 @@ JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 
 
 class Site(Shared):
-    """An API server, and servers of Neuron grants beside it."""
+    """An API server, and Neuron allocators beside it."""
 
     prefix = METRICS
 
@@ -39,7 +39,7 @@ class Site(Shared):
         self, told: dict[str, Any], api: KubeClient, *, metrics: AllocatorMetrics, identity: str, linger: float
     ) -> tuple[AllocatorServer, bool]:
         found = NeuronAllocatorSettings.model_validate(told)
-        server = grant_server(found, api, metrics=metrics, identity=identity, linger=linger)
+        server = allocator_server(found, api, metrics=metrics, identity=identity, linger=linger)
         return server, found.certificate.bootstrap
 
     def install(self, client: Client, **more: Any) -> None:
@@ -49,8 +49,8 @@ class Site(Shared):
         authority = base64.b64encode((self.folder / "tls.crt").read_bytes()).decode()
         target = WebhookTarget(
             configuration=CONFIGURATION,
-            service="neuron-grants",
-            namespace="grants-system",
+            service="neuron-allocator",
+            namespace="allocator-system",
             url=f"https://localhost:{address[1]}",
             ca=authority,
         )

@@ -24,9 +24,9 @@ from neuron_topology.server.cleanup import ServerObjects as Where
 from neuron_topology.server.cleanup import cleaned
 from tests.integration.neuron_topology.server.servers import Site, a_pod
 
-CONFIGURATION = paths.webhook_configuration("mutating", "neuron-grants")
-LEASE = paths.lease("kube-system", "neuron-grants")
-SECRET = paths.secret("kube-system", "neuron-grants-tls")
+CONFIGURATION = paths.webhook_configuration("mutating", "neuron-allocator")
+LEASE = paths.lease("kube-system", "neuron-allocator")
+SECRET = paths.secret("kube-system", "neuron-allocator-tls")
 MINE = {"tls.crt": "eA==", "tls.key": "eA=="}
 OURS = {**MINE, "ca.crt": "eA==", "ca.key": "eA=="}
 
@@ -66,9 +66,9 @@ def installed(api: KubeClient, run: Run, capsys: pytest.CaptureFixture[str]) -> 
     edge.run(["neuron", "webhooks"])
     configuration = yaml.safe_load(capsys.readouterr().out)
     api.create(CONFIGURATION.rpartition("/")[0], configuration)
-    lease = {"metadata": {"name": "neuron-grants"}, "spec": {"holderIdentity": ""}}
+    lease = {"metadata": {"name": "neuron-allocator"}, "spec": {"holderIdentity": ""}}
     api.create(paths.leases("kube-system"), lease)
-    api.create(paths.secrets("kube-system"), a_secret("neuron-grants-tls", OURS))
+    api.create(paths.secrets("kube-system"), a_secret("neuron-allocator-tls", OURS))
     run("hypernodes", "apply")
 
 
@@ -103,7 +103,7 @@ def test_what_operators_wrote_on_nodes_goes_on_request(api: KubeClient, run: Run
 
 
 def test_a_certificate_of_somebody_else_stays(api: KubeClient, run: Run) -> None:
-    api.create(paths.secrets("kube-system"), a_secret("neuron-grants-tls", MINE))
+    api.create(paths.secrets("kube-system"), a_secret("neuron-allocator-tls", MINE))
     assert run("clean") == (Exit.FINE, ["nothing of ours is in the cluster"])
     assert is_there(api, SECRET)
 
@@ -117,9 +117,9 @@ def test_hypernodes_of_others_stay(api: KubeClient, run: Run) -> None:
 def test_nothing_is_removed_under_a_server_that_runs(
     cluster: Site, api: KubeClient, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HAMI_PLUGINS__NEURON_GRANTS__SERVICE__NAMESPACE", "default")
+    monkeypatch.setenv("HAMI_PLUGINS__NEURON_ALLOCATOR__SERVICE__NAMESPACE", "default")
     cluster.start()
-    lease = paths.lease("default", "neuron-grants")
+    lease = paths.lease("default", "neuron-allocator")
     code, lines = run("clean")
     assert code == Exit.UNABLE
     assert f"has the lease {lease}: end the server first" in lines[-1]
@@ -130,10 +130,13 @@ def test_nothing_is_removed_under_a_server_that_runs(
 def test_the_server_of_a_release_is_ended_before_its_lease_goes(api: KubeClient, run: Run) -> None:
     api.create("/api/v1/namespaces", {"metadata": {"name": "neuron"}})
     site = Where.of_release(Release("neuron", "one"))
-    deployment = {"metadata": {"name": "one-grants"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {}}}
+    deployment = {
+        "metadata": {"name": "one-allocator"},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {}},
+    }
     api.create("/apis/apps/v1/namespaces/neuron/deployments", deployment)
-    api.create(paths.leases("neuron"), {"metadata": {"name": "one-grants"}, "spec": {"holderIdentity": "a"}})
-    api.create(paths.secrets("neuron"), a_secret("one-grants-tls", OURS))
+    api.create(paths.leases("neuron"), {"metadata": {"name": "one-allocator"}, "spec": {"holderIdentity": "a"}})
+    api.create(paths.secrets("neuron"), a_secret("one-allocator-tls", OURS))
     code, lines = run("clean", "--release", "neuron/one")
     assert (code, lines) == (Exit.FINE, [f"removed {path}" for path in (site.deployment, site.lease, site.secret)])
     assert run("clean", "--release", "neuron/one") == (Exit.FINE, ["nothing of ours is in the cluster"])
@@ -143,10 +146,10 @@ def test_a_server_that_does_not_end_is_told_and_its_lease_stays(
     api: KubeClient,
 ) -> None:
     api.create("/api/v1/namespaces", {"metadata": {"name": "neuron"}})
-    stuck = {"name": "one-grants", "finalizers": ["somebody.example/waits"]}
+    stuck = {"name": "one-allocator", "finalizers": ["somebody.example/waits"]}
     body = {"metadata": stuck, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {}}}
     api.create("/apis/apps/v1/namespaces/neuron/deployments", body)
-    api.create(paths.leases("neuron"), {"metadata": {"name": "one-grants"}})
+    api.create(paths.leases("neuron"), {"metadata": {"name": "one-allocator"}})
     site = Where.of_release(Release("neuron", "one"))
     naps: list[float] = []
     with pytest.raises(KubeError, match="its pods have not ended within 120 s"):

@@ -1,4 +1,4 @@
-"""The commands about Neuron grants: what they print, what they find and repair, and the server as a process."""
+"""The commands of the Neuron allocator: what they print, what they find and repair, and the server as a process."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def kubeconfig(cluster: Site, tmp_path: Path) -> str:
 def test_the_conf_that_is_printed_passes_its_own_check(run: Run, tmp_path: Path) -> None:
     code, text = run("conf")
     assert code == Exit.FINE
-    assert "extender.urlPrefix: http://neuron-grants.kube-system.svc:9396/extender" in text
+    assert "extender.urlPrefix: http://neuron-allocator.kube-system.svc:9396/extender" in text
     path = tmp_path / "conf.yaml"
     path.write_text(text)
     code, said = run("conf", "--check", str(path))
@@ -63,13 +63,13 @@ def test_a_conf_without_the_extender_is_found_out(run: Run, tmp_path: Path) -> N
 
 def test_kube_schedulers_conf_names_the_verbs_that_are_answered(run: Run) -> None:
     (extender,) = yaml.safe_load(run("conf", "--kube-scheduler")[1])["extenders"]
-    assert extender["urlPrefix"] == "http://neuron-grants.kube-system.svc:9396/scheduler"
+    assert extender["urlPrefix"] == "http://neuron-allocator.kube-system.svc:9396/scheduler"
     assert [extender[f"{verb}Verb"] for verb in ("filter", "prioritize", "bind")] == ["filter", "prioritize", "bind"]
     assert (extender["nodeCacheCapable"], extender["ignorable"]) == (True, False)
 
 
 def test_only_bindings_of_marked_pods_wait_for_the_server(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HAMI_PLUGINS__NEURON_GRANTS__SERVICE__NAMESPACE", "elsewhere")
+    monkeypatch.setenv("HAMI_PLUGINS__NEURON_ALLOCATOR__SERVICE__NAMESPACE", "elsewhere")
     document = yaml.safe_load(run("webhooks")[1])
     hooks = {hook["name"].partition(".")[0]: hook for hook in document["webhooks"]}
     assert {name: hook["failurePolicy"] for name, hook in hooks.items()} == {
@@ -101,17 +101,17 @@ def test_what_is_not_there_is_named_with_what_would_do(run: Run, kubeconfig: str
     assert run("conf", "--check", str(none)) == (Exit.UNABLE, f"error: {none}: No such file or directory\n")
     none.write_bytes(b"\xff")
     assert run("conf", "--check", str(none)) == (Exit.UNABLE, f"error: {none}: not UTF-8 text (byte 0)\n")
-    code, said = run("verify", "grants:9396")
+    code, said = run("verify", "allocator:9396")
     assert (code, said) == (
         Exit.UNABLE,
-        "error: grants:9396: no address of a server; write http://NAME.NAMESPACE.svc:PORT\n",
+        "error: allocator:9396: no address of a server; write http://NAME.NAMESPACE.svc:PORT\n",
     )
 
 
 def test_settings_that_nobody_knows_end_the_command(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "settings.yaml"
     path.write_text("policy: fill\n")
-    code, said = run("grants", "--config", str(path))
+    code, said = run("allocator", "--config", str(path))
     assert code == Exit.UNABLE
     assert "settings: policy: Input should be 'binpack' or 'spread' (found 'fill')" in said
 
@@ -122,7 +122,7 @@ def test_devices_that_two_pods_hold_are_listed(cluster: Site, run: Run, kubeconf
         cluster.put(a_pod(name, 4, node="n1", annotations={IDS_KEY: "0,1,2,3"}))
     code, said = run("audit", "--kubeconfig", kubeconfig, "-o", "json")
     document = published(said)
-    assert (code, document["kind"]) == (Exit.FINDINGS, "NeuronGrantAudit")
+    assert (code, document["kind"]) == (Exit.FINDINGS, "NeuronAllocationAudit")
     assert {each["device"] for each in document["findings"]} == {f"n1-AWSNeuron-{at}" for at in range(4)}
 
 
@@ -160,7 +160,7 @@ def test_the_server_is_a_process_that_ends_when_it_is_told(cluster: Site, tmp_pa
     }
     path = tmp_path / "settings.yaml"
     path.write_text(yaml.safe_dump(settings))
-    command = [sys.executable, "-m", "hami_plugins.cli", "neuron", "grants", "--config", str(path)]
+    command = [sys.executable, "-m", "hami_plugins.cli", "neuron", "allocator", "--config", str(path)]
     log = tmp_path / "log"
     with log.open("wb") as written:
         process = subprocess.Popen(
@@ -173,7 +173,7 @@ def test_the_server_is_a_process_that_ends_when_it_is_told(cluster: Site, tmp_pa
 
         def started() -> str:
             events = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
-            return next((str(each["address"]) for each in events if each.get("event") == "grants_started"), "")
+            return next((str(each["address"]) for each in events if each.get("event") == "allocator_started"), "")
 
         address = wait_for(started, "it serves")
         ready = wait_for(
@@ -182,7 +182,7 @@ def test_the_server_is_a_process_that_ends_when_it_is_told(cluster: Site, tmp_pa
         )
         text = urllib3.request("GET", f"http://{address}/metrics", retries=False, timeout=PATIENCE).data.decode()
         assert ready
-        assert "neuron_grants_active 1.0" in text
+        assert "neuron_allocator_active 1.0" in text
     finally:
         process.send_signal(signal.SIGTERM)
         code = process.wait(PATIENCE)

@@ -1,4 +1,4 @@
-"""The server of Neuron grants over sockets: restarts, replicas, pods of any scheduler, and gangs of Volcano."""
+"""The Neuron allocator over sockets: restarts, replicas, pods of any scheduler, and gangs of Volcano."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def test_a_gang_of_parts_of_nodes_is_bound_on_linked_sets(cluster: Site) -> None
     with cluster.volcano(client):
         connect_to(cluster.server.url).create(JOBS, a_gang("train", 8, 4))
         wait_for(lambda: cluster.bound("train", 8), "all eight are bound")
-        complete = 'neuron_grants_gangs{state="complete"} 1.0'
+        complete = 'neuron_allocator_gangs{state="complete"} 1.0'
         wait_for(lambda: complete in client.get("/metrics")[1], "the gang is seen to be complete")
     _, text = client.get("/metrics")
-    assert "neuron_grants_gang_admission_seconds_count 1.0" in text
-    assert "neuron_grants_gang_partial_starts_total 0.0" in text
+    assert "neuron_allocator_gang_admission_seconds_count 1.0" in text
+    assert "neuron_allocator_gang_partial_starts_total 0.0" in text
     assert not cluster.wrong()
 
 
@@ -85,7 +85,7 @@ def test_a_job_that_cannot_be_complete_is_told_so_where_its_first_pods_would_fit
     assert cluster.value(client, "answers_total", kind="allocate", outcome="reserved") == 0
 
 
-def test_after_a_restart_nothing_is_granted_twice(cluster: Site) -> None:
+def test_after_a_restart_nothing_is_allocated_twice(cluster: Site) -> None:
     client = cluster.start()
     cluster.install(client)
     api = connect_to(cluster.server.url)
@@ -142,4 +142,4 @@ def test_the_replica_that_answers_tells_how_the_devices_are_used(cluster: Site) 
     _, text = client.get("/metrics")
     assert 'neuron_devices{state="held"} 4.0' in text
     assert 'neuron_recognised_sets_ratio{family="linked",instance_type="trn1.32xlarge"} 1.0' in text
-    assert 'neuron_grants{linkage="ring"} 1.0' in text
+    assert 'neuron_allocations{linkage="ring"} 1.0' in text

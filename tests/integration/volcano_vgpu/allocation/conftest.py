@@ -1,4 +1,4 @@
-"""The embedded cluster that servers of grants run beside."""
+"""The embedded cluster that allocators run beside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded cluster with servers of grants, and clients that speak to them as schedulers and API servers do."""
+"""The embedded cluster with allocators, and clients that speak to them as schedulers and API servers do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hami_plugins.web.tls import Tls
 from tests.integration.web.certificates import a_certificate
 from tests.unit.volcano_vgpu.allocation.cluster import task
 from tests.waiting import PATIENCE, wait_for
-from volcano_vgpu.allocation.app import grant_server
+from volcano_vgpu.allocation.app import allocator_server
 from volcano_vgpu.allocation.settings import VgpuAllocatorSettings
 from volcano_vgpu.core.allocator.product import METRICS
 
@@ -49,7 +49,7 @@ def a_node(name: str, *, cards: int = 2, memory: int = 40_960) -> dict[str, Any]
 
 
 def a_pod(name: str, *, memory: int = 10_000, node: str = "", ids: str = "") -> dict[str, Any]:
-    """A pod that asks for a slice of one card; with ``node`` it is bound there, with ``ids`` with that grant."""
+    """A pod that asks for a slice of one card; with ``node`` it is bound there, with ``ids`` with that allocation."""
     limits = {NUMBER: "1", MEMORY: str(memory)}
     spec: dict[str, Any] = {
         "schedulerName": "volcano",
@@ -63,7 +63,7 @@ def a_pod(name: str, *, memory: int = 10_000, node: str = "", ids: str = "") -> 
 
 
 class Client:
-    """Speaks to one server of grants, whose certificate is for ``host`` and from the authority in ``ca``.
+    """Speaks to one allocator, whose certificate is for ``host`` and from the authority in ``ca``.
 
     It shows a ``certificate`` of its own if it has one.
     """
@@ -140,7 +140,7 @@ class Client:
 
 
 class Site:
-    """An API server, and servers of grants beside it."""
+    """An API server, and allocators beside it."""
 
     prefix = METRICS
 
@@ -162,7 +162,7 @@ class Site:
             "shutdownDelay": 0,
         }
         metrics = AllocatorMetrics(self.prefix)
-        api = replace(connect_to(self.server.url, component="grants"), on_request=api_requests(metrics.metrics))
+        api = replace(connect_to(self.server.url, component="allocator"), on_request=api_requests(metrics.metrics))
         server, own = self.made(told | settings, api, metrics=metrics, identity=identity, linger=linger)
         self.metrics[id(server)] = metrics
         ca = self.folder / ("own/ca.crt" if own else "tls.crt")
@@ -178,7 +178,7 @@ class Site:
     ) -> tuple[AllocatorServer, bool]:
         """A replica with these settings, and whether it makes its own certificates."""
         found = VgpuAllocatorSettings.model_validate(told)
-        server = grant_server(found, api, SPEC, metrics=metrics, identity=identity, linger=linger)
+        server = allocator_server(found, api, SPEC, metrics=metrics, identity=identity, linger=linger)
         return server, found.certificate.bootstrap
 
     def value(self, client: Client, name: str, **labels: str) -> float:

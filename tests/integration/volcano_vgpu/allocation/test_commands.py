@@ -1,4 +1,4 @@
-"""The commands about grants: what they print, what they find, and the server as a process."""
+"""The commands of the allocator: what they print, what they find, and the server as a process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def written(folder: Path, name: str, content: object) -> str:
 def test_the_conf_that_is_printed_passes_its_own_check(run: Run, tmp_path: Path, mode: str) -> None:
     code, text = run("conf", "--mode", mode)
     assert code == Exit.FINE
-    assert ("extender.urlPrefix: http://volcano-vgpu-grants.volcano-system.svc:9395/extender" in text) == (
+    assert ("extender.urlPrefix: http://volcano-vgpu-allocator.volcano-system.svc:9395/extender" in text) == (
         mode == "extender"
     )
     code, said = run("conf", "--mode", mode, "--check", written(tmp_path, "conf.yaml", text))
@@ -57,7 +57,7 @@ def test_the_conf_that_is_printed_passes_its_own_check(run: Run, tmp_path: Path,
 
 def test_the_conf_is_a_document_for_programs_too(run: Run) -> None:
     assert json.loads(run("conf", "-o", "json")[1]) == scheduler_configuration.document(
-        AllocatorMode.EXTENDER, "http://volcano-vgpu-grants.volcano-system.svc:9395/extender"
+        AllocatorMode.EXTENDER, "http://volcano-vgpu-allocator.volcano-system.svc:9395/extender"
     )
 
 
@@ -78,7 +78,7 @@ def test_the_conf_of_the_cluster_is_checked_where_it_is(run: Run, cluster: Site,
     code, text = run("conf", "--live", "--kubeconfig", kubeconfig)
     assert code == Exit.UNABLE
     assert "volcano-scheduler-configmap" in text
-    held = yaml.safe_dump(scheduler_configuration.document(AllocatorMode.EXTENDER, "http://grants:9395/extender"))
+    held = yaml.safe_dump(scheduler_configuration.document(AllocatorMode.EXTENDER, "http://allocator:9395/extender"))
     cluster.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "volcano-system"}})
     metadata = {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"}
     cluster.put({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"my.conf": held}})
@@ -114,7 +114,7 @@ def test_policy_and_webhooks_are_manifests_to_be_applied(run: Run, tmp_path: Pat
     code, text = run("policy")
     assert code == Exit.FINE
     assert list(yaml.safe_load_all(text)) == list(manifests.policy("v1beta1"))
-    assert "# Not with Volcano from 1.16.0 on: there the Binding has the only copy of the grant" in text
+    assert "# Not with Volcano from 1.16.0 on: there the Binding has the only copy of the allocation" in text
     assert json.loads(run("policy", "--version", "v1alpha1", "-o", "json")[1])["items"][0]["apiVersion"].endswith(
         "v1alpha1"
     )
@@ -129,7 +129,7 @@ def test_policy_and_webhooks_are_manifests_to_be_applied(run: Run, tmp_path: Pat
 
 
 def test_policy_needs_no_server(run: Run) -> None:
-    code, text = run("grants", "--mode", "policy")
+    code, text = run("allocator", "--mode", "policy")
     assert code == Exit.UNABLE
     assert "policy needs no server" in text
 
@@ -161,7 +161,7 @@ def test_the_process_serves_until_it_is_told_to_stop_and_hands_the_lease_back(cl
     kubeconfig = str(cluster.server.kubeconfig(tmp_path / "kubeconfig"))
     arguments = [
         "--config",
-        written(tmp_path, "grants.yaml", settings),
+        written(tmp_path, "allocator.yaml", settings),
         "--kubeconfig",
         kubeconfig,
         "--mode",
@@ -170,12 +170,12 @@ def test_the_process_serves_until_it_is_told_to_stop_and_hands_the_lease_back(cl
     log = tmp_path / "log"
     with log.open("w") as stream, urllib3.PoolManager() as pool:
         process = subprocess.Popen(
-            [sys.executable, "-m", "hami_plugins.cli", "volcano-vgpu", "grants", *arguments],
+            [sys.executable, "-m", "hami_plugins.cli", "volcano-vgpu", "allocator", *arguments],
             stderr=stream,
             env={**os.environ, "POD_NAME": "replica-1"},
         )
         try:
-            started = wait_for(lambda: _line(log, "grants_started"), "it has started")
+            started = wait_for(lambda: _line(log, "allocator_started"), "it has started")
             assert started["mode"] == "webhook"
             url = f"http://{started['address']}/readyz"
             wait_for(lambda: pool.request("GET", url, retries=False).status == 200, "it is ready")
@@ -186,14 +186,14 @@ def test_the_process_serves_until_it_is_told_to_stop_and_hands_the_lease_back(cl
             process.kill()
             process.wait()
     assert _holder(cluster) == ""
-    assert _line(log, "grants_ended")
+    assert _line(log, "allocator_ended")
 
 
 def test_a_server_without_a_certificate_says_so_and_ends(cluster: Site, tmp_path: Path) -> None:
     kubeconfig = str(cluster.server.kubeconfig(tmp_path / "kubeconfig"))
     directory = {"certificate": {"directory": str(tmp_path / "none")}, "listen": {"host": "127.0.0.1", "port": 0}}
     config = written(tmp_path, "g.yaml", directory)
-    command = [sys.executable, "-m", "hami_plugins.cli", "volcano-vgpu", "grants", "--config", config]
+    command = [sys.executable, "-m", "hami_plugins.cli", "volcano-vgpu", "allocator", "--config", config]
     ended = subprocess.run(
         [*command, "--kubeconfig", kubeconfig], capture_output=True, text=True, timeout=60, check=False
     )
@@ -207,5 +207,5 @@ def _line(log: Path, event: str) -> dict[str, Any] | None:
 
 
 def _holder(cluster: Site) -> str:
-    lease = cluster.server.get("leases.coordination.k8s.io", "volcano-vgpu-grants", "default")
+    lease = cluster.server.get("leases.coordination.k8s.io", "volcano-vgpu-allocator", "default")
     return str(lease["spec"]["holderIdentity"])

@@ -1,4 +1,4 @@
-"""A server of grants over sockets: what it answers, when it answers, and what becomes of it in trouble."""
+"""An allocator over sockets: what it answers, when it answers, and what becomes of it in trouble."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def test_from_predicate_to_binding_one_cache_has_the_word(cluster: Site) -> None
     assert client.allocate(pod, "n1") == ""
     status, response = client.bind(pod, "n1")
     assert status == 200
-    grant = patched(response)
-    assert (len(grant), grant[NODE], grant[IDS]) == (6, "n1", "GPU-n1-0,NVIDIA,30000,0:")
+    allocation = patched(response)
+    assert (len(allocation), allocation[NODE], allocation[IDS]) == (6, "n1", "GPU-n1-0,NVIDIA,30000,0:")
     assert cluster.value(client, "answers_total", kind="binding", outcome="reserved") == 1
 
 
@@ -65,7 +65,7 @@ def test_new_pods_are_marked(cluster: Site) -> None:
     _, response = client.create(pod)
     steps = json.loads(base64.b64decode(response["patch"]))
     assert [step["path"] for step in steps] == [
-        "/metadata/annotations/hami-plugins.io~1volcano-vgpu-grant",
+        "/metadata/annotations/hami-plugins.io~1volcano-vgpu-allocator",
         "/spec/containers/0/resources/limits/volcano.sh~1vgpu-number",
     ]
 
@@ -76,24 +76,24 @@ def test_probes_say_who_answers_and_metrics_what(cluster: Site) -> None:
     assert client.get("/readyz")[0] == 200
     text = client.get("/metrics")[1]
     for line in (
-        "volcano_vgpu_grants_active 1.0",
-        "volcano_vgpu_grants_nodes 2.0",
-        "volcano_vgpu_grants_cards 4.0",
-        'volcano_vgpu_grants_assumptions{state="reserved"} 0.0',
-        "volcano_vgpu_grants_unreadable_total 0.0",
-        "volcano_vgpu_grants_missed_changes 0.0",
+        "volcano_vgpu_allocator_active 1.0",
+        "volcano_vgpu_allocator_nodes 2.0",
+        "volcano_vgpu_allocator_cards 4.0",
+        'volcano_vgpu_allocator_assumptions{state="reserved"} 0.0',
+        "volcano_vgpu_allocator_unreadable_total 0.0",
+        "volcano_vgpu_allocator_missed_changes 0.0",
     ):
         assert line in text
 
 
-def test_pods_with_wrong_grants_are_counted_and_named(cluster: Site) -> None:
+def test_pods_with_wrong_allocations_are_counted_and_named(cluster: Site) -> None:
     cluster.put(a_pod("old", memory=10_000, node="n1", ids="GPU-n2-0,NVIDIA,10000,0:"))
     client = cluster.start()
     wait_for(lambda: cluster.value(client, "findings", finding="card-of-another-node") == 1, "it is counted")
     assert cluster.value(client, "findings", finding="over-memory") == 0
     status, text = client.get("/findings")
     found = published(text)
-    assert (status, found["kind"], found["findings"][0]["pods"]) == (200, "VolcanoGrantAudit", ["default/old"])
+    assert (status, found["kind"], found["findings"][0]["pods"]) == (200, "VolcanoAllocationAudit", ["default/old"])
     assert cluster.start("two", ready=False).get("/findings")[0] == 503
 
 
@@ -138,8 +138,8 @@ def test_the_pods_of_a_restarted_server_hold_what_they_had(cluster: Site) -> Non
     (pod,) = cluster.put(a_pod("p", memory=40_000))
     assert patched(first.bind(pod, "n1")[1])[IDS].startswith("GPU-n1-1,")
     api = connect_to(cluster.server.url)
-    grant = {"name": "p", "uid": pod["metadata"]["uid"], "annotations": patched(first.bind(pod, "n1")[1])}
-    api.create(paths.pod_binding("default", "p"), {"metadata": grant, "target": {"name": "n1"}})
+    allocation = {"name": "p", "uid": pod["metadata"]["uid"], "annotations": patched(first.bind(pod, "n1")[1])}
+    api.create(paths.pod_binding("default", "p"), {"metadata": allocation, "target": {"name": "n1"}})
     cluster.end(first)
 
     second = cluster.start("two")
@@ -211,7 +211,7 @@ def test_a_replica_that_loses_its_lease_while_it_reads_a_pod_does_not_answer(
     client = cluster.start()
     pod = a_pod("p") | {"metadata": {"name": "p", "namespace": "default", "uid": "unknown"}}
     assert client.bind(pod, "n1") == (200, {"uid": "r", "allowed": True})
-    lease = cluster.server.get("leases.coordination.k8s.io", "volcano-vgpu-grants", "default")
+    lease = cluster.server.get("leases.coordination.k8s.io", "volcano-vgpu-allocator", "default")
     cluster.server.faults.add(Fault(action=Delay(3.0), verb="get", resource="pods"))
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(client.bind, pod, "n1")
@@ -347,7 +347,7 @@ def test_certificates_of_its_own_reach_the_configuration_of_the_webhooks(cluster
         assert trust.run(api, settings, ["mutating"], patience=0) == 0
     found = cluster.server.get("mutatingwebhookconfigurations.admissionregistration.k8s.io", CONFIGURATION)
     assert all(hook["clientConfig"]["caBundle"] for hook in found["webhooks"])
-    assert cluster.server.get("secrets", "volcano-vgpu-grants-tls", "default")["data"]["tls.crt"]
+    assert cluster.server.get("secrets", "volcano-vgpu-allocator-tls", "default")["data"]["tls.crt"]
     (pod,) = cluster.put(a_pod("p"))
     assert client.bind(pod, "n1")[0] == 200
 
@@ -372,5 +372,5 @@ def test_bindings_at_once_never_give_a_slice_twice(cluster: Site, count: int) ->
     pods = cluster.put(*(a_pod(f"p{at}", memory=20_000) for at in range(count)))
     with ThreadPoolExecutor(10) as pool:
         answers = list(pool.map(lambda pod: client.bind(pod, "n1")[1], pods))
-    granted = [patched(answer)[IDS].partition(",")[0] for answer in answers if answer["allowed"]]
-    assert sorted(granted) == ["GPU-n1-0", "GPU-n1-0", "GPU-n1-1", "GPU-n1-1"]
+    allocated = [patched(answer)[IDS].partition(",")[0] for answer in answers if answer["allowed"]]
+    assert sorted(allocated) == ["GPU-n1-0", "GPU-n1-0", "GPU-n1-1", "GPU-n1-1"]

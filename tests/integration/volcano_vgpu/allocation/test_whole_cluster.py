@@ -1,4 +1,4 @@
-"""Scheduler, API server and the server of grants together: what Volcano alone gets wrong, and what becomes of it."""
+"""Scheduler, API server and the allocator together: what Volcano alone gets wrong, and what becomes of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hami_plugins.vendors.volcano import RESOURCES
 from tests.integration.volcano_vgpu.allocation.servers import IDS, NODE, Client, Site, a_node, a_pod
 from tests.waiting import wait_for
 from volcano_vgpu.core.allocator import manifests
-from volcano_vgpu.core.allocator.names import GRANT_KEYS, MARKER_KEY
+from volcano_vgpu.core.allocator.names import MARKER_KEY, VOLCANO_KEYS
 
 WHOLE = 40_960
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
@@ -30,7 +30,9 @@ def install(cluster: Site, client: Client) -> None:
     address = client.server.webhook_address
     assert address is not None
     authority = base64.b64encode((cluster.folder / "tls.crt").read_bytes()).decode()
-    target = manifests.VgpuWebhookTarget(namespace="grants-system", url=f"https://localhost:{address[1]}", ca=authority)
+    target = manifests.VgpuWebhookTarget(
+        namespace="allocator-system", url=f"https://localhost:{address[1]}", ca=authority
+    )
     cluster.put(manifests.webhooks(target))
 
 
@@ -68,7 +70,7 @@ def all_bound(cluster: Site, prefix: str, count: int) -> list[dict[str, Any]]:
 
 
 def wrong(cluster: Site) -> list[str]:
-    """What is wrong with the grants of all bound pods: another node's cards, or more than a card has."""
+    """What is wrong with the allocations of all bound pods: another node's cards, or more than a card has."""
     found: list[str] = []
     promised: Counter[str] = Counter()
     for each in cluster.server.objects("pods"):
@@ -137,7 +139,7 @@ def test_from_the_cache_a_gang_that_had_to_wait_gets_its_own_cards(cluster: Site
     assert wrong(cluster) == []
     assert cluster.value(client, "answers_total", kind="binding", outcome="reserved") == 4
     for each in pods(cluster, "train"):
-        assert set(GRANT_KEYS) <= each["metadata"]["annotations"].keys()
+        assert set(VOLCANO_KEYS) <= each["metadata"]["annotations"].keys()
         assert MARKER_KEY in each["metadata"]["annotations"]
 
 
@@ -255,7 +257,7 @@ def test_a_binding_that_fails_after_the_answer_keeps_its_cards_for_the_next_try_
     wait_for(lambda: cluster.value(client, "assumptions", state="answered") == 0, "the watch has the word")
 
 
-def test_both_ways_to_bind_a_pod_get_a_grant_and_a_dry_run_leaves_nothing(cluster: Site) -> None:
+def test_both_ways_to_bind_a_pod_get_an_allocation_and_a_dry_run_leaves_nothing(cluster: Site) -> None:
     client = cluster.start()
     install(cluster, client)
     (pod,) = cluster.put(a_pod("p"))
@@ -264,4 +266,4 @@ def test_both_ways_to_bind_a_pod_get_a_grant_and_a_dry_run_leaves_nothing(cluste
     api.create(f"{paths.pod_binding('default', 'p')}?dryRun=All", body)
     assert cluster.value(client, "assumptions", state="answered") == 0
     api.create("/api/v1/namespaces/default/bindings", body)
-    assert set(GRANT_KEYS) <= pods(cluster, "p")[0]["metadata"]["annotations"].keys()
+    assert set(VOLCANO_KEYS) <= pods(cluster, "p")[0]["metadata"]["annotations"].keys()

@@ -84,7 +84,7 @@ def shown(
     return edge.run(["volcano-vgpu", "usage", "--config", str(path), "--kubeconfig", str(kube), *arguments])
 
 
-def test_metrics_tell_what_is_used_beside_what_was_granted(node: Machine) -> None:
+def test_metrics_tell_what_is_used_beside_what_was_allocated(node: Machine) -> None:
     host(node.root / "proc")
     process(node.root / "proc", 4007, 7, cgroup="0::/\n")
     with node.agent(settings(node)) as agent:
@@ -93,7 +93,7 @@ def test_metrics_tell_what_is_used_beside_what_was_granted(node: Machine) -> Non
         found = scraped(agent)
     whose = 'container="main",namespace="default",pod="one"'
     card = f'{whose},uuid="{A}"'
-    assert found[f"volcano_vgpu_container_memory_granted_bytes{{{card}}}"] == 20 * GIB
+    assert found[f"volcano_vgpu_container_memory_allocated_bytes{{{card}}}"] == 20 * GIB
     assert found[f"volcano_vgpu_container_memory_limit_bytes{{{card}}}"] == 20 * GIB
     used = [value for name, value in found.items() if "container_memory_used_bytes" in name and A in name]
     assert sum(used) == 2 * GIB
@@ -117,7 +117,7 @@ def test_who_asked_for_20_gib_and_uses_2_is_seen(node: Machine, capsys: pytest.C
     put(regions(node), Made(slots=[USING], uuids=(A,)), whose=f"{OTHER}_lost")
     assert shown(node, capsys) == Exit.FINE
     head, first, second = capsys.readouterr().out.splitlines()
-    assert " ".join(head.split()) == "POD CONTAINER CARD GRANTED USED SM LAST KERNEL PROCESSES REMARK"
+    assert " ".join(head.split()) == "POD CONTAINER CARD ALLOCATED USED SM LAST KERNEL PROCESSES REMARK"
     assert " ".join(first.split()).startswith(f"default/one main {A} 20 GiB 2 GiB 25% ")
     assert "may count killed processes" in first
     assert second.startswith(f"pod {OTHER}")
@@ -130,7 +130,7 @@ def test_the_document_can_be_read_again(node: Machine, capsys: pytest.CaptureFix
     found = usage.decode(json.loads(capsys.readouterr().out))
     assert (found.node, found.containers[0].pod_uid) == (NODE, uid)
     assert found.containers[0].reading is ReadStatus.NO_FILE
-    assert found.containers[0].cards[0].granted == 20 * GIB
+    assert found.containers[0].cards[0].allocated == 20 * GIB
     put(regions(node), Made(slots=[USING], uuids=(A,)), whose=f"{uid}_main")
     assert shown(node, capsys, "-o", "yaml") == Exit.FINE
     found = usage.decode(yaml.safe_load(capsys.readouterr().out))
@@ -166,10 +166,10 @@ def test_a_pod_that_has_ended_is_not_told(node: Machine, capsys: pytest.CaptureF
     assert "default/one" not in capsys.readouterr().out
 
 
-def test_containers_of_the_plugin_before_are_told_with_their_grant(
+def test_containers_of_the_plugin_before_are_told_with_their_allocation(
     node: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It has another directory, and the grant is known only from the pod."""
+    """It has another directory, and the allocation is known only from the pod."""
     theirs = node.root / "theirs"
     uid = node.create(pod("old", container(), ids=f"{A},NVIDIA,4096,0:"))
     put(theirs, Made(layout="v1.1", slots=[USING], uuids=(A,)), whose=f"{uid}_main", name="0f.cache")

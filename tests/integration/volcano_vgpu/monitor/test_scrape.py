@@ -21,7 +21,7 @@ from volcano_vgpu.monitor.processes import HostProcesses
 from volcano_vgpu.monitor.scrape import LOOKS_AT_SILENCE, PAUSE_SECONDS, Scrape, Scraper
 
 POD = {"metadata": {"namespace": "ml", "name": "p", "uid": UID}, "status": {"phase": "Running"}}
-GRANTS = {
+ALLOCATIONS = {
     (PodUid(UID), "main"): (AssignedDevice(DeviceId(uuid(1)), "NVIDIA", MiB(20 * 1024), CoreShare(50)),),
     (PodUid(UID), "idle"): (AssignedDevice(DeviceId(uuid(1)), "NVIDIA", MiB(1024), CoreShare(0)),),
 }
@@ -34,7 +34,7 @@ class Looking:
     def __init__(self, root: Path) -> None:
         self.regions = root / "containers"
         self.proc = root / "proc"
-        self.known = Known(pods=(POD,), grants=GRANTS)
+        self.known = Known(pods=(POD,), allocations=ALLOCATIONS)
         self.pauses: list[float] = []
         self.then: Callable[[], object] = object
         self.scraper = Scraper(
@@ -155,7 +155,7 @@ def test_no_bytes_of_a_container_become_a_label(node: Looking) -> None:
 
 
 def test_only_cards_of_the_node_become_labels_and_other_names_are_counted(node: Looking) -> None:
-    node.known = Known(pods=(POD,), grants=GRANTS, cards=frozenset(map(DeviceId, (uuid(1), uuid(2)))))
+    node.known = Known(pods=(POD,), allocations=ALLOCATIONS, cards=frozenset(map(DeviceId, (uuid(1), uuid(2)))))
     series: set[int] = set()
     for at in range(10, 70, 3):
         put(node.regions, Made(uuids=(uuid(1), uuid(2), *map(uuid, range(at, at + 3))), slots=[BUSY]))
@@ -171,7 +171,7 @@ def test_only_cards_of_the_node_become_labels_and_other_names_are_counted(node: 
 
 
 def test_without_a_name_of_another_card_none_is_counted(node: Looking) -> None:
-    node.known = Known(pods=(POD,), grants=GRANTS, cards=frozenset({DeviceId(uuid(1))}))
+    node.known = Known(pods=(POD,), allocations=ALLOCATIONS, cards=frozenset({DeviceId(uuid(1))}))
     put(node.regions, Made(slots=[BUSY]))
     found = node.exposed()
     assert found["volcano_vgpu_region_foreign_cards"] == 0

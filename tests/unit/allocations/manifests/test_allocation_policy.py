@@ -30,7 +30,7 @@ def concerned(new: Any, old: Any = None, *, user: str = "jane", groups: tuple[st
     return all(compiled(each["expression"]).holds(variables) for each in found["matchConditions"])
 
 
-GRANTED = pod(**{KEY: "x", "theirs": "x"})
+ALLOCATED = pod(**{KEY: "x", "theirs": "x"})
 
 
 @pytest.mark.parametrize(
@@ -38,16 +38,16 @@ GRANTED = pod(**{KEY: "x", "theirs": "x"})
     [
         (pod(), None, False),
         (pod(theirs="x"), None, False),
-        (GRANTED, None, True),
+        (ALLOCATED, None, True),
         (pod(**{KEY: ""}), None, True),
         (pod(**{"a.b/time": "1"}), None, True),
-        (pod(**{KEY: "x", "theirs": "y"}), GRANTED, False),
-        (GRANTED, pod(), True),
-        (GRANTED, pod(theirs="x"), True),
-        (pod(), GRANTED, True),
-        (pod(theirs="x"), GRANTED, True),
-        (pod(**{KEY: "y", "theirs": "x"}), GRANTED, True),
-        (pod(**{KEY: "", "theirs": "x"}), GRANTED, True),
+        (pod(**{KEY: "x", "theirs": "y"}), ALLOCATED, False),
+        (ALLOCATED, pod(), True),
+        (ALLOCATED, pod(theirs="x"), True),
+        (pod(), ALLOCATED, True),
+        (pod(theirs="x"), ALLOCATED, True),
+        (pod(**{KEY: "y", "theirs": "x"}), ALLOCATED, True),
+        (pod(**{KEY: "", "theirs": "x"}), ALLOCATED, True),
         (pod(**{MARK: "1"}), None, False),
         (pod(**{MARK: "1"}), pod(**{MARK: "1"}), False),
         (pod(**{MARK: "1"}), pod(), True),
@@ -65,13 +65,13 @@ def test_a_request_that_changes_an_allocation_is_refused_and_no_other(new: Any, 
 
 
 def test_listed_users_and_groups_are_trusted() -> None:
-    assert not concerned(GRANTED, user="scheduler")
-    assert not concerned(GRANTED, groups=("system:authenticated", "system:masters"))
-    assert not concerned(GRANTED, groups=("system:nodes",))
-    assert concerned(GRANTED, groups=("system:authenticated", "system:serviceaccounts:kube-system"))
+    assert not concerned(ALLOCATED, user="scheduler")
+    assert not concerned(ALLOCATED, groups=("system:authenticated", "system:masters"))
+    assert not concerned(ALLOCATED, groups=("system:nodes",))
+    assert concerned(ALLOCATED, groups=("system:authenticated", "system:serviceaccounts:kube-system"))
     only = policy(ALLOCATIONS, remedy="list it", groups=("operators",))[0]["spec"]
-    assert not concerned(GRANTED, groups=("operators",), spec=only)
-    assert concerned(GRANTED, groups=("system:masters",), spec=only)
+    assert not concerned(ALLOCATED, groups=("operators",), spec=only)
+    assert concerned(ALLOCATED, groups=("system:masters",), spec=only)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_listed_users_and_groups_are_trusted() -> None:
 )
 def test_a_name_with_quotes_is_a_name_and_nothing_else(name: str) -> None:
     spec = policy(Allocations(keys=(KEY,), users=(name,)), remedy='say "please"', groups=(name,))[0]["spec"]
-    assert not concerned(GRANTED, user=name, spec=spec)
-    assert not concerned(GRANTED, groups=(name,), spec=spec)
-    assert concerned(GRANTED, user="jane", spec=spec)
+    assert not concerned(ALLOCATED, user=name, spec=spec)
+    assert not concerned(ALLOCATED, groups=(name,), spec=spec)
+    assert concerned(ALLOCATED, user="jane", spec=spec)
 
 
 def test_four_ways_to_write_annotations_are_covered() -> None:
@@ -179,5 +179,5 @@ def test_systems_together_protect_and_trust_what_each_does() -> None:
     assert set(both.keys) == {*found["volcano"].keys, *found["koordinator"].keys}
     assert set(both.users) == {*found["volcano"].users, *found["koordinator"].users}
     assert len(both.users) == len(set(both.users))
-    assert both.marks == ("hami-plugins.io/volcano-vgpu-grant", "hami-plugins.io/limits")
+    assert both.marks == ("hami-plugins.io/volcano-vgpu-allocator", "hami-plugins.io/limits")
     assert both.labels == {"koordinator.sh/gpu-isolation-provider": "HAMi-core"}

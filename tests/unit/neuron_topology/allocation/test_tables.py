@@ -87,12 +87,12 @@ def test_shunned_devices_are_taken_only_where_no_set_is_free_without_them(topolo
 
 
 @every_small_machine
-def test_a_wished_set_is_granted_exactly_if_it_is_one_of_the_count_and_free(topology: Topology) -> None:
+def test_a_wished_set_is_allocated_exactly_if_it_is_one_of_the_count_and_free(topology: Topology) -> None:
     tables = topology.tables
     for free, count in situations(topology):
         for wished in range(1 << topology.fabric.devices):
-            granted = wished in within(tables.sets.get(count, ()), free)
-            expected = wished if granted else tables.choose(free, count, shunned=0b1)
+            allocated = wished in within(tables.sets.get(count, ()), free)
+            expected = wished if allocated else tables.choose(free, count, shunned=0b1)
             assert tables.choose(free, count, shunned=0b1, wished=wished) == expected
 
 

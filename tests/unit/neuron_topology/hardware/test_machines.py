@@ -37,9 +37,9 @@ def test_a_machine_of_a_known_type_is_as_the_table_says() -> None:
 @pytest.mark.parametrize(
     ("name", "devices", "remark"),
     [
-        ("trn9.32xlarge", 16, "instance type trn9.32xlarge is not known: devices are granted one by one or all"),
-        ("", 4, "the node has no instance type: devices are granted one by one or all together; what neuron-ls -j"),
-        (TRN1, 15, "the node has 15 devices, trn1.32xlarge has 16: devices are granted one by one"),
+        ("trn9.32xlarge", 16, "instance type trn9.32xlarge is not known: devices are allocated one by one or all"),
+        ("", 4, "the node has no instance type: devices are allocated one by one or all together; what neuron-ls -j"),
+        (TRN1, 15, "the node has 15 devices, trn1.32xlarge has 16: devices are allocated one by one"),
         (TRN1, 1, "the node has 1 devices, trn1.32xlarge has 16"),
     ],
 )
@@ -104,7 +104,7 @@ def test_a_machine_with_other_links_is_what_it_shows_and_the_difference_is_told(
 def test_links_of_no_known_shape_are_told() -> None:
     found = seen(as_json("trn2.48xlarge", cut=[(0, 1)]), name="trn2n.48xlarge")
     assert found.fabric.shape is FabricShape.IRREGULAR
-    assert found.remarks[0].startswith("neuron-ls shows links of no known shape: devices are granted one by one")
+    assert found.remarks[0].startswith("neuron-ls shows links of no known shape: devices are allocated one by one")
 
 
 @pytest.mark.parametrize("gone", [3, 15])

@@ -88,7 +88,7 @@ def test_a_job_with_a_fault_stays_as_it_is_and_hides_no_other(
     assert f"left as it is: {file}:5: job train: spec." in said.err
 
 
-def test_what_only_some_pools_grant_is_said_and_is_no_change(
+def test_what_only_some_pools_allocation_is_said_and_is_no_change(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "job.yaml"
@@ -96,7 +96,7 @@ def test_what_only_some_pools_grant_is_said_and_is_no_change(
     file.write_text(type_in(capsys, "patch", "-f", str(file)).out)
     said = type_in(capsys, "patch", "--check", "-f", str(file))
     assert (said.code, said.out) == (0, "")
-    assert said.err.count("7 devices of trn1.32xlarge are never granted together; ask for 4 or 8") == 1
+    assert said.err.count("7 devices of trn1.32xlarge are never allocated together; ask for 4 or 8") == 1
 
 
 @pytest.mark.parametrize(("tier", "said_of"), [("zone", 0), ("network-layer-3", 1), ("none", 0)])

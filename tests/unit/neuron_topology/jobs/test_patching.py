@@ -277,28 +277,28 @@ def test_a_sidecar_asks_beside_the_containers_and_an_init_container_before_them(
         )
 
 
-def test_devices_that_default_pools_never_grant_together_are_patched_with_a_remark() -> None:
+def test_devices_that_default_pools_never_allocate_together_are_patched_with_a_remark() -> None:
     found = patch.patch(a_job(a_task(a_container({NEURON: 7}))), place="job train:")
     (remark,) = found.remarks
     assert str(remark) == (
         f"job train: spec.tasks[0].template.spec.containers[0].resources.limits[{NEURON}]: "
-        "7 devices of trn1.32xlarge are never granted together; ask for 4 or 8, "
+        "7 devices of trn1.32xlarge are never allocated together; ask for 4 or 8, "
         "or select a node pool with hami-plugins.io/neuron-sets=linked"
     )
     assert patch.patch(found.job, place="job train:") == (found.job, (), (remark,))
 
 
 @pytest.mark.parametrize("kind", INSTANCE_TYPES.values(), ids=lambda kind: kind.name)
-def test_a_linked_pool_grants_every_number_of_devices_that_its_machine_has(kind: Any) -> None:
+def test_a_linked_pool_allocates_every_number_of_devices_that_its_machine_has(kind: Any) -> None:
     for count in range(1, kind.devices + 1):
         selector = {"node.kubernetes.io/instance-type": kind.name, SETS: "linked"}
         job = a_job(a_task(a_container({NEURON: count}), spec={"nodeSelector": selector}))
         assert patch.patch(job).remarks == ()
 
 
-def test_devices_that_the_selected_pool_never_grants_together_are_refused() -> None:
+def test_devices_that_the_selected_pool_never_allocates_together_are_refused() -> None:
     selector = {"node.kubernetes.io/instance-type": "trn1.32xlarge", SETS: "aws"}
-    with pytest.raises(WireError, match=r"never granted together; ask for 4 or 8, or select .*=linked"):
+    with pytest.raises(WireError, match=r"never allocated together; ask for 4 or 8, or select .*=linked"):
         patch.patch(a_job(a_task(a_container({NEURON: 7}), spec={"nodeSelector": selector})))
 
 

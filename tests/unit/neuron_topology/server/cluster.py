@@ -141,7 +141,7 @@ class Cluster:
     def bound(self, pod: Raw, node: str = "n1") -> Raw:
         """The pod after its Binding, as the watch shows it then; ``AssertionError`` where the Binding is refused."""
         written = said(self.bind(pod, node))
-        assert written, f"{pod['metadata']['name']} was bound without a grant"
+        assert written, f"{pod['metadata']['name']} was bound without an allocation"
         metadata = {**pod["metadata"], "annotations": {**pod["metadata"]["annotations"], **written}}
         shown = {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": node}}
         self.shows(shown)

@@ -184,7 +184,7 @@ def test_the_planner_tells_what_it_sees() -> None:
 
 
 def test_prometheus_reads_waits_partial_starts_and_states() -> None:
-    metrics = Metrics("neuron_grants")
+    metrics = Metrics("neuron_allocator")
     time = [MADE + 50.0]
     told = GangMetrics(metrics, now=lambda: time[0])
     assert {sample.labels["state"]: sample.value for sample in told.family().samples} == dict.fromkeys(GangState, 0)

@@ -9,7 +9,7 @@ from hami_plugins.errors import KubeError
 from hami_plugins.kube.port import Raw
 from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY, STATE_KEY, TIME_KEY
 from hami_plugins.wire.admission_review import Allowed, Denied
-from neuron_topology.core.allocator.names import GRANT_KEYS, MARKER_KEY
+from neuron_topology.core.allocator.names import ALLOCATION_KEYS, MARKER_KEY
 from neuron_topology.core.names import CORES
 from tests.unit.neuron_topology.server.cluster import NOW_NS, TRN1, Cluster, a_node, a_pod, said
 
@@ -133,11 +133,11 @@ def test_a_restart_rebuilds_the_cache_from_annotations_alone() -> None:
     assert not after.books.findings()
 
 
-def test_every_key_of_a_grant_is_known() -> None:
+def test_every_key_of_an_allocation_is_known() -> None:
     """A key that is missing here would stay on a pod from an earlier try."""
     cluster = Cluster(a_node(kind=TRN1))
     cluster.shows(pod := a_pod(cores=1))
-    assert set(said(cluster.bind(pod))) - {annotate.NODE_KEY, annotate.TIME_KEY} == set(GRANT_KEYS)
+    assert set(said(cluster.bind(pod))) - {annotate.NODE_KEY, annotate.TIME_KEY} == set(ALLOCATION_KEYS)
 
 
 def test_what_a_pod_without_neuron_devices_holds_of_another_maker_stays(cluster: Cluster) -> None:

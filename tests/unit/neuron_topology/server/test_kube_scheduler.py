@@ -50,7 +50,7 @@ def test_scores_go_from_nothing_to_the_most_that_the_scheduler_takes(cluster: Cl
     assert cluster.rank(a_pod(devices=8), "n2") == {"n2": 0}
 
 
-def test_the_extender_binds_with_the_grant_and_the_mark(cluster: Cluster) -> None:
+def test_the_extender_binds_with_the_allocation_and_the_mark(cluster: Cluster) -> None:
     cluster.shows(pod := a_pod(scheduler="default-scheduler"))
     assert cluster.bind_by_extender(pod) == ""
     ((path, body),) = cluster.posted

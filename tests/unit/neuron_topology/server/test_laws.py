@@ -1,6 +1,6 @@
-"""No device is granted twice, whatever order pods are bound, deleted, forgotten and found again in.
+"""No device is allocated twice, whatever order pods are bound, deleted, forgotten and found again in.
 
-The machine is the API server: what it has carried out is the truth, of which the server of grants hears later, or after
+The machine is the API server: what it has carried out is the truth, of which the allocator hears later, or after
 a restart.
 """
 

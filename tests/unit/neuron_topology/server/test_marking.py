@@ -25,7 +25,7 @@ def test_who_asks_for_none_is_left_alone() -> None:
         assert mark(pod, Rules()) == Allowed()
 
 
-def test_what_could_be_granted_nowhere_is_refused_when_it_is_made() -> None:
+def test_what_could_be_allocated_nowhere_is_refused_when_it_is_made() -> None:
     pod = a_pod()
     pod["spec"]["containers"][0]["resources"]["limits"][CORES] = "2"
     answer = mark(pod, Rules())

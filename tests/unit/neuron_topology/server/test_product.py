@@ -26,7 +26,7 @@ from tests.unit.neuron_topology.server.cluster import Cluster, a_node, a_pod, sa
         ({}, 0),
     ],
 )
-def test_containers_are_those_that_the_grant_speaks_of(text: dict[str, str], containers: int) -> None:
+def test_containers_are_those_that_the_allocation_speaks_of(text: dict[str, str], containers: int) -> None:
     assert len(product_of(Rules()).told(text)) == containers
 
 

@@ -109,21 +109,21 @@ some_jobs = st.lists(st.tuples(times, st.sampled_from(SIZES), times), min_size=2
 
 
 class _Watched(dict[int, int]):
-    """A table that counts what it grants of a mask."""
+    """A table that counts what it allocates of a mask."""
 
     def __init__(self, table: AllocationTable, size: int) -> None:
         super().__init__()
         self._table, self._size = table, size
 
     def __missing__(self, free: int) -> int:
-        granted = self._table[free]
-        assert granted & ~free == 0
-        assert granted == 0 or granted.bit_count() == self._size
-        return granted
+        allocated = self._table[free]
+        assert allocated & ~free == 0
+        assert allocated == 0 or allocated.bit_count() == self._size
+        return allocated
 
 
 @given(st.sampled_from(list(SelectionPolicy)), some_jobs, st.integers(1, 4))
-def test_only_free_devices_are_granted_and_nothing_is_lost(
+def test_only_free_devices_are_allocated_and_nothing_is_lost(
     policy: SelectionPolicy, raw: list[tuple[float, int, float]], nodes: int
 ) -> None:
     jobs = sorted(SimulatedJob(*each) for each in raw)
@@ -143,13 +143,13 @@ def test_everything_given_back_makes_the_nodes_new(policy: SelectionPolicy, step
     nodes, tables = Nodes(2, 16), policies.tables(policy, torus(), SIZES)
     held = []
     for size, gives_back in steps:
-        grant = nodes.take(tables[size], size)
-        if grant is not None:
-            held.append((grant, size))
+        allocation = nodes.take(tables[size], size)
+        if allocation is not None:
+            held.append((allocation, size))
         if gives_back and held:
             nodes.give_back(*held.pop(0))
-    for grant, size in held:
-        nodes.give_back(grant, size)
+    for allocation, size in held:
+        nodes.give_back(allocation, size)
     assert nodes.take(tables[16], 16) == (0, 0xFFFF)
     assert nodes.take(tables[16], 16) == (1, 0xFFFF)
 

@@ -12,7 +12,7 @@ ALL = 0xFFFF
 SIZES = (1, 2, 4, 8, 16)
 
 
-def granted(policy: SelectionPolicy, size: int, free: int = ALL) -> tuple[int, ...]:
+def allocated(policy: SelectionPolicy, size: int, free: int = ALL) -> tuple[int, ...]:
     return devices_of(policies.tables(policy, torus(), SIZES)[size][free])
 
 
@@ -35,19 +35,21 @@ def granted(policy: SelectionPolicy, size: int, free: int = ALL) -> tuple[int, .
         (SelectionPolicy.LINKED, 16, (3,), ()),
     ],
 )
-def test_what_is_granted(policy: SelectionPolicy, size: int, busy: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    assert granted(policy, size, ALL & ~mask_of(busy)) == expected
+def test_what_is_allocated(
+    policy: SelectionPolicy, size: int, busy: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
+    assert allocated(policy, size, ALL & ~mask_of(busy)) == expected
 
 
 @pytest.mark.parametrize("policy", [SelectionPolicy.AWS, SelectionPolicy.HAMI, SelectionPolicy.AWS_BEST_FIT])
-def test_pairs_are_never_granted_out_of_awss_sets(policy: SelectionPolicy) -> None:
-    assert granted(policy, 2) == ()
+def test_pairs_are_never_allocated_out_of_awss_sets(policy: SelectionPolicy) -> None:
+    assert allocated(policy, 2) == ()
 
 
 def test_the_best_fit_fills_the_corner_that_is_broken_already() -> None:
     free = ALL & ~mask_of([12, 13, 14])
-    assert granted(SelectionPolicy.LINKED_FIRST_FIT, 1, free) == (0,)
-    assert granted(SelectionPolicy.LINKED, 1, free) == (15,)
+    assert allocated(SelectionPolicy.LINKED_FIRST_FIT, 1, free) == (0,)
+    assert allocated(SelectionPolicy.LINKED, 1, free) == (15,)
 
 
 def test_singles_go_from_the_top_on_other_machines_too() -> None:

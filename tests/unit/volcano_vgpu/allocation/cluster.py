@@ -36,7 +36,7 @@ def a_node(name: str = "n1", *, cards: int = 1, memory: int = 40_960, healthy: s
 def a_pod(
     name: str = "p", *, memory: int = 10_000, node: str = "", ids: str = "", limits: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """A pod that asks for a slice of one card; with ``node`` it is bound, with ``ids`` it has a grant there.
+    """A pod that asks for a slice of one card; with ``node`` it is bound, with ``ids`` it has an allocation there.
 
     A pod with ``ids`` asks for that, unless it has ``limits``.
     """

@@ -1,4 +1,4 @@
-"""What is found wrong with the grants of bound pods while a replica answers."""
+"""What is found wrong with the allocations of bound pods while a replica answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_what_is_wrong_is_looked_for_now_and_then_and_told_once() -> None:
             auditor.look(100.0 + turn * EVERY)
     assert [each.finding for each in auditor.found] == [AuditFindingKind.UNKNOWN_CARD]
     (line,) = logs
-    assert (line["event"], line["finding"], line["node"]) == ("grant_is_wrong", "unknown-card", "n1")
+    assert (line["event"], line["finding"], line["node"]) == ("allocation_is_wrong", "unknown-card", "n1")
     assert "pod x/foreign" in line["what"]
     cluster.shows(foreign, "deleted")
     auditor.look(100.0 + 3 * EVERY)
@@ -34,7 +34,7 @@ def test_each_kind_of_finding_has_its_number_also_where_that_is_none() -> None:
     cluster.shows(a_pod("none", node="n1"))
     found = counts(cluster.books.findings())
     assert set(found) == set(AuditFindingKind)
-    assert {finding: number for finding, number in found.items() if number} == {AuditFindingKind.UNGRANTED: 1}
+    assert {finding: number for finding, number in found.items() if number} == {AuditFindingKind.UNALLOCATED: 1}
 
 
 def test_findings_as_a_document_name_pod_and_remedy() -> None:

@@ -1,4 +1,4 @@
-"""The webhook on Bindings: whose word a grant is, what passes, and what is refused."""
+"""The webhook on Bindings: whose word an allocation is, what passes, and what is refused."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from tests.unit.volcano_vgpu.allocation.cluster import (
     written,
 )
 from volcano_vgpu.core.allocator.mode import AllocatorMode
-from volcano_vgpu.core.allocator.names import GRANT_KEYS, MARKER_KEY
+from volcano_vgpu.core.allocator.names import MARKER_KEY, VOLCANO_KEYS
 
-STALE = dict.fromkeys(GRANT_KEYS, "GPU-old-0,NVIDIA,1,0:")
+STALE = dict.fromkeys(VOLCANO_KEYS, "GPU-old-0,NVIDIA,1,0:")
 
 
-def test_a_reservation_becomes_the_grant_with_all_six_keys() -> None:
+def test_a_reservation_becomes_the_allocation_with_all_six_keys() -> None:
     cluster, pod = Cluster(a_node(cards=2)), a_pod()
     cluster.shows(pod)
     assert cluster.event("allocate", pod) == ""
 
-    grant = written(cluster.bind(pod))
+    allocation = written(cluster.bind(pod))
 
-    assert set(grant) == set(GRANT_KEYS)
-    assert (grant[IDS], grant[NODE]) == ("GPU-n1-0,NVIDIA,10000,0:", "n1")
+    assert set(allocation) == set(VOLCANO_KEYS)
+    assert (allocation[IDS], allocation[NODE]) == ("GPU-n1-0,NVIDIA,10000,0:", "n1")
     assert cluster.counted("binding", "reserved") == 1
 
 
 def test_what_an_earlier_try_left_on_the_binding_is_overwritten_whole() -> None:
     cluster, pod = Cluster(), a_pod()
     cluster.shows(pod)
-    grant = written(cluster.bind(pod, annotations={**STALE, "mine": "stays"}))
-    assert set(grant) == set(GRANT_KEYS)
-    assert "GPU-old-0" not in "".join(grant.values())
+    allocation = written(cluster.bind(pod, annotations={**STALE, "mine": "stays"}))
+    assert set(allocation) == set(VOLCANO_KEYS)
+    assert "GPU-old-0" not in "".join(allocation.values())
 
 
 def test_what_sidecars_had_in_an_earlier_try_does_not_stay_on_the_binding() -> None:
@@ -54,21 +54,21 @@ def test_what_sidecars_had_in_an_earlier_try_does_not_stay_on_the_binding() -> N
     assert {"op": "remove", "path": f"/metadata/annotations/{SPEC.keys.more.replace('/', '~1')}"} in answer.operations
 
 
-def test_what_somebody_wrote_on_the_pod_for_its_sidecars_is_emptied_by_the_grant() -> None:
+def test_what_somebody_wrote_on_the_pod_for_its_sidecars_is_emptied_by_the_allocation() -> None:
     cluster, pod = Cluster(), a_pod()
     pod["metadata"]["annotations"] = {SPEC.keys.more: "main=GPU-n1-0,NVIDIA,40960,0:"}
     cluster.shows(pod)
     assert written(cluster.bind(pod))[SPEC.keys.more] == ""
 
 
-def test_an_init_container_that_needs_more_than_the_app_is_granted_by_name() -> None:
+def test_an_init_container_that_needs_more_than_the_app_is_allocated_by_name() -> None:
     cluster, pod = Cluster(), a_pod()
     limits = {NUMBER: "1", "volcano.sh/vgpu-memory": "30000"}
     pod["spec"]["initContainers"] = [{"name": "warm", "resources": {"limits": limits}}]
     cluster.shows(pod)
-    grant = written(cluster.bind(pod))
-    assert "30000" in grant[SPEC.keys.more]
-    assert "30000" not in grant[IDS]
+    allocation = written(cluster.bind(pod))
+    assert "30000" in allocation[SPEC.keys.more]
+    assert "30000" not in allocation[IDS]
     assert cluster.predicate(a_pod("b", memory=15_000))["status"]
 
 
@@ -138,11 +138,11 @@ def test_pods_without_cards_pass_untouched_and_unread(asked: dict[str, str]) -> 
 
 
 @pytest.mark.parametrize("asked", [{"cpu": "1"}, {NUMBER: "0"}, {CORES: "10"}])
-def test_a_grant_on_the_binding_of_a_pod_that_gets_no_cards_is_emptied(asked: dict[str, str]) -> None:
+def test_an_allocation_on_the_binding_of_a_pod_that_gets_no_cards_is_emptied(asked: dict[str, str]) -> None:
     cluster, pod = Cluster(), a_pod(limits=asked)
     cluster.shows(pod)
     answer = cluster.bind(pod, annotations={**STALE, SPEC.keys.more: "old", "mine": "stays"})
-    assert written(answer) == dict.fromkeys((*GRANT_KEYS, SPEC.keys.more), "")
+    assert written(answer) == dict.fromkeys((*VOLCANO_KEYS, SPEC.keys.more), "")
     assert {step["op"] for step in answer.operations} == {"replace"}
     cluster.shows(bound_with(pod, written(answer)))
     assert (cluster.predicate(a_pod("b", memory=40_960))["status"], cluster.books.problems) == ("", 0)
@@ -271,7 +271,7 @@ def test_mode_webhook_keeps_valid_ids_of_the_binding_where_the_pod_has_none() ->
     cluster.shows(pod)
     fresh = {IDS: "GPU-n1-2,NVIDIA,10000,0:", NODE: "n1"}
     # What is right already is not written again; the other four keys are.
-    assert {**written(cluster.bind(pod, annotations=fresh)), **fresh}.keys() == set(GRANT_KEYS)
+    assert {**written(cluster.bind(pod, annotations=fresh)), **fresh}.keys() == set(VOLCANO_KEYS)
     assert cluster.counted("binding", "carried") == 1
 
 

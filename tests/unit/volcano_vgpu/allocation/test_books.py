@@ -95,7 +95,7 @@ def test_whoever_annotates_his_own_pod_frees_no_card_and_the_log_says_so() -> No
     cluster.shows(a_pod(memory=30_000, node="n1", ids="GPU-n1-0,NVIDIA,30000,0:"))
     with capture_logs() as logs:
         cluster.shows(a_pod(memory=30_000, node="n1", ids="GPU-n1-0,NVIDIA,1,0:"))
-    assert "pod x/p: the grant in its annotations was changed after it was bound" in logs[0]["reason"]
+    assert "pod x/p: the allocation in its annotations was changed after it was bound" in logs[0]["reason"]
     assert cluster.predicate(a_pod("b", memory=30_000))["status"]
 
 

@@ -11,7 +11,7 @@ import pytest
 from volcano_vgpu.core.allocator import scheduler_configuration
 from volcano_vgpu.core.allocator.mode import AllocatorMode
 
-URL = "http://grants.volcano-system.svc:9395/extender"
+URL = "http://allocator.volcano-system.svc:9395/extender"
 Change = Callable[[dict[str, Any]], object]
 
 
@@ -87,9 +87,9 @@ def without(name: str) -> Change:
         (without("managedResources"), "error", "managedResources"),
         (argument("ignorable", True), "error", "ignorable"),
         (argument("ignorable", "false"), "warning", "ignorable"),
-        (argument("urlPrefix", "grants:9395"), "error", "urlPrefix"),
+        (argument("urlPrefix", "allocations:9395"), "error", "urlPrefix"),
         (without("urlPrefix"), "error", "urlPrefix"),
-        (argument("urlPrefix", "https://grants:9395"), "warning", "urlPrefix"),
+        (argument("urlPrefix", "https://allocator:9395"), "warning", "urlPrefix"),
         (without("httpTimeout"), "warning", "httpTimeout"),
         (argument("httpTimeout", "100ms"), "warning", "httpTimeout"),
         (argument("httpTimeout", "five seconds"), "warning", "httpTimeout"),
@@ -160,7 +160,7 @@ def test_in_mode_webhook_the_switch_of_deviceshare_has_to_be_on_and_the_lock_off
     ]
 
 
-def test_in_mode_webhook_predicates_write_the_grant() -> None:
+def test_in_mode_webhook_predicates_write_the_allocation() -> None:
     assert found_after(lambda document: document["tiers"][1]["plugins"].pop(0), AllocatorMode.WEBHOOK) == [
         ("error", "predicates")
     ]

@@ -7,7 +7,7 @@ import pytest
 from hami_plugins.sandbox.apiserver.conditions import compiled
 from volcano_vgpu.core.allocator import manifests
 from volcano_vgpu.core.allocator.manifests import VgpuWebhookTarget
-from volcano_vgpu.core.allocator.names import GRANT_KEYS, MARKER_KEY
+from volcano_vgpu.core.allocator.names import MARKER_KEY, VOLCANO_KEYS
 
 
 def test_only_the_bindings_of_marked_pods_wait_for_the_server() -> None:
@@ -37,15 +37,15 @@ def test_both_ways_to_bind_a_pod_are_watched() -> None:
 def test_nothing_in_the_namespaces_of_the_cluster_is_asked_about_and_who_is_beside_the_server_waits_for_nothing() -> (
     None
 ):
-    pods, *bindings = manifests.webhooks(VgpuWebhookTarget(namespace="grants"))["webhooks"]
-    for hook, exempt in ((pods, ["kube-system", "grants"]), *((each, ["kube-system"]) for each in bindings)):
+    pods, *bindings = manifests.webhooks(VgpuWebhookTarget(namespace="allocations"))["webhooks"]
+    for hook, exempt in ((pods, ["kube-system", "allocations"]), *((each, ["kube-system"]) for each in bindings)):
         (expression,) = hook["namespaceSelector"]["matchExpressions"]
         assert (expression["operator"], expression["values"]) == ("NotIn", exempt)
 
 
 def test_where_no_namespace_is_exempt_bindings_of_all_are_asked_about() -> None:
-    pods, *bindings = manifests.webhooks(VgpuWebhookTarget(namespace="grants"), exempt=())["webhooks"]
-    assert pods["namespaceSelector"]["matchExpressions"][0]["values"] == ["grants"]
+    pods, *bindings = manifests.webhooks(VgpuWebhookTarget(namespace="allocations"), exempt=())["webhooks"]
+    assert pods["namespaceSelector"]["matchExpressions"][0]["values"] == ["allocations"]
     assert [each["namespaceSelector"] for each in bindings] == [{}, {}, {}]
 
 
@@ -63,7 +63,7 @@ def test_no_pod_with_a_node_and_an_allocation_is_created_while_the_server_is_awa
         assert allocation.holds(pod)
     for spec in ({}, {"nodeName": ""}):
         assert not node.holds({"object": {"metadata": {}, "spec": spec}})
-    for metadata in ({}, {"annotations": {"hami-plugins.io/volcano-vgpu-grant": "extender"}}):
+    for metadata in ({}, {"annotations": {"hami-plugins.io/volcano-vgpu-allocator": "extender"}}):
         assert not allocation.holds({"object": {"metadata": metadata, "spec": {}}})
 
 
@@ -75,7 +75,7 @@ def test_names_that_are_set_are_those_that_are_matched() -> None:
 
 
 def test_two_installations_have_two_configurations() -> None:
-    assert manifests.webhooks(VgpuWebhookTarget(configuration="here.grants"))["metadata"]["name"] == "here.grants"
+    assert manifests.webhooks(VgpuWebhookTarget(configuration="here.allocator"))["metadata"]["name"] == "here.allocator"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_two_installations_have_two_configurations() -> None:
         (
             VgpuWebhookTarget(namespace="v", ca="Q0E="),
             {
-                "service": {"name": "volcano-vgpu-grants", "namespace": "v", "port": 443, "path": "/p"},
+                "service": {"name": "volcano-vgpu-allocator", "namespace": "v", "port": 443, "path": "/p"},
                 "caBundle": "Q0E=",
             },
         ),
@@ -99,7 +99,7 @@ def test_the_policy_takes_all_six_keys_off_and_asks_for_annotations_first() -> N
     policy, binding = manifests.policy("v1beta1")
     assert policy["apiVersion"] == "admissionregistration.k8s.io/v1beta1"
     (mutation,) = policy["spec"]["mutations"]
-    assert len(GRANT_KEYS) == 6
-    assert all(f"'{key}'" in mutation["jsonPatch"]["expression"] for key in GRANT_KEYS)
+    assert len(VOLCANO_KEYS) == 6
+    assert all(f"'{key}'" in mutation["jsonPatch"]["expression"] for key in VOLCANO_KEYS)
     assert policy["spec"]["matchConditions"][0]["expression"].startswith("has(object.metadata.annotations) && ")
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]

@@ -48,7 +48,7 @@ def test_annotations_that_are_there_stay() -> None:
     raw = a_pod({NUMBER: "1"})
     raw["metadata"]["annotations"] = {"a": "b"}
     assert marked(raw) == [
-        {"op": "add", "path": "/metadata/annotations/hami-plugins.io~1volcano-vgpu-grant", "value": "extender"}
+        {"op": "add", "path": "/metadata/annotations/hami-plugins.io~1volcano-vgpu-allocator", "value": "extender"}
     ]
 
 

@@ -1,4 +1,4 @@
-"""The settings of the server of grants."""
+"""The settings of the allocator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hami_plugins.vendors.volcano import PERCENTAGE, SPEC
 from volcano_vgpu.allocation.settings import load, spec_of
 from volcano_vgpu.core.allocator.mode import AllocatorMode
 
-PREFIX = "HAMI_PLUGINS__VOLCANO_VGPU_GRANTS__"
+PREFIX = "HAMI_PLUGINS__VOLCANO_VGPU_ALLOCATOR__"
 
 
 def test_without_anything_said_the_defaults_hold() -> None:
@@ -19,7 +19,7 @@ def test_without_anything_said_the_defaults_hold() -> None:
         "binpack",
         90.0,
         15.0,
-        "volcano-vgpu-grants.volcano-system.svc",
+        "volcano-vgpu-allocator.volcano-system.svc",
     )
 
 

@@ -115,7 +115,7 @@ def test_what_a_binding_was_answered_with_ends_only_when_the_watch_has_told_of_t
     term.start()
     wait_for(lambda: term.ready)
     answered, reserved = (term.books.intake(a_pod(name)) for name in ("answered", "reserved"))
-    assert not isinstance(term.books.grant(N1, answered, carried=None, dry=False, now_ns=0), Declined)
+    assert not isinstance(term.books.allocate(N1, answered, carried=None, dry=False, now_ns=0), Declined)
     assert isinstance(term.books.reserve(N1, reserved), PodAllocation)
     now[0] = 200.0
     wait_for(lambda: metrics.metrics.value("assumptions_expired_total", state="reserved"))
@@ -141,7 +141,9 @@ def answered_at_zero(
     term = LeaderSession(Quiet(), load(settings, {}), PRODUCT, metrics=metrics, read=read, clock=lambda: now[0])
     term.start()
     wait_for(lambda: term.ready)
-    assert not isinstance(term.books.grant(N1, term.books.intake(a_pod()), carried=None, dry=False, now_ns=0), Declined)
+    assert not isinstance(
+        term.books.allocate(N1, term.books.intake(a_pod()), carried=None, dry=False, now_ns=0), Declined
+    )
     return term, now, metrics, looked
 
 

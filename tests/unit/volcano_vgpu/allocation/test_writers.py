@@ -1,4 +1,4 @@
-"""Who wrote a grant after its pod was bound, by the API server's record."""
+"""Who wrote an allocation after its pod was bound, by the API server's record."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_who_wrote_later_is_told_where_that_is_known(pod: Any, who: str) -> None
     assert written_later(pod, (IDS, SPEC.keys.more)) == who
 
 
-def test_a_pod_that_comes_bound_with_a_grant_that_was_edited_is_found_and_holds_what_is_written() -> None:
+def test_a_pod_that_comes_bound_with_an_allocation_that_was_edited_is_found_and_holds_what_is_written() -> None:
     cluster = Cluster()
     for kind in ("added", "modified"):
         cluster.shows(written(LATER), kind)

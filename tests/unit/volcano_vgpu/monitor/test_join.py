@@ -38,12 +38,14 @@ def pod(name: str = "p", uid: str = "u1", phase: str = "Running") -> dict[str, A
     return {"metadata": {"namespace": "ml", "name": name, "uid": uid}, "status": {"phase": phase}}
 
 
-def granted(card: DeviceId = A, memory: int = 20 * 1024, cores: int = 50) -> AssignedDevice:
+def allocated(card: DeviceId = A, memory: int = 20 * 1024, cores: int = 50) -> AssignedDevice:
     return AssignedDevice(card, "NVIDIA", MiB(memory), CoreShare(cores))
 
 
-def known(*grants: AssignedDevice, **changes: Any) -> Known:
-    return Known(**{"pods": (pod(),), "grants": {(PodUid("u1"), "main"): grants} if grants else {}, **changes})
+def known(*allocations: AssignedDevice, **changes: Any) -> Known:
+    return Known(
+        **{"pods": (pod(),), "allocations": {(PodUid("u1"), "main"): allocations} if allocations else {}, **changes}
+    )
 
 
 def only(
@@ -53,14 +55,14 @@ def only(
     return found
 
 
-def test_a_container_is_told_with_its_pod_its_grant_and_what_it_uses() -> None:
-    found = only(region(Slot(booked=[Booked(data=2 * GIB, context=GIB, utilization=40)])), [HERE], known(granted()))
+def test_a_container_is_told_with_its_pod_its_allocation_and_what_it_uses() -> None:
+    found = only(region(Slot(booked=[Booked(data=2 * GIB, context=GIB, utilization=40)])), [HERE], known(allocated()))
     assert (found.namespace, found.pod, found.pod_uid, found.container) == ("ml", "p", "u1", "main")
     assert found.cards == (
         CardUsage(
             card=A,
-            granted=20 * GIB,
-            cores_granted=0.5,
+            allocated=20 * GIB,
+            cores_allocated=0.5,
             limit=3 * GIB,
             used=MemoryUse(GIB, 0, 2 * GIB, 0),
             utilization=0.4,
@@ -70,9 +72,9 @@ def test_a_container_is_told_with_its_pod_its_grant_and_what_it_uses() -> None:
     assert found.unused == 17 * GIB
 
 
-def test_a_grant_is_in_units_of_the_register() -> None:
-    found = only(None, about=known(granted(memory=10), factor=4))
-    assert found.cards[0].granted == 40 << 20
+def test_an_allocation_is_in_units_of_the_register() -> None:
+    found = only(None, about=known(allocated(memory=10), factor=4))
+    assert found.cards[0].allocated == 40 << 20
 
 
 def test_processes_add_up_each_as_one_whole_card_at_most() -> None:
@@ -164,14 +166,14 @@ def test_a_card_without_a_name_is_passed_over_and_doubted() -> None:
     assert found.doubts == {UsageDoubt.UNNAMED}
 
 
-def test_each_card_has_its_own_numbers_and_a_granted_one_that_is_not_seen_is_told() -> None:
+def test_each_card_has_its_own_numbers_and_an_allocated_one_that_is_not_seen_is_told() -> None:
     found = only(
         region(Slot(booked=[Booked(data=1, utilization=10)]), uuids=(uuid(1),), limits=(0,)),
         [HERE],
-        known(granted(B), granted()),
+        known(allocated(B), allocated()),
     )
     assert [card.card for card in found.cards] == [A, B]
-    assert (found.cards[0].granted, found.cards[0].limit) == (20 * GIB, None)
+    assert (found.cards[0].allocated, found.cards[0].limit) == (20 * GIB, None)
     assert (found.cards[1].used, found.cards[1].utilization) == (None, None)
 
 
@@ -183,16 +185,16 @@ def test_each_card_has_its_own_numbers_and_a_granted_one_that_is_not_seen_is_tol
         (UnreadableRegion(UnreadableReason.SIZE, "3 bytes"), ReadStatus.UNREADABLE, "3 bytes"),
     ],
 )
-def test_a_container_that_cannot_be_read_is_told_with_its_grant(
+def test_a_container_that_cannot_be_read_is_told_with_its_allocation(
     content: Content, reading: ReadStatus, problem: str
 ) -> None:
-    found = only(content, about=known(granted()))
+    found = only(content, about=known(allocated()))
     assert (found.reading, found.problem) == (reading, problem)
-    assert found.cards == (CardUsage(card=A, granted=20 * GIB, cores_granted=0.5),)
+    assert found.cards == (CardUsage(card=A, allocated=20 * GIB, cores_allocated=0.5),)
 
 
-def test_a_container_without_a_directory_is_told_with_its_grant() -> None:
-    (found,) = usage_of([], known(granted()), now=0)
+def test_a_container_without_a_directory_is_told_with_its_allocation() -> None:
+    (found,) = usage_of([], known(allocated()), now=0)
     assert (found.full_name, found.reading) == ("ml/p", ReadStatus.NO_FILE)
 
 
@@ -202,13 +204,13 @@ def test_a_pod_that_nobody_knows_is_told_by_its_uid() -> None:
     assert found.cards[0].used == MemoryUse(0, 0, 1, 0)
 
 
-def test_a_grant_of_a_pod_that_is_gone_is_not_told() -> None:
-    assert usage_of([], known(granted(), pods=()), now=0) == ()
+def test_an_allocation_of_a_pod_that_is_gone_is_not_told() -> None:
+    assert usage_of([], known(allocated(), pods=()), now=0) == ()
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_has_ended_is_not_told(phase: str) -> None:
-    about = known(granted(), pods=(pod(phase=phase),))
+    about = known(allocated(), pods=(pod(phase=phase),))
     assert usage_of([ContainerRegion(WHOSE, region(Slot()), [HERE])], about, now=0) == ()
 
 

@@ -5,22 +5,22 @@
 {{- define "neuron-topology.fullname" -}}
 {{- $name := include "neuron-topology.name" . -}}
 {{- $whole := .Values.fullnameOverride | default (contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name)) -}}
-{{- if gt (len $whole) 50 -}}
+{{- if gt (len $whole) 47 -}}
 {{- /* What was cut off still tells two apart. */ -}}
-{{- $whole = printf "%s-%s" ($whole | trunc 41 | trimSuffix "-") (sha256sum $whole | trunc 8) -}}
+{{- $whole = printf "%s-%s" ($whole | trunc 38 | trimSuffix "-") (sha256sum $whole | trunc 8) -}}
 {{- end -}}
 {{- $whole -}}
 {{- end -}}
 
-{{- define "neuron-topology.grants" -}}{{ include "neuron-topology.fullname" . }}-grants{{- end -}}
+{{- define "neuron-topology.allocator" -}}{{ include "neuron-topology.fullname" . }}-allocator{{- end -}}
 
 {{/* Objects of the whole cluster carry the namespace, so that two releases of one name do not meet. */}}
 {{- define "neuron-topology.clusterName" -}}
 {{- printf "%s.%s" .root.Release.Namespace .name -}}
 {{- end -}}
 
-{{- define "neuron-topology.grantsAccount" -}}
-{{- .Values.serviceAccount.name | default (include "neuron-topology.grants" .) -}}
+{{- define "neuron-topology.allocatorAccount" -}}
+{{- .Values.serviceAccount.name | default (include "neuron-topology.allocator" .) -}}
 {{- end -}}
 
 {{- define "neuron-topology.selector" -}}

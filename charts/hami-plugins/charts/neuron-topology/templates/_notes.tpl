@@ -2,7 +2,7 @@
 {{- define "neuron-topology.notes" -}}
 The scheduler has to ask it. What to write for Volcano, or for kube-scheduler, and what is wrong with what is there:
 
-  kubectl get configmap {{ include "neuron-topology.grants" . }} --namespace {{ .Release.Namespace }} --output 'jsonpath={.data.grants\.yaml}' > grants.yaml
-  hami-plugins neuron conf --config grants.yaml
-  hami-plugins neuron conf --config grants.yaml --kube-scheduler
+  kubectl get configmap {{ include "neuron-topology.allocator" . }} --namespace {{ .Release.Namespace }} --output 'jsonpath={.data.allocator\.yaml}' > allocator.yaml
+  hami-plugins neuron conf --config allocator.yaml
+  hami-plugins neuron conf --config allocator.yaml --kube-scheduler
 {{- end -}}

@@ -1,16 +1,16 @@
 {{- define "neuron-topology.certificateSecret" -}}
 {{- /* cert-manager's stays when its Certificate goes, and must not be in the way of the one that Helm makes. */ -}}
-{{- $usual := printf "%s-%s" (include "neuron-topology.grants" .) (eq .Values.certificate.source "bootstrap" | ternary "tls" "certificate") -}}
+{{- $usual := printf "%s-%s" (include "neuron-topology.allocator" .) (eq .Values.certificate.source "bootstrap" | ternary "tls" "certificate") -}}
 {{- .Values.certificate.secretName | default $usual -}}
 {{- end -}}
 
 {{- define "neuron-topology.webhookConfiguration" -}}
-{{- include "neuron-topology.clusterName" (dict "root" . "name" (include "neuron-topology.grants" .)) -}}
+{{- include "neuron-topology.clusterName" (dict "root" . "name" (include "neuron-topology.allocator" .)) -}}
 {{- end -}}
 
-{{/* The settings of the server of grants, in the same way. */}}
-{{- define "neuron-topology.grantsSettings" -}}
-{{- $name := include "neuron-topology.grants" . -}}
+{{/* The settings of the allocator, in the same way. */}}
+{{- define "neuron-topology.allocatorSettings" -}}
+{{- $name := include "neuron-topology.allocator" . -}}
 {{- $certificate := .Values.certificate -}}
 {{- $ours := dict
   "version" 1
@@ -19,6 +19,6 @@
   "lease" (dict "name" $name)
   "listen" (dict "host" .Values.listenHost "port" .Values.ports.plain)
   "webhooks" (dict "host" .Values.listenHost "port" .Values.ports.webhooks "configuration" (include "neuron-topology.webhookConfiguration" .))
-  "certificate" (dict "directory" "/var/run/neuron-grants" "bootstrap" (eq $certificate.source "bootstrap") "secret" (include "neuron-topology.certificateSecret" .) "names" ($certificate.names | default list)) -}}
+  "certificate" (dict "directory" "/var/run/neuron-allocator" "bootstrap" (eq $certificate.source "bootstrap") "secret" (include "neuron-topology.certificateSecret" .) "names" ($certificate.names | default list)) -}}
 {{- toYaml (merge $ours (deepCopy .Values.settings)) -}}
 {{- end -}}

@@ -5,15 +5,15 @@
 {{- define "volcano-vgpu.fullname" -}}
 {{- $name := include "volcano-vgpu.name" . -}}
 {{- $whole := .Values.fullnameOverride | default (contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name)) -}}
-{{- if gt (len $whole) 50 -}}
+{{- if gt (len $whole) 47 -}}
 {{- /* What was cut off still tells two apart. */ -}}
-{{- $whole = printf "%s-%s" ($whole | trunc 41 | trimSuffix "-") (sha256sum $whole | trunc 8) -}}
+{{- $whole = printf "%s-%s" ($whole | trunc 38 | trimSuffix "-") (sha256sum $whole | trunc 8) -}}
 {{- end -}}
 {{- $whole -}}
 {{- end -}}
 
 {{- define "volcano-vgpu.agent" -}}{{ include "volcano-vgpu.fullname" . }}-agent{{- end -}}
-{{- define "volcano-vgpu.grants" -}}{{ include "volcano-vgpu.fullname" . }}-grants{{- end -}}
+{{- define "volcano-vgpu.allocator" -}}{{ include "volcano-vgpu.fullname" . }}-allocator{{- end -}}
 
 {{/* Objects of the whole cluster carry the namespace, so that two releases of one name do not meet. */}}
 {{- define "volcano-vgpu.clusterName" -}}
@@ -23,8 +23,8 @@
 {{- define "volcano-vgpu.agentAccount" -}}
 {{- .Values.serviceAccounts.agent.name | default (include "volcano-vgpu.agent" .) -}}
 {{- end -}}
-{{- define "volcano-vgpu.grantsAccount" -}}
-{{- .Values.serviceAccounts.grants.name | default (include "volcano-vgpu.grants" .) -}}
+{{- define "volcano-vgpu.allocatorAccount" -}}
+{{- .Values.serviceAccounts.allocator.name | default (include "volcano-vgpu.allocator" .) -}}
 {{- end -}}
 
 {{- define "volcano-vgpu.selector" -}}
@@ -63,7 +63,7 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 
 {{/* Whether there is a server; the other modes have none. */}}
 {{- define "volcano-vgpu.serves" -}}
-{{- if has .Values.grants.mode (list "extender" "webhook") }}yes{{ end -}}
+{{- if has .Values.allocator.mode (list "extender" "webhook") }}yes{{ end -}}
 {{- end -}}
 
 {{/* The names of Volcano's resources, as the products take them from its device configuration. */}}

@@ -1,4 +1,4 @@
-"""What the server of grants adds to the cache: bodies of schedulers and API servers in, replies out.
+"""What the allocator adds to the cache: bodies of schedulers and API servers in, replies out.
 
 Run as a module it fills the books in this process and prints what it measured, so that each run starts fresh.
 """
@@ -164,7 +164,7 @@ def figures(repeats: int = 3) -> Iterator[Figure]:
     runs = [
         json.loads(
             subprocess.run(
-                [sys.executable, "-m", "tests.bench.granting"], check=True, capture_output=True, text=True, cwd=ROOT
+                [sys.executable, "-m", "tests.bench.allocating"], check=True, capture_output=True, text=True, cwd=ROOT
             ).stdout
         )
         for _ in range(repeats)
@@ -174,15 +174,15 @@ def figures(repeats: int = 3) -> Iterator[Figure]:
         return [value for run in runs for value in run[name]]
 
     size = f"{NODES:,} nodes x {CARDS} / {PODS:,} pods"
-    yield figure(f"grants: books from the bytes of the lists, {size}", of("fill"), at_most=5_000)
-    yield figure("grants: a Binding, from the review to the patch", of("binding"), at_most=1, p99_at_most=5)
-    yield figure("grants: size of a predicate call", of("size"), unit="kB")
-    yield figure("grants: a predicate call, the pod's first", of("first"), at_most=0.5)
-    yield figure("grants: a predicate call, the pod's next nodes", of("next"), at_most=0.5)
-    yield figure("grants: a prioritize call, 16 nodes", of("rank"))
+    yield figure(f"allocations: books from the bytes of the lists, {size}", of("fill"), at_most=5_000)
+    yield figure("allocations: a Binding, from the review to the patch", of("binding"), at_most=1, p99_at_most=5)
+    yield figure("allocations: size of a predicate call", of("size"), unit="kB")
+    yield figure("allocations: a predicate call, the pod's first", of("first"), at_most=0.5)
+    yield figure("allocations: a predicate call, the pod's next nodes", of("next"), at_most=0.5)
+    yield figure("allocations: a prioritize call, 16 nodes", of("rank"))
 
 
 if __name__ == "__main__":
-    # As the server does it: a line for each grant.
+    # As the server does it: a line for each allocation.
     logging.configure("info", "json")
     print(json.dumps(measure()))

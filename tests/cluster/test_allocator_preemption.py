@@ -1,4 +1,4 @@
-"""Preemption in mode ``extender``: nobody is evicted for cards, and no grant is lost by the try.
+"""Preemption in mode ``extender``: nobody is evicted for cards, and no allocation is lost by the try.
 
 The two pods of an elastic job hold most of the cards of two nodes. Another pod would fit into what is left of both
 together, so that the enqueue gate lets it in, and into neither. Volcano evicts only members that their gang can spare.
@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
+from tests.cluster.allocator import Allocator
 from tests.cluster.card_nodes import Pool
 from tests.cluster.cases import Case
-from tests.cluster.grants import Grants
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.slices import gpu
 from tests.cluster.volcano import Volcano
@@ -38,19 +38,19 @@ def test_a_pod_of_higher_priority_evicts_nobody_and_gets_the_cards_when_they_are
     volcano: Volcano, control_plane: ControlPlane, namespace: str, high: str
 ) -> None:
     with (
-        Grants(volcano, "extender", actions="enqueue, allocate, preempt, reclaim, backfill") as grants,
+        Allocator(volcano, "extender", actions="enqueue, allocate, preempt, reclaim, backfill") as allocator,
         Pool(control_plane) as pool,
     ):
-        (server,) = grants.replicas
+        (server,) = allocator.replicas
         pool.add(2, cards=1)
         case = Case(control_plane, pool, namespace, {"volcano.sh/preemptable": "true"})
         case.submit_gang("low", memory=HELD, members=2, minimum=1)
         low = ("low-worker-0", "low-worker-1")
         wait_until(lambda: case.placed("low") == 2, "the job's pods are bound", show=lambda: str(case.members("low")))
-        ((card, _, _),) = case.granted(low[0])
+        ((card, _, _),) = case.allocated(low[0])
 
         def tried() -> float:
-            return server.metric("volcano_vgpu_grants_answers_total", kind="allocate", outcome="refused")
+            return server.metric("volcano_vgpu_allocator_answers_total", kind="allocate", outcome="refused")
 
         before = tried()
         case.submit("high", gpu(memory=ASKED), priorityClassName=high)
@@ -59,5 +59,5 @@ def test_a_pod_of_higher_priority_evicts_nobody_and_gets_the_cards_when_they_are
         assert not case.node_of("high")
         case.remove(low[0])
         case.wait_bound("high")
-        assert [granted for granted, _, _ in case.granted("high")] == [card]
+        assert [allocated for allocated, _, _ in case.allocated("high")] == [card]
         assert not pool.faults()

@@ -1,4 +1,4 @@
-"""Grants of the real Volcano 1.14.1 put right in both modes, and what comes of the same without us.
+"""Allocations of the real Volcano 1.14.1 put right in both modes, and what comes of the same without us.
 
 The cases are those of ``trials.md`` V14 and V19. Nodes have no kubelet, so what counts is what the API server says.
 """
@@ -15,11 +15,11 @@ from typing import Final
 import pytest
 
 from tests.cluster.agents import CORES, Numbers
+from tests.cluster.allocator import MARKER, Allocator
 from tests.cluster.api import ApiError
 from tests.cluster.card_nodes import WHOLE, Card, Pool
 from tests.cluster.cases import MEMBERS, Case, seconds_to_bound, submit_waiting, under_load
 from tests.cluster.churn import Churn, kills
-from tests.cluster.grants import MARKER, Grants
 from tests.cluster.holding import Holding
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.objects import binding, container
@@ -30,13 +30,13 @@ from tests.cluster.waiting import wait_until
 AT_ONCE: Final = 5
 ROUNDS: Final = 4
 USE_UUID: Final = "volcano.sh/vgpu-use-gpuuuid"
-PROMISED: Final = "volcano_vgpu_grants_assumptions"
-EXPIRED: Final = "volcano_vgpu_grants_assumptions_expired_total"
+PROMISED: Final = "volcano_vgpu_allocator_assumptions"
+EXPIRED: Final = "volcano_vgpu_allocator_assumptions_expired_total"
 
 
 @pytest.fixture(scope="module", params=["extender", "webhook"])
-def grants(volcano: Volcano, request: pytest.FixtureRequest) -> Iterator[Grants]:
-    with Grants(volcano, request.param) as server:
+def allocator(volcano: Volcano, request: pytest.FixtureRequest) -> Iterator[Allocator]:
+    with Allocator(volcano, request.param) as server:
         yield server
 
 
@@ -51,64 +51,66 @@ def case(control_plane: ControlPlane, pool: Pool, namespace: str) -> Case:
     return Case(control_plane, pool, namespace)
 
 
-def expired_so_far(grants: Grants) -> float:
+def expired_so_far(allocator: Allocator) -> float:
     """How many promises have ended by time, once there is none left of what was killed before."""
-    replica = grants.replicas[0]
+    replica = allocator.replicas[0]
     wait_until(lambda: not replica.metric(PROMISED), "nothing is promised", 120)
     return replica.metric(EXPIRED)
 
 
 def test_every_member_of_a_gang_that_had_to_wait_has_its_own_nodes_cards(
-    grants: Grants, control_plane: ControlPlane, namespace: str, numbers: Numbers
+    allocator: Allocator, control_plane: ControlPlane, namespace: str, numbers: Numbers
 ) -> None:
     with ExitStack() as stack:
         pools = [stack.enter_context(Pool(control_plane)) for _ in range(AT_ONCE)]
         for pool in pools:
             pool.add(MEMBERS)
-        ended = expired_so_far(grants)
+        ended = expired_so_far(allocator)
         most = 0.0
         for round_ in range(ROUNDS):
             gangs = [(Case(control_plane, pool, namespace), f"gang-{at}-{round_}") for at, pool in enumerate(pools)]
             for case, name in gangs:
                 submit_waiting(case, name)
-            most = max(most, seconds_to_bound(gangs, heal=grants.mode == "webhook"))
+            most = max(most, seconds_to_bound(gangs, heal=allocator.mode == "webhook"))
             for pool in pools:
                 assert not pool.faults()
                 assert sorted(map(len, pool.by_card().values())) == [1] * MEMBERS
             control_plane.clear_namespace(namespace)
-    if grants.mode == "extender":
+    if allocator.mode == "extender":
         # Of a session that Volcano leaves without giving back, the next one finds nothing in its way.
-        assert grants.replicas[0].metric(EXPIRED) == ended
-    what = f"gang that had to wait, room to bound, {grants.mode}, the longest of {AT_ONCE * ROUNDS}"
-    numbers.add(what, f"{most:.1f} s", "<= 2 s" if grants.mode == "extender" else "")
+        assert allocator.replicas[0].metric(EXPIRED) == ended
+    what = f"gang that had to wait, room to bound, {allocator.mode}, the longest of {AT_ONCE * ROUNDS}"
+    numbers.add(what, f"{most:.1f} s", "<= 2 s" if allocator.mode == "extender" else "")
 
 
 def test_a_gang_that_waits_for_a_pod_that_is_ending_is_bound_when_that_has_ended(
-    grants: Grants, case: Case, pool: Pool, control_plane: ControlPlane, numbers: Numbers
+    allocator: Allocator, case: Case, pool: Pool, control_plane: ControlPlane, numbers: Numbers
 ) -> None:
     """Its cards are not anybody's before, and no reservation of the sessions meanwhile has to end by time."""
     pool.add(MEMBERS)
-    ended = expired_so_far(grants)
+    ended = expired_so_far(allocator)
     submit_waiting(case, "gang")
     holder = f"{pods(case.namespace)}/gang-holder"
     control_plane.api.delete(holder, grace=600)
     try:
         assert control_plane.api.get(holder)["metadata"]["deletionTimestamp"]
         time.sleep(3)  # a dozen sessions
-        took = seconds_to_bound([(case, "gang")], heal=grants.mode == "webhook")
+        took = seconds_to_bound([(case, "gang")], heal=allocator.mode == "webhook")
     finally:
         case.remove("gang-holder")  # nobody else ends it
     assert not pool.faults()
-    if grants.mode == "extender":
-        assert grants.replicas[0].metric(EXPIRED) == ended
-    what = f"gang that waited for a pod that was ending, from its end to bound, {grants.mode}"
-    numbers.add(what, f"{took:.1f} s", "<= 2 s" if grants.mode == "extender" else "")
+    if allocator.mode == "extender":
+        assert allocator.replicas[0].metric(EXPIRED) == ended
+    what = f"gang that waited for a pod that was ending, from its end to bound, {allocator.mode}"
+    numbers.add(what, f"{took:.1f} s", "<= 2 s" if allocator.mode == "extender" else "")
 
 
-def test_a_scheduler_that_has_just_started_binds_nobody_without_cards(grants: Grants, case: Case, pool: Pool) -> None:
+def test_a_scheduler_that_has_just_started_binds_nobody_without_cards(
+    allocator: Allocator, case: Case, pool: Pool
+) -> None:
     """Without a node event Volcano 1.14.1 does not know of any card then."""
     pool.add(2)
-    grants.volcano.scheduler.restart(SIGKILL)
+    allocator.volcano.scheduler.restart(SIGKILL)
     names = [f"p{at}" for at in range(9)]
     for name in names:
         case.submit(name)
@@ -116,14 +118,14 @@ def test_a_scheduler_that_has_just_started_binds_nobody_without_cards(grants: Gr
     assert not pool.faults()
 
 
-def test_a_pod_that_fits_no_card_holds_nobody_back(grants: Grants, case: Case, pool: Pool) -> None:
+def test_a_pod_that_fits_no_card_holds_nobody_back(allocator: Allocator, case: Case, pool: Pool) -> None:
     """In mode ``extender`` it is told the numbers; in mode ``webhook`` it is Volcano that says no, and never why.
 
     There is room for all three at Volcano's gate, where the first goes on counting.
     """
     pool.add(cards=4)
     case.submit("too-large", gpu(memory=WHOLE + 1))
-    if grants.mode == "extender":
+    if allocator.mode == "extender":
         assert f"largest free {WHOLE:,}" in case.wait_told("too-large", f"asked {WHOLE + 1:,} MiB")
     for name in ("fits", "fits-too"):
         case.submit(name, gpu(memory=WHOLE))
@@ -133,7 +135,7 @@ def test_a_pod_that_fits_no_card_holds_nobody_back(grants: Grants, case: Case, p
 
 
 @pytest.mark.parametrize("pause", [0.5, 0.0], ids=["one by one", "at once"])
-def test_ten_tenths_are_on_one_card(grants: Grants, case: Case, pool: Pool, pause: float) -> None:
+def test_ten_tenths_are_on_one_card(allocator: Allocator, case: Case, pool: Pool, pause: float) -> None:
     """Volcano alone puts five there (``trials.md`` V4)."""
     pool.add()
     names = [f"p{at}" for at in range(10)]
@@ -145,7 +147,7 @@ def test_ten_tenths_are_on_one_card(grants: Grants, case: Case, pool: Pool, paus
     assert list(map(len, pool.by_card().values())) == [10]
 
 
-def test_what_is_left_is_given_to_the_last_byte_and_no_more(grants: Grants, case: Case, pool: Pool) -> None:
+def test_what_is_left_is_given_to_the_last_byte_and_no_more(allocator: Allocator, case: Case, pool: Pool) -> None:
     """There is room for both at Volcano's gate, which adds up what is left of all cards."""
     pool.add(3)
     for name in ("a", "b", "c"):
@@ -159,7 +161,7 @@ def test_what_is_left_is_given_to_the_last_byte_and_no_more(grants: Grants, case
     assert not pool.faults()
 
 
-def test_an_unhealthy_card_is_not_given(grants: Grants, case: Case, pool: Pool) -> None:
+def test_an_unhealthy_card_is_not_given(allocator: Allocator, case: Case, pool: Pool) -> None:
     (node,) = pool.add(cards=2)
     well, ill = pool.cards[node]
     pool.register(node, [well, replace(ill, healthy=False)])
@@ -167,96 +169,98 @@ def test_an_unhealthy_card_is_not_given(grants: Grants, case: Case, pool: Pool) 
     for name in names:
         case.submit(name)
     case.wait_bound(*names)
-    assert {uuid for name in names for uuid, _, _ in case.granted(name)} == {well.uuid}
+    assert {uuid for name in names for uuid, _, _ in case.allocated(name)} == {well.uuid}
 
 
-def test_lists_of_uuids_are_obeyed(grants: Grants, case: Case, pool: Pool) -> None:
+def test_lists_of_uuids_are_obeyed(allocator: Allocator, case: Case, pool: Pool) -> None:
     (node,) = pool.add(cards=3)
     wanted = pool.cards[node][1].uuid
     case.submit("chosen", annotations={USE_UUID: wanted})
     case.submit("nowhere", annotations={USE_UUID: "GPU-that-nobody-has"})
     case.wait_bound("chosen")
-    assert [uuid for uuid, _, _ in case.granted("chosen")] == [wanted]
+    assert [uuid for uuid, _, _ in case.allocated("chosen")] == [wanted]
     time.sleep(1)
     assert not case.node_of("nowhere")
 
 
-def test_cores_alone_get_a_card(grants: Grants, case: Case, pool: Pool) -> None:
+def test_cores_alone_get_a_card(allocator: Allocator, case: Case, pool: Pool) -> None:
     pool.add()
     case.submit("cores", container(limits={CORES: 30}))
     case.wait_bound("cores")
-    assert [cores for _, _, cores in case.granted("cores")] == [30]
+    assert [cores for _, _, cores in case.allocated("cores")] == [30]
 
 
-@pytest.mark.parametrize("grants", ["extender"], indirect=True)
-def test_a_node_without_a_register_brings_nobody_down(grants: Grants, case: Case, pool: Pool) -> None:
+@pytest.mark.parametrize("allocator", ["extender"], indirect=True)
+def test_a_node_without_a_register_brings_nobody_down(allocator: Allocator, case: Case, pool: Pool) -> None:
     pool.put(f"{pool.name}-bare", [Card("GPU-0")], annotations={})
-    pid = grants.volcano.scheduler.pid
+    pid = allocator.volcano.scheduler.pid
     case.submit("waits")
     case.wait_told("waits", "regist")
     pool.add()
     case.wait_bound("waits")
-    assert grants.volcano.scheduler.running
-    assert grants.volcano.scheduler.pid == pid
+    assert allocator.volcano.scheduler.running
+    assert allocator.volcano.scheduler.pid == pid
     assert not pool.faults()
 
 
-@pytest.mark.parametrize("grants", ["webhook"], indirect=True)
+@pytest.mark.parametrize("allocator", ["webhook"], indirect=True)
 def test_where_volcano_reads_the_register_itself_a_node_without_one_ends_the_scheduler(
-    grants: Grants, case: Case, pool: Pool
+    allocator: Allocator, case: Case, pool: Pool
 ) -> None:
     """As the table in the product's README says; when the register is there, what was waiting is bound."""
     (node,) = pool.add()
     pool.put(node_without := f"{pool.name}-bare", [Card("GPU-0")], annotations={})
     case.submit("ends-it", nodeSelector={"kubernetes.io/hostname": node_without})
-    wait_until(lambda: not grants.volcano.scheduler.running, "the scheduler has died", 60)
+    wait_until(lambda: not allocator.volcano.scheduler.running, "the scheduler has died", 60)
     case.remove("ends-it")
     pool.register(node_without, [Card("GPU-of-the-late-register")])
-    grants.volcano.scheduler.start()
+    allocator.volcano.scheduler.start()
     case.submit("next", nodeSelector={"kubernetes.io/hostname": node})
     case.wait_bound("next")
     assert not pool.faults()
 
 
-def test_an_init_container_that_needs_more_than_the_app_counts(grants: Grants, case: Case, pool: Pool) -> None:
+def test_an_init_container_that_needs_more_than_the_app_counts(allocator: Allocator, case: Case, pool: Pool) -> None:
     """Volcano looks at the app alone, so in mode ``webhook`` its node may be the wrong one, which is then refused."""
     small, large = f"{pool.name}-small", f"{pool.name}-large"
     pool.put(small, [Card("GPU-small", memory=20480)])
     pool.put(large, [Card(f"GPU-large-{at}") for at in range(4)])
     case.submit("huge", init=[gpu("prepare", memory=60000, then="true")])
-    told = "asked 60,000 MiB" if grants.mode == "extender" else "denied the request"
+    told = "asked 60,000 MiB" if allocator.mode == "extender" else "denied the request"
     case.wait_told("huge", told)
     assert not case.node_of("huge")
     case.remove("huge")
-    if grants.mode == "extender":
+    if allocator.mode == "extender":
         case.submit("fits", init=[gpu("prepare", memory=30000, then="true")])
         case.wait_bound("fits")
         assert case.node_of("fits") == large
 
 
-def test_a_server_that_is_killed_under_load_loses_no_grant(grants: Grants, case: Case, pool: Pool) -> None:
+def test_a_server_that_is_killed_under_load_loses_no_allocation(allocator: Allocator, case: Case, pool: Pool) -> None:
     pool.add(2, cards=4)
 
     def kill_twice() -> None:
         for _ in range(2):
             time.sleep(0.7)
-            grants.replicas[0].component.restart(SIGKILL)
-            grants.wait_active()
+            allocator.replicas[0].component.restart(SIGKILL)
+            allocator.wait_active()
 
     names = under_load(case, kill_twice)
     case.wait_bound(*names, timeout=120)
     assert not pool.faults()
 
 
-def test_a_scheduler_that_is_killed_under_load_gets_no_card_given_twice(grants: Grants, case: Case, pool: Pool) -> None:
+def test_a_scheduler_that_is_killed_under_load_gets_no_card_given_twice(
+    allocator: Allocator, case: Case, pool: Pool
+) -> None:
     pool.add(2, cards=4)
-    names = under_load(case, lambda: grants.volcano.restart_scheduler(SIGKILL))
+    names = under_load(case, lambda: allocator.volcano.restart_scheduler(SIGKILL))
     case.wait_bound(*names, timeout=120)
     assert not pool.faults()
 
 
 def test_an_api_server_that_goes_away_under_load_costs_nothing_but_time(
-    grants: Grants, control_plane: ControlPlane, case: Case, pool: Pool
+    allocator: Allocator, control_plane: ControlPlane, case: Case, pool: Pool
 ) -> None:
     pool.add(2, cards=4)
     names = under_load(case, control_plane.api_server.restart)
@@ -265,7 +269,7 @@ def test_an_api_server_that_goes_away_under_load_costs_nothing_but_time(
 
 
 def test_bindings_that_fail_after_the_answer_hold_nothing_for_ever(
-    grants: Grants, control_plane: ControlPlane, case: Case, pool: Pool, namespace: str
+    allocator: Allocator, control_plane: ControlPlane, case: Case, pool: Pool, namespace: str
 ) -> None:
     """Wrong UID, a scheduling gate, bound already: nobody tells the server, so what it promised ends by time."""
     (node,) = pool.add()
@@ -287,30 +291,32 @@ def test_bindings_that_fail_after_the_answer_hold_nothing_for_ever(
 
 
 def test_a_pod_that_is_deleted_between_the_answer_and_the_binding_holds_nothing(
-    grants: Grants, control_plane: ControlPlane, case: Case, pool: Pool, namespace: str
+    allocator: Allocator, control_plane: ControlPlane, case: Case, pool: Pool, namespace: str
 ) -> None:
     """The watch tells of its end; nothing has to end by time."""
     pool.add()
-    ended = grants.replicas[0].metric(EXPIRED)
+    ended = allocator.replicas[0].metric(EXPIRED)
     with Holding(control_plane, namespace) as holding:
         case.submit("short-lived", gpu(memory=WHOLE))
         wait_until(holding.came.is_set, "its Binding waits", 30)
-        assert grants.replicas[0].metric(PROMISED, state="answered") == 1
+        assert allocator.replicas[0].metric(PROMISED, state="answered") == 1
         case.remove("short-lived")
         holding.let_go()
-        wait_until(lambda: not grants.replicas[0].metric(PROMISED), "nothing is promised", 30)
+        wait_until(lambda: not allocator.replicas[0].metric(PROMISED), "nothing is promised", 30)
     case.submit("next", gpu(memory=WHOLE))
     case.wait_bound("next")
-    assert grants.replicas[0].metric(EXPIRED) == ended
+    assert allocator.replicas[0].metric(EXPIRED) == ended
     assert not pool.faults()
 
 
-def test_whoever_is_killed_no_card_is_given_twice(grants: Grants, case: Case, pool: Pool, numbers: Numbers) -> None:
+def test_whoever_is_killed_no_card_is_given_twice(
+    allocator: Allocator, case: Case, pool: Pool, numbers: Numbers
+) -> None:
     """The pods are marked by who makes them, for those that come while the server is away are marked by nobody.
 
     The long form is ``make pace ARGS='binds-extender binds-webhook binds-none'``."""
     pool.add(4, cards=2)
-    case.annotations = {MARKER: grants.mode}
-    tally = Churn(case, pool, acts=kills(grants), every=25, seed=6).run(100)
+    case.annotations = {MARKER: allocator.mode}
+    tally = Churn(case, pool, acts=kills(allocator), every=25, seed=6).run(100)
     assert not tally.faults, tally.faults
-    numbers.add(f"wrong grants among {len(tally.bound)} under {tally.acts} restarts, {grants.mode}", "0", "0")
+    numbers.add(f"wrong allocations among {len(tally.bound)} under {tally.acts} restarts, {allocator.mode}", "0", "0")

@@ -1,4 +1,4 @@
-"""What Volcano granted to a container, and what is refused with which words."""
+"""What Volcano allocated to a container, and what is refused with which words."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hami_plugins.model.units import CoreShare, MiB
 from hami_plugins.vendors.volcano import SPEC, configured
 from hami_plugins.wire.volcano import decode_assignment
 from hami_plugins.wire.volcano_config import Geometry, VolcanoConfig
-from tests.unit.volcano_vgpu.granted import IDS, LEFT, card, container, instances, offer, pod, question
-from volcano_vgpu.core.allocations import granted_cards, grants_of, is_static, record_of
+from tests.unit.volcano_vgpu.allocated_pods import IDS, LEFT, card, container, instances, offer, pod, question
+from volcano_vgpu.core.allocations import allocated_cards, allocations_of, is_static, record_of
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 from volcano_vgpu.core.shares import AllocatedContainer, NodeOffer
 
@@ -24,7 +24,7 @@ MORE = SPEC.keys.more
 def answer(
     raw: dict[str, Any], name: str = "main", *, held: Any = None, on: NodeOffer | None = None, **more: Any
 ) -> Any:
-    return grants_of(raw, question(held, **more), on or offer())[name]
+    return allocations_of(raw, question(held, **more), on or offer())[name]
 
 
 def record(raw: dict[str, Any], served: dict[str, str] | None = None) -> PodRecord:
@@ -54,7 +54,7 @@ def test_a_container_gets_what_volcano_wrote_for_it() -> None:
     assert cards(answer(pod(ids="GPU-b,NVIDIA,2000,30:"))) == [("GPU-b", 2000, 30)]
 
 
-def test_cards_keep_the_order_of_the_grant() -> None:
+def test_cards_keep_the_order_of_the_allocation() -> None:
     raw = pod(container("main", count=2), ids="GPU-b,NVIDIA,10,0:GPU-a,NVIDIA,20,0:")
     assert cards(answer(raw, held={"main": 2})) == [("GPU-b", 10, 0), ("GPU-a", 20, 0)]
 
@@ -67,7 +67,7 @@ def test_segments_belong_to_the_containers_that_ask_in_their_order() -> None:
         container("two", count=1, memory=3000),
         ids="GPU-a,NVIDIA,2000,0:;GPU-b,NVIDIA,3000,0:",
     )
-    found = grants_of(raw, question({"one": 1, "two": 1}), offer())
+    found = allocations_of(raw, question({"one": 1, "two": 1}), offer())
     assert cards(found["one"]) == [("GPU-a", 2000, 0)]
     assert cards(found["two"]) == [("GPU-b", 3000, 0)]
 
@@ -93,7 +93,7 @@ def test_segments_that_were_served_before_do_not_matter(left: str | None) -> Non
 
 
 @pytest.mark.parametrize("left", ["GPU-b,NVIDIA,2000,30:", "GPU-a,NVIDIA,2000,30:;GPU-b,NVIDIA,1,0:"])
-def test_what_is_left_to_serve_must_agree_with_the_grant(left: str) -> None:
+def test_what_is_left_to_serve_must_agree_with_the_allocation(left: str) -> None:
     found = refused(pod(devices_to_allocate=left))
     assert found.code is RefusalCode.CONTRADICTED
     assert not found.heals
@@ -104,9 +104,9 @@ def test_every_refusal_names_the_pod() -> None:
     assert refused(pod(ids="GPU-x,NVIDIA,1,0:")).text.startswith("pod team/p, container main: ")
 
 
-def test_a_pod_that_volcano_bound_without_a_grant_is_told_why() -> None:
+def test_a_pod_that_volcano_bound_without_an_allocation_is_told_why() -> None:
     found = refused(pod(ids=None))
-    assert found.code is RefusalCode.NO_GRANT
+    assert found.code is RefusalCode.NO_ALLOCATION
     assert "delete this one" in found.text
 
 
@@ -117,15 +117,15 @@ def test_a_pod_of_another_scheduler_is_told_which_to_name() -> None:
 
 
 @pytest.mark.parametrize("key", ["kubernetes.io/config.mirror", "kubernetes.io/config.source"])
-def test_a_static_pod_has_no_grant(key: str) -> None:
+def test_a_static_pod_has_no_allocation(key: str) -> None:
     raw = pod()
     raw["metadata"]["annotations"][key] = "file"
     assert is_static(raw)
     assert refused(raw).code is RefusalCode.STATIC_POD
 
 
-def test_the_grant_of_another_node_is_not_served() -> None:
-    found = refused(pod(granted_for="n2"))
+def test_the_allocation_of_another_node_is_not_served() -> None:
+    found = refused(pod(allocated_for="n2"))
     assert (found.code, found.heals) == (RefusalCode.OTHER_NODE, False)
     assert "n2" in found.text
     assert refused(pod(node="n2")).code is RefusalCode.OTHER_NODE
@@ -138,13 +138,13 @@ def test_a_pod_that_was_made_again_under_its_name_is_not_the_one_that_starts() -
 @pytest.mark.parametrize(
     "ids", ["GPU-a", "GPU-a,NVIDIA,2000:", "GPU-a,NVIDIA,x,0:", "GPU-a,NVIDIA,-1,0:", ",NVIDIA,1,0:"]
 )
-def test_a_grant_that_nobody_can_read_is_not_served(ids: str) -> None:
+def test_an_allocation_that_nobody_can_read_is_not_served(ids: str) -> None:
     found = refused(pod(ids=ids))
     assert found.code in {RefusalCode.MALFORMED, RefusalCode.COUNT}
     assert not found.heals
 
 
-def test_a_grant_of_no_memory_is_not_taken_for_all_of_it() -> None:
+def test_an_allocation_of_no_memory_is_not_taken_for_all_of_it() -> None:
     assert refused(pod(ids="GPU-a,NVIDIA,0,0:")).code is RefusalCode.MALFORMED
 
 
@@ -163,7 +163,7 @@ def test_there_is_one_segment_for_each_container_that_asks(ids: str) -> None:
 def test_as_many_cards_as_the_kubelet_gave_slots() -> None:
     found = refused(pod(), held={"main": 2})
     assert (found.code, found.heals) == (RefusalCode.COUNT, False)
-    assert "kubelet gave 2 slots, Volcano granted 1 cards (GPU-a,NVIDIA,2000,30:)" in found.text
+    assert "kubelet gave 2 slots, Volcano allocated 1 cards (GPU-a,NVIDIA,2000,30:)" in found.text
 
 
 def test_an_unknown_card_is_named_with_the_nearest_that_there_is() -> None:
@@ -258,7 +258,7 @@ def test_a_pod_that_was_served_holds_what_each_container_was_handed_and_not_what
     )
     lent = "GPU-a,NVIDIA,2000,0:"
     held = record(raw, {"main": lent, "first": lent, "side": "GPU-b,NVIDIA,9000,0:"})
-    by_container = [[(share.device, share.memory) for share in grant.shares] for grant in held.grants]
+    by_container = [[(share.device, share.memory) for share in allocation.shares] for allocation in held.allocations]
     assert by_container == [[("GPU-a", 2000)], [], [("GPU-b", 9000)], [("GPU-a", 2000)], []]
 
 
@@ -293,7 +293,7 @@ def test_an_init_container_may_name_any_cores_where_the_slice_is_not_limited() -
 
 def test_an_init_container_with_ids_that_no_application_uses_gets_nothing() -> None:
     raw = pod(init=[container("init", count=2)])
-    found = grants_of(raw, question({"init": ["s0", "s1"], "main": ["s0"]}), offer())
+    found = allocations_of(raw, question({"init": ["s0", "s1"], "main": ["s0"]}), offer())
     assert isinstance(found["main"], AllocatedContainer)
     init = found["init"]
     assert isinstance(init, ContainerRefusal)
@@ -310,10 +310,10 @@ def test_an_init_container_that_asks_for_nothing_gets_nothing_of_a_slice() -> No
 def test_who_is_no_application_gets_what_is_listed_for_it_by_name(always: dict[str, str]) -> None:
     raw = pod(init=[container("first", count=1, memory=9000) | always])
     raw["metadata"]["annotations"][MORE] = "first=GPU-b,NVIDIA,9000,0:"
-    found = grants_of(raw, question({"first": ["s0"], "main": ["s0"]}), offer())
+    found = allocations_of(raw, question({"first": ["s0"], "main": ["s0"]}), offer())
     assert cards(found["first"]) == [("GPU-b", 9000, 0)]
     assert cards(found["main"]) == [("GPU-a", 2000, 30)]
-    assert granted_cards(raw, offer()) == {"main": ("GPU-a",), "first": ("GPU-b",)}
+    assert allocated_cards(raw, offer()) == {"main": ("GPU-a",), "first": ("GPU-b",)}
 
 
 def test_a_pod_of_which_only_the_sidecar_has_cards_is_served() -> None:
@@ -339,12 +339,12 @@ def test_a_list_by_name_that_means_nothing_is_refused(more: str) -> None:
     raw = pod()
     raw["metadata"]["annotations"][MORE] = more
     assert refused(raw).code is RefusalCode.MALFORMED
-    assert granted_cards(raw, offer()) == {}
+    assert allocated_cards(raw, offer()) == {}
 
 
 def test_a_sidecar_gets_nothing_and_is_told_what_to_write_instead() -> None:
     raw = pod(init=[container("side", count=1) | {"restartPolicy": "Always"}])
-    found = grants_of(raw, question({"side": 1, "main": 1}), offer())
+    found = allocations_of(raw, question({"side": 1, "main": 1}), offer())
     assert isinstance(found["main"], AllocatedContainer)
     side = found["side"]
     assert isinstance(side, ContainerRefusal)
@@ -391,8 +391,8 @@ def test_a_mig_slot_that_the_card_does_not_have_is_refused(
 
 
 def test_an_allocation_with_a_mig_slot_that_cannot_be_read_names_no_card() -> None:
-    assert granted_cards(pod(ids="GPU-a[group2-0],NVIDIA,5000,0:"), offer()) == {"main": ("GPU-a",)}
-    assert granted_cards(pod(ids="GPU-a[group2],NVIDIA,5000,0:"), offer()) == {}
+    assert allocated_cards(pod(ids="GPU-a[group2-0],NVIDIA,5000,0:"), offer()) == {"main": ("GPU-a",)}
+    assert allocated_cards(pod(ids="GPU-a[group2],NVIDIA,5000,0:"), offer()) == {}
 
 
 def test_a_mig_slot_of_an_unknown_group_is_refused_with_the_groups_that_there_are() -> None:
@@ -422,7 +422,7 @@ def test_a_broken_pod_is_refused_and_not_a_crash() -> None:
 
 
 def test_a_container_that_the_pod_does_not_have_gets_nothing() -> None:
-    found = grants_of(pod(), question({"main": 1, "ghost": 1}), offer())
+    found = allocations_of(pod(), question({"main": 1, "ghost": 1}), offer())
     ghost = found["ghost"]
     assert isinstance(ghost, ContainerRefusal)
     assert isinstance(found["main"], AllocatedContainer)

@@ -1,4 +1,4 @@
-"""What the server of Neuron grants costs over sockets: a process of its own, asked as schedulers and API servers do."""
+"""What the Neuron allocator costs over sockets: a process of its own, asked as schedulers and API servers do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hami_plugins.vendors.awsneuron import IDS_KEY
 from hami_plugins.wire.gang_keys import GROUP_KEY
 from neuron_topology.core.allocator.names import MARKED, MARKER_KEY
 from neuron_topology.core.names import DEVICES
-from tests.bench.granting import review
+from tests.bench.allocator import review
 from tests.bench.measuring import Figure, figure, timed
 from tests.bench.processes import ROOT
 from tests.bench.workload import as_the_server_shows
@@ -59,7 +59,7 @@ def figures(repeats: int = 3) -> Iterator[Figure]:
     yield figure(name, [each[0] for each in gangs], at_most=60)
     took, double = binding()
     yield figure(f"neuron: a Binding over TLS, {A_SECOND}/s for {SECONDS} s, {CALLERS} callers", took, p99_at_most=20)
-    yield figure("neuron: devices granted twice in that time", [float(double)], unit="", at_most=0)
+    yield figure("neuron: devices allocated twice in that time", [float(double)], unit="", at_most=0)
 
 
 def ranking(rounds: int = 300) -> Iterator[Figure]:
@@ -134,13 +134,13 @@ def binding() -> tuple[list[float], int]:
                 if at >= LASTING:
                     held.ends(waiting[at - LASTING])
             took = [each.result() for each in asked]
-    if len(held.granted) < len(took) / 2:
-        raise ValueError(f"of {len(took)} Bindings {len(held.granted)} were granted: the workload no longer fits")
+    if len(held.allocated) < len(took) / 2:
+        raise ValueError(f"of {len(took)} Bindings {len(held.allocated)} were allocated: the workload no longer fits")
     return took, held.double
 
 
 def _bound(server: Server, held: Held, pod: Raw, node: str) -> float:
-    """One Binding, carried out if it is granted; milliseconds of the answer."""
+    """One Binding, carried out if it is allocated; milliseconds of the answer."""
     each, answer = timed(server.bind, review(pod, node))
     response = json.loads(answer)["response"]
     if response["allowed"]:
@@ -153,7 +153,7 @@ class Held:
 
     def __init__(self, api: ApiServer) -> None:
         self.double = 0
-        self.granted: set[str] = set()
+        self.allocated: set[str] = set()
         self._api = api
         self._lock = threading.Lock()
         self._given: dict[tuple[str, str], str] = {}
@@ -164,7 +164,7 @@ class Held:
         name = name_of(pod)
         devices = [(node, number) for number in written[IDS_KEY].split(",")]
         with self._lock:
-            self.granted.add(name)
+            self.allocated.add(name)
             self._of[name] = devices
             self.double += sum(self._given.setdefault(device, name) != name for device in devices)
         metadata = {**pod["metadata"], "annotations": {**pod["metadata"]["annotations"], **written}}
@@ -181,7 +181,7 @@ class Held:
 
 
 class Server:
-    """One process of ``hami-plugins neuron grants`` beside an embedded API server, until the end of the block."""
+    """One process of ``hami-plugins neuron allocator`` beside an embedded API server, until the end of the block."""
 
     def __init__(self, api: ApiServer) -> None:
         self._folder = tempfile.TemporaryDirectory()
@@ -197,7 +197,7 @@ class Server:
         }
         (folder / "settings.yaml").write_text(yaml.safe_dump(settings))
         kubeconfig = api.kubeconfig(folder / "kubeconfig")
-        command = [sys.executable, "-m", "hami_plugins.cli", "neuron", "grants"]
+        command = [sys.executable, "-m", "hami_plugins.cli", "neuron", "allocator"]
         with (folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
                 [*command, "--config", str(folder / "settings.yaml"), "--kubeconfig", str(kubeconfig)],

@@ -24,16 +24,16 @@ from neuron_topology.core.capacity_block_end import DURATION_KEY, END_KEY
 from neuron_topology.core.names import CORES, EFA
 from neuron_topology.core.nodes import HEALTH_KEY
 from tests.cluster.agents import Numbers
+from tests.cluster.allocator import HOOKS, command
 from tests.cluster.card_nodes import NODES
 from tests.cluster.dry_runs import as_they_are, patched
-from tests.cluster.grants import HOOKS, command
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.neuron import (
     CONFIGURATION_NAME,
     KUBE_SCHEDULER,
     PRODUCT,
     Machines,
-    NeuronGrants,
+    NeuronAllocator,
     Submissions,
     ids_of,
 )
@@ -49,8 +49,8 @@ PODS_A_KILL: Final = 4
 
 
 @pytest.fixture(scope="module")
-def grants(volcano: Volcano) -> Iterator[NeuronGrants]:
-    with NeuronGrants(volcano) as server:
+def allocator(volcano: Volcano) -> Iterator[NeuronAllocator]:
+    with NeuronAllocator(volcano) as server:
         yield server
 
 
@@ -66,7 +66,7 @@ def submitted(control_plane: ControlPlane, machines: Machines, namespace: str) -
     return Submissions(control_plane, machines, namespace)
 
 
-@pytest.mark.usefixtures("grants")
+@pytest.mark.usefixtures("allocator")
 def test_pods_of_both_schedulers_get_their_devices_in_the_write_that_sets_their_node(
     machines: Machines, submitted: Submissions
 ) -> None:
@@ -85,7 +85,7 @@ def test_pods_of_both_schedulers_get_their_devices_in_the_write_that_sets_their_
         submitted.wait_told(name, "aws.amazon.com/neuron")
 
 
-@pytest.mark.usefixtures("grants")
+@pytest.mark.usefixtures("allocator")
 def test_what_somebody_else_writes_on_a_pod_while_it_is_bound_stays(
     machines: Machines, submitted: Submissions, control_plane: ControlPlane
 ) -> None:
@@ -137,7 +137,7 @@ def blueprint(machines: Machines) -> Any:
     return job
 
 
-@pytest.mark.usefixtures("grants")
+@pytest.mark.usefixtures("allocator")
 def test_the_job_of_the_blueprint_gets_two_whole_machines(
     machines: Machines, submitted: Submissions, control_plane: ControlPlane
 ) -> None:
@@ -151,7 +151,7 @@ def test_the_job_of_the_blueprint_gets_two_whole_machines(
     assert bound[0]["spec"]["containers"][0]["resources"]["limits"][EFA] == "8"
 
 
-@pytest.mark.usefixtures("grants")
+@pytest.mark.usefixtures("allocator")
 def test_a_gang_of_eight_parts_of_four_machines_is_on_linked_sets(
     machines: Machines, submitted: Submissions, numbers: Numbers
 ) -> None:
@@ -171,7 +171,7 @@ def test_a_gang_of_eight_parts_of_four_machines_is_on_linked_sets(
     assert len(different) == 2
 
 
-@pytest.mark.usefixtures("grants")
+@pytest.mark.usefixtures("allocator")
 def test_a_gang_for_which_there_are_not_enough_sets_waits_with_the_reason(
     machines: Machines, submitted: Submissions
 ) -> None:
@@ -189,7 +189,7 @@ def test_a_gang_for_which_there_are_not_enough_sets_waits_with_the_reason(
     assert not machines.faults()
 
 
-@pytest.mark.usefixtures("grants")
+@pytest.mark.usefixtures("allocator")
 def test_a_gang_for_cores_waits_until_all_of_it_has_room_and_gets_the_same_cores_everywhere(
     machines: Machines, submitted: Submissions
 ) -> None:
@@ -207,7 +207,7 @@ def test_a_gang_for_cores_waits_until_all_of_it_has_room_and_gets_the_same_cores
     assert all(sorted(ids_of(each)) == list(range(32)) for each in bound)
 
 
-@pytest.mark.usefixtures("grants")
+@pytest.mark.usefixtures("allocator")
 def test_a_job_that_outlives_a_capacity_block_waits_with_the_reason_until_there_is_another_machine(
     machines: Machines, submitted: Submissions
 ) -> None:
@@ -222,7 +222,7 @@ def test_a_job_that_outlives_a_capacity_block_waits_with_the_reason_until_there_
     assert not machines.faults()
 
 
-@pytest.mark.usefixtures("grants")
+@pytest.mark.usefixtures("allocator")
 def test_a_machine_that_is_reported_broken_takes_no_pods_until_somebody_says_which_device_it_is(
     machines: Machines, submitted: Submissions, control_plane: ControlPlane
 ) -> None:
@@ -241,11 +241,11 @@ def test_a_machine_that_is_reported_broken_takes_no_pods_until_somebody_says_whi
 
 
 @pytest.fixture
-def job_webhook(grants: NeuronGrants, control_plane: ControlPlane) -> Iterator[None]:
+def job_webhook(allocator: NeuronAllocator, control_plane: ControlPlane) -> Iterator[None]:
     """The webhook that has jobs patched, beside the others."""
     path = f"{HOOKS}/{CONFIGURATION_NAME}"
     others = control_plane.api.get(path)["webhooks"]
-    url = f"https://127.0.0.1:{grants.replica.hook_port}"
+    url = f"https://127.0.0.1:{allocator.replica.hook_port}"
     printed = yaml.safe_load(command("webhooks", "--jobs", "--url", url, product=PRODUCT))
     (hook,) = (each for each in printed["webhooks"] if each["name"].startswith("jobs."))
     trusted = {**hook["clientConfig"], "caBundle": others[0]["clientConfig"]["caBundle"]}
@@ -294,10 +294,10 @@ def test_a_job_of_torchx_is_made_as_the_command_patches_it_and_one_for_no_device
 
 
 def test_while_the_server_is_away_pods_for_devices_wait_and_others_do_not(
-    grants: NeuronGrants, machines: Machines, submitted: Submissions, control_plane: ControlPlane
+    allocator: NeuronAllocator, machines: Machines, submitted: Submissions, control_plane: ControlPlane
 ) -> None:
     machines.boot()
-    grants.replica.component.stop(SIGKILL)
+    allocator.replica.component.stop(SIGKILL)
     try:
         for scheduler in ("volcano", KUBE_SCHEDULER):
             plain = pod(f"plain-{scheduler}", nodeSelector=dict(machines.selector), schedulerName=scheduler)
@@ -308,14 +308,14 @@ def test_while_the_server_is_away_pods_for_devices_wait_and_others_do_not(
         submitted.wait_told(f"wants-{KUBE_SCHEDULER}", "connection refused")
         assert not any(each["spec"].get("nodeName") for each in submitted.members("wants"))
     finally:
-        grants.replica.component.start()
-        grants.wait_ready()
+        allocator.replica.component.start()
+        allocator.wait_ready()
     submitted.wait_bound("wants", 2, 120)
     assert not machines.faults()
 
 
 def test_a_server_that_is_killed_again_and_again_gives_no_device_twice(
-    grants: NeuronGrants, machines: Machines, submitted: Submissions, numbers: Numbers
+    allocator: NeuronAllocator, machines: Machines, submitted: Submissions, numbers: Numbers
 ) -> None:
     """Each kill meets pods at some step between their submission and their node; when it is over, all are bound."""
     machines.boot(4)
@@ -330,8 +330,8 @@ def test_a_server_that_is_killed_again_and_again_gives_no_device_twice(
         wait_until(partial(taken, at), f"p{at} is accepted", 60)
         if at % PODS_A_KILL == PODS_A_KILL - 1:
             time.sleep(luck.uniform(0, 0.5))
-            grants.replica.component.restart(SIGKILL)
-            grants.wait_ready()
+            allocator.replica.component.restart(SIGKILL)
+            allocator.wait_ready()
             kills += 1
     wait_until(lambda: len(machines.bound()) == 60, "all are bound", 180, show=lambda: submitted.told("p"))
     assert not machines.faults()

@@ -1,4 +1,4 @@
-"""Pods with grants, nodes with cards, and what the kubelet gave: for tests of what a container gets."""
+"""Pods with allocations, nodes with cards, and what the kubelet gave: for tests of what a container gets."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def pod(
     name: str = "p",
     uid: str = "",
     node: str = NODE,
-    granted_for: str = NODE,
+    allocated_for: str = NODE,
     init: Iterable[dict[str, Any]] = (),
     scheduler: str = "volcano",
     phase: str = "Pending",
     **annotations: str,
 ) -> dict[str, Any]:
-    """A bound pod; ``ids`` is its grant, the same to be served still unless annotations say otherwise.
+    """A bound pod; ``ids`` is its allocation, the same to be served still unless annotations say otherwise.
 
     A container that names only how many cards it wants requests what ``ids`` has for it, as a scheduler allocates it.
     """
     given = list(containers) or [container("main", count=1)]
-    written = {} if ids is None else {IDS: ids, LEFT: ids, "volcano.sh/vgpu-node": granted_for}
+    written = {} if ids is None else {IDS: ids, LEFT: ids, "volcano.sh/vgpu-node": allocated_for}
     written |= {f"volcano.sh/{key.replace('_', '-')}": text for key, text in annotations.items()}
     return {
         "apiVersion": "v1",

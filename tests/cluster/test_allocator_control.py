@@ -1,4 +1,4 @@
-"""What the same comes to without us: the faults that ``test_grants`` shows to be cured, on the same Volcano 1.14.1."""
+"""What the same comes to without us: the faults that ``test_allocator`` shows to be cured, on the same Volcano."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_without_us_a_gang_that_had_to_wait_is_bound_with_the_cards_of_an_earlie
             submit_waiting(case, name)
             seconds = seconds_to_bound([(case, name)], heal=True)
             if faults := pool.faults():
-                numbers.add("gang that had to wait, without us: faults in its grants", str(len(faults)), "")
+                numbers.add("gang that had to wait, without us: faults in its allocations", str(len(faults)), "")
                 numbers.add("gang that had to wait, without us: room to bound", f"{seconds:.1f} s", "")
                 return
             control_plane.clear_namespace(namespace)

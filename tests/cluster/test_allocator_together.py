@@ -1,4 +1,4 @@
-"""The server of grants with others: a second replica, and the agent of a real node whose containers start."""
+"""The allocator with others: a second replica, and the agent of a real node whose containers start."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from signal import SIGKILL
 import pytest
 
 from tests.cluster.agents import NodeAgent, Numbers, uuid
+from tests.cluster.allocator import Allocator
 from tests.cluster.card_nodes import Pool
 from tests.cluster.cases import Case, under_load
-from tests.cluster.grants import Grants
 from tests.cluster.kubernetes import NODE, ControlPlane
 from tests.cluster.objects import pod_spec, task, vcjob
 from tests.cluster.slices import amiss, gpu, jobs, pods, settled, volcano_pod
@@ -21,14 +21,14 @@ from tests.cluster.waiting import wait_until
 
 
 @pytest.fixture(scope="module", params=["extender", "webhook"])
-def pair(volcano: Volcano, request: pytest.FixtureRequest) -> Iterator[Grants]:
+def pair(volcano: Volcano, request: pytest.FixtureRequest) -> Iterator[Allocator]:
     """In mode ``webhook`` with a certificate that somebody else makes."""
-    with Grants(volcano, request.param, replicas=2, bootstrap=request.param == "extender") as made:
+    with Allocator(volcano, request.param, replicas=2, bootstrap=request.param == "extender") as made:
         yield made
 
 
 def test_the_other_replica_takes_over_under_load(
-    pair: Grants, control_plane: ControlPlane, namespace: str, numbers: Numbers
+    pair: Allocator, control_plane: ControlPlane, namespace: str, numbers: Numbers
 ) -> None:
     seconds: list[float] = []
 
@@ -51,8 +51,8 @@ def test_the_other_replica_takes_over_under_load(
 
 
 @pytest.mark.parametrize("pair", ["webhook"], indirect=True)
-def test_a_certificate_that_changes_under_load_costs_no_grant(
-    pair: Grants, control_plane: ControlPlane, namespace: str
+def test_a_certificate_that_changes_under_load_costs_no_allocation(
+    pair: Allocator, control_plane: ControlPlane, namespace: str
 ) -> None:
     """Connections are ended after each change, so that the API server meets the new one."""
     served: list[bool] = []
@@ -74,7 +74,7 @@ def test_a_certificate_that_changes_under_load_costs_no_grant(
 
 @pytest.mark.parametrize("pair", ["extender"], indirect=True)
 def test_the_containers_of_a_gang_that_had_to_wait_start_with_exactly_their_slices(
-    agent: NodeAgent, pair: Grants, control_plane: ControlPlane, namespace: str
+    agent: NodeAgent, pair: Allocator, control_plane: ControlPlane, namespace: str
 ) -> None:
     """Six cards of 40960 MiB on a real node: four members of 30000 wait while three cards are held."""
     assert uuid(1) in agent.annotation()

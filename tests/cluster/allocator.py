@@ -1,4 +1,4 @@
-"""The server of grants as processes of the private machine, and Volcano configured for it.
+"""The allocator as processes of the private machine, and Volcano configured for it.
 
 ``Front`` stands for the Service of several replicas: it hands connections to the one that is ready, as kube-proxy does.
 A single replica is spoken to without it, for it adds to what is measured.
@@ -34,12 +34,12 @@ from tests.cluster.volcano import CONFIGURATION, Volcano
 from tests.cluster.waiting import wait_until
 
 HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-NAME: Final = "volcano-vgpu-grants"
+NAME: Final = "volcano-vgpu-allocator"
 NAMESPACE: Final = "volcano-system"
 LOOK: Final = 0.1
 """Seconds between two looks at who is ready."""
 
-MARKER: Final = "hami-plugins.io/volcano-vgpu-grant"
+MARKER: Final = "hami-plugins.io/volcano-vgpu-allocator"
 
 RULES: Final = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]},
@@ -126,7 +126,7 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
 
 
 class Replica:
-    """One process of ``hami-plugins volcano-vgpu grants``, or of another ``product`` and ``word``.
+    """One process of ``hami-plugins volcano-vgpu allocator``, or of another ``product`` and ``word``.
 
     It may do what ``rules`` say; ``arguments`` are further ones.
     """
@@ -138,7 +138,7 @@ class Replica:
         settings: Mapping[str, object],
         *,
         product: str = "volcano-vgpu",
-        word: str = "grants",
+        word: str = "allocator",
         rules: Sequence[Object] = RULES,
         arguments: Sequence[str] = (),
     ) -> None:
@@ -195,12 +195,12 @@ class Replica:
 
 
 def command(*arguments: str, product: str = "volcano-vgpu") -> str:
-    """What one of the commands about grants prints."""
+    """What one of the commands of the allocator prints."""
     whole = [sys.executable, "-m", "hami_plugins.cli", product, *arguments]
     return subprocess.run(whole, check=True, capture_output=True, text=True).stdout
 
 
-class Grants:
+class Allocator:
     """The server in one mode, its webhooks installed and Volcano's scheduler told. At the end all is as before.
 
     ``flags`` are the scheduler's, beside those of the harness; ``actions`` take the place of those that ``conf``
@@ -220,7 +220,7 @@ class Grants:
         self.volcano = volcano
         self.plane = volcano.plane
         self.mode = mode
-        self._folder = self.plane.machine.root / f"grants-{mode}-{replicas}"
+        self._folder = self.plane.machine.root / f"allocator-{mode}-{replicas}"
         self._folder.mkdir(exist_ok=True)
         self._flags = tuple(flags)
         self._actions = actions
@@ -234,7 +234,7 @@ class Grants:
             self.fronts.append(Front(lambda: [("127.0.0.1", each.hook_port) for each in self.active()]))
             self._calls, self._hooks = (front.port for front in self.fronts)
 
-    def __enter__(self) -> Grants:
+    def __enter__(self) -> Allocator:
         if not self._bootstrap:
             self.certify()
         self.plane.apply(HOOKS, self._configuration())

@@ -12,15 +12,15 @@ import yaml
 
 from hami_plugins.vendors.volcano import NODE_KEY
 from tests.cluster.agents import Numbers
+from tests.cluster.allocator import Allocator, command
 from tests.cluster.card_nodes import WHOLE, Pool
 from tests.cluster.cases import MEMBERS, Case, seconds_to_bound, submit_waiting
-from tests.cluster.grants import Grants, command
 from tests.cluster.kubernetes import ControlPlane
 from tests.cluster.objects import binding, pod
-from tests.cluster.slices import GRANTED_NODE, gpu, pods
+from tests.cluster.slices import ALLOCATED_NODE, gpu, pods
 from tests.cluster.volcano import Volcano
 from tests.cluster.waiting import wait_until
-from volcano_vgpu.core.allocator.names import GRANT_KEYS
+from volcano_vgpu.core.allocator.names import VOLCANO_KEYS
 
 HALF: Final = 20000
 POLICIES: Final = {
@@ -29,7 +29,7 @@ POLICIES: Final = {
 }
 
 
-def test_modes_change_on_a_running_cluster_and_no_grant_is_lost(
+def test_modes_change_on_a_running_cluster_and_no_allocation_is_lost(
     volcano: Volcano, control_plane: ControlPlane, namespace: str
 ) -> None:
     """Eight halves fill four cards, two in each mode in turn; then there is room for what is left and no more."""
@@ -38,7 +38,7 @@ def test_modes_change_on_a_running_cluster_and_no_grant_is_lost(
         case = Case(control_plane, pool, namespace)
         kept: dict[str, list[tuple[str, int, int]]] = {}
         for at, mode in enumerate(("extender", "webhook", "none", "extender")):
-            with nullcontext() if mode == "none" else Grants(volcano, mode):
+            with nullcontext() if mode == "none" else Allocator(volcano, mode):
                 if mode == "none":
                     case.wait_counting()
                 names = [f"{mode}-{at}-{number}" for number in range(2)]
@@ -46,8 +46,8 @@ def test_modes_change_on_a_running_cluster_and_no_grant_is_lost(
                     case.submit(name, gpu(memory=HALF))
                 case.wait_bound(*names)
                 assert not pool.faults()
-                assert {name: case.granted(name) for name in kept} == kept
-                kept |= {name: case.granted(name) for name in names}
+                assert {name: case.allocated(name) for name in kept} == kept
+                kept |= {name: case.allocated(name) for name in names}
                 if at == 3:
                     case.submit("one-more", gpu(memory=WHOLE - 2 * HALF + 1))
                     case.wait_told("one-more", f"largest free {WHOLE - 2 * HALF}")
@@ -73,7 +73,7 @@ def policy(volcano: Volcano) -> Iterator[None]:
 @pytest.mark.usefixtures("policy")
 def test_the_policy_takes_what_an_earlier_try_wrote_off_a_binding(control_plane: ControlPlane, namespace: str) -> None:
     """The API server takes a moment to put it in force."""
-    fresh, stale = dict.fromkeys(GRANT_KEYS, "fresh"), dict.fromkeys(GRANT_KEYS, "stale")
+    fresh, stale = dict.fromkeys(VOLCANO_KEYS, "fresh"), dict.fromkeys(VOLCANO_KEYS, "stale")
     names = map("p{}".format, count())
 
     def carried() -> dict[str, str]:
@@ -88,7 +88,7 @@ def test_the_policy_takes_what_an_earlier_try_wrote_off_a_binding(control_plane:
         (pool_node,) = pool.add()
         found = wait_until(lambda: (seen := carried())[NODE_KEY] == "fresh" and seen, "the policy is in force")
         assert found == {**fresh, "test/other": "kept"}
-    assert GRANTED_NODE in GRANT_KEYS
+    assert ALLOCATED_NODE in VOLCANO_KEYS
 
 
 @pytest.mark.usefixtures("policy")
