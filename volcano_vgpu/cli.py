@@ -196,7 +196,7 @@ def allocator(
 
     Writes: its lease; in mode webhook an annotation of nodes; with its own certificates a Secret.
     """
-    from volcano_vgpu.allocation.commands import VgpuAllocatorInputs, run_server
+    from volcano_vgpu.commands.allocator import VgpuAllocatorInputs, run_server
 
     if mode is AllocatorMode.POLICY:
         raise typer.BadParameter("policy needs no server; print it with `policy`", param_hint="--mode")
@@ -224,7 +224,7 @@ def conf(
 
     Exit code 1 where something is wrong with it; each finding says what to write instead.
     """
-    from volcano_vgpu.allocation.commands import VgpuAllocatorInputs, check_conf, print_conf
+    from volcano_vgpu.commands.allocator import VgpuAllocatorInputs, check_conf, print_conf
 
     inputs = VgpuAllocatorInputs(
         config=config, device_config=device_config, mode=mode, context=context, kubeconfig=kubeconfig
@@ -256,7 +256,7 @@ def webhooks(
     Pods that ask for cards are marked; the Binding of a marked pod waits for the server, all others pass while it is
     away.
     """
-    from volcano_vgpu.allocation.commands import VgpuAllocatorInputs, print_webhooks
+    from volcano_vgpu.commands.allocator import VgpuAllocatorInputs, print_webhooks
 
     inputs = VgpuAllocatorInputs(config=config, device_config=device_config)
     raise typer.Exit(
@@ -281,7 +281,7 @@ def trust(
     Writes: the authorities (caBundle) in the webhooks' configuration, and the server's Secret.
     """
     from hami_plugins.cli.kit.trust import run
-    from volcano_vgpu.allocation.commands import VgpuAllocatorInputs
+    from volcano_vgpu.commands.allocator import VgpuAllocatorInputs
 
     inputs = VgpuAllocatorInputs(config=config, context=context, kubeconfig=kubeconfig)
     raise typer.Exit(run(inputs.client(), inputs.settings(), ["mutating"], patience=wait))
@@ -300,7 +300,7 @@ def policy(
     The smallest cure, without a process of ours: a gang that had to wait gets its own cards. Nothing else is put right.
     `hami-plugins allocation-policy volcano` prints the policy on who writes allocations on pods.
     """
-    from volcano_vgpu.allocation.commands import print_policy
+    from volcano_vgpu.commands.allocator import print_policy
 
     raise typer.Exit(print_policy(version=version, form=output))
 
@@ -319,8 +319,8 @@ def audit(
 
     Exit code 1 where there are any.
     """
-    from volcano_vgpu.allocation.commands import VgpuAllocatorInputs
-    from volcano_vgpu.allocation.commands import audit as run_audit
+    from volcano_vgpu.commands.allocator import VgpuAllocatorInputs
+    from volcano_vgpu.commands.allocator import audit as run_audit
 
     inputs = VgpuAllocatorInputs(config=config, device_config=device_config, context=context, kubeconfig=kubeconfig)
     raise typer.Exit(run_audit(inputs, form=output, headers=not no_headers))
