@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+# Tests of the real cluster wait most of the time; each worker has a cluster of its own.
+CLUSTERS ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 LOCK := .ci/requirements.lock
@@ -36,7 +38,7 @@ test: $(READY) ## every test that needs nothing but Python, in random order, on 
 
 test-cluster: $(READY) ## the real Kubernetes, containerd and Volcano: needs Linux, root and Go, builds them once
 	@$(BIN)/python -m tests.cluster.building
-	@$(BIN)/python -m pytest -q -n 0 tests/cluster $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(CLUSTERS) --dist loadfile tests/cluster $(ARGS)
 
 # TorchX pins an old urllib3, so it has an environment and a lock of its own. TORCHX names another release, without a lock.
 TORCHX ?=

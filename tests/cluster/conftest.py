@@ -1,4 +1,8 @@
-"""Fixtures of the real cluster: one for each test run, started piece by piece as tests ask for it, gone at the end."""
+"""Fixtures of the real cluster: one for each worker of a run, started as tests ask for it, gone at the end.
+
+A run has several workers, because most tests wait for something most of the time. A module runs whole on one worker, so
+each worker has its own machine and starts only what its modules need.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import secrets
 import shutil
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,18 +125,33 @@ def agent(node: Node, volcano: Volcano) -> Iterator[NodeAgent]:
 
 
 @pytest.fixture(scope="session")
-def numbers(request: pytest.FixtureRequest) -> Iterator[Numbers]:
+def numbers(request: pytest.FixtureRequest) -> Numbers:
     """Takes what is measured; at the end it is printed, and kept in ``build/cluster-numbers.md``."""
-    found = request.config.stash[NUMBERS] = Numbers()
-    yield found
-    LOGS.parent.mkdir(exist_ok=True)
-    (LOGS.parent / "cluster-numbers.md").write_text(found.table() + "\n")
+    return request.config.stash[NUMBERS]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[NUMBERS] = Numbers()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["numbers"] = session.config.stash[NUMBERS].rows
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    for what, row in getattr(node, "workeroutput", {}).get("numbers", {}).items():
+        node.config.stash[NUMBERS].add(what, *row)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if (found := config.stash.get(NUMBERS, None)) and found.rows:
+    if config.stash[NUMBERS].rows:
+        table = config.stash[NUMBERS].table()
         terminalreporter.section("measured")
-        terminalreporter.write_line(found.table())
+        terminalreporter.write_line(table)
+        LOGS.parent.mkdir(exist_ok=True)
+        (LOGS.parent / "cluster-numbers.md").write_text(table + "\n")
 
 
 @pytest.hookimpl(wrapper=True)
