@@ -73,12 +73,21 @@ class Arrivals:
 
 
 def outcome(plane: ControlPlane, namespace: str, names: list[str], *, timeout: float = 180.0) -> int:
-    """How many pods the kubelet rejected for want of a plugin; all others run with what they were allocated."""
+    """How many pods did not start, for want of a plugin or of the kubelet that was starting them.
+
+    All others run with what they were allocated.
+    """
     found = settled(plane, namespace, names, timeout=timeout)
     turned_away = [each for each in found if rejected(each)]
-    assert not [each["status"] for each in turned_away if NOT_ADMITTED not in rejected(each)]
+    assert not [each["status"] for each in turned_away if NOT_ADMITTED not in rejected(each) and not cut_off(each)]
     assert not [problem for each in found if not rejected(each) for problem in amiss(plane, each)]
     return len(turned_away)
+
+
+def cut_off(pod: Object) -> bool:
+    """Whether containerd gave a container up because the kubelet that waited for its start was killed."""
+    ends = [each.get("state", {}).get("terminated", {}) for each in pod["status"].get("containerStatuses", [])]
+    return any(end.get("reason") == "StartError" and "context canceled" in end["message"] for end in ends)
 
 
 def untouched(plane: ControlPlane, before: Object) -> None:
