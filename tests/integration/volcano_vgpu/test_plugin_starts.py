@@ -106,7 +106,7 @@ def test_a_smaller_register_changes_nothing_for_a_container_that_was_served(node
     node.restart_agent()
     assert node.kubelet.start("uid-p", "main") == ""
     assert node.specified() == before
-    assert "20000 in all" in started(node, pod(name="q", ids="GPU-b,NVIDIA,30000,30:"))[0]
+    assert "GPU-b, which has 20000" in started(node, pod(name="q", ids="GPU-b,NVIDIA,30000,30:"))[0]
 
 
 def test_a_lost_specification_is_written_again(node: Node) -> None:

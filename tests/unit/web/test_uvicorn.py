@@ -22,6 +22,7 @@ from hami_plugins.web.heads import Guarded
 from hami_plugins.web.joining import Joining
 from hami_plugins.web.loops import Loop
 from hami_plugins.web.server import _Server
+from tests.threads import apart
 
 SET_LATER = {"servers"}
 """What a server has once it has started."""
@@ -75,7 +76,7 @@ def test_the_protocol_of_the_servers_finds_what_it_takes_from_uvicorn(config: uv
     async def build() -> None:
         protocols.append(HttpToolsProtocol(config=config, server_state=ServerState(), app_state={}))
 
-    asyncio.run(build())
+    apart(lambda: asyncio.run(build()))
     assert missing(protocols[0], wanted) == []
 
 
