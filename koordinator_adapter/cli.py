@@ -263,7 +263,7 @@ def trust(
 ) -> None:
     """Have the API server trust the certificates that the server makes (certificate: {bootstrap: true}).
 
-    The server itself may not write webhook configurations, because who may can have any pod rewritten. Run this after
+    The server itself may not write webhook configurations, because that right allows changes to any pod. Run this after
     `webhooks` was applied and after each change of it; the chart does so at install and upgrade. A new authority is
     made when the newest one has a third of its ten years left.
 

@@ -16,7 +16,7 @@ app = typer.Typer(
     name="volcano-vgpu",
     cls=CommandGroup,
     help="For clusters scheduled by Volcano: the node agent, which gives each container exactly the slice that it was "
-    "allocated, and the server that sees to it that allocations are right.",
+    "allocated, and the allocator, which keeps allocations correct.",
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
@@ -25,15 +25,15 @@ app = typer.Typer(
 
 DeviceConfig = Annotated[
     str | None,
-    typer.Option("--device-config", metavar="FILE", help="Volcano's volcano-vgpu-device-config, as it is."),
+    typer.Option("--device-config", metavar="FILE", help="Volcano's volcano-vgpu-device-config, unchanged."),
 ]
 NodeConfig = Annotated[
     str | None,
-    typer.Option("--node-config", metavar="FILE", help="The existing plugin's config.json (nodeconfig), as it is."),
+    typer.Option("--node-config", metavar="FILE", help="The existing plugin's config.json (nodeconfig), unchanged."),
 ]
 CardsFile = Annotated[
     str | None,
-    typer.Option("--cards-file", metavar="FILE", help="Cards out of a file instead of the driver (tests, demos)."),
+    typer.Option("--cards-file", metavar="FILE", help="Read cards from a file, not from the driver (tests, demos)."),
 ]
 
 
@@ -48,10 +48,10 @@ def agent(
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
-    """Run the agent on this node until it is told to stop.
+    """Run the agent on this node until it is stopped.
 
     Every setting can also come from the environment: HAMI_PLUGINS__VOLCANO_VGPU__DEVICE_SPLIT_COUNT=10. Without a
-    driver, an API server or a kubelet it says so and waits; /readyz says for what.
+    driver, an API server or a kubelet it waits; the log and /readyz name what is missing.
 
     Writes: annotations and capacity of its own node, annotations of pods that it serves, events.
     """
@@ -74,7 +74,7 @@ def cards(
     output: options.Output = Form.TABLE,
     no_headers: options.NoHeaders = False,
 ) -> None:
-    """List the cards of this machine, and what a node with them would say to Volcano. Reads only."""
+    """List the cards of this machine and what a node with them would report to Volcano. Reads only."""
     from hami_plugins.observe import logging
     from volcano_vgpu.commands.agent import AgentInputs, list_cards
 
@@ -95,9 +95,9 @@ def usage(
     output: options.Output = Form.TABLE,
     no_headers: options.NoHeaders = False,
 ) -> None:
-    """List what the containers of this node use of their cards, beside what they were allocated. Reads only.
+    """List what the containers of this node use and what they were allocated. Reads only.
 
-    To be run on the node, or in the agent's pod. Whoever leaves most of his allocation unused comes first.
+    Run it on the node or in the agent's pod. Containers that leave most of their allocation unused come first.
     """
     from hami_plugins.observe import logging
     from volcano_vgpu.commands.agent import AgentInputs
@@ -120,11 +120,11 @@ def clean(
         typer.Option(
             "--release",
             metavar="NAMESPACE/NAME",
-            help="Instead of a node: what a release of the chart leaves in the cluster. NAME is that of its objects.",
+            help="Clean up after a release of the chart, not on a node. NAME is the name of its objects.",
         ),
     ] = "",
     agents_only: Annotated[
-        bool, typer.Option("--agents-only", help="With --release: the allocator goes on without agents.")
+        bool, typer.Option("--agents-only", help="With --release: keep the allocator running.")
     ] = False,
     dry_run: options.DryRun = False,
     context: options.Context = None,
@@ -132,9 +132,9 @@ def clean(
 ) -> None:
     """Remove what the agent left on this node and in its Node object: register, capacity, CDI files, directories.
 
-    To be run on the node after the agent has ended. What running containers still use stays, is listed, and makes the
-    exit code 1. With --release it ends the agents and the allocator of that release (agents clean their nodes
-    then), and takes back what the release says on nodes that no agent cleaned. Where resources have other names, give
+    Run it on the node after the agent has ended. Files that running containers use are kept and listed, and make the
+    exit code 1. With --release it deletes the agents and the allocator of that release (agents then clean their
+    nodes), and removes what the release wrote on nodes that no agent cleaned. If resources have other names, give
     the --device-config of the release.
     """
     from hami_plugins.observe import logging
@@ -152,9 +152,9 @@ def verify(
     *,
     allocator: Annotated[
         str,
-        typer.Option("--allocator", metavar="URL", help="Ask the allocator there, http://NAME.NAMESPACE.svc:9395."),
+        typer.Option("--allocator", metavar="URL", help="Check the allocator at URL, http://NAME.NAMESPACE.svc:9395."),
     ] = "",
-    nodes: Annotated[bool, typer.Option("--nodes/--no-nodes", help="Look at what the nodes offer.")] = True,
+    nodes: Annotated[bool, typer.Option("--nodes/--no-nodes", help="Check what the nodes offer.")] = True,
     wait: options.Wait = 0.0,
     config: options.Config = None,
     device_config: DeviceConfig = None,
@@ -162,9 +162,9 @@ def verify(
     kubeconfig: options.Kubeconfig = None,
     output: options.Output = Form.TABLE,
 ) -> None:
-    """Prove an installation: list the nodes that offer cards, and whether the allocator answers. Reads only.
+    """Verify an installation: list the nodes that offer cards, and whether the allocator answers. Reads only.
 
-    Exit code 1 where pods could not have cards, with what is missing.
+    Exit code 1 if pods could not get cards; the output names what is missing.
     """
     from hami_plugins.observe import logging
     from volcano_vgpu.commands.agent import AgentInputs, run_verify
@@ -175,7 +175,8 @@ def verify(
 
 
 ModeName = Annotated[
-    AllocatorMode | None, typer.Option("--mode", help="Who decides about cards. Default: what is set, else extender.")
+    AllocatorMode | None,
+    typer.Option("--mode", help="Component that assigns cards. Default: the setting, else extender."),
 ]
 
 
@@ -188,10 +189,10 @@ def allocator(
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
-    """Run the server that puts the allocations of the whole cluster right, until it is told to stop.
+    """Run the allocator, which corrects the allocations of the whole cluster, until it is stopped.
 
-    Answers Volcano's extender and the API server's webhooks from one cache (mode extender), or puts right what Volcano
-    has decided (mode webhook). Of several replicas one answers; /readyz says which. Every setting can also come from
+    Answers Volcano's extender and the API server's webhooks from one cache (mode extender), or corrects what Volcano
+    has decided (mode webhook). One of several replicas answers, shown by /readyz. Every setting can also come from
     the environment: HAMI_PLUGINS__VOLCANO_VGPU_ALLOCATOR__MODE=webhook.
 
     Writes: its lease; in mode webhook an annotation of nodes; with its own certificates a Secret.
@@ -220,9 +221,9 @@ def conf(
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
-    """Print Volcano's scheduler configuration for a mode, or check one that is there. Reads only.
+    """Print Volcano's scheduler configuration for a mode, or check an existing one. Reads only.
 
-    Exit code 1 where something is wrong with it; each finding says what to write instead.
+    Exit code 1 if it has errors; each finding names the correction.
     """
     from volcano_vgpu.commands.allocator import VgpuAllocatorInputs, check_conf, print_conf
 
@@ -232,7 +233,7 @@ def conf(
     if check is None and not live:
         raise typer.Exit(print_conf(inputs, form=output))
     if check is not None and live:
-        raise typer.BadParameter("one configuration at a time: this file, or --live", param_hint="--check")
+        raise typer.BadParameter("cannot be combined with --live", param_hint="--check")
     source = None if live else check
     raise typer.Exit(check_conf(inputs, source=source, namespace=namespace, form=output, headers=not no_headers))
 
@@ -245,15 +246,15 @@ def webhooks(
     exempt: options.Exempt = None,
     marked_only: Annotated[
         bool,
-        typer.Option("--marked-only", help="Leave Bindings of unmarked pods alone: plain ones, and those from before."),
+        typer.Option("--marked-only", help="Ignore Bindings of unmarked pods: plain pods, and older pods."),
     ] = False,
     config: options.Config = None,
     device_config: DeviceConfig = None,
     output: options.Output = Form.YAML,
 ) -> None:
-    """Print the configuration of the webhooks, to be applied. Reads only.
+    """Print the configuration of the webhooks for `kubectl apply`. Reads only.
 
-    Pods that ask for cards are marked; the Binding of a marked pod waits for the server, all others pass while it is
+    Pods that ask for cards are marked. The Binding of a marked pod waits for the server; others pass while it is
     away.
     """
     from volcano_vgpu.commands.allocator import VgpuAllocatorInputs, print_webhooks
@@ -274,7 +275,7 @@ def trust(
 ) -> None:
     """Have the API server trust the certificates that the server makes (certificate: {bootstrap: true}).
 
-    The server itself may not write webhook configurations, because who may can have any pod rewritten. Run this after
+    The server itself may not write webhook configurations, because that right allows changes to any pod. Run this after
     `webhooks` was applied and after each change of it; the chart does so at install and upgrade. A new authority is
     made when the newest one has a third of its ten years left.
 
@@ -291,14 +292,14 @@ def trust(
 def policy(
     *,
     version: Annotated[
-        str, typer.Option("--version", metavar="VERSION", help="Which version of the API the server serves.")
+        str, typer.Option("--version", metavar="VERSION", help="Version of the API that the API server serves.")
     ] = "v1beta1",
     output: options.Output = Form.YAML,
 ) -> None:
-    """Print the admission policy that takes stale allocations off Bindings, to be applied. Reads only.
+    """Print the admission policy that removes stale allocations from Bindings, for `kubectl apply`. Reads only.
 
-    The smallest cure, without a process of ours: a gang that had to wait gets its own cards. Nothing else is put right.
-    `hami-plugins allocation-policy volcano` prints the policy on who writes allocations on pods.
+    The smallest fix, without a process of ours: a gang that had to wait gets its own cards. Nothing else is corrected.
+    `hami-plugins allocation-policy volcano` prints the policy that limits which accounts write allocations on pods.
     """
     from volcano_vgpu.commands.allocator import print_policy
 
@@ -315,7 +316,7 @@ def audit(
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
-    """List the bound pods whose cards are not theirs: of another node, given twice, unknown, or none. Reads only.
+    """List bound pods with wrong cards: of another node, allocated twice, unknown, or missing. Reads only.
 
     Exit code 1 where there are any.
     """

@@ -56,7 +56,7 @@ def conf(
 ) -> None:
     """Print Volcano's scheduler configuration with the extender for Neuron devices, or check one. Reads only.
 
-    Exit code 1 where something is wrong with it; each finding says what to write instead.
+    Exit code 1 if it has errors; each finding names the correction.
     """
     from neuron_topology.commands.allocator import NeuronAllocatorInputs, check_conf, print_conf, print_scheduler_conf
 
@@ -84,7 +84,7 @@ def webhooks(
     config: options.Config = None,
     output: options.Output = Form.YAML,
 ) -> None:
-    """Print the configuration of the webhooks, to be applied. Reads only.
+    """Print the configuration of the webhooks for `kubectl apply`. Reads only.
 
     Pods that ask for Neuron devices are marked; the Binding of a marked pod waits for the server, all others pass while
     it is away.
@@ -114,7 +114,7 @@ def trust(
 ) -> None:
     """Have the API server trust the certificates that the server makes (certificate: {bootstrap: true}).
 
-    The server itself may not write webhook configurations, because who may can have any pod rewritten. Run this after
+    The server itself may not write webhook configurations, because that right allows changes to any pod. Run this after
     `webhooks` was applied and after each change of it; the chart does so at install and upgrade. A new authority is
     made when the newest one has a third of its ten years left.
 

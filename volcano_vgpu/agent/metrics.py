@@ -57,13 +57,15 @@ class AgentMetrics:
     def __init__(self) -> None:
         self.metrics = Metrics(PRODUCT)
         self._calls = self.metrics.counter(
-            "kubelet_calls_total", "Calls of the kubelet by outcome (ok, or why refused)", ("method", "code")
+            "kubelet_calls_total",
+            "Calls of the kubelet by outcome (ok, or the reason for the refusal)",
+            ("method", "code"),
         )
         self._seconds = self.metrics.histogram(
-            "kubelet_call_seconds", "How long the kubelet waited for an answer", ("method",), buckets=CALL_SECONDS
+            "kubelet_call_seconds", "Time that the kubelet waited for an answer", ("method",), buckets=CALL_SECONDS
         )
         self._refusals = self.metrics.counter(
-            "refusals_total", "Containers that were not served, tries included, by reason", ("reason",)
+            "refusals_total", "Refused containers, each try counted, by reason", ("reason",)
         )
 
     def called(self, method: str, seconds: float, code: str) -> None:
@@ -88,9 +90,9 @@ def stranded(device: Device, used: DeviceUsage) -> int:
 
 def _collected(sources: MetricSources) -> Iterator[Metric]:
     sight = sources.sight()
-    yield _one("registered", "Whether the kubelet knows the agent", float(sources.registered()))
-    yield _one("cards_offered", "Cards whose slots may be handed out", float(sources.offered()))
-    yield _one("pods_unwritten", "Pods that Volcano is still to be told of", float(sources.unwritten()))
+    yield _one("registered", "Whether the agent is registered with the kubelet", float(sources.registered()))
+    yield _one("cards_offered", "Cards whose slots can be allocated", float(sources.offered()))
+    yield _one("pods_unwritten", "Pods whose outcome is not reported to Volcano yet", float(sources.unwritten()))
     yield from _directories(sources.directories())
     yield from _cards(sight, sources.use)
     yield from _bookings(sight, sources)
@@ -101,12 +103,14 @@ def _cards(sight: CurrentView, use: Callable[[DeviceId], DeviceMeasurement]) -> 
     info = GaugeMetricFamily(
         f"{PRODUCT}_card_info", "A card of this node", labels=("uuid", "index", "model", "numa", "driver")
     )
-    healthy = _by_card("card_healthy", "Whether the card can be handed out")
+    healthy = _by_card("card_healthy", "Whether the card can be allocated")
     measured = {
-        "memory_used": _by_card("card_memory_used_bytes", "Memory in use, as the driver says"),
-        "utilization": _by_card("card_utilization_ratio", "Share of time in which the card computed, as it says"),
-        "temperature": _by_card("card_temperature_celsius", "Temperature, as the driver says"),
-        "power_watts": _by_card("card_power_watts", "Power, as the driver says"),
+        "memory_used": _by_card("card_memory_used_bytes", "Memory in use, as reported by the driver"),
+        "utilization": _by_card(
+            "card_utilization_ratio", "Share of time in which the card computed, as reported by the driver"
+        ),
+        "temperature": _by_card("card_temperature_celsius", "Temperature, as reported by the driver"),
+        "power_watts": _by_card("card_power_watts", "Power, as reported by the driver"),
     }
     for card in sight.inventory.cards:
         numa = "" if card.numa is None else str(card.numa)
@@ -123,8 +127,8 @@ def _cards(sight: CurrentView, use: Callable[[DeviceId], DeviceMeasurement]) -> 
 def _directories(totals: Mapping[str, DirectoryTotals]) -> Iterator[Metric]:
     """What containers keep in their directories on the node's disk, which no limit of ephemeral storage counts."""
     count = _by_state("container_directories", "Directories of containers: in use, or not removed after the pod ended")
-    size = _by_state("container_directories_bytes", "Disk space that these directories take at least")
-    unmeasured = _by_state("container_directories_unmeasured", "Directories that take more than was measured")
+    size = _by_state("container_directories_bytes", "Disk space that these directories use at least")
+    unmeasured = _by_state("container_directories_unmeasured", "Directories that use more than was measured")
     for state, found in sorted(totals.items()):
         for family, value in ((count, found.count), (size, found.size), (unmeasured, found.unmeasured)):
             family.add_metric((state,), float(value))
@@ -143,7 +147,7 @@ def _bookings(sight: CurrentView, sources: MetricSources) -> Iterator[Metric]:
         "memory": _by_card("card_memory_bytes", "Memory that can be allocated"),
         "allocated": _by_card("card_memory_allocated_bytes", "Memory that is allocated"),
         "free": _by_card("card_memory_free_bytes", "Memory that is not allocated"),
-        "stranded": _by_card("card_memory_stranded_bytes", "Free memory that no slot or core is left for"),
+        "stranded": _by_card("card_memory_stranded_bytes", "Free memory of cards without a free slot or core"),
         "cores": _by_card("card_cores_allocated_ratio", "Share of the card's cores that is allocated"),
         "slots": _by_card("card_slots", "Containers that may share the card"),
         "taken": _by_card("card_slots_allocated", "Containers that share the card"),

@@ -50,7 +50,7 @@ class Toucher:
         self._api = api
         self._interval = max(interval, LEAST)
         self._touches = metrics.metrics.counter(
-            "node_touches_total", "Writes of nodes that make Volcano count them anew, by outcome", ("outcome",)
+            "node_touches_total", "Node writes that make Volcano recount the node, by outcome", ("outcome",)
         )
         self._now = now
         self._clock = clock

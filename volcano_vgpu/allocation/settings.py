@@ -86,7 +86,7 @@ class VgpuAllocatorSettings(shared.AllocatorSettings):
     )
     touch_interval: Seconds = Field(
         0.1,
-        description="Seconds that corrections of a node are gathered for one write in mode `webhook`.",
+        description="Seconds during which corrections of a node are collected for one write in mode `webhook`.",
     )
     webhooks: VgpuAllocatorWebhooks = VgpuAllocatorWebhooks()
     certificate: VgpuAllocatorCertificate = VgpuAllocatorCertificate()

@@ -107,7 +107,7 @@ def test_what_is_typed_wrong_is_named_in_words_of_the_command_line(run: Run, tmp
         "error: settings: mode: Input should be 'extender' or 'webhook' (found 'sometimes')\n",
     )
     code, said = run("conf", "--live", "--check", written(tmp_path, "conf.yaml", ""))
-    assert (code, "one configuration at a time" in said) == (Exit.UNABLE, True)
+    assert (code, "cannot be combined with --live" in said) == (Exit.UNABLE, True)
 
 
 def test_policy_and_webhooks_are_manifests_to_be_applied(run: Run, tmp_path: Path) -> None:
