@@ -19,8 +19,8 @@ NoCores = Annotated[
     NoCoreLimit,
     typer.Option(
         "--no-core-limit",
-        help="What a container without a limit of cores asks of Koordinator: a share that stands for its place on "
-        "the card (and no limit), nothing (its cores are promised twice), or the whole card.",
+        help="What a container without a core limit requests from Koordinator: a share that stands for its place on "
+        "the card (and no limit), nothing (its cores can be allocated twice), or the whole card.",
     ),
 ]
 Slices = Annotated[int, typer.Option("--slices-per-card", min=1, max=100, help="How many such places a card has.")]
@@ -45,14 +45,16 @@ DeviceLabels = Annotated[
 ]
 CardMemory = Annotated[
     int | None,
-    typer.Option("--card-memory", metavar="MIB", min=1, help="What the largest card has; more is refused."),
+    typer.Option(
+        "--card-memory", metavar="MIB", min=1, help="Memory of the largest card; larger requests are refused."
+    ),
 ]
 RuntimeClass = Annotated[
-    str, typer.Option("--runtime-class", metavar="NAME", help="For pods that name none; empty for none.")
+    str, typer.Option("--runtime-class", metavar="NAME", help="The runtime class of pods that name none; empty: none.")
 ]
 Schedulers = Annotated[
     list[str] | None,
-    typer.Option("--scheduler", metavar="WORDS=NAME", help="Whose scheduler has another name, such as volcano=vc."),
+    typer.Option("--scheduler", metavar="WORDS=NAME", help="Another name of a system's scheduler, such as volcano=vc."),
 ]
 
 app = typer.Typer(
@@ -80,21 +82,21 @@ def translate(
     to: Annotated[Dialect, typer.Option("--to", help="The target scheduler.")],
     report: Annotated[
         options.ReportForm | None,
-        typer.Option("--report", help="Print what is kept, lost and refused, and no manifests."),
+        typer.Option("--report", help="Print only the report of what is kept, lost and refused."),
     ] = None,
     in_place: Annotated[
-        bool, typer.Option("--in-place", help="Write the files. One with something refused stays as it is.")
+        bool, typer.Option("--in-place", help="Write the files. A file with a refused object is left unchanged.")
     ] = False,
     accept_loss: Annotated[
         bool,
-        typer.Option("--accept-loss", help="Exit with 0 although something is lost, as long as nothing is refused."),
+        typer.Option("--accept-loss", help="Exit with 0 when something is lost but nothing is refused."),
     ] = False,
     submission: Annotated[
         bool,
         typer.Option(
             "--submission",
-            help="The objects come from a server (kubectl get -o yaml): leave out what it and the scheduler wrote, so "
-            "that they can be created again.",
+            help="The objects were read from a server (kubectl get -o yaml): leave out what it and the scheduler "
+            "wrote, so that they can be created again.",
         ),
     ] = False,
     no_core_limit: NoCores = NoCoreLimit.SHARE,
@@ -151,7 +153,7 @@ def doctor(
     kubeconfig: options.Kubeconfig = None,
     form: options.Output = options.Form.TABLE,
 ) -> None:
-    """What keeps the cluster from sharing cards as its pods promise, each thing with the command that fixes it.
+    """Report what keeps the cluster from sharing cards as its pods promise, each with the command that fixes it.
 
     Looks at a live cluster, or at dumps (--snapshot) of nodes, pods, Device objects, DaemonSets, Deployments,
     ConfigMaps, Namespaces and MutatingWebhookConfigurations. Exit codes: 0 nothing is wrong, 1 something is, 2 cannot
@@ -172,10 +174,10 @@ def serve(
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
-    """Run the adapter's server until it is told to stop: webhooks for pods, Device objects for nodes.
+    """Run the adapter's server until it is stopped: webhooks for pods, Device objects for nodes.
 
-    Pods with a label, or in namespaces with it, come in as Koordinator's. Nodes whose cards koordlet does not report
-    get Device objects. Every replica answers, one publishes. Every setting can also come from the environment:
+    Pods with a label, or in namespaces with it, are translated for Koordinator. Nodes whose cards koordlet does not
+    report get Device objects. Every replica answers, one publishes. Every setting can also come from the environment:
     HAMI_PLUGINS__KOORDINATOR__INJECTION__MODE=auto.
 
     Writes: Device objects, Koordinator's resources and labels of nodes, its lease; with its own certificates a Secret.
@@ -194,10 +196,10 @@ def node(
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
-    """Keep HAMi-core on this node until told to stop, and the label by which the node promises limits.
+    """Keep HAMi-core, and the label that promises limits, on this node until stopped.
 
-    The library is copied beside its place and renamed into it, so that containers that run keep theirs. The label goes
-    when the library is not there.
+    The library is replaced by renaming, so that running containers keep theirs. The label is
+    removed when the library is missing.
 
     Writes: files below /usr/local/vgpu and /tmp/vgpulock, the label of its own node.
     """
@@ -210,15 +212,16 @@ def node(
 def clean(
     *,
     labels: Annotated[
-        bool, typer.Option("--labels", help="Take our label by which nodes promise limits away as well.")
+        bool, typer.Option("--labels", help="Also remove our label by which nodes promise limits.")
     ] = False,
     dry_run: options.DryRun = False,
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
 ) -> None:
-    """Remove what the server has put into the cluster: its Device objects, and the sums and labels of their nodes.
+    """Remove what the server has created: its Device objects, and the sums and labels of their nodes.
 
-    To be run after the server has ended. Pods that run keep their cards and limits; what others publish stays.
+    Run this after the server has ended. Running pods keep their cards and limits; Device objects of other publishers
+    stay.
     """
     from koordinator_adapter.commands.server import AdapterInputs, run_clean
 
@@ -286,17 +289,19 @@ def migrate(
     context: options.Context = None,
     kubeconfig: options.Kubeconfig = None,
     records: Annotated[
-        bool, typer.Option("--records", help="Only what running pods hold; workloads stay as they are.")
+        bool, typer.Option("--records", help="Only the records of running pods; workloads stay unchanged.")
     ] = False,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Take the steps, or go on with those of the journal after an interruption.")
+        bool, typer.Option("--apply", help="Execute the steps, or resume those of the journal after an interruption.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the steps and write nothing, as without.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the steps and write nothing (the default).")
+    ] = False,
     undo: Annotated[
-        bool, typer.Option("--undo", help="The steps of the journal, taken back; with --apply it is done.")
+        bool, typer.Option("--undo", help="Print how to undo the journal's steps; with --apply, undo them.")
     ] = False,
     journal: Annotated[
-        str, typer.Option("--journal", metavar="FILE", help="Where every step is written down before it is taken.")
+        str, typer.Option("--journal", metavar="FILE", help="File that records each step before it is executed.")
     ] = "koordinator-migration.jsonl",
     no_core_limit: NoCores = NoCoreLimit.SHARE,
     slices_per_card: Slices = 10,
@@ -309,12 +314,12 @@ def migrate(
     settings: options.Settings = None,
     form: options.Output = options.Form.TABLE,
 ) -> None:
-    """Move what runs to another scheduler: what pods hold, then groups, then workloads, in steps that can be undone.
+    """Migrate to another scheduler: records of running pods, then groups, then workloads, in steps that can be undone.
 
     Prints the steps of a namespace (or -A) of a live cluster, or of dumps (--snapshot) of workloads, pods, PodGroups
-    and Device objects; writes nothing without --apply. A step is written down before it is taken, and is taken only
-    from what it was planned from. Exit codes: 0 fine, 1 something cannot come along or a step was not taken, 2 cannot
-    do it.
+    and Device objects; writes nothing without --apply. A step is recorded before it is executed, and executed
+    only on an object that is still as planned. Exit codes: 0 fine, 1 something cannot be migrated or a step was not
+    executed, 2 cannot do it.
     """
     from pathlib import Path
 

@@ -53,8 +53,8 @@ class NodeAgent:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="node-part", daemon=True)
         self._installed = metrics.gauge("library_installed", "Whether the library is on this node and whole")
-        self._promised = metrics.gauge("limits_promised", "Whether this node has the label by which it promises limits")
-        self._writes = metrics.counter("label_writes_total", "Writes of the node's label, by what it says", ("label",))
+        self._promised = metrics.gauge("limits_promised", "Whether this node has the label that promises limits")
+        self._writes = metrics.counter("label_writes_total", "Writes of the node's label, by value", ("label",))
         selection = Selection(paths.NODES, "Node", fields=f"metadata.name={node}", cached=True)
         self._watch = Reflector(api, selection, on_change=self._changed, name="node")
         self._others = _koordlets(api, node, self._koordlet_changed) if self._asks_koordlet else None
@@ -78,8 +78,8 @@ class NodeAgent:
             return ""
         why = "" if self._others is None or not self._others.last_error else f" ({self._others.last_error})"
         return (
-            f"nobody puts limits into containers on node {self._node}: injection.mode is never, and no koordlet with "
-            f"the gate GPUEnvInject is known to run here{why}. Switch one of the two on; until then the label "
+            f"no component sets limits in containers on node {self._node}: injection.mode is never, and no koordlet "
+            f"with the gate GPUEnvInject is known to run here{why}. Switch one of the two on; until then the label "
             f"{ISOLATION} is not written"
         )
 

@@ -17,7 +17,7 @@ def run(source: ClusterSource, *, form: Form) -> int:
     """Look, print, and say whether anything has to be done."""
     evidence = _dumped(source) if source.snapshots else _live(source)
     if not evidence.machines:
-        raise ManifestError(f"{source.words()}: there is no node in it; a dump is made with: {DUMP}")
+        raise ManifestError(f"{source.words()}: it contains no node; create a dump with: {DUMP}")
     found = diagnosis.diagnosed(evidence)
     if form is not Form.TABLE:
         output.document(diagnosis.document(found), form)

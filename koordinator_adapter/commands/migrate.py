@@ -103,7 +103,7 @@ class MigrateOptions:
 def migrate(order: MigrateOptions) -> int:
     """Print the plan; with ``apply`` take its steps, or go on with those of the journal, or take them back."""
     if order.apply and order.source.snapshots:
-        raise ManifestError("--apply writes to a cluster, and a snapshot is none; leave one of the two out")
+        raise ManifestError("--apply cannot be combined with --snapshot")
     if order.undo:
         return _undo(order)
     if order.apply and order.journal.exists():
@@ -118,7 +118,7 @@ def migrate(order: MigrateOptions) -> int:
         return Exit.FINDINGS if plan.refused else Exit.FINE
     _tell_left(plan)
     if not plan.steps:
-        output.line("nothing is to be done")
+        output.line("nothing to do")
         return Exit.FINDINGS if plan.refused else Exit.FINE
     journal = journals.begun(order.journal, scope=_scope(order, cluster), planned=plan.steps)
     well = _take(taken(journal, cluster), journal)
@@ -130,11 +130,11 @@ def _go_on(order: MigrateOptions) -> int:
     journal, cluster = _known(order)
     if journal.scope != (wanted := _scope(order, cluster)):
         raise ManifestError(
-            f"{order.journal}: this is {journal.scope}, and {wanted} is wanted; give another --journal, or what "
-            "belongs to this one (-n, --to, --records)"
+            f"{order.journal}: this is {journal.scope}, and {wanted} is wanted; give another --journal, or the "
+            "matching options (-n, --to, --records)"
         )
     if journal.undone:
-        raise ManifestError(f"{order.journal}: this migration has been taken back; give another --journal")
+        raise ManifestError(f"{order.journal}: this migration has been undone; give another --journal")
     if journal.complete:
         raise ManifestError(f"{order.journal}: this migration is done; give another --journal, or --undo")
     output.remark(f"{order.journal}: going on with {journal.scope} that was begun")
@@ -147,8 +147,8 @@ def _undo(order: MigrateOptions) -> int:
         raise ManifestError(f"{order.journal}: this is {journal.scope}; give its namespace, or another --journal")
     if not order.apply:
         for number in journal.begun:
-            output.line(f"{number + 1:4}  {journal.steps[number].name}: is to be as it was before")
-        output.line(f"{len(journal.begun)} steps; --apply takes them back")
+            output.line(f"{number + 1:4}  {journal.steps[number].name}: will be restored")
+        output.line(f"{len(journal.begun)} steps; --apply undoes them")
         return Exit.FINE
     return Exit.FINE if _take(taken_back(journal, cluster), journal) else Exit.FINDINGS
 
@@ -160,7 +160,9 @@ def _known(order: MigrateOptions) -> tuple[MigrationJournal, KubeApi]:
     journal = journals.read(order.journal)
     cluster = _connected(order.source)
     if journal.scope.cluster != _uid(cluster):
-        raise ManifestError(f"{order.journal}: the migration of another cluster; give the --journal of this one")
+        raise ManifestError(
+            f"{order.journal}: this journal is of another cluster's migration; give the --journal of this one"
+        )
     return journal, cluster
 
 
@@ -192,7 +194,7 @@ def _take(outcomes: Iterable[StepOutcome], journal: MigrationJournal) -> bool:
         well = all(found)
     finally:
         if not well:
-            output.remark(f"{journal.path} has what was done; --apply goes on from there, --undo takes it back")
+            output.remark(f"{journal.path} records the executed steps; --apply resumes from there, --undo undoes them")
     return well
 
 
@@ -257,10 +259,10 @@ def _tell_lacking(found: MigrationSource, order: MigrateOptions) -> None:
     where = f"{order.source.words()}: no %s{f' of namespace {order.namespace}' if order.namespace else ''} in it"
     if not (found.workloads or found.owned or found.groups or found.pods):
         words = where % "workloads and no pods"
-        raise ManifestError(f"{words}; give another -n or -A, or a dump that is made with: {DUMP}")
+        raise ManifestError(f"{words}; give another -n or -A, or a dump created with: {DUMP}")
     if found.pods and all(kind_of(raw) == _POD for raw in (*found.workloads, *found.owned)):
         words = where % "Deployments or the like"
-        output.remark(f"{words}, so that none is moved; a dump is made with: {DUMP}")
+        output.remark(f"{words}, so no workload is migrated; create a dump with:  {DUMP}")
 
 
 def _published(raw: Json) -> DeviceObject | None:

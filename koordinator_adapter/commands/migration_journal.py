@@ -98,7 +98,7 @@ def begun(path: Path, *, scope: Scope, planned: Iterable[MigrationStep]) -> Migr
     try:
         path.hardlink_to(new)
     except FileExistsError:
-        raise ManifestError(f"{path}: there is a journal already; give another --journal, or remove it") from None
+        raise ManifestError(f"{path}: this journal already exists; give another --journal, or remove it") from None
     finally:
         new.unlink()
     _to_disk(path.parent)

@@ -29,13 +29,13 @@ class StepOutcome(NamedTuple):
 def taken(journal: MigrationJournal, cluster: KubeApi) -> Iterator[StepOutcome]:
     """Take the steps that are still to come, in their order. The first that cannot be taken ends it.
 
-    What is so already before a step has begun is not of this migration, and never taken back.
+    What was so before a step has begun is not of this migration, and never taken back.
     """
     for number, step in enumerate(journal.steps):
         if journal.done(number):
             continue
         if number not in journal.marks and state_of(step, _current(step, cluster)) is StepState.AFTER:
-            outcome = StepOutcome(number, step, "is so already", found=True)
+            outcome = StepOutcome(number, step, "is already done", found=True)
         else:
             journal.mark(number, JournalMark.BEGUN)
             outcome = _settled(number, step, cluster, wanted=StepState.AFTER)
@@ -72,13 +72,13 @@ def _settled(number: int, step: MigrationStep, cluster: KubeApi, *, wanted: Step
                 raise
             return StepOutcome(number, step, "is of a kind that this cluster does not know", well=False)
         return StepOutcome(number, step, "done" if wanted is StepState.AFTER else "taken back")
-    return StepOutcome(number, step, "is changed all the time by somebody else; try again later", well=False)
+    return StepOutcome(number, step, "keeps being modified by another client; try again later", well=False)
 
 
 def _left(number: int, step: MigrationStep, state: StepState, wanted: StepState) -> StepOutcome | None:
     """What is said of an object that is left as it is; nothing of one that is to be written."""
     if state is wanted:
-        return StepOutcome(number, step, "is so already")
+        return StepOutcome(number, step, "is already done")
     match state:
         case StepState.GONE:
             # a pod that is no more holds nothing, and nothing has to be taken back from what is not there
@@ -86,9 +86,9 @@ def _left(number: int, step: MigrationStep, state: StepState, wanted: StepState)
                 number, step, "has gone", well=step.kind is StepKind.RECORD or wanted is StepState.BEFORE
             )
         case StepState.FOREIGN:
-            return StepOutcome(number, step, "is there, made by somebody else; it stays", found=True)
+            return StepOutcome(number, step, "exists and was created by another client; it stays", found=True)
         case StepState.OTHER:
-            return StepOutcome(number, step, "has been changed by somebody else; it is left as it is", well=False)
+            return StepOutcome(number, step, "has been modified by another client; it is left unchanged", well=False)
     return None
 
 

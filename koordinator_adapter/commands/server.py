@@ -96,7 +96,7 @@ def run_clean(given: AdapterInputs, *, labels: bool, dry_run: bool) -> int:
         output.line(f"{'would remove' if dry_run else 'removed'} {what}")
         count += 1
     if not count:
-        output.line("nothing of the adapter's is there")
+        output.line("nothing of the adapter was found")
     return Exit.FINE
 
 

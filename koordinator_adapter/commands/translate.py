@@ -45,9 +45,9 @@ def translate(order: TranslateOptions) -> int:
     if not order.files:
         raise ManifestError("nothing to translate; give manifests with -f FILE, a folder, or - for stdin")
     if order.in_place and inputs.STDIN in order.files:
-        raise ManifestError("--in-place has no file to write for stdin; leave one of the two out")
+        raise ManifestError("--in-place cannot be combined with - (stdin)")
     if order.in_place and order.submission:
-        raise ManifestError("--submission writes objects anew, and --in-place files; leave one of the two out")
+        raise ManifestError("--submission cannot be combined with --in-place")
     documents = inputs.documents(order.files, recursive=order.recursive)
     if order.submission:
         documents = _submitted(documents)
@@ -79,7 +79,7 @@ def _write(files: Sequence[File]) -> None:
     """Changed files; one with something refused stays as it is, whole."""
     for file in files:
         if file.refused:
-            output.remark(f"{file.source}: not written, because something in it is refused")
+            output.remark(f"{file.source}: not written, because an object in it is refused")
         elif file.changed:
             output.into_file(Path(file.source), file.text)
 

@@ -69,7 +69,7 @@ def test_what_the_server_put_into_the_cluster_is_removed_and_nothing_else(
     assert {"mine", "kubernetes.io/hostname", "kubernetes.io/os"} == set(node["metadata"]["labels"])
     assert not any(name.startswith("koordinator.sh/") for name in node["status"]["allocatable"])
     assert main(["koordinator", "clean", "--kubeconfig", kubeconfig]) == 0
-    assert "nothing of the adapter's is there" in capsys.readouterr().out
+    assert "nothing of the adapter was found" in capsys.readouterr().out
 
 
 def test_a_server_starts_is_ready_and_ends_when_it_is_told(cluster: Site, tmp_path: Path) -> None:

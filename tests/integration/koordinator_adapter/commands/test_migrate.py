@@ -112,7 +112,7 @@ def test_an_error_of_the_server_says_how_to_go_on(
         said = type_in("migrate", "-n", "ml", "--apply", "--journal", journal)
     assert said.code == 2
     assert "403 forbidden" in said.err
-    assert f"{journal} has what was done; --apply goes on from there" in said.err
+    assert f"{journal} records the executed steps; --apply resumes from there" in said.err
     assert state(server) == before
     assert type_in("migrate", "-n", "ml", "--apply", "--journal", journal).code == 0
 
@@ -126,7 +126,7 @@ def test_what_somebody_has_changed_since_is_left(
     )
     said = type_in("migrate", "-n", "ml", "--undo", "--apply", "--journal", journal)
     assert said.code == 1
-    assert "has been changed by somebody else; it is left as it is" in said.out
+    assert "has been modified by another client; it is left unchanged" in said.out
     now = state(server)
     assert now["serving"][1]["template"]["spec"]["schedulerName"] == "somebody-elses"
     assert {name: now[name] for name in now if name != "serving"} == {
@@ -224,7 +224,7 @@ def test_only_records_are_written_where_only_they_are_wanted(
         name: before[name] for name in before if name != "pod"
     }
     again = type_in("migrate", "--records", "-n", "ml", "--apply", "--journal", journal.with_name("other"))
-    assert again.out == "nothing is to be done\n"
+    assert again.out == "nothing to do\n"
 
 
 def test_the_way_back_to_hami_tells_it_what_pods_hold(
@@ -245,7 +245,7 @@ def test_the_way_back_to_hami_tells_it_what_pods_hold(
     [
         (["--apply", "--dry-run"], "exclude each other"),
         (["--undo"], "no such journal"),
-        (["--apply", "--snapshot", "x.json"], "a snapshot is none"),
+        (["--apply", "--snapshot", "x.json"], "cannot be combined with --snapshot"),
     ],
 )
 def test_orders_that_mean_nothing_are_refused(type_in: Type, journal: Path, words: list[str], complaint: str) -> None:
@@ -260,7 +260,7 @@ def test_a_journal_belongs_to_one_migration_of_one_cluster(
     type_in("migrate", "-n", "ml", "--apply", "--journal", journal)
     assert "this migration is done" in type_in("migrate", "-n", "ml", "--apply", "--journal", journal).err
     type_in("migrate", "-n", "ml", "--undo", "--apply", "--journal", journal)
-    assert "has been taken back" in type_in("migrate", "-n", "ml", "--apply", "--journal", journal).err
+    assert "has been undone" in type_in("migrate", "-n", "ml", "--apply", "--journal", journal).err
     text = journal.read_text(encoding="utf-8")
     journal.write_text(text.replace('"cluster":"', '"cluster":"other-'), encoding="utf-8")
     assert "of another cluster" in type_in("migrate", "-n", "ml", "--undo", "--journal", journal).err

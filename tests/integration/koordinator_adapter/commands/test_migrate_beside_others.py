@@ -252,7 +252,7 @@ def test_whoever_writes_between_a_look_and_a_write_wins(
         patched.setattr(migrate, "connect", lambda **_: Raced(connect_to(server.url), verb, PATHS[name], change))
         said = type_in("migrate", "-n", "ml", *words, "--apply", "--journal", journal)
     assert said.code == 1
-    assert "has been changed by somebody else; it is left as it is" in said.out
+    assert "has been modified by another client; it is left unchanged" in said.out
     spec = state(server)[name][1]
     assert 7 in spec.values() or spec["template"]["spec"]["schedulerName"] == "mine"
 
