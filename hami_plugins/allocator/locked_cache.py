@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -41,8 +41,7 @@ from hami_plugins.model.policy import NodePolicy, Policy
 from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.wire import objects
-
-Raw = Mapping[str, Any]
+from hami_plugins.wire.fields import Json
 
 _DEMANDS: Final = 64
 _STATES: Final = 1_000
@@ -166,7 +165,7 @@ class LockedAllocationCache:
         with self._lock:
             self._planner.group_seen(group)
 
-    def _read(self, raw: Raw, uid: PodUid) -> WatchedPod:
+    def _read(self, raw: Json, uid: PodUid) -> WatchedPod:
         if not self._concerns(raw):
             return WatchedPod(uid)
         try:
@@ -190,13 +189,13 @@ class LockedAllocationCache:
         self._malformed("pod_problem", uid, [f"{problem.place}: {problem.what}" for problem in problems])
         return WatchedPod(uid)
 
-    def _unread(self, raw: Raw, uid: PodUid, fault: str) -> WatchedPod:
+    def _unread(self, raw: Json, uid: PodUid, fault: str) -> WatchedPod:
         """A pod of which nothing can be told but its node and its annotations."""
         with self._lock:
             self._cache.see_pod(unread.pod(raw, uid, self.product.told), self._clock(), fault=fault)
         return WatchedPod(uid, fault=fault)
 
-    def _concerns(self, raw: Raw) -> bool:
+    def _concerns(self, raw: Json) -> bool:
         """Whether a pod asks for cards, or is bound with some; most pods of a cluster do neither."""
         spec, annotations = raw.get("spec") or {}, (raw.get("metadata") or {}).get("annotations") or {}
         if spec.get("nodeName") and any(key in annotations for key in self.product.held):
@@ -247,7 +246,7 @@ class LockedAllocationCache:
         with self._lock:
             return self._pods.get((namespace, name))
 
-    def intake(self, raw: Raw) -> PodInfo:
+    def intake(self, raw: Json) -> PodInfo:
         """What a pod asks for. Raises ``WireError`` where it cannot be read."""
         return take_in(objects.pod(raw), self._registry, self.product.rules)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
-from hami_plugins.kube.port import Raw
+from hami_plugins.wire.fields import Json
 
 ReadPod = Callable[[str, str], Mapping[str, Any] | None]
 """The pod of a namespace and a name as it is now, ``None`` where there is none. Raises ``KubeError``."""
@@ -20,10 +20,10 @@ A_SECOND: Final = 50
 _NOT_FOUND: Final = 404
 
 
-def reading(get: Callable[[str], Raw], *, told: Callable[[], object] = lambda: None) -> ReadPod:
+def reading(get: Callable[[str], Json], *, told: Callable[[], object] = lambda: None) -> ReadPod:
     """Reads pods with ``get``, which raises ``KubeError`` where there is nothing; ``told`` hears of each read."""
 
-    def read(namespace: str, name: str) -> Raw | None:
+    def read(namespace: str, name: str) -> Json | None:
         told()
         try:
             return get(paths.pod(namespace, name))

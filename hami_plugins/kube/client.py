@@ -25,10 +25,11 @@ from yaml import YAMLError
 from hami_plugins.errors import KubeError, UnreachableError, WireError
 from hami_plugins.kube import paths
 from hami_plugins.kube.lines import lines
-from hami_plugins.kube.port import Collection, ListPage, Raw, Selection, WatchEvent, WatchKind
+from hami_plugins.kube.port import Collection, ListPage, Selection, WatchEvent, WatchKind
 from hami_plugins.kube.refusals import EXPIRED, refusal
 from hami_plugins.kube.transport import ApiRequest, Transport
 from hami_plugins.observe.build import version
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pages import load_page
 
 OnRequest = Callable[[str, str, int, float], None]
@@ -124,7 +125,7 @@ class KubeClient:
         """Closes the idle connections. Not needed before the process ends; the client stays usable."""
         self.transport.close()
 
-    def pages(self, collection: Collection, *, page_size: int = 500) -> Iterator[list[Raw]]:
+    def pages(self, collection: Collection, *, page_size: int = 500) -> Iterator[list[Json]]:
         """See ``ClusterReader``. A list that outlives its snapshot on the server is read on from a newer one, once."""
         token, renewed = "", False
         while True:
@@ -173,7 +174,7 @@ class KubeClient:
         next(stream, None)
         return stream
 
-    def get(self, path: str) -> Raw:
+    def get(self, path: str) -> Json:
         """See ``KubeApi``."""
         return self._call("get", path, again=_worthwhile)
 
@@ -181,20 +182,20 @@ class KubeClient:
         """See ``KubeApi``."""
         return self.transport.server_time()
 
-    def create(self, path: str, body: Raw) -> Raw:
+    def create(self, path: str, body: Json) -> Json:
         """See ``KubeApi``."""
         return self._call("create", path, body, again=_unprocessed)
 
-    def replace(self, path: str, body: Raw) -> Raw:
+    def replace(self, path: str, body: Json) -> Json:
         """See ``KubeApi``."""
         conditional = bool((body.get("metadata") or {}).get("resourceVersion"))
         return self._call("update", path, body, again=_worthwhile if conditional else _unprocessed)
 
-    def delete(self, path: str, *, body: Raw | None = None) -> Raw:
+    def delete(self, path: str, *, body: Json | None = None) -> Json:
         """See ``KubeApi``."""
         return self._call("delete", path, body, again=_unprocessed)
 
-    def merge_patch(self, path: str, body: Raw) -> Raw:
+    def merge_patch(self, path: str, body: Json) -> Json:
         """See ``KubeApi``."""
         return self._call("patch", path, body, again=_worthwhile)
 
@@ -202,7 +203,7 @@ class KubeClient:
         self,
         verb: str,
         path: str,
-        body: Raw | None = None,
+        body: Json | None = None,
         *,
         again: Callable[[KubeError], bool],
         stop: threading.Event | None = None,
@@ -218,7 +219,9 @@ class KubeClient:
         ends = time.monotonic() + self.deadline
         return patient(self._ask, verb, path, body, stop, ends)
 
-    def _ask(self, verb: str, path: str, body: Raw | None, stop: threading.Event | None, ends: float) -> dict[str, Any]:
+    def _ask(
+        self, verb: str, path: str, body: Json | None, stop: threading.Event | None, ends: float
+    ) -> dict[str, Any]:
         """One try."""
         request = self._request(verb, path, body)
         if stop and stop.is_set():
@@ -263,7 +266,7 @@ class KubeClient:
             code = status[0] if status else 0
             self.on_request(verb, paths.target(path).rule, code, time.monotonic() - began)
 
-    def _request(self, verb: str, path: str, body: Raw | None = None) -> ApiRequest:
+    def _request(self, verb: str, path: str, body: Json | None = None) -> ApiRequest:
         headers = {"User-Agent": f"hami-plugins/{version()} ({self.component})"}
         what = f"{verb} {path.partition('?')[0]}"
         if body is None:
@@ -303,7 +306,7 @@ def _selectors(selection: Selection) -> dict[str, str]:
     return {key: value for key, value in wanted.items() if value}
 
 
-def _items(body: dict[str, Any], kind: str) -> list[Raw]:
+def _items(body: dict[str, Any], kind: str) -> list[Json]:
     items: list[Any] = body.get("items") or []
     for item in items:
         if isinstance(item, dict):

@@ -21,7 +21,8 @@ import structlog
 from hami_plugins.errors import ConfigError, ContentionError, KubeError, WireError
 from hami_plugins.kube import paths
 from hami_plugins.kube.leases import holder_of
-from hami_plugins.kube.port import KubeApi, Raw
+from hami_plugins.kube.port import KubeApi
+from hami_plugins.wire.fields import Json
 
 _MISSING: Final = 404
 _JITTER: Final = 1.2
@@ -210,7 +211,7 @@ class Election:
         left = self._until - self._clock()
         return self._api.within(left if left > 0 else self._timing.deadline)
 
-    def _free(self, lease: Raw | None) -> bool:
+    def _free(self, lease: Json | None) -> bool:
         """Whether the Lease is ours, nobody's, or of somebody who did not renew it in time.
 
         One that was deleted may still be believed in by its last holder, if there was one.
@@ -221,7 +222,7 @@ class Election:
             return True
         return self._ran_out(lease or {})
 
-    def _ran_out(self, lease: Raw) -> bool:
+    def _ran_out(self, lease: Json) -> bool:
         """Whether another's record has not changed, before our eyes, for as long as it says that it holds."""
         spec = lease.get("spec")
         now = self._clock()
@@ -230,7 +231,7 @@ class Election:
         _, since, duration = self._seen
         return now >= since + duration
 
-    def _duration(self, lease: Raw) -> float:
+    def _duration(self, lease: Json) -> float:
         try:
             held = holder_of(lease)
         except WireError as error:
@@ -246,7 +247,7 @@ class Election:
         }
         return self._written(fresh, holder=self.identity)
 
-    def _written(self, lease: Raw, *, holder: str) -> dict[str, Any]:
+    def _written(self, lease: Json, *, holder: str) -> dict[str, Any]:
         """The Lease with a new record; members that are not ours stay."""
         spec = dict(lease.get("spec") or {})
         stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -283,5 +284,5 @@ class Election:
         return paths.lease(self._namespace, self._name)
 
 
-def _identity(lease: Raw) -> str:
+def _identity(lease: Json) -> str:
     return str((lease.get("spec") or {}).get("holderIdentity") or "")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from hami_plugins.kube.port import Raw
+from hami_plugins.wire.fields import Json
 
 EventType = Literal["Normal", "Warning"]
 
@@ -25,7 +25,7 @@ class ObjectRef(NamedTuple):
     api_version: str = "v1"
 
     @classmethod
-    def of(cls, item: Raw) -> ObjectRef:
+    def of(cls, item: Json) -> ObjectRef:
         """The reference to an object as the API server sent it."""
         metadata = item.get("metadata") or {}
         return cls(

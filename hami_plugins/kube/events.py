@@ -20,8 +20,9 @@ import structlog
 from hami_plugins.errors import AlreadyExistsError, KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.event_queue import EventKey, EventLimits, EventQueue, EventType, ObjectRef, PendingEvent
-from hami_plugins.kube.port import Raw, Writing
+from hami_plugins.kube.port import Writing
 from hami_plugins.running import Running
+from hami_plugins.wire.fields import Json
 
 __all__ = ["EventLimits", "EventRecorder", "EventType", "ObjectRef"]
 
@@ -171,7 +172,7 @@ class EventRecorder(Running):
         digest = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
         return f"{(saying.regarding.name or self._component)[: _LONGEST_NAME - len(digest) - 1]}.{digest}"
 
-    def _body(self, saying: EventKey, pending: PendingEvent, name: str) -> Raw:
+    def _body(self, saying: EventKey, pending: PendingEvent, name: str) -> Json:
         regarding = saying.regarding
         return {
             "apiVersion": "v1",

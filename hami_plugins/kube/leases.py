@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from hami_plugins.errors import WireError
 from hami_plugins.kube import paths
-from hami_plugins.kube.port import Raw, Selection
+from hami_plugins.kube.port import Selection
+from hami_plugins.wire.fields import Json
 
 
 class LeaseHolder(NamedTuple):
@@ -28,7 +29,7 @@ def lease_selection(namespace: str, name: str) -> Selection:
     return Selection(paths.leases(namespace), "Lease", fields=f"metadata.name={name}")
 
 
-def holder_of(lease: Raw | None) -> LeaseHolder | None:
+def holder_of(lease: Json | None) -> LeaseHolder | None:
     """The holder that a Lease names; ``None`` when nobody holds it.
 
     Raises ``WireError`` when it has a holder and no readable time.

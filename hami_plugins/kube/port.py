@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
-Raw = Mapping[str, Any]
-"""A Kubernetes object as JSON."""
+from hami_plugins.wire.fields import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class Selection:
 class ListPage(NamedTuple):
     """A part of a list. ``version`` is that of the whole list: a watch from there misses nothing."""
 
-    items: Sequence[Raw]
+    items: Sequence[Json]
     version: str
 
 
@@ -50,7 +49,7 @@ class WatchEvent(NamedTuple):
     """One line of a watch. A bookmark's object carries nothing but ``metadata.resourceVersion``."""
 
     kind: WatchKind
-    object: Raw
+    object: Json
 
 
 SNAPSHOT_COLLECTIONS: Final = (
@@ -68,7 +67,7 @@ SNAPSHOT_COLLECTIONS: Final = (
 class ClusterReader(Protocol):
     """Reads lists, page by page."""
 
-    def pages(self, collection: Collection, *, page_size: int = 500) -> Iterator[list[Raw]]:
+    def pages(self, collection: Collection, *, page_size: int = 500) -> Iterator[list[Json]]:
         """The items of a collection in pages, each with its ``kind`` put in.
 
         An optional collection that the cluster does not have, or that the caller may not read, has no pages.
@@ -100,16 +99,16 @@ class Watching(Protocol):
 class Writing(Protocol):
     """Writes. Every method raises ``KubeError`` where the server refuses or does not answer."""
 
-    def create(self, path: str, body: Raw) -> Raw:
+    def create(self, path: str, body: Json) -> Json:
         """Post ``body`` to a collection or a subresource; ``AlreadyExistsError`` where the name is taken."""
 
-    def replace(self, path: str, body: Raw) -> Raw:
+    def replace(self, path: str, body: Json) -> Json:
         """Put ``body``; ``ContentionError`` where its ``metadata.resourceVersion`` is not the newest."""
 
-    def delete(self, path: str, *, body: Raw | None = None) -> Raw:
+    def delete(self, path: str, *, body: Json | None = None) -> Json:
         """Delete the object; ``body`` may carry options such as preconditions."""
 
-    def merge_patch(self, path: str, body: Raw) -> Raw:
+    def merge_patch(self, path: str, body: Json) -> Json:
         """Merge ``body`` into the object (RFC 7386: ``None`` removes a field).
 
         With ``metadata.resourceVersion`` in ``body`` the patch is conditional: ``ContentionError`` where it is not the
@@ -120,7 +119,7 @@ class Writing(Protocol):
 class KubeApi(ClusterReader, Watching, Writing, Protocol):
     """Everything that is asked of an API server."""
 
-    def get(self, path: str) -> Raw:
+    def get(self, path: str) -> Json:
         """The object at ``path``. Raises ``KubeError``, with status 404 where there is none."""
 
     def server_time(self) -> datetime | None:

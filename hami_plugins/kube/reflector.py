@@ -17,9 +17,10 @@ from typing import Any, Final, Literal, NamedTuple, TypedDict
 import structlog
 
 from hami_plugins.errors import KubeError
-from hami_plugins.kube.port import Raw, Selection, WatchEvent, Watching
+from hami_plugins.kube.port import Selection, WatchEvent, Watching
 from hami_plugins.kube.refusals import EXPIRED
 from hami_plugins.running import Running
+from hami_plugins.wire.fields import Json
 
 _SHORTEST_WATCH: Final = 1.0
 """Seconds. A server that ends watches faster, and has told nothing, is not to be asked again at once."""
@@ -47,7 +48,7 @@ class ObjectChange(NamedTuple):
     """
 
     kind: Literal["added", "modified", "deleted", "synced"]
-    object: Raw | None
+    object: Json | None
     uid: str
     listed: bool = False
 
@@ -184,7 +185,7 @@ class Reflector(Running):
         began = self._clock()
         first = not self.lists and not self._known
         listed: set[str] = set()
-        later: list[tuple[str, str, Raw]] = []
+        later: list[tuple[str, str, Json]] = []
         version = ""
         oldest = "0" if self._selection.cached and first else ""
         pages = self._api.list_pages(self._selection, version=oldest, stop=self._stop, page_size=self._page_size)
@@ -250,7 +251,7 @@ class Reflector(Running):
             self._version = str(version)
             self._reached = max(self._reached, _number(self._version))
 
-    def _read(self, item: Raw) -> tuple[str, str, Raw] | None:
+    def _read(self, item: Json) -> tuple[str, str, Json] | None:
         """UID, version and object; ``None`` for what is no object."""
         metadata = _metadata(item)
         if isinstance(uid := metadata.get("uid"), str) and uid:
@@ -262,14 +263,14 @@ class Reflector(Running):
             self._log.warning("object_skipped", object=shown, reason="no metadata.uid")
         return None
 
-    def _put(self, uid: str, version: str, item: Raw, *, listed: bool = False) -> None:
+    def _put(self, uid: str, version: str, item: Json, *, listed: bool = False) -> None:
         before = self._known.get(uid)
         if before is not None and version and before == version:
             return
         self._known[uid] = version
         self._tell(ObjectChange("added" if before is None else "modified", item, uid, listed))
 
-    def _drop(self, uid: str, item: Raw | None, *, listed: bool = False) -> None:
+    def _drop(self, uid: str, item: Json | None, *, listed: bool = False) -> None:
         if self._known.pop(uid, None) is not None:
             self._tell(ObjectChange("deleted", item, uid, listed))
 

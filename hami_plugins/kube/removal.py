@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from hami_plugins.errors import ConfigError, KubeError
-from hami_plugins.kube.port import KubeApi, Raw
+from hami_plugins.kube.port import KubeApi
+from hami_plugins.wire.fields import Json
 
 PATIENCE: Final = 120.0
 """Seconds that all pods of what is removed together may take to end."""
 
 PAUSE: Final = 0.5
 
-FOREGROUND: Final[Raw] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground"}
+FOREGROUND: Final[Json] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground"}
 """Deletes a workload such that it is there until its pods are gone."""
 
 _NOT_FOUND: Final = 404
@@ -37,7 +38,7 @@ class Release:
         return cls(namespace, name)
 
 
-def find(api: KubeApi, path: str) -> Raw | None:
+def find(api: KubeApi, path: str) -> Json | None:
     """The object, ``None`` where there is none. Raises ``KubeError``."""
     try:
         return api.get(path)
@@ -47,7 +48,7 @@ def find(api: KubeApi, path: str) -> Raw | None:
         raise
 
 
-def remove(api: KubeApi, path: str, body: Raw | None = None) -> None:
+def remove(api: KubeApi, path: str, body: Json | None = None) -> None:
     """Delete an object, with options such as ``FOREGROUND``; one that is gone is well. Raises ``KubeError``."""
     try:
         api.delete(path, body=body)

@@ -6,12 +6,13 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
-from hami_plugins.kube.port import Raw, Selection, Watching
+from hami_plugins.kube.port import Selection, Watching
 from hami_plugins.kube.reflector import ObjectChange, Reflector, ReflectorOptions
 from hami_plugins.running import Running
+from hami_plugins.wire.fields import Json
 
 
-def whole(item: Raw) -> Raw:
+def whole(item: Json) -> Json:
     """Keeps an object as it is."""
     return item
 
@@ -29,14 +30,14 @@ class Store(Running):
         selection: Selection,
         *,
         name: str,
-        trim: Callable[[Raw], Raw] = whole,
+        trim: Callable[[Json], Json] = whole,
         **options: Unpack[ReflectorOptions],
     ) -> None:
         self.reflector = Reflector(api, selection, on_change=self._take, name=name, **options)
         self.synced: threading.Event = self.reflector.synced
         self._trim = trim
         self._lock = threading.Lock()
-        self._objects: dict[str, Raw] = {}
+        self._objects: dict[str, Json] = {}
         self._keys: dict[str, tuple[str, str]] = {}
         self._uids: dict[tuple[str, str], str] = {}
         # Held while subscribers are told, never while reading. Reentrant: a subscriber may subscribe another one.
@@ -57,17 +58,17 @@ class Store(Running):
         """See ``Reflector``."""
         return self.reflector.healthy
 
-    def get(self, uid: str) -> Raw | None:
+    def get(self, uid: str) -> Json | None:
         """The object with that UID."""
         with self._lock:
             return self._objects.get(uid)
 
-    def by_name(self, namespace: str, name: str) -> Raw | None:
+    def by_name(self, namespace: str, name: str) -> Json | None:
         """The object of that name; cluster-wide objects are in namespace ``""``."""
         with self._lock:
             return self._objects.get(self._uids.get((namespace, name), ""))
 
-    def all(self) -> tuple[Raw, ...]:
+    def all(self) -> tuple[Json, ...]:
         """Every object, in the order of their arrival."""
         with self._lock:
             return tuple(self._objects.values())
@@ -97,7 +98,7 @@ class Store(Running):
                     self._told_synced = True
             self._tell(change)
 
-    def _keep(self, uid: str, item: Raw) -> Raw:
+    def _keep(self, uid: str, item: Json) -> Json:
         kept, key = self._trim(item), _key(item)
         with self._lock:
             self._objects[uid] = kept
@@ -105,7 +106,7 @@ class Store(Running):
             self._uids[key] = uid
         return kept
 
-    def _forget(self, uid: str) -> Raw | None:
+    def _forget(self, uid: str) -> Json | None:
         with self._lock:
             key = self._keys.pop(uid, None)
             # The name may belong to another object by now.
@@ -124,7 +125,7 @@ class Store(Running):
             raise ExceptionGroup(f"{len(errors)} subscribers failed", errors)
 
 
-def _key(item: Raw) -> tuple[str, str]:
+def _key(item: Json) -> tuple[str, str]:
     metadata = item.get("metadata")
     told: Mapping[str, Any] = metadata if isinstance(metadata, Mapping) else {}
     return str(told.get("namespace") or ""), str(told.get("name") or "")

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from hami_plugins.vendors.volcano_releases import DeviceAssigner, Version, version_of_image
-from hami_plugins.vet.resources import Subject, Tree, mapping, text
+from hami_plugins.vet.resources import Subject, mapping, text
 from hami_plugins.vet.settings import VetSettings
+from hami_plugins.wire.fields import Json
 
 SCHEDULER: Final = "vc-scheduler"
 """The image of Volcano's scheduler."""
@@ -78,12 +79,12 @@ def _has_webhook(subject: Subject, name: str) -> bool:
     return any(_about_bindings(hook, "rules") for hook in ours)
 
 
-def _about_bindings(holder: Tree, key: str) -> bool:
+def _about_bindings(holder: Json, key: str) -> bool:
     return any(
         BINDING in resources for rule in _members(holder, key) if isinstance(resources := rule.get("resources"), list)
     )
 
 
-def _members(holder: Tree, key: str) -> list[Tree]:
+def _members(holder: Json, key: str) -> list[Json]:
     found = holder.get(key)
     return [mapping(each) for each in found] if isinstance(found, list) else []

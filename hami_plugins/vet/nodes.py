@@ -17,8 +17,9 @@ from hami_plugins.model.vendor import NodeObject, VendorSpec
 from hami_plugins.vendors import volcano_releases
 from hami_plugins.vet.context import Context
 from hami_plugins.vet.findings import Check, VetRule, VetSeverity, Violation
-from hami_plugins.vet.resources import Subject, Tree, mapping, text
+from hami_plugins.vet.resources import Subject, mapping, text
 from hami_plugins.wire import handshake, objects, volcano
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.handshake import Word
 from hami_plugins.wire.node_devices import RegisteredDevice
 
@@ -229,7 +230,7 @@ def _offered(node: NodeObject, resource: str) -> int:
     return 0 if amount is None else amount.nano // NANO
 
 
-def _entries(subject: Subject) -> Iterator[Tree]:
+def _entries(subject: Subject) -> Iterator[Json]:
     """Who owns which fields of an object, as the API server keeps it."""
     found = subject.inside("metadata").get("managedFields")
     for each in found if isinstance(found, list) else ():

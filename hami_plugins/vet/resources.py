@@ -18,10 +18,9 @@ from hami_plugins.model.pods import Container, Pod
 from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.wire import pods, quantity
+from hami_plugins.wire.fields import Json
 
-Tree = Mapping[str, object]
-
-_EMPTY: Final[Tree] = {}
+_EMPTY: Final[Json] = {}
 _TEMPLATES: Final[Mapping[tuple[str, str], Path]] = {
     ("", "Pod"): (),
     ("", "PodTemplate"): ("template",),
@@ -128,9 +127,9 @@ class Subject:
         """Whether its pods are made from templates, so that its own annotations are not theirs."""
         return bool(self.pods) and self.pods[0].path != ()
 
-    def inside(self, *steps: str) -> Tree:
+    def inside(self, *steps: str) -> Json:
         """A mapping inside the object, empty when there is none."""
-        found: Tree = self.document.raw
+        found: Json = self.document.raw
         for step in steps:
             found = mapping(found.get(step))
         return found
@@ -164,7 +163,7 @@ def subject_of(document: Document, *, namespace: str) -> Subject:
     )
 
 
-def mapping(value: object) -> Tree:
+def mapping(value: object) -> Json:
     """The value if it is a mapping, else an empty one."""
     return value if isinstance(value, dict) else _EMPTY
 
@@ -193,7 +192,7 @@ class _Place(NamedTuple):
     scheduler_path: Path | None = None
 
 
-def _templates(raw: Tree, kind: tuple[str, str]) -> Iterator[_Place]:
+def _templates(raw: Json, kind: tuple[str, str]) -> Iterator[_Place]:
     if kind in _TEMPLATES:
         yield _Place(_TEMPLATES[kind])
     elif kind == _VOLCANO_JOB:
@@ -206,7 +205,7 @@ def _templates(raw: Tree, kind: tuple[str, str]) -> Iterator[_Place]:
         yield from (_Place(path, ".".join(map(str, path))) for path in templates.paths_of(raw))
 
 
-def _pod_view(raw: Tree, place: _Place, *, namespace: str, name: str) -> PodView:
+def _pod_view(raw: Json, place: _Place, *, namespace: str, name: str) -> PodView:
     template: object = raw
     for step in place.path:
         if isinstance(step, str):
@@ -241,7 +240,7 @@ def _pod_view(raw: Tree, place: _Place, *, namespace: str, name: str) -> PodView
     )
 
 
-def _model(metadata: Tree, spec: Tree, *, namespace: str, name: str, scheduler: str) -> Pod | None:
+def _model(metadata: Json, spec: Json, *, namespace: str, name: str, scheduler: str) -> Pod | None:
     body = {
         "metadata": {**metadata, "namespace": namespace, "name": name},
         "spec": {**spec, "schedulerName": scheduler},
@@ -262,13 +261,13 @@ class _Frame(NamedTuple):
     koordinators: bool
 
 
-def _containers(spec: Tree, path: Path, frame: _Frame) -> Iterator[ContainerView]:
+def _containers(spec: Json, path: Path, frame: _Frame) -> Iterator[ContainerView]:
     for key in ("initContainers", "containers"):
         for at, raw in enumerate(_items(spec.get(key))):
             yield _container(mapping(raw), key, (*path, key, at), frame)
 
 
-def _container(body: Tree, key: str, path: Path, frame: _Frame) -> ContainerView:
+def _container(body: Json, key: str, path: Path, frame: _Frame) -> ContainerView:
     kind = ContainerKind.APP
     if key == "initContainers":
         kind = ContainerKind.SIDECAR if body.get("restartPolicy") == "Always" else ContainerKind.INIT
@@ -319,7 +318,7 @@ def _readable(amounts: Mapping[str, ResourceEntry]) -> Mapping[str, Quantity]:
     return {name: amount.quantity for name, amount in amounts.items() if amount.quantity is not None}
 
 
-def amounts_of(holder: Tree, key: str, path: Path) -> Mapping[str, ResourceEntry]:
+def amounts_of(holder: Json, key: str, path: Path) -> Mapping[str, ResourceEntry]:
     """The entries of a resource list, readable or not; ``path`` leads to the list."""
     return {
         name: ResourceEntry(name, str(value)[:100], _quantity(value), (*path, name))
@@ -337,7 +336,7 @@ def _quantity(value: object) -> Quantity | None:
         return None
 
 
-def _env(body: Tree, path: Path) -> Mapping[str, tuple[str, Path]]:
+def _env(body: Json, path: Path) -> Mapping[str, tuple[str, Path]]:
     found: dict[str, tuple[str, Path]] = {}
     for at, raw in enumerate(_items(body.get("env"))):
         name = text(mapping(raw).get("name"))

@@ -19,9 +19,10 @@ import structlog
 
 from hami_plugins.errors import ConfigError, ContentionError, KubeError
 from hami_plugins.kube import paths
-from hami_plugins.kube.port import KubeApi, Raw
+from hami_plugins.kube.port import KubeApi
 from hami_plugins.web.certificates import USUAL, Lifetimes, Material, renewed, rotated, write
 from hami_plugins.web.tls import Tls
+from hami_plugins.wire.fields import Json
 
 _TRIES: Final = 8
 """Writes that lose a race, until something else must be wrong."""
@@ -218,7 +219,7 @@ class CertificateKeeper:
                 self._wrong = ""
 
 
-def _existing(api: KubeApi, path: str) -> Raw | None:
+def _existing(api: KubeApi, path: str) -> Json | None:
     try:
         return api.get(path)
     except KubeError as error:
@@ -228,7 +229,7 @@ def _existing(api: KubeApi, path: str) -> Raw | None:
 
 
 def _renewed(
-    found: Raw | None, secret: SecretName, renew: Callable[[Material | None], Material]
+    found: Json | None, secret: SecretName, renew: Callable[[Material | None], Material]
 ) -> tuple[Material | None, Material]:
     """What the Secret holds, if that can be used, and what it is to hold."""
     data = (found or {}).get("data") or {}
@@ -241,7 +242,7 @@ def _renewed(
     return None, renew(None)
 
 
-def _write(api: KubeApi, secret: SecretName, found: Raw | None, material: Material) -> None:
+def _write(api: KubeApi, secret: SecretName, found: Json | None, material: Material) -> None:
     if found is None:
         body = {
             "apiVersion": "v1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -97,7 +97,7 @@ def decode(data: bytes) -> AdmissionRequest:
 
 def encode(uid: str, answer: Answer) -> bytes:
     """The review that answers the request of this ``uid``."""
-    response: Json = {"uid": uid, "allowed": isinstance(answer, Allowed)}
+    response: dict[str, Any] = {"uid": uid, "allowed": isinstance(answer, Allowed)}
     if isinstance(answer, Denied):
         response["status"] = {"code": answer.code, "message": answer.reason}
     elif answer.operations:

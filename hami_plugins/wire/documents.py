@@ -53,6 +53,6 @@ def folded(value: object, place: str) -> Json:
     return {name.lower(): inner for name, inner in whole(value, place).items()}
 
 
-def filled(members: Json) -> Json:
+def filled(members: Json) -> dict[str, Any]:
     """The members that are not empty, zero or false (Go's ``omitempty``)."""
     return {name: value for name, value in members.items() if value}

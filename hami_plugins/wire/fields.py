@@ -4,6 +4,7 @@ A wrong type is a ``WireError`` whose key is the path of the member, such as ``p
 A place that ends in a colon is an object as a whole; anything else is a path inside one.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from hami_plugins.errors import WireError
@@ -11,7 +12,8 @@ from hami_plugins.model.units import INT32_MAX, DeviceId
 from hami_plugins.wire import scalars
 from hami_plugins.wire.scalars import INT64_MAX, shown
 
-Json = dict[str, Any]
+Json = Mapping[str, Any]
+"""A JSON object, such as a Kubernetes object, to be read. One that is being built is a ``dict``."""
 
 
 def wrong(place: str, value: object, expected: str) -> WireError:
@@ -31,7 +33,7 @@ def whole(value: object, place: str) -> Json:
     raise wrong(place, value, "an object")
 
 
-def member(holder: Json, name: str, place: str) -> Json:
+def member(holder: Json, name: str, place: str) -> dict[str, Any]:
     """An object, empty when absent."""
     value = holder.get(name)
     if value is None:

@@ -16,7 +16,7 @@ Source: Koordinator 1.7.0 ``apis/scheduling/v1alpha1/device_types.go``.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.pods import ResourceList
@@ -150,7 +150,7 @@ def decode(raw: object) -> DeviceObject:
     )
 
 
-def encode(published: DeviceObject) -> Json:
+def encode(published: DeviceObject) -> dict[str, Any]:
     """The object, without what the API server adds."""
     metadata = documents.filled(
         {"labels": dict(published.labels), "annotations": dict(published.annotations)},

@@ -4,7 +4,7 @@ The scheduler writes profile and placement; the node agent adds what the driver 
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.devices import SlicePlacement
@@ -86,7 +86,7 @@ def _runtime(body: Json, place: str) -> MigRuntime | None:
 
 def _members(allocation: MigAllocation) -> Json:
     start, size = allocation.placement
-    members: Json = {
+    members: dict[str, Any] = {
         "containerIndex": allocation.container,
         "deviceIndex": allocation.device,
         "gpuUUID": allocation.gpu,

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -90,7 +90,7 @@ def begun(path: Path, *, scope: Scope, planned: Iterable[MigrationStep]) -> Migr
     """A new journal with a plan in it. Raises ``ManifestError`` where the file is there already."""
     maker = str(uuid.uuid4())
     journal = MigrationJournal(path=path, scope=scope, steps=tuple(steps.signed(each, maker) for each in planned))
-    head: Json = {"apiVersion": VERSION, "kind": KIND, "cluster": scope.cluster, "target": scope.target}
+    head: dict[str, Any] = {"apiVersion": VERSION, "kind": KIND, "cluster": scope.cluster, "target": scope.target}
     head |= {"namespace": scope.namespace, "recordsOnly": scope.records_only}
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)

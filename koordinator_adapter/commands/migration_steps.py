@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from hami_plugins.errors import AlreadyExistsError, ContentionError, KubeError
-from hami_plugins.kube.port import KubeApi, Raw
+from hami_plugins.kube.port import KubeApi
+from hami_plugins.wire.fields import Json
 from koordinator_adapter.commands.migration_journal import JournalMark, MigrationJournal
 from koordinator_adapter.core.migration.steps import MigrationStep, StepKind, StepState, changed, merge_patch, state_of
 
@@ -92,7 +93,7 @@ def _left(number: int, step: MigrationStep, state: StepState, wanted: StepState)
     return None
 
 
-def _write(step: MigrationStep, current: Raw | None, cluster: KubeApi, *, back: bool) -> None:
+def _write(step: MigrationStep, current: Json | None, cluster: KubeApi, *, back: bool) -> None:
     """One conditional write. Raises ``ContentionError`` where the object has moved on."""
     if step.made is not None:
         if back and current is not None:
@@ -107,7 +108,7 @@ def _write(step: MigrationStep, current: Raw | None, cluster: KubeApi, *, back: 
     cluster.merge_patch(step.at, {**patch, "metadata": metadata})
 
 
-def _current(step: MigrationStep, cluster: KubeApi) -> Raw | None:
+def _current(step: MigrationStep, cluster: KubeApi) -> Json | None:
     try:
         return cluster.get(step.at)
     except KubeError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
@@ -209,7 +209,7 @@ class _Work:
         metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
         if isinstance(metadata, Mapping):
             metadata = {**metadata, "name": subject.name, "namespace": subject.namespace}
-        raw: Json = {**template, "metadata": metadata, "spec": spec}
+        raw: dict[str, Any] = {**template, "metadata": metadata, "spec": spec}
         if view.scheduler and isinstance(spec, Mapping) and not spec.get("schedulerName"):
             raw["spec"] = {**spec, "schedulerName": view.scheduler}
         found = translate(raw, self.target, self.registry, self.settings)

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
-from hami_plugins.kube.port import Collection, KubeApi, Raw
+from hami_plugins.kube.port import Collection, KubeApi
+from hami_plugins.wire.fields import Json
 from koordinator_adapter.agent.app import is_ours as labelled_by_us
 from koordinator_adapter.core.devices.publication import is_ours
 from koordinator_adapter.core.devices.sums import LABELS, NAMES
@@ -42,7 +43,7 @@ def cleaned(api: KubeApi, *, labels: bool, dry_run: bool) -> Iterator[str]:
             yield from _node(api, raw, published=raw["metadata"]["name"] in nodes, labels=labels, dry_run=dry_run)
 
 
-def _node(api: KubeApi, raw: Raw, *, published: bool, labels: bool, dry_run: bool) -> Iterator[str]:
+def _node(api: KubeApi, raw: Json, *, published: bool, labels: bool, dry_run: bool) -> Iterator[str]:
     name = str(raw["metadata"]["name"])
     held: Mapping[str, Any] = raw["metadata"].get("labels") or {}
     keys = [key for key in LABELS if key in held] if published else []
@@ -65,7 +66,7 @@ def _may_be_ours(metadata: Mapping[str, Any]) -> bool:
     return not metadata.get("managedFields") or labelled_by_us(metadata)
 
 
-def _gone(api: KubeApi, path: str, options: Raw) -> None:
+def _gone(api: KubeApi, path: str, options: Json) -> None:
     try:
         api.delete(path, body=options)
     except KubeError as error:

@@ -14,10 +14,10 @@ import structlog
 
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
-from hami_plugins.kube.port import Raw
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.model.units import MiB, NodeName
 from hami_plugins.wire import koordinator, koordinator_devices, objects, pods
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.koordinator import ALLOCATED_KEY, GPU_TYPE, MEMORY, AllocatedDevice
 from hami_plugins.wire.koordinator_devices import MODEL_LABEL, DeviceObject
 from koordinator_adapter.core import injection
@@ -45,14 +45,14 @@ class HeldPod(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Node:
-    raw: Raw
+    raw: Json
     found: NodeCards
     told: object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Published:
-    raw: Raw
+    raw: Json
     ids: bool = False
     sizes: frozenset[MiB] = frozenset()
 
@@ -106,7 +106,7 @@ class WatchedCluster:
         self._put(self._state.nodes, name, _Node(raw=change.object, found=found, told=told), same=same)
         self._on_dirty(name)
 
-    def written(self, raw: Raw) -> None:
+    def written(self, raw: Json) -> None:
         """A node as it is after a write of ours, so that nothing is decided on what it was before."""
         if not self._is_older("node", NodeName(str(raw["metadata"].get("name"))), raw):
             self.node_changed(ObjectChange("modified", raw, str(raw["metadata"].get("uid"))))
@@ -121,7 +121,7 @@ class WatchedCluster:
         self._put(self._state.devices, name, None if gone else _published(change.object or {}))
         self._on_dirty(name)
 
-    def published(self, node: NodeName, raw: Raw) -> None:
+    def published(self, node: NodeName, raw: Json) -> None:
         """The Device object of a node as it is after a write of ours."""
         if not self._is_older("device", node, raw):
             self._put(self._state.devices, node, _published(raw))
@@ -171,7 +171,7 @@ class WatchedCluster:
         with self._lock:
             return tuple({**self._state.nodes, **self._state.devices})
 
-    def site(self, name: NodeName) -> tuple[NodeToPublish, Raw, Raw | None] | None:
+    def site(self, name: NodeName) -> tuple[NodeToPublish, Json, Json | None] | None:
         """A node as publishing sees it, the node itself and its Device object; ``None`` where there is no such node."""
         with self._lock:
             node = self._state.nodes.get(name)
@@ -237,7 +237,7 @@ class WatchedCluster:
                 self._state.names.pop(change.uid, None)
             return found
 
-    def _seen(self, kind: str, name: NodeName, raw: Raw | None) -> None:
+    def _seen(self, kind: str, name: NodeName, raw: Json | None) -> None:
         """What a watch has told is of this version, a deletion too."""
         with self._lock:
             if raw is None:
@@ -245,7 +245,7 @@ class WatchedCluster:
             elif (version := _version(raw)) is not None:
                 self._state.versions[kind, name] = version
 
-    def _is_older(self, kind: str, name: NodeName, raw: Raw) -> bool:
+    def _is_older(self, kind: str, name: NodeName, raw: Json) -> bool:
         """Whether a watch has told something newer, meanwhile, than what came back from a write."""
         version = _version(raw)
         with self._lock:
@@ -259,7 +259,7 @@ class WatchedCluster:
             else:
                 into[name] = value
 
-    def _cards(self, raw: Raw, name: NodeName) -> NodeCards:
+    def _cards(self, raw: Json, name: NodeName) -> NodeCards:
         try:
             return cards_of(objects.node_object(raw), self._registry, self._only)
         except WireError as error:
@@ -267,7 +267,7 @@ class WatchedCluster:
             _log.warning("node_unreadable", node=name, error=str(error))
             return NodeCards(node=name, remarks=(str(error),), certain=False)
 
-    def _held(self, raw: Raw) -> HeldPod | None:
+    def _held(self, raw: Json) -> HeldPod | None:
         metadata, spec = raw.get("metadata") or {}, raw.get("spec") or {}
         node = spec.get("nodeName")
         if not node or pods.finished(raw):
@@ -287,7 +287,7 @@ class WatchedCluster:
             limits=injection.limits_of(raw, pod, cards),
         )
 
-    def _recorded(self, metadata: Raw) -> tuple[AllocatedDevice, ...] | None:
+    def _recorded(self, metadata: Json) -> tuple[AllocatedDevice, ...] | None:
         """The cards that a pod was given; ``None`` where nobody says, or nobody can read it."""
         text = (metadata.get("annotations") or {}).get(ALLOCATED_KEY)
         try:
@@ -296,7 +296,7 @@ class WatchedCluster:
             self._unreadable(metadata, error)
             return None
 
-    def _unreadable(self, metadata: Raw, error: WireError) -> None:
+    def _unreadable(self, metadata: Json, error: WireError) -> None:
         self.problems += 1
         _log.warning("record_unreadable", pod=metadata.get("name"), error=str(error))
 
@@ -309,23 +309,23 @@ def _by_node(koordlets: Iterable[tuple[NodeName, Koordlet]]) -> dict[NodeName, K
     return found
 
 
-def _told(raw: Raw) -> object:
+def _told(raw: Json) -> object:
     """All of a node that its cards are read from."""
     metadata, status = raw.get("metadata") or {}, raw.get("status") or {}
     return metadata.get("annotations"), metadata.get("labels"), status.get("capacity"), status.get("allocatable")
 
 
-def _version(raw: Raw) -> int | None:
+def _version(raw: Json) -> int | None:
     """Versions of one object grow; ``None`` where they are no numbers."""
     text = str((raw.get("metadata") or {}).get("resourceVersion"))
     return int(text) if text.isdecimal() else None
 
 
-def _labels(raw: Raw) -> Mapping[str, str]:
+def _labels(raw: Json) -> Mapping[str, str]:
     return (raw.get("metadata") or {}).get("labels") or {}
 
 
-def _published(raw: Raw) -> _Published:
+def _published(raw: Json) -> _Published:
     try:
         found: DeviceObject = koordinator_devices.decode(raw)
     except WireError:
@@ -338,7 +338,7 @@ def _published(raw: Raw) -> _Published:
     )
 
 
-def _asks(spec: Raw) -> bool:
+def _asks(spec: Json) -> bool:
     """Whether some container asks for something of Koordinator's: looked at first, for most pods ask for nothing."""
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         resources = container.get("resources") if isinstance(container, Mapping) else None

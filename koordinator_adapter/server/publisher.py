@@ -17,10 +17,11 @@ import structlog
 
 from hami_plugins.errors import ContentionError, KubeError, WireError
 from hami_plugins.kube import paths
-from hami_plugins.kube.port import Raw, Writing
+from hami_plugins.kube.port import Writing
 from hami_plugins.kube.work_queue import WorkQueue
 from hami_plugins.model.units import NodeName
 from hami_plugins.wire import koordinator_devices
+from hami_plugins.wire.fields import Json
 from koordinator_adapter.core.devices import sums
 from koordinator_adapter.core.devices.publication import (
     CreateObject,
@@ -177,8 +178,8 @@ class Publisher:
         self._note(node, remarks)
 
     def _publish(
-        self, node: NodeName, step: CreateObject | UpdateObject | KeepObject, live: Raw | None
-    ) -> tuple[Raw | None, tuple[str, ...]]:
+        self, node: NodeName, step: CreateObject | UpdateObject | KeepObject, live: Json | None
+    ) -> tuple[Json | None, tuple[str, ...]]:
         """The Device object as it is now, and what keeps it from being as it should."""
         if isinstance(step, KeepObject):
             return live, ()
@@ -197,7 +198,7 @@ class Publisher:
         self._cluster.published(node, made)
         return made, ()
 
-    def _sum_up(self, node: NodeName, raw: Raw, live: Raw | None) -> tuple[str, ...]:
+    def _sum_up(self, node: NodeName, raw: Json, live: Json | None) -> tuple[str, ...]:
         """Bring the sums into the node, where nobody else does; what is in the way."""
         if self._settings.node_resources == "never" or live is None or not is_ours(live):
             return ()
@@ -261,7 +262,7 @@ class Publisher:
         self._note(node, ())
 
 
-def _said(body: Raw) -> object:
+def _said(body: Json) -> object:
     """What an object says, but why a card is out of service: since when is the time of the write."""
     devices = [{key: value for key, value in each.items() if key != "conditions"} for each in body["spec"]["devices"]]
     return devices, body["metadata"].get("labels"), body["metadata"].get("annotations")

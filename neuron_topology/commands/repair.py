@@ -17,11 +17,12 @@ from hami_plugins.engine.intake import Rules
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient
-from hami_plugins.kube.port import SNAPSHOT_COLLECTIONS, Raw
+from hami_plugins.kube.port import SNAPSHOT_COLLECTIONS
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.model.units import NodeName
 from hami_plugins.output.rows import Table, TableRow
 from hami_plugins.output.schema import API_VERSION
+from hami_plugins.wire.fields import Json
 from neuron_topology.core.allocator import usage_maps
 from neuron_topology.core.allocator.product import product_of
 from neuron_topology.core.allocator.usage_maps import Stale
@@ -68,10 +69,10 @@ def repair(client: KubeClient, *, dry_run: bool, form: Form, headers: bool) -> i
     return Exit.FINDINGS if found and left else Exit.FINE
 
 
-def _found(client: KubeClient) -> tuple[dict[NodeName, Raw], list[Stale]]:
+def _found(client: KubeClient) -> tuple[dict[NodeName, Json], list[Stale]]:
     """The nodes as they were read, and their maps that are wrong."""
     books = LockedAllocationCache(product_of(Rules()), keep=KEEP, clock=time.monotonic)
-    nodes: dict[NodeName, Raw] = {}
+    nodes: dict[NodeName, Json] = {}
     for collection in SNAPSHOT_COLLECTIONS:
         take = {"Node": books.node_changed, "Pod": books.pod_changed}.get(collection.kind)
         for page in client.pages(collection) if take is not None else ():
@@ -89,7 +90,7 @@ def _found(client: KubeClient) -> tuple[dict[NodeName, Raw], list[Stale]]:
     return nodes, found
 
 
-def _removed(client: KubeClient, node: Raw) -> str:
+def _removed(client: KubeClient, node: Json) -> str:
     """What became of a node's maps. Who writes the node meanwhile is not overwritten."""
     metadata = node["metadata"]
     try:

@@ -14,9 +14,10 @@ from typing import Final, Self
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths, removal
 from hami_plugins.kube.leases import holder_of
-from hami_plugins.kube.port import Collection, KubeApi, Raw
+from hami_plugins.kube.port import Collection, KubeApi
 from hami_plugins.kube.removal import Release
 from hami_plugins.web.certificates import Material
+from hami_plugins.wire.fields import Json
 from neuron_topology.commands import hypernode_writer
 from neuron_topology.core.allocator.names import MARKER_KEY
 from neuron_topology.core.capacity_block_end import END_KEY
@@ -116,7 +117,7 @@ def _server(api: KubeApi, path: str, *, dry_run: bool, sleep: Callable[[float], 
     yield path
 
 
-def _is_ours(secret: Raw) -> bool:
+def _is_ours(secret: Json) -> bool:
     """Whether the server has made what is in a Secret: nobody else keeps the key of the authority beside it."""
     try:
         Material.of_secret(secret.get("data") or {})
@@ -146,11 +147,11 @@ def _keys(api: KubeApi, collection: Collection, keys: Mapping[str, Sequence[str]
             yield f"{collection.kind.lower()} {namespace}{'/' if namespace else ''}{name}: {listed}"
 
 
-def _held(metadata: Raw, kind: str, names: Sequence[str]) -> list[str]:
+def _held(metadata: Json, kind: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if name in (metadata.get(kind) or {})]
 
 
-def _patch(api: KubeApi, path: str, body: Raw) -> None:
+def _patch(api: KubeApi, path: str, body: Json) -> None:
     try:
         api.merge_patch(path, body)
     except KubeError as error:

@@ -21,12 +21,12 @@ from hami_plugins.cli.kit.memory import undisturbed
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.errors import KubeError
-from hami_plugins.kube.port import Raw
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.observe import logging
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire import admission_review
 from hami_plugins.wire.admission_review import Allowed
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pages import load_page
 from tests.bench.allocations import HERE, NODES, NOW_NS, PODS, ROOT, listed, node, pod, running
 from tests.bench.loading import pages
@@ -68,7 +68,7 @@ class Server:
         return admission_review.encode(request.uid, answer), isinstance(answer, Allowed) and answer.operations
 
 
-def _unread(namespace: str, name: str) -> Raw | None:
+def _unread(namespace: str, name: str) -> Json | None:
     raise KubeError(f"{namespace}/{name} was read, and nothing is to be read on the way")
 
 
@@ -82,7 +82,7 @@ def asking(turn: int, like: dict[str, Any]) -> dict[str, Any]:
     return raw
 
 
-def review(raw: Raw, on: str) -> bytes:
+def review(raw: Json, on: str) -> bytes:
     """The review of a Binding."""
     metadata = raw["metadata"]
     told = {name: metadata[name] for name in ("name", "namespace", "uid", "annotations")}
@@ -99,7 +99,7 @@ def review(raw: Raw, on: str) -> bytes:
     return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
 
 
-def call(raw: Raw, number: int, like: dict[str, dict[str, Any]]) -> bytes:
+def call(raw: Json, number: int, like: dict[str, dict[str, Any]]) -> bytes:
     """A predicate call: the task, and the node with all of its pods."""
     tasks = {}
     for at in range(PODS_A_NODE):
@@ -110,13 +110,13 @@ def call(raw: Raw, number: int, like: dict[str, dict[str, Any]]) -> bytes:
     return json.dumps(body, separators=(",", ":")).encode()
 
 
-def _short(raw: Raw) -> Raw:
+def _short(raw: Json) -> Json:
     """A pod of which the managed fields are left out, as Volcano keeps it: about 1.5 kB."""
     metadata = {name: value for name, value in raw["metadata"].items() if name != "managedFields"}
     return {"metadata": metadata, "spec": {"containers": raw["spec"]["containers"]}, "status": {"phase": "Running"}}
 
 
-def _task(raw: Raw) -> dict[str, Any]:
+def _task(raw: Json) -> dict[str, Any]:
     metadata = raw["metadata"]
     return {
         "UID": metadata["uid"],

@@ -19,6 +19,7 @@ from torchx.specs.finder import get_components
 
 from hami_plugins.errors import ConfigError
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
+from hami_plugins.wire.fields import Json
 from neuron_topology.core.jobs import patch
 from neuron_topology.core.named_resources import NAMED
 from neuron_topology.torchx import driver
@@ -34,11 +35,11 @@ KEPT = ROOT / f"tests/golden/torchx/named-resources/{RELEASE}.yaml"
 OPTIONS = {"queue": "test", "namespace": "default"}
 
 
-def asked(*arguments: str, component: str = driver.COMPONENT) -> dict[str, Any]:
+def asked(*arguments: str, component: str = driver.COMPONENT) -> Json:
     return driver.requested(component, (*IMAGE, *arguments), OPTIONS)
 
 
-def containers(job: dict[str, Any]) -> list[dict[str, Any]]:
+def containers(job: Json) -> list[dict[str, Any]]:
     return [task["template"]["spec"]["containers"][0] for task in job["spec"]["tasks"]]
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from starlette.applications import Starlette
@@ -25,6 +25,7 @@ from hami_plugins.node.hami_core.library import install
 from hami_plugins.node.kubelet.pod_resources import ContainerDevices, PodResources
 from hami_plugins.web.probes import Check, first_trouble, probe_routes
 from hami_plugins.web.server import WebServer
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import finished
 from volcano_vgpu.agent import competing_plugins, library, node
 from volcano_vgpu.agent.bookkeeper import Bookkeeper, bound_at
@@ -53,8 +54,6 @@ from volcano_vgpu.core.runtime import cdi_support
 from volcano_vgpu.core.settings import AgentSettings
 from volcano_vgpu.discovery.port import Discovery
 from volcano_vgpu.monitor.monitor import NodeMonitor, known_of
-
-Raw = Mapping[str, Any]
 
 LIST_SECONDS: Final = 2.0
 """How long pod-resources may take."""
@@ -338,13 +337,13 @@ class Agent:
         if (raw.get("status") or {}).get("phase") == "Pending" or self._bound_unheard(raw):
             self.publisher.touch(WriteReason.BIND)
 
-    def _bound_unheard(self, raw: Raw) -> bool:
+    def _bound_unheard(self, raw: Json) -> bool:
         """Whether the node was not written since the pod was bound: an agent before this one was ended in between."""
         bound = bound_at((raw.get("metadata") or {}).get("annotations") or {}, datetime.now(UTC))
         touched = publication.touched_at(self._own.by_name("", self._settings.node) or {})
         return bound is not None and (touched is None or touched < bound)
 
-    def _cards_of(self, raw: Raw) -> Mapping[str, tuple[DeviceId, ...]]:
+    def _cards_of(self, raw: Json) -> Mapping[str, tuple[DeviceId, ...]]:
         return allocated_cards(raw, self.cards.sight.offer)
 
     def _holders(self, card: DeviceId) -> list[SliceHolder]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -25,13 +25,12 @@ from hami_plugins.model.units import PodUid
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors.volcano import BIND_TIME_KEY, PHASE_KEY, SPEC, TIME_KEY
 from hami_plugins.wire import pods as wire_pods
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import finished
 from volcano_vgpu.agent.prestart import Pods
 from volcano_vgpu.core.allocations import FAILED, asking
 from volcano_vgpu.core.refusals import ContainerRefusal
 from volcano_vgpu.core.shares import AllocatedContainer
-
-Raw = Mapping[str, Any]
 
 SUCCESS: Final = "success"
 DONE: Final = "18446744073709551615"
@@ -52,11 +51,11 @@ _log = structlog.get_logger(__name__)
 class Patching(Protocol):
     """The part of the API that writes."""
 
-    def merge_patch(self, path: str, body: Raw) -> Raw:
+    def merge_patch(self, path: str, body: Json) -> Json:
         """See ``KubeApi``."""
 
 
-def settled(raw: Raw, served: Collection[str], *, failed: bool, spec: VendorSpec = SPEC) -> Mapping[str, str]:
+def settled(raw: Json, served: Collection[str], *, failed: bool, spec: VendorSpec = SPEC) -> Mapping[str, str]:
     """The annotations that a pod lacks when these containers were served; none where it has them.
 
     ``failed``: one of its containers was refused for good. That stays so; a pod that was served once never fails later.
@@ -234,7 +233,7 @@ class Bookkeeper:
             self._release_lock(taken)
         return None
 
-    def _seen(self, uid: PodUid, task: _Task) -> Raw | None:
+    def _seen(self, uid: PodUid, task: _Task) -> Json | None:
         """The pod from the watch, or read anew where the watch lags behind; ``None`` when nothing is to be done."""
         raw = self._pods.get(uid)
         if raw is None:

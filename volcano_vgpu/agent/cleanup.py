@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from hami_plugins.kube import paths
-from hami_plugins.kube.port import KubeApi, Raw, Selection
+from hami_plugins.kube.port import KubeApi, Selection
 from hami_plugins.kube.store import Store
 from hami_plugins.model.units import PodUid
 from hami_plugins.node.hami_core.library import RECORD
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.hami_core import LIBRARY, PRELOAD
 from hami_plugins.wire.pods import finished
 from volcano_vgpu.agent import competing_plugins, node
@@ -92,10 +93,10 @@ class Cleaner:
                 reasons.append(f"{path}: {error.strerror or error}")
         return [reason for reason in reasons if reason]
 
-    def _node(self) -> Raw:
+    def _node(self) -> Json:
         return self._api.get(paths.node(self._settings.node))
 
-    def _on_node(self, found: Raw) -> list[str]:
+    def _on_node(self, found: Json) -> list[str]:
         """The annotations and sums of ours that the node has, and its slots."""
         changes = register.withdrawal(found, self._settings)
         name, count = self._settings.node, self._settings.resources.count

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from hami_plugins.node.kubelet import sockets
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import finished
 from volcano_vgpu.agent.kubelet import SOCKET
 from volcano_vgpu.core import register, slots
-
-Raw = Mapping[str, Any]
 
 WHOLE_CARDS: Final = "nvidia.com/gpu"
 """The resource of NVIDIA's own plugin, and of HAMi's."""
@@ -48,8 +47,8 @@ class NodeEnvironment:
     own pod."""
 
     sockets: tuple[str, ...]
-    node: Raw
-    pods: tuple[Raw, ...] = ()
+    node: Json
+    pods: tuple[Json, ...] = ()
     remembered: tuple[str, ...] = ()
     own_pod: str = ""
 

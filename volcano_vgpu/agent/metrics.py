@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
@@ -16,14 +16,13 @@ from hami_plugins.engine.inventory import with_pods
 from hami_plugins.model.devices import Device, DeviceUsage
 from hami_plugins.model.units import DeviceId, PodUid
 from hami_plugins.observe.metrics import Metrics
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pod_devices import AssignedDevice
 from volcano_vgpu.agent.containers import DirectoryTotals
 from volcano_vgpu.agent.devices import CurrentView
 from volcano_vgpu.core.allocations import record_of
 from volcano_vgpu.core.model import DeviceMeasurement
 from volcano_vgpu.core.refusals import ContainerRefusal
-
-Raw = Mapping[str, Any]
 
 PRODUCT: Final = "volcano_vgpu"
 CALL_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -41,7 +40,7 @@ class MetricSources:
     """
 
     sight: Callable[[], CurrentView]
-    pods: Callable[[], Iterable[Raw]]
+    pods: Callable[[], Iterable[Json]]
     allocations: Callable[[], Mapping[tuple[PodUid, str], tuple[AssignedDevice, ...]]]
     use: Callable[[DeviceId], DeviceMeasurement]
     registered: Callable[[], bool]

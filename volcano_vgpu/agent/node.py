@@ -10,10 +10,10 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -23,14 +23,13 @@ from hami_plugins.kube.port import KubeApi
 from hami_plugins.kube.reflector import Backoff, ObjectChange
 from hami_plugins.model.units import DeviceId
 from hami_plugins.running import Running
+from hami_plugins.wire.fields import Json
 from volcano_vgpu.agent.scheduler import Leader, Needs, WriteReason
 from volcano_vgpu.core import publication, register
 from volcano_vgpu.core.model import NodeInventory
 from volcano_vgpu.core.publication import Duties, Offer, Patch, PublicationTiming, Touch
 from volcano_vgpu.core.register import NodeWords
 from volcano_vgpu.core.settings import AgentSettings
-
-Raw = Mapping[str, Any]
 
 _NOT_FOUND: Final = 404
 _FORBIDDEN: Final = 403
@@ -67,14 +66,14 @@ class SteadyClock:
 class OwnNode(Protocol):
     """The watch of the agent's own node: a ``Store`` of one object."""
 
-    def by_name(self, namespace: str, name: str) -> Raw | None:
+    def by_name(self, namespace: str, name: str) -> Json | None:
         """The node, with its annotations and its status."""
 
     def subscribe(self, callback: Callable[[ObjectChange], None]) -> None:
         """Tells of every change."""
 
 
-def trimmed(node: Raw) -> Raw:
+def trimmed(node: Json) -> Json:
     """What the publisher reads of a node."""
     metadata = node.get("metadata") or {}
     status = node.get("status") or {}
@@ -121,7 +120,7 @@ class NodePublisher(Running):
         self._changed = threading.Condition()
         self._dirty = True
         self._stopping = False
-        self._node: Raw | None = None
+        self._node: Json | None = None
         self._inventory: NodeInventory | None = None
         self._leftovers: str | None = None
         self._needs = Needs(None, settings.scheduler)
@@ -254,7 +253,7 @@ class NodePublisher(Running):
                 self._take(change.object, certain=change.listed)
             self._wake()
 
-    def _take(self, node: Raw, *, certain: bool = False) -> None:
+    def _take(self, node: Json, *, certain: bool = False) -> None:
         """Keeps the newer one of two views: an answer to a patch may overtake the watch, or the watch an answer.
 
         ``certain``: this one is what the server has now, although its version is lower, as after a restore.
@@ -313,7 +312,7 @@ class NodePublisher(Running):
             self._log.info("slots_offered", cards=len(offer.cards))
             self._on_offer(offer.cards)
 
-    def _write(self, node: Raw, patch: Patch, now: datetime) -> None:
+    def _write(self, node: Json, patch: Patch, now: datetime) -> None:
         body = {**patch.body, "metadata": {**patch.body.get("metadata", {}), "resourceVersion": _rv(node)}}
         path = paths.node_status(self._settings.node) if patch.status else self._path
         try:
@@ -333,7 +332,7 @@ class NodePublisher(Running):
             self._failures, self._retry_at, self.last_error = 0, None, ""
         self._log.info("node_written", why=patch.why, status=patch.status)
 
-    def _read(self, known: Raw) -> None:
+    def _read(self, known: Json) -> None:
         """Reads the node anew, which is not the one that was ``known``."""
         found = self._api.get(self._path)
         with self._changed:
@@ -360,19 +359,19 @@ class NodePublisher(Running):
         return pause
 
 
-def _name(node: Raw) -> str:
+def _name(node: Json) -> str:
     return str((node.get("metadata") or {}).get("name") or "")
 
 
-def _uid(node: Raw) -> str:
+def _uid(node: Json) -> str:
     return str((node.get("metadata") or {}).get("uid") or "")
 
 
-def _rv(node: Raw) -> str:
+def _rv(node: Json) -> str:
     return str((node.get("metadata") or {}).get("resourceVersion") or "")
 
 
-def _version(node: Raw) -> int:
+def _version(node: Json) -> int:
     """Resource versions are numbers that grow; where one is not, whatever came last counts."""
     text = _rv(node)
     return int(text) if text.isascii() and text.isdigit() else 0

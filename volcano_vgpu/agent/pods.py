@@ -11,9 +11,8 @@ from hami_plugins.kube import paths
 from hami_plugins.kube.port import KubeApi, Selection
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.kube.store import Store
+from hami_plugins.wire.fields import Json
 from volcano_vgpu.core.allocator.names import ALLOCATION_KEYS
-
-Raw = Mapping[str, Any]
 
 _NOT_FOUND: Final = 404
 _METADATA: Final = (
@@ -31,7 +30,7 @@ _STATUS: Final = ("phase", "initContainerStatuses", "containerStatuses")
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def trimmed(pod: Raw) -> Raw:
+def trimmed(pod: Json) -> Json:
     """What the agent reads of a pod."""
     metadata = _some(pod.get("metadata"), _METADATA)
     annotations = metadata.get("annotations")
@@ -58,15 +57,15 @@ class NodePods:
         )
         self.store.subscribe(self._saw)
 
-    def get(self, uid: str) -> Raw | None:
+    def get(self, uid: str) -> Json | None:
         """The pod with that UID, as the watch has it."""
         return self.store.get(uid)
 
-    def by_name(self, namespace: str, name: str) -> Raw | None:
+    def by_name(self, namespace: str, name: str) -> Json | None:
         """The pod of that name, as the watch has it."""
         return self.store.by_name(namespace, name)
 
-    def all(self) -> tuple[Raw, ...]:
+    def all(self) -> tuple[Json, ...]:
         """Every pod, as the watch has them."""
         return self.store.all()
 
@@ -85,7 +84,7 @@ class NodePods:
         """See ``Store``."""
         self.store.subscribe(callback)
 
-    def read(self, namespace: str, name: str) -> Raw | None:
+    def read(self, namespace: str, name: str) -> Json | None:
         """The pod as it is now, ``None`` where there is none. Raises ``KubeError``."""
         try:
             return trimmed(self._api.get(paths.pod(namespace, name)))
@@ -94,7 +93,7 @@ class NodePods:
                 return None
             raise
 
-    def read_of_node(self) -> tuple[Raw, ...]:
+    def read_of_node(self) -> tuple[Json, ...]:
         """The pods of this node as they are now. Raises ``KubeError``."""
         selection = Selection(paths.PODS, "Pod", fields=self._fields)
         return tuple(trimmed(pod) for page in self._api.list_pages(selection) for pod in page.items)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import structlog
 
@@ -18,6 +18,7 @@ from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import PodUid
 from hami_plugins.node.kubelet.checkpoint import Checkpoint
 from hami_plugins.node.kubelet.pod_resources import ContainerDevices
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pod_devices import AssignedDevice
 from hami_plugins.wire.pods import finished
 from volcano_vgpu.agent.cdi import CdiDirectory, Serving
@@ -29,8 +30,6 @@ from volcano_vgpu.core.identity import Adopted, AllocateCall, Allocation, Identi
 from volcano_vgpu.core.model import SharingMode, SlotId
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 from volcano_vgpu.core.shares import AllocatedContainer, NodeOffer
-
-Raw = Mapping[str, Any]
 
 _log = structlog.get_logger(__name__)
 
@@ -62,22 +61,22 @@ _SLICE: Final = ("NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_")
 class Pods(Protocol):
     """The pods of this node: ``get``, ``by_name`` and ``all`` from the watch, the others from the API server."""
 
-    def get(self, uid: str) -> Raw | None:
+    def get(self, uid: str) -> Json | None:
         """The pod with that UID."""
 
-    def by_name(self, namespace: str, name: str) -> Raw | None:
+    def by_name(self, namespace: str, name: str) -> Json | None:
         """The pod of that name."""
 
-    def all(self) -> Collection[Raw]:
+    def all(self) -> Collection[Json]:
         """Every pod."""
 
     def first(self, uid: str) -> Mapping[str, str] | None:
         """The annotations of a pod when it was first shown on this node; ``None`` where that is not known."""
 
-    def read(self, namespace: str, name: str) -> Raw | None:
+    def read(self, namespace: str, name: str) -> Json | None:
         """The pod as it is now, ``None`` where there is none. Raises ``KubeError``."""
 
-    def read_of_node(self) -> Collection[Raw]:
+    def read_of_node(self) -> Collection[Json]:
         """The pods of this node as they are now. Raises ``KubeError``."""
 
 
@@ -138,7 +137,7 @@ class CallLog:
 class _Known(NamedTuple):
     """What a pod holds, and from what that was worked out."""
 
-    raw: Raw
+    raw: Json
     handed: Mapping[str, tuple[AssignedDevice, ...]]
     record: PodRecord | None
 
@@ -219,7 +218,7 @@ class PreStartHandler:
         going = or_going and (raw.get("metadata") or {}).get("deletionTimestamp") is not None
         return going or finished(raw)
 
-    def _pod(self, uid: PodUid) -> Raw | ContainerRefusal:
+    def _pod(self, uid: PodUid) -> Json | ContainerRefusal:
         raw = self._ports.pods.get(uid)
         if raw is not None:
             return raw
@@ -236,7 +235,7 @@ class PreStartHandler:
             RefusalCode.POD_GONE, f"the API server has no pod with UID {uid}; it is going, nothing to do"
         )
 
-    def _listed_elsewhere(self, whose: Starting, ids: frozenset[SlotId], raw: Raw) -> ContainerRefusal | None:
+    def _listed_elsewhere(self, whose: Starting, ids: frozenset[SlotId], raw: Json) -> ContainerRefusal | None:
         """Whether pod-resources has the ids for another pod.
 
         It is asked only for calls from before the agent started: the others are confirmed by its own book, and every
@@ -266,7 +265,7 @@ class PreStartHandler:
     def _nonces(self, uid: PodUid) -> frozenset[str]:
         return frozenset(each.nonce for each in self._ports.specifications.served_to(uid))
 
-    def _started(self, whose: Starting, raw: Raw, recorded: tuple[Allocation, ...]) -> ContainerRefusal | None:
+    def _started(self, whose: Starting, raw: Json, recorded: tuple[Allocation, ...]) -> ContainerRefusal | None:
         answers = self._serve(whose, raw, recorded)
         refusals = [answer for name in whose.calling if isinstance(answer := answers[name], ContainerRefusal)]
         if any(refusal.code in _MAY_BE_STALE for refusal in refusals):
@@ -285,7 +284,7 @@ class PreStartHandler:
         first = answers[next(iter(_yet_to_start(raw, whose.calling)), whose.calling[0])]
         return first if isinstance(first, ContainerRefusal) else None
 
-    def _read_again(self, raw: Raw) -> Raw | ContainerRefusal | None:
+    def _read_again(self, raw: Json) -> Json | ContainerRefusal | None:
         """A newer version of the pod, if there is one."""
         metadata = raw.get("metadata") or {}
         try:
@@ -300,7 +299,7 @@ class PreStartHandler:
         same = (fresh.get("metadata") or {}).get("resourceVersion") == metadata.get("resourceVersion")
         return None if same else fresh
 
-    def _serve(self, whose: Starting, raw: Raw, recorded: tuple[Allocation, ...]) -> Answers:
+    def _serve(self, whose: Starting, raw: Json, recorded: tuple[Allocation, ...]) -> Answers:
         """Decide about all containers of the pod, and write down what the allocated ones get.
 
         Pods that are decided on at the same time count each other: whoever is decided on first has reserved its cards
@@ -344,7 +343,7 @@ class PreStartHandler:
         records = {each: record for each, (_, _, record) in known.items()} | self._reserved
         return tuple(record for each, record in records.items() if record is not None and each != uid)
 
-    def _written(self, whose: Starting, raw: Raw, answers: Answers, offer: NodeOffer) -> Answers:
+    def _written(self, whose: Starting, raw: Json, answers: Answers, offer: NodeOffer) -> Answers:
         settings = self._ports.settings()
         had = self._nonces(whose.pod_uid)
         servings: list[Serving] = []
@@ -388,7 +387,7 @@ def _answered_otherwise(allocation: Allocation, wanted: ContainerEdits) -> Conta
     )
 
 
-def _yet_to_start(raw: Raw, calling: Iterable[str]) -> list[str]:
+def _yet_to_start(raw: Json, calling: Iterable[str]) -> list[str]:
     """The containers that the call may be for, in the order in which they start, without init containers that are done.
 
     A refused init container never runs, so nothing after it starts: the call is for the first of them.

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from hami_plugins.kube.events import EventRecorder, ObjectRef
 from hami_plugins.model.units import DeviceId, PodUid
+from hami_plugins.wire.fields import Json
 from volcano_vgpu.agent.metrics import AgentMetrics
 from volcano_vgpu.agent.scheduler import WriteReason
 from volcano_vgpu.core.health import SliceHolder, Transition, sayings
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 from volcano_vgpu.core.shares import AllocatedContainer
-
-Raw = Mapping[str, Any]
 
 REFUSED: Final = "VgpuRefused"
 """The reason of the event on a pod whose container is not served."""
@@ -44,7 +43,7 @@ class Reporter:
         metrics: AgentMetrics,
         bookkeeping: Bookkeeping,
         touch: Callable[[WriteReason], None],
-        pod: Callable[[str], Raw | None],
+        pod: Callable[[str], Json | None],
         holders: Callable[[DeviceId], Iterable[SliceHolder]],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:

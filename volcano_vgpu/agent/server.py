@@ -20,7 +20,8 @@ from hami_plugins.errors import KubeError, KubeletError, WireError
 from hami_plugins.node.kubelet import deviceplugin_pb2 as messages
 from hami_plugins.node.kubelet.deviceplugin_pb2_grpc import DevicePluginServicer
 from hami_plugins.node.kubelet.sockets import HEALTHY, UNHEALTHY
-from volcano_vgpu.agent.prestart import CallLog, Ports, PreStartHandler, Raw
+from hami_plugins.wire.fields import Json
+from volcano_vgpu.agent.prestart import CallLog, Ports, PreStartHandler
 from volcano_vgpu.core import edits
 from volcano_vgpu.core.allocations import AllocationLookup, allocations_of
 from volcano_vgpu.core.edits import Owner
@@ -226,7 +227,7 @@ class VolcanoDevicePlugin(DevicePluginServicer):
         )
         return messages.ContainerPreferredAllocationResponse(deviceIDs=found)
 
-    def _known(self, namespace: str, name: str) -> Raw | None:
+    def _known(self, namespace: str, name: str) -> Json | None:
         """The pod from the watch, or read where the kubelet was faster than that."""
         return self._ports.pods.by_name(namespace, name) or self._ports.pods.read(namespace, name)
 

@@ -15,8 +15,9 @@ import structlog
 from hami_plugins.engine.eligibility import selected
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths, removal
-from hami_plugins.kube.port import KubeApi, Raw, Selection
+from hami_plugins.kube.port import KubeApi, Selection
 from hami_plugins.wire import pods
+from hami_plugins.wire.fields import Json
 from volcano_vgpu.agent.cleanup import Remains
 from volcano_vgpu.core import register
 from volcano_vgpu.core.settings import AgentSettings
@@ -140,7 +141,7 @@ class Uninstaller:
             if where and any(owner.get("uid") == uid for owner in pod["metadata"].get("ownerReferences") or ()):
                 yield str(pod["metadata"]["name"]), str(where)
 
-    def _pods(self) -> Iterator[Raw]:
+    def _pods(self) -> Iterator[Json]:
         for page in self._api.list_pages(Selection(paths.pods(self._release.namespace), "Pod")):
             yield from page.items
 

@@ -13,10 +13,11 @@ from hami_plugins.cli.kit import output, probe
 from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.errors import WireError
-from hami_plugins.kube.port import KubeApi, Raw, Selection
+from hami_plugins.kube.port import KubeApi, Selection
 from hami_plugins.output.rows import Table, TableRow
 from hami_plugins.output.schema import API_VERSION
 from hami_plugins.wire import volcano
+from hami_plugins.wire.fields import Json
 from volcano_vgpu.core import register
 from volcano_vgpu.core.settings import AgentSettings
 
@@ -69,7 +70,7 @@ class InstallationReport:
         return not self.complaints and not any(each.complaint for each in self.nodes)
 
 
-def states(nodes: Iterable[Raw], settings: AgentSettings) -> Iterator[NodeReport]:
+def states(nodes: Iterable[Json], settings: AgentSettings) -> Iterator[NodeReport]:
     """The nodes that say something of cards, in order of their names."""
     for node in sorted(nodes, key=lambda each: str(each["metadata"]["name"])):
         text = register.annotations_of(node).get(register.REGISTER_KEY, "")
@@ -123,7 +124,7 @@ def verify(  # noqa: PLR0913 - the options of the command
     return Exit.FINE if found.fine else Exit.FINDINGS
 
 
-def _read(api: KubeApi) -> list[Raw]:
+def _read(api: KubeApi) -> list[Json]:
     return [node for page in api.list_pages(Selection(_NODES, "Node")) for node in page.items]
 
 

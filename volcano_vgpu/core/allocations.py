@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from hami_plugins.engine.inventory import RecordReader, named_in
 from hami_plugins.engine.registry import Registry
@@ -29,14 +29,13 @@ from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.vendors.volcano import NODE_KEY, PHASE_KEY, SPEC, request
 from hami_plugins.wire import pods as wire_pods
 from hami_plugins.wire import volcano
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pod_devices import AssignedDevice
 from volcano_vgpu.core.model import SlotId
 from volcano_vgpu.core.origins import doubt
 from volcano_vgpu.core.refusals import ContainerRefusal, RefusalCode
 from volcano_vgpu.core.requests import larger, requested
 from volcano_vgpu.core.shares import AllocatedContainer, ContainerShare, NodeOffer, overbooked, share_of
-
-Raw = Mapping[str, Any]
 
 KEY: Final = SPEC.keys.allocated
 FAILED: Final = "failed"
@@ -71,7 +70,7 @@ class AllocationLookup:
     first: Mapping[str, str] | None = None
 
 
-def record_of(raw: Raw, offer: NodeOffer, served: Served | None = None) -> PodRecord | None:
+def record_of(raw: Json, offer: NodeOffer, served: Served | None = None) -> PodRecord | None:
     """What a pod holds on this node; ``None`` for one that has ended, is elsewhere or cannot be read.
 
     A pod that was ``served`` holds that. For another one its annotations count, with at most what it requests.
@@ -104,13 +103,13 @@ def _annotated(pod: Pod, served: Served, spec: VendorSpec) -> Mapping[str, str]:
     return {**pod.annotations, **allocation}
 
 
-def is_static(raw: Raw) -> bool:
+def is_static(raw: Json) -> bool:
     """Whether the kubelet read the pod from a file; the API server has only its image."""
     annotations = (raw.get("metadata") or {}).get("annotations") or {}
     return MIRROR_KEY in annotations or annotations.get(CONFIG_SOURCE_KEY, "api") != "api"
 
 
-def allocations_of(raw: Raw, question: AllocationLookup, offer: NodeOffer) -> Answers:
+def allocations_of(raw: Json, question: AllocationLookup, offer: NodeOffer) -> Answers:
     """What each container that holds ids gets. Every text names the pod and the container."""
     try:
         case = _Case(wire_pods.pod(raw), question, offer)
@@ -139,7 +138,7 @@ def asking(pod: Pod, spec: VendorSpec) -> list[str]:
     ]
 
 
-def allocated_devices(raw: Raw, spec: VendorSpec) -> Mapping[str, tuple[AssignedDevice, ...]]:
+def allocated_devices(raw: Json, spec: VendorSpec) -> Mapping[str, tuple[AssignedDevice, ...]]:
     """What is allocated to each container that has some written for it; empty where that cannot be read."""
     try:
         pod = wire_pods.pod(raw)
@@ -150,7 +149,7 @@ def allocated_devices(raw: Raw, spec: VendorSpec) -> Mapping[str, tuple[Assigned
         return {}
 
 
-def allocated_cards(raw: Raw, offer: NodeOffer) -> Mapping[str, tuple[DeviceId, ...]]:
+def allocated_cards(raw: Json, offer: NodeOffer) -> Mapping[str, tuple[DeviceId, ...]]:
     """The cards named for each container that asks; empty for a pod without an allocation that can be read."""
     try:
         return {name: tuple(map(_card, devices)) for name, devices in allocated_devices(raw, offer.spec).items()}

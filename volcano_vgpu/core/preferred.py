@@ -11,14 +11,13 @@ empty hands is the one (99 of 100, never wrong). Where that is not clear there i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hami_plugins.model.units import DeviceId, PodUid
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pods import finished
 from volcano_vgpu.core.allocations import allocated_cards
 from volcano_vgpu.core.shares import NodeOffer
-
-Raw = Mapping[str, Any]
 
 
 class Listed(NamedTuple):
@@ -43,7 +42,7 @@ class AdmittedPod(NamedTuple):
 
 
 def admitted(
-    listed: Iterable[Listed], pod_of: Callable[[str, str], Raw | None], offer: NodeOffer
+    listed: Iterable[Listed], pod_of: Callable[[str, str], Json | None], offer: NodeOffer
 ) -> AdmittedPod | None:
     """The pod that the kubelet is admitting, if that is sure. ``pod_of`` knows pods by namespace and name."""
     hands: dict[tuple[str, str], dict[str, frozenset[str]]] = {}
@@ -86,7 +85,7 @@ def preferred(
     return tuple((*steered, *rest)[:size])
 
 
-def _waiting(raw: Raw, held: Mapping[str, frozenset[str]], offer: NodeOffer) -> AdmittedPod | None:
+def _waiting(raw: Json, held: Mapping[str, frozenset[str]], offer: NodeOffer) -> AdmittedPod | None:
     """The pod as the one under admission, if a container of it that asks has nothing."""
     if finished(raw):
         return None
@@ -98,7 +97,7 @@ def _waiting(raw: Raw, held: Mapping[str, frozenset[str]], offer: NodeOffer) -> 
     return AdmittedPod(PodUid(str((raw.get("metadata") or {}).get("uid", ""))), empty[0], cards)
 
 
-def _asking(raw: Raw, resource: str) -> list[str]:
+def _asking(raw: Json, resource: str) -> list[str]:
     """The containers that ask the kubelet for slots and are listed: applications and sidecars, in the pod's order."""
     spec = raw.get("spec") or {}
     sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]

@@ -7,19 +7,18 @@ scheduler and after binds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.units import DeviceId
 from hami_plugins.wire import node_lock
+from hami_plugins.wire.fields import Json
 from volcano_vgpu.core import register
 from volcano_vgpu.core.register import LOCK_KEY, TOUCHED_KEY, NodeWords
 from volcano_vgpu.core.settings import AgentSettings
 
-Raw = Mapping[str, Any]
 NOBODY: Final[frozenset[DeviceId]] = frozenset()
 
 
@@ -79,7 +78,7 @@ class Patch(NamedTuple):
     """One merge patch of the node or of its status, and why."""
 
     status: bool
-    body: Raw
+    body: Json
     why: str
 
 
@@ -100,7 +99,7 @@ class Offer:
     broken_since: datetime | None = None
 
 
-def offer(node: Raw | None, duties: Duties, before: Offer, now: datetime, timing: PublicationTiming) -> Offer:
+def offer(node: Json | None, duties: Duties, before: Offer, now: datetime, timing: PublicationTiming) -> Offer:
     """Which cards may be offered. A node that does not say so may not, but for a moment it is given grace."""
     if duties.words is None or duties.withdraw_by is not None or not duties.words.healthy:
         return Offer()
@@ -113,7 +112,7 @@ def offer(node: Raw | None, duties: Duties, before: Offer, now: datetime, timing
 
 
 def next_step(
-    node: Raw, duties: Duties, settings: AgentSettings, now: datetime, timing: PublicationTiming
+    node: Json, duties: Duties, settings: AgentSettings, now: datetime, timing: PublicationTiming
 ) -> PublicationStep:
     """The next thing to write about a node."""
     if duties.withdraw_by is not None:
@@ -125,7 +124,7 @@ def next_step(
 
 
 def _upkeep(
-    node: Raw, duties: Duties, settings: AgentSettings, now: datetime, timing: PublicationTiming
+    node: Json, duties: Duties, settings: AgentSettings, now: datetime, timing: PublicationTiming
 ) -> PublicationStep:
     """Register and lock, then the touch that is due, then the sums."""
     told = _publication(node, duties, settings)
@@ -146,7 +145,7 @@ def _upkeep(
     return PublicationStep(wake=due)
 
 
-def touched_at(node: Raw) -> datetime | None:
+def touched_at(node: Json) -> datetime | None:
     """When the agent last wrote the node's annotations."""
     stamp, _, _ = register.annotations_of(node).get(TOUCHED_KEY, "").partition(" ")
     try:
@@ -156,7 +155,7 @@ def touched_at(node: Raw) -> datetime | None:
     return found if found.tzinfo is not None else None
 
 
-def _publication(node: Raw, duties: Duties, settings: AgentSettings) -> register.Changes:
+def _publication(node: Json, duties: Duties, settings: AgentSettings) -> register.Changes:
     """What has to change in what the node says of its cards. The last is not taken back while slots are on offer."""
     if duties.words is None:
         return register.Changes({}, {})
@@ -169,7 +168,7 @@ def _publication(node: Raw, duties: Duties, settings: AgentSettings) -> register
     return register.Changes({"metadata": {"annotations": kept}} if kept else {}, {})
 
 
-def _withdrawal(node: Raw, by: datetime, settings: AgentSettings, now: datetime) -> PublicationStep:
+def _withdrawal(node: Json, by: datetime, settings: AgentSettings, now: datetime) -> PublicationStep:
     count = settings.resources.count
     if register.allocatable(node, count) > 0:
         if now < by:
@@ -185,7 +184,7 @@ def _withdrawal(node: Raw, by: datetime, settings: AgentSettings, now: datetime)
     return PublicationStep(finished=True)
 
 
-def _is_served(node: Raw, until: datetime | None) -> bool:
+def _is_served(node: Json, until: datetime | None) -> bool:
     text = register.annotations_of(node).get(LOCK_KEY)
     if until is None or text is None:
         return False
@@ -195,7 +194,7 @@ def _is_served(node: Raw, until: datetime | None) -> bool:
         return False
 
 
-def _touch_due(node: Raw, duties: Duties, timing: PublicationTiming, now: datetime) -> datetime | None:
+def _touch_due(node: Json, duties: Duties, timing: PublicationTiming, now: datetime) -> datetime | None:
     """When the node has to be touched. One without cards is nobody's business."""
     if duties.touch is None or duties.words is None or not duties.words.registered:
         return None

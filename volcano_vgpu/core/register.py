@@ -25,13 +25,12 @@ from hami_plugins.model.quantity import NANO
 from hami_plugins.model.units import DeviceId, MiB
 from hami_plugins.vendors.volcano import MIG_MODE, SPEC
 from hami_plugins.wire import node_devices, quantity, volcano
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.node_devices import RegisteredDevice
 from hami_plugins.wire.scalars import SEPARATORS
 from volcano_vgpu.core.model import NodeInventory, PhysicalDevice, SharingMode
 from volcano_vgpu.core.settings import AgentSettings, SharingSettings
 from volcano_vgpu.core.slots import key_of
-
-Raw = Mapping[str, Any]
 
 REGISTER_KEY: Final = SPEC.keys.register
 HANDSHAKE_KEY: Final = SPEC.keys.handshake
@@ -133,7 +132,7 @@ def type_of(model: str) -> str:
     return f"NVIDIA-{safe or 'GPU'}"
 
 
-def changes(node: Raw, words: NodeWords) -> Changes:
+def changes(node: Json, words: NodeWords) -> Changes:
     """The least that has to be written to a node.
 
     Amounts are compared by value (``320k`` is 320000). A handshake that the scheduler does not need is not written; one
@@ -150,7 +149,7 @@ def changes(node: Raw, words: NodeWords) -> Changes:
     return Changes(_metadata(annotations), {"status": {"capacity": sums}} if sums else {})
 
 
-def withdrawal(node: Raw, settings: AgentSettings) -> Changes:
+def withdrawal(node: Json, settings: AgentSettings) -> Changes:
     """What takes everything back that ``changes`` and touches write, and the number of slots that the kubelet left.
 
     The kubelet derives what is allocatable from the capacity; where there is none any more, nobody else would clean up.
@@ -167,7 +166,7 @@ def withdrawal(node: Raw, settings: AgentSettings) -> Changes:
     return Changes(_metadata(annotations), {"status": status} if status else {})
 
 
-def is_valid(node: Raw, *, handshake: bool = True) -> bool:
+def is_valid(node: Json, *, handshake: bool = True) -> bool:
     """Whether a scheduler that sees the node so survives a slot on offer, now and later (``trials.md`` V2).
 
     The register reads and has a card, and the handshake, where one is needed, is the one that never grows old. Another
@@ -180,7 +179,7 @@ def is_valid(node: Raw, *, handshake: bool = True) -> bool:
     return bool(registered_on(node))
 
 
-def registered_on(node: Raw) -> frozenset[DeviceId]:
+def registered_on(node: Json) -> frozenset[DeviceId]:
     """The cards that the node registers now; none where the register cannot be read."""
     try:
         found = volcano.decode_register(REGISTER_KEY, annotations_of(node).get(REGISTER_KEY, ""))
@@ -189,7 +188,7 @@ def registered_on(node: Raw) -> frozenset[DeviceId]:
     return frozenset(card.id for card in found)
 
 
-def allocatable(node: Raw, resource: str) -> int:
+def allocatable(node: Json, resource: str) -> int:
     """How much of a resource the node offers, 0 where it says nothing that can be read."""
     text = _amounts(node, "allocatable").get(resource)
     if not isinstance(text, str | int):
@@ -200,7 +199,7 @@ def allocatable(node: Raw, resource: str) -> int:
         return 0
 
 
-def annotations_of(node: Raw) -> Mapping[str, str]:
+def annotations_of(node: Json) -> Mapping[str, str]:
     """The annotations of a node."""
     found: Mapping[str, str] | None = (node.get("metadata") or {}).get("annotations")
     return found or {}
@@ -289,7 +288,7 @@ def _summed(settings: AgentSettings) -> tuple[str, ...]:
     return tuple(name for name in named if name)
 
 
-def _amounts(node: Raw, what: str) -> Mapping[str, Any]:
+def _amounts(node: Json, what: str) -> Mapping[str, Any]:
     found: Mapping[str, Any] | None = (node.get("status") or {}).get(what)
     return found or {}
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -13,6 +13,7 @@ from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.units import DeviceId, PodUid
 from hami_plugins.model.vendor import VendorSpec
 from hami_plugins.observe.metrics import Metrics
+from hami_plugins.wire.fields import Json
 from volcano_vgpu.agent.containers import ContainerDirectories
 from volcano_vgpu.core.allocations import allocated_devices
 from volcano_vgpu.core.model import PhysicalDevice
@@ -24,15 +25,13 @@ from volcano_vgpu.monitor.processes import HostProcesses
 from volcano_vgpu.monitor.scrape import Scraper
 from volcano_vgpu.monitor.writer import TICK_SECONDS, FeedbackLoop, FeedbackWriter, WriterLock
 
-Raw = Mapping[str, Any]
-
 LOCK: Final = "feedback.lock"
 
 _log = structlog.get_logger(__name__)
 
 
 def known_of(  # noqa: PLR0913 - one parameter for each thing that is known
-    pods: tuple[Raw, ...],
+    pods: tuple[Json, ...],
     served: Allocations,
     entry: NodeEntry,
     *,
@@ -76,7 +75,7 @@ def lock_of(settings: AgentSettings) -> Path:
 
 
 def writer_of(
-    settings: AgentSettings, pods: Callable[[], tuple[Raw, ...]] = tuple, *, wrote: Callable[[], None] = lambda: None
+    settings: AgentSettings, pods: Callable[[], tuple[Json, ...]] = tuple, *, wrote: Callable[[], None] = lambda: None
 ) -> FeedbackWriter:
     """Writes feedback to the containers of a node."""
     return FeedbackWriter(files_of(settings), WriterLock(lock_of(settings)), pods, wrote=wrote)
@@ -91,7 +90,7 @@ class NodeMonitor:
         metrics: Metrics,
         *,
         known: Callable[[], Known],
-        pods: Callable[[], tuple[Raw, ...]],
+        pods: Callable[[], tuple[Json, ...]],
     ) -> None:
         self._settings = settings.monitor
         self._metrics = metrics

@@ -24,7 +24,6 @@ from hami_plugins.cli.live.processes import DemoProcess
 from hami_plugins.cli.live.signals import DemoError, Ending
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.kube.client import KubeClient, connect_to
-from hami_plugins.kube.port import Raw
 from hami_plugins.model.units import DeviceId
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
 from hami_plugins.sandbox.fleet import bare_node
@@ -32,6 +31,7 @@ from hami_plugins.sandbox.kubelet import EmulatedKubelet, Times
 from hami_plugins.sandbox.volcano import EmulatedVolcano, ExtenderArguments
 from hami_plugins.vendors import volcano as vendor
 from hami_plugins.wire import volcano
+from hami_plugins.wire.fields import Json
 
 NODES: Final = ("gpu-1", "gpu-2")
 NAMESPACE: Final = "research"
@@ -136,7 +136,7 @@ class DemoCluster:
         """The pods of the demo, by name."""
         return sorted(self.server.objects("pods", NAMESPACE), key=lambda pod: str(pod["metadata"]["name"]))
 
-    def seen(self, pod: Raw) -> Mapping[str, str]:
+    def seen(self, pod: Json) -> Mapping[str, str]:
         """The environment in the newest start of a pod's container; nothing before it has started."""
         spec = pod["spec"]
         kubelet = self.kubelets.get(spec.get("nodeName", ""))
@@ -206,7 +206,7 @@ def _opened(stack: ExitStack, ending: Ending) -> DemoCluster:
     return cluster
 
 
-def _state(pod: Raw) -> str:
+def _state(pod: Json) -> str:
     """How far a pod has come, for those who look for what went wrong."""
     status = pod.get("status") or {}
     words = [status.get(name, "") for name in ("phase", "reason", "message")]

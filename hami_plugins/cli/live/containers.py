@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hami_plugins.kube.port import Raw
 from hami_plugins.vendors import volcano as vendor
 from hami_plugins.wire import volcano
+from hami_plugins.wire.fields import Json
 
 IDS: Final = vendor.SPEC.keys.allocated
 
@@ -31,7 +31,7 @@ def visible(env: Mapping[str, str]) -> tuple[ContainerSlice, ...]:
     )
 
 
-def allocated(pod: Raw) -> tuple[ContainerSlice, ...]:
+def allocated(pod: Json) -> tuple[ContainerSlice, ...]:
     """What the only container of a pod was allocated, in the words of its environment; nothing before that."""
     text = (pod["metadata"].get("annotations") or {}).get(IDS, "")
     if not text:

@@ -17,11 +17,11 @@ from hami_plugins.cli.live.waiting_gang import WaitingGang
 from hami_plugins.engine.registry import Registry
 from hami_plugins.explain.answers import Answers
 from hami_plugins.inputs.workloads import Submission
-from hami_plugins.kube.port import Raw
 from hami_plugins.model.units import MiB
 from hami_plugins.output import tables
 from hami_plugins.plan import Planner, submission
 from hami_plugins.plan.slices import memory_words
+from hami_plugins.wire.fields import Json
 
 WAITING: Final = "evaluation"
 BROKEN: Final = 1
@@ -131,7 +131,7 @@ class DemoScript:
         snapshot = submission.with_objects(replace(snapshot, pending=()), submitted)
         return Answers(self._planner.plan(snapshot, submission.units(submitted, snapshot)), self._planner), submitted
 
-    def _submit(self, text: str) -> Raw:
+    def _submit(self, text: str) -> Json:
         return self._cluster.api.create(JOBS, yaml.safe_load(text))
 
     def _state(self) -> object:
@@ -169,11 +169,11 @@ def _without_one(sums: Sums) -> Sums:
     )
 
 
-def _name(pod: Raw) -> str:
+def _name(pod: Json) -> str:
     return str(pod["metadata"]["name"])
 
 
-def _refusal(pod: Raw) -> str:
+def _refusal(pod: Json) -> str:
     """Why the scheduler does not place a pod; empty where it has not said so."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return next((str(each["message"]) for each in conditions if each.get("reason") == "Unschedulable"), "")

@@ -25,13 +25,13 @@ from hami_plugins.cli.live.processes import DemoProcess
 from hami_plugins.cli.live.signals import DemoError, Ending
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.kube.client import KubeClient, connect_to
-from hami_plugins.kube.port import Raw
 from hami_plugins.sandbox import apiserver
 from hami_plugins.sandbox.apiserver import ApiServer, ClusterParts
 from hami_plugins.sandbox.kubelet import EmulatedKubelet, Times
 from hami_plugins.sandbox.volcano import EmulatedVolcano
 from hami_plugins.vendors import volcano as vendor
 from hami_plugins.wire import volcano
+from hami_plugins.wire.fields import Json
 
 MOST_NODES: Final = 32
 """Each node is a kubelet in this process, with a dozen threads, and maybe an agent."""
@@ -60,7 +60,7 @@ class SandboxNeeds:
     servers: tuple[ServerProgram, ...]
 
     @classmethod
-    def of(cls, objects: Sequence[Raw]) -> SandboxNeeds:
+    def of(cls, objects: Sequence[Json]) -> SandboxNeeds:
         """Looks at the Node and Device objects of a fleet."""
         nodes = [each for each in objects if each["kind"] == "Node"]
         with_agent = tuple(str(node["metadata"]["name"]) for node in nodes if _register(node))
@@ -91,7 +91,7 @@ class SandboxCluster:
 
 
 @contextlib.contextmanager
-def running(objects: Sequence[Raw], *, kubeconfig: Path | None, port: int, ending: Ending) -> Iterator[SandboxCluster]:
+def running(objects: Sequence[Json], *, kubeconfig: Path | None, port: int, ending: Ending) -> Iterator[SandboxCluster]:
     """The cluster of a fleet's objects, ready; at the end processes, threads, sockets and files are gone.
 
     Raises ``DemoError`` where it cannot be had on this machine.
@@ -107,7 +107,7 @@ def running(objects: Sequence[Raw], *, kubeconfig: Path | None, port: int, endin
 
 
 def _started(
-    stack: ExitStack, objects: Sequence[Raw], *, kubeconfig: Path | None, port: int, ending: Ending
+    stack: ExitStack, objects: Sequence[Json], *, kubeconfig: Path | None, port: int, ending: Ending
 ) -> SandboxCluster:
     needs = SandboxNeeds.of(objects)
     processes.find({processes.COMMAND for _ in needs.agents} | {each.product for each in needs.servers})
@@ -166,7 +166,7 @@ def _write_access(stack: ExitStack, server: ApiServer, path: Path) -> None:
     server.kubeconfig(path, token=_USER)
 
 
-def _fill(server: ApiServer, objects: Sequence[Raw], needs: SandboxNeeds) -> None:
+def _fill(server: ApiServer, objects: Sequence[Json], needs: SandboxNeeds) -> None:
     server.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
     server.put({**queue, "spec": {"weight": 1}, "status": {"state": "Open"}})
@@ -174,7 +174,7 @@ def _fill(server: ApiServer, objects: Sequence[Raw], needs: SandboxNeeds) -> Non
         server.put(_without_devices(each) if each["metadata"]["name"] in needs.agents else each)
 
 
-def _without_devices(node: Raw) -> dict[str, Any]:
+def _without_devices(node: Json) -> dict[str, Any]:
     """A node as it is before its agent has registered anything."""
     keys = vendor.SPEC.keys
     metadata = dict(node["metadata"])
@@ -193,7 +193,7 @@ def _server(stack: ExitStack, server: ApiServer, root: Path, program: ServerProg
 
 
 def _agents(
-    stack: ExitStack, server: ApiServer, root: Path, objects: Sequence[Raw], kubelets: Sequence[EmulatedKubelet]
+    stack: ExitStack, server: ApiServer, root: Path, objects: Sequence[Json], kubelets: Sequence[EmulatedKubelet]
 ) -> tuple[DemoProcess, ...]:
     nodes = {each["metadata"]["name"]: each for each in objects if each["kind"] == "Node"}
     started: list[DemoProcess] = []
@@ -208,7 +208,7 @@ def _agents(
     return tuple(started)
 
 
-def _cards(node: Raw) -> dict[str, Any]:
+def _cards(node: Json) -> dict[str, Any]:
     """The cards file of an agent, with the cards that the fleet has registered on its node."""
     cards = [
         {
@@ -224,7 +224,7 @@ def _cards(node: Raw) -> dict[str, Any]:
     return {"seed": node["metadata"]["name"], "cards": cards}
 
 
-def _register(node: Raw) -> str:
+def _register(node: Json) -> str:
     return str((node["metadata"].get("annotations") or {}).get(vendor.SPEC.keys.register, ""))
 
 
@@ -235,7 +235,7 @@ def _is_registered(server: ApiServer, name: str) -> bool:
     return bool(_register(node)) and all(left.get(each, "0") != "0" for each in vendor.RESOURCES.all() if each in left)
 
 
-def _install(api: KubeClient, found: Raw) -> None:
+def _install(api: KubeClient, found: Json) -> None:
     """Applies webhook configurations as they are printed: one, or a list."""
     for each in found.get("items", [found]):
         api.create(f"{_WEBHOOKS}/{str(each['kind']).lower()}s", {"apiVersion": _WEBHOOKS[6:], **each})
@@ -255,7 +255,7 @@ class _Logs:
 
     kubelets: Mapping[str, EmulatedKubelet]
 
-    def of(self, pod: Raw, container: str) -> str | None:
+    def of(self, pod: Json, container: str) -> str | None:
         """What a container was given at its newest start; nothing before."""
         kubelet = self.kubelets.get(pod["spec"].get("nodeName", ""))
         found = kubelet.containers(pod["metadata"]["uid"], container) if kubelet else ()

@@ -18,11 +18,11 @@ from hami_plugins.cli.live.printer import DemoPrinter
 from hami_plugins.engine.decide import Decider
 from hami_plugins.explain.answers import Answers
 from hami_plugins.inputs.workloads import Submission
-from hami_plugins.kube.port import Raw
 from hami_plugins.output.rows import Table, TableRow
 from hami_plugins.plan import Planner
 from hami_plugins.vendors import volcano as vendor
 from hami_plugins.wire import objects
+from hami_plugins.wire.fields import Json
 
 GANG: Final = "02-llama-finetune"
 BEFORE: Final = "overnight"
@@ -165,7 +165,7 @@ class WaitingGang:
     def _members(self) -> tuple[GangMember, ...]:
         return tuple(self._member(pod) for pod in self._pods())
 
-    def _member(self, pod: Raw) -> GangMember:
+    def _member(self, pod: Json) -> GangMember:
         return GangMember(
             name=str(pod["metadata"]["name"]),
             node=str(pod["spec"].get("nodeName", "")),
@@ -210,6 +210,6 @@ def _limits(seen: tuple[ContainerSlice, ...]) -> str:
     return f"{len(seen)} x {seen[0].memory}, {seen[0].cores} %"
 
 
-def _told_why(pod: Raw) -> bool:
+def _told_why(pod: Json) -> bool:
     """Whether the scheduler has said why the pod waits."""
     return bool((pod.get("status") or {}).get("conditions"))

@@ -18,8 +18,8 @@ from hami_plugins.errors import ManifestError
 from hami_plugins.inputs.manifests.renderer import block, block_member, flow, scalar
 from hami_plugins.inputs.manifests.spans import TextSpan, roots
 from hami_plugins.wire import yaml_text
+from hami_plugins.wire.fields import Json
 
-Object = Mapping[str, object]
 _Entry = tuple[TextSpan, TextSpan]
 """A key and its value."""
 
@@ -48,7 +48,7 @@ class _NotInPlaceError(Exception):
     """The text does not show this value where it could be changed."""
 
 
-def rewritten(text: str, changed: Mapping[int, Sequence[Object]], added: Sequence[Object] = ()) -> Rewritten:
+def rewritten(text: str, changed: Mapping[int, Sequence[Json]], added: Sequence[Json] = ()) -> Rewritten:
     """The text with other objects in some documents (by number, from 1), and further ones at its end.
 
     Of several objects for one document the later ones follow as documents of their own; none at all leaves it out.
@@ -81,7 +81,7 @@ def _broken_as(text: str, new: str) -> str:
     return new.replace("\n", "\r\n") if first > 0 and text[first - 1] == "\r" else new
 
 
-def _in_place(text: str, root: TextSpan, before: object, objects: Sequence[Object]) -> list[_Splice] | None:
+def _in_place(text: str, root: TextSpan, before: object, objects: Sequence[Json]) -> list[_Splice] | None:
     """The changes of one document, ``None`` where it has to be written anew."""
     if len(objects) != 1 or root.flow:
         return None
@@ -288,13 +288,13 @@ def _flow_changes(
             yield _Splice(value.start, value.end, flow(after[new]))
 
 
-def _documents(objects: Sequence[Object], root: TextSpan) -> str:
+def _documents(objects: Sequence[Json], root: TextSpan) -> str:
     if root.flow:
         return "\n---\n".join(_as_json(each) for each in objects)
     return "---\n".join(block(each) for each in objects).rstrip("\n")
 
 
-def _json_lines(before: Mapping[int, object], changed: Mapping[int, Sequence[Object]], added: Iterable[Object]) -> str:
+def _json_lines(before: Mapping[int, object], changed: Mapping[int, Sequence[Json]], added: Iterable[Json]) -> str:
     kept = [each for number in before for each in changed.get(number, (before[number],))]
     return "\n".join(_as_json(each) for each in (*kept, *added)) + "\n"
 

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from hami_plugins.sandbox.apiserver.answers import bad_request, conflict, internal, not_found
-from hami_plugins.sandbox.apiserver.kinds import BINDINGS, PODS, Raw
+from hami_plugins.sandbox.apiserver.kinds import BINDINGS, PODS
 from hami_plugins.sandbox.apiserver.review import OPEN, AdmissionChain
 from hami_plugins.sandbox.apiserver.store import Key, Stored
 from hami_plugins.sandbox.apiserver.writer import Preconditions, Writer
+from hami_plugins.wire.fields import Json
 
 
-def bind(writer: Writer, key: Key, binding: Raw, *, dry: bool = False, gate: AdmissionChain = OPEN) -> Stored:
+def bind(writer: Writer, key: Key, binding: Json, *, dry: bool = False, gate: AdmissionChain = OPEN) -> Stored:
     """Assign the pod. Raises ``ApiError`` 404 without it, 409 when it is bound, gated, deleted or another pod."""
     inside = {**binding, "metadata": {**(binding.get("metadata") or {}), "namespace": key.namespace}}
     binding = gate.mutated("CREATE", BINDINGS, key, inside, None)
@@ -35,7 +36,7 @@ def bind(writer: Writer, key: Key, binding: Raw, *, dry: bool = False, gate: Adm
     )
 
 
-def _target(binding: Raw) -> str:
+def _target(binding: Json) -> str:
     """The node that is meant. The real server lets these two faults through as internal errors."""
     target = binding.get("target") or {}
     if target.get("kind") not in (None, "", "Node"):
@@ -45,7 +46,7 @@ def _target(binding: Raw) -> str:
     return str(target["name"])
 
 
-def _objection(pod: Raw, name: str) -> str:
+def _objection(pod: Json, name: str) -> str:
     spec = pod["spec"]
     if pod["metadata"].get("deletionTimestamp"):
         return f"pod {name} is being deleted, cannot be assigned to a host"
@@ -56,7 +57,7 @@ def _objection(pod: Raw, name: str) -> str:
     return ""
 
 
-def _assigned(pod: Raw, node: str, annotations: Mapping[str, str], now: str) -> dict[str, Any]:
+def _assigned(pod: Json, node: str, annotations: Mapping[str, str], now: str) -> dict[str, Any]:
     metadata = dict(pod["metadata"])
     if annotations:
         metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}

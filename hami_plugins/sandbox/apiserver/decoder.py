@@ -14,15 +14,14 @@ from typing import Any, Final
 from hami_plugins.errors import HamiPluginsError, WireError
 from hami_plugins.sandbox.apiserver.kinds import ResourceKind
 from hami_plugins.wire import quantity
-
-Raw = Mapping[str, Any]
+from hami_plugins.wire.fields import Json
 
 
 class DecodeError(HamiPluginsError):
     """The JSON is no object of the kind; the text says which field has the wrong type."""
 
 
-def decoded(kind: ResourceKind, obj: Raw) -> dict[str, Any]:
+def decoded(kind: ResourceKind, obj: Json) -> dict[str, Any]:
     """The object without kind and apiVersion, its metadata checked and tidied. Raises ``DecodeError``."""
     body = {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
     if kind.typed:

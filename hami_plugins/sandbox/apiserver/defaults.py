@@ -7,14 +7,13 @@ from typing import Any, Final
 
 from hami_plugins.sandbox.apiserver.kinds import ResourceKind
 from hami_plugins.sandbox.apiserver.webhooks import STORAGES, with_webhook_defaults
-
-Raw = Mapping[str, Any]
+from hami_plugins.wire.fields import Json
 
 GRACE_SECONDS: Final = 30
 """How long a pod may take to end, unless it says otherwise."""
 
 
-def with_defaults(kind: ResourceKind, obj: Raw, now: str) -> dict[str, Any]:
+def with_defaults(kind: ResourceKind, obj: Json, now: str) -> dict[str, Any]:
     """A decoded object as it is stored when it is created at ``now``.
 
     Kinds with a status subresource start without one; only a node brings its own, which is how kubelets register.
@@ -26,7 +25,7 @@ def with_defaults(kind: ResourceKind, obj: Raw, now: str) -> dict[str, Any]:
     return fill(made, now) if fill else made
 
 
-def complete(kind: ResourceKind, obj: Raw) -> Raw:
+def complete(kind: ResourceKind, obj: Json) -> Json:
     """The same for an object that is changed: a pod's spec and a secret's type get what they lack."""
     if kind.storage == ("", "secrets"):
         return _secret(dict(obj), "")
@@ -53,7 +52,7 @@ def _pod(pod: dict[str, Any], now: str) -> dict[str, Any]:
     return {**filled, "status": status}
 
 
-def _pod_spec(pod: Raw) -> dict[str, Any]:
+def _pod_spec(pod: Json) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": GRACE_SECONDS,

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hami_plugins.errors import ConfigError
-
-Raw = Mapping[str, Any]
+from hami_plugins.wire.fields import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +223,7 @@ class ResourceKinds:
         """The kind behind a path, if it is served."""
         return self._by_plural.get((group, version, plural))
 
-    def of(self, obj: Raw) -> ResourceKind:
+    def of(self, obj: Json) -> ResourceKind:
         """The kind that an object names; raises ``ConfigError`` when it is not served."""
         kind = self._by_name.get((str(obj.get("apiVersion")), str(obj.get("kind"))))
         if kind is None:
@@ -250,7 +249,7 @@ class ResourceKinds:
         self._versions = found
 
 
-def declared(definition: Raw) -> tuple[ResourceKind, ...]:
+def declared(definition: Json) -> tuple[ResourceKind, ...]:
     """The kinds that a CustomResourceDefinition asks to serve, one for each served version."""
     spec = definition["spec"]
     names = spec["names"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import orjson
 
@@ -28,8 +28,7 @@ from hami_plugins.sandbox.apiserver.webhooks import (
     configured,
     namespace_labels,
 )
-
-Raw = Mapping[str, Any]
+from hami_plugins.wire.fields import Json
 
 _MOST_REVIEWS: Final = 5
 """Of one change, before it is told that others are always faster."""
@@ -38,10 +37,10 @@ _MOST_REVIEWS: Final = 5
 class AdmissionChain(Protocol):
     """Asked about each change before it is written."""
 
-    def mutated(self, operation: str, kind: ResourceKind, key: Key, obj: Raw | None, old: Raw | None) -> Raw:
+    def mutated(self, operation: str, kind: ResourceKind, key: Key, obj: Json | None, old: Json | None) -> Json:
         """The object as it is to be written; for a deletion, nothing."""
 
-    def validated(self, operation: str, kind: ResourceKind, key: Key, obj: Raw | None, old: Raw | None) -> None:
+    def validated(self, operation: str, kind: ResourceKind, key: Key, obj: Json | None, old: Json | None) -> None:
         """Raises where it must not be written."""
 
     def birth(self, new_uid: Callable[[], str], now: Callable[[], str]) -> tuple[str, str]:
@@ -51,11 +50,11 @@ class AdmissionChain(Protocol):
 class AdmitEverything:
     """Lets everything through as it is."""
 
-    def mutated(self, operation: str, kind: ResourceKind, key: Key, obj: Raw | None, old: Raw | None) -> Raw:  # noqa: ARG002
+    def mutated(self, operation: str, kind: ResourceKind, key: Key, obj: Json | None, old: Json | None) -> Json:  # noqa: ARG002
         """See ``AdmissionChain``."""
         return obj or {}
 
-    def validated(self, operation: str, kind: ResourceKind, key: Key, obj: Raw | None, old: Raw | None) -> None:
+    def validated(self, operation: str, kind: ResourceKind, key: Key, obj: Json | None, old: Json | None) -> None:
         """See ``AdmissionChain``."""
 
     def birth(self, new_uid: Callable[[], str], now: Callable[[], str]) -> tuple[str, str]:
@@ -95,7 +94,7 @@ class ReviewNeededError(HamiPluginsError):
 class ReviewVerdict:
     """The object that came of a review (``None`` for a deletion), and what it warns of."""
 
-    obj: Raw | None
+    obj: Json | None
     warnings: tuple[str, ...] = ()
 
 
@@ -118,7 +117,7 @@ class WebhookAdmission:
     _reviews: Counter[tuple[str, ...]] = field(default_factory=Counter)
     _born: tuple[str, str] | None = None
 
-    def mutated(self, operation: str, kind: ResourceKind, key: Key, obj: Raw | None, old: Raw | None) -> Raw:
+    def mutated(self, operation: str, kind: ResourceKind, key: Key, obj: Json | None, old: Json | None) -> Json:
         """See ``AdmissionChain``."""
         verdict = self._verdict("mutating", self._change(operation, kind, key, obj, old))
         if verdict is None or verdict.obj is None:
@@ -128,7 +127,7 @@ class WebhookAdmission:
         except DecodeError as error:
             raise internal_error(str(error)) from error
 
-    def validated(self, operation: str, kind: ResourceKind, key: Key, obj: Raw | None, old: Raw | None) -> None:
+    def validated(self, operation: str, kind: ResourceKind, key: Key, obj: Json | None, old: Json | None) -> None:
         """See ``AdmissionChain``."""
         self._verdict("validating", self._change(operation, kind, key, obj, old))
 
@@ -153,7 +152,7 @@ class WebhookAdmission:
         return tuple(dict.fromkeys(text for verdict in self._verdicts.values() for text in verdict.warnings))
 
     def _change(
-        self, operation: str, kind: ResourceKind, key: Key, obj: Raw | None, old: Raw | None
+        self, operation: str, kind: ResourceKind, key: Key, obj: Json | None, old: Json | None
     ) -> AdmissionAttributes:
         return AdmissionAttributes(
             operation=operation,
@@ -186,6 +185,6 @@ class WebhookAdmission:
         return known
 
 
-def changed(change: AdmissionAttributes, obj: Raw) -> AdmissionAttributes:
+def changed(change: AdmissionAttributes, obj: Json) -> AdmissionAttributes:
     """The same change of another object, as the next webhook sees it."""
     return replace(change, obj=obj)

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from hami_plugins.sandbox.apiserver.answers import bad_request
 from hami_plugins.sandbox.apiserver.kinds import ResourceKind
-
-Raw = Mapping[str, Any]
+from hami_plugins.wire.fields import Json
 
 _LABEL_KEY: Final = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -86,7 +85,7 @@ class FieldTerm:
     value: str
     equal: bool
 
-    def holds(self, obj: Raw) -> bool:
+    def holds(self, obj: Json) -> bool:
         """Whether an object meets it; a field that is not there is empty text."""
         return (field_text(obj, self.path) == self.value) == self.equal
 
@@ -101,7 +100,7 @@ class ObjectSelector:
     def __bool__(self) -> bool:
         return bool(self.labels or self.fields)
 
-    def matches(self, obj: Raw) -> bool:
+    def matches(self, obj: Json) -> bool:
         """Whether an object is selected."""
         if not all(term.holds(obj) for term in self.fields):
             return False
@@ -124,7 +123,7 @@ def parse(kind: ResourceKind, labels: str, fields: str) -> ObjectSelector:
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
-def written(selector: Raw | None) -> ObjectSelector:
+def written(selector: Json | None) -> ObjectSelector:
     """A ``LabelSelector`` as objects carry it; none, and an empty one, match everything."""
     told = selector or {}
     equal = [LabelTerm(key, frozenset({value}), _is_in) for key, value in (told.get("matchLabels") or {}).items()]
@@ -136,7 +135,7 @@ def written(selector: Raw | None) -> ObjectSelector:
     return ObjectSelector((*equal, *terms))
 
 
-def field_text(obj: Raw, path: tuple[str, ...]) -> str:
+def field_text(obj: Json, path: tuple[str, ...]) -> str:
     """A field as selectors compare it: text, lower-case booleans, empty when absent."""
     value: Any = obj
     for step in path:

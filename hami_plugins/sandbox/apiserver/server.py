@@ -30,8 +30,7 @@ from hami_plugins.sandbox.apiserver.watches import Hub
 from hami_plugins.sandbox.apiserver.webhook_calls import Caller
 from hami_plugins.sandbox.apiserver.writer import DeleteOptions, Writer
 from hami_plugins.web.accepting import accept_no_more
-
-Raw = Mapping[str, Any]
+from hami_plugins.wire.fields import Json
 
 HOST: Final = "127.0.0.1"
 
@@ -177,7 +176,7 @@ class ApiServer(Running):
         path.write_text(json.dumps(config, indent=1) + "\n")
         return path
 
-    def put(self, obj: Raw) -> dict[str, Any]:
+    def put(self, obj: Json) -> dict[str, Any]:
         """Create or replace an object as a whole, status included, without HTTP. Raises ``ApiError``."""
         kind = self.kinds.of(obj)
         body = decoded(kind, stored_form(kind, obj))
@@ -223,7 +222,7 @@ def _key(kind: ResourceKind, namespace: str, name: str) -> Key:
     return Key((namespace or "default") if kind.namespaced else "", name)
 
 
-def _without_version(metadata: Raw) -> dict[str, Any]:
+def _without_version(metadata: Json) -> dict[str, Any]:
     return {key: value for key, value in metadata.items() if key != "resourceVersion"}
 
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import takewhile
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 
 from hami_plugins.sandbox.apiserver.answers import too_old
 from hami_plugins.sandbox.apiserver.kinds import ResourceKind
 from hami_plugins.sandbox.apiserver.selectors import EVERYTHING, INDEXED, ObjectSelector, field_text
-
-Raw = Mapping[str, Any]
+from hami_plugins.wire.fields import Json
 
 
 class Key(NamedTuple):
@@ -33,7 +32,7 @@ class Stored:
 
     __slots__ = ("data", "key", "raw", "version")
 
-    def __init__(self, key: Key, version: int, raw: Raw) -> None:
+    def __init__(self, key: Key, version: int, raw: Json) -> None:
         self.key = key
         self.version = version
         self.raw = raw
@@ -176,7 +175,7 @@ class ApiStore:
         with self.lock:
             return self.collection(kind.storage).objects.get(key)
 
-    def put(self, kind: ResourceKind, key: Key, raw: Raw) -> Stored:
+    def put(self, kind: ResourceKind, key: Key, raw: Json) -> Stored:
         """Write an object, new or changed, under the next version."""
         with self.lock:
             self.version += 1
@@ -186,7 +185,7 @@ class ApiStore:
             self._record(kind.storage, Event(self.version, before, stored, gone=False))
             return stored
 
-    def remove(self, kind: ResourceKind, key: Key, last: Raw) -> Stored:
+    def remove(self, kind: ResourceKind, key: Key, last: Json) -> Stored:
         """Take an object out; ``last`` is what its watchers see."""
         with self.lock:
             self.version += 1

@@ -11,15 +11,14 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from hami_plugins.sandbox.apiserver.kinds import ResourceKind
-
-Raw = Mapping[str, Any]
+from hami_plugins.wire.fields import Json
 
 
 class TableColumn(NamedTuple):
     """A column: its name, what it shows of an object, and whether only ``-o wide`` shows it."""
 
     name: str
-    cell: Callable[[Raw, datetime], object]
+    cell: Callable[[Json, datetime], object]
     wide: bool = False
 
 
@@ -29,7 +28,9 @@ def wanted(accept: str) -> bool:
     return parts[0] == "application/json" and {"as=Table", "v=v1", "g=meta.k8s.io"} <= set(parts)
 
 
-def table(kind: ResourceKind, objects: Iterable[Raw], metadata: Raw, *, include: str, now: datetime) -> dict[str, Any]:
+def table(
+    kind: ResourceKind, objects: Iterable[Json], metadata: Json, *, include: str, now: datetime
+) -> dict[str, Any]:
     """The table of some objects, each with its kind; ``include`` is the query parameter ``includeObject``."""
     columns = _COLUMNS.get(kind.storage, _ANY)
     return {
@@ -46,7 +47,7 @@ def _definition(column: TableColumn) -> dict[str, object]:
     return {"name": column.name, "type": "string", "format": form, "description": "", "priority": int(column.wide)}
 
 
-def _row(columns: Sequence[TableColumn], obj: Raw, *, include: str, now: datetime) -> dict[str, Any]:
+def _row(columns: Sequence[TableColumn], obj: Json, *, include: str, now: datetime) -> dict[str, Any]:
     row: dict[str, Any] = {"cells": [column.cell(obj, now) for column in columns]}
     if include == "Object":
         row["object"] = dict(obj)
@@ -59,10 +60,10 @@ def _row(columns: Sequence[TableColumn], obj: Raw, *, include: str, now: datetim
     return row
 
 
-def _at(*path: str, default: str = "") -> Callable[[Raw, datetime], object]:
+def _at(*path: str, default: str = "") -> Callable[[Json, datetime], object]:
     """Shows a member; what is not there is shown as ``default``."""
 
-    def cell(obj: Raw, _: datetime) -> object:
+    def cell(obj: Json, _: datetime) -> object:
         found: Any = obj
         for name in path:
             found = found.get(name) if isinstance(found, Mapping) else None
@@ -71,11 +72,11 @@ def _at(*path: str, default: str = "") -> Callable[[Raw, datetime], object]:
     return cell
 
 
-def _age_of(*path: str) -> Callable[[Raw, datetime], str]:
+def _age_of(*path: str) -> Callable[[Json, datetime], str]:
     """Shows how long ago a member's time was."""
     member = _at(*path)
 
-    def cell(obj: Raw, now: datetime) -> str:
+    def cell(obj: Json, now: datetime) -> str:
         text = str(member(obj, now))
         if not text:
             return "<unknown>"
@@ -109,12 +110,12 @@ _SPANS: Final = (
 """Below which seconds which unit is shown, and the smaller unit behind it, if any."""
 
 
-def _pod_ready(pod: Raw, _: datetime) -> str:
+def _pod_ready(pod: Json, _: datetime) -> str:
     states = _containers(pod)
     return f"{sum(bool(each.get('ready')) for each in states)}/{len(pod['spec']['containers'])}"
 
 
-def _pod_status(pod: Raw, _: datetime) -> str:
+def _pod_status(pod: Json, _: datetime) -> str:
     """The word of ``kubectl get pods``: why the first container waits or has ended, else the phase."""
     status = pod.get("status") or {}
     if pod["metadata"].get("deletionTimestamp"):
@@ -132,40 +133,40 @@ def _pod_status(pod: Raw, _: datetime) -> str:
     return str(status.get("reason") or status.get("phase") or "Unknown")
 
 
-def _pod_restarts(pod: Raw, _: datetime) -> str:
+def _pod_restarts(pod: Json, _: datetime) -> str:
     return str(sum(int(each.get("restartCount", 0)) for each in _containers(pod)))
 
 
-def _containers(pod: Raw) -> Sequence[Raw]:
+def _containers(pod: Json) -> Sequence[Json]:
     return (pod.get("status") or {}).get("containerStatuses") or ()
 
 
-def _node_status(node: Raw, _: datetime) -> str:
+def _node_status(node: Json, _: datetime) -> str:
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready = next((each["status"] for each in conditions if each.get("type") == "Ready"), "Unknown")
     words = ["Ready" if ready == "True" else "NotReady" if ready == "False" else "Unknown"]
     return ",".join([*words, *(["SchedulingDisabled"] if (node.get("spec") or {}).get("unschedulable") else [])])
 
 
-def _node_roles(node: Raw, _: datetime) -> str:
+def _node_roles(node: Json, _: datetime) -> str:
     prefix = "node-role.kubernetes.io/"
     labels = node["metadata"].get("labels") or {}
     return ",".join(sorted(name.removeprefix(prefix) for name in labels if name.startswith(prefix))) or "<none>"
 
 
-def _event_object(event: Raw, _: datetime) -> str:
+def _event_object(event: Json, _: datetime) -> str:
     about = event.get("involvedObject") or event.get("regarding") or {}
     return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
 
 
-def _event_seen(event: Raw, now: datetime) -> str:
+def _event_seen(event: Json, now: datetime) -> str:
     for name in ("lastTimestamp", "deprecatedLastTimestamp", "eventTime", "firstTimestamp"):
         if event.get(name):
             return _age_of(name)(event, now)
     return "<unknown>"
 
 
-def _event_message(event: Raw, _: datetime) -> str:
+def _event_message(event: Json, _: datetime) -> str:
     return str(event.get("message") or event.get("note") or "").strip()
 
 

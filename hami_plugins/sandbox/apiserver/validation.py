@@ -14,8 +14,7 @@ from hami_plugins.sandbox.apiserver import webhooks
 from hami_plugins.sandbox.apiserver.answers import StatusCause
 from hami_plugins.sandbox.apiserver.kinds import DEFINITIONS, ResourceKind
 from hami_plugins.wire import quantity
-
-Raw = Mapping[str, Any]
+from hami_plugins.wire.fields import Json
 
 ANNOTATIONS_LIMIT: Final = 256 * 1024
 """Most bytes of all annotations of one object, keys and values."""
@@ -51,7 +50,7 @@ _STRICT_FINALIZERS: Final = frozenset({"", "apps", "batch"})
 _FREELY_NAMED: Final = "rbac.authorization.k8s.io"
 
 
-def violations(kind: ResourceKind, obj: Raw) -> list[StatusCause]:
+def violations(kind: ResourceKind, obj: Json) -> list[StatusCause]:
     """Everything that is wrong with a decoded object, metadata first."""
     found = [*_metadata(kind, obj["metadata"])]
     if kind.storage == ("", "pods"):
@@ -63,7 +62,7 @@ def violations(kind: ResourceKind, obj: Raw) -> list[StatusCause]:
     return found
 
 
-def _definition(definition: Raw) -> Iterator[StatusCause]:
+def _definition(definition: Json) -> Iterator[StatusCause]:
     """What a new kind cannot be served without."""
     spec = definition.get("spec") or {}
     names = spec.get("names") or {}
@@ -193,7 +192,7 @@ _UPDATE_TEXT: Final = (
 )
 
 
-def pod_change_violations(old: Raw, new: Raw) -> list[StatusCause]:
+def pod_change_violations(old: Json, new: Json) -> list[StatusCause]:
     """What an update of a pod may not change: nearly everything that it runs with."""
     gated = bool((old.get("spec") or {}).get("schedulingGates"))
     if _fixed_part(old.get("spec") or {}, gated=gated) != _fixed_part(new.get("spec") or {}, gated=gated):
@@ -222,7 +221,7 @@ def _fixed_part(spec: Mapping[str, Any], *, gated: bool) -> dict[str, Any]:
     return fixed
 
 
-def finalizer_violations(old: Raw, new: Raw) -> list[StatusCause]:
+def finalizer_violations(old: Json, new: Json) -> list[StatusCause]:
     """Once an object is being deleted, nobody may make that take longer."""
     if not old["metadata"].get("deletionTimestamp"):
         return []

@@ -25,8 +25,7 @@ from hami_plugins.sandbox.apiserver.answers import ApiError, internal_error
 from hami_plugins.sandbox.apiserver.conditions import UndecidedError
 from hami_plugins.sandbox.apiserver.review import Review, ReviewVerdict, changed
 from hami_plugins.sandbox.apiserver.webhooks import AdmissionAttributes, Webhook
-
-Raw = Mapping[str, Any]
+from hami_plugins.wire.fields import Json
 
 _API: Final = "admission.k8s.io/v1"
 _CALLS: Final = 64
@@ -99,7 +98,7 @@ class Caller:
             warnings += (each or {}).get("warnings") or []
         return ReviewVerdict(review.change.obj, tuple(warnings))
 
-    async def _response(self, webhook: Webhook, change: AdmissionAttributes, review: Review) -> Raw | None:
+    async def _response(self, webhook: Webhook, change: AdmissionAttributes, review: Review) -> Json | None:
         """What a webhook says in favour; ``None`` where it is not asked, or need not answer. Raises ``ApiError``."""
         if not webhook.wants(change, review.labels):
             return None
@@ -122,7 +121,7 @@ class Caller:
             raise _refusal(webhook, response.get("status") or {})
         return response
 
-    async def _called(self, webhook: Webhook, request: Raw, *, validating: bool) -> Raw:
+    async def _called(self, webhook: Webhook, request: Json, *, validating: bool) -> Json:
         client = webhook.raw["clientConfig"]
         url = _url(client, webhook.seconds)
         body = orjson.dumps({"kind": "AdmissionReview", "apiVersion": _API, "request": request})
@@ -134,7 +133,7 @@ class Caller:
             raise CallFailedError(f'failed to call webhook: Post "{url}": context deadline exceeded') from error
         return _understood(data, request["uid"], validating=validating)
 
-    def _post(self, url: str, client: Raw, body: bytes, seconds: int) -> bytes:
+    def _post(self, url: str, client: Json, body: bytes, seconds: int) -> bytes:
         headers = {"Content-Type": "application/json", "Accept": "application/json, */*"}
         try:
             pool = self._pool(client.get("caBundle") or "")
@@ -183,7 +182,7 @@ def _request(change: AdmissionAttributes) -> dict[str, Any]:
     }
 
 
-def _url(client: Raw, seconds: int) -> str:
+def _url(client: Json, seconds: int) -> str:
     """Where the webhook is, with its time as the API server appends it."""
     if "url" in client:
         url = str(client["url"])
@@ -197,7 +196,7 @@ def _url(client: Raw, seconds: int) -> str:
     return f"{url}?timeout={seconds}s"
 
 
-def _understood(data: bytes, uid: str, *, validating: bool) -> Raw:
+def _understood(data: bytes, uid: str, *, validating: bool) -> Json:
     """The response of a review. Raises ``CallFailedError`` for everything that is none."""
     try:
         review = orjson.loads(data)
@@ -223,7 +222,7 @@ def _understood(data: bytes, uid: str, *, validating: bool) -> Raw:
     return response
 
 
-def _operations(response: Raw) -> list[Any]:
+def _operations(response: Json) -> list[Any]:
     try:
         operations = orjson.loads(base64.b64decode(response.get("patch") or "W10=", validate=True))
     except (binascii.Error, orjson.JSONDecodeError) as error:
@@ -233,7 +232,7 @@ def _operations(response: Raw) -> list[Any]:
     return operations
 
 
-def _patched(obj: Raw | None, operations: list[Any]) -> Raw:
+def _patched(obj: Json | None, operations: list[Any]) -> Json:
     try:
         made = patches.json_patch(obj, operations)
     except ApiError as error:
@@ -243,7 +242,7 @@ def _patched(obj: Raw | None, operations: list[Any]) -> Raw:
     return made
 
 
-def _refusal(webhook: Webhook, status: Raw) -> ApiError:
+def _refusal(webhook: Webhook, status: Json) -> ApiError:
     """The webhook's own status, its message in the server's words."""
     code = status.get("code")
     code = code if isinstance(code, int) and code >= 400 else 400

@@ -17,8 +17,8 @@ from hami_plugins.sandbox.apiserver.conditions import MatchCondition, NoConditio
 from hami_plugins.sandbox.apiserver.kinds import NAMESPACES, ResourceKind
 from hami_plugins.sandbox.apiserver.selectors import written
 from hami_plugins.sandbox.apiserver.store import ApiStore, Key
+from hami_plugins.wire.fields import Json
 
-Raw = Mapping[str, Any]
 Stage = Literal["mutating", "validating"]
 
 GROUP: Final = "admissionregistration.k8s.io"
@@ -51,15 +51,15 @@ class AdmissionAttributes:
     name: str
     dry: bool
     user: str
-    obj: Raw | None
-    old: Raw | None
+    obj: Json | None
+    old: Json | None
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
     """One webhook of a configuration, as it is stored."""
 
-    raw: Raw
+    raw: Json
 
     @property
     def name(self) -> str:
@@ -87,7 +87,7 @@ class Webhook:
         selector = written(self.raw.get("objectSelector"))
         return any(selector.matches(_labelled(obj)) for obj in (change.obj, change.old) if obj is not None)
 
-    def conditions_hold(self, change: AdmissionAttributes, request: Raw) -> bool:
+    def conditions_hold(self, change: AdmissionAttributes, request: Json) -> bool:
         """Raises ``UndecidedError`` where one holds neither way and none is false."""
         known = {"object": change.obj, "oldObject": change.old, "request": request}
         undecided: UndecidedError | None = None
@@ -120,7 +120,7 @@ def namespace_labels(store: ApiStore, change: AdmissionAttributes) -> Mapping[st
     return {} if found is None else found.raw["metadata"].get("labels") or {}
 
 
-def with_webhook_defaults(configuration: Raw) -> dict[str, Any]:
+def with_webhook_defaults(configuration: Json) -> dict[str, Any]:
     """A configuration with what it leaves out."""
     webhooks = [
         {
@@ -138,7 +138,7 @@ def with_webhook_defaults(configuration: Raw) -> dict[str, Any]:
     return {**configuration, **({"webhooks": webhooks} if webhooks else {})}
 
 
-def violations(configuration: Raw) -> Iterator[StatusCause]:
+def violations(configuration: Json) -> Iterator[StatusCause]:
     """What is wrong with a configuration, in the server's words as far as they are short."""
     seen: set[str] = set()
     for at, webhook in enumerate(configuration.get("webhooks") or []):
@@ -154,7 +154,7 @@ def violations(configuration: Raw) -> Iterator[StatusCause]:
         yield from _webhook(path, webhook)
 
 
-def _webhook(path: str, webhook: Raw) -> Iterator[StatusCause]:
+def _webhook(path: str, webhook: Json) -> Iterator[StatusCause]:
     effects = webhook.get("sideEffects")
     if effects not in ("None", "NoneOnDryRun"):
         text = 'must specify one of "None", "NoneOnDryRun"'
@@ -183,7 +183,7 @@ def _webhook(path: str, webhook: Raw) -> Iterator[StatusCause]:
             yield _invalid(f"{path}.matchConditions[{at}].expression", condition.get("expression"), str(error))
 
 
-def _rule(path: str, rule: Raw) -> Iterator[StatusCause]:
+def _rule(path: str, rule: Json) -> Iterator[StatusCause]:
     for member in ("apiGroups", "apiVersions", "operations", "resources"):
         if not rule.get(member):
             yield StatusCause(f"{path}.{member}", "FieldValueRequired", "Required value")
@@ -194,7 +194,7 @@ def _rule(path: str, rule: Raw) -> Iterator[StatusCause]:
         yield _unsupported(f"{path}.scope", rule["scope"], ("*", "Cluster", "Namespaced"))
 
 
-def _client(path: str, client: Raw) -> Iterator[StatusCause]:
+def _client(path: str, client: Json) -> Iterator[StatusCause]:
     url, service = client.get("url"), client.get("service")
     if (url is None) == (service is None):
         yield StatusCause(path, "FieldValueRequired", "Required value: exactly one of url or service is required")
@@ -219,15 +219,15 @@ def _unsupported(path: str, value: Any, known: Sequence[str]) -> StatusCause:
     return StatusCause(path, "FieldValueNotSupported", f'Unsupported value: "{value}": supported values: {shown}')
 
 
-def _conditions(webhook: Raw) -> Iterator[MatchCondition]:
+def _conditions(webhook: Json) -> Iterator[MatchCondition]:
     return (compiled(str(each["expression"])) for each in webhook.get("matchConditions") or [])
 
 
-def _labelled(obj: Raw) -> dict[str, Any]:
+def _labelled(obj: Json) -> dict[str, Any]:
     return {"metadata": {"labels": (obj.get("metadata") or {}).get("labels") or {}}}
 
 
-def _rule_fits(rule: Raw, change: AdmissionAttributes) -> bool:
+def _rule_fits(rule: Json, change: AdmissionAttributes) -> bool:
     scope = rule.get("scope", "*")
     inside = bool(change.namespace) and change.kind.storage != NAMESPACES.storage
     return (
@@ -239,7 +239,7 @@ def _rule_fits(rule: Raw, change: AdmissionAttributes) -> bool:
     )
 
 
-def _lists(rule: Raw, member: str, value: str) -> bool:
+def _lists(rule: Json, member: str, value: str) -> bool:
     return any(each in ("*", value) for each in rule.get(member) or [])
 
 

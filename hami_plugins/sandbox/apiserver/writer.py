@@ -5,7 +5,7 @@ Every write of the server goes through ``Writer``, so a version is made only whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -30,8 +30,7 @@ from hami_plugins.sandbox.apiserver.defaults import GRACE_SECONDS, complete, wit
 from hami_plugins.sandbox.apiserver.kinds import DEFINITIONS, NAMESPACES, PODS, ResourceKind, ResourceKinds, declared
 from hami_plugins.sandbox.apiserver.review import OPEN, AdmissionChain
 from hami_plugins.sandbox.apiserver.store import ApiStore, Key, Stored
-
-Raw = Mapping[str, Any]
+from hami_plugins.wire.fields import Json
 
 STAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
 """How the server writes times."""
@@ -98,7 +97,7 @@ class Writer:
         return self.clock().astimezone(UTC).strftime(STAMP)
 
     def create(
-        self, kind: ResourceKind, namespace: str, obj: Raw, *, dry: bool = False, gate: AdmissionChain = OPEN
+        self, kind: ResourceKind, namespace: str, obj: Json, *, dry: bool = False, gate: AdmissionChain = OPEN
     ) -> Stored:
         """A new object. Raises ``ApiError`` 404 without its namespace, 409 for a taken name, 422 for broken rules."""
         if kind.namespaced:
@@ -114,7 +113,7 @@ class Writer:
             self._define(made)
         return self.store.put(kind, key, made)
 
-    def _made(self, kind: ResourceKind, key: Key, obj: Raw, gate: AdmissionChain) -> dict[str, Any]:
+    def _made(self, kind: ResourceKind, key: Key, obj: Json, gate: AdmissionChain) -> dict[str, Any]:
         """The object as it is to be stored, if its rules and the gate allow that."""
         metadata = dict(obj["metadata"])
         version = metadata.pop("resourceVersion", "")
@@ -138,7 +137,7 @@ class Writer:
         self,
         kind: ResourceKind,
         key: Key,
-        change: Callable[[Stored], Raw],
+        change: Callable[[Stored], Json],
         *,
         status: bool = False,
         dry: bool = False,
@@ -163,7 +162,7 @@ class Writer:
         gate.validated("UPDATE", kind, key, new, old.raw)
         return self.settle(kind, old, new, dry=dry)
 
-    def settle(self, kind: ResourceKind, old: Stored, new: Raw, *, dry: bool = False) -> Stored:
+    def settle(self, kind: ResourceKind, old: Stored, new: Json, *, dry: bool = False) -> Stored:
         """Write a version that is known to be good, unless it is the one that is there."""
         if _same_json(old.raw, new):
             return old
@@ -219,7 +218,7 @@ class Writer:
             details = {**details_of(kind, name), "causes": [cause]}
             raise ApiError(403, f'{kind.qualified} "{name}" is forbidden: {why}', details=details)
 
-    def _same_object(self, kind: ResourceKind, old: Stored, wanted: Raw) -> None:
+    def _same_object(self, kind: ResourceKind, old: Stored, wanted: Json) -> None:
         """The new version has to be of the object that the writer has seen."""
         before, after = old.raw["metadata"], wanted["metadata"]
         version = after.get("resourceVersion")
@@ -235,7 +234,7 @@ class Writer:
             why = f"UID in precondition: {after['uid']}, UID in object meta: {before['uid']}"
             raise conflict(kind, old.key.name, f"Precondition failed: {why}")
 
-    def _kept_apart(self, kind: ResourceKind, old: Raw, wanted: Raw, *, status: bool) -> Raw:
+    def _kept_apart(self, kind: ResourceKind, old: Json, wanted: Json, *, status: bool) -> Json:
         """Status changes on its own endpoint alone, everything else on the main one alone."""
         if status and not kind.typed:
             return {**old, **({"status": wanted["status"]} if "status" in wanted else {})}
@@ -260,7 +259,7 @@ class Writer:
             return old
         return self.store.put(kind, old.key, self._marked(old.raw, grace))
 
-    def _marked(self, old: Raw, grace: int) -> Raw:
+    def _marked(self, old: Json, grace: int) -> Json:
         """The object as one that is being deleted."""
         metadata = dict(old["metadata"])
         end = self.clock().astimezone(UTC) + timedelta(seconds=grace)
@@ -269,7 +268,7 @@ class Writer:
             metadata["generation"] += 1
         return {**old, "metadata": metadata}
 
-    def _remove(self, kind: ResourceKind, key: Key, last: Raw) -> Stored:
+    def _remove(self, kind: ResourceKind, key: Key, last: Json) -> Stored:
         gone = self.store.remove(kind, key, last)
         if kind == DEFINITIONS:
             spec = last["spec"]
@@ -279,7 +278,7 @@ class Writer:
             self._finish_namespace(key.namespace)
         return gone
 
-    def _define(self, definition: Raw) -> None:
+    def _define(self, definition: Json) -> None:
         for kind in declared(definition):
             self.kinds.add(kind)
 
@@ -309,7 +308,7 @@ class Writer:
         return list({kind.storage: kind for kind in self.kinds if kind.namespaced}.values())
 
 
-def decode(kind: ResourceKind, obj: Raw) -> dict[str, Any]:
+def decode(kind: ResourceKind, obj: Json) -> dict[str, Any]:
     """The object in a request body. Raises ``ApiError`` 400 when it is none of this kind."""
     for member in ("kind", "apiVersion"):
         if not kind.typed and not obj.get(member):
@@ -324,13 +323,13 @@ def decode(kind: ResourceKind, obj: Raw) -> dict[str, Any]:
         raise bad_request(f"{found} cannot be handled as a {kind.kind}: {error}") from error
 
 
-def _placed(kind: ResourceKind, obj: Raw, namespace: str) -> dict[str, Any]:
+def _placed(kind: ResourceKind, obj: Json, namespace: str) -> dict[str, Any]:
     """A new object with its namespace and the defaults of its spec, as webhooks see it first."""
     inside = {"namespace": namespace} if kind.namespaced else {}
     return {**complete(kind, obj), "metadata": {**obj["metadata"], **inside}}
 
 
-def _grace(pod: Raw, asked: int | None) -> int:
+def _grace(pod: Json, asked: int | None) -> int:
     """Seconds that a pod has to end. One that runs nowhere, or has ended, needs none."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
@@ -338,13 +337,13 @@ def _grace(pod: Raw, asked: int | None) -> int:
     return int(spec.get("terminationGracePeriodSeconds", GRACE_SECONDS)) if asked is None else max(asked, 0)
 
 
-def _content(kind: ResourceKind, obj: Raw) -> Raw:
+def _content(kind: ResourceKind, obj: Json) -> Json:
     """The part of an object whose changes count as a new generation."""
     ignored = {"metadata", "status"} if kind.status else {"metadata"}
     return {key: value for key, value in obj.items() if key not in ignored}
 
 
-def _same_json(old: Raw, new: Raw) -> bool:
+def _same_json(old: Json, new: Json) -> bool:
     """Equality of JSON. Python's alone would take ``true`` for ``1``."""
     if old != new:
         return False

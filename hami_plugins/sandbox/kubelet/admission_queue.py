@@ -10,13 +10,13 @@ from typing import Any
 import structlog
 
 from hami_plugins.errors import WireError
-from hami_plugins.kube.port import Raw
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.sandbox.kubelet import specs, statuses
 from hami_plugins.sandbox.kubelet.admission import Rejection
 from hami_plugins.sandbox.kubelet.fault_points import Killed
 from hami_plugins.sandbox.kubelet.pods import PodEnvironment, PodWorker
 from hami_plugins.sandbox.kubelet.specs import PodSpec
+from hami_plugins.wire.fields import Json
 
 _log = structlog.get_logger(__name__)
 
@@ -127,7 +127,7 @@ class AdmissionQueue:
         except (WireError, KeyError, TypeError) as error:
             _log.warning("pod_passed_over", pod_uid=change.uid, error=repr(error))
 
-    def _see(self, uid: str, raw: Raw) -> None:
+    def _see(self, uid: str, raw: Json) -> None:
         metadata: Mapping[str, Any] = raw["metadata"]
         ending = metadata.get("deletionTimestamp") is not None
         with self._lock:

@@ -10,12 +10,13 @@ import structlog
 
 from hami_plugins.errors import AlreadyExistsError, KubeError, WireError
 from hami_plugins.kube import paths
-from hami_plugins.kube.port import KubeApi, Raw
+from hami_plugins.kube.port import KubeApi
 from hami_plugins.sandbox.fleet import bare_node
 from hami_plugins.sandbox.kubelet.devices import Counts, DeviceRecords
 from hami_plugins.sandbox.kubelet.specs import is_extended
 from hami_plugins.sandbox.kubelet.times import Times
 from hami_plugins.wire import quantity
+from hami_plugins.wire.fields import Json
 
 _log = structlog.get_logger(__name__)
 
@@ -99,7 +100,7 @@ class NodeStatus:
         patched: Mapping[str, Any] = self._api.merge_patch(paths.node_status(self._node), {"status": changes})
         return patched.get("status") or {}
 
-    def _read(self) -> Raw:
+    def _read(self) -> Json:
         try:
             return self._api.get(paths.node(self._node))
         except KubeError as error:

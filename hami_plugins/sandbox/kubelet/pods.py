@@ -11,7 +11,6 @@ from typing import Any, Final, Protocol
 import structlog
 
 from hami_plugins.errors import KubeletError
-from hami_plugins.kube.port import Raw
 from hami_plugins.sandbox.kubelet import environment, statuses
 from hami_plugins.sandbox.kubelet.admission import DeviceManager
 from hami_plugins.sandbox.kubelet.fault_points import FaultJournal, FaultPoint, Killed
@@ -20,6 +19,7 @@ from hami_plugins.sandbox.kubelet.specs import ContainerSpec, PodSpec, Role
 from hami_plugins.sandbox.kubelet.status_writer import StatusWriter
 from hami_plugins.sandbox.kubelet.statuses import Fate, Waiting
 from hami_plugins.sandbox.kubelet.times import Times
+from hami_plugins.wire.fields import Json
 
 _log = structlog.get_logger(__name__)
 
@@ -79,7 +79,7 @@ class PodWorker:
         """Begins."""
         self._thread.start()
 
-    def update(self, raw: Raw) -> None:
+    def update(self, raw: Json) -> None:
         """The pod object has changed; its containers stay as they were admitted."""
         with self._lock:
             self._pod = replace(self._pod, raw=raw)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from hami_plugins.kube.port import Raw
 from hami_plugins.wire import quantity
+from hami_plugins.wire.fields import Json
 
 
 class Role(StrEnum):
@@ -26,7 +26,7 @@ class ContainerSpec:
     name: str
     role: Role
     limits: Mapping[str, int]
-    raw: Raw
+    raw: Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class PodSpec:
     containers: tuple[ContainerSpec, ...]
     restart_policy: str
     grace: float
-    raw: Raw
+    raw: Json
 
     @property
     def full_name(self) -> str:
@@ -65,7 +65,7 @@ def is_extended(resource: str) -> bool:
     return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
 
 
-def read(raw: Raw) -> PodSpec:
+def read(raw: Json) -> PodSpec:
     """A pod object of the API server; raises ``WireError`` for an amount that is none."""
     metadata, spec = raw["metadata"], raw.get("spec") or {}
     grace = spec.get("terminationGracePeriodSeconds")
@@ -80,12 +80,12 @@ def read(raw: Raw) -> PodSpec:
     )
 
 
-def phase(raw: Raw) -> str:
+def phase(raw: Json) -> str:
     """The pod's phase; a pod without a status is pending."""
     return str((raw.get("status") or {}).get("phase") or "Pending")
 
 
-def is_over(raw: Raw) -> bool:
+def is_over(raw: Json) -> bool:
     """Whether the pod has ended for good."""
     return phase(raw) in ("Succeeded", "Failed")
 
@@ -98,7 +98,7 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[ContainerSpec]:
         yield _container(container, Role.APP)
 
 
-def _container(raw: Raw, role: Role) -> ContainerSpec:
+def _container(raw: Json, role: Role) -> ContainerSpec:
     limits = (raw.get("resources") or {}).get("limits") or {}
     asked = {name: amount for name, amount in sorted(limits.items()) if is_extended(name)}
     amounts = quantity.amounts(asked, key=f"container {raw['name']}: limits")

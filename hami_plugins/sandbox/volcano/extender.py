@@ -20,7 +20,6 @@ from hami_plugins.engine.apply import assigned
 from hami_plugins.engine.decide import Decider, PodDemand
 from hami_plugins.engine.intake import NO_DEVICES
 from hami_plugins.engine.registry import Registry
-from hami_plugins.kube.port import Raw
 from hami_plugins.library import load_snapshot
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
@@ -30,6 +29,7 @@ from hami_plugins.model.units import NodeName
 from hami_plugins.model.verdicts import Fit
 from hami_plugins.queueing.gangs import Need, in_turn, missing, running
 from hami_plugins.wire import objects
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.gang_keys import TASK_KEY
 
 _SUCCESS: Final = 200
@@ -49,7 +49,7 @@ class ExtenderArguments:
 class SchedulingOutcome(NamedTuple):
     """What a session does with a pod: binds it to ``node``, or says ``why`` it does not."""
 
-    pod: Raw
+    pod: Json
     node: str = ""
     why: str = ""
 
@@ -65,7 +65,7 @@ class ExtenderClient:
         """Closes the connections."""
         self._pool.clear()
 
-    def interested(self, pod: Raw) -> bool:
+    def interested(self, pod: Json) -> bool:
         """Whether a pod asks for anything that the extender manages."""
         spec = pod.get("spec") or {}
         managed = set(self.arguments.managed)
@@ -77,19 +77,19 @@ class ExtenderClient:
             if isinstance(amounts, Mapping)
         )
 
-    def predicate(self, pod: Raw, node: Raw, others: Iterable[Raw]) -> str:
+    def predicate(self, pod: Json, node: Json, others: Iterable[Json]) -> str:
         """Why a node does not take the pod; empty where it does."""
         reply = self._call("predicate", {"task": _task(pod, ""), "node": _node(node, others)})
         return reply if isinstance(reply, str) else str(reply.get("status") or "")
 
-    def prioritize(self, pod: Raw, nodes: Sequence[Raw]) -> Mapping[str, float] | str:
+    def prioritize(self, pod: Json, nodes: Sequence[Json]) -> Mapping[str, float] | str:
         """The scores of nodes, or why they cannot be had."""
         reply = self._call("prioritize", {"task": _task(pod, ""), "nodes": [_node(node, ()) for node in nodes]})
         if isinstance(reply, str) or reply.get("errorMessage"):
             return reply if isinstance(reply, str) else str(reply["errorMessage"])
         return reply.get("nodeScore") or {}
 
-    def event(self, verb: str, pod: Raw, node: str) -> str:
+    def event(self, verb: str, pod: Json, node: str) -> str:
         """What is wrong with an ``allocate`` or a ``deallocate``; empty where nothing is."""
         reply = self._call(verb, {"task": _task(pod, node)})
         return reply if isinstance(reply, str) else str(reply.get("errorMessage") or "")
@@ -112,11 +112,11 @@ class ExtenderClient:
 class WaitingPod:
     """A waiting pod, as an object and as it is read."""
 
-    raw: Raw
+    raw: Json
     pod: Pod
 
     @classmethod
-    def of(cls, raw: Raw) -> WaitingPod:
+    def of(cls, raw: Json) -> WaitingPod:
         """Reads a pod."""
         return cls(raw, objects.pod(raw))
 
@@ -124,7 +124,7 @@ class WaitingPod:
 class ExtendedSession:
     """One session over what the cluster is now; ``decide`` is called once for each gang or single pod, in turn."""
 
-    def __init__(self, everything: Iterable[Raw], client: ExtenderClient) -> None:
+    def __init__(self, everything: Iterable[Json], client: ExtenderClient) -> None:
         listed = list(everything)
         registry = Registry([])
         self._client = client
@@ -133,7 +133,7 @@ class ExtendedSession:
         self._nodes = {each["metadata"]["name"]: each for each in listed if each.get("kind") == "Node"}
         self._pods = [each for each in listed if each.get("kind") == "Pod" and (each.get("spec") or {}).get("nodeName")]
 
-    def decide(self, group: str, raws: Sequence[Raw]) -> list[SchedulingOutcome]:
+    def decide(self, group: str, raws: Sequence[Json]) -> list[SchedulingOutcome]:
         """What becomes of the pods of one PodGroup (``namespace/name``)."""
         members = [WaitingPod.of(raw) for raw in raws]
         known = self._snapshot.pod_groups.get(group)
@@ -202,7 +202,7 @@ def _on(node: str, pod: Pod) -> Placed:
     return Placed(node=NodeName(node), containers=nothing, fit=Fit((), 0.0), candidates=1)
 
 
-def _task(pod: Raw, node: str) -> dict[str, Any]:
+def _task(pod: Json, node: str) -> dict[str, Any]:
     """A pod as a session has it, with the members in the order of the real one."""
     metadata = pod["metadata"]
     return {
@@ -216,7 +216,7 @@ def _task(pod: Raw, node: str) -> dict[str, Any]:
     }
 
 
-def _node(node: Raw, pods: Iterable[Raw]) -> dict[str, Any]:
+def _node(node: Json, pods: Iterable[Json]) -> dict[str, Any]:
     tasks = {f"{each['metadata']['namespace']}/{each['metadata']['name']}": _task(each, "") for each in pods}
     name = node["metadata"]["name"]
     return {"Name": name, "Node": {key: value for key, value in node.items() if key != "kind"}, "Tasks": tasks}

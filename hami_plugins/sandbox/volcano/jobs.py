@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from hami_plugins.inputs import manifests, workloads
 from hami_plugins.inputs.workloads.gangs import DEFAULT_QUEUE
-from hami_plugins.kube.port import Raw
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.gang_keys import QUEUE_KEY
 
 JOB_API: Final = "batch.volcano.sh/v1alpha1"
@@ -22,7 +22,7 @@ class Made(NamedTuple):
     pods: tuple[dict[str, Any], ...]
 
 
-def of_job(job: Raw) -> Made:
+def of_job(job: Json) -> Made:
     """The objects of a Volcano Job, each owned by it. Raises ``ManifestError`` for a job that Volcano refuses."""
     metadata = job["metadata"]
     kept = {name: metadata[name] for name in ("name", "namespace", "uid", "labels", "annotations") if name in metadata}
@@ -49,7 +49,7 @@ def of_job(job: Raw) -> Made:
     return Made(group, tuple(pods))
 
 
-def of_pod(pod: Raw) -> dict[str, Any]:
+def of_pod(pod: Json) -> dict[str, Any]:
     """The PodGroup of a pod that names none."""
     metadata = pod["metadata"]
     queue = (metadata.get("annotations") or {}).get(QUEUE_KEY, DEFAULT_QUEUE)
@@ -78,13 +78,13 @@ def owned_by(api: str, kind: str, metadata: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def owner_of(item: Raw) -> str:
+def owner_of(item: Json) -> str:
     """The UID of an object's controller; empty without one."""
     references = item["metadata"].get("ownerReferences") or ()
     return next((str(each["uid"]) for each in references if each.get("controller")), "")
 
 
-def job_status(pods: Iterable[Raw], *, min_available: int) -> dict[str, Any]:
+def job_status(pods: Iterable[Json], *, min_available: int) -> dict[str, Any]:
     """The status of a job with these pods."""
     counts = {"pending": 0, "running": 0, "succeeded": 0, "failed": 0}
     total = 0

@@ -7,24 +7,24 @@ from dataclasses import replace
 from typing import Any, Final
 
 from hami_plugins.inputs.workloads import gangs
-from hami_plugins.kube.port import Raw
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.pods import Pod
 from hami_plugins.plan import Planner, PodPlan
 from hami_plugins.plan.submission import in_gang
 from hami_plugins.queueing.stages import PlanUnit
 from hami_plugins.wire import objects
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.gang_keys import GROUP_KEY, QUEUE_KEY
 
 SCHEDULER: Final = "volcano"
 
 
-def is_volcanos(pod: Raw) -> bool:
+def is_volcanos(pod: Json) -> bool:
     """Whether a pod names Volcano as its scheduler."""
     return (pod.get("spec") or {}).get("schedulerName") == SCHEDULER
 
 
-def waits(pod: Raw) -> bool:
+def waits(pod: Json) -> bool:
     """Whether a pod waits for a scheduler."""
     spec = pod.get("spec") or {}
     return (
@@ -35,12 +35,12 @@ def waits(pod: Raw) -> bool:
     )
 
 
-def group_of(pod: Raw) -> str:
+def group_of(pod: Json) -> str:
     """The PodGroup that a pod names; empty for none."""
     return str((pod["metadata"].get("annotations") or {}).get(GROUP_KEY, ""))
 
 
-def decide(snapshot: ClusterSnapshot, waiting: Iterable[Raw], planner: Planner, *, now_ns: int) -> tuple[PodPlan, ...]:
+def decide(snapshot: ClusterSnapshot, waiting: Iterable[Json], planner: Planner, *, now_ns: int) -> tuple[PodPlan, ...]:
     """What becomes of the waiting pods, oldest first, gang by gang."""
     pods = [objects.pod(raw) for raw in _in_order(waiting)]
     names = {pod.full_name for pod in pods}
@@ -49,7 +49,7 @@ def decide(snapshot: ClusterSnapshot, waiting: Iterable[Raw], planner: Planner, 
     return planner.plan(before, _units(before, pods), now_ns=now_ns).pods
 
 
-def binding(pod: Raw, node: str) -> dict[str, Any]:
+def binding(pod: Json, node: str) -> dict[str, Any]:
     """The Binding that Volcano posts: it carries the pod's older annotations, and not what was just written."""
     metadata = pod["metadata"]
     named = {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]}
@@ -62,7 +62,7 @@ def binding(pod: Raw, node: str) -> dict[str, Any]:
     }
 
 
-def as_placed(pod: Raw, written: Mapping[str, str], node: str) -> Raw:
+def as_placed(pod: Json, written: Mapping[str, str], node: str) -> Json:
     """The pod as it will be seen once the writes have come back."""
     metadata = pod["metadata"]
     annotations = {**(metadata.get("annotations") or {}), **written}
@@ -78,15 +78,15 @@ def unschedulable(message: str, *, reason: str = "Unschedulable") -> dict[str, A
     return {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
 
 
-def by_group(waiting: Iterable[Raw]) -> dict[str, list[Raw]]:
+def by_group(waiting: Iterable[Json]) -> dict[str, list[Json]]:
     """The pods of each PodGroup (``namespace/name``), oldest first."""
-    found: dict[str, list[Raw]] = {}
+    found: dict[str, list[Json]] = {}
     for raw in _in_order(waiting):
         found.setdefault(f"{raw['metadata']['namespace']}/{group_of(raw)}", []).append(raw)
     return found
 
 
-def _in_order(waiting: Iterable[Raw]) -> list[Raw]:
+def _in_order(waiting: Iterable[Json]) -> list[Json]:
     return sorted(waiting, key=lambda raw: (str(raw["metadata"].get("creationTimestamp")), raw["metadata"]["name"]))
 
 

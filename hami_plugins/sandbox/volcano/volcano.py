@@ -15,7 +15,7 @@ from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import AlreadyExistsError, HamiPluginsError, KubeError, ManifestError
 from hami_plugins.kube import paths
-from hami_plugins.kube.port import KubeApi, Raw, Selection
+from hami_plugins.kube.port import KubeApi, Selection
 from hami_plugins.kube.reflector import Backoff, ObjectChange
 from hami_plugins.kube.store import Store
 from hami_plugins.library import load_snapshot
@@ -28,6 +28,7 @@ from hami_plugins.sandbox.volcano import jobs, sessions
 from hami_plugins.sandbox.volcano.extender import ExtendedSession, ExtenderArguments, ExtenderClient
 from hami_plugins.vendors import builtin
 from hami_plugins.vendors.volcano import NODE_KEY
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.gang_keys import GROUP_KEY
 
 _log = structlog.get_logger(__name__)
@@ -82,7 +83,7 @@ class EmulatedVolcano(Running):
             kind: Store(api, Selection(path, kind), name=f"volcano-{kind.lower()}s", backoff=Backoff(first=0.1, most=5))
             for kind, path in (_FOLLOWED | (_DEVICES if every_scheduler else {})).items()
         }
-        self._placed: dict[str, Raw] = {}
+        self._placed: dict[str, Json] = {}
         self._expanded: set[str] = set()
         self._made: set[tuple[str, str]] = set()
         self._owned: set[tuple[str, str]] = set()
@@ -149,7 +150,7 @@ class EmulatedVolcano(Running):
         for uid, job in known.items():
             self._tell_job(uid, job)
 
-    def _collect(self, group: Raw, jobs_there: Collection[str]) -> None:
+    def _collect(self, group: Json, jobs_there: Collection[str]) -> None:
         """Removes a PodGroup that was made for a job or a pod that is gone, as the garbage collector would."""
         metadata, owner = group["metadata"], jobs.owner_of(group)
         there = {*jobs_there, *(pod["metadata"]["uid"] for pod in self._all("Pod"))}
@@ -157,7 +158,7 @@ class EmulatedVolcano(Running):
             path = _named(f"/apis/{jobs.GROUP_API}", metadata["namespace"], "podgroups", metadata["name"])
             self._try(lambda: self._api.delete(path))
 
-    def _expand(self, job: Raw) -> None:
+    def _expand(self, job: Json) -> None:
         metadata = job["metadata"]
         if metadata["uid"] in self._expanded or metadata.get("deletionTimestamp"):
             return
@@ -175,19 +176,19 @@ class EmulatedVolcano(Running):
                 self._create(paths.pods(namespace), pod)
         self._expanded.add(metadata["uid"])
 
-    def _group(self, pod: Raw) -> None:
+    def _group(self, pod: Json) -> None:
         metadata = pod["metadata"]
         group = jobs.of_pod(pod)
         self._make_group(metadata["namespace"], group)
         body = {"metadata": {"uid": metadata["uid"], "annotations": {GROUP_KEY: group["metadata"]["name"]}}}
         self._try(lambda: self._api.merge_patch(paths.pod(metadata["namespace"], metadata["name"]), body))
 
-    def _make_group(self, namespace: str, group: Raw) -> None:
+    def _make_group(self, namespace: str, group: Json) -> None:
         self._made.add((namespace, group["metadata"]["name"]))
         self._owned.add((namespace, group["metadata"]["name"]))
         self._create(_named(f"/apis/{jobs.GROUP_API}", namespace, "podgroups"), group)
 
-    def _tell_job(self, uid: str, job: Raw) -> None:
+    def _tell_job(self, uid: str, job: Json) -> None:
         metadata, pods = job["metadata"], [pod for pod in self._all("Pod") if jobs.owner_of(pod) == uid]
         group = self._stores["PodGroup"].by_name(metadata["namespace"], f"{metadata['name']}-{uid}")
         least = int(group["spec"].get("minMember", 1)) if group is not None else 1
@@ -197,7 +198,7 @@ class EmulatedVolcano(Running):
             path = _named(f"/apis/{jobs.JOB_API}", metadata["namespace"], "jobs", metadata["name"])
             self._try(lambda: self._api.merge_patch(f"{path}/status", {"status": status}))
 
-    def _early(self, pod: Raw) -> bool:
+    def _early(self, pod: Json) -> bool:
         """Whether the watch has shown a pod before the group that was made for it."""
         group = pod["metadata"]["namespace"], sessions.group_of(pod)
         if self._stores["PodGroup"].by_name(*group) is not None:
@@ -218,19 +219,19 @@ class EmulatedVolcano(Running):
         if ready:
             self._planned(self._everything(pods), ready)
 
-    def _everything(self, pods: Mapping[str, Raw]) -> list[Raw]:
+    def _everything(self, pods: Mapping[str, Json]) -> list[Json]:
         """The cluster, with what has been placed and not been seen yet."""
         seen = {**pods, **self._placed}
         kinds = (kind for kind in self._stores if kind not in ("Pod", "Job"))
         return [*seen.values(), *(each for kind in kinds for each in self._all(kind))]
 
-    def _is_ready(self, pod: Raw) -> bool:
+    def _is_ready(self, pod: Json) -> bool:
         """Whether a session can place a waiting pod."""
         if not sessions.is_volcanos(pod):
             return self._every_scheduler
         return bool(sessions.group_of(pod)) and not self._early(pod)
 
-    def _planned(self, everything: Iterable[Raw], ready: Mapping[str, Raw]) -> None:
+    def _planned(self, everything: Iterable[Json], ready: Mapping[str, Json]) -> None:
         """A session in which this scheduler knows the cards."""
         snapshot = load_snapshot(everything, self._planner.registry)
         by_name = {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": pod for pod in ready.values()}
@@ -244,7 +245,7 @@ class EmulatedVolcano(Running):
             else:
                 self._refuse(pod, sessions.unschedulable(plan.words or plan.why))
 
-    def _extended(self, session: ExtendedSession, ready: Iterable[Raw]) -> None:
+    def _extended(self, session: ExtendedSession, ready: Iterable[Json]) -> None:
         """A session in which an extender knows the cards."""
         for group, members in sessions.by_group(ready).items():
             for outcome in session.decide(group, members):
@@ -254,7 +255,7 @@ class EmulatedVolcano(Running):
                     self._refuse(outcome.pod, sessions.unschedulable(outcome.why))
                 self._again = self._again or outcome.pod["metadata"]["uid"] not in self._placed
 
-    def _leave_try(self, snapshot: ClusterSnapshot, plans: Iterable[PodPlan], by_name: Mapping[str, Raw]) -> None:
+    def _leave_try(self, snapshot: ClusterSnapshot, plans: Iterable[PodPlan], by_name: Mapping[str, Json]) -> None:
         """Write what the members of gangs that do not fit would have got; nothing takes it off again."""
         decider = Decider(self._planner.registry)
         for plan in plans:
@@ -267,20 +268,20 @@ class EmulatedVolcano(Running):
             snapshot = assigned(snapshot, plan.pod, placed)
             self._annotate(pod, written)
 
-    def _annotate(self, pod: Raw, annotations: Mapping[str, str]) -> bool:
+    def _annotate(self, pod: Json, annotations: Mapping[str, str]) -> bool:
         """Whether a pod could be patched with annotations."""
         metadata = pod["metadata"]
         body = {"metadata": {"uid": metadata["uid"], "annotations": dict(annotations)}}
         return self._try(lambda: self._api.merge_patch(paths.pod(metadata["namespace"], metadata["name"]), body))
 
-    def _place(self, pod: Raw, plan: PodPlan, node: str) -> None:
+    def _place(self, pod: Json, plan: PodPlan, node: str) -> None:
         if plan.annotations and not self._annotate(pod, plan.annotations):
             return
         if why := self._bound(pod, node, plan.annotations):
             self._refuse(pod, sessions.unschedulable(why, reason="SchedulerError"))
             self._again = True
 
-    def _bound(self, pod: Raw, node: str, annotations: Mapping[str, str] | None = None) -> str:
+    def _bound(self, pod: Json, node: str, annotations: Mapping[str, str] | None = None) -> str:
         """Binds a pod, and says why that did not work; one that is gone or bound is looked at again in its turn."""
         metadata = pod["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
@@ -295,7 +296,7 @@ class EmulatedVolcano(Running):
             _log.info("pod_bound", pod=f"{namespace}/{name}", node=node)
         return ""
 
-    def _refuse(self, pod: Raw, condition: Mapping[str, Any]) -> None:
+    def _refuse(self, pod: Json, condition: Mapping[str, Any]) -> None:
         metadata = pod["metadata"]
         if self._told.get(metadata["uid"]) != condition["message"]:
             path = paths.pod_status(metadata["namespace"], metadata["name"])
@@ -303,13 +304,13 @@ class EmulatedVolcano(Running):
             if self._try(lambda: self._api.merge_patch(path, body)):
                 self._told[metadata["uid"]] = condition["message"]
 
-    def _remove(self, pod: Raw) -> None:
+    def _remove(self, pod: Json) -> None:
         metadata = pod["metadata"]
         if not metadata.get("deletionTimestamp"):
             body = {"preconditions": {"uid": metadata["uid"]}}
             self._try(lambda: self._api.delete(paths.pod(metadata["namespace"], metadata["name"]), body=body))
 
-    def _create(self, path: str, body: Raw) -> None:
+    def _create(self, path: str, body: Json) -> None:
         try:
             self._api.create(path, body)
         except AlreadyExistsError:
@@ -325,17 +326,17 @@ class EmulatedVolcano(Running):
             return False
         return True
 
-    def _all(self, kind: str) -> Iterable[Raw]:
+    def _all(self, kind: str) -> Iterable[Json]:
         return [{"kind": kind, **item} for item in self._stores[kind].all()]
 
 
-def _managed(extender: ExtenderClient, ready: Mapping[str, Raw]) -> dict[str, Raw]:
+def _managed(extender: ExtenderClient, ready: Mapping[str, Json]) -> dict[str, Json]:
     """The pods that an extender is asked about, with the rest of their groups."""
     groups = {_group_name(pod, uid) for uid, pod in ready.items() if extender.interested(pod)}
     return {uid: pod for uid, pod in ready.items() if _group_name(pod, uid) in groups}
 
 
-def _group_name(pod: Raw, uid: str) -> str:
+def _group_name(pod: Json, uid: str) -> str:
     group = sessions.group_of(pod)
     return f"{pod['metadata']['namespace']}/{group}" if group else uid
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.edits import Path, PutEdit, made
@@ -141,7 +141,7 @@ def changed(step: MigrationStep, current: Mapping[str, object], *, back: bool = 
 
 def merge_patch(before: Json, after: Json) -> Json:
     """What turns one object into the other (RFC 7386)."""
-    patch: Json = {}
+    patch: dict[str, Any] = {}
     for name in (*before, *(name for name in after if name not in before)):
         if name not in after:
             patch[name] = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.wire import fields
@@ -122,7 +122,7 @@ def _job(name: str, raw: Json, part: tuple[str, Json, Json], whither: tuple[Dial
     if spec.get("queue") and target is Dialect.KOORDINATOR:
         labels[QUOTA] = spec["queue"]
     replicas = fields.number(task, "replicas", "task", default=1)
-    body: Json = {
+    body: dict[str, Any] = {
         "completionMode": "Indexed",
         "completions": replicas,
         "parallelism": replicas,

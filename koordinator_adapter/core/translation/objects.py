@@ -8,7 +8,7 @@ Source: Volcano 1.14.1 ``staging/src/volcano.sh/apis/pkg/apis/batch/v1alpha1/job
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hami_plugins.engine.koordinator import FULL
 from hami_plugins.errors import WireError
@@ -192,7 +192,7 @@ def _queue(raw: Json, source: Dialect, target: Dialect, namespace: str) -> Turne
     labels = {QUOTA_PREFIX + "is-parent": "false"}
     if parent := fields.text(spec, "parent", f"{place} spec"):
         labels[QUOTA_PREFIX + "parent"] = parent
-    metadata: Json = {"name": _name(raw), "namespace": namespace, "labels": labels}
+    metadata: dict[str, Any] = {"name": _name(raw), "namespace": namespace, "labels": labels}
     if weight := fields.number(spec, "weight", f"{place} spec"):
         shares = {name: str(weight) for name in sums(most, source, target, f"{place} spec.capability")}
         metadata["annotations"] = {QUOTA_PREFIX + "shared-weight": documents.dump(shares)}
@@ -223,7 +223,7 @@ def _quota(raw: Json, source: Dialect, target: Dialect, _namespace: str) -> Turn
     spec = fields.member(raw, "spec", place)
     least, most = (fields.member(spec, name, f"{place} spec") for name in ("min", "max"))
     labels = fields.text_map(fields.member(raw, "metadata", place), "labels", f"{place} metadata")
-    body: Json = {"reclaimable": True}
+    body: dict[str, Any] = {"reclaimable": True}
     if most:
         body["capability"] = sums(most, source, target, f"{place} spec.max")
     if least:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from hami_plugins.errors import WireError
 from hami_plugins.model.units import MiB
 from hami_plugins.wire.documents import load_list
-from hami_plugins.wire.fields import items, natural, number, text, whole, wrong
+from hami_plugins.wire.fields import Json, items, natural, number, text, whole, wrong
 
 MOST_DEVICES: Final = 64
 """A machine with more devices than an UltraServer is a mistake."""
@@ -113,7 +113,7 @@ def _indexes(listed: Iterable[Any], place: str) -> Iterator[int]:
         yield each
 
 
-def _numa(holder: dict[str, Any], place: str) -> int:
+def _numa(holder: Json, place: str) -> int:
     """The NUMA node, which some releases write as text."""
     told = holder.get("numa_node")
     if isinstance(told, str):

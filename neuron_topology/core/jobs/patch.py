@@ -77,7 +77,7 @@ def patch(job: Json, wishes: Wishes = Wishes(), *, place: str = "job:") -> Patch
     Raises ``WireError``, its key beginning with ``place``, for a job that is not shaped like one, for requests that no
     node can ever meet, and for a duration that is none.
     """
-    spec = fields.member(job, "spec", place)
+    spec: Json = fields.member(job, "spec", place)
     where = fields.path(place, "spec")
     found = _templates(spec, wishes, where)
     if not any(each.asks for each in found):

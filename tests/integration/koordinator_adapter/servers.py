@@ -15,10 +15,10 @@ import urllib3
 from hami_plugins.allocations.manifests.webhooks import WebhookTarget
 from hami_plugins.kube.client import connect_to
 from hami_plugins.kube.counting import api_requests
-from hami_plugins.kube.port import Raw
 from hami_plugins.sandbox.apiserver import KOORDINATOR, ApiServer
 from hami_plugins.sandbox.fleet import bare_node
 from hami_plugins.vendors import builtin
+from hami_plugins.wire.fields import Json
 from koordinator_adapter.core import webhooks
 from koordinator_adapter.server.app import AdapterServer
 from koordinator_adapter.server.metrics import AdapterMetrics
@@ -127,7 +127,7 @@ class Site:
         answer = urllib3.request("GET", f"http://127.0.0.1:{server.address[1]}{path}", retries=False, timeout=PATIENCE)
         return answer.status, answer.data.decode()
 
-    def put(self, *objects: Raw) -> list[dict[str, Any]]:
+    def put(self, *objects: Json) -> list[dict[str, Any]]:
         """Objects that are there at once."""
         return [self.server.put(each) for each in objects]
 

@@ -10,9 +10,10 @@ import pytest
 from hami_plugins.errors import AlreadyExistsError, ContentionError, KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
-from hami_plugins.kube.port import KubeApi, Raw, Selection
+from hami_plugins.kube.port import KubeApi, Selection
 from hami_plugins.kube.store import Store
 from hami_plugins.sandbox.apiserver import ApiServer
+from hami_plugins.wire.fields import Json
 from tests.waiting import PATIENCE, wait_for
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"a": "1"}}}
@@ -31,7 +32,7 @@ def client(server: ApiServer) -> Iterator[KubeClient]:
     made.close()
 
 
-def version(item: Raw) -> str:
+def version(item: Json) -> str:
     return str(item["metadata"]["resourceVersion"])
 
 

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from hami_plugins.errors import HamiPluginsError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect_to
-from hami_plugins.kube.port import Raw, Selection
+from hami_plugins.kube.port import Selection
 from hami_plugins.kube.reflector import Backoff, ObjectChange
 from hami_plugins.kube.store import Store
 from hami_plugins.sandbox.apiserver import ApiServer, CloseWatch, DropConnection, Fault, Gone, Refuse
+from hami_plugins.wire.fields import Json
 from tests.waiting import PATIENCE, wait_for
 
 PODS = Selection(paths.PODS, "Pod")
@@ -50,7 +51,7 @@ class Told:
     """What a subscriber makes of the changes that it is told; objects to what cannot be."""
 
     def __init__(self) -> None:
-        self.view: dict[str, Raw] = {}
+        self.view: dict[str, Json] = {}
         self.wrong: list[str] = []
 
     def __call__(self, change: ObjectChange) -> None:
@@ -112,7 +113,7 @@ class Cluster:
             self.server.delete("pods", name, "default", grace=0)
 
 
-def view(objects: Iterable[Raw]) -> dict[str, tuple[str, str]]:
+def view(objects: Iterable[Json]) -> dict[str, tuple[str, str]]:
     """UID and version by name: all that two sides have to agree on."""
     return {
         item["metadata"]["name"]: (item["metadata"]["uid"], item["metadata"]["resourceVersion"]) for item in objects

@@ -9,8 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from hami_plugins.errors import ContentionError, KubeError
-from hami_plugins.kube.port import Collection, ListPage, Raw, Selection, WatchEvent
+from hami_plugins.kube.port import Collection, ListPage, Selection, WatchEvent
 from hami_plugins.kube.reflector import ObjectChange
+from hami_plugins.wire.fields import Json
 
 NODE = "/api/v1/nodes/n1"
 
@@ -22,7 +23,7 @@ class NodeApi:
         self.writes: list[tuple[str, dict[str, Any]]] = []
         self.faults: list[KubeError] = []
         self.before_write: Callable[[], None] | None = None
-        self.others: dict[str, Raw] = {}
+        self.others: dict[str, Json] = {}
         self._lock = threading.RLock()
         self._version = 1
         self._subscribers: list[Callable[[ObjectChange], None]] = []
@@ -60,7 +61,7 @@ class NodeApi:
         with self._lock:
             return dict(self.node["status"].get("capacity", {})) if self.node else {}
 
-    def by_name(self, namespace: str, name: str) -> Raw | None:
+    def by_name(self, namespace: str, name: str) -> Json | None:
         return self.node
 
     def subscribe(self, callback: Callable[[ObjectChange], None]) -> None:
@@ -70,7 +71,7 @@ class NodeApi:
                 callback(ObjectChange("added", copy.deepcopy(self.node), "u1"))
             callback(ObjectChange("synced", None, ""))
 
-    def get(self, path: str) -> Raw:
+    def get(self, path: str) -> Json:
         with self._lock:
             found = self.node if path == NODE else self.others.get(path)
             if found is None:
@@ -80,7 +81,7 @@ class NodeApi:
     def server_time(self) -> datetime | None:
         return None
 
-    def merge_patch(self, path: str, body: Raw) -> Raw:
+    def merge_patch(self, path: str, body: Json) -> Json:
         if self.before_write is not None:
             hook, self.before_write = self.before_write, None
             hook()
@@ -100,16 +101,16 @@ class NodeApi:
             self._stamp("modified")
             return copy.deepcopy(self.node)
 
-    def create(self, path: str, body: Raw) -> Raw:
+    def create(self, path: str, body: Json) -> Json:
         raise NotImplementedError
 
-    def replace(self, path: str, body: Raw) -> Raw:
+    def replace(self, path: str, body: Json) -> Json:
         raise NotImplementedError
 
-    def delete(self, path: str, *, body: Raw | None = None) -> Raw:
+    def delete(self, path: str, *, body: Json | None = None) -> Json:
         raise NotImplementedError
 
-    def pages(self, collection: Collection, *, page_size: int = 500) -> Iterator[list[Raw]]:
+    def pages(self, collection: Collection, *, page_size: int = 500) -> Iterator[list[Json]]:
         raise NotImplementedError
 
     def list_pages(

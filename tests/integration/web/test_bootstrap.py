@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 
 from hami_plugins.errors import ConfigError, KubeError
 from hami_plugins.kube.client import KubeClient, connect_to
-from hami_plugins.kube.port import KubeApi, Raw
+from hami_plugins.kube.port import KubeApi
 from hami_plugins.sandbox.apiserver import ApiServer, Fault, Refuse
 from hami_plugins.web.bootstrap import (
     CertificateKeeper,
@@ -32,6 +32,7 @@ from hami_plugins.web.bootstrap import (
 )
 from hami_plugins.web.certificates import Lifetimes, Material
 from hami_plugins.web.server import WebServer
+from hami_plugins.wire.fields import Json
 from tests.waiting import PATIENCE, wait_for
 
 SECRET = SecretName("kube-system", "allocator-tls")
@@ -353,7 +354,7 @@ class Slow:
         self.slow = self.answered = False
         self.asked, self.let = threading.Event(), threading.Event()
 
-    def get(self, path: str) -> Raw:
+    def get(self, path: str) -> Json:
         if self.slow:
             self.asked.set()
             self.let.wait(PATIENCE)
@@ -363,7 +364,7 @@ class Slow:
     def server_time(self) -> datetime | None:
         return self._api.server_time()
 
-    def create(self, path: str, body: Raw) -> Raw:
+    def create(self, path: str, body: Json) -> Json:
         return self._api.create(path, body)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from hami_plugins.errors import WireError
 from hami_plugins.model.dialect import Dialect
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.koordinator import CORE, MEMORY, SHARED
 from koordinator_adapter.core.translation import jobs, objects
 from koordinator_adapter.core.translation.model import Fidelity, TranslationOptions
@@ -24,14 +25,14 @@ def group(version: str, **spec: object) -> Raw:
     return {"apiVersion": version, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec}
 
 
-def turned(raw: Raw, target: Dialect) -> Turned:
+def turned(raw: Json, target: Dialect) -> Turned:
     """What becomes of an object that is not left alone."""
     found = objects.turned(raw, target, namespace="lab")
     assert found is not None
     return found
 
 
-def made_of(raw: Raw, target: Dialect) -> Raw:
+def made_of(raw: Json, target: Dialect) -> Json:
     """The object in other words."""
     found = turned(raw, target)
     assert found.raw is not None

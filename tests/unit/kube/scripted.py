@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hami_plugins.errors import KubeError
-from hami_plugins.kube.port import ListPage, Raw, Selection, WatchEvent
+from hami_plugins.kube.port import ListPage, Selection, WatchEvent
+from hami_plugins.wire.fields import Json
 
 
 class ScriptedApi:
@@ -44,7 +45,7 @@ class ScriptedApi:
         stop.wait()
 
 
-def an_object(name: str, version: int | str, uid: str = "", **fields: Any) -> Raw:
+def an_object(name: str, version: int | str, uid: str = "", **fields: Any) -> Json:
     metadata = {"name": name, "namespace": "ns", "uid": uid or f"uid-{name}", "resourceVersion": str(version)}
     return {"metadata": metadata, **fields}
 

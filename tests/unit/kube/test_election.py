@@ -16,7 +16,8 @@ from structlog.testing import capture_logs
 
 from hami_plugins.errors import AlreadyExistsError, ConfigError, ContentionError, KubeError
 from hami_plugins.kube.election import Election, LeaseTiming
-from hami_plugins.kube.port import KubeApi, Raw
+from hami_plugins.kube.port import KubeApi
+from hami_plugins.wire.fields import Json
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 TIMING = LeaseTiming(duration=15, deadline=10, retry=2)
@@ -82,24 +83,24 @@ class Server:
         assert seconds > 0
         return cast("KubeApi", Server(self._world, seconds))
 
-    def get(self, path: str) -> Raw:
-        def act() -> Raw:
+    def get(self, path: str) -> Json:
+        def act() -> Json:
             if self._world.lease is None:
                 raise KubeError("no such lease", status=404)
             return copy.deepcopy(self._world.lease)
 
         return self._asked(act)
 
-    def create(self, path: str, body: Raw) -> Raw:
-        def act() -> Raw:
+    def create(self, path: str, body: Json) -> Json:
+        def act() -> Json:
             if self._world.lease is not None:
                 raise AlreadyExistsError("taken", status=409)
             return self._stored(body)
 
         return self._asked(act)
 
-    def replace(self, path: str, body: Raw) -> Raw:
-        def act() -> Raw:
+    def replace(self, path: str, body: Json) -> Json:
+        def act() -> Json:
             lease = self._world.lease
             if lease is None or body["metadata"]["resourceVersion"] != lease["metadata"]["resourceVersion"]:
                 raise ContentionError("moved on", status=409)
@@ -107,13 +108,13 @@ class Server:
 
         return self._asked(act)
 
-    def _stored(self, body: Raw) -> Raw:
+    def _stored(self, body: Json) -> Json:
         self._world.version += 1
         metadata = {**body["metadata"], "resourceVersion": str(self._world.version)}
         self._world.lease = copy.deepcopy({**body, "metadata": metadata})
         return copy.deepcopy(self._world.lease)
 
-    def _asked(self, act: Callable[[], Raw]) -> Raw:
+    def _asked(self, act: Callable[[], Json]) -> Json:
         world = self._world
         happens = world.around.pop(0) if world.around else Request()
         world.passes(happens.before)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.model.vendor import AdmissionChange
 from hami_plugins.wire import admission
+from hami_plugins.wire.fields import Json
 
 POD: dict[str, Any] = {
     "metadata": {"name": "x"},
@@ -33,7 +34,7 @@ def change(kind: str, key: str, value: str, container: int | None = None) -> tup
     return container, AdmissionChange(kind, key, value)
 
 
-def json_patched(document: Any, operations: list[dict[str, Any]]) -> Any:
+def json_patched(document: Any, operations: list[Json]) -> Any:
     """RFC 6902 for add, replace and remove."""
     holder = {"": copy.deepcopy(document)}
     for operation in operations:

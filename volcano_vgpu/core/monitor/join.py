@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from hami_plugins.model.units import DeviceId, PodUid
+from hami_plugins.wire.fields import Json
 from hami_plugins.wire.pod_devices import AssignedDevice
 from hami_plugins.wire.pods import finished
 from hami_plugins.wire.shared_region import DeviceUse, NotReady, RegionProcess, UnreadableRegion
 from hami_plugins.wire.usage import CardUsage, ContainerUsage, MemoryUse, UsageDoubt
 from volcano_vgpu.core.monitor.regions import ContainerRegion, Presence, Region, reading_of
 
-Raw = Mapping[str, Any]
 Allocations = Mapping[tuple[PodUid, str], tuple[AssignedDevice, ...]]
 """What containers were given, by pod UID and container name."""
 
@@ -37,7 +37,7 @@ class Known:
     counts.
     """
 
-    pods: tuple[Raw, ...] = ()
+    pods: tuple[Json, ...] = ()
     allocations: Allocations = field(default_factory=dict)
     sizes: Mapping[DeviceId, int] = field(default_factory=dict)
     factor: int = 1
@@ -65,7 +65,9 @@ def usage_of(seen: Iterable[ContainerRegion], known: Known, *, now: float) -> tu
     return tuple(sorted(usages, key=lambda usage: (usage.namespace, usage.pod, usage.pod_uid, usage.container)))
 
 
-def _container(key: tuple[PodUid, str], seen: ContainerRegion, known: Known, *, pod: Raw, now: float) -> ContainerUsage:
+def _container(
+    key: tuple[PodUid, str], seen: ContainerRegion, known: Known, *, pod: Json, now: float
+) -> ContainerUsage:
     metadata, content = pod.get("metadata") or {}, seen.content
     allocated = {each.device: _allocated(each, known) for each in known.allocations.get(key, ())}
     plain = ContainerUsage(

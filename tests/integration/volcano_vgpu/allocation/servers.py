@@ -17,11 +17,11 @@ from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.server import AllocatorServer
 from hami_plugins.kube.client import KubeClient, connect_to
 from hami_plugins.kube.counting import api_requests
-from hami_plugins.kube.port import Raw
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
 from hami_plugins.sandbox.fleet import bare_node
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.web.tls import Tls
+from hami_plugins.wire.fields import Json
 from tests.integration.web.certificates import a_certificate
 from tests.unit.volcano_vgpu.allocation.cluster import task
 from tests.waiting import PATIENCE, wait_for
@@ -101,11 +101,11 @@ class Client:
         assert status == 200, text
         return json.loads(text)
 
-    def predicate(self, pod: Raw, node: str) -> str:
+    def predicate(self, pod: Json, node: str) -> str:
         """Why a node does not take a pod."""
         return str(self.call("predicate", task=task(pod), node={"Name": node, "Node": {}})["status"])
 
-    def allocate(self, pod: Raw, node: str) -> str:
+    def allocate(self, pod: Json, node: str) -> str:
         """Why a node's cards cannot be reserved."""
         return str(self.call("allocate", task=task(pod, node))["errorMessage"])
 
@@ -117,7 +117,7 @@ class Client:
         status, text = self.post(f"https://127.0.0.1:{address[1]}{path}?timeout=5s", json.dumps(body).encode())
         return status, json.loads(text)["response"] if status == 200 else text.decode()
 
-    def bind(self, pod: Raw, node: str, **more: Any) -> tuple[int, Any]:
+    def bind(self, pod: Json, node: str, **more: Any) -> tuple[int, Any]:
         """The answer to a Binding."""
         metadata = {name: pod["metadata"][name] for name in ("name", "namespace", "uid")}
         binding = {"kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": node}}
@@ -133,7 +133,7 @@ class Client:
             **more,
         )
 
-    def create(self, pod: Raw) -> tuple[int, Any]:
+    def create(self, pod: Json) -> tuple[int, Any]:
         """The answer to the creation of a pod."""
         resource = {"group": "", "version": "v1", "resource": "pods"}
         return self.review(POD_PATH, uid="r", operation="CREATE", resource=resource, namespace="default", object=pod)
@@ -185,7 +185,7 @@ class Site:
         """A metric of a replica."""
         return self.metrics[id(client.server)].metrics.value(name, **labels) or 0.0
 
-    def put(self, *objects: Raw) -> list[dict[str, Any]]:
+    def put(self, *objects: Json) -> list[dict[str, Any]]:
         """Objects that are there at once."""
         return [self.server.put(each) for each in objects]
 

@@ -20,7 +20,7 @@ Store = dict[str, dict[str, Any]]
 
 
 def stored(machines: list[TopologyNode]) -> Store:
-    return {each.name: objects.encode(each) for each in generator.tree(machines).hypernodes}
+    return {each.name: {**objects.encode(each)} for each in generator.tree(machines).hypernodes}
 
 
 def compared(
@@ -34,7 +34,7 @@ def made(step: HyperNodeStep, store: Store) -> Store:
     if step.verb is Verb.DELETE:
         return {name: raw for name, raw in store.items() if name != step.name}
     assert (step.name in store) is (step.verb is Verb.UPDATE)
-    return {**store, step.name: step.body}
+    return {**store, step.name: {**step.body}}
 
 
 def members(raw: Mapping[str, Any]) -> list[str]:

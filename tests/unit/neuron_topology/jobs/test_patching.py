@@ -18,6 +18,7 @@ from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.quantity import NANO
 from hami_plugins.wire import admission, quantity
 from hami_plugins.wire import pods as wire_pods
+from hami_plugins.wire.fields import Json
 from neuron_topology.core import vendor
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 from neuron_topology.core.jobs import names, node_capacity, patch, templates
@@ -30,15 +31,15 @@ CORES, LEGACY, SETS = "aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice"
 every_dry_run = pytest.mark.parametrize("path", DRY_RUNS, ids=lambda path: path.stem)
 
 
-def patched(job: dict[str, Any], **wishes: Any) -> dict[str, Any]:
+def patched(job: Json, **wishes: Any) -> Json:
     return patch.patch(job, Wishes(**wishes)).job
 
 
-def containers(job: dict[str, Any]) -> list[dict[str, Any]]:
+def containers(job: Json) -> list[dict[str, Any]]:
     return [each for task in job["spec"]["tasks"] for each in task["template"]["spec"]["containers"]]
 
 
-def pods(job: dict[str, Any]) -> list[dict[str, Any]]:
+def pods(job: Json) -> list[dict[str, Any]]:
     return [task["template"]["spec"] for task in job["spec"]["tasks"]]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,9 +13,15 @@ from neuron_topology.core.jobs.patch import Wishes, patch
 
 
 def a_job(
-    tier: str, *, devices: int = 16, mode: str = "hard", env: list[Json] | None = None, pods: int = 4, kind: str = ""
+    tier: str,
+    *,
+    devices: int = 16,
+    mode: str = "hard",
+    env: Sequence[Json] | None = None,
+    pods: int = 4,
+    kind: str = "",
 ) -> Json:
-    container: Json = {"name": "main", "resources": {"limits": {"aws.amazon.com/neuron": devices}}}
+    container: dict[str, Any] = {"name": "main", "resources": {"limits": {"aws.amazon.com/neuron": devices}}}
     if env is not None:
         container["env"] = env
     beside = {"name": "log", "resources": {}}

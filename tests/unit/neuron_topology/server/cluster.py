@@ -12,9 +12,9 @@ from hami_plugins.allocator.locked_cache import LockedAllocationCache
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.volcano_extender import Extender
 from hami_plugins.errors import KubeError
-from hami_plugins.kube.port import Raw
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.wire.admission_review import AdmissionRequest
+from hami_plugins.wire.fields import Json
 from neuron_topology.core.allocator.names import MARKED, MARKER_KEY
 from neuron_topology.core.allocator.product import METRICS, product_of
 from neuron_topology.core.gangs.gangs import Gangs
@@ -72,7 +72,7 @@ def a_pod(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
 
 
-def task(pod: Raw, node: str = "") -> dict[str, Any]:
+def task(pod: Json, node: str = "") -> dict[str, Any]:
     """A task as Volcano's session has it."""
     metadata = pod["metadata"]
     names = {"UID": metadata["uid"], "Name": metadata["name"], "Namespace": metadata["namespace"]}
@@ -82,10 +82,10 @@ def task(pod: Raw, node: str = "") -> dict[str, Any]:
 class Cluster:
     """Books, and who asks them. ``server`` is what the API server has, where that is ahead of the watch."""
 
-    def __init__(self, *nodes: Raw, settings: NeuronAllocatorSettings | None = None) -> None:
+    def __init__(self, *nodes: Json, settings: NeuronAllocatorSettings | None = None) -> None:
         self.time = 0.0
         self.metrics = AllocatorMetrics(METRICS)
-        self.server: dict[tuple[str, str], Raw | KubeError] = {}
+        self.server: dict[tuple[str, str], Json | KubeError] = {}
         self.settings = settings or NeuronAllocatorSettings()
         self.now = 1_800_000_000.0
         product = product_of(self.settings.rules, lambda: Gangs(now=lambda: self.now))
@@ -98,7 +98,7 @@ class Cluster:
             now_ns=lambda: NOW_NS,
             touch=lambda _node: None,
         )
-        self.posted: list[tuple[str, Raw]] = []
+        self.posted: list[tuple[str, Json]] = []
         self.fails: KubeError | None = None
         self.meanwhile: Callable[[], None] = lambda: None
         self.scheduler = SchedulerExtender(
@@ -112,15 +112,15 @@ class Cluster:
         for node in nodes or (a_node(),):
             self.shows_node(node)
 
-    def shows_node(self, node: Raw, kind: Any = "modified") -> None:
+    def shows_node(self, node: Json, kind: Any = "modified") -> None:
         """The watch shows a node."""
         self.books.node_changed(ObjectChange(kind, node, node["metadata"]["uid"]))
 
-    def shows(self, pod: Raw, kind: Any = "modified") -> None:
+    def shows(self, pod: Json, kind: Any = "modified") -> None:
         """The watch shows a pod."""
         self.books.pod_changed(ObjectChange(kind, pod, pod["metadata"]["uid"]))
 
-    def bind(self, pod: Raw, node: str = "n1", *, dry: bool = False, **metadata: Any) -> Any:
+    def bind(self, pod: Json, node: str = "n1", *, dry: bool = False, **metadata: Any) -> Any:
         """The answer to the Binding that a scheduler sends for a pod."""
         told = {name: pod["metadata"][name] for name in ("name", "namespace", "uid")} | metadata
         binding = {"metadata": told, "target": {"kind": "Node", "name": node}}
@@ -138,7 +138,7 @@ class Cluster:
         )
         return self.bindings(request)
 
-    def bound(self, pod: Raw, node: str = "n1") -> Raw:
+    def bound(self, pod: Json, node: str = "n1") -> Json:
         """The pod after its Binding, as the watch shows it then; ``AssertionError`` where the Binding is refused."""
         written = said(self.bind(pod, node))
         assert written, f"{pod['metadata']['name']} was bound without an allocation"
@@ -147,52 +147,52 @@ class Cluster:
         self.shows(shown)
         return shown
 
-    def predicate(self, pod: Raw, node: str = "n1") -> str:
+    def predicate(self, pod: Json, node: str = "n1") -> str:
         """Why a node does not take a pod."""
         body = {"task": task(pod), "node": {"Name": node, "Node": {}}}
         reply = self.extender.predicate(json.dumps(body, separators=(",", ":")).encode())
         return str(json.loads(reply)["status"])
 
-    def prioritize(self, pod: Raw, *nodes: str) -> dict[str, float]:
+    def prioritize(self, pod: Json, *nodes: str) -> dict[str, float]:
         """The scores of nodes."""
         body = {"task": task(pod), "nodes": [{"Name": node} for node in nodes]}
         reply = json.loads(self.extender.prioritize(json.dumps(body).encode()))
         assert not reply["errorMessage"]
         return dict(reply["nodeScore"])
 
-    def allocate(self, pod: Raw, node: str = "n1") -> str:
+    def allocate(self, pod: Json, node: str = "n1") -> str:
         """Why a node's devices cannot be reserved for a pod that the watch shows."""
         return str(json.loads(self.extender.allocate(json.dumps({"task": task(pod, node)}).encode()))["errorMessage"])
 
-    def deallocate(self, pod: Raw, node: str = "n1") -> None:
+    def deallocate(self, pod: Json, node: str = "n1") -> None:
         """A session gives the pod up."""
         self.extender.deallocate(json.dumps({"task": task(pod, node)}).encode())
 
-    def filter(self, pod: Raw, *nodes: str) -> tuple[list[str], dict[str, str]]:
+    def filter(self, pod: Json, *nodes: str) -> tuple[list[str], dict[str, str]]:
         """The nodes that take a pod according to kube-scheduler's extender, and why the others do not."""
         body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": nodes}).encode()
         reply = json.loads(self.scheduler.filter(body))
         assert not reply["Error"]
         return reply["NodeNames"], reply["FailedNodes"] or {}
 
-    def rank(self, pod: Raw, *nodes: str) -> dict[str, int]:
+    def rank(self, pod: Json, *nodes: str) -> dict[str, int]:
         """The scores of kube-scheduler's extender."""
         body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": nodes}).encode()
         return {each["Host"]: each["Score"] for each in json.loads(self.scheduler.prioritize(body))}
 
-    def bind_by_extender(self, pod: Raw, node: str = "n1") -> str:
+    def bind_by_extender(self, pod: Json, node: str = "n1") -> str:
         """Why kube-scheduler's extender does not bind a pod."""
         metadata = pod["metadata"]
         names = {"PodName": metadata["name"], "PodNamespace": metadata["namespace"], "PodUID": metadata["uid"]}
         return str(json.loads(self.scheduler.bind(json.dumps({**names, "Node": node}).encode()))["Error"])
 
-    def _create(self, path: str, body: Raw) -> None:
+    def _create(self, path: str, body: Json) -> None:
         self.posted.append((path, body))
         self.meanwhile()
         if self.fails is not None:
             raise self.fails
 
-    def _read(self, namespace: str, name: str) -> Raw | None:
+    def _read(self, namespace: str, name: str) -> Json | None:
         found = self.server.get((namespace, name))
         if isinstance(found, KubeError):
             raise found

@@ -6,9 +6,9 @@ import pytest
 
 from hami_plugins.engine import annotate
 from hami_plugins.errors import KubeError
-from hami_plugins.kube.port import Raw
 from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY, STATE_KEY, TIME_KEY
 from hami_plugins.wire.admission_review import Allowed, Denied
+from hami_plugins.wire.fields import Json
 from neuron_topology.core.allocator.names import ALLOCATION_KEYS, MARKER_KEY
 from neuron_topology.core.names import CORES
 from tests.unit.neuron_topology.server.cluster import NOW_NS, TRN1, Cluster, a_node, a_pod, said
@@ -100,7 +100,7 @@ def test_a_dry_run_gets_an_answer_and_keeps_nothing(cluster: Cluster) -> None:
 def test_a_bound_pod_that_cannot_be_read_keeps_its_devices(cluster: Cluster) -> None:
     cluster.shows(pod := a_pod(devices=8))
     shown = cluster.bound(pod)
-    broken: Raw = {**shown, "spec": {**shown["spec"], "containers": "none"}}
+    broken: Json = {**shown, "spec": {**shown["spec"], "containers": "none"}}
     again = Cluster()
     again.shows(broken)
     again.shows(other := a_pod("other", devices=16))

@@ -14,11 +14,11 @@ from hami_plugins.allocator.volcano_extender import Extender
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.errors import KubeError
-from hami_plugins.kube.port import Raw
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.model.units import NodeName
 from hami_plugins.vendors.volcano import SPEC
 from hami_plugins.wire.admission_review import AdmissionRequest
+from hami_plugins.wire.fields import Json
 from volcano_vgpu.core.allocator.mode import AllocatorMode
 from volcano_vgpu.core.allocator.product import METRICS, product_of
 
@@ -61,11 +61,11 @@ class Cluster:
     """Books, and who asks them. ``server`` is what the API server has, where that is ahead of the watch."""
 
     def __init__(
-        self, *nodes: Raw, mode: AllocatorMode = AllocatorMode.EXTENDER, policy: str = "binpack", weight: float = 10.0
+        self, *nodes: Json, mode: AllocatorMode = AllocatorMode.EXTENDER, policy: str = "binpack", weight: float = 10.0
     ) -> None:
         self.time = 0.0
         self.metrics = AllocatorMetrics(METRICS)
-        self.server: dict[tuple[str, str], Raw | KubeError] = {}
+        self.server: dict[tuple[str, str], Json | KubeError] = {}
         self.reads = 0
         self.touched: list[str] = []
         rules = Rules(policies=PolicyDefaults(volcano=policy, volcano_orders_cards=True))
@@ -81,34 +81,34 @@ class Cluster:
         for node in nodes or (a_node(),):
             self.books.node_changed(ObjectChange("added", node, node["metadata"]["uid"]))
 
-    def shows(self, pod: Raw, kind: Any = "modified") -> None:
+    def shows(self, pod: Json, kind: Any = "modified") -> None:
         """The watch shows a pod."""
         self.books.pod_changed(ObjectChange(kind, pod, pod["metadata"]["uid"]))
 
-    def bind(self, pod: Raw, node: str = "n1", *, dry: bool = False, **metadata: Any) -> Any:
+    def bind(self, pod: Json, node: str = "n1", *, dry: bool = False, **metadata: Any) -> Any:
         """The answer to the Binding that Volcano sends for a pod."""
         told = {name: pod["metadata"][name] for name in ("name", "namespace", "uid")} | metadata
         binding = {"metadata": told, "target": {"kind": "Node", "name": node}}
         return self.bindings(request(binding, name=pod["metadata"]["name"], dry=dry))
 
-    def predicate(self, pod: Raw, node: str = "n1") -> Any:
+    def predicate(self, pod: Json, node: str = "n1") -> Any:
         """The reply to a predicate call."""
         body = {"task": task(pod), "node": {"Name": node, "Node": {}}}
         return json.loads(self.extender.predicate(json.dumps(body, separators=(",", ":")).encode()))
 
-    def event(self, verb: str, pod: Raw, node: str = "n1", *, job: str = "") -> str:
+    def event(self, verb: str, pod: Json, node: str = "n1", *, job: str = "") -> str:
         """The error in the reply to ``allocate`` or ``deallocate`` for a pod that the API server has."""
         metadata = pod["metadata"]
         self.server.setdefault((metadata["namespace"], metadata["name"]), pod)
         return self.sent(verb, pod, node, job=job)
 
-    def sent(self, verb: str, pod: Raw, node: str = "n1", *, job: str = "") -> str:
+    def sent(self, verb: str, pod: Json, node: str = "n1", *, job: str = "") -> str:
         """The same for a pod that need not be anywhere."""
         body = json.dumps({"task": task(pod, node) | {"Job": job}}).encode()
         answer = self.extender.allocate if verb == "allocate" else self.extender.deallocate
         return str(json.loads(answer(body))["errorMessage"])
 
-    def prioritize(self, pod: Raw, *nodes: str) -> Any:
+    def prioritize(self, pod: Json, *nodes: str) -> Any:
         """The reply to a prioritize call."""
         body = {"task": task(pod), "nodes": [{"Name": node} for node in nodes]}
         return json.loads(self.extender.prioritize(json.dumps(body).encode()))
@@ -117,7 +117,7 @@ class Cluster:
         """How many answers of a kind had an outcome."""
         return self.metrics.metrics.value("answers_total", kind=kind, outcome=outcome) or 0.0
 
-    def _read(self, namespace: str, name: str) -> Raw | None:
+    def _read(self, namespace: str, name: str) -> Json | None:
         self.reads += 1
         found = self.server.get((namespace, name))
         if isinstance(found, KubeError):
@@ -125,7 +125,7 @@ class Cluster:
         return found
 
 
-def request(binding: Raw | None, *, name: str = "p", dry: bool = False) -> AdmissionRequest:
+def request(binding: Json | None, *, name: str = "p", dry: bool = False) -> AdmissionRequest:
     """A Binding as the API server shows it to a webhook."""
     return AdmissionRequest(
         uid="r1",
@@ -141,7 +141,7 @@ def request(binding: Raw | None, *, name: str = "p", dry: bool = False) -> Admis
     )
 
 
-def task(pod: Raw, node: str = "") -> dict[str, Any]:
+def task(pod: Json, node: str = "") -> dict[str, Any]:
     """A pod as a session of Volcano has it."""
     metadata = pod["metadata"]
     return {

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from hami_plugins.allocator.volcano_extender import LARGEST_REMEMBERED
 from hami_plugins.engine.intake import PodInfo
 from hami_plugins.errors import KubeError
-from hami_plugins.kube.port import Raw
+from hami_plugins.wire.fields import Json
 from tests.unit.volcano_vgpu.allocation.cluster import CORES, MEMORY, NUMBER, Cluster, a_node, a_pod
 
 
@@ -286,7 +286,7 @@ def test_while_the_api_server_is_away_nothing_is_held_for_pods_that_nobody_knows
 
 @pytest.mark.parametrize("shown", [True, False])
 @pytest.mark.parametrize("pod", [a_pod(limits={"cpu": "1"}), a_pod(node="n1", ids="GPU-n1-0,NVIDIA,10000,0:")])
-def test_pods_without_cards_and_pods_with_a_node_need_nothing(pod: Raw, *, shown: bool) -> None:
+def test_pods_without_cards_and_pods_with_a_node_need_nothing(pod: Json, *, shown: bool) -> None:
     cluster = Cluster()
     if shown:
         cluster.shows(pod)
@@ -301,12 +301,12 @@ def test_a_pod_that_cannot_be_read_is_not_held_anything_and_the_reply_says_why()
     assert "spec.containers[0].resources.limits" in cluster.event("allocate", pod)
 
 
-def taken_in(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[Raw]:
+def taken_in(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[Json]:
     """The pods that are read from now on."""
-    taken: list[Raw] = []
+    taken: list[Json] = []
     intake = cluster.books.intake
 
-    def counted(raw: Raw) -> PodInfo:
+    def counted(raw: Json) -> PodInfo:
         taken.append(raw)
         return intake(raw)
 

@@ -13,6 +13,7 @@ from hami_plugins.model.vendor import VendorOptions
 from hami_plugins.vendors.volcano import PERCENTAGE, SPEC
 from hami_plugins.wire import objects
 from hami_plugins.wire.admission_review import Allowed, Denied
+from hami_plugins.wire.fields import Json
 from volcano_vgpu.core.allocator.marks import lacks_number, mark
 from volcano_vgpu.core.allocator.mode import AllocatorMode
 from volcano_vgpu.core.allocator.names import MARKER_KEY
@@ -32,7 +33,7 @@ def a_pod(*limits: dict[str, str], scheduler: str = "volcano", init: tuple[dict[
     return {"metadata": {"name": "p", "namespace": "x"}, "spec": spec}
 
 
-def marked(raw: dict[str, Any], spec: Any = SPEC) -> list[dict[str, Any]]:
+def marked(raw: dict[str, Any], spec: Any = SPEC) -> list[Json]:
     before = copy.deepcopy(raw)
     answer = mark(raw, spec, Rules(), ("volcano",), AllocatorMode.EXTENDER)
     assert raw == before

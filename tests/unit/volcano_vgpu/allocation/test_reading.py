@@ -9,14 +9,14 @@ import pytest
 
 from hami_plugins.allocator.reader import RateLimitedRead, reading
 from hami_plugins.errors import KubeError
-from hami_plugins.kube.port import Raw
+from hami_plugins.wire.fields import Json
 from tests.waiting import PATIENCE
 
 
 def test_a_pod_that_is_not_there_is_nothing_and_any_other_error_is_one() -> None:
     errors = [KubeError("gone", status=404), KubeError("forbidden", status=403)]
 
-    def get(path: str) -> Raw:
+    def get(path: str) -> Json:
         if errors:
             raise errors.pop(0)
         return {"path": path}
@@ -33,7 +33,7 @@ def test_a_pod_that_is_not_there_is_nothing_and_any_other_error_is_one() -> None
 def test_in_each_second_so_many_pods_are_read_and_no_more() -> None:
     now, asked = [7.0], []
 
-    def read(namespace: str, name: str) -> Raw | None:
+    def read(namespace: str, name: str) -> Json | None:
         asked.append((namespace, name))
         return None
 
@@ -51,7 +51,7 @@ def test_in_each_second_so_many_pods_are_read_and_no_more() -> None:
 def test_so_many_pods_are_read_at_once_and_no_more() -> None:
     inside, go_on = threading.Semaphore(0), threading.Event()
 
-    def read(_namespace: str, _name: str) -> Raw | None:
+    def read(_namespace: str, _name: str) -> Json | None:
         inside.release()
         assert go_on.wait(PATIENCE)
         return None

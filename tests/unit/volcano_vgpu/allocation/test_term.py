@@ -12,9 +12,10 @@ from hami_plugins.allocations.answers import Assumption, Declined, PodAllocation
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.session import LeaderSession
 from hami_plugins.errors import KubeError
-from hami_plugins.kube.port import ListPage, Raw, Selection, WatchEvent
+from hami_plugins.kube.port import ListPage, Selection, WatchEvent
 from hami_plugins.model.units import NodeName
 from hami_plugins.vendors.volcano import SPEC
+from hami_plugins.wire.fields import Json
 from tests.unit.volcano_vgpu.allocation.cluster import a_node, a_pod
 from tests.waiting import wait_for
 from volcano_vgpu.allocation.settings import load
@@ -61,7 +62,7 @@ class Quiet:
 PRODUCT = product_of(SPEC, load("", {}).rules)
 
 
-def nobody(_namespace: str, _name: str) -> Raw | None:
+def nobody(_namespace: str, _name: str) -> Json | None:
     return None
 
 
@@ -126,12 +127,12 @@ def test_what_a_binding_was_answered_with_ends_only_when_the_watch_has_told_of_t
 
 
 def answered_at_zero(
-    found: Raw | KubeError | None, settings: str = ""
+    found: Json | KubeError | None, settings: str = ""
 ) -> tuple[LeaderSession, list[float], AllocatorMetrics, list[float]]:
     """A term that answered a Binding at 0, its clock, its metrics, and when it read the pod (which gives ``found``)."""
     now, metrics, looked = [0.0], AllocatorMetrics(METRICS), list[float]()
 
-    def read(namespace: str, name: str) -> Raw | None:
+    def read(namespace: str, name: str) -> Json | None:
         assert (namespace, name) == ("x", "p")
         looked.append(now[0])
         if isinstance(found, KubeError):
@@ -172,7 +173,7 @@ def test_an_answer_whose_binding_failed_ends_as_soon_as_the_api_server_has_given
     ids=["bound", "another", "gone", "away"],
 )
 def test_an_answer_that_may_have_come_true_is_left_to_the_watch(
-    monkeypatch: pytest.MonkeyPatch, found: Raw | KubeError | None
+    monkeypatch: pytest.MonkeyPatch, found: Json | KubeError | None
 ) -> None:
     monkeypatch.setattr("hami_plugins.allocator.session.EXPIRY_SECONDS", 0.01)
     term, now, metrics, looked = answered_at_zero(found)

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
-from hami_plugins.kube.port import Raw
 from hami_plugins.model.units import NodeName
+from hami_plugins.wire.fields import Json
 from tests.waiting import PATIENCE
 from volcano_vgpu.allocation.node_writer import SPARED, Toucher
 from volcano_vgpu.core.allocator.product import METRICS
@@ -31,7 +31,7 @@ class Api:
     written: list[str] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def merge_patch(self, path: str, _body: Raw) -> Raw:
+    def merge_patch(self, path: str, _body: Json) -> Json:
         with self.changed:
             if self.odd:
                 self.odd = False
@@ -120,7 +120,7 @@ def test_the_end_waits_for_one_write_and_not_for_all_that_are_due() -> None:
     class Slow(Api):
         """Takes its time with each write."""
 
-        def merge_patch(self, path: str, body: Raw) -> Raw:
+        def merge_patch(self, path: str, body: Json) -> Json:
             began.set()
             let.wait(PATIENCE)
             return super().merge_patch(path, body)
