@@ -13,17 +13,17 @@ from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ManifestError
 from hami_plugins.inputs import fleets
-from hami_plugins.inputs.fleets.shapes import Speaker
 from hami_plugins.inputs.listing import snapshot_of
 from hami_plugins.model.cluster import ClusterSnapshot
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import NodeName
 from hami_plugins.vendors import koordinator, nvidia, volcano
 
-_SPEAKERS: Final = {
-    nvidia.SPEC.name: Speaker.HAMI,
-    volcano.SPEC.name: Speaker.VOLCANO,
-    koordinator.NAME: Speaker.KOORDINATOR,
+_DIALECTS: Final = {
+    nvidia.SPEC.name: Dialect.HAMI,
+    volcano.SPEC.name: Dialect.VOLCANO,
+    koordinator.NAME: Dialect.KOORDINATOR,
 }
 _NODE_POLICIES: Final = ("binpack", "spread")
 _DEVICE_POLICIES: Final = ("binpack", "spread", "numa", "mutex", "topology-aware")
@@ -56,11 +56,11 @@ def with_nodes(snapshot: ClusterSnapshot, words: Sequence[str], registry: Regist
     return snapshot.with_more_nodes(added.nodes)
 
 
-def _agents(snapshot: ClusterSnapshot) -> Speaker:
+def _agents(snapshot: ClusterSnapshot) -> Dialect:
     """Whose node agent would run on further nodes: the one that publishes all cards of NVIDIA's, else HAMi's."""
     vendors = {vendor for entry in snapshot.nodes for vendor in entry.state.shape.positions}
-    found = [speaker for vendor, speaker in _SPEAKERS.items() if vendor in vendors]
-    return found[0] if len(found) == 1 else Speaker.HAMI
+    found = [dialect for vendor, dialect in _DIALECTS.items() if vendor in vendors]
+    return found[0] if len(found) == 1 else Dialect.HAMI
 
 
 def with_policy(rules: Rules, words: str) -> Rules:

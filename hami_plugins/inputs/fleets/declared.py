@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hami_plugins.errors import ManifestError
 from hami_plugins.inputs import manifests
 from hami_plugins.inputs.fleets import described
-from hami_plugins.inputs.fleets.shapes import SHAPES, Cards, FleetShape, HostShape, Identity, Speaker
+from hami_plugins.inputs.fleets.shapes import SHAPES, Cards, FleetShape, HostShape, Identity
 from hami_plugins.inputs.manifests.fields import Field
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import Taint
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.units import NodeName
@@ -46,6 +47,14 @@ COMMON: Final[Mapping[str, str]] = {
 }
 """Members of every group, and what each means: the reference page prints this table."""
 
+_AGENTS: Final[Mapping[str, tuple[Dialect, ...]]] = {
+    "hami": (Dialect.HAMI,),
+    "volcano": (Dialect.VOLCANO,),
+    "both": (Dialect.HAMI, Dialect.VOLCANO),
+    "koordinator": (Dialect.KOORDINATOR,),
+}
+"""What ``agents`` may be in a fleet file."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
@@ -65,7 +74,7 @@ class NodeGroup:
     advertise: Mapping[str, int] = field(default_factory=dict)
     unhealthy: frozenset[int] = frozenset()
     unschedulable: bool = False
-    agents: Speaker = Speaker.HAMI
+    agents: Collection[Dialect] = (Dialect.HAMI,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +106,7 @@ def parse(text: str, *, source: str) -> Fleet:
     return Fleet(name=top.text("name") or "fleet", groups=groups)
 
 
-def add_nodes(*words: str, agents: Speaker = Speaker.HAMI) -> Fleet:
+def add_nodes(*words: str, agents: Dialect = Dialect.HAMI) -> Fleet:
     """The nodes that ``shape=N`` (or ``shape``, or several with commas) asks for, called ``added-<shape>-0`` and so on.
 
     ``agents`` is whose node agent runs on NVIDIA nodes among them. Raises ``ManifestError`` for an unknown shape or a
@@ -116,7 +125,7 @@ def add_nodes(*words: str, agents: Speaker = Speaker.HAMI) -> Fleet:
     return Fleet(
         name="added",
         groups=tuple(
-            NodeGroup(shape=name, count=count, name=f"added-{_dns(name)}", agents=agents)
+            NodeGroup(shape=name, count=count, name=f"added-{_dns(name)}", agents=(agents,))
             for name, count in counts.items()
         ),
     )
@@ -162,9 +171,9 @@ def _group(entry: Field) -> NodeGroup:
     advertise = entry.amounts("advertise")
     if fractional := sorted(key for key, amount in advertise.items() if amount % NANO):
         raise entry.fault("extended resources come in whole numbers", "advertise", fractional[0])
-    agents = entry.text("agents", Speaker.HAMI)
-    if agents not in tuple(Speaker):
-        raise entry.fault(f"{agents[:40]!r} is none of {', '.join(Speaker)}", "agents")
+    agents = entry.text("agents", Dialect.HAMI)
+    if agents not in _AGENTS:
+        raise entry.fault(f"{agents[:40]!r} is none of {', '.join(_AGENTS)}", "agents")
     return NodeGroup(
         shape=shape.name,
         described=None if entry.has("shape") else shape,
@@ -175,7 +184,7 @@ def _group(entry: Field) -> NodeGroup:
         advertise={key: amount // NANO for key, amount in advertise.items()},
         unhealthy=_numbers(entry, shape.devices),
         unschedulable=entry.flag("unschedulable"),
-        agents=Speaker(agents),
+        agents=_AGENTS[agents],
     )
 
 

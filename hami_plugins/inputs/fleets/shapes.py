@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final, NamedTuple
 
 from hami_plugins.model.devices import Profile, SlicePlacement
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.quantity import NANO, Quantity
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName
 from hami_plugins.vendors.koordinator import ISOLATION
@@ -28,18 +28,6 @@ SPLIT: Final = 10
 WHOLE: Final = CoreShare(100)
 
 
-class Speaker(StrEnum):
-    """Whose node agent runs on NVIDIA nodes, and so what they say of their cards.
-
-    HAMi's and Volcano's register them in annotations, Koordinator's publishes a Device object.
-    """
-
-    HAMI = "hami"
-    VOLCANO = "volcano"
-    BOTH = "both"
-    KOORDINATOR = "koordinator"
-
-
 class HostShape(NamedTuple):
     """The machine around the devices."""
 
@@ -50,11 +38,15 @@ class HostShape(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Which node it is: ids are derived from ``seed``; ``unhealthy`` are the numbers of devices that have failed."""
+    """Which node it is: ids are derived from ``seed``; ``unhealthy`` are the numbers of devices that have failed.
+
+    ``agents`` are those that run on NVIDIA nodes: HAMi's and Volcano's register cards in annotations, Koordinator's
+    publishes a Device object.
+    """
 
     seed: str
     unhealthy: frozenset[int]
-    speaker: Speaker
+    agents: Collection[Dialect]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +114,12 @@ def nvidia(gpu: Gpu, count: int) -> Callable[[Identity], Cards]:
         ids = [DeviceId(f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, _named(identity, 'gpu', at))}") for at in range(count)]
         annotations: dict[str, str] = {}
         each: dict[str, int] = {}
-        if identity.speaker is Speaker.KOORDINATOR:
+        if Dialect.KOORDINATOR in identity.agents:
             return _published(gpu, ids, identity.unhealthy)
-        if identity.speaker is not Speaker.VOLCANO:
+        if Dialect.HAMI in identity.agents:
             annotations |= _hami_register(gpu, ids, identity.unhealthy)
             each["nvidia.com/gpu"] = _slots(gpu)
-        if identity.speaker is not Speaker.HAMI:
+        if Dialect.VOLCANO in identity.agents:
             annotations |= _volcano_register(gpu, ids, identity.unhealthy)
             each["volcano.sh/vgpu-number"] = _slots(gpu)
             each["volcano.sh/vgpu-memory"] = gpu.memory

@@ -12,8 +12,9 @@ from hami_plugins import examples
 from hami_plugins.errors import ManifestError
 from hami_plugins.inputs import fleets
 from hami_plugins.inputs.fleets import Fleet, NodeGroup
-from hami_plugins.inputs.fleets.shapes import SHAPES, Speaker
+from hami_plugins.inputs.fleets.shapes import SHAPES
 from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import Taint
 from hami_plugins.vendors import builtin
 from hami_plugins.wire import node_devices, objects, volcano
@@ -45,7 +46,7 @@ every_nvidia_shape = pytest.mark.parametrize("shape", NVIDIA)
 
 
 def a_node(shape: str, **group: Any) -> dict[str, Any]:
-    group = {"agents": Speaker.BOTH, **group}
+    group = {"agents": (Dialect.HAMI, Dialect.VOLCANO), **group}
     (node,) = fleets.nodes_of(Fleet(name="x", groups=(NodeGroup(shape=shape, **group),)))
     return node
 
@@ -130,19 +131,27 @@ def test_volcano_finds_its_three_resources_in_the_status(shape: str) -> None:
 
 @every_nvidia_shape
 def test_hamis_agents_run_unless_told_otherwise(shape: str) -> None:
-    for agents, key in ((None, HAMI), (Speaker.VOLCANO, VOLCANO)):
+    for agents, key in ((None, HAMI), (Dialect.VOLCANO, VOLCANO)):
         fleet = fleets.add_nodes(shape) if agents is None else fleets.add_nodes(shape, agents=agents)
         (node,) = fleets.nodes_of(fleet)
         assert {HAMI, VOLCANO} & objects.node_object(node).annotations.keys() == {key}
-    assert parse(nodes=[{"shape": shape}]).groups[0].agents is Speaker.HAMI
+    assert parse(nodes=[{"shape": shape}]).groups[0].agents == (Dialect.HAMI,)
+
+
+@pytest.mark.parametrize(
+    ("written", "keys"), [("hami", {HAMI}), ("volcano", {VOLCANO}), ("both", {HAMI, VOLCANO}), ("koordinator", set())]
+)
+def test_a_file_names_the_agents_of_its_nodes(written: str, keys: set[str]) -> None:
+    (node,) = fleets.nodes_of(parse(nodes=[{"shape": "t4x1", "agents": written}]))
+    assert {HAMI, VOLCANO} & objects.node_object(node).annotations.keys() == keys
 
 
 @every_nvidia_shape
 def test_only_the_agent_that_runs_says_anything(shape: str) -> None:
-    assert VOLCANO not in annotations(shape, agents=Speaker.HAMI)
-    assert "volcano.sh/vgpu-number" not in objects.node_object(a_node(shape, agents=Speaker.HAMI)).allocatable
-    assert HAMI not in annotations(shape, agents=Speaker.VOLCANO)
-    assert "nvidia.com/gpu" not in objects.node_object(a_node(shape, agents=Speaker.VOLCANO)).allocatable
+    assert VOLCANO not in annotations(shape, agents=(Dialect.HAMI,))
+    assert "volcano.sh/vgpu-number" not in objects.node_object(a_node(shape, agents=(Dialect.HAMI,))).allocatable
+    assert HAMI not in annotations(shape, agents=(Dialect.VOLCANO,))
+    assert "nvidia.com/gpu" not in objects.node_object(a_node(shape, agents=(Dialect.VOLCANO,))).allocatable
 
 
 @pytest.mark.parametrize(
@@ -222,7 +231,7 @@ def test_dcu_cards_register_in_text() -> None:
     ],
 )
 def test_a_node_advertises_what_its_vendors_plugin_does(shape: str, resources: dict[str, int]) -> None:
-    node = objects.node_object(a_node(shape, agents=Speaker.HAMI))
+    node = objects.node_object(a_node(shape, agents=(Dialect.HAMI,)))
     extended = {name: amount.whole for name, amount in node.capacity.items() if "/" in name}
     assert extended == resources
     assert {name: node.allocatable[name].whole for name in resources} == resources
@@ -342,7 +351,7 @@ def test_only_manifest_errors_come_out_of_any_fleet_file(fleet: Any) -> None:
 
 @every_nvidia_shape
 def test_koordinators_agent_publishes_the_cards_in_an_object_of_their_own(shape: str) -> None:
-    fleet = Fleet(name="x", groups=(NodeGroup(shape=shape, agents=Speaker.KOORDINATOR, unhealthy=frozenset({0})),))
+    fleet = Fleet(name="x", groups=(NodeGroup(shape=shape, agents=(Dialect.KOORDINATOR,), unhealthy=frozenset({0})),))
     node, device = fleets.objects_of(fleet)
     assert objects.node_object(node).annotations == {}
     assert device["kind"] == "Device"
