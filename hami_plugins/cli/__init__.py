@@ -1,6 +1,6 @@
-"""The command ``hami-plugins`` (installed as ``kubectl-hami``, too). Imports its work only when a command runs.
+"""The command ``hami-plugins`` (also installed as ``kubectl-hami``). Imports its work only when a command runs.
 
-Exit codes: 0 fine, 1 findings (a pod does not fit, a check found something), 2 cannot do it, 130 interrupted.
+Exit codes: 0 success, 1 findings (a pod does not fit, a check found a defect), 2 the command failed, 130 interrupted.
 """
 
 from __future__ import annotations

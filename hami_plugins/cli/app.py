@@ -15,8 +15,8 @@ app = typer.Typer(
     name="hami-plugins",
     cls=Commands,
     help="Shared accelerators on Kubernetes: would a job fit, where, with which annotations, and if not, what would "
-    "change that. Nothing is written to a cluster, but by commands that say so.",
-    epilog="Exit codes: 0 fine, 1 findings (some pod does not fit, a check found something), 2 cannot do it.",
+    "change that. Only commands that say so write to a cluster.",
+    epilog="Exit codes: 0 success, 1 findings (a pod does not fit, a check found a defect), 2 the command failed.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=True,
@@ -50,7 +50,7 @@ app.command("version")(print_version)
 @app.command("help")
 def print_help(
     ctx: typer.Context,
-    command: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]...", help="Which command.")] = None,
+    command: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]...", help="The command.")] = None,
 ) -> None:
     """Print the help of the program or of a command."""
     context: Any = ctx.parent
@@ -86,10 +86,10 @@ def plan(
     usage: options.Usage = None,
     strict: options.Strict = False,
 ) -> None:
-    """Say whether workloads fit, where they go and with which slices, and what would help those that do not fit.
+    """Report whether workloads fit, on which nodes and with which slices, and which changes help those that do not fit.
 
     The cluster is a dump (--snapshot), a declared fleet (--fleet), or else the one that kubeconfig names. With --usage
-    the page also says what containers use of their allocations.
+    the page also shows how much containers use of their allocations.
 
     Example: kubectl get nodes,pods,resourcequotas -A -o json | hami-plugins plan -f job.yaml --snapshot -
     """
@@ -129,9 +129,9 @@ def vet(
     namespace: options.OfManifests = None,
     ignore: Annotated[
         list[str] | None,
-        typer.Option("--ignore", metavar="RULES", help="Rules not to look at, such as HP101,HP305. Repeatable."),
+        typer.Option("--ignore", metavar="RULES", help="Rules to skip, such as HP101,HP305. Repeatable."),
     ] = None,
-    rules: Annotated[bool, typer.Option("--list-rules", help="List the rules and look at nothing.")] = False,
+    rules: Annotated[bool, typer.Option("--list-rules", help="List the rules and exit.")] = False,
     rule: Annotated[
         str | None, typer.Option("--explain", metavar="RULE", help="Explain one rule, such as HP305, and its remedy.")
     ] = None,
@@ -152,11 +152,11 @@ def vet(
 ) -> None:
     """Look for mistakes in manifests: names, units, ignored annotations, shapes that fit nowhere, wrong schedulers.
 
-    With --snapshot or --fleet it also says what the cluster cannot give, and what is wrong with its own nodes, queues
-    and gangs; --snapshot alone looks at those. What Volcano does differently from release to release is said of the one
-    that --scheduler, the settings (volcano: {release: 1.14.1, assigner: extender}) or the given objects name; of an
-    unknown one the worst is assumed. An annotation or a comment, hami-plugins.io/vet-ignore: HP305, hides findings of
-    an object. --explain HP305 gives a rule's reason and remedy. Exit code 1 for errors and warnings, not for notes.
+    With --snapshot or --fleet it also reports what the cluster cannot give, and defects of its own nodes, queues and
+    gangs; --snapshot without -f checks only those. Where releases of Volcano differ, it reports on the one that
+    --scheduler, the settings (volcano: {release: 1.14.1, assigner: extender}) or the given objects name; for an unknown
+    release it assumes the worst. An annotation or a comment, hami-plugins.io/vet-ignore: HP305, hides findings of an
+    object. --explain HP305 gives a rule's reason and remedy. Exit code 1 for errors and warnings, not for notes.
 
     Example: hami-plugins vet -f manifests/ -o sarif > vet.sarif
 
@@ -200,7 +200,7 @@ def explain(
     ],
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NS/NAME", help="Which ones; without any, all pods that wait for a node."),
+        typer.Argument(metavar="NS/NAME", help="The objects. Default: all pods that wait for a node."),
     ] = None,
     snapshot: options.Snapshot = None,
     fleet: options.Fleet = None,
@@ -215,10 +215,10 @@ def explain(
     usage: options.Usage = None,
     strict: options.Strict = False,
 ) -> None:
-    """Say why a pod is pending or why it is where it is, and the smallest change that works.
+    """Explain why a pod is pending or why it is on its node, and print the smallest change that works.
 
-    With --usage it also says what a running pod uses of its allocation, and whose allocations are left unused while a
-    pod waits. Of a job one pod of each task is explained, or, before Volcano has made any, what holds the job.
+    With --usage it also reports how much a running pod uses of its allocation, and which allocations stay unused while
+    a pod waits. For a job it explains one pod of each task or, before Volcano has created any, why the job waits.
 
     Example: hami-plugins explain pod research/train-0
     """
@@ -267,7 +267,7 @@ def snapshot(
     kubeconfig: options.Kubeconfig = None,
     settings: options.Settings = None,
 ) -> None:
-    """Write one file that plan, explain and vet can use elsewhere: the cluster, trimmed to what they look at.
+    """Write one file that plan, explain and vet can use elsewhere: the cluster, trimmed to the fields that they read.
 
     The cluster is the one that kubeconfig names, a dump (--snapshot), or a fleet (--fleet).
     """
@@ -286,16 +286,18 @@ def snapshot(
 def demo(
     html: Annotated[
         str,
-        typer.Option("--html", metavar="FILE", help="Where to write the page; those of the live part go beside it."),
+        typer.Option(
+            "--html", metavar="FILE", help="Where to write the page; pages of the live part go to the same folder."
+        ),
     ] = "build/demo.html",
     live: Annotated[
-        bool, typer.Option("--live/--no-live", help="Whether to go on with an embedded cluster and the real programs.")
+        bool, typer.Option("--live/--no-live", help="Whether to run an embedded cluster and the real programs as well.")
     ] = True,
 ) -> None:
     """Plan a dozen workloads on a fleet of many vendors, then run a gang on an embedded cluster for real.
 
-    There the node agents and the allocator are the real ones. All of it is shipped; it needs no cluster and no
-    cards, uses only this machine, and leaves nothing but the pages.
+    The node agents and the allocator are the real programs. The demo needs no cluster and no cards, uses only this
+    machine, and leaves only the pages.
     """
     from hami_plugins.cli.demo import run
 
@@ -384,7 +386,7 @@ def list_settings(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="Only settings whose key, variable or program begins so, such as scheduler or neuron-allocator.",
+            help="Only settings whose key, variable or program begins with NAME, such as neuron-allocator.",
         ),
     ] = None,
     output: options.Output = Form.TABLE,
@@ -409,7 +411,7 @@ def allocation_policy(
         list[str] | None,
         typer.Argument(
             metavar="[SYSTEM]...",
-            help="Whose allocation keys to protect: hami, koordinator, neuron, volcano. Default: all.",
+            help="Systems whose allocation keys to protect: hami, koordinator, neuron, volcano. Default: all.",
             autocompletion=completing.systems,
         ),
     ] = None,

@@ -20,7 +20,7 @@ INTRODUCTION = """\
 # Commands
 
 For users of the command line: the help of every command. `kubectl hami` is the same program. Commands read unless
-their help says that they write. Exit codes: 0 fine, 1 findings, 2 cannot do it, 130 interrupted.
+their help says that they write. Exit codes: 0 success, 1 findings, 2 the command failed, 130 interrupted.
 
 | command | |
 | --- | --- |

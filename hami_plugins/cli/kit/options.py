@@ -43,8 +43,8 @@ Snapshot = Annotated[
         "--snapshot",
         metavar="FILE",
         help="A cluster as `kubectl get nodes,pods,resourcequotas -A -o json` prints it (or yaml, or our own snapshot "
-        "file; .gz too; - for stdin). With Volcano get queues.scheduling.volcano.sh and "
-        "podgroups.scheduling.volcano.sh, too, with Koordinator devices.scheduling.koordinator.sh. Repeatable.",
+        "file; also .gz; - for stdin). With Volcano also get queues.scheduling.volcano.sh and "
+        "podgroups.scheduling.volcano.sh; with Koordinator also devices.scheduling.koordinator.sh. Repeatable.",
     ),
 ]
 Fleet = Annotated[
@@ -77,14 +77,14 @@ OfManifests = Annotated[
 ]
 AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]
 Output = Annotated[Form, typer.Option("--output", "-o", help="How to print the answer.")]
-NoHeaders = Annotated[bool, typer.Option("--no-headers", help="Tables without their first line.")]
+NoHeaders = Annotated[bool, typer.Option("--no-headers", help="Print tables without headers.")]
 Files = Annotated[
     list[str] | None,
     typer.Option(
         "--filename", "-f", metavar="FILE|DIR|-", help="Manifests: a file, a folder, - for stdin. Repeatable."
     ),
 ]
-Recursive = Annotated[bool, typer.Option("--recursive", "-R", help="Look into the folders of a folder, too.")]
+Recursive = Annotated[bool, typer.Option("--recursive", "-R", help="Read subfolders as well.")]
 
 Config = Annotated[
     str | None,
@@ -97,18 +97,18 @@ Config = Annotated[
 NodeName = Annotated[
     str | None, typer.Option("--node-name", metavar="NAME", help="The node. Default: $NODE_NAME.", show_default=False)
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be written or removed, and change nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be written or removed; change nothing.")]
 
-ServerUrl = Annotated[str, typer.Argument(metavar="URL", help="Where it is: http://NAME.NAMESPACE.svc:9396.")]
-Wait = Annotated[float, typer.Option("--wait", metavar="SECONDS", help="Wait so long for all to be well.")]
+ServerUrl = Annotated[str, typer.Argument(metavar="URL", help="Address of the server: http://NAME.NAMESPACE.svc:9396.")]
+Wait = Annotated[float, typer.Option("--wait", metavar="SECONDS", help="Wait up to SECONDS for every check to pass.")]
 Patience = Annotated[
     float, typer.Option("--wait", metavar="SECONDS", help="Try again for up to SECONDS while the API server refuses.")
 ]
-Url = Annotated[str, typer.Option("--url", metavar="URL", help="Reach the server there, and not by its Service.")]
+Url = Annotated[str, typer.Option("--url", metavar="URL", help="Reach the server at URL instead of its Service.")]
 CaFile = Annotated[
     str | None,
     typer.Option(
-        "--ca-file", metavar="FILE", help="The authority of its certificate. With bootstrap omit it, and run `trust`."
+        "--ca-file", metavar="FILE", help="CA of the server's certificate. With bootstrap omit it, and run `trust`."
     ),
 ]
 Exempt = Annotated[
@@ -122,7 +122,7 @@ Exempt = Annotated[
 CheckFile = Annotated[
     str | None, typer.Option("--check", metavar="FILE|-", help="Check this configuration instead of printing one.")
 ]
-Live = Annotated[bool, typer.Option("--live", help="Check the one in the cluster.")]
+Live = Annotated[bool, typer.Option("--live", help="Check the cluster's configuration.")]
 VolcanoNamespace = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="Where Volcano runs.")]
 
 Without = Annotated[
@@ -134,7 +134,7 @@ AddNodes = Annotated[
     typer.Option(
         "--add-nodes",
         metavar="SHAPE=N",
-        help="Add nodes of a shape, such as h100x8=2, with the node agent of the cluster's own. Repeatable.",
+        help="Add nodes of a shape, such as h100x8=2, with the node agent of the cluster's nodes. Repeatable.",
         autocompletion=completion.shapes,
     ),
 ]
@@ -143,7 +143,7 @@ Policy = Annotated[
     typer.Option(
         "--policy",
         metavar="node=P,device=P",
-        help="Defaults for pods that name no policy themselves.",
+        help="Defaults for pods that do not name a policy.",
         autocompletion=completion.policies,
     ),
 ]
@@ -170,7 +170,7 @@ Annotations = Annotated[
     typer.Option("--annotations", help="Print the annotations that the scheduler of this dialect would write."),
 ]
 Html = Annotated[
-    str | None, typer.Option("--html", metavar="FILE", help="Write the plan as one self-contained page, too.")
+    str | None, typer.Option("--html", metavar="FILE", help="Also write the plan as one self-contained page.")
 ]
 Usage = Annotated[
     list[str] | None,
