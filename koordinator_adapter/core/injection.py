@@ -147,7 +147,7 @@ def limits_of(raw: Mapping[str, object], pod: Pod, cards: Sequence[AllocatedDevi
         return PodLimits(shares=False, labelled=labelled, injected=False)
     why = "" if cards is None else _not_hooked(cards, request)
     if cards is None:
-        why = f"has no record of its cards ({ALLOCATED_KEY}), so that nobody counts what it uses, and nobody limits it"
+        why = f"has no record of its cards ({ALLOCATED_KEY}), so its usage is neither counted nor limited"
     return PodLimits(
         # A record of a part without either is of a pod in other words: whoever shares its card limits it, too.
         shares=(part and bool(why)) or ((part or labelled) and _shares_a_card(cards or ())),

@@ -34,8 +34,8 @@ from koordinator_adapter.core.translation.vocabulary import GANG_NAME, GROUP, MI
 _UNSERVED_LABEL: Final = "control-plane"
 _PLACED: Final = refused(
     "nodeName",
-    "the cluster has placed this pod already, and its record would not move with its words",
-    "translate what it was made from, or say --submission to make a new one of it",
+    "the cluster has placed this pod already, and its record would not be translated with it",
+    "translate the manifest it was created from, or use --submission to create a new one",
     path=("spec", "nodeName"),
 )
 
@@ -180,9 +180,9 @@ class _Work:
             if words is not None and words is not self.target:
                 yield lost(
                     key,
-                    f"limits nothing any more where pods ask in the words of {self.target}",
+                    f"no longer limits pods that use {self.target}'s resource names",
                     path=("spec", "hard", key),
-                    remedy="write the limit in those words, too, or leave it to a queue or quota of the scheduler",
+                    remedy="also write the limit with those names, or use a queue or quota of the scheduler",
                 )
 
     def _of_owner(self, subject: Subject, told: Iterable[TranslatedObject]) -> list[Change]:
@@ -199,7 +199,7 @@ class _Work:
     def _settled(self, finding: TranslationFinding) -> TranslationFinding:
         """What a pod alone has to give up is kept where a PodGroup beside it says it."""
         if finding.about == MIN_AVAILABLE and self.target is Dialect.VOLCANO:
-            return kept(MIN_AVAILABLE, "is minMember of a PodGroup now", path=finding.path)
+            return kept(MIN_AVAILABLE, "is now minMember of a PodGroup", path=finding.path)
         return finding
 
     def _translation(self, subject: Subject, view: PodView) -> Translation:

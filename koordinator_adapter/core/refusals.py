@@ -36,24 +36,24 @@ _CAUSES: Final = tuple(
         ),
         (
             r"Insufficient (?:koordinator\.sh|nvidia\.com|amd\.com|dcu\.com|huawei\.com)/",
-            "the sum of what nodes advertise is too small, or nobody advertises it",
+            "the sum of what nodes advertise is too small, or no node advertises it",
             "ask for less, or see that koord-manager publishes the resource (colocation must be enabled)",
         ),
         (
             r"invalid resource unit",
-            "a percentage above 100 that is no multiple of 100",
+            "a percentage above 100 that is not a multiple of 100",
             "ask for at most 100, or for whole cards: 200, 300",
         ),
         (
             r"invalid resource device requests",
-            "this set of names, or their amounts, is none that the scheduler knows; cores alone never are",
+            "the scheduler does not accept this set of names or their amounts; cores alone are never accepted",
             "name koordinator.sh/gpu.shared, and one of gpu-memory and gpu-memory-ratio; cores and ratio are sums over "
             "the cards and must divide by their number",
         ),
         (r"pod request should not be empty", "every amount is zero", "ask for a card"),
         (
             r"model \".*\" of vendor \".*\" does not support GPU Share",
-            "the scheduler is told not to share this model (gpuShareUnsupportedModels)",
+            "the scheduler is configured not to share this model (gpuShareUnsupportedModels)",
             "ask for whole cards, or for another model",
         ),
         (
@@ -83,8 +83,8 @@ _CAUSES: Final = tuple(
         ),
         (
             r"Device Joint-Allocate rules violation|Insufficient primary device",
-            "cards and network cards of one switch are not to be had together; of cards that koordinator-adapter "
-            "publishes no switch is known",
+            "cards and network cards of one switch are not available together; the switches of cards that "
+            "koordinator-adapter publishes are unknown",
             "leave out requiredScope of device-joint-allocate",
         ),
         (r"Insufficient rdma VirtualFunctions", "the network card has no virtual function left", "ask another node"),
@@ -95,8 +95,8 @@ _CAUSES: Final = tuple(
         ),
         (
             r"Insufficient Topology Scoped GPU Devices",
-            "no scope of the node has enough free cards; cards that koordinator-adapter publishes are each alone on a "
-            "switch, as nobody tells of any",
+            "no scope of the node has enough free cards; cards that koordinator-adapter publishes are each alone on "
+            "a switch, because no switches are reported",
             "ask for fewer cards, or for a wider scope (NUMANode)",
         ),
         (
@@ -107,7 +107,7 @@ _CAUSES: Final = tuple(
         ),
         (
             r"no healthy gpu device with minor",
-            "the card that was chosen has gone, or its Device object says no total",
+            "the chosen card no longer exists, or its Device object has no total",
             "look at the node's Device object",
         ),
     )

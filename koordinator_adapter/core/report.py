@@ -74,7 +74,7 @@ def lines(files: Iterable[File]) -> Iterator[tuple[str, Fidelity]]:
                 yield f"{where}: {each.fidelity}: {_called(told)}: {each.about}: {each.words}{remedy}", each.fidelity
         for number in file.anew:
             without = ", without its comments" if number in file.commented else ", in another style"
-            yield f"{file.source}: document {number} is written anew{without}", Fidelity.LOSSLESS
+            yield f"{file.source}: document {number} is rewritten{without}", Fidelity.LOSSLESS
 
 
 def summary(files: Sequence[File], target: Dialect) -> str:
@@ -82,7 +82,7 @@ def summary(files: Sequence[File], target: Dialect) -> str:
     counted = _counted(files)
     told = ", ".join(f"{counted[each]} {each}" for each in Fidelity)
     if not counted:
-        return "nothing in them asks for cards in words of HAMi, Volcano or Koordinator"
+        return "none of them requests cards from HAMi, Volcano or Koordinator"
     return f"{sum(counted.values())} translated to {target}: {told}"
 
 

@@ -107,7 +107,7 @@ class AdapterServer:
             webhooks=self._over_tls(AdmissionMetrics(metrics.metrics, DocumentMetrics(metrics.metrics))),
             ready={
                 "cluster": self._cluster_check,
-                "filling": lambda: "" if self._filled.is_set() else "the cluster is being taken in",
+                "filling": lambda: "" if self._filled.is_set() else "the cluster is being read",
             },
             metrics=metrics.metrics,
         )
@@ -139,9 +139,9 @@ class AdapterServer:
         if self._devices.last_status != _MISSING or self._devices.healthy:
             return ""
         return (
-            f"this cluster does not know Koordinator's Device objects (404 at {paths.DEVICES}): no cards are "
-            "published, and pods that name cards by id are refused; all else goes on. Install Koordinator, or apply "
-            "its definition of devices.scheduling.koordinator.sh"
+            f"this cluster does not know Koordinator's Device objects (404 at {paths.DEVICES}): no cards "
+            "are published, and pods that name cards by id are refused; everything else works. Install Koordinator, or "
+            "apply its definition of devices.scheduling.koordinator.sh"
         )
 
     @property

@@ -354,15 +354,15 @@ def _why_unlimited(pod: HeldPod, *, hooked: bool) -> str:
     if not limits.shares or limits.injected:
         return ""
     if not limits.labelled:
-        return f"shares a card and lacks the label {ISOLATION}: {HAMI_CORE}; make it anew with the label"
+        return f"shares a card and lacks the label {ISOLATION}: {HAMI_CORE}; recreate it with the label"
     if limits.not_hooked:
         return (
-            f"promises limits by its label, and {limits.not_hooked}; see that {pod.node} has a Device object, or have "
-            "limits injected (injection.mode), then make the pod anew"
+            f"promises limits by its label, and {limits.not_hooked}; see that {pod.node} has a Device object, or "
+            "have limits injected (injection.mode), then recreate the pod"
         )
     if hooked:
         return ""
     return (
-        f"promises limits by its label, and neither koordlet on {pod.node} (gate GPUEnvInject) nor this server has put "
-        "them there; switch one of the two on, then make the pod anew"
+        f"promises limits by its label, and neither koordlet on {pod.node} (gate GPUEnvInject) nor this server has "
+        "set them; switch one of the two on, then recreate the pod"
     )

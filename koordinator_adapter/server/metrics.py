@@ -37,9 +37,9 @@ class AdapterMetrics:
     def __init__(self) -> None:
         self.metrics = Metrics(PRODUCT)
         self._writes = self.metrics.counter(
-            "writes_total", "Writes of Device objects and of nodes, by what they did", ("what",)
+            "writes_total", "Writes of Device objects and of nodes, by result", ("what",)
         )
-        self._pods = self.metrics.counter("pods_total", "New pods, by what became of them", ("outcome",))
+        self._pods = self.metrics.counter("pods_total", "New pods, by result", ("outcome",))
 
     def wrote(self, what: Write) -> None:
         """Something was written, or could not be."""
@@ -57,11 +57,11 @@ class AdapterMetrics:
 def _collected(sizes: AdapterSizes) -> Iterable[Metric]:
     yield _one("active", "Whether this replica publishes", float(sizes.active))
     yield _one("nodes", "Nodes that are known", sizes.nodes)
-    yield _one("devices", "Device objects that are known, whoever publishes them", sizes.devices)
+    yield _one("devices", "Known Device objects, of any publisher", sizes.devices)
     yield _one("holders", "Placed pods that hold cards", sizes.holders)
     yield _one("unlimited_pods", "Pods that share cards without limits; /findings names them", sizes.unlimited)
-    yield _one("node_remarks", "Nodes of which there is something to know; /findings says what", sizes.remarks)
-    yield _one("waiting_nodes", "Nodes that are to be looked at", sizes.waiting)
+    yield _one("node_remarks", "Nodes with findings; /findings lists them", sizes.remarks)
+    yield _one("waiting_nodes", "Nodes that wait to be checked", sizes.waiting)
     yield _one(
         "device_objects_missing", "Whether the cluster does not know Koordinator's Device objects", sizes.lacking
     )

@@ -216,8 +216,8 @@ class Publisher:
         wanted = sums.sums_of(published)
         if past.sums.in_vain(wanted, self._clock()):
             return (
-                f"node {node}: somebody else writes other amounts of Koordinator's resources into it; let one of the "
-                "two do it: devices.nodeResources never, or no colocation in slo-controller-config",
+                f"node {node}: another client writes other amounts of Koordinator's resources into it; let only one "
+                "of the two do it: devices.nodeResources never, or no colocation in slo-controller-config",
             )
         if status is not None:
             raw = self._api.merge_patch(paths.node_status(node), status)

@@ -31,7 +31,7 @@ _LONGEST_WARNING: Final = 256
 def mutate(request: AdmissionRequest, registry: Registry, policy: AdmissionPolicy, facts: ClusterFacts) -> Answer:
     """The answer to the creation of a pod. ``registry`` is one of ``reading.complete``.
 
-    Pods that ask for no cards, that have a node already or that do not want it are left alone.
+    Pods that request no cards, that have a node already or that do not want it are left alone.
     """
     if request.object is None:
         return Allowed()

@@ -98,7 +98,7 @@ def cards_of(node: NodeObject, registry: Registry, only: Collection[str] = ()) -
                 found[name] = (_maker(spec), _card(device, name))
     makers = sorted({maker for maker, _ in found.values()})
     if len(makers) > 1:
-        words = f"node {node.name}: cards of {' and '.join(makers)}; Koordinator knows one maker for each node. Name "
+        words = f"node {node.name}: cards of {' and '.join(makers)}; Koordinator knows one vendor for each node. Name "
         return NodeCards(node=node.name, remarks=(*remarks, f"{words}the vendors in devices.vendors"), certain=False)
     return NodeCards(
         node=node.name,
@@ -116,9 +116,9 @@ def label_value(text: str) -> str:
 
 def _unusable(device: Device) -> str:
     if device.mode not in _SHARED_MODES:
-        return f"it is in mode {device.mode}, of which Koordinator knows nothing"
+        return f"it is in mode {device.mode}, which Koordinator does not know"
     if device.memory <= 0:
-        return "nobody tells its memory, and Koordinator books nothing on a card without"
+        return "its memory is unknown, and Koordinator allocates no share of such a card"
     return ""
 
 

@@ -100,7 +100,7 @@ def is_ours(live: Mapping[str, Any]) -> bool:
 
 def _reported(node: str) -> str:
     return (
-        f"node {node}: its koordlet reports cards itself (gate Accelerators) and would write over any other Device "
+        f"node {node}: its koordlet reports cards itself (gate Accelerators) and would overwrite any other Device "
         "object. Switch the gate off on this node, or leave its cards to koordlet"
     )
 
@@ -109,17 +109,17 @@ def contested(node: str, live: Mapping[str, Any] | None) -> str:
     """What is to be known of an object of ours that somebody else changes, or deletes, again and again."""
     does = "changes its Device object" if live is not None else "deletes its Device object"
     return (
-        f"node {node}: somebody else{_writers(live or {})} {does} each time that it is written here, and is left to it "
-        "for ten minutes. One of the two has to stop: end the other publisher (another installation of this adapter, "
-        "too), or set devices.enabled to false or devices.vendors otherwise"
+        f"node {node}: another client{_writers(live or {})} {does} after each write by this server; it is left "
+        "unchanged for ten minutes. One of the two has to stop: end the other publisher (such as another installation "
+        "of this adapter), or set devices.enabled to false or change devices.vendors"
     )
 
 
 def _not_ours(node: str, live: Mapping[str, Any]) -> str:
     return (
-        f"node {node}: somebody else publishes its Device object{_writers(live)}, and is left to it. To have it "
-        f"published here, stop that publisher and delete the object: kubectl delete devices.scheduling.koordinator.sh "
-        f"{node}"
+        f"node {node}: another client publishes its Device object{_writers(live)}, which is left unchanged. To publish "
+        "it from here, stop that publisher and delete the object: "
+        f"kubectl delete devices.scheduling.koordinator.sh {node}"
     )
 
 

@@ -60,7 +60,7 @@ def wanted(found: NodeCards, live: DeviceObject | None, held: Collection[int], n
     cards += [_vanished(each, now) if found.certain else each for each in gone]
     cards.sort(key=lambda each: each.minor)
     remarks = [
-        f"node {found.node}: card {name}: no number is left for it, Koordinator has 63 for each node"
+        f"node {found.node}: card {name}: no number is left for it; Koordinator has 63 for each node"
         for name in numbers.without
     ]
     remarks += _elsewhere(found, numbers.of)
@@ -102,8 +102,8 @@ def _elsewhere(found: NodeCards, numbers: Mapping[DeviceId, int]) -> list[str]:
     if found.maker != NVIDIA or not moved:
         return []
     return [
-        f"node {found.node}: {', '.join(moved)}: where koordlet's hook (gate GPUEnvInject) shows cards by number, "
-        "containers see others. Once no pod of the node holds cards, have them numbered anew: kubectl delete "
+        f"node {found.node}: {', '.join(moved)}: where koordlet's hook (gate GPUEnvInject) shows cards by "
+        "number, containers see other cards. Once no pod of the node holds cards, have them renumbered: kubectl delete "
         f"devices.scheduling.koordinator.sh {found.node}; limits that are injected here name cards by id"
     ]
 
@@ -124,11 +124,11 @@ def _published(card: RegisteredCard, minor: int, before: PublishedDevice | None,
     )
     if card.healthy:
         return _with(device, healthy=True, conditions=())
-    return _unhealthy(device, UNHEALTHY_REASON, "the node's agent says so", now)
+    return _unhealthy(device, UNHEALTHY_REASON, "reported by the node's agent", now)
 
 
 def _vanished(device: PublishedDevice, now: str) -> PublishedDevice:
-    return _unhealthy(device, VANISHED_REASON, "the node tells of this card no more", now)
+    return _unhealthy(device, VANISHED_REASON, "the node no longer reports this card", now)
 
 
 def _unhealthy(device: PublishedDevice, reason: str, message: str, now: str) -> PublishedDevice:

@@ -57,7 +57,7 @@ def colocation(evidence: Evidence) -> Iterator[DoctorFinding]:
             check="colocation",
             severity=DoctorSeverity.ERROR,
             about=f"configmap/{namespace}/{name}",
-            words="is missing, so that koord-manager writes no card resources into nodes",
+            words="is missing, so koord-manager writes no card resources into nodes",
             fix=f"kubectl -n {namespace} create configmap {name} --from-literal={_COLOCATION}='{{\"enable\":true}}'",
         )
         return
@@ -67,12 +67,12 @@ def colocation(evidence: Evidence) -> Iterator[DoctorFinding]:
         return
     wanted = documents.dump({**(parsed or {}), "enable": True})
     patch = documents.dump({"data": {_COLOCATION: wanted}})
-    why = "is no JSON" if text and parsed is None else "does not enable colocation"
+    why = "is not JSON" if text and parsed is None else "does not enable colocation"
     yield DoctorFinding(
         check="colocation",
         severity=DoctorSeverity.ERROR,
         about=f"configmap/{namespace}/{name}",
-        words=f"{_COLOCATION} {why}, so that koord-manager writes no card resources into nodes",
+        words=f"{_COLOCATION} {why}, so koord-manager writes no card resources into nodes",
         fix=f"kubectl -n {namespace} patch configmap {name} --type=merge -p {shlex.quote(patch)}",
     )
 
@@ -108,7 +108,7 @@ def node_agent(evidence: Evidence) -> Iterator[DoctorFinding]:
             check="koordlet",
             severity=DoctorSeverity.ERROR,
             about=agent.full_name,
-            words="reports no cards: the gate Accelerators is off and nobody else publishes Device objects",
+            words="reports no cards: the gate Accelerators is off and no other component publishes Device objects",
             fix=agent.with_gate(koordlet.ACCELERATORS),
         )
     if not _promised(evidence) or evidence.program(OWN_PROGRAM) is not None:
@@ -157,7 +157,7 @@ def runtimes(evidence: Evidence) -> Iterator[DoctorFinding]:
             severity=DoctorSeverity.NOTE,
             about="nodes",
             words=f"containerd 1.7 has NRI switched off unless its configuration says otherwise: {several(asleep)}",
-            fix="containerd config dump | grep -A 3 io.containerd.nri   # on the node; wants disable = false",
+            fix="containerd config dump | grep -A 3 io.containerd.nri   # on the node; must be disable = false",
         )
 
 
@@ -176,7 +176,7 @@ def library(evidence: Evidence) -> Iterator[DoctorFinding]:
             check="library",
             severity=DoctorSeverity.ERROR,
             about="daemonset",
-            words=f"nobody brings {LIBRARY} to the nodes whose label {ISOLATION} promises limits",
+            words=f"no component copies {LIBRARY} to the nodes whose label {ISOLATION} promises limits",
             fix="helm install hami-daemon koordinator-sh/hami-daemon -n koordinator-system",
         )
     for program, part in bringing:

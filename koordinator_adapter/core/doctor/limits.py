@@ -25,8 +25,8 @@ def records(evidence: Evidence) -> Iterator[DoctorFinding]:
             check="limits-webhook",
             severity=DoctorSeverity.ERROR,
             about=f"configmap/{place}",
-            words=f"says injection.mode: {mode}, and there is no webhook {RECORDS_WEBHOOK}: nobody writes the limits "
-            "of pods that wait for them, so that their containers see no card",
+            words=f"says injection.mode: {mode}, and there is no webhook {RECORDS_WEBHOOK}: the limits of pods that "
+            "wait for them are not written, and their containers see no card",
             fix=f"kubectl -n {namespace} get configmap {name} -o jsonpath='{{.data.settings\\.yaml}}' > settings.yaml "
             "&& hami-plugins koordinator webhooks --config settings.yaml | kubectl apply -f -",
         )

@@ -50,7 +50,7 @@ def sums(evidence: Evidence) -> Iterator[DoctorFinding]:
                 machine,
                 "node-sums",
                 DoctorSeverity.ERROR,
-                f"does not offer {', '.join(absent)}, so that no pod that asks for them gets here",
+                f"does not offer {', '.join(absent)}, so pods that request them are not placed here",
                 "kubectl -n koordinator-system rollout restart deployment koord-manager",
             )
         if wrong:
@@ -76,7 +76,7 @@ def labels(evidence: Evidence) -> Iterator[DoctorFinding]:
         elif machine.labels.get(ISOLATION) == HAMI_CORE:
             words = (
                 f"has {ISOLATION}={HAMI_CORE}, but HAMi-core limits NVIDIA cards only, and the cards are "
-                f"{published.vendor}'s: pods that share NVIDIA cards get here"
+                f"{published.vendor}'s: pods that share NVIDIA cards are placed here"
             )
             yield _node(
                 machine,
@@ -93,7 +93,7 @@ def labels(evidence: Evidence) -> Iterator[DoctorFinding]:
             continue
         fix = f"kubectl label node {machine.name} {ISOLATION}={HAMI_CORE}{' --overwrite' if value is not None else ''}"
         if value is not None:
-            words = f"has {ISOLATION}={value}, which nobody acts upon: write {HAMI_CORE}"
+            words = f"has {ISOLATION}={value}, which no component acts on: write {HAMI_CORE}"
             yield _node(machine, "isolation-label", DoctorSeverity.ERROR, words, fix)
         elif promised or wanting:
             words = (
@@ -123,7 +123,7 @@ def rivals(evidence: Evidence) -> Iterator[DoctorFinding]:
             machine,
             "device-plugin",
             DoctorSeverity.ERROR if offered else DoctorSeverity.WARNING,
-            f"{what}{who} beside Koordinator's resources: the same cards are given out twice",
+            f"{what}{who} besides Koordinator's resources: the same cards are allocated twice",
             _kept_off(seen.pod.namespace, seen.owner) if seen is not None else _emptied(machine, offered),
         )
 
@@ -144,7 +144,7 @@ def objects(evidence: Evidence) -> Iterator[DoctorFinding]:
             yield _device(published, DoctorSeverity.ERROR, f"{error.key.partition(': ')[2]}: {error.why}", fix)
         if "Node" in evidence.kinds and name not in evidence.machines:
             gone = f"kubectl delete devices.scheduling.koordinator.sh {name}"
-            yield _device(published, DoctorSeverity.WARNING, "is about a node that is not there", gone)
+            yield _device(published, DoctorSeverity.WARNING, "describes a node that does not exist", gone)
             continue
         yield from _cards(published, evidence.machines.get(name), fix)
 
@@ -159,8 +159,8 @@ def numbers(evidence: Evidence) -> Iterator[DoctorFinding]:
         if published.vendor not in {"", NVIDIA} or not moved:
             continue
         words = (
-            f"{several(moved)}: koordlet's hook shows cards by number, which NVIDIA's runtime takes for the place, so "
-            "that containers see other cards"
+            f"{several(moved)}: koordlet's hook shows cards by number, which NVIDIA's runtime takes for the place, "
+            "so containers see other cards"
         )
         anew = f"kubectl drain {machine.name} --ignore-daemonsets   # and then "
         if PUBLISHER_LABEL in published.labels:
@@ -207,22 +207,22 @@ def _cards(published: DeviceObject, machine: NodeEvidence | None, fix: str) -> I
             yield _device(published, DoctorSeverity.ERROR, words, fix)
         lacking = [name for name in (CORE, MEMORY) if name not in each.resources]
         if lacking and published.vendor != "huawei":
-            words = f"card {each.minor} has no {' and no '.join(lacking)}, so that they are not counted there"
+            words = f"card {each.minor} has no {' and no '.join(lacking)}, so they are not counted there"
             yield _device(published, DoctorSeverity.WARNING, words, fix)
     text = published.annotations.get(koordinator_devices.PARTITIONS_KEY)
     if text is not None:
         try:
             koordinator_hints.decode_partitions(text)
         except WireError as error:
-            words = f"partitions cannot be read, so that there are none at all: {error.why}"
+            words = f"partitions cannot be read, so none are used: {error.why}"
             yield _device(published, DoctorSeverity.ERROR, words, fix)
     placed = [each.minor for each in cards if each.place is not None]
     if placed and len(placed) < len(cards):
-        words = "some cards have no topology, so that no pod can ask for cards near to each other"
+        words = "some cards have no topology, so no pod can request cards near to each other"
         yield _device(published, DoctorSeverity.WARNING, words, fix)
     ill = [str(each.minor) for each in cards if not each.healthy]
     if ill:
-        words = f"unhealthy cards: {several(ill)}; no pod gets them, and koordlet says so until it starts again"
+        words = f"unhealthy cards: {several(ill)}; no pod gets them, and koordlet reports them so until it restarts"
         yield _device(published, DoctorSeverity.NOTE, words, fix)
 
 

@@ -61,7 +61,7 @@ def limits(evidence: Evidence) -> Iterator[DoctorFinding]:
             continue
         others = [machine.name for machine, _ in evidence.card_nodes() if machine.labels.get(ISOLATION) != provider]
         if dict(each.pod.constraints.selector).get(ISOLATION) is None and others and each.pod.node is None:
-            words = f"has no nodeSelector of {ISOLATION}, so that {several(others)} end the search for its place"
+            words = f"has no nodeSelector of {ISOLATION}, so that {several(others)} end the search for a node"
             yield _of(each, "no-selector", DoctorSeverity.WARNING, words, _promised(each, provider))
 
 
@@ -81,7 +81,7 @@ def records(evidence: Evidence) -> Iterator[DoctorFinding]:
         try:
             held = wire.decode(text).get(wire.GPU_TYPE, ())
         except WireError as error:
-            yield _of(each, "record", DoctorSeverity.ERROR, f"its record means nothing: {error.why}", _again(pod))
+            yield _of(each, "record", DoctorSeverity.ERROR, f"its record is invalid: {error.why}", _again(pod))
             continue
         known = {card.minor for card in published.cards}
         gone = [str(device.minor) for device in held if device.minor not in known]
@@ -117,7 +117,7 @@ def _uncounted(each: UnfinishedPod) -> Iterator[DoctorFinding]:
     """On a node without cards of a Device object Koordinator's scheduler records nothing, and binds all the same."""
     pod = each.pod
     if any(map(_is_koordinators, _names(pod))):
-        words = f"was bound to {pod.node}, of which no cards are published: nobody counts or limits what it uses"
+        words = f"was bound to {pod.node}, whose cards are not published: its usage is neither counted nor limited"
         fix = (
             f"kubectl get devices.scheduling.koordinator.sh {pod.node}   # have its cards published; then {_again(pod)}"
         )
@@ -132,14 +132,16 @@ def _unrecorded(each: UnfinishedPod) -> Iterator[DoctorFinding]:
     pod = each.pod
     names = _names(pod)
     if any(map(_is_koordinators, names)):
-        words = f"was bound to {pod.node} without a record of its cards: nobody counts them, and others get them, too"
+        words = (
+            f"was bound to {pod.node} without a record of its cards: they are not counted, and other pods also get them"
+        )
         yield _of(each, "record", DoctorSeverity.ERROR, words, _again(pod))
         return
     foreign = next((key for key in _FOREIGN if pod.annotations.get(key)), None)
     if foreign is None and names.isdisjoint(_DEVICE_PLUGIN_CARDS):
         return
     whose = f"by {foreign}" if foreign else "from a device plugin"
-    words = f"holds cards of {pod.node} {whose}, which Koordinator does not see and gives out again"
+    words = f"holds cards of {pod.node} {whose}, which Koordinator does not see and allocates again"
     again = f"hami-plugins koordinator migrate --records -n {pod.namespace} --apply" if foreign else _again(pod)
     yield _of(each, "foreign-record", DoctorSeverity.ERROR, words, again)
 
@@ -149,7 +151,7 @@ def _of(each: UnfinishedPod, check: str, severity: DoctorSeverity, words: str, f
 
 
 def _again(pod: Pod) -> str:
-    return f"kubectl -n {pod.namespace} delete pod {pod.name}   # its owner makes it anew"
+    return f"kubectl -n {pod.namespace} delete pod {pod.name}   # its owner recreates it"
 
 
 def _edit(each: UnfinishedPod) -> str:

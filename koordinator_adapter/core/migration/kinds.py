@@ -85,7 +85,7 @@ def remade(raw: Json) -> str:
     kind, namespace = kind_of(raw)[1], name_of(raw).split("/")[1]
     strategies = [at(raw, ("spec", name, "type")) for name in ("strategy", "updateStrategy")]
     if kind == "CronJob":
-        return "its next Jobs are made so"
+        return "its next Jobs use the new template"
     if kind in _NEVER_REMADE or "OnDelete" in strategies:
         labels = at(
             raw, ("spec", "selector") if kind == "ReplicationController" else ("spec", "selector", "matchLabels")
@@ -94,8 +94,8 @@ def remade(raw: Json) -> str:
         pods = f"pods -l {chosen}" if chosen else "pods ..."
         return f"its pods stay as they are until they are deleted: kubectl -n {namespace} delete {pods}"
     if "Recreate" in strategies:
-        return "its pods end, and are made anew then"
-    return "its pods are made anew, one after another, as its strategy says"
+        return "its pods end and are then recreated"
+    return "its pods are recreated one after another, as its strategy says"
 
 
 def kind_of(raw: Mapping[str, object]) -> tuple[str, str]:

@@ -113,7 +113,9 @@ def planned(
     for step, of_groups in workloads:
         if waiting := sorted(of_groups & conflicts.keys()):
             words = f"is not changed: its gang {waiting[0].rpartition('/')[2]} would be another one"
-            left.append(Left(name=step.name, finding=refused("gang", words, "settle what is said of that gang first")))
+            left.append(
+                Left(name=step.name, finding=refused("gang", words, "resolve the findings about that gang first"))
+            )
         else:
             steps.append(step)
     return MigrationPlan(target=target, steps=tuple(steps), left=tuple(left))
@@ -133,7 +135,7 @@ def _made_by_others(
         if name in told or not _asks(raw, target, registry, settings):
             continue
         told.add(name)
-        words = f"{name_of(raw)} is made by it and asks for cards; a migration changes no {owner.get('kind')}"
+        words = f"{name_of(raw)} is created by it and requests cards; a migration does not change a {owner.get('kind')}"
         yield Left(name=name, finding=refused(str(owner.get("kind")), words, "translate what it was made from"))
 
 
@@ -161,7 +163,7 @@ def _missing(groups: Iterable[MigrationStep], there: Iterable[Json]) -> tuple[li
                 f"there is one with {documents.dump(known[step.at])} already, and {documents.dump(wanted)} is wanted"
             )
             conflicts[step.at] = Left(
-                name=step.name, finding=refused("PodGroup", words, "make the two say the same, or delete one of them")
+                name=step.name, finding=refused("PodGroup", words, "make the two equal, or delete one of them")
             )
     return [step for step in found if step.at not in conflicts], conflicts
 
@@ -173,7 +175,7 @@ def _of_file(raw: Json, file: File) -> Iterator[tuple[MigrationStep, frozenset[s
         if name_of(becomes) == file.source and kind_of(becomes) == kind_of(raw):
             found = tuple(differences(submission(raw), becomes))
             if found:
-                words = f"is told in other words; {remade(raw)}"
+                words = f"is translated; {remade(raw)}"
                 step = MigrationStep(
                     kind=StepKind.WORKLOAD, name=file.source, at=path_of(raw), words=words, changes=found
                 )

@@ -53,7 +53,7 @@ def records(
                 )
                 for key, value in sorted(written.items())
             )
-            words = f"holds cards of {pod.node}, and {target}'s scheduler is told so"
+            words = f"holds cards of {pod.node}; this is recorded for {target}'s scheduler"
             step = MigrationStep(
                 kind=StepKind.RECORD, name=name, at=path_of(raw), words=words, changes=changes, uid=pod.uid
             )
@@ -86,7 +86,7 @@ def _record(
     if not held:
         other = sorted(key for key in others.keys() & pod.annotations.keys() if pod.annotations[key])
         if other and target is Dialect.KOORDINATOR and (known or npu.is_npu(others[other[0]])):
-            words = f"cards of {pod.node} that Koordinator gives out again, and no record of it has words for"
+            words = f"cards of {pod.node} that Koordinator allocates again, and that its records cannot express"
             raise WireError(other[0], pod.annotations[other[0]], words)
         return {}
     if target is Dialect.KOORDINATOR:

@@ -35,7 +35,7 @@ _WHAT_IS_LOST: Final = {
     MODE: "Volcano lets no part of a gang go ahead",
 }
 _POD_PRIORITY: Final = "koord-"
-_TRANSLATE_IT: Final = "translate it, too (kubectl get -o yaml ... | hami-plugins koordinator translate --submission)"
+_TRANSLATE_IT: Final = "also translate it (kubectl get -o yaml ... | hami-plugins koordinator translate --submission)"
 
 
 def named_group(pod: Pod, words: Dialect) -> tuple[str, str, str] | None:
@@ -83,7 +83,7 @@ def _missing_group(case: TranslationContext, name: str, where: Path) -> Iterator
         f"the pod waits until there is a PodGroup {name} of {version.partition('/')[0]}; the one of {case.source} is "
         f"none to {case.target}",
         path=where,
-        remedy="translate the PodGroup, too, or make one",
+        remedy="also translate the PodGroup, or create one",
     )
 
 
@@ -101,7 +101,7 @@ def gang_details(case: TranslationContext) -> Iterator[Change]:
                 key, f"{value} pods start together if a PodGroup says so", path=path, remedy=_remedy(case, value)
             )
         else:
-            yield lost(key, f"{value}: {_WHAT_IS_LOST.get(key, 'nobody else reads it')}", path=path)
+            yield lost(key, f"{value}: {_WHAT_IS_LOST.get(key, 'no other scheduler reads it')}", path=path)
 
 
 def queue(case: TranslationContext) -> Iterator[Change]:
@@ -181,7 +181,7 @@ def of_owner(
         path = ("metadata", "annotations", key)
         yield DropEdit(path)
         if target is not Dialect.KOORDINATOR:
-            yield lost(key, f"{value}: Volcano gives it to all pods of {name}, HAMi has no word for it", path=path)
+            yield lost(key, f"{value}: Volcano gives it to all pods of {name}; HAMi has no equivalent", path=path)
         elif key == QUEUE_KEY:
             yield PutEdit((*template, "metadata", "labels", label), value)
             yield from missing_quota(value, target, settings, path)

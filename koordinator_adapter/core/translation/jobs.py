@@ -26,7 +26,7 @@ _LOST: Final = {
     "policies": "what happens to the rest when a pod fails or ends is decided pod by pod",
     "maxRetry": "each Job counts its own failures",
     "minSuccess": "each Job ends when all its pods have",
-    "networkTopology": "nearness in the network is not kept",
+    "networkTopology": "the network topology is not kept",
 }
 _LOST_OF_TASKS: Final = {
     "policies": _LOST["policies"],
@@ -72,7 +72,7 @@ def taken_apart(
         "spec": {"minMember": wanted or total},
     }
     number = "a Job" if len(jobs) == 1 else f"{len(jobs)} Jobs"
-    note = lost("Job", f"becomes {number} of Kubernetes and a PodGroup; Volcano's controller has no part in it")
+    note = lost("Job", f"becomes {number} of Kubernetes and a PodGroup; Volcano's controller is not involved")
     return (group, *jobs), (note, *findings)
 
 
@@ -80,7 +80,7 @@ def _findings(spec: Json, tasks: Sequence[Json]) -> Iterator[TranslationFinding]
     for name in _REFUSED:
         if spec.get(name):
             yield refused(
-                f"Job {name}", f"{_REFUSED[name]}; nobody else does", f"leave {name} out, or stay with Volcano"
+                f"Job {name}", f"{_REFUSED[name]}; no other controller does", f"leave {name} out, or stay with Volcano"
             )
     for name in _LOST:
         if spec.get(name):

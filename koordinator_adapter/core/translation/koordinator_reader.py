@@ -129,12 +129,12 @@ def _misspelt(pod: Pod) -> Iterator[TranslationFinding]:
             if amount.nano and current(name).startswith(PREFIX) and current(name) not in KNOWN:
                 close = get_close_matches(name, sorted(KNOWN))
                 remedy = f"write {close[0]}" if close else "leave it out"
-                yield refused(name, f"nobody knows the resource {name}: the pod would wait for ever", remedy, path=path)
+                yield refused(name, f"unknown resource {name}: the pod would wait for ever", remedy, path=path)
     value = pod.labels.get(ISOLATION, HAMI_CORE)
     if misspells_hami_core(value):
         yield refused(
             ISOLATION,
-            f"{value!r} is not {HAMI_CORE}: nobody acts upon it, and the container runs without limits",
+            f"{value!r} is not {HAMI_CORE}: no component acts on it, and the container runs without limits",
             f"write {HAMI_CORE}, on the pod and on its nodes",
             path=("metadata", "labels", ISOLATION),
         )

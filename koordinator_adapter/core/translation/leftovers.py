@@ -129,7 +129,7 @@ def records(case: TranslationContext) -> Iterator[Change]:
     if annotate.NODE_KEY in case.pod.labels:
         yield DropEdit(("metadata", "labels", annotate.NODE_KEY))
     if found:
-        yield lost(found[0], "the record of a placement is left out: the next scheduler writes its own")
+        yield lost(found[0], "the placement record is removed: the next scheduler writes its own")
 
 
 @lru_cache(maxsize=8)
@@ -144,7 +144,7 @@ def variables(case: TranslationContext) -> Iterator[Change]:
     set_here = case.env
     for name in _READ_BY_LIBRARY:
         if name in set_here and (name != CORE_POLICY_ENV or NO_CORE_LIMIT not in case.pod.annotations):
-            yield kept(name, "is read by HAMi-core in the container, and works the same")
+            yield kept(name, "HAMi-core reads it in the container; no change")
     if case.source is case.target or case.asked.request.memory == WHOLE:
         return
     yield from _switch(case)

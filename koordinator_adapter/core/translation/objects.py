@@ -120,7 +120,7 @@ def unsaid(amounts: Json, place: str) -> Iterator[TranslationFinding]:
         if _cards_by(name):
             yield lost(written, f"{value} counts cards now, rounded up, and parts of cards no more")
         elif name == MEMORY and amount.ceiling % MEBIBYTE:
-            yield lost(written, f"{value} is no whole number of MiB and is rounded up")
+            yield lost(written, f"{value} is not a whole number of MiB and is rounded up")
         elif name in KNOWN and name not in _NAMES[Dialect.KOORDINATOR]:
             yield lost(written, f"{value} limits nothing: no pod asks for it under its name in other words")
 
@@ -167,7 +167,7 @@ def _group(raw: Json, source: Dialect, target: Dialect, _namespace: str) -> Turn
     gone = [key for key in annotations if key.startswith(GANG_PREFIX)]
     if gone:
         metadata["annotations"] = {key: value for key, value in annotations.items() if key not in gone}
-        findings += [lost(key, f"{annotations[key]}: nobody else reads it") for key in gone]
+        findings += [lost(key, f"{annotations[key]}: no other scheduler reads it") for key in gone]
     if target is Dialect.HAMI:
         findings.append(lost("PodGroup", "counts only where HAMi's scheduler runs the coscheduling plugin"))
     return Turned({**raw, "apiVersion": GROUPS[target], "metadata": metadata, "spec": spec}, tuple(findings))

@@ -44,7 +44,7 @@ def node(case: TranslationContext) -> Iterator[Change]:
     if case.pod.node is not None and case.source is not case.target:
         yield refused(
             "nodeName",
-            f"the pod names its node {case.pod.node}, so that {case.target}'s scheduler neither places nor counts it",
+            f"the pod names its node {case.pod.node}, so {case.target}'s scheduler neither places nor counts it",
             "leave nodeName out; a nodeSelector of kubernetes.io/hostname keeps a pod on a node",
             path=("spec", "nodeName"),
         )

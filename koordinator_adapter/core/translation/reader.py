@@ -152,11 +152,13 @@ def _unusable(pod: Pod, source: Dialect, registry: Registry) -> TranslationFindi
             owned = registry.owner_of(name) is not None or _is_koordinators(name)
             path = (*container_path(pod, at), "resources", "limits", name)
             if owned and (amount.nano < 0 or amount.whole is None):
-                return refused(name, f"{amount} is no amount of it", "write a whole number, 0 or more", path=path)
+                return refused(
+                    name, f"{amount} is not a valid amount of it", "write a whole number, 0 or more", path=path
+                )
             if name.startswith(_NVIDIA) and name not in _NETWORK and not owned and amount.nano:
                 return refused(
                     name,
-                    f"{source} has no word that another scheduler has, too, for {name}",
+                    f"{source} has no equivalent in another scheduler for {name}",
                     "ask for slices by memory and cores",
                     path=path,
                 )

@@ -68,7 +68,7 @@ def unknown(case: TranslationContext) -> Iterator[Change]:
     if case.pod.scheduler != case.settings.schedulers[case.target]:
         yield refused(
             spec.resources.count if spec else "nodeSelector",
-            f"{case.target} has no words for cards of {spec.title if spec else vendor}",
+            f"{case.target} has no resource names for cards of {spec.title if spec else vendor}",
             f"leave the pod as it is, or change schedulerName alone if {case.target}'s knows the resource",
             path=case.path,
         )
@@ -104,7 +104,7 @@ def precision(case: TranslationContext) -> Iterator[Change]:
             yield lost(
                 CORE,
                 f"all memory with {cores} of cores becomes the whole card: Koordinator limits nothing on whole cards, "
-                "and nobody else gets the other cores",
+                "and no other pod gets the other cores",
             )
         yield from _both_memories(case)
         yield from _as_large_as_a_card(case)
@@ -112,7 +112,7 @@ def precision(case: TranslationContext) -> Iterator[Change]:
         yield lost(
             volcano.RESOURCES.memory_percentage,
             "Volcano gives percentages out only where its configuration names the resource and nodes advertise it; "
-            "elsewhere the pod waits at the gate",
+            "elsewhere Volcano does not enqueue the pod",
             remedy="ask in MiB, or add the resource to Volcano's device configuration",
         )
 
@@ -160,8 +160,8 @@ def unlimited_cores(case: TranslationContext) -> Iterator[Change]:
     elif case.source is Dialect.KOORDINATOR and case.target is not Dialect.KOORDINATOR and not case.asked.request.cores:
         yield lost(
             CORE,
-            f"without {CORE} Koordinator counts no cores for the pod; {case.target} refuses it a card whose cores are "
-            "all promised",
+            f"without {CORE} Koordinator counts no cores for the pod; {case.target} refuses it a card whose cores "
+            "are fully allocated",
         )
 
 
@@ -174,7 +174,7 @@ def priority(case: TranslationContext) -> Iterator[Change]:
             if name in _part(case, part):
                 yield DropEdit((*case.path, "resources", part, name))
         variable = {"name": PRIORITY_ENV, "value": str(given.ceiling)}
-        words = f"becomes the variable {PRIORITY_ENV}={given.ceiling}; somebody on the node must act on it"
+        words = f"becomes the variable {PRIORITY_ENV}={given.ceiling}; a component on the node must act on it"
         index, value = case.env.get(PRIORITY_ENV, (None, None))
         if index is None:
             yield AppendEdit((*case.path, "env"), variable)
@@ -246,7 +246,7 @@ def _in_slices(request: DeviceRequest, spec: VendorSpec, *, whole_cores: bool) -
         factor = spec.memory_factor()
         if request.memory.mib % factor:
             return refused(
-                names.memory, f"{request.memory.mib} MiB are no multiple of the unit of {factor} MiB", "ask for more"
+                names.memory, f"{request.memory.mib} MiB are not a multiple of the unit of {factor} MiB", "ask for more"
             )
         found["memory"] = ResourceAmount(names.memory, request.memory.mib // factor)
     else:
@@ -306,7 +306,7 @@ def _koordinator_remarks(case: TranslationContext) -> Iterator[Change]:
     count = case.asked.request.count
     size = amounts_now.get(MEMORY, 0)
     if size % (count * MEBIBYTE):
-        yield lost(MEMORY, f"{size} bytes are no whole MiB on each of {count} cards; what is left over is cut off")
+        yield lost(MEMORY, f"{size} bytes are not whole MiB on each of {count} cards; what is left over is cut off")
     if case.asked.request.memory == WHOLE and amounts_now.get(CORE, FULL * count) < FULL * count:
         yield lost(CORE, "Koordinator limits no cores on whole cards, and counts those that were not asked for as free")
     for name in {**case.container.requests, **case.container.limits}:
@@ -338,7 +338,7 @@ def _both_memories(case: TranslationContext) -> Iterator[Change]:
             if case.source is Dialect.VOLCANO
             else (names.memory, names.memory_percentage)
         )
-        yield kept(unused, f"{case.source} does not look at it beside {used}")
+        yield kept(unused, f"{case.source} does not read it besides {used}")
 
 
 def _without_core_limit(case: TranslationContext) -> Iterator[Change]:
@@ -351,8 +351,8 @@ def _without_core_limit(case: TranslationContext) -> Iterator[Change]:
     if settings.no_core_limit is NoCoreLimit.ABSENT:
         yield lost(
             CORE,
-            "no cores are booked, so Koordinator promises the card's cores to others as well, a request for a whole "
-            "card among them",
+            "no cores are booked, so Koordinator also allocates the card's cores to other pods, even to a request "
+            "for a whole card",
         )
         return
     booked = booked_cores(settings)

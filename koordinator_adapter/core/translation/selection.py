@@ -44,7 +44,7 @@ def models(case: TranslationContext) -> Iterator[Change]:
     if case.target is Dialect.KOORDINATOR:
         yield from _models_to_nodes(case)
     elif case.target is Dialect.VOLCANO and use is not None and avoid is not None:
-        yield lost(keys.avoid_models, f"Volcano does not look at it beside {keys.use_models}")
+        yield lost(keys.avoid_models, f"Volcano does not read it besides {keys.use_models}")
 
 
 def mode(case: TranslationContext) -> Iterator[Change]:
@@ -110,7 +110,7 @@ def _merged(text: str | None, hint: Mapping[str, object]) -> Iterator[Change]:
         yield PutEdit(("metadata", "annotations", HINT), documents.dump({**known, "gpu": hint}))
     elif isinstance(known, dict):
         path = ("metadata", "annotations", HINT)
-        words = "says something of cards, and so do the pod's own annotations"
+        words = "selects cards, and so do the pod's own annotations"
         yield refused(HINT, words, "keep one of the two", path=path)
 
 
@@ -131,7 +131,7 @@ def _from_hint(case: TranslationContext) -> Iterator[Change]:
     if hint is None:
         yield refused(
             HINT,
-            f"{case.target} has no words for this hint",
+            f"{case.target} cannot express this hint",
             f"keep only {_SCOPE}: {_NUMA} and a selector of {DEVICE_ID_LABEL} for gpu",
             path=path,
         )

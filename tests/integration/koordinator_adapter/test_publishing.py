@@ -210,7 +210,7 @@ def test_another_publishers_object_is_left_to_it_and_told(cluster: Site) -> None
     settled(cluster, "n2", 2)
     found = json.loads(cluster.get(server, "/findings")[1])["nodes"]
     assert [each["node"] for each in found] == ["n1"]
-    assert "somebody else publishes" in found[0]["what"]
+    assert "another client publishes" in found[0]["what"]
     assert cluster.devices("n1") == theirs["spec"]["devices"]  # type: ignore[index]
     assert allocatable(cluster, "n1") == {}
 
@@ -328,7 +328,7 @@ def test_nobody_is_answered_before_the_cluster_is_taken_in_and_put_to_rest(clust
     cluster.put(a_node("n1"))
     server = cluster.start(ready=False, filling=filling)
     wait_for(lambda: cluster.value(server, "nodes") == 1, "the node is known")
-    wait_for(lambda: server.trouble == "the cluster is being taken in", "it is not ready")
+    wait_for(lambda: server.trouble == "the cluster is being read", "it is not ready")
     rested.set()
     wait_for(lambda: not server.trouble, "it is ready")
     assert entered == [1]
@@ -354,7 +354,7 @@ def test_somebody_who_writes_other_sums_is_not_fought(cluster: Site) -> None:
 
     def undone() -> bool:
         cluster.api.merge_patch(paths.node_status("n1"), {"status": {"allocatable": {SHARED: "7"}}})
-        return "somebody else writes other amounts" in cluster.get(server, "/findings")[1]
+        return "another client writes other amounts" in cluster.get(server, "/findings")[1]
 
     wait_for(undone, "it is given up and told")
     assert quiet(cluster, server)["sums"] <= 4

@@ -315,7 +315,7 @@ def test_the_report_is_text_or_a_document(ran: Ran, file: Path) -> None:
     assert found["items"][0]["findings"][0]["about"] == "koordinator.sh/gpu-core"
     file.write_text("kind: ConfigMap\napiVersion: v1\n", encoding="utf-8")
     assert ran("-f", file, "--to", "koordinator", "--report", "text") == edge.Exit.FINE
-    assert ran.out == "nothing in them asks for cards in words of HAMi, Volcano or Koordinator\n"
+    assert ran.out == "none of them requests cards from HAMi, Volcano or Koordinator\n"
 
 
 def test_several_files_are_one_stream(ran: Ran, file: Path, tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_several_files_are_one_stream(ran: Ran, file: Path, tmp_path: Path) -> N
 def test_what_is_written_anew_is_told(ran: Ran, file: Path) -> None:
     file.write_text(VOLCANO_JOB, encoding="utf-8")
     ran("-f", file, "--to", "koordinator", "--report", "text")
-    assert "document 1 is written anew, without its comments" in ran.out
+    assert "document 1 is rewritten, without its comments" in ran.out
 
 
 def test_settings_come_from_options(ran: Ran, file: Path) -> None:

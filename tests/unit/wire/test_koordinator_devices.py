@@ -50,7 +50,7 @@ def test_what_is_said_of_a_devices_health_is_read_and_written_again() -> None:
         "type": "Healthy",
         "status": "False",
         "reason": "Unhealthy",
-        "message": "the node's agent says so",
+        "message": "reported by the node's agent",
         "lastTransitionTime": "2026-11-22T12:00:00Z",
     }
     raw = an_object({**CARD, "health": False, "conditions": [said]})

@@ -236,5 +236,5 @@ def test_no_two_cards_are_said_to_share_a_switch_of_which_nobody_tells() -> None
 
 def test_who_changes_or_deletes_our_object_again_and_again_is_named() -> None:
     changed = contested("n1", {"metadata": {"managedFields": [{"manager": "koordlet"}, {"manager": "adapter"}]}})
-    assert changed.startswith("node n1: somebody else (adapter, koordlet) changes its Device object each time")
-    assert contested("n1", None).startswith("node n1: somebody else deletes its Device object each time")
+    assert changed.startswith("node n1: another client (adapter, koordlet) changes its Device object after each write")
+    assert contested("n1", None).startswith("node n1: another client deletes its Device object after each write")

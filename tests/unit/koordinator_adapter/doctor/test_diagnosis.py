@@ -78,7 +78,7 @@ def test_nothing_is_wrong_with_a_cluster_in_which_nothing_is_wrong() -> None:
     ("change", "check", "severity", "about", "words"),
     [
         (without("settings"), "colocation", ERROR, "configmap/koordinator-system/slo-controller-config", "is missing"),
-        (put("settings", "data", "colocation-config", "{"), "colocation", ERROR, "slo-controller-config", "is no JSON"),
+        (put("settings", "data", "colocation-config", "{"), "colocation", ERROR, "slo-controller-config", "not JSON"),
         (put("settings", "data", {}), "colocation", ERROR, "slo-controller-config", "does not enable"),
         (
             args("koordlet", "-feature-gates=Accelerators=true"),
@@ -108,7 +108,7 @@ def test_nothing_is_wrong_with_a_cluster_in_which_nothing_is_wrong() -> None:
             "nodes",
             "switched off unless its configuration says otherwise: gpu-1",
         ),
-        (without("library"), "library", ERROR, "daemonset", "nobody brings libvgpu.so"),
+        (without("library"), "library", ERROR, "daemonset", "no component copies libvgpu.so"),
         (
             lambda objects: objects.update(
                 library=a_program("DaemonSet", "lib", "mv libvgpu.so.new libvgpu.so", image="projecthami/hami:v2.5.0")
@@ -162,8 +162,8 @@ def test_nothing_is_wrong_with_a_cluster_in_which_nothing_is_wrong() -> None:
             "device/gpu-1",
             "card 1 has no koordinator.sh/gpu-memory",
         ),
-        (put("device", "metadata", "name", "gone"), "device-object", WARNING, "device/gone", "not there"),
-        (put("node", "metadata", "labels", {ISOLATION: "hami-core"}), "isolation-label", ERROR, "node/gpu-1", "nobody"),
+        (put("device", "metadata", "name", "gone"), "device-object", WARNING, "device/gone", "not exist"),
+        (put("node", "metadata", "labels", {ISOLATION: "hami-core"}), "isolation-label", ERROR, "node/gpu-1", "acts"),
         (put("node", "metadata", "labels", {}), "isolation-label", ERROR, "node/gpu-1", "gives up on a pod"),
         (
             put("node", "status", "allocatable", {**healthy()["node"]["status"]["allocatable"], "nvidia.com/gpu": "2"}),
@@ -173,7 +173,7 @@ def test_nothing_is_wrong_with_a_cluster_in_which_nothing_is_wrong() -> None:
             "offers nvidia.com/gpu beside",
         ),
         (put("pod", "metadata", "annotations", {}), "record", ERROR, "pod/ml/half", "without a record"),
-        (put("pod", "metadata", "annotations", RECORD, "{"), "record", ERROR, "pod/ml/half", "means nothing"),
+        (put("pod", "metadata", "annotations", RECORD, "{"), "record", ERROR, "pod/ml/half", "is invalid"),
         (
             put("pod", "metadata", "annotations", RECORD, '{"gpu":[{"minor":5,"resources":{}}]}'),
             "record",
@@ -327,7 +327,7 @@ def test_a_pod_in_koordinators_words_on_a_node_without_a_device_object_is_counte
 
     (finding,) = the("record", change)
     assert (finding.about, finding.severity) == ("pod/ml/half", ERROR)
-    assert "of which no cards are published" in finding.words
+    assert "whose cards are not published" in finding.words
     assert finding.fix.startswith("kubectl get devices.scheduling.koordinator.sh gpu-1")
 
 

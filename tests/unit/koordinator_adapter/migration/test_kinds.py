@@ -15,7 +15,7 @@ DEPLOYMENT = a_workload("w", a_template(HAMI, "hami-scheduler"))
     ("kind", "spec", "words"),
     [
         ("Deployment", {}, "one after another"),
-        ("Deployment", {"strategy": {"type": "Recreate"}}, "end, and are made anew"),
+        ("Deployment", {"strategy": {"type": "Recreate"}}, "end and are then recreated"),
         ("StatefulSet", {"updateStrategy": {"type": "OnDelete"}}, "kubectl -n ml delete pods -l app=x"),
         ("DaemonSet", {"updateStrategy": {"type": "OnDelete"}}, "kubectl -n ml delete pods -l app=x"),
         ("ReplicaSet", {}, "kubectl -n ml delete pods -l app=x"),
