@@ -19,7 +19,7 @@ from hami_plugins.engine.intake import PodInfo, Rules, take_in
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ManifestError, WireError
 from hami_plugins.inputs import fleets, manifests, workloads
-from hami_plugins.inputs.listing import ListingReader
+from hami_plugins.inputs.list_reader import ListingReader
 from hami_plugins.inputs.workloads import Submission
 from hami_plugins.kube.port import ClusterReader
 from hami_plugins.kube.snapshot import live_objects

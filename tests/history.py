@@ -18,7 +18,7 @@ from hami_plugins.engine.intake import PodInfo, Rules, take_in
 from hami_plugins.engine.inventory import NodeBuilder, with_pods
 from hami_plugins.engine.quota import left_in
 from hami_plugins.engine.registry import Registry
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota
 from hami_plugins.model.decisions import Decision, Placed, Refused
 from hami_plugins.model.devices import CoreMask, DeviceUsage

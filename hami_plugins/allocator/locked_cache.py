@@ -31,7 +31,7 @@ from hami_plugins.engine.decide import Decider, PodDemand
 from hami_plugins.engine.intake import PodInfo, take_in
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import WireError
-from hami_plugins.explain.wording import reason_words
+from hami_plugins.explain.messages import reason_words
 from hami_plugins.kube.reflector import ObjectChange
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Refusal

@@ -14,7 +14,7 @@ from hami_plugins.cli.kit.inputs import ClusterSource
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.errors import ManifestError
 from hami_plugins.explain.answers import Answers
-from hami_plugins.explain.wording import counted
+from hami_plugins.explain.messages import counted
 from hami_plugins.inputs import workloads
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.output import documents, tables

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from hami_plugins.engine import blocking, mig
-from hami_plugins.engine.blocking import Blocked
+from hami_plugins.engine import blockers, mig
+from hami_plugins.engine.blockers import Blocked
 from hami_plugins.engine.bounds import Limit, RequestBounds
 from hami_plugins.engine.decide import DecisionRequest
 from hami_plugins.engine.eligibility import shortages
@@ -200,7 +200,7 @@ def _of_cards(
         asked=_on_all(request, key.vendor, [entry for entry, _ in refused]),
         beside=any(each.vendor == key.vendor for one in containers[: key.container] for each in one.requests),
         supply=supply,
-        blocked=blocking.nearest(registry[key.vendor], request, question.policy, (entry for entry, _ in refused)),
+        blocked=blockers.nearest(registry[key.vendor], request, question.policy, (entry for entry, _ in refused)),
         headroom=dict(question.demand.headroom).get(key.vendor) if key.reason is Reason.QUOTA else None,
     )
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from hami_plugins.engine.eligibility import UNSCHEDULABLE
 from hami_plugins.engine.registry import Registry
-from hami_plugins.explain.wording import counted, mebibytes, plain
+from hami_plugins.explain.messages import counted, mebibytes, plain
 from hami_plugins.model.nodes import Taint
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.quantity import NANO

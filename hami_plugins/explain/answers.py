@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.shortfall import CardShortage, NodeShortage, WhyNot
-from hami_plugins.explain import advice, drawings, enqueue, wording
+from hami_plugins.explain import advice, drawings, enqueue, messages
 from hami_plugins.explain.counterfactuals import counterfactuals
 from hami_plugins.explain.drawings import Drawing
 from hami_plugins.explain.enqueue import EnqueueSuggestions, Freed
@@ -88,7 +88,7 @@ class WorkloadRefusal:
         if not others:
             return first
         alike = sum(1 for plan in self.pods if replica_rows.is_among(plan.pod.full_name, first))
-        return f"{first} and {wording.counted(len(self.pods) - alike, 'more pod')}"
+        return f"{first} and {messages.counted(len(self.pods) - alike, 'more pod')}"
 
 
 _Asked: TypeAlias = tuple[PodDemand, Policy, str, int]
@@ -135,7 +135,7 @@ class Answers:
 
     def _choice(self, plan: PodPlan) -> str:
         choice = choice_of_plan(self._planner.decider, plan) if self._in_full else None
-        return briefly(plan) if choice is None else wording.choice_words(choice)
+        return briefly(plan) if choice is None else messages.choice_words(choice)
 
     def _refused(self, plan: PodPlan, refused: Refused) -> tuple[tuple[CountedReason, ...], str]:
         intake = plan.intake
@@ -146,7 +146,7 @@ class Answers:
         registry = self._planner.registry
         why = refusal_of(self._planner.decider, plan.before, intake, refused)
         names = names_of(plan)
-        found = self._reasons[key] = (causes_of(why, registry, names), wording.summary(why, registry, names))
+        found = self._reasons[key] = (causes_of(why, registry, names), messages.summary(why, registry, names))
         return found
 
     def _ways_out(self, plan: PodPlan, why: str) -> tuple[WayOut, ...]:
@@ -172,8 +172,8 @@ def causes_of(why: WhyNot, registry: Registry, names: Sequence[str]) -> tuple[Co
     return tuple(
         CountedReason(
             nodes=each.nodes,
-            tally=wording.nodes_words(each, why),
-            words=wording.reason_words(each, registry, names),
+            tally=messages.nodes_words(each, why),
+            words=messages.reason_words(each, registry, names),
             examples=tuple(map(str, each.examples)),
             drawing=_drawn(each, registry),
         )

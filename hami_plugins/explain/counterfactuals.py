@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hami_plugins.engine import neighbours, quota, vendor_objections
+from hami_plugins.engine import neighbours, node_filters, quota
 from hami_plugins.engine.intake import take_in
-from hami_plugins.engine.vendor_objections import noted
+from hami_plugins.engine.node_filters import noted
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import Pod, PodRecord
@@ -35,7 +35,7 @@ def counterfactuals(
     smaller pod are both among the offers.
     """
     social = neighbours.matter(snapshot) or any(pod.neighbours)
-    barred = vendor_objections.barred(noted(snapshot.nodes), pod, planner.registry, planner.moment(snapshot))
+    barred = node_filters.barred(noted(snapshot.nodes), pod, planner.registry, planner.moment(snapshot))
     if social:
         barred += neighbours.barred(snapshot, pod)
     if barred:

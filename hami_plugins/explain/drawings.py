@@ -8,14 +8,14 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from hami_plugins.engine.apply import record_of, with_pod
-from hami_plugins.engine.blocking import Blocked
+from hami_plugins.engine.blockers import Blocked
 from hami_plugins.engine.registry import Registry
 from hami_plugins.model.decisions import Placed
+from hami_plugins.model.device_links import WiringLayout
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.pods import PodRecord
 from hami_plugins.model.units import DeviceId, NodeName
 from hami_plugins.model.vendor import VendorSpec
-from hami_plugins.model.wiring import WiringLayout
 from hami_plugins.plan import Plan, PodPlan, Stage
 from hami_plugins.plan.slices import runs
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from hami_plugins.engine.intake import Rules
 from hami_plugins.errors import ManifestError
-from hami_plugins.explain.wording import counted
+from hami_plugins.explain.messages import counted
 from hami_plugins.model.cluster import ClusterSnapshot, PodGroup
 from hami_plugins.queueing import queues, usage
 from hami_plugins.queueing.queues import EnqueueAdmission

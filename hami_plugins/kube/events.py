@@ -21,7 +21,7 @@ from hami_plugins.errors import AlreadyExistsError, KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.event_queue import EventKey, EventLimits, EventQueue, EventType, ObjectRef, PendingEvent
 from hami_plugins.kube.port import Writing
-from hami_plugins.running import Running
+from hami_plugins.runnable import Runnable
 from hami_plugins.wire.fields import Json
 
 __all__ = ["EventLimits", "EventRecorder", "EventType", "ObjectRef"]
@@ -45,7 +45,7 @@ class _Written:
     first: datetime
 
 
-class EventRecorder(Running):
+class EventRecorder(Runnable):
     """Writes events from a thread of its own, the oldest first.
 
     ``component`` and ``host`` say who speaks. ``written`` counts requests that succeeded, ``dropped`` events that found

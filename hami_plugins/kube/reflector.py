@@ -19,7 +19,7 @@ import structlog
 from hami_plugins.errors import KubeError
 from hami_plugins.kube.port import Selection, WatchEvent, Watching
 from hami_plugins.kube.refusals import EXPIRED
-from hami_plugins.running import Running
+from hami_plugins.runnable import Runnable
 from hami_plugins.wire.fields import Json
 
 _SHORTEST_WATCH: Final = 1.0
@@ -77,7 +77,7 @@ class ReflectorOptions(TypedDict, total=False):
     clock: Callable[[], float]
 
 
-class Reflector(Running):
+class Reflector(Runnable):
     """Tells ``on_change`` how the selected objects change, from a thread of its own, until it is stopped.
 
     What reaches ``on_change``, in this order: every object of the first list as ``added``, ``synced``, then changes. A

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from hami_plugins.kube.port import Selection, Watching
 from hami_plugins.kube.reflector import ObjectChange, Reflector, ReflectorOptions
-from hami_plugins.running import Running
+from hami_plugins.runnable import Runnable
 from hami_plugins.wire.fields import Json
 
 
@@ -17,7 +17,7 @@ def whole(item: Json) -> Json:
     return item
 
 
-class Store(Running):
+class Store(Runnable):
     """A reflector with a memory: what ``trim`` leaves of each object, by UID and by name.
 
     What is handed out is shared and must not be changed. Subscribers are told from the reflector's thread, one after

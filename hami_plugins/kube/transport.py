@@ -23,7 +23,7 @@ from kubernetes.config.config_exception import ConfigException
 from urllib3.connection import HTTPConnection
 
 from hami_plugins.errors import KubeError, UnreachableError
-from hami_plugins.kube.interrupting import Interrupter, ThreadRead, make_interruptible
+from hami_plugins.kube.interrupter import Interrupter, ThreadRead, make_interruptible
 
 _CONNECT_SECONDS: Final = 5.0
 _WATCHES: Final = 4096

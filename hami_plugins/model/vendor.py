@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from hami_plugins.model.device_links import Relabelled, Together, WiringLayout
 from hami_plugins.model.devices import AllocatedShare, Device, DeviceShare, DeviceUsage
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import NodeShape, NodeState
@@ -16,7 +17,6 @@ from hami_plugins.model.quantity import Quantity
 from hami_plugins.model.requests import DeviceRequest
 from hami_plugins.model.units import CoreShare, DeviceId, MiB, NodeName, VendorName
 from hami_plugins.model.verdicts import Reason
-from hami_plugins.model.wiring import Relabelled, Together, WiringLayout
 
 SHARED_LOCK: Final = "hami.io/mutex.lock"
 

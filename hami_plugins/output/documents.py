@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from hami_plugins.explain import Explanation, PendingExplanation, RunningExplanation, flaws
 from hami_plugins.explain.answers import PodAnswer
 from hami_plugins.explain.enqueue import holder_words
-from hami_plugins.explain.wording import choice_words
+from hami_plugins.explain.messages import choice_words
 from hami_plugins.inputs.workloads import Submission
 from hami_plugins.model.decisions import Placed
 from hami_plugins.output import explanations

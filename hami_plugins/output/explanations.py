@@ -18,7 +18,7 @@ from hami_plugins.explain.answers import (
 )
 from hami_plugins.explain.explanation import Explanation, PendingExplanation, RunningExplanation
 from hami_plugins.explain.flaws import flaws_words
-from hami_plugins.explain.wording import choice_words, summary
+from hami_plugins.explain.messages import choice_words, summary
 from hami_plugins.model.decisions import Placed
 from hami_plugins.output import grids, tables
 from hami_plugins.output.rows import TextLine

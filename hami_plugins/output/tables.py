@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from hami_plugins.engine.registry import Registry
-from hami_plugins.explain import drawings, wording
+from hami_plugins.explain import drawings, messages
 from hami_plugins.explain.answers import WorkloadRefusal, briefly
 from hami_plugins.explain.drawings import Drawing
 from hami_plugins.explain.enqueue import holder_lines
@@ -86,7 +86,7 @@ def refusal(content: WorkloadRefusal, drawn: set[Drawing] | None = None) -> tupl
 def summary(content: Plan, submitted: Submission | None = None) -> TextLine:
     """How many pods are placed, and how many workloads are not planned at all."""
     placed = sum(1 for each in content.pods if each.stage is Stage.PLACED)
-    words = f"{placed:,} of {wording.counted(len(content.pods), 'pod')} placed"
+    words = f"{placed:,} of {messages.counted(len(content.pods), 'pod')} placed"
     if submitted is None or not submitted.skipped:
         return TextLine(words, "good" if content.complete else "bad")
     return TextLine(f"{words}; {skipped(submitted)}", "bad")
@@ -94,7 +94,7 @@ def summary(content: Plan, submitted: Submission | None = None) -> TextLine:
 
 def skipped(submitted: Submission) -> str:
     """How many objects run pods that the plan does not contain."""
-    return f"{len(submitted.skipped):,} of {wording.counted(submitted.objects, 'workload')} skipped"
+    return f"{len(submitted.skipped):,} of {messages.counted(submitted.objects, 'workload')} skipped"
 
 
 def pictures(content: Plan, registry: Registry) -> tuple[TextLine, ...]:
@@ -105,7 +105,7 @@ def pictures(content: Plan, registry: Registry) -> tuple[TextLine, ...]:
         lines += [TextLine(""), *(TextLine(row, fixed=True) for row in grids.lines(drawing))]
     if len(found) > MOST_DRAWN:
         lines.append(
-            TextLine(f"and {wording.counted(len(found) - MOST_DRAWN, 'more node')}; --html draws them all", "dim")
+            TextLine(f"and {messages.counted(len(found) - MOST_DRAWN, 'more node')}; --html draws them all", "dim")
         )
     return tuple(lines)
 

@@ -13,7 +13,7 @@ from hami_plugins.engine.policies import PolicyDefaults
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ManifestError
 from hami_plugins.inputs import fleets
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.pods import PodRecord

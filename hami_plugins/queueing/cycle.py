@@ -17,8 +17,8 @@ from hami_plugins.engine import alike, neighbours, resource_quota
 from hami_plugins.engine.alike import Sets
 from hami_plugins.engine.apply import assigned
 from hami_plugins.engine.intake import PodInfo
-from hami_plugins.engine.vendor_objections import noted
-from hami_plugins.inputs import old_names, spelling
+from hami_plugins.engine.node_filters import noted
+from hami_plugins.inputs import old_names, typos
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.model.pods import Pod
@@ -180,7 +180,7 @@ class SchedulingCycle:
         queue = self.snapshot.queues.get(job.queue)
         if queue is None:
             return _Stop(
-                stage, f"there is no queue {job.queue}; {spelling.instead(job.queue, self.snapshot.queues)}", hold=hold
+                stage, f"there is no queue {job.queue}; {typos.instead(job.queue, self.snapshot.queues)}", hold=hold
             )
         below = usage.below(self.snapshot.queues.values(), queue.name)
         if below and (job.unit.made_late or usage.reads_parents(self._desk.rules)):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
-from hami_plugins.engine import quota, replicas, vendor_objections
+from hami_plugins.engine import node_filters, quota, replicas
 from hami_plugins.engine.alike import Sets, with_given
 from hami_plugins.engine.annotate import annotations_of, labels_of
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import PodInfo, Rules, created, take_in
+from hami_plugins.engine.node_filters import Barred, Noted
 from hami_plugins.engine.registry import Registry
-from hami_plugins.engine.vendor_objections import Barred, Noted
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import UNREGISTERED, NodeObjection, Placed, Refused
 from hami_plugins.model.dialect import Dialect
@@ -82,7 +82,7 @@ class PodEvaluator:
 
     def barred(self, nodes: Noted, pod: Pod) -> Barred:
         """The nodes that vendors keep a pod from whatever is free there."""
-        return vendor_objections.barred(nodes, pod, self.registry, self._moment)
+        return node_filters.barred(nodes, pod, self.registry, self._moment)
 
     def given(self, sets: Sets, plan: PodPlan, placed: Placed) -> Sets:
         """The sets of devices of a gang with what one more member was given."""

@@ -8,7 +8,7 @@ from itertools import islice
 from operator import ge
 from typing import Final, NamedTuple
 
-from hami_plugins.engine.blocking import MOST_NODES, Blocked, blocked_on
+from hami_plugins.engine.blockers import MOST_NODES, Blocked, blocked_on
 from hami_plugins.engine.bounds import ENOUGH, DeviceShortage, RequestBounds
 from hami_plugins.engine.eligibility import objection, shortages
 from hami_plugins.model.nodes import NodeEntry

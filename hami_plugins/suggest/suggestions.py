@@ -26,7 +26,7 @@ from operator import is_
 from typing import Final
 
 from hami_plugins.engine.apply import without_pods
-from hami_plugins.engine.blocking import Blocked
+from hami_plugins.engine.blockers import Blocked
 from hami_plugins.engine.decide import Decider, DecisionRequest, PodDemand
 from hami_plugins.engine.eligibility import repelling
 from hami_plugins.model.cluster import ClusterSnapshot

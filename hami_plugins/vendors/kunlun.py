@@ -16,6 +16,7 @@ from typing import Final
 
 from hami_plugins.engine.demand import count_of, invalid, selector_of
 from hami_plugins.engine.inventories import capacity_of, cards, json_register
+from hami_plugins.model.device_links import Together
 from hami_plugins.model.devices import DeviceShare
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.pods import Container, Pod
@@ -38,7 +39,6 @@ from hami_plugins.model.vendor import (
     VendorSpec,
 )
 from hami_plugins.model.verdicts import Reason
-from hami_plugins.model.wiring import Together
 
 CARD_MEMORY: Final = MiB(98_304)
 SLICES: Final = (MiB(24_576), MiB(49_152), CARD_MEMORY)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from hami_plugins.inputs.listing import SNAPSHOT_KIND
+from hami_plugins.inputs.list_reader import SNAPSHOT_KIND
 from hami_plugins.inputs.manifests import Document, Path
 from hami_plugins.inputs.manifests.reader import Text
 from hami_plugins.model.cluster import ClusterSnapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hami_plugins.inputs.spelling import MOST_NAMED
+from hami_plugins.inputs.typos import MOST_NAMED
 from hami_plugins.inputs.workloads.gangs import DEFAULT_QUEUE
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.vendor import VendorSpec

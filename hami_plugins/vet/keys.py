@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hami_plugins.engine.policies import NUMA_BIND_KEY
-from hami_plugins.inputs import spelling
+from hami_plugins.inputs import typos
 from hami_plugins.inputs.manifests import Path
 from hami_plugins.vendors import volcano_releases
 from hami_plugins.vet import facts, suppression
@@ -171,7 +171,7 @@ def _meant(key: str, pod: PodView, context: Context) -> tuple[str, ...]:
         own = context.vocabulary.own_selector(key, specs)
         if own:
             return own[:3]
-    return spelling.closest(key, context.vocabulary.inputs)[:3]
+    return typos.closest(key, context.vocabulary.inputs)[:3]
 
 
 def _said(pod: PodView, key: str) -> str:

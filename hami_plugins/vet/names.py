@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hami_plugins.engine import koordinator
-from hami_plugins.inputs import old_names, spelling
+from hami_plugins.inputs import old_names, typos
 from hami_plugins.vet import facts
 from hami_plugins.vet.context import Context, each_container, where
 from hami_plugins.vet.findings import RenameFix, VetRule, VetSeverity, Violation
@@ -17,7 +17,7 @@ from hami_plugins.vet.vocabulary import domain
 def misspelt(container: ContainerView, pod: PodView, context: Context) -> Iterator[Violation]:
     """Names near a vendor's own."""
     for amount in _strangers(container, context):
-        matches = () if _known_stranger(amount.resource) else spelling.closest(amount.resource, _known(context))
+        matches = () if _known_stranger(amount.resource) else typos.closest(amount.resource, _known(context))
         if not matches:
             continue
         yield Violation(
@@ -48,9 +48,7 @@ def unmanaged(container: ContainerView, pod: PodView, context: Context) -> Itera
         if name in old_names.RESOURCES or name.startswith(facts.STATIC_PARTITION):
             continue
         owner = facts.FOREIGN_RESOURCES.get(name)
-        if owner is None and (
-            domain(name) not in context.vocabulary.domains or spelling.closest(name, _known(context))
-        ):
+        if owner is None and (domain(name) not in context.vocabulary.domains or typos.closest(name, _known(context))):
             continue
         whose = f"belongs to {owner}" if owner else "belongs to no vendor known here"
         present = facts.PRESENT_NAMES.get(name, "")

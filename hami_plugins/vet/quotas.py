@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hami_plugins.inputs import old_names, spelling
+from hami_plugins.inputs import old_names, typos
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.vet import facts, memory
 from hami_plugins.vet.context import Context
@@ -24,7 +24,7 @@ def misspelt(subject: Subject, context: Context) -> Iterator[Violation]:
             continue
         old = old_names.RESOURCES.get(name)
         strange = old is None and name not in facts.FOREIGN_RESOURCES
-        matches = spelling.closest(name, context.vocabulary.resources) if strange else ()
+        matches = typos.closest(name, context.vocabulary.resources) if strange else ()
         if old is not None and old.successor:
             matches = (old.successor,)
         if matches:

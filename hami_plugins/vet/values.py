@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hami_plugins.errors import WireError
-from hami_plugins.inputs import spelling
+from hami_plugins.inputs import typos
 from hami_plugins.vet import facts
 from hami_plugins.vet.context import Context, each_pod
 from hami_plugins.vet.excerpts import excerpt
@@ -20,7 +20,7 @@ def meaningless(pod: PodView, _: Context) -> Iterator[Violation]:
     for key, wrong in wrong_words(pod):
         words = facts.VALUES[key]
         value = pod.annotations[key]
-        near = spelling.nearest(wrong, words.allowed)
+        near = typos.nearest(wrong, words.allowed)
         yield Violation(
             pod.annotation(key),
             f"annotation {key}={excerpt(value)}: {wrong or 'an empty text'!r} means nothing",

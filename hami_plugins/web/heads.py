@@ -10,7 +10,7 @@ import asyncio
 from typing import Any, Final
 
 from hami_plugins.web.connections import OpenConnections
-from hami_plugins.web.joining import Joining
+from hami_plugins.web.joined_writes import Joining
 
 LARGEST: Final = 16 * 1024
 """Bytes of a head. The API server's own are a few hundred."""

@@ -16,10 +16,10 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from hami_plugins.errors import ConfigError
-from hami_plugins.running import Running
-from hami_plugins.web.accepting import accept_no_more
+from hami_plugins.runnable import Runnable
 from hami_plugins.web.connections import A_TURN, MOST, Listener, OpenConnections, listening
 from hami_plugins.web.heads import PATIENCE, Guarded
+from hami_plugins.web.listeners import accept_no_more
 from hami_plugins.web.loops import Loop
 from hami_plugins.web.memory import GivingBack
 from hami_plugins.web.tls import Rotation, Tls, TlsMetrics
@@ -32,7 +32,7 @@ _START_SECONDS: Final = 10.0
 _DESCRIPTORS: Final = 4096
 
 
-class WebServer(Running):
+class WebServer(Runnable):
     """Serves ``app`` on ``host``, by default for this machine alone; port 0 takes any free one.
 
     ``address`` is where it serves, once it is started. With ``tls`` it speaks TLS 1.2 or newer and follows the files

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
-from hami_plugins.config import layering, texts
-from hami_plugins.config.layering import Layer
+from hami_plugins.config import layers, texts
+from hami_plugins.config.layers import Layer
 from hami_plugins.config.values import AbsolutePath, Listen, Logging, Name, Port, Strict
 from hami_plugins.errors import ConfigError
 from hami_plugins.kube.election import LeaseTiming
@@ -145,9 +145,9 @@ def load(model: type[Of], text: str, env: Mapping[str, str], prefix: str) -> Of:
     usual: dict[str, Any] = {}
     if env.get(NAMESPACE_VARIABLE):
         usual = {"service": {"namespace": env[NAMESPACE_VARIABLE]}}
-    layers = [
+    found = [
         Layer(NAMESPACE_VARIABLE, usual),
         Layer("settings", texts.mapping(text, "settings")),
-        layering.of_environment(env, prefix),
+        layers.of_environment(env, prefix),
     ]
-    return layering.made(model, layers)
+    return layers.made(model, found)

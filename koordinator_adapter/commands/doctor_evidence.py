@@ -7,7 +7,7 @@ from typing import Final
 
 from hami_plugins.config import texts
 from hami_plugins.errors import ConfigError, WireError
-from hami_plugins.inputs.snapshots.trimming import one_by_one
+from hami_plugins.inputs.snapshots.trimmer import one_by_one
 from hami_plugins.kube.port import SNAPSHOT_COLLECTIONS, Collection
 from hami_plugins.model.pods import FINISHED
 from hami_plugins.model.units import NodeName

@@ -14,7 +14,7 @@ from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.cli.kit.inputs import ClusterSource
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.errors import ManifestError, WireError
-from hami_plugins.inputs.snapshots.trimming import one_by_one
+from hami_plugins.inputs.snapshots.trimmer import one_by_one
 from hami_plugins.kube.client import connect
 from hami_plugins.kube.port import Collection, KubeApi
 from hami_plugins.model.dialect import Dialect

@@ -17,7 +17,7 @@ from hami_plugins.cli.kit.options import Form
 from hami_plugins.cli.kit.service import file_text, stop_on_signals
 from hami_plugins.errors import ConfigError
 from hami_plugins.kube.client import KubeClient, connect
-from hami_plugins.kube.counting import api_requests
+from hami_plugins.kube.request_metrics import api_requests
 from hami_plugins.observe import logging
 from hami_plugins.observe.metrics import Metrics
 from koordinator_adapter.agent.app import PRODUCT, NodeAgent

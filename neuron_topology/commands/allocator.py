@@ -19,8 +19,8 @@ from hami_plugins.cli.kit.memory import undisturbed
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.cli.kit.service import file_text
 from hami_plugins.kube.client import KubeClient, connect
-from hami_plugins.kube.counting import api_requests
 from hami_plugins.kube.removal import Release
+from hami_plugins.kube.request_metrics import api_requests
 from hami_plugins.observe import logging
 from neuron_topology.core.allocator import manifests, scheduler_configuration
 from neuron_topology.core.allocator.product import METRICS, product_of

@@ -14,7 +14,7 @@ from hami_plugins.cli.kit.edge import Exit
 from hami_plugins.cli.kit.inputs import ClusterSource
 from hami_plugins.cli.kit.options import Form
 from hami_plugins.errors import ConfigError, ManifestError
-from hami_plugins.inputs.snapshots.trimming import one_by_one
+from hami_plugins.inputs.snapshots.trimmer import one_by_one
 from hami_plugins.kube.client import KubeClient, connect
 from hami_plugins.kube.port import Collection
 from hami_plugins.output.rows import Table, TableRow

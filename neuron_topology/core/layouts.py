@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from hami_plugins.model.device_links import GridPosition, WiringLayout, WiringLink
 from hami_plugins.model.nodes import NodeShape
-from hami_plugins.model.wiring import GridPosition, WiringLayout, WiringLink
 from neuron_topology.core.hardware.fabric import TORUS_SIDE, Fabric, FabricShape
 from neuron_topology.core.nodes import VENDOR, wiring_of
 

@@ -19,6 +19,7 @@ from typing import Final
 
 from hami_plugins.engine.demand import invalid, selector_of
 from hami_plugins.errors import AdmissionDeniedError, InvalidRequestError
+from hami_plugins.model.device_links import Relabelled, Together
 from hami_plugins.model.devices import AllocatedShare, CoreMask, Device, DeviceShare
 from hami_plugins.model.nodes import NodeShape
 from hami_plugins.model.pods import Container, Pod
@@ -37,7 +38,6 @@ from hami_plugins.model.vendor import (
     VendorSpec,
 )
 from hami_plugins.model.verdicts import Reason
-from hami_plugins.model.wiring import Relabelled, Together
 from hami_plugins.vendors import awsneuron
 from hami_plugins.vendors.awsneuron import IDS_KEY, KIND_KEY, NODE_KEY, STATE_KEY, TIME_KEY, WHOLE, held_cores
 from hami_plugins.wire import pod_devices

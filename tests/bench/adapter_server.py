@@ -9,7 +9,7 @@ from typing import Any
 
 from hami_plugins.cli.kit.memory import undisturbed
 from hami_plugins.kube.client import connect_to
-from hami_plugins.kube.counting import api_requests
+from hami_plugins.kube.request_metrics import api_requests
 from hami_plugins.observe import logging
 from hami_plugins.vendors import builtin
 from koordinator_adapter.server.app import AdapterServer

@@ -9,7 +9,7 @@ from typing import Any
 from hami_plugins.engine.apply import assigned
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import PodInfo, Rules, take_in
-from hami_plugins.inputs.listing import ListingReader
+from hami_plugins.inputs.list_reader import ListingReader
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.vendors import builtin

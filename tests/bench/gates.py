@@ -10,7 +10,7 @@ import yaml
 
 from hami_plugins.explain.answers import Answers
 from hami_plugins.inputs import manifests, workloads
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.output import documents
 from hami_plugins.plan import Plan, Planner, Stage, submission
 from tests.bench.allocations import COUNT, MEMORY, NODES, PODS, REGISTRY, node, running

@@ -58,7 +58,7 @@ def peak_mib() -> float:
 
 def load(case: str) -> tuple[float, float, int]:
     """Seconds of parsing and building (making the pages left out), peak memory in MiB, and the pods found."""
-    from hami_plugins.inputs.listing import ListingReader  # noqa: PLC0415 - imported in the process that is measured
+    from hami_plugins.inputs.list_reader import ListingReader  # noqa: PLC0415 - imported in the process that is measured
     from hami_plugins.vendors import builtin  # noqa: PLC0415
     from hami_plugins.wire.pages import load_page  # noqa: PLC0415
 

@@ -17,7 +17,7 @@ from hami_plugins.config import settings
 from hami_plugins.engine.intake import OVERCOMMIT
 from hami_plugins.errors import ManifestError
 from hami_plugins.inputs import manifests, workloads
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.inputs.manifests import Document
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed

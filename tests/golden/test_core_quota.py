@@ -7,7 +7,7 @@ from hami_plugins.engine.apply import removed
 from hami_plugins.engine.inventory import with_pods
 from hami_plugins.engine.quota import headroom, used_by, within
 from hami_plugins.engine.registry import Registry
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.model.cluster import ClusterSnapshot, NamespaceQuota
 from hami_plugins.model.quantity import NANO
 from hami_plugins.model.units import MiB, VendorName

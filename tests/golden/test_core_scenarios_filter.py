@@ -9,7 +9,7 @@ from typing import Any, Final
 from hami_plugins.engine.apply import assigned, removed
 from hami_plugins.engine.decide import Decider
 from hami_plugins.engine.intake import PodInfo, Rules, take_in
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import UNREGISTERED, Decision, Placed, Refused
 from hami_plugins.model.devices import Device, DeviceUsage, SlicePlacement

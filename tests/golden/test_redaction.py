@@ -16,11 +16,11 @@ import yaml
 from hami_plugins import examples
 from hami_plugins.cli import main
 from hami_plugins.inputs import fleets, manifests, workloads
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.inputs.snapshots import files as snapshot_file
 from hami_plugins.inputs.snapshots.pseudonyms import Named
 from hami_plugins.inputs.snapshots.redaction import Redactor
-from hami_plugins.inputs.snapshots.trimming import Trimmer, kinds
+from hami_plugins.inputs.snapshots.trimmer import Trimmer, kinds
 from hami_plugins.model.decisions import Placed
 from hami_plugins.plan import Plan, Planner, PodPlan, submission
 from hami_plugins.vendors import builtin

@@ -4,7 +4,7 @@ import pytest
 
 from hami_plugins import examples
 from hami_plugins.errors import ManifestError
-from hami_plugins.inputs import fleets, listing, manifests, workloads
+from hami_plugins.inputs import fleets, list_reader, manifests, workloads
 from hami_plugins.inputs.fleets.shapes import SHAPES
 from hami_plugins.inputs.workloads import Submission
 from hami_plugins.vendors import builtin
@@ -28,7 +28,7 @@ def test_every_fleet_is_called_as_its_file_and_gives_nodes(name: str) -> None:
 @pytest.mark.parametrize("name", examples.fleet_names())
 def test_every_device_of_a_fleet_is_known_to_its_vendor(name: str) -> None:
     fleet = fleets.parse(examples.fleet_text(name), source=f"{name}.yaml")
-    snapshot = listing.snapshot_of(fleets.objects_of(fleet), builtin())
+    snapshot = list_reader.snapshot_of(fleets.objects_of(fleet), builtin())
     assert not snapshot.problems
     devices = [device for entry in snapshot.nodes for device in entry.state.shape.devices]
     assert len(devices) == sum(SHAPES[group.shape].devices * group.count for group in fleet.groups)

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from hami_plugins.config import layering, texts
-from hami_plugins.config.layering import Layer
+from hami_plugins.config import layers, texts
+from hami_plugins.config.layers import Layer
 from hami_plugins.config.reference import SettingsProgram
 from hami_plugins.errors import ConfigError, WireError
 from hami_plugins.wire import volcano_config
@@ -80,14 +80,14 @@ def load(
     plugin's node file, ``labels`` those of the node (overrides by label wait for them). Raises ``ConfigError`` with the
     source, the path, the value and what is allowed.
     """
-    layers = [_from_device_config(device_config)] if device_config is not None else []
-    layers += [
+    found = [_from_device_config(device_config)] if device_config is not None else []
+    found += [
         Layer("settings", texts.mapping(text, "settings")),
-        layering.of_environment(env, PREFIX, _KNOWN_VARIABLES),
+        layers.of_environment(env, PREFIX, _KNOWN_VARIABLES),
     ]
-    if "node" not in layering.merged(layers):
+    if "node" not in layers.merged(found):
         raise ConfigError("settings: node: the name of this node is missing; set NODE_NAME from spec.nodeName")
-    settings = layering.made(AgentSettings, layers)
+    settings = layers.made(AgentSettings, found)
     if node_config is not None:
         settings = _with_node_file(settings, node_config)
     return settings.on(labels or {})
@@ -134,7 +134,7 @@ def _with_node_file(settings: AgentSettings, text: str) -> AgentSettings:
         overrides = SharingSettings.model_validate(values)
     except ValidationError as error:
         place = f"{source}: nodeconfig[{entries.index(entry)}]"
-        raise ConfigError("\n".join(layering.complaints(error, SharingSettings, [Layer(place, values)]))) from error
+        raise ConfigError("\n".join(layers.complaints(error, SharingSettings, [Layer(place, values)]))) from error
     return settings.model_copy(update={name: getattr(overrides, name) for name in overrides.model_fields_set})
 
 

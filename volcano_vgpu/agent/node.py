@@ -22,7 +22,7 @@ from hami_plugins.kube import paths
 from hami_plugins.kube.port import KubeApi
 from hami_plugins.kube.reflector import Backoff, ObjectChange
 from hami_plugins.model.units import DeviceId
-from hami_plugins.running import Running
+from hami_plugins.runnable import Runnable
 from hami_plugins.wire.fields import Json
 from volcano_vgpu.agent.scheduler import Leader, Needs, WriteReason
 from volcano_vgpu.core import publication, register
@@ -85,7 +85,7 @@ def trimmed(node: Json) -> Json:
     }
 
 
-class NodePublisher(Running):
+class NodePublisher(Runnable):
     """Makes the node say which cards it has, and keeps it so.
 
     ``on_offer`` is told the cards whose slots may be offered, whenever that changes: none while the register on the API

@@ -21,7 +21,7 @@ from hami_plugins.cli.kit.service import file_text, stop_on_signals
 from hami_plugins.errors import KubeError
 from hami_plugins.kube import paths
 from hami_plugins.kube.client import KubeClient, connect
-from hami_plugins.kube.counting import api_requests
+from hami_plugins.kube.request_metrics import api_requests
 from hami_plugins.observe import logging
 from hami_plugins.output.rows import Table, TableRow
 from hami_plugins.output.schema import API_VERSION

@@ -18,7 +18,7 @@ from hami_plugins.cli.kit.options import Form
 from hami_plugins.cli.kit.service import file_text
 from hami_plugins.errors import ConfigError
 from hami_plugins.kube.client import KubeClient, connect
-from hami_plugins.kube.counting import api_requests
+from hami_plugins.kube.request_metrics import api_requests
 from hami_plugins.observe import logging
 from hami_plugins.vendors.volcano_releases import ALLOCATION_BY_BINDING
 from volcano_vgpu.allocation.app import allocator_server

@@ -133,7 +133,7 @@ def cluster(
 
     ``also`` is told of every raw object as it comes, with its place.
     """
-    from hami_plugins.inputs.listing import ListingReader
+    from hami_plugins.inputs.list_reader import ListingReader
 
     with BulkRead() as reading:
         reader = ListingReader(registry, reading)

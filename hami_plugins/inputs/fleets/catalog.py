@@ -7,7 +7,7 @@ from typing import NamedTuple
 from hami_plugins import examples
 from hami_plugins.inputs.fleets import declared
 from hami_plugins.inputs.fleets.shapes import SHAPES
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.vendors import builtin
 
 

@@ -1,4 +1,4 @@
-"""Our own snapshot file: the objects that a plan looks at, trimmed, in one list that ``listing`` reads back."""
+"""Our own snapshot file: the objects that a plan looks at, trimmed, in one list that ``list_reader`` reads back."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from hami_plugins.engine.registry import Registry
-from hami_plugins.inputs.listing import SNAPSHOT_KIND
+from hami_plugins.inputs.list_reader import SNAPSHOT_KIND
 from hami_plugins.inputs.snapshots.redaction import redact
-from hami_plugins.inputs.snapshots.trimming import Trimmer
+from hami_plugins.inputs.snapshots.trimmer import Trimmer
 
 API_VERSION: Final = "hami-plugins.io/v1alpha1"
 

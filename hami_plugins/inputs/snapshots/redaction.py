@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from hami_plugins.engine.registry import Registry
 from hami_plugins.inputs.snapshots.pseudonyms import Named, Pseudonyms, SecretCollector
 from hami_plugins.inputs.snapshots.published import VARIABLES, Published
-from hami_plugins.inputs.snapshots.trimming import ANNOTATIONS, Trimmer
+from hami_plugins.inputs.snapshots.trimmer import ANNOTATIONS, Trimmer
 from hami_plugins.inputs.snapshots.walk import Walk
 
 _AMOUNT: Final = re.compile(

@@ -14,7 +14,7 @@ import orjson
 from hami_plugins.engine.registry import Registry
 from hami_plugins.inputs.snapshots.pseudonyms import Named, PseudonymSource
 from hami_plugins.inputs.snapshots.published import KINDS, NUMBERED, Published
-from hami_plugins.inputs.snapshots.trimming import GROUP_KEYS, QUEUE_KEYS, TASK_KEYS
+from hami_plugins.inputs.snapshots.trimmer import GROUP_KEYS, QUEUE_KEYS, TASK_KEYS
 
 NODE_KEYS: Final = (
     "hami.io/vgpu-node",

@@ -8,8 +8,8 @@ from itertools import groupby
 from typing import Final
 
 from hami_plugins.model.units import DeviceId
+from hami_plugins.output.page.link_drawings import Picture, picture
 from hami_plugins.output.page.occupancy import DeviceOccupancy, NodeUse, Segment, SegmentKind, SegmentUnit, shape_of
-from hami_plugins.output.page.wiring import Picture, picture
 from hami_plugins.plan.slices import model_words, runs
 
 STYLE: Final[Mapping[SegmentKind, str]] = {

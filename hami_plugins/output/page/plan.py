@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hami_plugins.explain.enqueue import holder_lines
-from hami_plugins.explain.wording import counted
+from hami_plugins.explain.messages import counted
 from hami_plugins.model.units import NodeName
 from hami_plugins.output import tables
 from hami_plugins.output.page import bars, frame
 from hami_plugins.output.page.bars import Bit, NodePanel, Panels
+from hami_plugins.output.page.link_drawings import Picture, picture
 from hami_plugins.output.page.occupancy import FleetUse, NodeUse, Occupancy, SegmentKind, fleet_use, noun_of
-from hami_plugins.output.page.wiring import Picture, picture
 from hami_plugins.plan import Plan, PodPlan, Stage, replica_rows
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import orjson
 import uvicorn
 
 from hami_plugins.errors import HamiPluginsError
-from hami_plugins.running import Running
+from hami_plugins.runnable import Runnable
 from hami_plugins.sandbox.apiserver.answers import not_found
 from hami_plugins.sandbox.apiserver.api import Api, ClusterParts
 from hami_plugins.sandbox.apiserver.decoder import decoded
@@ -29,7 +29,7 @@ from hami_plugins.sandbox.apiserver.tally import RequestTally
 from hami_plugins.sandbox.apiserver.watches import Hub
 from hami_plugins.sandbox.apiserver.webhook_calls import Caller
 from hami_plugins.sandbox.apiserver.writer import DeleteOptions, Writer
-from hami_plugins.web.accepting import accept_no_more
+from hami_plugins.web.listeners import accept_no_more
 from hami_plugins.wire.fields import Json
 
 HOST: Final = "127.0.0.1"
@@ -50,7 +50,7 @@ def _new_uid() -> str:
     return str(uuid.uuid4())
 
 
-class ApiServer(Running):
+class ApiServer(Runnable):
     """An API server on 127.0.0.1. Use it as a context manager, or ``start`` and ``stop`` it.
 
     ``window`` is how many events of each resource watches can begin from, ``kinds`` are custom resources that are there

@@ -11,7 +11,7 @@ from typing import Final
 from hami_plugins.errors import ConfigError
 from hami_plugins.kube.port import KubeApi
 from hami_plugins.node.kubelet.sockets import CHECKPOINT, KUBELET_SOCKET
-from hami_plugins.running import Running
+from hami_plugins.runnable import Runnable
 from hami_plugins.sandbox.kubelet.fault_points import FaultJournal, PassedFaultPoint
 from hami_plugins.sandbox.kubelet.pod_resources import Rate
 from hami_plugins.sandbox.kubelet.process import KubeletMachine, KubeletProcess
@@ -43,7 +43,7 @@ class MachineSpec:
 _ORDINARY: Final = MachineSpec()
 
 
-class EmulatedKubelet(Running):
+class EmulatedKubelet(Runnable):
     """A kubelet that can be stopped, killed between any two steps, and started again; its containers run on.
 
     Everything lies under ``root``: ``device-plugins`` (kubelet.sock, the checkpoint, sockets of plugins),

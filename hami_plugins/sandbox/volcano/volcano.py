@@ -23,7 +23,7 @@ from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.plan import Planner, PodPlan
 from hami_plugins.queueing.stages import Stage
-from hami_plugins.running import Running
+from hami_plugins.runnable import Runnable
 from hami_plugins.sandbox.volcano import jobs, sessions
 from hami_plugins.sandbox.volcano.extender import ExtendedSession, ExtenderArguments, ExtenderClient
 from hami_plugins.vendors import builtin
@@ -46,7 +46,7 @@ _RETRY_SECONDS: Final = 0.5
 """Until pods that could not be bound are tried again, although nothing has changed in the cluster."""
 
 
-class EmulatedVolcano(Running):
+class EmulatedVolcano(Runnable):
     """Needs an API server that serves Volcano's kinds. Use it as a context manager, or ``start`` and ``stop`` it.
 
     ``period`` is the least time between two sessions in seconds; without changes in the cluster there is none.

@@ -20,7 +20,7 @@ from hami_plugins.wire.koordinator import current
 from koordinator_adapter.core import injection
 from koordinator_adapter.core.admission import completeness, overrides
 from koordinator_adapter.core.admission.policy import AdmissionPolicy
-from koordinator_adapter.core.translation import koordinator_reader, leftovers
+from koordinator_adapter.core.translation import koordinator_reader, unmapped
 from koordinator_adapter.core.translation.model import TranslationFinding
 from koordinator_adapter.core.translation.vocabulary import (
     HAMI_CORE,
@@ -67,7 +67,7 @@ def _never_scheduled(pod: Pod) -> Denied | None:
     for container in pod.containers:
         if words := completeness.objection(_requests(container)):
             return Denied(f"container {container.name}: Koordinator refuses the pod: {words}", SENSELESS)
-    finding = next(leftovers.other_devices(pod, Dialect.KOORDINATOR), None)
+    finding = next(unmapped.other_devices(pod, Dialect.KOORDINATOR), None)
     return None if finding is None else Denied(_reason(finding), SENSELESS)
 
 

@@ -18,11 +18,11 @@ from hami_plugins.wire import pods
 from koordinator_adapter.core.translation import (
     groups,
     koordinator_reader,
-    leftovers,
     npu,
     placement,
     resources,
     selection,
+    unmapped,
 )
 from koordinator_adapter.core.translation.koordinator_reader import NVIDIA
 from koordinator_adapter.core.translation.model import (
@@ -48,7 +48,7 @@ CONTAINER_RULES: Final[tuple[Rule, ...]] = (
     resources.beside_applications,
     resources.priority,
     resources.unlimited_cores,
-    leftovers.variables,
+    unmapped.variables,
 )
 POD_RULES: Final[tuple[Rule, ...]] = (
     resources.of_several_containers,
@@ -66,10 +66,10 @@ POD_RULES: Final[tuple[Rule, ...]] = (
     groups.gang_details,
     groups.queue,
     groups.importance,
-    leftovers.only_koordinators,
-    leftovers.readable,
-    leftovers.only_volcanos,
-    leftovers.records,
+    unmapped.only_koordinators,
+    unmapped.readable,
+    unmapped.only_volcanos,
+    unmapped.records,
 )
 """In the order in which their findings are told."""
 
@@ -85,9 +85,9 @@ NPU_RULES: Final[tuple[Rule, ...]] = (
     groups.gang_details,
     groups.queue,
     groups.importance,
-    leftovers.only_koordinators,
-    leftovers.readable,
-    leftovers.records,
+    unmapped.only_koordinators,
+    unmapped.readable,
+    unmapped.records,
 )
 """Those for Ascend's NPUs, which no library in the container divides."""
 
@@ -128,7 +128,7 @@ def translate(
         asked = tuple(_as_enforced(each, pod, raw) for each in asked)
     if isinstance(asked, TranslationFinding):
         return Translation(source=source, target=target, findings=(asked,))
-    strange = tuple(leftovers.other_devices(pod, target))
+    strange = tuple(unmapped.other_devices(pod, target))
     if strange:
         return Translation(source=source, target=target, findings=strange)
     if not asked or (source is target and not _is_normalised(asked, target)):

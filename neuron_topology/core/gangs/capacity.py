@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from hami_plugins.model.nodes import NodeState
 from hami_plugins.vendors.awsneuron import held_cores
-from neuron_topology.core.gangs.sharing import room
+from neuron_topology.core.gangs.shared_sets import room
 from neuron_topology.core.nodes import Wiring, wiring_of
 from neuron_topology.core.sets.tables import Tables
 

@@ -11,7 +11,7 @@ from hami_plugins.allocations.cache import AllocationCache
 from hami_plugins.allocations.planner import AllocationPlanner
 from hami_plugins.engine.decide import PodDemand
 from hami_plugins.engine.intake import PodInfo
-from hami_plugins.engine.vendor_objections import Notes
+from hami_plugins.engine.node_filters import Notes
 from hami_plugins.model.cluster import PodGroup
 from hami_plugins.model.nodes import NodeEntry, NodeState
 from hami_plugins.model.pods import ContainerAllocation, Pod
@@ -21,7 +21,7 @@ from hami_plugins.model.units import NodeName, PodUid
 from hami_plugins.wire.gang_keys import GROUP_KEY
 from neuron_topology.core.capacity_block_end import MARGIN
 from neuron_topology.core.gangs.capacity import MemberRequest, free_of, lacking
-from neuron_topology.core.gangs.sharing import shared_set
+from neuron_topology.core.gangs.shared_sets import shared_set
 from neuron_topology.core.hardware.fabric import devices_of
 from neuron_topology.core.names import CORES, DEVICES
 from neuron_topology.core.node_filters import objection

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from typing_extensions import TypedDict
 
-from hami_plugins.explain.wording import counted
+from hami_plugins.explain.messages import counted
 from hami_plugins.output.rows import Table, TableRow
 from hami_plugins.output.schema import API_VERSION
 from neuron_topology.core.simulation.comparison import PolicyResult, SimulationSetting, Study

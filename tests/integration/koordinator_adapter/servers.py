@@ -14,7 +14,7 @@ import urllib3
 
 from hami_plugins.allocations.manifests.webhooks import WebhookTarget
 from hami_plugins.kube.client import connect_to
-from hami_plugins.kube.counting import api_requests
+from hami_plugins.kube.request_metrics import api_requests
 from hami_plugins.sandbox.apiserver import KOORDINATOR, ApiServer
 from hami_plugins.sandbox.fleet import bare_node
 from hami_plugins.vendors import builtin

@@ -121,7 +121,7 @@ def view(objects: Iterable[Json]) -> dict[str, tuple[str, str]]:
 
 
 def test_a_store_sees_what_the_server_has_after_any_history(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hami_plugins.kube.interrupting._TICK", 0.01)
+    monkeypatch.setattr("hami_plugins.kube.interrupter._TICK", 0.01)
 
     @given(st.lists(steps, max_size=25))
     def check(history: list[tuple[str, object]]) -> None:

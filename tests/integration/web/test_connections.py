@@ -351,7 +351,7 @@ def test_a_flood_is_refused_at_the_door_and_another_client_is_let_in(addresses: 
 
 
 def test_a_last_answer_that_is_not_read_does_not_keep_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hami_plugins.web.joining.CLOSING", 0.3)
+    monkeypatch.setattr("hami_plugins.web.joined_writes.CLOSING", 0.3)
     with WebServer(Counted().app) as server, connected(server) as client:
         client.sendall(b"GET /large HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
         time.sleep(1)

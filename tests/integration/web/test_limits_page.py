@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from hami_plugins.allocations import questions
 from hami_plugins.allocator import handlers, time_slices
-from hami_plugins.web import bodies, connections, documents, heads, joining, loops
+from hami_plugins.web import bodies, connections, documents, heads, joined_writes, loops
 from hami_plugins.web import server as web_server
 from hami_plugins.web.server import WebServer
 from tests.waiting import PATIENCE
@@ -120,7 +120,7 @@ def test_the_figures_of_calls() -> None:
         ("head of a request, time", heads.PATIENCE),
         ("body that arrives after its answer", heads.PATIENCE),
         ("unread answer of more than", heads.PATIENCE),
-        ("unread rest", joining.CLOSING),
+        ("unread rest", joined_writes.CLOSING),
         ("unread answers of all", connections.MOST_UNREAD),
         ("connections that one client address opens in a flood", connections.MOST // 2),
         ("time for a body", bodies.SECONDS),

@@ -14,7 +14,7 @@ import pytest
 
 from hami_plugins.cli.kit import inputs
 from hami_plugins.cli.kit.inputs import ClusterSource
-from hami_plugins.inputs import fleets, listing
+from hami_plugins.inputs import fleets, list_reader
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.plan import Planner, PlanUnit
 from tests.builders import a_snapshot
@@ -115,13 +115,13 @@ def test_nothing_is_shown_of_a_small_dump_or_where_nobody_looks(
 
 def test_no_garbage_is_looked_for_while_a_large_dump_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []
-    finish = listing.ListingReader.finish
+    finish = list_reader.ListingReader.finish
 
-    def watched(reader: listing.ListingReader) -> ClusterSnapshot:
+    def watched(reader: list_reader.ListingReader) -> ClusterSnapshot:
         seen.append(gc.isenabled())
         return finish(reader)
 
-    monkeypatch.setattr(listing.ListingReader, "finish", watched)
+    monkeypatch.setattr(list_reader.ListingReader, "finish", watched)
     for pods in (10, 2_500):
         read_into(tmp_path, pods)
         assert gc.isenabled()

@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel
 
 from hami_plugins.cli.about import found_settings
-from hami_plugins.config import layering, settings
+from hami_plugins.config import layers, settings
 from hami_plugins.config.reference import Setting, SettingsProgram, settings_of
 from hami_plugins.errors import ConfigError
 from tests.golden.settings_page import PAGE, page
@@ -59,7 +59,7 @@ def made(program: SettingsProgram, env: dict[str, str], monkeypatch: pytest.Monk
                 patched.setenv(name, value)
             return settings.made({})
         needed = {f"{program.prefix}NODE": "n1"} if program.name == "volcano-vgpu-agent" else {}
-        return layering.made(program.model, [layering.of_environment(needed | env, program.prefix)])
+        return layers.made(program.model, [layers.of_environment(needed | env, program.prefix)])
 
 
 def accepted(program: SettingsProgram, env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> BaseModel | None:

@@ -10,7 +10,7 @@ import yaml
 from hami_plugins.explain import gang_suggestions
 from hami_plugins.explain.answers import Answers
 from hami_plugins.inputs import manifests, workloads
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.plan import Planner, PlanUnit, Stage, submission
 from tests import builders
 from tests.unit.plan import plans

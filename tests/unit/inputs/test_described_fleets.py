@@ -9,7 +9,7 @@ import pytest
 
 from hami_plugins.errors import ManifestError
 from hami_plugins.inputs import fleets
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.units import VendorName
 from hami_plugins.vendors import builtin

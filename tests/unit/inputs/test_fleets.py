@@ -13,7 +13,7 @@ from hami_plugins.errors import ManifestError
 from hami_plugins.inputs import fleets
 from hami_plugins.inputs.fleets import Fleet, NodeGroup
 from hami_plugins.inputs.fleets.shapes import SHAPES
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.model.nodes import Taint
 from hami_plugins.vendors import builtin

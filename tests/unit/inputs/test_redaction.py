@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hami_plugins.engine.eligibility import selected
 from hami_plugins.inputs import fleets
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.inputs.snapshots import files as snapshot_file
 from hami_plugins.inputs.snapshots.pseudonyms import Named
 from hami_plugins.inputs.snapshots.redaction import Redactor

@@ -12,7 +12,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.explain.drawings import Drawing, drawings
 from hami_plugins.model.nodes import NodeEntry, NodeFacts, NodeShape
 from hami_plugins.output import grids
-from hami_plugins.output.page.wiring import picture
+from hami_plugins.output.page.link_drawings import picture
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES, InstanceType
 from neuron_topology.core.layouts import layout
 from neuron_topology.core.nodes import HEALTH_KEY, LINKS_KEY

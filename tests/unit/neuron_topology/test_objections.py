@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hami_plugins.engine.inventory import NodeBuilder
+from hami_plugins.engine.node_filters import vendor_objection
 from hami_plugins.engine.registry import Registry
-from hami_plugins.engine.vendor_objections import vendor_objection
 from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.vendor import NodeCondition, NodeObject
 from hami_plugins.vendors import nvidia

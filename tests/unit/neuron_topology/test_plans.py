@@ -8,7 +8,7 @@ from hami_plugins.engine.registry import Registry
 from hami_plugins.explain import explain
 from hami_plugins.explain.answers import Answers
 from hami_plugins.inputs import manifests, workloads
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.plan import Plan, Planner, Stage, submission
 from hami_plugins.wire.gang_keys import GROUP_KEY
 from neuron_topology.core.capacity_block_end import DURATION_KEY, END_KEY

@@ -14,13 +14,13 @@ from hami_plugins.engine.inventory import NodeBuilder, RecordReader, settled, wi
 from hami_plugins.engine.registry import Registry, replaced
 from hami_plugins.errors import InvalidRequestError, WireError
 from hami_plugins.model.decisions import Placed
+from hami_plugins.model.device_links import Relabelled
 from hami_plugins.model.nodes import NodeFacts, NodeShape
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.requests import ContainerKind
 from hami_plugins.model.units import NodeName
 from hami_plugins.model.vendor import NodeObject
 from hami_plugins.model.verdicts import Fit
-from hami_plugins.model.wiring import Relabelled
 from hami_plugins.vendors import awsneuron, nvidia
 from hami_plugins.wire.quantity import parse
 from neuron_topology.core.names import CORES, DEVICES, LEGACY_DEVICES

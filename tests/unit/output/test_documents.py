@@ -13,7 +13,7 @@ import pytest
 from hami_plugins import vet
 from hami_plugins.explain.answers import Answers
 from hami_plugins.inputs import fleets, manifests, workloads
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.model.dialect import Dialect
 from hami_plugins.output import documents, findings
 from hami_plugins.plan import Plan, Planner, submission

@@ -7,11 +7,11 @@ from dataclasses import replace
 from hami_plugins.engine.registry import Registry
 from hami_plugins.explain import drawings
 from hami_plugins.explain.drawings import DeviceMark, Drawing, DrawnDevice, DrawnLink
+from hami_plugins.model.device_links import GridPosition as Place
+from hami_plugins.model.device_links import WiringLayout, WiringLink
 from hami_plugins.model.nodes import NodeShape
-from hami_plugins.model.wiring import GridPosition as Place
-from hami_plugins.model.wiring import WiringLayout, WiringLink
 from hami_plugins.output import grids
-from hami_plugins.output.page import wiring
+from hami_plugins.output.page import link_drawings
 from tests import acme
 from tests.builders import a_device, a_node, a_record, a_share, allocated
 from tests.unit.plan.plans import a_plan, asking, holding
@@ -48,7 +48,7 @@ def test_neighbours_without_a_link_stand_apart_and_links_across_are_listed() -> 
 
 
 def test_links_across_are_bows_on_the_page() -> None:
-    (links,) = wiring.picture(drawn()).strokes
+    (links,) = link_drawings.picture(drawn()).strokes
     assert (links.path.count("M"), links.path.count("L"), links.path.count("Q")) == (3, 2, 1)
 
 

@@ -12,7 +12,7 @@ from hami_plugins.explain import explain
 from hami_plugins.explain.answers import Answers, PodAnswer
 from hami_plugins.explain.enqueue import MOST_PROOFS, EnqueueSuggestions, age_words, holder_lines
 from hami_plugins.inputs import manifests, workloads
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.output import documents, explanations, page, tables
 from hami_plugins.output.page.plan import refusals_of
 from hami_plugins.plan import Planner, Stage, submission

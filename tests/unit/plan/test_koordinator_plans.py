@@ -12,7 +12,7 @@ from hami_plugins import explain
 from hami_plugins.engine.intake import Rules
 from hami_plugins.explain.answers import Answers
 from hami_plugins.inputs import fleets, manifests, workloads
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.decisions import Placed
 from hami_plugins.plan import Planner, PodPlan, Stage, submission, what_if

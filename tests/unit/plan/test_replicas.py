@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hami_plugins.engine import intake, replicas
 from hami_plugins.inputs import fleets, manifests, workloads
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.plan import Plan, Planner, Stage, submission
 from hami_plugins.queueing import evaluator

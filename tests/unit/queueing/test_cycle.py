@@ -11,7 +11,7 @@ import yaml
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.registry import Registry
 from hami_plugins.inputs import manifests, workloads
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.quantity import NANO
 from hami_plugins.plan import Planner, PodPlan, Stage, submission

@@ -10,7 +10,7 @@ import yaml
 from hami_plugins.engine.registry import Registry
 from hami_plugins.errors import ManifestError
 from hami_plugins.inputs import manifests, workloads
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.plan import Planner, PodPlan, Stage, submission
 from hami_plugins.queueing import releases
 from hami_plugins.vendors import volcano

@@ -7,19 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from hami_plugins.engine import blocking
-from hami_plugins.engine.blocking import Blocked
+from hami_plugins.engine import blockers
+from hami_plugins.engine.blockers import Blocked
 from hami_plugins.engine.decide import Decider, DecisionRequest
 from hami_plugins.engine.inventory import with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.shortfall import CardShortage, why_not
+from hami_plugins.model.device_links import Relabelled, Together
 from hami_plugins.model.nodes import NodeEntry, NodeShape, NodeState
 from hami_plugins.model.policy import DEFAULT_POLICY
 from hami_plugins.model.requests import DeviceRequest, DeviceSelector
 from hami_plugins.model.units import DeviceId
 from hami_plugins.model.vendor import Candidate, ContainerRequest, Unselectable, VendorSpec
 from hami_plugins.model.verdicts import Reason
-from hami_plugins.model.wiring import Relabelled, Together
 from hami_plugins.suggest.changes import ChangeKind, Labelled, Removed
 from tests import acme
 from tests.builders import a_device, a_request, a_snapshot
@@ -60,7 +60,7 @@ TWO = a_request(count=2, memory=16_384, cores=100)
 
 
 def nearest(*entries: NodeEntry, request: DeviceRequest = TWO, spec: VendorSpec = SPEC) -> Blocked | None:
-    return blocking.nearest(spec, request, DEFAULT_POLICY, entries)
+    return blockers.nearest(spec, request, DEFAULT_POLICY, entries)
 
 
 def the_nearest(*entries: NodeEntry, request: DeviceRequest = TWO) -> Blocked:

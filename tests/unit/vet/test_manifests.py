@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hami_plugins import vet
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.vendors import builtin
 from hami_plugins.vet import VetFinding
 from tests.unit.vet import clusters

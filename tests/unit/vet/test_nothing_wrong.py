@@ -11,7 +11,7 @@ import yaml
 
 from hami_plugins import examples, vet
 from hami_plugins.inputs import fleets
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.vendors import builtin
 from hami_plugins.vet import cluster_objects
 from hami_plugins.vet.cluster_objects import ClusterObjects

@@ -12,7 +12,7 @@ from hami_plugins import vet
 from hami_plugins.engine.intake import Rules
 from hami_plugins.engine.mutate import WebhookSettings
 from hami_plugins.engine.registry import Registry
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.vendors import BUILTIN, builtin, volcano
 from hami_plugins.vet import VetFinding, VetSettings, VetSeverity
 from tests.acme import SPEC as ACME

@@ -9,7 +9,7 @@ import yaml
 
 from hami_plugins import vet
 from hami_plugins.engine.intake import Rules
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.inputs.manifests import Document
 from hami_plugins.vendors import builtin
 from hami_plugins.vendors.volcano_releases import DeviceAssigner, Version

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from hami_plugins.web.heads import Guarded
-from hami_plugins.web.joining import Joining
+from hami_plugins.web.joined_writes import Joining
 from hami_plugins.web.loops import Loop
 from hami_plugins.web.server import _Server
 from tests.threads import apart

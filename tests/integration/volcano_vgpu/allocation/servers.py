@@ -16,7 +16,7 @@ from hami_plugins.allocator.handlers import EXTENDER_PATH
 from hami_plugins.allocator.metrics import AllocatorMetrics
 from hami_plugins.allocator.server import AllocatorServer
 from hami_plugins.kube.client import KubeClient, connect_to
-from hami_plugins.kube.counting import api_requests
+from hami_plugins.kube.request_metrics import api_requests
 from hami_plugins.sandbox.apiserver import VOLCANO, ApiServer
 from hami_plugins.sandbox.fleet import bare_node
 from hami_plugins.vendors.volcano import SPEC

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from hami_plugins.engine.inventory import NodeBuilder, with_pods
+from hami_plugins.engine.node_filters import barred, noted, vendor_objection
 from hami_plugins.engine.registry import Registry
-from hami_plugins.engine.vendor_objections import barred, noted, vendor_objection
 from hami_plugins.model.nodes import NodeFacts
 from hami_plugins.model.pods import Pod
 from hami_plugins.model.vendor import DeviceInventory, NodeObject, VendorSpec

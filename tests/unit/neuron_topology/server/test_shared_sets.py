@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuron_topology.core.gangs.sharing import room, shared_set
+from neuron_topology.core.gangs.shared_sets import room, shared_set
 from neuron_topology.core.hardware.fabric import mask_of
 from neuron_topology.core.hardware.instances import INSTANCE_TYPES
 from neuron_topology.core.sets.families import Family

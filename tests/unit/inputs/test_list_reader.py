@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hami_plugins.engine.registry import Registry
-from hami_plugins.inputs.listing import ListingReader, snapshot_of
+from hami_plugins.inputs.list_reader import ListingReader, snapshot_of
 from hami_plugins.model.cluster import ClusterSnapshot
 from hami_plugins.model.quantity import NANO
 from hami_plugins.vendors import koordinator

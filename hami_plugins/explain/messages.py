@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from hami_plugins.engine.blocking import Blocked
+from hami_plugins.engine.blockers import Blocked
 from hami_plugins.engine.choice import Choice
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.shortfall import CardShortage, NodeShortage, Supply, WhyNot
-from hami_plugins.inputs import old_names, spelling
+from hami_plugins.inputs import old_names, typos
 from hami_plugins.model.decisions import UNREGISTERED
 from hami_plugins.model.nodes import NodeEntry
 from hami_plugins.model.policy import NodePolicy
@@ -151,7 +151,7 @@ def _instead_of(resource: str, registry: Registry) -> str:
     """What to write in place of a resource that no node has, where that can be told."""
     spec = registry.owner_of(resource)
     if spec is None:
-        close = () if resource in old_names.RESOURCES else spelling.closest(resource, registry.resources)
+        close = () if resource in old_names.RESOURCES else typos.closest(resource, registry.resources)
         return f" (did you mean {' or '.join(close)}?)" if close else old_names.remark(resource)
     if resource == spec.resources.memory_percentage and spec.resources.memory:
         return f" (write {spec.resources.memory}, or have the nodes' agents offer it)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hami_plugins.kube.counting import api_requests
+from hami_plugins.kube.request_metrics import api_requests
 from hami_plugins.observe.metrics import Metrics
 
 

@@ -10,7 +10,7 @@ from hami_plugins.engine.decide import Decider, DecisionRequest, PodDemand
 from hami_plugins.engine.inventory import with_pods
 from hami_plugins.engine.registry import Registry
 from hami_plugins.engine.shortfall import MEASURED, CardShortage, Supply, WhyNot, why_not
-from hami_plugins.explain import wording
+from hami_plugins.explain import messages
 from hami_plugins.model.devices import Profile, SlicePlacement
 from hami_plugins.model.nodes import NodeEntry, NodeShape, NodeState, Taint
 from hami_plugins.model.pods import NodeConstraints
@@ -39,7 +39,7 @@ def said(
     decider = Decider(Registry((spec,)))
     answers = decider.answers(a_snapshot(*nodes), demand, policy)
     why = why_not(DecisionRequest(demand, policy), answers, decider.registry, decider.uncounted)
-    return wording.summary(why, decider.registry, containers)
+    return messages.summary(why, decider.registry, containers)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_reasons_beyond_the_first_few_are_counted() -> None:
 
 
 def test_a_cluster_without_nodes_is_a_reason() -> None:
-    assert wording.summary(WhyNot(nodes=0, fitting=0, reasons=()), Registry(())) == "the cluster has no nodes"
+    assert messages.summary(WhyNot(nodes=0, fitting=0, reasons=()), Registry(())) == "the cluster has no nodes"
 
 
 def test_every_reason_of_every_vendor_has_words() -> None:
@@ -299,7 +299,7 @@ def test_every_reason_of_every_vendor_has_words() -> None:
                     supply=supply,
                 )
                 if (supply is not None) == (reason in MEASURED):
-                    assert str(reason) not in wording.reason_words(shortage, registry)
+                    assert str(reason) not in messages.reason_words(shortage, registry)
 
 
 class TestChoices:
@@ -318,22 +318,22 @@ class TestChoices:
     )
 
     def test_the_best_of_several_is_compared_with_the_next(self) -> None:
-        assert wording.choice_words(self.CHOICE) == (
+        assert messages.choice_words(self.CHOICE) == (
             "the fullest of 1,200 that fit, of 4,000 nodes (binpack); "
             "score 14.25 (slots 3.75 + cores 2.50 + memory 8.00); next is b with 13.90"
         )
 
     def test_spread_takes_the_emptiest_and_vendors_have_a_part(self) -> None:
         choice = replace(self.CHOICE, policy=NodePolicy.SPREAD, vendor=-1.0, score=13.25)
-        assert wording.choice_words(choice).startswith("the emptiest of 1,200 that fit, of 4,000 nodes (spread); ")
-        assert "+ devices -1.00)" in wording.choice_words(choice)
+        assert messages.choice_words(choice).startswith("the emptiest of 1,200 that fit, of 4,000 nodes (spread); ")
+        assert "+ devices -1.00)" in messages.choice_words(choice)
 
     def test_equals_go_by_name(self) -> None:
         choice = replace(self.CHOICE, next_score=14.25)
-        assert wording.choice_words(choice).endswith("; b has the same and comes later by name")
+        assert messages.choice_words(choice).endswith("; b has the same and comes later by name")
 
     def test_the_only_one_needs_no_comparison(self) -> None:
         choice = replace(self.CHOICE, next_node=None, nodes=1)
-        assert wording.choice_words(choice) == (
+        assert messages.choice_words(choice) == (
             "the cluster's only node; score 14.25 (slots 3.75 + cores 2.50 + memory 8.00)"
         )

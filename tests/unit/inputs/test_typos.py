@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_plugins.inputs import spelling
+from hami_plugins.inputs import typos
 
 KNOWN = ("nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores", "amd.com/gpu", "aws.amazon.com/neuron")
 words = st.text(alphabet="abcd-", max_size=8)
@@ -24,13 +24,13 @@ words = st.text(alphabet="abcd-", max_size=8)
     ],
 )
 def test_distance_counts_letters_added_dropped_replaced_and_swapped(one: str, other: str, steps: int) -> None:
-    assert spelling.distance(one, other) == steps
+    assert typos.distance(one, other) == steps
 
 
 @given(words, words)
 def test_distance_is_zero_for_equal_words_alone_and_the_same_both_ways(one: str, other: str) -> None:
-    found = spelling.distance(one, other)
-    assert found == spelling.distance(other, one)
+    found = typos.distance(one, other)
+    assert found == typos.distance(other, one)
     assert (found == 0) == (one == other)
     assert abs(len(one) - len(other)) <= found <= max(len(one), len(other))
 
@@ -52,12 +52,12 @@ def test_distance_is_zero_for_equal_words_alone_and_the_same_both_ways(one: str,
     ],
 )
 def test_closest_finds_a_near_name_in_the_same_or_almost_the_same_domain(word: str, meant: tuple[str, ...]) -> None:
-    assert spelling.closest(word, KNOWN) == meant
+    assert typos.closest(word, KNOWN) == meant
 
 
 def test_closest_gives_all_names_that_are_equally_near() -> None:
     known = ("huawei.com/Ascend910A", "huawei.com/Ascend910C", "huawei.com/Ascend310P")
-    assert spelling.closest("huawei.com/Ascend910X", known) == known[:2]
+    assert typos.closest("huawei.com/Ascend910X", known) == known[:2]
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_closest_gives_all_names_that_are_equally_near() -> None:
     [("bin-pack", "binpack"), ("Spread", "spread"), ("", None), ("yes", None), ("x" * 200, None)],
 )
 def test_nearest_finds_a_near_plain_word(word: str, meant: str | None) -> None:
-    assert spelling.nearest(word, ("binpack", "spread", "true", "false")) == meant
+    assert typos.nearest(word, ("binpack", "spread", "true", "false")) == meant
 
 
 def test_an_unknown_word_is_answered_with_the_nearest_or_with_some_that_are_known() -> None:
-    assert spelling.instead("reserch", ["research", "default"]) == "did you mean research?"
-    assert spelling.instead("x", "gfedcba") == "known are a, b, c, d, e and 2 more"
+    assert typos.instead("reserch", ["research", "default"]) == "did you mean research?"
+    assert typos.instead("x", "gfedcba") == "known are a, b, c, d, e and 2 more"

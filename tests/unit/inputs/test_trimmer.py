@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hami_plugins.inputs.listing import snapshot_of
+from hami_plugins.inputs.list_reader import snapshot_of
 from hami_plugins.inputs.snapshots import files as snapshot_file
-from hami_plugins.inputs.snapshots.trimming import Trimmer
+from hami_plugins.inputs.snapshots.trimmer import Trimmer
 from hami_plugins.vendors import builtin
 from hami_plugins.wire import objects
 

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 
-class Running(ABC):
+class Runnable(ABC):
     """Begins with ``start`` and ends with ``stop``; in a ``with`` statement it runs as long as the statement does."""
 
     @abstractmethod

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from hami_plugins.web.joining import JoinedWrites
+from hami_plugins.web.joined_writes import JoinedWrites
 from tests.threads import apart
 
 
